@@ -1,0 +1,60 @@
+"""The one place that knows whether an array lives on the host (NumPy) or on a GPU (CuPy).
+
+CuPy is imported only when an array that is handed in is already a CuPy array, so nothing here needs a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpbounds.errors import NonFinite
+
+Array = Any
+"""A NumPy array or a CuPy array."""
+
+Float = NDArray[np.float64]
+
+
+def is_cupy(array: object) -> bool:
+    """True for a CuPy array, without importing CuPy."""
+    return type(array).__module__.partition(".")[0] == "cupy"
+
+
+def namespace(*arrays: object) -> Any:
+    """The module, ``numpy`` or ``cupy``, whose functions work on ``arrays``; mixing the two is an error."""
+    on_gpu = [is_cupy(a) for a in arrays if a is not None]
+    if not any(on_gpu):
+        return np
+    if not all(on_gpu):
+        raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays together: move them to one side")
+    import cupy
+
+    return cupy
+
+
+def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> Array:
+    """``X`` as a finite floating array of shape (N, D); a vector of length N is N points in one dimension.
+
+    float32 stays float32, everything else becomes float64.  Raises ``ValueError`` on a wrong shape and ``NonFinite``
+    (naming the rows) on NaN or infinity.
+    """
+    xp = namespace(X)
+    points = xp.asarray(X)
+    if points.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, got dtype {points.dtype}")
+    if points.dtype != np.float32:
+        points = points.astype(np.float64, copy=False)
+    if points.ndim == 1:
+        points = points[:, None]
+    if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] == 0:
+        raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {points.shape}")
+    finite = xp.isfinite(points).all(axis=1)
+    if not bool(finite.all()):
+        rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
+        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    if dim is not None and points.shape[1] != dim:
+        raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
+    return points

@@ -1,0 +1,100 @@
+"""The record that every bound returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from gpbounds.arrays import Float
+
+
+def _brief(values: Any) -> str:
+    values = np.asarray(values)
+    if values.ndim == 0:
+        return f"{values:.6g}"
+    return f"[{values.min():.6g} .. {values.max():.6g}] of shape {values.shape}" if values.size else "[]"
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(NDArrayOperatorsMixin):
+    """A number (or an array of numbers) with the theorem behind it.
+
+    ``float(bound)`` and every NumPy function or operator work on ``value``; printed, it reads as a sentence.
+
+    Attributes
+    ----------
+    value : float or array
+        The bound; inputs broadcast.
+    side : "upper" or "lower"
+    confidence : float or array
+        Probability with which it holds; 1 where it is deterministic.
+    claim : str
+        Ledger id of the theorem; ``gpbounds claims ID`` prints it.
+    terms : mapping of str to float or array
+        The named summands, or the named ingredients, of ``value``.
+    assumptions : tuple of str
+        What must be true for the bound to hold, one sentence each.
+    certified : bool
+        True when rounding is accounted for, too.
+    quantity : str
+        What is bounded.
+
+    >>> b = Bound(0.5, "upper", 0.95, "R-thm1", quantity="D_1[q*||p]", assumptions=("y is drawn from the prior.",))
+    >>> float(b), bool(b < 1)
+    (0.5, True)
+    >>> print(b)
+    D_1[q*||p] <= 0.5 with probability at least 0.95 (R-thm1).
+      Assumes: y is drawn from the prior.
+    """
+
+    value: float | Float
+    side: Literal["upper", "lower"]
+    confidence: float | Float
+    claim: str
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    certified: bool = False
+    quantity: str = "value"
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
+        return np.array(self.value, dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [i.value if isinstance(i, Bound) else i for i in inputs]
+        return getattr(ufunc, method)(*plain, **kwargs)
+
+    def __str__(self) -> str:
+        relation = "<=" if self.side == "upper" else ">="
+        sure = np.asarray(self.confidence)
+        if (sure == 1.0).all():
+            how = "always"
+        else:
+            how = f"with probability at least {sure.min():.6g}"
+        rounding = ", rounding included" if self.certified else ""
+        lines = [f"{self.quantity} {relation} {_brief(self.value)} {how} ({self.claim}{rounding})."]
+        lines += [f"  Assumes: {sentence}" for sentence in self.assumptions]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+
+        def plain(value: Any) -> Any:
+            return np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | float | int) else value
+
+        return {
+            "quantity": self.quantity,
+            "side": self.side,
+            "value": plain(self.value),
+            "confidence": plain(self.confidence),
+            "claim": self.claim,
+            "terms": {name: plain(term) for name, term in self.terms.items()},
+            "assumptions": list(self.assumptions),
+            "certified": self.certified,
+        }

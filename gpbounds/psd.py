@@ -1,0 +1,119 @@
+"""The one room where matrices are factorised and checked.
+
+No silent jitter: ``jitter`` is a number used as given, or ``"auto"``: the least of 0, 1e-12 ... 1e-6 times the largest
+diagonal entry that factorises.  What was used is returned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.validation import non_negative
+
+Jitter = float | Literal["auto"]
+AUTO_LADDER = (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """Lower-triangular ``L`` with L Lᵀ = A + jitter·I."""
+
+    L: Array
+    jitter: float
+
+    def solve_lower(self, B: Array) -> Array:
+        """L⁻¹ B."""
+        if namespace(self.L) is np:
+            from scipy.linalg import solve_triangular
+        else:
+            from cupyx.scipy.linalg import solve_triangular
+        return solve_triangular(self.L, B, lower=True, check_finite=False)
+
+    def solve(self, B: Array) -> Array:
+        """(A + jitter·I)⁻¹ B."""
+        if namespace(self.L) is np:
+            from scipy.linalg import solve_triangular
+        else:
+            from cupyx.scipy.linalg import solve_triangular
+        return solve_triangular(self.L, self.solve_lower(B), lower=True, trans=1, check_finite=False)
+
+    @property
+    def logdet(self) -> float:
+        """log|A + jitter·I|."""
+        xp = namespace(self.L)
+        return float(2.0 * xp.log(xp.diagonal(self.L)).sum())
+
+
+def _try(A: Array, jitter: float) -> Array | None:
+    xp = namespace(A)
+    shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
+    try:
+        L = xp.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:
+        return None
+    return L if bool(xp.isfinite(L).all()) else None  # CuPy returns NaN instead of raising
+
+
+def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix") -> Cholesky:
+    """Factorise a symmetric positive definite ``A`` (n × n) with the stated jitter.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        when no allowed jitter makes the factorisation succeed.
+
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 3.0]])).logdet == np.log(8.0)
+    True
+    """
+    scale = float(namespace(A).diagonal(A).max())
+    ladder = [step * scale for step in AUTO_LADDER] if jitter == "auto" else [float(non_negative("jitter", jitter))]
+    for amount in ladder:
+        L = _try(A, amount)
+        if L is not None:
+            return Cholesky(L, amount)
+    raise NotPositiveDefinite(
+        f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but Cholesky fails with jitter "
+        f"{ladder[-1]:.3g}. Usual causes: duplicated or nearly equal points, or a lengthscale much longer than their "
+        "spacing. Remove duplicates, take fewer points, or pass jitter='auto' or a larger jitter."
+    )
+
+
+@dataclass(frozen=True)
+class Eigenvalues:
+    """Eigenvalues of a PSD matrix, largest first, with the absolute rounding error each may carry."""
+
+    values: Float
+    rounding: float
+    clipped: int
+    """How many eigenvalues in [-rounding, 0) were set to 0."""
+
+
+def eigenvalues(A: Array, name: str = "matrix") -> Eigenvalues:
+    """All eigenvalues of a symmetric PSD matrix, in decreasing order.
+
+    Values in [-n·eps·λ_max, 0) count as 0 and are counted; below that the matrix is not PSD.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        when an eigenvalue is negative beyond rounding.
+    """
+    xp = namespace(A)
+    if xp is np:
+        from scipy.linalg import eigvalsh
+
+        values = eigvalsh(A, check_finite=False)[::-1]
+    else:
+        values = xp.asnumpy(xp.linalg.eigvalsh(A))[::-1]
+    rounding = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0))
+    if values[-1] < -rounding:
+        raise NotPositiveDefinite(
+            f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
+            f"the rounding error {-rounding:.3g}"
+        )
+    return Eigenvalues(np.maximum(values, 0.0), rounding, int((values < 0).sum()))

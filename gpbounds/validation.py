@@ -1,0 +1,88 @@
+"""Argument checks shared by every public function: each failure says what was expected and what came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+
+
+def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
+    try:
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "biuf":
+            raise TypeError
+        return numbers.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected {expected}, got {value!r}") from None
+
+
+def _check(name: str, numbers: Float, good: Any, expected: str) -> Float:
+    good = np.asarray(good) & np.isfinite(numbers)
+    if not good.all():
+        bad = numbers[~good].flat[0]
+        where = "" if numbers.ndim == 0 else f" at index {tuple(int(i) for i in np.argwhere(~good)[0])}"
+        raise ValueError(f"{name}: expected {expected}, got {bad!s}{where}")
+    return numbers
+
+
+def positive(name: str, value: ArrayLike) -> Float:
+    """Finite numbers > 0."""
+    numbers = _numbers(name, value, "positive numbers")
+    return _check(name, numbers, numbers > 0, "a positive finite number")
+
+
+def non_negative(name: str, value: ArrayLike) -> Float:
+    """Finite numbers >= 0."""
+    numbers = _numbers(name, value, "numbers >= 0")
+    return _check(name, numbers, numbers >= 0, "a finite number >= 0")
+
+
+def finite(name: str, value: ArrayLike) -> Float:
+    """Finite numbers."""
+    numbers = _numbers(name, value, "finite numbers")
+    return _check(name, numbers, True, "a finite number")
+
+
+def open_unit(name: str, value: ArrayLike) -> Float:
+    """Numbers strictly between 0 and 1."""
+    numbers = _numbers(name, value, "numbers in (0, 1)")
+    return _check(name, numbers, (numbers > 0) & (numbers < 1), "a number in (0, 1)")
+
+
+def closed_unit(name: str, value: ArrayLike) -> Float:
+    """Numbers in [0, 1]."""
+    numbers = _numbers(name, value, "numbers in [0, 1]")
+    return _check(name, numbers, (numbers >= 0) & (numbers <= 1), "a number in [0, 1]")
+
+
+def order(name: str, value: ArrayLike) -> Float:
+    """Rényi orders in (0, 1]; 1 is the Kullback-Leibler limit."""
+    numbers = _numbers(name, value, "numbers in (0, 1]")
+    return _check(name, numbers, (numbers > 0) & (numbers <= 1), "a number in (0, 1] (1 is the KL limit)")
+
+
+def whole(name: str, value: ArrayLike, low: int = 1) -> Float:
+    """Whole numbers >= ``low``, returned as float64 (exact up to 2^53)."""
+    expected = f"a whole number >= {low}"
+    numbers = _numbers(name, value, expected)
+    with np.errstate(invalid="ignore"):
+        return _check(name, numbers, (numbers >= low) & (numbers == np.floor(numbers)) & (numbers < 2.0**53), expected)
+
+
+def count(name: str, value: Any, low: int = 1) -> int:
+    """One whole number >= ``low`` as an int."""
+    numbers = whole(name, value, low)
+    if numbers.ndim:
+        raise ValueError(f"{name}: expected one whole number, got shape {numbers.shape}")
+    return int(numbers)
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of the ``allowed`` words."""
+    if value not in allowed:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
