@@ -1,0 +1,28 @@
+"""Test profiles shared by ``tests/`` and ``verification/``."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import pytest
+from hypothesis import HealthCheck, settings
+
+mpl.use("Agg")
+
+# Hypothesis counts examples, not seconds: two cores under load must not turn a true statement red.
+_common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
+settings.register_profile("quick", max_examples=25, derandomize=True, **_common)
+settings.register_profile("thorough", max_examples=400, **_common)
+settings.load_profile("quick")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
+    parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness per claim as JSON")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--slow"):
+        skip = pytest.mark.skip(reason="slow: run with --slow")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(skip)

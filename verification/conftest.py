@@ -1,0 +1,68 @@
+"""The harness: every built claim has a check, and ``--claims-report=FILE`` says how each went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import mpmath
+import pytest
+from observer import Observer
+
+from gpbounds import claims
+
+_observer = pytest.StashKey[Observer]()
+_marked = pytest.StashKey[dict[str, list[str]]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_observer] = Observer()
+    config.stash[_marked] = {}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    marked = config.stash[_marked]
+    for item in items:
+        for marker in item.iter_markers("claim"):
+            for claim in marker.args:
+                marked.setdefault(claim, []).append(item.nodeid)
+
+
+@pytest.fixture(scope="session")
+def observe(request: pytest.FixtureRequest) -> Observer:
+    return request.config.stash[_observer]
+
+
+@pytest.fixture(scope="session")
+def marked(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    """Claim id -> checks marked with it, among those collected in this run."""
+    return request.config.stash[_marked]
+
+
+@pytest.fixture(autouse=True)
+def fifty_digits() -> Iterator[None]:
+    with mpmath.workdps(50):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    ledger = claims.ledger()
+    built = [c for c in ledger if c.built]
+    terminalreporter.write_line(
+        f"claims: {len(ledger)} in the ledger, {len(built)} built, {len(ledger) - len(built)} not yet"
+    )
+    target = config.getoption("--claims-report")
+    if target:
+        records, marked = config.stash[_observer].records, config.stash[_marked]
+        report = {
+            c.id: {
+                "state": "built" if c.built else "not built",
+                "verdict": c.verdict,
+                "checks": marked.get(c.id, []),
+                **(records[c.id].to_dict() if c.id in records else {}),
+            }
+            for c in ledger
+        }
+        Path(target).write_text(json.dumps(report, indent=1) + "\n")
+        terminalreporter.write_line(f"claims report: {target}")

@@ -1,0 +1,114 @@
+"""What a check says of a claim: each method asserts, and keeps the figures for the claims report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import mpmath
+import numpy as np
+from scipy.stats import binom
+
+
+def _column(values: Any) -> list[Any]:
+    """The entries of a number, a list or an array; mpmath numbers keep their precision."""
+    if isinstance(values, mpmath.mpf):
+        return [values]
+    return list(np.asarray(values, dtype=object).ravel())
+
+
+def _pairs(left: Any, right: Any) -> list[tuple[Any, Any]]:
+    lefts, rights = _column(left), _column(right)
+    if len(lefts) == 1:
+        lefts = lefts * len(rights)
+    if len(rights) == 1:
+        rights = rights * len(lefts)
+    return list(zip(lefts, rights, strict=True))
+
+
+@dataclass
+class Record:
+    """The figures of one claim."""
+
+    cases: int = 0
+    worst_slack: float = float("inf")  # least of bound - truth, in the claim's own units
+    ratios: list[float] = field(default_factory=list)  # bound / truth for an upper bound, truth / bound for a lower one
+    worst_error: float = 0.0  # relative
+    counterexamples: list[str] = field(default_factory=list)
+    frequencies: list[dict[str, float]] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        finite = [r for r in self.ratios if np.isfinite(r)]
+        return {
+            "cases": self.cases,
+            "worst_slack": None if np.isinf(self.worst_slack) else self.worst_slack,
+            "tightness": {"best": min(finite), "mean": float(np.mean(finite)), "worst": max(finite)}
+            if finite
+            else None,
+            "worst_relative_error": self.worst_error,
+            "counterexamples": self.counterexamples,
+            "failure_frequencies": self.frequencies,
+        }
+
+
+class Observer:
+    """Asserts statements about claims and remembers how they went."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+
+    def _record(self, claim: str) -> Record:
+        return self.records.setdefault(claim, Record())
+
+    def upper(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
+        """truth <= bound, entry by entry; ``tol`` is an absolute allowance for the truth's own rounding."""
+        record = self._record(claim)
+        for t, b in _pairs(truth, bound):
+            slack = b - t
+            assert slack >= -tol, f"{claim}: {t} exceeds its upper bound {b} by {-slack}"
+            record.cases += 1
+            record.worst_slack = min(record.worst_slack, float(slack))
+            if t > 0 and b < np.inf:
+                record.ratios.append(float(b / t))
+
+    def lower(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
+        """truth >= bound, entry by entry."""
+        record = self._record(claim)
+        for t, b in _pairs(truth, bound):
+            slack = t - b
+            assert slack >= -tol, f"{claim}: {t} is below its lower bound {b} by {-slack}"
+            record.cases += 1
+            record.worst_slack = min(record.worst_slack, float(slack))
+            if b > 0:
+                record.ratios.append(float(t / b))
+
+    def equal(self, claim: str, value: Any, truth: Any, *, rtol: float = 0.0, atol: float = 0.0) -> None:
+        """|value - truth| <= rtol·|truth| + atol, entry by entry."""
+        record = self._record(claim)
+        for v, t in _pairs(value, truth):
+            error = abs(v - t)
+            assert error <= rtol * abs(t) + atol, f"{claim}: {v} differs from {t} by {error}"
+            record.cases += 1
+            if t != 0:
+                record.worst_error = max(record.worst_error, float(error / abs(t)))
+
+    def holds(self, claim: str, statement: Any, cases: int = 1) -> None:
+        """A statement that is true or false, tried on ``cases`` instances."""
+        assert bool(statement), f"{claim}: does not hold"
+        self._record(claim).cases += cases
+
+    def fails(self, claim: str, printed: Any, why: str) -> None:
+        """The printed statement, evaluated at its counterexample, is false; ``why`` says what was printed and is true."""
+        assert not bool(printed), f"{claim}: the printed form holds at its counterexample ({why})"
+        record = self._record(claim)
+        record.cases += 1
+        if why not in record.counterexamples:
+            record.counterexamples.append(why)
+
+    def frequency(self, claim: str, failures: int, draws: int, delta: float) -> None:
+        """``failures`` in ``draws`` is compatible with probability <= delta (exact binomial test, level 1e-6)."""
+        surprise = binom.sf(failures - 1, draws, delta) if failures else 1.0
+        assert surprise > 1e-6, f"{claim}: {failures} failures in {draws} draws, promised at most {delta}"
+        record = self._record(claim)
+        record.cases += draws
+        record.frequencies.append({"failures": failures, "draws": draws, "delta": delta})
