@@ -98,7 +98,7 @@ class Observer:
         self._record(claim).cases += cases
 
     def fails(self, claim: str, printed: Any, why: str) -> None:
-        """The printed statement, evaluated at its counterexample, is false; ``why`` says what was printed and is true."""
+        """The printed statement, evaluated at its counterexample, is false; ``why`` says what is true instead."""
         assert not bool(printed), f"{claim}: the printed form holds at its counterexample ({why})"
         record = self._record(claim)
         record.cases += 1

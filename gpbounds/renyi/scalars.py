@@ -1,0 +1,149 @@
+"""The scalar functions of the sharper Rényi bounds, free of cancellation and with their limit α = 1 (β = 1 - α = 0).
+
+All take x >= 0 (an eigenvalue of (K - Q)/σ²) and α in (0, 1], and broadcast.  Ledger R, notation, and N-F, N-G, N-psi.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+
+
+def log1p_residual(x: ArrayLike) -> Any:
+    """x - log(1 + x) for x > -1, to a few ulp, also where x is tiny.
+
+    With z = x/(2 + x), log(1 + x) = 2 artanh z and x - 2z = x z, so the difference is x z - 2(z³/3 + z⁵/5 + ...).
+
+    >>> float(log1p_residual(1e-9))
+    4.999999996666666e-19
+    """
+    x = np.asarray(x, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        z = x / (2.0 + x)
+    square = z * z
+    series = np.zeros_like(z)
+    for k in range(25, 1, -2):  # |z| <= 0.2: the first term left out is below 1e-18 of the sum
+        series = 1.0 / k + square * series
+    small = np.abs(z) <= 0.2
+    near = z * (x - 2.0 * square * series)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        far = x - np.log1p(x)
+    return np.where(small, near, far)
+
+
+def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
+    """log(1 + βx)/β, and its limit x at β = 0."""
+    x, beta = np.asarray(x, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+    safe = np.where(beta == 0.0, 1.0, beta)
+    # βx may underflow where β is tiny; log(1 + βx)/β is x there to double precision.
+    return np.where(beta * x < 1e-300, x, np.log1p(safe * x) / safe)
+
+
+def G(x: ArrayLike, alpha: ArrayLike) -> Any:
+    """G(x) = ½[log(1 + βx)/β - log(1 + x)] >= 0: below D_α(y), per eigenvalue, for every y (R-gap, N-G).
+
+    >>> float(G(1.0, 1.0)) == 0.5 * (1 - np.log(2))
+    True
+    """
+    x, alpha = np.broadcast_arrays(np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64))
+    beta = 1.0 - alpha
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        w = -x / (1.0 + x)
+        # log(1+βx) = log(1+x) + log(1+αw); with φ(t) = t - log(1+t) everything first-order drops out.
+        small_alpha = (alpha * log1p_residual(w) - log1p_residual(alpha * w)) / beta
+        small_alpha = np.where(x > 1e15, (alpha * np.log1p(x) + np.log1p(alpha * w)) / beta, small_alpha)
+        near = log1p_residual(x) - np.where(beta == 0.0, 0.0, log1p_residual(beta * x) / beta)
+        far = np.log1p(beta * x) / beta - np.log1p(x)
+    return 0.5 * np.where(alpha < 0.5, small_alpha, np.where(beta * x < 1.0, near, far))
+
+
+def F(x: ArrayLike, alpha: ArrayLike) -> Any:
+    """F(x) = ½[log(1 + βx)/β + αx/(1 + βx) - log(1 + x)]: above E_y D_α, per eigenvalue (R-lem2, N-F).
+
+    >>> float(F(1.0, 1.0)) == 1 - 0.5 * np.log(2)
+    True
+    """
+    x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+    return G(x, alpha) + 0.5 * alpha * x / (1.0 + (1.0 - alpha) * x)
+
+
+def _tangency(alpha: Float) -> tuple[Float, Float]:
+    """x0 with F'(x0) = F(x0)/x0, and that slope, for ½ < α < 1: the line through 0 that lies above F.
+
+    The slope max_x F(x)/x is found by golden section in log x: F/x is unimodal there, and an error e in log x0 moves
+    the slope by O(e²) only.
+    """
+    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
+    beta = 1.0 - alpha
+    low, high = np.full_like(alpha, -2.0), np.log(4.0 / beta**2) + 2.0
+
+    def slope(log_x: Float) -> Float:
+        x = np.exp(log_x)
+        return F(x, alpha) / x
+
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = slope(a), slope(b)
+    for _ in range(64):
+        left = at_a > at_b
+        low, high = np.where(left, low, a), np.where(left, b, high)
+        a_next = np.where(left, high - ratio * (high - low), b)
+        b_next = np.where(left, a, low + ratio * (high - low))
+        at_a, at_b = np.where(left, slope(a_next), at_b), np.where(left, at_a, slope(b_next))
+        a, b = a_next, b_next
+    x0 = np.exp(0.5 * (low + high))
+    return x0, F(x0, alpha) / x0
+
+
+def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
+    """The least concave function above F: F itself for α <= ½, a line through 0 and then F beyond, x at α = 1 (N-Fhat).
+
+    >>> float(F_hat(3.0, 1.0))
+    3.0
+    """
+    x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+    orders, index = np.unique(alpha, return_inverse=True)
+    start, slope = np.zeros_like(orders), np.zeros_like(orders)
+    bent = (orders > 0.5) & (orders < 1.0)
+    start[bent], slope[bent] = _tangency(orders[bent])
+    start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
+    start, slope = start[index].reshape(alpha.shape), slope[index].reshape(alpha.shape)
+    return np.where(x < start, slope * x, F(x, alpha))
+
+
+def psi(x: ArrayLike, alpha: ArrayLike) -> Any:
+    """ψ(x) = αx/((1 + βx)(1 + x)) up to x = 1/√β, its maximum (1 - √β)/(1 + √β) beyond (R-lem4, N-psi).
+
+    >>> round(float(psi(1e9, 0.5)), 4)
+    0.1716
+    """
+    x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+    root = np.sqrt(1.0 - alpha)
+    peak = alpha / (1.0 + root) ** 2
+    with np.errstate(over="ignore"):
+        rising = alpha * (x / (1.0 + x)) / (1.0 + (1.0 - alpha) * x)
+    return np.where(root * x >= 1.0, peak, rising)
+
+
+def trace_term(T: ArrayLike, n: ArrayLike, noise: ArrayLike, alpha: ArrayLike) -> Any:
+    """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T/(2σ²) at α = 1: above (α/(2β)) log|I + βΔ/σ²|, Tr Δ = T, rank Δ <= n.
+
+    R-amgm.  Equality when Δ has n equal eigenvalues.
+
+    >>> float(trace_term(4.0, 2, 0.5, 1.0))
+    4.0
+    """
+    T, n, noise, alpha = (np.asarray(a, dtype=np.float64) for a in (T, n, noise, alpha))
+    return 0.5 * alpha * n * scaled_log1p(T / (n * noise), 1.0 - alpha)
+
+
+def log_det_term(d: ArrayLike, alpha: float) -> float:
+    """L_det = (α/(2β)) Σ_i log(1 + βd_i), Σd_i/2 at α = 1; d = eigenvalues of (K - Q)/σ² (R-cx).
+
+    >>> log_det_term([1.0, 3.0], 1.0)
+    2.0
+    """
+    return float(0.5 * alpha * np.sum(scaled_log1p(d, 1.0 - alpha)))

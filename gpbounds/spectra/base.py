@@ -1,0 +1,51 @@
+"""What a Mercer spectrum offers: the eigenvalues of f -> ∫ k(·, x') f(x') p(x') dx' and the sums of those left out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.validation import whole
+
+
+class Spectrum(ABC):
+    """Eigenvalues λ_1 >= λ_2 >= ... of a kernel under an input law, with Σ λ_m = E k(x, x).
+
+    Attributes
+    ----------
+    trace : float
+        Σ_m λ_m, in squared units of y.
+    certified : bool
+        True when ``tail`` is exact to rounding or an upper bound; False when it is a numerical estimate.
+    source : str
+        Ledger ids of the formulas.
+    note : str
+        One sentence that says how the numbers were made; it travels into the assumptions of a bound.
+    """
+
+    trace: float
+    certified: bool
+    source: str
+    note: str
+
+    @abstractmethod
+    def eigenvalues(self, count: int) -> Float:
+        """The ``count`` largest eigenvalues (or upper bounds of them, where ``note`` says so), decreasing."""
+
+    @abstractmethod
+    def _log_tail(self, M: Float) -> Float:
+        """log Σ_{m>M} λ_m for an array of whole numbers M >= 0."""
+
+    def log_tail(self, M: ArrayLike) -> Any:
+        """log Σ_{m>M} λ_m (or of an upper bound of it), for whole numbers M >= 0 of any shape."""
+        counts = whole("M", M, 0)
+        log_tail = self._log_tail(np.atleast_1d(counts))
+        return log_tail.reshape(counts.shape) if counts.ndim else float(log_tail[0])
+
+    def tail(self, M: ArrayLike) -> Any:
+        """Σ_{m>M} λ_m; where that underflows use :meth:`log_tail`."""
+        return np.exp(self.log_tail(M))
