@@ -53,9 +53,9 @@ def G(x: ArrayLike, alpha: ArrayLike) -> Any:
     beta = 1.0 - alpha
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         w = -x / (1.0 + x)
-        # log(1+βx) = log(1+x) + log(1+αw); with φ(t) = t - log(1+t) everything first-order drops out.
-        small_alpha = (alpha * log1p_residual(w) - log1p_residual(alpha * w)) / beta
-        small_alpha = np.where(x > 1e15, (alpha * np.log1p(x) + np.log1p(alpha * w)) / beta, small_alpha)
+        # With φ(t) = t - log(1+t) and log(1+βx) = log(1+x) + log(1+αw), everything of first order drops out.
+        phi_w = np.where(x < 1.0, log1p_residual(w), w + np.log1p(x))
+        small_alpha = (alpha * phi_w - log1p_residual(alpha * w)) / beta
         near = log1p_residual(x) - np.where(beta == 0.0, 0.0, log1p_residual(beta * x) / beta)
         far = np.log1p(beta * x) / beta - np.log1p(x)
     return 0.5 * np.where(alpha < 0.5, small_alpha, np.where(beta * x < 1.0, near, far))
@@ -79,7 +79,7 @@ def _tangency(alpha: Float) -> tuple[Float, Float]:
     """
     ratio = 0.5 * (np.sqrt(5.0) - 1.0)
     beta = 1.0 - alpha
-    low, high = np.full_like(alpha, -2.0), np.log(4.0 / beta**2) + 2.0
+    low, high = np.full_like(alpha, -60.0), 2.0 - 2.0 * np.log(beta)
 
     def slope(log_x: Float) -> Float:
         x = np.exp(log_x)
@@ -87,7 +87,7 @@ def _tangency(alpha: Float) -> tuple[Float, Float]:
 
     a, b = high - ratio * (high - low), low + ratio * (high - low)
     at_a, at_b = slope(a), slope(b)
-    for _ in range(64):
+    for _ in range(72):
         left = at_a > at_b
         low, high = np.where(left, low, a), np.where(left, b, high)
         a_next = np.where(left, high - ratio * (high - low), b)
@@ -111,7 +111,7 @@ def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
     start[bent], slope[bent] = _tangency(orders[bent])
     start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
     start, slope = start[index].reshape(alpha.shape), slope[index].reshape(alpha.shape)
-    return np.where(x < start, slope * x, F(x, alpha))
+    return np.where(x < start, np.maximum(slope * x, F(x, alpha)), F(x, alpha))
 
 
 def psi(x: ArrayLike, alpha: ArrayLike) -> Any:
