@@ -1,0 +1,124 @@
+"""The ledger of claims as data: what is true, what the papers print, and where this project checks it.
+
+Five papers make 209 claims, and the letter of an id says whose it is: R, Yue & Kontar (two papers on the Rényi
+divergence); L, Daskalakis et al. (low-rank kernels); P, Reeb et al. (PAC-Bayes); D, Wei et al. (direct loss
+minimisation).  N marks what is proved here and stands in no paper.  Every bound carries such an id.
+
+>>> claim = find("R-lem3")
+>>> claim.verdict, claim.section
+('holds', 'F')
+>>> find("L-06").printed
+'(1+γ)Σ₂ in place of (1−γ)Σ₂; at Σ₁=Σ₂=1, γ=1 (N=1) it claims KL ≤ −½'
+>>> sum(c.id.startswith("R-") for c in ledger())
+73
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import textwrap
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+VERDICTS = ("holds", "extra hypothesis", "misprint", "false", "ill-defined", "new")
+"""True as printed; true under a hypothesis that is not printed; wrong in print but clear in intent; wrong;
+without a meaning as printed; not in the papers, proved here."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One entry of the ledger.
+
+    Attributes
+    ----------
+    id : str
+        Name of the claim; docstrings, bounds and checks cite it.
+    section : str
+        Room of the ledger: "A" to "I" and "N", "L.1" to "L.6", "P.1" to "P.4", "D.1" to "D.5".
+    place : str
+        Paper, and place in the paper.
+    statement : str
+        What is true, with its hypotheses, in one line.
+    verdict : str
+        On the printed form; one of `VERDICTS`.
+    printed : str
+        What the paper prints, where that is wrong; else empty.
+    sharper : str
+        A stronger true statement, where one is known; else empty.
+    function : str
+        Dotted path of what computes it; empty until built.
+    check : str
+        File of `verification/` that checks it; empty until built.
+    """
+
+    id: str
+    section: str
+    place: str
+    statement: str
+    verdict: str
+    printed: str = ""
+    sharper: str = ""
+    function: str = ""
+    check: str = ""
+
+    @property
+    def built(self) -> bool:
+        """Whether the project computes or checks the claim; the verification fails on one without a check."""
+        return bool(self.function or self.check)
+
+    def __str__(self) -> str:
+        rows = {
+            "Place": self.place,
+            "True": self.statement,
+            "Printed": self.printed,
+            "Sharper": self.sharper,
+            "Function": self.function,
+            "Check": self.check or "not built yet",
+        }
+        lines = [f"{self.id}: {self.verdict} (section {self.section})"]
+        for name, text in rows.items():
+            if text:
+                lines += textwrap.wrap(
+                    text,
+                    width=100,
+                    initial_indent=f"  {name + ':':<10}",
+                    subsequent_indent=" " * 12,
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
+        return "\n".join(lines)
+
+
+@functools.cache
+def ledger() -> tuple[Claim, ...]:
+    """All claims, in the order of the papers.
+
+    >>> [c.id for c in ledger()][:3]
+    ['R-def', 'R-gp', 'R-kl']
+    """
+    text = resources.files("gpbounds").joinpath("ledger.toml").read_text(encoding="utf-8")
+    return tuple(Claim(**entry) for entry in tomllib.loads(text)["claim"])
+
+
+def find(id: str) -> Claim:
+    """The claim of that id.
+
+    Raises
+    ------
+    ValueError
+        If the ledger has no such claim; the message names those that look alike.
+
+    >>> find("R-lem33")
+    Traceback (most recent call last):
+    ...
+    ValueError: no claim 'R-lem33' in the ledger; close to it: R-lem3, R-lem3c, R-lem2, R-lem1, R-lem4
+    """
+    claims = {c.id: c for c in ledger()}
+    if id in claims:
+        return claims[id]
+    folded = {name.casefold(): name for name in claims}
+    close = [folded[f] for f in difflib.get_close_matches(str(id).casefold(), folded, n=5)]
+    hint = f"close to it: {', '.join(close)}" if close else "ids look like R-thm1, L-06, P-09, D-12 or N-conc"
+    raise ValueError(f"no claim {id!r} in the ledger; {hint}")
