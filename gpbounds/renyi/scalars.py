@@ -68,7 +68,9 @@ def F(x: ArrayLike, alpha: ArrayLike) -> Any:
     True
     """
     x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
-    return G(x, alpha) + 0.5 * alpha * x / (1.0 + (1.0 - alpha) * x)
+    beta = 1.0 - alpha
+    # With w = αx/(1 + βx), 1 + w = (1 + x)/(1 + βx): F = ½[(α/β) log(1 + βx) + w - log(1 + w)], two positive parts.
+    return 0.5 * (alpha * scaled_log1p(x, beta) + log1p_residual(alpha * x / (1.0 + beta * x)))
 
 
 def _tangency(alpha: Float) -> tuple[Float, Float]:

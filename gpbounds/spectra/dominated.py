@@ -1,0 +1,101 @@
+"""SE kernel, inputs uniform on a box: upper bounds through the Gaussian laws that dominate the uniform one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.kernels import SquaredExponential
+from gpbounds.spectra.base import Spectrum
+from gpbounds.spectra.geometric import full_level, log_ratio, log_tail
+from gpbounds.spectra.product import ProductSpectrum
+
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+
+
+def log_domination(std: Float, half: Float) -> Float:
+    """log C, C = √(2π) s/(2h)·e^(h²/(2s²)): the least C with (density of Uniform(-h, h)) <= C·N(0, s²)."""
+    return np.log(np.sqrt(2.0 * np.pi) * std / (2.0 * half)) + 0.5 * (half / std) ** 2
+
+
+def _least(objective: Callable[[Float], Float], low: Float, high: Float) -> Float:
+    """Golden section in each entry: any point visited gives a bound, the least one is kept."""
+    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    at_a, at_b = objective(a), objective(b)
+    for _ in range(44):
+        left = at_a < at_b
+        low, high = np.where(left, low, a), np.where(left, b, high)
+        a, b = np.where(left, high - GOLDEN * (high - low), b), np.where(left, a, low + GOLDEN * (high - low))
+        at_a, at_b = np.where(left, objective(a), at_b), np.where(left, at_a, objective(b))
+    return np.minimum(at_a, at_b)
+
+
+class DominatedSpectrum(Spectrum):
+    """SE × Uniform: λ_m <= C·λ_m(Gaussian) and tail(M) <= C·tail_Gaussian(M) whenever p <= C·N(0, diag(s²)).
+
+    Proof: with p = w·N(0, S), 0 <= w <= C, the operator of p has the nonzero eigenvalues of √w K_S √w, and
+    √w K_S √w has m-th eigenvalue at most C·λ_m(K_S) (Courant-Fischer); sums likewise.  Each M gets its own s: one
+    scale s_d = ρ·ℓ_d minimised over ρ where box and lengthscales have the same proportions, otherwise the best of a
+    fixed family.  tail(M) <= trace always.
+    """
+
+    certified = True
+    source = "L-44, L-48, domination of the uniform law by Gaussian ones"
+    note = (
+        "Eigenvalue sums are upper bounds (squared exponential kernel, uniform inputs, dominated by Gaussian inputs)."
+    )
+
+    def __init__(self, kernel: SquaredExponential, inputs: Uniform) -> None:
+        self.dim = inputs.dim
+        self.trace = kernel.variance
+        self._lengthscales = kernel.lengthscales(self.dim)
+        self._halves = 0.5 * inputs.widths
+        ratios = self._halves / self._lengthscales
+        self._ratio = float(ratios[0]) if np.allclose(ratios, ratios[0], rtol=1e-12, atol=0.0) else None
+        self._laws = None if self._ratio is not None else self._family()
+
+    def _family(self) -> list[tuple[float, ProductSpectrum]]:
+        """Gaussian laws whose spread in dimension d suits the degree n_d = E/log(1/B_d), for a range of energies E."""
+        laws = []
+        unit = SquaredExponential(1.0, self._lengthscales)
+        for energy in np.geomspace(0.25, 700.0, 36):
+            std = self._halves.copy()
+            for _ in range(100):  # fixed point of s²(1 + 2nℓ/√(4s² + ℓ²)) = h²; any s gives a bound
+                degree = energy / -log_ratio(self._lengthscales, std)
+                pull = 2.0 * degree * self._lengthscales / np.hypot(2.0 * std, self._lengthscales)
+                std = 0.5 * (std + self._halves / np.sqrt(1.0 + pull))
+            log_C = float(log_domination(std, self._halves).sum())
+            laws.append((log_C, ProductSpectrum(unit, Gaussian(std, self.dim))))
+        return laws
+
+    def _over_scales(self, share: Callable[[Float], Float], M: Float) -> Float:
+        """min over ρ of D·log C(ρ) + share(log B(ρ)), with s = ρ in units of ℓ."""
+        assert self._ratio is not None
+        half = np.asarray(self._ratio)
+
+        def objective(log_std: Float) -> Float:
+            std = np.exp(log_std)
+            return self.dim * log_domination(std, half) + share(log_ratio(np.asarray(1.0), std))
+
+        high = np.full(M.shape, np.log(half))
+        return _least(objective, high - 0.5 * np.log1p(2.0 * (M + 1.0)), high)
+
+    def eigenvalues(self, count: int) -> Float:
+        """Upper bounds of the ``count`` largest eigenvalues, decreasing; λ_m <= trace/m is used, too."""
+        m = np.arange(count, dtype=np.float64)
+        if self._laws is None:
+            level, _ = full_level(m, self.dim)
+            logs = self._over_scales(lambda log_B: self.dim * np.log(-np.expm1(log_B)) + level * log_B, m)
+        else:
+            logs = np.min([log_C + np.log(law.eigenvalues(count)) for log_C, law in self._laws], axis=0)
+        return self.trace * np.minimum(np.exp(logs), 1.0 / (m + 1.0))
+
+    def _log_tail(self, M: Float) -> Float:
+        if self._laws is None:
+            logs = self._over_scales(lambda log_B: log_tail(log_B, M, self.dim), M)
+        else:
+            logs = np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
+        return np.log(self.trace) + np.minimum(logs, 0.0)

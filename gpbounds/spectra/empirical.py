@@ -1,0 +1,57 @@
+"""Eigenvalues of K/N for given data: the Mercer spectrum under the empirical law."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpbounds import psd
+from gpbounds.arrays import Float, namespace
+from gpbounds.inputs import Empirical
+from gpbounds.kernels import Kernel
+from gpbounds.spectra.base import Spectrum
+from gpbounds.spectra.product import log_tails
+
+
+class EmpiricalSpectrum(Spectrum):
+    """Eigenvalues of K/N, K = k(X, X), dense: O(N³) time, O(N²) memory.
+
+    Attributes
+    ----------
+    rounding : float
+        Absolute error that each eigenvalue may carry, N·eps·λ_max; it is added where an upper bound is wanted.
+    rank : int
+        Number of distinct rows of X: no k-DPP has more points, and squared exponential and Matérn kernels reach it.
+    """
+
+    certified = True
+    source = "R-lem3"
+    note = "The eigenvalues are those of the covariance matrix of the given inputs."
+
+    def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
+        X = inputs.X
+        self.N = inputs.N
+        spectrum = psd.eigenvalues(kernel(X), name="k(X, X)")
+        host = X if namespace(X) is np else namespace(X).asnumpy(X)
+        self.rank = len(np.unique(host, axis=0))
+        self.rounding = spectrum.rounding / self.N
+        self._values = spectrum.values / self.N
+        self.trace = float(kernel.diag(X).sum()) / self.N
+        self._log_tails: Float | None = None
+
+    def eigenvalues(self, count: int) -> Float:
+        """The ``count`` largest eigenvalues of K/N; ``count`` <= N."""
+        if count > self.N:
+            raise ValueError(f"count: expected at most N = {self.N} eigenvalues, got {count}")
+        return self._values[:count]
+
+    def upper_eigenvalues(self) -> Float:
+        """Upper bounds of all N eigenvalues of K/N: rounding added up to the rank, exactly 0 beyond it."""
+        upper = self._values + self.rounding
+        upper[self.rank :] = 0.0
+        return upper
+
+    def _log_tail(self, M: Float) -> Float:
+        if self._log_tails is None:
+            upper = self.upper_eigenvalues()
+            self._log_tails = log_tails(np.log(upper[upper > 0.0]), -np.inf)
+        return self._log_tails[np.minimum(M, self._log_tails.size - 1).astype(np.int64)]
