@@ -1,0 +1,206 @@
+"""The Rényi objective and its gap in mpmath, written from the definitions: slow and obvious.
+
+The prior of (f, U) enters as its blocks Kff (N × N), Kuf (M × N), Kuu (M × M); y is N × 1; noise = σ²; β = 1 − α.
+All are mpmath matrices and numbers; :func:`matrix` turns a NumPy array into one, digit by digit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from mpmath import diag, eigsy, eye, findroot, log, mp, mpf, pi, sqrt
+
+from gpbounds.reference.divergences import gaussian_renyi, is_positive_definite, log_det, solve, trace
+
+
+def matrix(array: Any) -> Any:
+    """An mpmath matrix with exactly the entries of ``array``; a vector becomes a column."""
+    array = np.asarray(array)
+    return mp.matrix(array.tolist() if array.ndim == 2 else array[:, None].tolist())
+
+
+def blocks(kernel: Any, X: Any, Z: Any, jitter: float = 0.0) -> tuple[Any, Any, Any]:
+    """Kff, Kuf, Kuu with the very entries that the float64 path sees."""
+    return matrix(kernel(X)), matrix(kernel(Z, X)), matrix(kernel(Z)) + jitter * eye(np.asarray(Z).shape[0])
+
+
+def nystrom(Kuf: Any, Kuu: Any) -> Any:
+    """Q = Kfu Kuu⁻¹ Kuf."""
+    return Kuf.T * solve(Kuu, Kuf)
+
+
+def xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """Ξ = σ²I + (1−α)K + αQ."""
+    return noise * eye(Kff.rows) + (1 - alpha) * Kff + alpha * nystrom(Kuf, Kuu)
+
+
+def log_normal(y: Any, cov: Any) -> Any:
+    """log N(y; 0, cov)."""
+    return -(y.rows * log(2 * pi) + log_det(cov) + (y.T * solve(cov, y))[0]) / 2
+
+
+def log_evidence(Kff: Any, y: Any, noise: Any) -> Any:
+    """log p(y) = log N(y; 0, K + σ²I)."""
+    return log_normal(y, Kff + noise * eye(y.rows))
+
+
+def log_det_term(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """L_det = (α/(2β)) log|I + (β/σ²)(K − Q)|, Tr(K − Q)/(2σ²) at α = 1."""
+    residual = Kff - nystrom(Kuf, Kuu)
+    beta = 1 - mpf(alpha)
+    if beta == 0:
+        return trace(residual) / (2 * noise)
+    return alpha / (2 * beta) * log_det(eye(Kff.rows) + beta / noise * residual)
+
+
+def elbo(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """L_α = log N(y; 0, Ξ) − L_det (R-elbo*)."""
+    return log_normal(y, xi(Kff, Kuf, Kuu, noise, alpha)) - log_det_term(Kff, Kuf, Kuu, noise, alpha)
+
+
+def elbo_slope(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any) -> Any:
+    """S₁ = −dL_α/dα at α = 1 (R-lim1)."""
+    residual = Kff - nystrom(Kuf, Kuu)
+    B_inv = (noise * eye(Kff.rows) + Kff - residual) ** -1
+    quadratic = (y.T * B_inv * residual * B_inv * y)[0]
+    ratio = residual / noise
+    return (quadratic - trace(B_inv * residual) + trace(ratio) + trace(ratio * ratio) / 2) / 2
+
+
+def elbo_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """L_α(q) = β⁻¹ log ∫ p_α(y|U) q(U)^α p(U)^β dU for any q(U) = N(mean, cov), α < 1 (R-elbo, R-pa).
+
+    Returns None where the integral diverges.
+    """
+    beta, N, M = 1 - mpf(alpha), Kff.rows, Kuu.rows
+    P = solve(Kuu, Kuf).T
+    R = noise / beta * eye(N) + Kff - nystrom(Kuf, Kuu)  # p_α(y|U) = const · N(y; PU, R)
+    const = alpha * N / 2 * log(2 * pi * noise) - mpf(N) / 2 * log(beta)
+    const += -(N * log(2 * pi) + log_det(R) + (y.T * solve(R, y))[0]) / 2
+    const += -alpha / 2 * (M * log(2 * pi) + log_det(cov) + (mean.T * solve(cov, mean))[0])
+    const += -beta / 2 * (M * log(2 * pi) + log_det(Kuu))
+    H = P.T * solve(R, P) + alpha * cov**-1 + beta * Kuu**-1
+    h = P.T * solve(R, y) + alpha * solve(cov, mean)
+    if not is_positive_definite(H):
+        return None
+    return (const + (M * log(2 * pi) - log_det(H) + (h.T * solve(H, h))[0]) / 2) / beta
+
+
+def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
+    """q*(U) = N(Kuf Ξ⁻¹ y, Kuu − Kuf Ξ⁻¹ Kfu) (R-qstar)."""
+    inverse = xi(Kff, Kuf, Kuu, noise, alpha) ** -1
+    return Kuf * inverse * y, Kuu - Kuf * inverse * Kuf.T
+
+
+def joint_laws(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any, Any, Any]:
+    """Means and covariances of q*(f, U) and of p(f, U | y); both are singular where K − Q is."""
+    N, M = Kff.rows, Kuu.rows
+    prior = mp.zeros(N + M)
+    prior[:N, :N], prior[:N, N:], prior[N:, :N], prior[N:, N:] = Kff, Kuf.T, Kuf, Kuu
+    gain = prior[:, :N] * (Kff + noise * eye(N)) ** -1
+    mean, S = inducing_posterior(Kff, Kuf, Kuu, y, noise, alpha)
+    lift = mp.zeros(N + M, M)
+    lift[:N, :], lift[N:, :] = solve(Kuu, Kuf).T, eye(M)
+    cov = lift * S * lift.T
+    cov[:N, :N] += Kff - nystrom(Kuf, Kuu)
+    return lift * mean, cov, gain * y, prior - gain * prior[:N, :]
+
+
+def exact_gap(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """D_α(y) = log p(y) − L_α (R-id)."""
+    return log_evidence(Kff, y, noise) - elbo(Kff, Kuf, Kuu, y, noise, alpha)
+
+
+def gap_by_definition(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """D_α[q*(f, U)‖p(f, U | y)] from the two joint Gaussian laws; needs K − Q positive definite (R-def)."""
+    return gaussian_renyi(*joint_laws(Kff, Kuf, Kuu, y, noise, alpha), alpha)
+
+
+def expected_gap(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any, second_moment: Any = None) -> Any:
+    """E_y D_α for y of second moment S (K + σ²I when left out), from D_α(y) = D_α(0) + ½ y'(Ξ⁻¹ − K_n⁻¹)y."""
+    exact = Kff + noise * eye(Kff.rows)
+    S = exact if second_moment is None else second_moment
+    at_zero = exact_gap(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), noise, alpha)
+    return at_zero + trace((xi(Kff, Kuf, Kuu, noise, alpha) ** -1 - exact**-1) * S) / 2
+
+
+def gap_variance(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
+    """Var_y D_α for y ~ N(0, K_n): ½ Tr[(C K_n)²] for the quadratic form ½ y'Cy, C = Ξ⁻¹ − K_n⁻¹."""
+    exact = Kff + noise * eye(Kff.rows)
+    C = (xi(Kff, Kuf, Kuu, noise, alpha) ** -1 - exact**-1) * exact
+    return trace(C * C) / 2
+
+
+def predict(
+    Kff: Any, Kuf: Any, Kuu: Any, y: Any, Kss: Any, Kus: Any, noise: Any, alpha: Any
+) -> tuple[Any, Any]:
+    """Law of y* when y*|U ~ N(P_*U, K_** − Q_** + σ²I) and U ~ q*: mean and covariance (R-pred-A)."""
+    mean, S = inducing_posterior(Kff, Kuf, Kuu, y, noise, alpha)
+    P = solve(Kuu, Kus).T
+    return P * mean, Kss - nystrom(Kus, Kuu) + P * S * P.T + noise * eye(Kss.rows)
+
+
+def spectrum(A: Any) -> list[Any]:
+    """Eigenvalues of a symmetric matrix, largest first."""
+    return sorted(eigsy(A, eigvals_only=True), reverse=True)
+
+
+def square_root(A: Any) -> Any:
+    """Symmetric square root of a PSD matrix; eigenvalues below 0 by rounding count as 0."""
+    values, vectors = eigsy(A)
+    return vectors * diag([sqrt(max(v, mpf(0))) for v in values]) * vectors.T
+
+
+def minimum_gap(eigenvalues: Any, M: int, noise: Any, alpha: Any, y: str = "any") -> Any:
+    """Σ_i G(λ_{M+i}/σ²) for any y, (α/(2β)) Σ_i log(1 + βλ_{M+i}/σ²) for y from the prior (N-low)."""
+    ratios = [mpf(v) / noise for v in sorted(eigenvalues, reverse=True)[M:]]
+    beta = 1 - mpf(alpha)
+    if y == "any":
+        return sum((G(d, alpha) for d in ratios), mpf(0))
+    return sum(((log(1 + beta * d) / beta if beta else d) for d in ratios), mpf(0)) * alpha / 2
+
+
+def direction_factor(alpha: Any) -> Any:
+    """max{α/(1−α), (1−α)/α} (R-dir)."""
+    alpha = mpf(alpha)
+    return max(alpha / (1 - alpha), (1 - alpha) / alpha)
+
+
+def G(x: Any, alpha: Any) -> Any:
+    """½[log(1 + βx)/β − log(1 + x)]."""
+    x, beta = mpf(x), 1 - mpf(alpha)
+    return ((log(1 + beta * x) / beta if beta else x) - log(1 + x)) / 2
+
+
+def F(x: Any, alpha: Any) -> Any:
+    """G(x) + αx/(2(1 + βx))."""
+    x, alpha = mpf(x), mpf(alpha)
+    return G(x, alpha) + alpha * x / (2 * (1 + (1 - alpha) * x))
+
+
+def F_hat(x: Any, alpha: Any) -> Any:
+    """The concave envelope of F: from 0 to x0 the tangent through 0, F beyond; F'(x0) = F(x0)/x0."""
+    x, alpha = mpf(x), mpf(alpha)
+    beta = 1 - alpha
+    if alpha == 1:
+        return x
+    if alpha <= mpf(1) / 2:
+        return F(x, alpha)
+
+    def slope(t: Any) -> Any:
+        return (1 / (1 + beta * t) + alpha / (1 + beta * t) ** 2 - 1 / (1 + t)) / 2
+
+    low, high = mpf("1e-6"), 100 / beta**2
+    x0 = findroot(lambda t: slope(t) - F(t, alpha) / t, (low, high), solver="anderson", tol=mpf(10) ** -60)
+    return F(x, alpha) if x >= x0 else slope(x0) * x
+
+
+def psi(x: Any, alpha: Any) -> Any:
+    """αx/((1 + βx)(1 + x)) for x ≤ 1/√β, its maximum beyond."""
+    x, alpha = mpf(x), mpf(alpha)
+    beta = 1 - alpha
+    at = x if beta * x * x <= 1 else 1 / sqrt(beta)
+    return alpha * at / ((1 + beta * at) * (1 + at))
+
+

@@ -1,0 +1,237 @@
+"""What every Rényi bound needs of (kernel, X, Z), computed once: K, V = L⁻¹Kuf, the residual Δ = K − Q and its spectrum.
+
+Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  α enters later, by the eigenvalues of Δ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Kernel
+from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.renyi.scalars import scaled_log1p
+from gpbounds.validation import finite, positive
+
+
+def number(name: str, value: Any) -> float:
+    """One finite number."""
+    checked = finite(name, value)
+    if checked.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {checked.shape}")
+    return float(checked)
+
+
+def noise_variance(noise: Any) -> float:
+    """σ² > 0, one number."""
+    checked = positive("noise", noise)
+    if checked.ndim:
+        raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
+    return float(checked)
+
+
+def as_targets(y: ArrayLike, N: int) -> Float:
+    """``y`` as finite float64 of shape (N,)."""
+    targets = finite("y", y) if not is_cupy(y) else None
+    if targets is None or targets.shape != (N,):
+        got = "a CuPy array" if targets is None else f"shape {targets.shape}"
+        raise ValueError(f"y: expected a NumPy array of shape ({N},), one target for each row of X, got {got}")
+    return targets
+
+
+def as_host_points(X: ArrayLike, name: str, dim: int | None = None) -> Float:
+    """``X`` as float64 points (N, D) in host memory."""
+    if is_cupy(X):
+        raise ValueError(f"{name}: expected a NumPy array (the dense algebra runs on the CPU), got a CuPy array")
+    return np.asarray(as_points(X, name, dim), dtype=np.float64) + 0.0  # turns -0.0 into 0.0: rows are compared as bytes
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """X, Z and V = L⁻¹Kuf with L Lᵀ = Kuu + jitter·I, so that Q = VᵀV; O(NM²) time, O(NM) memory.
+
+    Attributes
+    ----------
+    known : array (N,) of bool
+        Rows of X that are rows of Z; f is known there given U, so Δ vanishes.  All False when jitter > 0.
+    rank : int
+        An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
+    """
+
+    X: Float
+    Z: Float
+    chol: Cholesky
+    V: Float
+    known: Any
+    rank: int
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.X.shape[0])
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return int(self.Z.shape[0])
+
+    def residual_diagonal(self, kernel: Kernel) -> Float:
+        """k(x_i, x_i) − |v_i|², exactly 0 at known rows; rounding below 0 counts as 0."""
+        return np.where(self.known, 0.0, np.maximum(kernel.diag(self.X) - (self.V**2).sum(axis=0), 0.0))
+
+    def quadratic(self, y: Float, noise: float) -> float:
+        """yᵀ(σ²I + Q)⁻¹y as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, hence without cancellation."""
+        a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
+        return float(((y - self.V.T @ a) ** 2).sum() / noise + (a**2).sum())
+
+
+def whiten(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = 0.0) -> Whitened:
+    """Factorise Kuu + jitter·I and whiten Kuf with it.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        for duplicated or numerically dependent rows of Z when ``jitter`` does not help.
+    """
+    points = as_host_points(X, "X")
+    inducing = as_host_points(Z, "Z", points.shape[1])
+    chol = cholesky(kernel(inducing), jitter, name="Kuu")
+    V = chol.solve_lower(kernel(inducing, points))
+    if chol.jitter > 0.0:
+        return Whitened(points, inducing, chol, V, np.zeros(points.shape[0], dtype=bool), points.shape[0])
+    chosen = {row.tobytes() for row in inducing}
+    rows = [row.tobytes() for row in points]
+    known = np.array([row in chosen for row in rows])
+    return Whitened(points, inducing, chol, V, known, len(set(rows) - chosen))
+
+
+@dataclass(frozen=True)
+class Nystrom(Whitened):
+    """The Nyström approximation of one data set, with the spectrum of what it leaves out.
+
+    Attributes
+    ----------
+    K, residual : arrays (N, N)
+        Kff, and Δ = K − Q with exact zeros in the known rows and columns.
+    eigenvalues : array (N,)
+        Of Δ, largest first.
+    basis : array (N − known, N − known)
+        Orthonormal eigenvectors of the block of Δ that is not structurally 0, in the order of ``eigenvalues``.
+    rounding : float
+        Absolute error that an eigenvalue may carry: (N + M) eps |K|, or the most negative one, which counts as 0, if
+        that is larger (up to 1e-10 |K|).
+    """
+
+    K: Float
+    residual: Float
+    eigenvalues: Float
+    basis: Float
+    rounding: float
+
+    @property
+    def Q(self) -> Float:
+        """K − Δ."""
+        return self.K - self.residual
+
+    @property
+    def trace(self) -> float:
+        """T = Tr(K − Q)."""
+        return float(self.eigenvalues.sum())
+
+    @property
+    def largest(self) -> float:
+        """λ = λ_max(K − Q)."""
+        return float(self.eigenvalues[0])
+
+    def order(self, alpha: Any, noise: float) -> float:
+        """A finite α < 1 + σ²/λ, as a float."""
+        value = number("alpha", alpha)
+        end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
+        if not value < end:
+            raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")
+        return value
+
+    def log_det_term(self, noise: float, alpha: float) -> float:
+        """L_det = (α/(2β)) Σ log(1 + βd_i), d = eigenvalues/σ², on the whole range of α; T/(2σ²) at α = 1."""
+        d, beta = self.eigenvalues / noise, 1.0 - alpha
+        logs = np.log1p(beta * d) / beta if beta < 0.0 else scaled_log1p(d, beta)
+        return float(0.5 * alpha * logs.sum())
+
+    def xi(self, noise: float, alpha: float) -> Cholesky:
+        """Cholesky factor of Ξ = σ²I + Q + βΔ."""
+        return cholesky(noise * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
+
+    def rotated(self, A: Float) -> Float:
+        """A (·, N) in the eigenbasis of Δ: the columns of ``eigenvalues[: N − known]``, then those of the known rows."""
+        return np.concatenate([A[:, ~self.known] @ self.basis, A[:, self.known]], axis=1)
+
+
+def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = 0.0) -> Nystrom:
+    """The record of (kernel, X, Z) from which all bounds of this room are read.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+        Inputs.
+    Z : array (M, D)
+        Inducing inputs; with rows of X among them the rank of K − Q drops.
+    jitter : float or "auto"
+        Added to the diagonal of Kuu: every bound stays valid, for inducing variables seen through noise.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        when Kuu does not factorise, or K − Q has an eigenvalue below 0 by more than rounding.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> record = nystrom(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0])
+    >>> record.rank, round(record.trace, 4)
+    (1, 0.3519)
+    """
+    if jitter != "auto":
+        return _nystrom(kernel, X, Z, jitter)
+    scale = kernel.max_variance
+    for step in AUTO_LADDER[:-1]:
+        try:
+            return _nystrom(kernel, X, Z, step * scale)
+        except NotPositiveDefinite:
+            continue
+    return _nystrom(kernel, X, Z, AUTO_LADDER[-1] * scale)
+
+
+def _nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: float) -> Nystrom:
+    base = whiten(kernel, X, Z, jitter)
+    K = np.asarray(kernel(base.X), dtype=np.float64)
+    if not np.isfinite(K).all():
+        raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
+    block = np.ix_(~base.known, ~base.known)
+    V = base.V[:, ~base.known]
+    residual = np.zeros_like(K)
+    residual[block] = K[block] - V.T @ V
+    values, basis, rounding = _spectrum(residual[block], base.N + base.M, float(np.abs(K).sum(axis=1).max()))
+    eigenvalues = np.concatenate([values, np.zeros(base.N - values.size)])
+    return Nystrom(base.X, base.Z, base.chol, base.V, base.known, base.rank, K, residual, eigenvalues, basis, rounding)
+
+
+def _spectrum(A: Float, size: int, norm: float) -> tuple[Float, Float, float]:
+    """Eigenvalues, largest first, eigenvectors and rounding of a PSD matrix that is a difference of two of ``norm``."""
+    from scipy.linalg import eigh
+
+    basic = size * np.finfo(np.float64).eps * norm
+    if A.size == 0:
+        return np.zeros(0), np.zeros((0, 0)), basic
+    values, vectors = eigh(A, check_finite=False)
+    least = float(values[0])
+    if least < -max(basic, 1e-10 * norm):
+        raise NotPositiveDefinite(
+            f"K - Q: expected a positive semi-definite matrix, but its least eigenvalue is {least:.3g} where K has norm "
+            f"{norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
+            "jitter='auto' or a larger jitter."
+        )
+    return np.maximum(values[::-1], 0.0), vectors[:, ::-1], max(basic, -least)
