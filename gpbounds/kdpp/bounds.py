@@ -1,0 +1,171 @@
+"""Upper bounds of what a k-DPP's residual Δ_Z = K − Q_Z is in expectation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.bound import Bound
+from gpbounds.kdpp.esp import spectrum
+from gpbounds.kdpp.expectations import defined_sizes, expected_trace, log_expected_determinant, rest_sizes
+from gpbounds.renyi.scalars import trace_term
+from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
+
+_K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."
+
+
+def expected_logdet_bound(
+    eigenvalues: ArrayLike, M: ArrayLike, noise: ArrayLike, alpha: ArrayLike, form: str = "sharpest"
+) -> Bound:
+    """Above the mean of −log C_x = (α/(2β)) log|I + (β/σ²)(K − Q)|, β = 1 − α, under the k-DPP.
+
+    trace        E_Z[−log C_x] ≤ g_n((M+1)e_{M+1}/e_M),  g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)),  n = rank K − M
+    determinant  E_Z[−log C_x] ≤ (α/(2β)) log Σ_j (β/σ²)^j C(M+j, j) e_{M+j}/e_M
+    printed      E_Z[−log C_x] ≤ g_N((M+1) Σ_{m>M} λ_m)
+
+    Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K, α in (0, 1], σ² > 0.  Ledger: R-lem3c (000 and 003, display
+    after Lemma 3/13) and its limit R-lem3c-1 at α = 1, where all but the printed form are the exact E_Z Tr Δ/(2σ²).
+    The determinant form is an equality where |I + βΔ/σ²| is the same for all Z (exchangeable points, K = aI + b11ᵀ),
+    the trace form where Δ moreover has n equal eigenvalues (K = aI).
+
+    Parameters
+    ----------
+    eigenvalues : array (N,)
+        All eigenvalues of K, ≥ 0, in squared units of y.
+    M : int or array of int
+        0 ≤ M ≤ rank K.
+    noise : float or array
+        Noise variance σ² > 0.
+    alpha : float or array
+        Rényi order in (0, 1].  M, noise and alpha broadcast.
+    form : "sharpest", "trace", "determinant" or "printed"
+        Sharpest is the least of trace and determinant.
+
+    Raises
+    ------
+    ValueError
+        where M exceeds the number of nonzero eigenvalues, or an argument is out of range.
+
+    >>> round(float(expected_logdet_bound([3.0, 2.0, 1.0], 1, noise=1.0, alpha=0.5)), 6)
+    0.638147
+    """
+    choice("form", form, ("sharpest", "trace", "determinant", "printed"))
+    values = spectrum(eigenvalues)
+    sizes, variances, orders = np.broadcast_arrays(
+        defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
+    )
+    terms: dict[str, Any] = {}
+    if form == "printed":
+        tails = np.append(np.cumsum(np.sort(values))[::-1], 0.0)
+        terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, variances, orders)
+    if form in ("trace", "sharpest"):
+        free = np.maximum((values > 0).sum() - sizes, 1)  # where M is the rank, the trace is 0 whatever n
+        terms["trace"] = trace_term(expected_trace(values, sizes), free, variances, orders)
+    if form in ("determinant", "sharpest"):
+        beta = 1.0 - orders
+        log_mean = log_expected_determinant(values, sizes, beta / variances)
+        limit = expected_trace(values, sizes) / variances
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # below 1e-290 the sum over j underflows; its logarithm over β is E Tr Δ/σ² to double precision there
+            slope = np.where(beta * limit < 1e-290, limit, log_mean / beta)
+        terms["determinant"] = 0.5 * orders * slope
+    terms = {name: value if np.ndim(value) else float(value) for name, value in terms.items()}
+    value = terms[form] if form != "sharpest" else np.minimum(terms["trace"], terms["determinant"])
+    return Bound(
+        value if np.ndim(value) else float(value),
+        "upper",
+        1.0,
+        "R-lem3c",
+        terms=terms,
+        assumptions=(_K_DPP,),
+        quantity="E_Z[-log C_x]",
+    )
+
+
+def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound:
+    """Above the k-DPP's mean of Tr(K − Q), from the tails of the spectrum alone.
+
+    E_Z Tr(K − Q_Z) ≤ min_{0≤k≤M} (M+1)/(M+1−k) · Σ_{m>k} λ_m;   printed: k = M, the bound (M+1) Σ_{m>M} λ_m
+
+    Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: R-lem3 (000 Lemma 3, 003 Lemma 13).  Each k is an
+    equality in the limit of k dominant eigenvalues over a flat, long rest; k ≈ M/2 takes the factor M away for
+    polynomial spectra.  Upper bounds of the tails do as well.  With tails N·Σ_{m>k} λ_m of the integral operator
+    it bounds E_X E_Z Tr for N iid inputs: R-samp, the ``t_GS`` of the theorems.
+
+    Parameters
+    ----------
+    tails : array (≥ max M + 1,)
+        tails[k] = Σ_{m>k} λ_m, in squared units of y; tails[0] is the trace.
+    M : int or array of int
+        Number of inducing points, ≥ 0.
+    form : "sharpest" or "printed"
+
+    Returns
+    -------
+    Bound
+        ``terms["k"]`` is the k that was used.
+
+    Raises
+    ------
+    ValueError
+        on tails that are negative, increasing or too short.
+
+    >>> bound = trace_bound([6.0, 3.0, 1.0, 0.0], 2)
+    >>> bound.value, bound.terms["k"]
+    (3.0, 2)
+    """
+    choice("form", form, ("sharpest", "printed"))
+    sums = non_negative("tails", tails)
+    sizes = whole("M", M, 0).astype(np.int64)
+    longest = int(sizes.max(initial=0))
+    if sums.ndim != 1 or sums.size <= longest:
+        raise ValueError(f"tails: expected shape (n,) with n >= {longest + 1}, tails 0 ... M, got {sums.shape}")
+    if (np.diff(sums[: longest + 1]) > 0).any():
+        raise ValueError("tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that rises")
+    value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
+    for at in np.ndindex(sizes.shape):
+        m = int(sizes[at])
+        candidates = sums[: m + 1] / (1.0 - np.arange(m + 1) / (m + 1.0))
+        candidates[m] = (m + 1) * sums[m]
+        best[at] = m if form == "printed" else np.argmin(candidates)
+        value[at] = candidates[best[at]]
+    return Bound(
+        value if sizes.ndim else float(value),
+        "upper",
+        1.0,
+        "R-lem3",
+        terms={"k": best if sizes.ndim else int(best)},
+        assumptions=(_K_DPP,),
+        quantity="E_Z Tr(K - Q)",
+    )
+
+
+def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form: str = "sharpest") -> Any:
+    """What sampling Z from an approximate k-DPP ν may add to the mean of Tr(K − Q).
+
+    E_{Z~ν} Tr(K − Q_Z) ≤ E_{Z~k-DPP} Tr(K − Q_Z) + (N−M)·v·tv;   printed: 2N·v·tv
+
+    Hypotheses: Z ⊂ X under ν, k(x, x) ≤ v at the data, sup_A |ν(A) − μ(A)| ≤ tv with μ the k-DPP (if tv bounds
+    Σ_Z |ν(Z) − μ(Z)| instead, pass half of it).  Ledger: R-cor1 (000 Cor. 1, 003 Cor. 14, where ε is not defined).
+    The constant 1 is attained in the limit N → ∞ by K = 1_{N−1}1ᵀ ⊕ 1, M = 1: max T − min T = N − 2.
+
+    Parameters
+    ----------
+    N, M : int or array of int
+        Number of data and of inducing points, 0 ≤ M ≤ N.
+    variance : float or array
+        v > 0, in squared units of y.
+    tv : float or array
+        Total-variation distance in [0, 1].  All broadcast.
+    form : "sharpest" or "printed"
+
+    >>> tv_term(100, 10, variance=2.0, tv=1e-3)
+    0.18
+    """
+    choice("form", form, ("sharpest", "printed"))
+    rest = rest_sizes(N, M)
+    scale = positive("variance", variance) * closed_unit("tv", tv)
+    result = rest * scale if form == "sharpest" else 2.0 * (whole("N", N) * scale)
+    return result if np.ndim(result) else float(result)
