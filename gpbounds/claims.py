@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 import textwrap
 import tomllib
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ from importlib import resources
 VERDICTS = ("holds", "extra hypothesis", "misprint", "false", "ill-defined", "new")
 """True as printed; true under a hypothesis that is not printed; wrong in print but clear in intent; wrong;
 without a meaning as printed; not in the papers, proved here."""
+
+
+_EXAMPLES = "R-thm1, L-06, P-09, D-12 or N-conc"
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,19 @@ def find(id: str) -> Claim:
     >>> find("R-lem33")
     Traceback (most recent call last):
     ...
-    ValueError: no claim 'R-lem33' in the ledger; close to it: R-lem3, R-lem3c, R-lem2, R-lem1, R-lem4
+    ValueError: no claim 'R-lem33' in the ledger; close to it: R-lem3, R-lem3c, R-lem4, R-lem2, R-lem1
     """
     claims = {c.id: c for c in ledger()}
+    if not isinstance(id, str):
+        raise ValueError(f"no claim {id!r}: an id is a string such as {_EXAMPLES}")
     if id in claims:
         return claims[id]
-    folded = {name.casefold(): name for name in claims}
-    close = [folded[f] for f in difflib.get_close_matches(str(id).casefold(), folded, n=5)]
-    hint = f"close to it: {', '.join(close)}" if close else "ids look like R-thm1, L-06, P-09, D-12 or N-conc"
+    folded = {_fold(name): name for name in claims}
+    close = [folded[f] for f in difflib.get_close_matches(_fold(id), folded, n=5)]
+    hint = f"close to it: {', '.join(close)}" if close else f"ids look like {_EXAMPLES}"
     raise ValueError(f"no claim {id!r} in the ledger; {hint}")
+
+
+def _fold(id: str) -> str:
+    """The id without what is easily mistaken: upper case, and the zero of L-06."""
+    return re.sub(r"-(\d)(?!\d)", r"-0\1", id.casefold())

@@ -1,0 +1,97 @@
+"""The ledger is true of the project: what it calls built is there and is checked, and what is checked it calls built.
+
+Claims and checks are joined by marks: a check carries ``@pytest.mark.claim("R-lem3")``, and the entry of R-lem3 in
+``gpbounds/ledger.toml`` names the check's file under ``check`` and what it checks under ``function``.  The two tests
+that compare all claims with all checks need all checks, so they skip unless the whole folder is collected.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpbounds.claims import VERDICTS, ledger
+
+LETTERS = {"R": 73, "L": 52, "P": 43, "D": 41}
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def files(request: pytest.FixtureRequest, marked: dict[str, list[str]]) -> dict[str, set[str]]:
+    """Claim id -> files with a check marked with it; skips when some file of this folder was not collected."""
+    missing = set(HERE.glob("test_*.py")) - {item.path for item in request.session.items}
+    if missing:
+        pytest.skip(f"needs the whole folder; not collected: {', '.join(sorted(path.name for path in missing))}")
+    return {claim: {node.split("::")[0] for node in nodes} for claim, nodes in marked.items()}
+
+
+def test_every_built_claim_is_checked_in_the_file_it_names(files: dict[str, set[str]]) -> None:
+    faults = []
+    for claim in ledger():
+        if claim.built and not claim.check:
+            faults.append(f"{claim.id} names a function but no check")
+        elif claim.check and claim.check not in files.get(claim.id, set()):
+            faults.append(f"{claim.id} names {claim.check}, where no check is marked with it")
+    assert not faults, "\n".join(faults)
+
+
+def test_every_checked_claim_names_its_check(files: dict[str, set[str]]) -> None:
+    unnamed = {claim.id: files[claim.id] for claim in ledger() if claim.id in files and not claim.check}
+    assert not unnamed, "\n".join(f'{i}: check = "{min(where)}"' for i, where in unnamed.items())
+
+
+def test_every_mark_is_a_claim_of_the_ledger(marked: dict[str, list[str]]) -> None:
+    known = {claim.id for claim in ledger()}
+    strangers = {i: nodes[0] for i, nodes in marked.items() if i not in known}
+    assert not strangers, "\n".join(f"{i!r} is not in the ledger: {node}" for i, node in strangers.items())
+
+
+def test_every_function_named_can_be_called() -> None:
+    faults = []
+    for claim in ledger():
+        if claim.function:
+            try:
+                if not callable(pkgutil.resolve_name(claim.function)):
+                    faults.append(f"{claim.id}: {claim.function} cannot be called")
+            except (ImportError, AttributeError, ValueError) as error:
+                faults.append(f"{claim.id}: {claim.function} ({error})")
+    assert not faults, "\n".join(faults)
+
+
+def test_ids_are_unique_and_complete() -> None:
+    ids = Counter(claim.id for claim in ledger())
+    assert not [i for i, times in ids.items() if times > 1]
+    letters = Counter(i.split("-")[0] for i in ids)
+    assert {letter: letters[letter] for letter in LETTERS} == LETTERS
+    assert set(letters) == {*LETTERS, "N"}
+
+
+def test_entries_are_complete() -> None:
+    sections = {"R": "[A-I]", "N": "N", "L": r"L\.[1-6]", "P": r"P\.[1-4]", "D": r"D\.[1-5]"}
+    for claim in ledger():
+        letter = claim.id.split("-")[0]
+        assert re.fullmatch(sections[letter], claim.section), claim.id
+        assert claim.verdict in VERDICTS, claim.id
+        assert (letter == "N") <= (claim.verdict == "new"), claim.id
+        for text in (claim.place, claim.statement):
+            assert text.strip(), claim.id
+        for text in (claim.place, claim.statement, claim.printed, claim.sharper):
+            assert "\n" not in text, claim.id
+        assert claim.printed or claim.verdict not in ("false", "misprint"), claim.id
+
+
+def test_verdicts_on_the_renyi_papers_add_up() -> None:
+    verdicts = Counter(claim.verdict for claim in ledger() if claim.id.startswith("R-"))
+    assert verdicts == {"holds": 40, "extra hypothesis": 6, "misprint": 5, "false": 17, "ill-defined": 5}
+
+
+def test_claims_refer_to_claims_that_exist() -> None:
+    known = {claim.id for claim in ledger()}
+    for claim in ledger():
+        text = " ".join((claim.statement, claim.printed, claim.sharper))
+        for reference in re.findall(r"\b(?:[LPD]-\d\d[a-c]?|[RN]-[a-z][\w-]*\w)", text):
+            assert reference in known, f"{claim.id} refers to {reference}"
