@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
-from gpbounds.kdpp.esp import spectrum
+from gpbounds.kdpp.esp import checked
 from gpbounds.kdpp.expectations import defined_sizes, expected_trace, log_expected_determinant, rest_sizes
 from gpbounds.renyi.scalars import trace_term
 from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
@@ -52,7 +52,7 @@ def expected_logdet_bound(
     0.638147
     """
     choice("form", form, ("sharpest", "trace", "determinant", "printed"))
-    values = spectrum(eigenvalues)
+    values = checked(eigenvalues)
     sizes, variances, orders = np.broadcast_arrays(
         defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
     )

@@ -68,7 +68,7 @@ def scaled_esp(eigenvalues: ArrayLike, k_max: int) -> tuple[Float, Exponent]:
     1.000000000000e-200
     """
     k_max = count("k_max", k_max, 0)
-    values = descending(spectrum(eigenvalues))
+    values = descending(checked(eigenvalues))
     k = min(k_max, values.size)
     mantissa, exponent = np.zeros(k_max + 1), np.zeros(k_max + 1, dtype=np.int64)
     R, shift = _fill(values, k, None)
@@ -89,7 +89,7 @@ def inclusion(values: Float, k: int) -> Float:
     return table
 
 
-def spectrum(eigenvalues: ArrayLike) -> Float:
+def checked(eigenvalues: ArrayLike) -> Float:
     """The eigenvalues as a checked array (N,) of finite numbers ≥ 0."""
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1 or values.size == 0:

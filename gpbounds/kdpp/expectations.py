@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.kdpp.esp import Exponent, scaled_cumprod, scaled_esp, spectrum
+from gpbounds.kdpp.esp import Exponent, checked, scaled_cumprod, scaled_esp
 from gpbounds.validation import non_negative, whole
 
 _LOG_2 = log(2.0)
@@ -46,7 +46,7 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike) -> Any:
     >>> expected_trace([3.0, 2.0, 1.0], [0, 1, 3]).round(4)
     array([6.    , 3.6667, 0.    ])
     """
-    values = spectrum(eigenvalues)
+    values = checked(eigenvalues)
     sizes = defined_sizes(values, M)
     mantissa, exponent = scaled_esp(values, int(sizes.max(initial=0)) + 1)
     ratio = np.ldexp(mantissa[sizes + 1] / mantissa[sizes], exponent[sizes + 1] - exponent[sizes])
@@ -82,7 +82,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
     >>> round(expected_esp([3.0, 2.0, 1.0], 1, 2), 12)  # 3 * e_3 / e_1
     3.0
     """
-    values = spectrum(eigenvalues)
+    values = checked(eigenvalues)
     sizes, orders = np.broadcast_arrays(defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
     result = np.empty(sizes.shape)
@@ -118,7 +118,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
     >>> round(log_expected_determinant([3.0, 2.0, 1.0], 1, 1.0), 6)  # log(1 + 22/6 + 3)
     2.036882
     """
-    values = spectrum(eigenvalues)
+    values = checked(eigenvalues)
     sizes, factors = np.broadcast_arrays(defined_sizes(values, M), non_negative("c", c))
     rank, reach = int((values > 0).sum()), 32
     while True:
@@ -164,10 +164,9 @@ def defined_sizes(values: Float, M: ArrayLike) -> Any:
     """M as an array of int64, none of them above the number of nonzero eigenvalues."""
     sizes = whole("M", M, 0).astype(np.int64)
     rank = int((values > 0).sum())
-    if (sizes > rank).any():
-        raise ValueError(
-            f"M: the k-DPP of size {int(sizes[sizes > rank].flat[0])} is undefined: only {rank} nonzero eigenvalues"
-        )
+    largest = int(sizes.max(initial=0))
+    if largest > rank:
+        raise ValueError(f"M: the k-DPP of size {largest} is undefined: only {rank} nonzero eigenvalues")
     return sizes
 
 

@@ -1,0 +1,43 @@
+"""Argument checks shared by the samplers and the greedy selection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpbounds.arrays import Float, as_points, is_cupy
+
+
+def kernel_matrix(K: ArrayLike) -> Float:
+    """K as a finite symmetric float64 array (N, N) on the host with a diagonal ≥ 0."""
+    if is_cupy(K):
+        raise ValueError("K: expected a NumPy array, got a CuPy array: pass K.get()")
+    matrix = as_points(K, "K").astype(np.float64, copy=False)
+    N = matrix.shape[0]
+    if matrix.shape != (N, N) or np.ndim(K) != 2:
+        raise ValueError(f"K: expected a square matrix (N, N), got shape {np.shape(K)}")
+    scale = float(np.abs(matrix).max())
+    gap = np.abs(matrix - matrix.T)
+    if (gap > 1e-10 * scale).any():
+        i, j = np.unravel_index(int(gap.argmax()), gap.shape)
+        raise ValueError(f"K: expected a symmetric matrix, got K[{i}, {j}] = {matrix[i, j]} and {matrix[j, i]} across")
+    if (matrix.diagonal() < 0).any():
+        row = int(matrix.diagonal().argmin())
+        raise ValueError(f"K: expected variances >= 0 on the diagonal, got {matrix[row, row]} in row {row}")
+    return matrix
+
+
+def distinct_indices(indices: Any, N: int) -> NDArray[np.int64]:
+    """Distinct row numbers in 0 … N−1."""
+    rows = np.asarray(indices)
+    if rows.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise ValueError(f"indices: expected whole numbers of shape (M,), got dtype {rows.dtype}, shape {rows.shape}")
+    if (rows < 0).any() or (rows >= N).any():
+        raise ValueError(f"indices: expected numbers in 0 ... {N - 1}, got {rows[(rows < 0) | (rows >= N)][0]}")
+    if np.unique(rows).size < rows.size:
+        raise ValueError("indices: expected distinct numbers, got some twice")
+    return rows.astype(np.int64)
