@@ -132,9 +132,7 @@ def gap_variance(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
     return trace(C * C) / 2
 
 
-def predict(
-    Kff: Any, Kuf: Any, Kuu: Any, y: Any, Kss: Any, Kus: Any, noise: Any, alpha: Any
-) -> tuple[Any, Any]:
+def predict(Kff: Any, Kuf: Any, Kuu: Any, y: Any, Kss: Any, Kus: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
     """Law of y* when y*|U ~ N(P_*U, K_** − Q_** + σ²I) and U ~ q*: mean and covariance (R-pred-A)."""
     mean, S = inducing_posterior(Kff, Kuf, Kuu, y, noise, alpha)
     P = solve(Kuu, Kus).T
@@ -202,5 +200,3 @@ def psi(x: Any, alpha: Any) -> Any:
     beta = 1 - alpha
     at = x if beta * x * x <= 1 else 1 / sqrt(beta)
     return alpha * at / ((1 + beta * at) * (1 + at))
-
-

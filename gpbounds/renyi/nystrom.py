@@ -1,4 +1,4 @@
-"""What every Rényi bound needs of (kernel, X, Z), computed once: K, V = L⁻¹Kuf, the residual Δ = K − Q and its spectrum.
+"""What every Rényi bound needs of (kernel, X, Z), computed once: K, V = L⁻¹Kuf, Δ = K − Q and its spectrum.
 
 Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  α enters later, by the eigenvalues of Δ.
 """
@@ -48,7 +48,9 @@ def as_host_points(X: ArrayLike, name: str, dim: int | None = None) -> Float:
     """``X`` as float64 points (N, D) in host memory."""
     if is_cupy(X):
         raise ValueError(f"{name}: expected a NumPy array (the dense algebra runs on the CPU), got a CuPy array")
-    return np.asarray(as_points(X, name, dim), dtype=np.float64) + 0.0  # turns -0.0 into 0.0: rows are compared as bytes
+    return (
+        np.asarray(as_points(X, name, dim), dtype=np.float64) + 0.0
+    )  # turns -0.0 into 0.0: rows are compared as bytes
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ class Nystrom(Whitened):
         return cholesky(noise * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
 
     def rotated(self, A: Float) -> Float:
-        """A (·, N) in the eigenbasis of Δ: the columns of ``eigenvalues[: N − known]``, then those of the known rows."""
+        """A (·, N) in the eigenbasis of Δ, columns in the order of ``eigenvalues``."""
         return np.concatenate([A[:, ~self.known] @ self.basis, A[:, self.known]], axis=1)
 
 
@@ -230,8 +232,8 @@ def _spectrum(A: Float, size: int, norm: float) -> tuple[Float, Float, float]:
     least = float(values[0])
     if least < -max(basic, 1e-10 * norm):
         raise NotPositiveDefinite(
-            f"K - Q: expected a positive semi-definite matrix, but its least eigenvalue is {least:.3g} where K has norm "
-            f"{norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
-            "jitter='auto' or a larger jitter."
+            f"K - Q: expected a positive semi-definite matrix, but its least eigenvalue is {least:.3g} where K has "
+            f"norm {norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or "
+            "pass jitter='auto' or a larger jitter."
         )
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1], max(basic, -least)

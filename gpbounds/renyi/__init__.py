@@ -1,0 +1,27 @@
+"""The Rényi bounds for one data set: evidence, gap, prediction, risk (ledger R, sections A, C and E)."""
+
+from gpbounds.renyi.elbo import elbo, log_evidence
+from gpbounds.renyi.gap import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace, minimum_gap
+from gpbounds.renyi.nystrom import Nystrom, nystrom
+from gpbounds.renyi.predict import inducing_posterior, predict
+from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
+
+__all__ = [
+    "Nystrom",
+    "direction_factor",
+    "elbo",
+    "exact_gap",
+    "expected_gap",
+    "expected_gap_bounds",
+    "gap",
+    "gap_from_trace",
+    "gap_variance",
+    "inducing_posterior",
+    "log_evidence",
+    "minimum_gap",
+    "nystrom",
+    "oracle_risk_bound",
+    "pac_risk_bound",
+    "predict",
+]
