@@ -1,6 +1,7 @@
 """Gaussian divergences in mpmath, straight from their closed forms (R-def).
 
-Means are n × 1, covariances n × n matrices.  Positive definite covariances only; singular laws are compared on the subspace where they live, by the caller.
+Means are n × 1, covariances n × n matrices, positive definite; singular laws are compared on the subspace where they
+live, by the caller.
 """
 
 from __future__ import annotations

@@ -93,18 +93,17 @@ def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: 
     return Kuf * inverse * y, Kuu - Kuf * inverse * Kuf.T
 
 
-def joint_laws(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any, Any, Any]:
-    """Means and covariances of q*(f, U) and of p(f, U | y); both are singular where K − Q is."""
+def joint_laws(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any) -> tuple[Any, Any, Any, Any]:
+    """Means and covariances of p(f|U) N(U; mean, cov) and of p(f, U | y); both are singular where K − Q is."""
     N, M = Kff.rows, Kuu.rows
     prior = mp.zeros(N + M)
     prior[:N, :N], prior[:N, N:], prior[N:, :N], prior[N:, N:] = Kff, Kuf.T, Kuf, Kuu
     gain = prior[:, :N] * (Kff + noise * eye(N)) ** -1
-    mean, S = inducing_posterior(Kff, Kuf, Kuu, y, noise, alpha)
     lift = mp.zeros(N + M, M)
     lift[:N, :], lift[N:, :] = solve(Kuu, Kuf).T, eye(M)
-    cov = lift * S * lift.T
-    cov[:N, :N] += Kff - nystrom(Kuf, Kuu)
-    return lift * mean, cov, gain * y, prior - gain * prior[:N, :]
+    joint = lift * cov * lift.T
+    joint[:N, :N] += Kff - nystrom(Kuf, Kuu)
+    return lift * mean, joint, gain * y, prior - gain * prior[:N, :]
 
 
 def exact_gap(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
@@ -114,7 +113,8 @@ def exact_gap(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> A
 
 def gap_by_definition(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
     """D_α[q*(f, U)‖p(f, U | y)] from the two joint Gaussian laws; needs K − Q positive definite (R-def)."""
-    return gaussian_renyi(*joint_laws(Kff, Kuf, Kuu, y, noise, alpha), alpha)
+    best = inducing_posterior(Kff, Kuf, Kuu, y, noise, alpha)
+    return gaussian_renyi(*joint_laws(*best, Kff, Kuf, Kuu, y, noise), alpha)
 
 
 def expected_gap(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any, second_moment: Any = None) -> Any:

@@ -46,8 +46,7 @@ class Gap:
     @cached_property
     def w(self) -> Float:
         """Eigenvalues of αΞ⁻¹Δ that may differ from 0."""
-        singular: Float = np.linalg.svd(self.H, compute_uv=False)
-        return self.alpha * singular**2
+        return self.alpha * np.asarray(np.linalg.svd(self.H, compute_uv=False), dtype=np.float64) ** 2
 
     def at_zero(self) -> float:
         """D_α(0) = Σ G(d_i) + ½ log|I + (I + S₁)⁻¹(S − S₁)|, S = V(σ²I + βΔ)⁻¹Vᵀ, S₁ the same at β = 1.

@@ -233,7 +233,7 @@ def _spectrum(A: Float, size: int, norm: float) -> tuple[Float, Float, float]:
     if least < -max(basic, 1e-10 * norm):
         raise NotPositiveDefinite(
             f"K - Q: expected a positive semi-definite matrix, but its least eigenvalue is {least:.3g} where K has "
-            f"norm {norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or "
-            "pass jitter='auto' or a larger jitter."
+            f"norm {norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
+            "or pass jitter='auto' or a larger jitter."
         )
     return np.maximum(values[::-1], 0.0), vectors[:, ::-1], max(basic, -least)
