@@ -1,1 +1,63 @@
-"""gpbounds."""
+"""gpbounds: computes, certifies and verifies what theory says about Gaussian processes.
+
+>>> import gpbounds
+>>> kernel = gpbounds.SquaredExponential(lengthscale=0.5)
+>>> plan = gpbounds.inducing_points(kernel, N=100_000, alpha=1.0, target=0.1)
+>>> plan.M
+57
+
+Names are loaded when they are first used, so that ``import gpbounds`` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpbounds.bound import Bound as Bound
+    from gpbounds.errors import NonFinite as NonFinite
+    from gpbounds.errors import NotConverged as NotConverged
+    from gpbounds.errors import NotPositiveDefinite as NotPositiveDefinite
+    from gpbounds.inputs import Empirical as Empirical
+    from gpbounds.inputs import Gaussian as Gaussian
+    from gpbounds.inputs import Uniform as Uniform
+    from gpbounds.kernels import Matern as Matern
+    from gpbounds.kernels import SquaredExponential as SquaredExponential
+    from gpbounds.plan import Plan as Plan
+    from gpbounds.rates import inducing_points as inducing_points
+    from gpbounds.rates import rate as rate
+    from gpbounds.spectra import spectrum as spectrum
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Bound": "bound",
+    "Empirical": "inputs",
+    "Gaussian": "inputs",
+    "Matern": "kernels",
+    "NonFinite": "errors",
+    "NotConverged": "errors",
+    "NotPositiveDefinite": "errors",
+    "Plan": "plan",
+    "SquaredExponential": "kernels",
+    "Uniform": "inputs",
+    "inducing_points": "rates",
+    "rate": "rates",
+    "spectrum": "spectra",
+}
+_ROOMS = ("claims", "divergences", "inputs", "kdpp", "kernels", "plotting", "rates", "reference", "renyi", "spectra")
+
+__all__ = sorted([*_HOME, *_ROOMS])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"gpbounds.{_HOME[name]}"), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"gpbounds.{name}")
+    raise AttributeError(f"module 'gpbounds' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -5,6 +5,7 @@ CuPy is imported only when an array that is handed in is already a CuPy array, s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,23 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
     if dim is not None and points.shape[1] != dim:
         raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
     return points
+
+
+def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 2**14) -> tuple[Any, ...]:
+    """``function(*args)`` for elementwise functions of broadcasting NumPy arguments, in blocks of rows that fit a cache.
+
+    >>> blockwise(lambda a, b: (a + b, a * b), np.arange(3.0)[:, None], np.ones(2), size=2)[0].tolist()
+    [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    """
+    arrays = [np.asarray(a) for a in args]
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    total = int(np.prod(shape))
+    if total <= size or not shape:
+        return function(*arrays)
+    rows = max(1, size * shape[0] // total)
+    whole = [a.ndim < len(shape) or a.shape[0] == 1 for a in arrays]
+    parts = [
+        function(*(a if w else a[i : i + rows] for a, w in zip(arrays, whole, strict=True)))
+        for i in range(0, shape[0], rows)
+    ]
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))

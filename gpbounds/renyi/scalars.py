@@ -73,15 +73,27 @@ def F(x: ArrayLike, alpha: ArrayLike) -> Any:
     return 0.5 * (alpha * scaled_log1p(x, beta) + log1p_residual(alpha * x / (1.0 + beta * x)))
 
 
-def _tangency(alpha: Float) -> tuple[Float, Float]:
-    """x0 with F'(x0) = F(x0)/x0, and that slope, for ½ < α < 1: the line through 0 that lies above F.
+Tangent = tuple[Float, Float]
+
+
+def tangent(alpha: ArrayLike) -> Tangent:
+    """(x0, slope) of the line through 0 that lies above F and touches it at x0; 0 for α <= ½, infinity at α = 1.
 
     The slope max_x F(x)/x is found by golden section in log x: F/x is unimodal there, and an error e in log x0 moves
     the slope by O(e²) only.
     """
+    alpha = np.asarray(alpha, dtype=np.float64)
+    orders, index = np.unique(alpha, return_inverse=True)
+    start, slope = np.zeros_like(orders), np.zeros_like(orders)
+    bent = (orders > 0.5) & (orders < 1.0)
+    start[bent], slope[bent] = _touching(orders[bent])
+    start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
+    return start[index].reshape(alpha.shape), slope[index].reshape(alpha.shape)
+
+
+def _touching(alpha: Float) -> Tangent:
     ratio = 0.5 * (np.sqrt(5.0) - 1.0)
-    beta = 1.0 - alpha
-    low, high = np.full_like(alpha, -60.0), 2.0 - 2.0 * np.log(beta)
+    low, high = np.full_like(alpha, -60.0), 2.0 - 2.0 * np.log(1.0 - alpha)
 
     def slope(log_x: Float) -> Float:
         x = np.exp(log_x)
@@ -92,28 +104,24 @@ def _tangency(alpha: Float) -> tuple[Float, Float]:
     for _ in range(72):
         left = at_a > at_b
         low, high = np.where(left, low, a), np.where(left, b, high)
-        a_next = np.where(left, high - ratio * (high - low), b)
-        b_next = np.where(left, a, low + ratio * (high - low))
-        at_a, at_b = np.where(left, slope(a_next), at_b), np.where(left, at_a, slope(b_next))
-        a, b = a_next, b_next
+        a, b = np.where(left, high - ratio * (high - low), b), np.where(left, a, low + ratio * (high - low))
+        at_a, at_b = np.where(left, slope(a), at_b), np.where(left, at_a, slope(b))
     x0 = np.exp(0.5 * (low + high))
     return x0, F(x0, alpha) / x0
 
 
-def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
+def F_hat(x: ArrayLike, alpha: ArrayLike, touching: Tangent | None = None) -> Any:
     """The least concave function above F: F itself for α <= ½, a line through 0 and then F beyond, x at α = 1 (N-Fhat).
+
+    ``touching`` is ``tangent(alpha)``, when it is at hand.
 
     >>> float(F_hat(3.0, 1.0))
     3.0
     """
     x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
-    orders, index = np.unique(alpha, return_inverse=True)
-    start, slope = np.zeros_like(orders), np.zeros_like(orders)
-    bent = (orders > 0.5) & (orders < 1.0)
-    start[bent], slope[bent] = _tangency(orders[bent])
-    start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
-    start, slope = start[index].reshape(alpha.shape), slope[index].reshape(alpha.shape)
-    return np.where(x < start, np.maximum(slope * x, F(x, alpha)), F(x, alpha))
+    start, slope = tangent(alpha) if touching is None else touching
+    curve = F(x, alpha)
+    return np.where(x < start, np.maximum(slope * x, curve), curve)
 
 
 def psi(x: ArrayLike, alpha: ArrayLike) -> Any:

@@ -6,10 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import log_ratio
+
+LARGEST_ORDER = 2**24
+"""More eigenvalues than this are not ordered: they would take gigabytes and minutes."""
 
 Degrees = NDArray[np.int64]
 
@@ -90,6 +94,11 @@ class ProductSpectrum(Spectrum):
         self._log_tails = np.zeros(1)
 
     def _order(self, count: int) -> None:
+        if count > LARGEST_ORDER:
+            raise NotConverged(
+                f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, which are "
+                f"put in order one by one, got {count}: ask for fewer, or for one ratio lengthscale/std in all dimensions"
+            )
         if count > self._log_terms.size:
             size = max(64, 1 << (count - 1).bit_length())
             sums, degrees = smallest_sums(self._steps, size)

@@ -1,0 +1,92 @@
+"""The record that every planner returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpbounds.bound import Bound
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a sparse GP of rank M costs: one objective with its gradient, and the memory of its largest matrices."""
+
+    flops: float
+    bytes: float
+
+    @classmethod
+    def of(cls, N: int, M: int) -> Cost:
+        """4NM² + 2M³/3 flops (whitening, its Gram matrix, their pull-backs), (2NM + 3M²)·8 bytes unless streamed."""
+        return cls(flops=4.0 * N * M**2 + 2.0 * M**3 / 3.0, bytes=8.0 * (2.0 * N * M + 3.0 * M**2))
+
+    def __str__(self) -> str:
+        seconds, memory = self.flops / 1e11, self.bytes / 1e9
+        return f"{self.flops:.2g} flops a gradient ({seconds:.2g} s at 100 GFLOP/s), {memory:.2g} GB unless streamed"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The least rank that meets a target, with the theorem behind it.
+
+    Attributes
+    ----------
+    method : str
+        What the rank is of: "inducing".
+    N : int
+    target : float
+        What the bound must not exceed.
+    M : int or None
+        The least rank from which on the bound stays <= target; None if no M < N does: an answer, not an error.
+    bound : Bound or None
+        The bound at M.
+    bound_before : Bound or None
+        The bound at M - 1, which exceeds the target; None if M = 1 or M is None.
+    needed : int or None
+        The least M that any choice of inducing variables needs, where that is known (given data; N-low).
+    meaning : tuple of str
+        What meeting the target implies.
+    cost : Cost or None
+        Time and memory of a sparse GP with M inducing points.
+    notes : tuple of str
+        What a reader should know before quoting the plan.
+    """
+
+    method: str
+    N: int
+    target: float
+    M: int | None
+    bound: Bound | None
+    bound_before: Bound | None
+    needed: int | None = None
+    meaning: tuple[str, ...] = ()
+    cost: Cost | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.M is None or self.bound is None:
+            lines = [f"No M < N = {self.N} brings the bound down to {self.target:g}."]
+        else:
+            lines = [f"M = {self.M} of N = {self.N} suffice for a bound <= {self.target:g}.", str(self.bound)]
+        if self.bound_before is not None:
+            lines.append(f"At M - 1 the bound is {float(self.bound_before):.6g}.")
+        if self.needed is not None:
+            lines.append(f"No choice of fewer than {self.needed} inducing variables can reach the target (N-low).")
+        if self.cost is not None:
+            lines.append(f"Cost: {self.cost}.")
+        return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+        return {
+            "method": self.method,
+            "N": self.N,
+            "target": self.target,
+            "M": self.M,
+            "bound": self.bound.to_dict() if self.bound else None,
+            "bound_before": self.bound_before.to_dict() if self.bound_before else None,
+            "needed": self.needed,
+            "meaning": list(self.meaning),
+            "cost": {"flops": self.cost.flops, "bytes": self.cost.bytes} if self.cost else None,
+            "notes": list(self.notes),
+        }

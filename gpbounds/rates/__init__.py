@@ -1,0 +1,6 @@
+"""The theorems: how many inducing points, and how sure (ledger R, sections G and H)."""
+
+from gpbounds.rates.planning import inducing_points
+from gpbounds.rates.theorems import rate
+
+__all__ = ["inducing_points", "rate"]

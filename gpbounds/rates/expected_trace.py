@@ -1,0 +1,129 @@
+"""How large E Tr(K - Q) can be when Z is drawn by a k-DPP: a priori from a spectrum, or exactly for given data."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.inputs import Empirical, InputLaw
+from gpbounds.kdpp import expected_trace
+from gpbounds.kernels import Kernel
+from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.spectra.empirical import EmpiricalSpectrum
+
+
+def log_best_truncation(law: Spectrum, M: Float) -> Float:
+    """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry (R-lem3, sharper), with O(log M) tails each.
+
+    tail is convex in k and M+1-k is linear, so their quotient is quasi-convex in k: it turns once, where
+    tail(k+1)/(M-k) first reaches tail(k)/(M+1-k).  Where ``law`` gives upper bounds these may be flat, at the trace,
+    up to some k: there k = 0 is best, and the search starts beyond.  k = M, the printed form, is looked at as well.
+    """
+
+    def first(holds: Callable[[Float], Any], low: Float) -> Float:
+        """The least k in low ... M with holds(k), which once true stays true; M if there is none."""
+        high = M.copy()
+        while (low < high).any():
+            k = np.floor(0.5 * (low + high))
+            true = holds(k)
+            low, high = np.where(true | (low >= high), low, k + 1.0), np.where(true & (low < high), k, high)
+        return low
+
+    def turned(k: Float) -> Any:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain = law.log_tail(k) - law.log_tail(np.minimum(k + 1.0, M))
+            return ~(gain > np.log(M + 1.0 - k) - np.log(M - k))  # also where both tails are 0
+
+    whole = law.log_tail(0.0)
+    k = first(turned, first(lambda k: law.log_tail(k) < whole, np.zeros_like(M)))
+    best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
+    return np.minimum(best + np.log(M + 1.0), whole)
+
+
+def exp_up(log_value: Any) -> Any:
+    """e^log_value, but the least positive double where it would underflow to 0: an upper bound must not become 0."""
+    with np.errstate(under="ignore"):
+        value = np.exp(log_value)
+    return np.where((value == 0.0) & (np.asarray(log_value) > -np.inf), np.nextafter(0.0, 1.0), value)
+
+
+class TraceLaw(ABC):
+    """Bounds on t = E Tr(K - Q) for N inputs, M of them drawn by a k-DPP."""
+
+    spectrum: Spectrum
+    variance: float
+    claims: str
+    assumptions: tuple[str, ...]
+
+    @abstractmethod
+    def sharpest(self, N: Float, M: Float) -> Float:
+        """The least proved bound."""
+
+    @abstractmethod
+    def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
+        """(M+1) times the tail at M, as printed; the tail is taken at ``tail_at`` <= M when that is given."""
+
+
+class APriori(TraceLaw):
+    """X iid from a law with a known spectrum: E_X Σ_{m>k} λ_m(K) <= N·tail(k) (R-samp) in R-lem3."""
+
+    def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
+        self.spectrum = spectrum(kernel, inputs)
+        self.variance = kernel.max_variance
+        self.claims = "R-lem3, R-samp"
+        self.assumptions = (
+            f"The N inputs are drawn independently from {inputs!r}.",
+            "Kernel, input law and noise are fixed in advance, not fitted to these data.",
+            self.spectrum.note,
+        )
+
+    def sharpest(self, N: Float, M: Float) -> Float:
+        sizes, index = np.unique(M, return_inverse=True)
+        return exp_up(np.log(N) + log_best_truncation(self.spectrum, sizes)[index].reshape(M.shape))
+
+    def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
+        log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)
+        return exp_up(np.log(M + 1.0) + np.log(N) + log_tail)
+
+
+class GivenData(TraceLaw):
+    """X given: E_Z Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of K, exactly (R-lem3).
+
+    e_{M+1}/e_M increases in every eigenvalue (Newton's inequalities), so eigenvalues rounded upward give an
+    upper bound.
+    """
+
+    def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
+        self.spectrum = self._data = EmpiricalSpectrum(kernel, inputs)
+        self.variance = float(kernel.diag(inputs.X).max())
+        self.N = inputs.N
+        self.claims = "R-lem3"
+        self.assumptions = (
+            f"The {self.N} inputs are the given ones: the statement is conditional on X.",
+            "Kernel and noise are fixed in advance, not fitted to these data.",
+        )
+
+    def _check(self, N: Float) -> None:
+        if (N != self.N).any():
+            raise ValueError(
+                f"N: expected the number of rows of X, {self.N}, for inputs=Empirical(X), got {N.flat[0]:.0f}"
+            )
+
+    def sharpest(self, N: Float, M: Float) -> Float:
+        self._check(N)
+        sizes, index = np.unique(M, return_inverse=True)
+        exact = expected_trace(self._data.upper_eigenvalues() * self.N, sizes)
+        return np.broadcast_to(exact[index].reshape(M.shape), np.broadcast_shapes(N.shape, M.shape))
+
+    def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
+        self._check(N)
+        return np.exp(np.log(M + 1.0) + np.log(N) + self._data.log_tail(M if tail_at is None else tail_at))
+
+
+def trace_law(kernel: Kernel, inputs: InputLaw) -> TraceLaw:
+    """The :class:`TraceLaw` that serves ``inputs``."""
+    return GivenData(kernel, inputs) if isinstance(inputs, Empirical) else APriori(kernel, inputs)

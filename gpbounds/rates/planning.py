@@ -1,0 +1,137 @@
+"""``inducing_points``: the least M from which on the bound of ``rate`` stays below a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.inputs import Empirical, Gaussian, InputLaw
+from gpbounds.kernels import Kernel
+from gpbounds.plan import Cost, Plan
+from gpbounds.rates.expected_trace import GivenData
+from gpbounds.rates.meaning import sentences
+from gpbounds.rates.theorems import Setting, evaluate, record, setting
+
+SECTIONS = 48
+"""Intervals looked at in one vectorised round of the search."""
+
+
+def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, target: float) -> int | None:
+    """The largest m in low ... high with majorant(m, m) > target, None if there is none.
+
+    ``majorant(a, b)`` is at least majorant(m, m) for every m in a ... b, entry by entry; intervals it clears are
+    dropped, the rest is split, from the right.  For a function that decreases this is a search in SECTIONS parts.
+    """
+    edges = np.unique(np.rint(np.linspace(low, high + 1, SECTIONS + 1)))
+    if high > 64 * low:
+        edges = np.unique(np.concatenate([edges, np.rint(np.geomspace(low, high + 1, SECTIONS + 1))]))
+    first, last = edges[:-1], edges[1:] - 1
+    for i in np.flatnonzero(majorant(first, last) > target)[::-1]:
+        if first[i] == last[i]:
+            return int(first[i])
+        found = last_above(majorant, int(first[i]), int(last[i]), target)
+        if found is not None:
+            return found
+    return None
+
+
+def least_from_which_on(s: Setting, N: int, target: float, highest: int) -> int | None:
+    """The least M <= highest such that the bound is <= target at M and at every larger M <= highest."""
+    size = np.asarray(float(N))
+
+    def majorant(a: Float, b: Float) -> Float:
+        # The sharpest form decreases in M; the printed one has a factor M + 1 before a tail that decreases.
+        return evaluate(s, size, a)[0] if s.form == "sharpest" else evaluate(s, size, b, tail_at=a)[0]
+
+    # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
+    top = np.asarray(float(highest))
+    reach = min(64, highest)
+    while float(majorant(np.asarray(float(reach)), top)) > target:
+        if reach == highest:
+            return None
+        reach = min(2 * reach, highest)
+    above = last_above(majorant, 1, reach, target)
+    return 1 if above is None else above + 1
+
+
+def inducing_points(
+    kernel: Kernel,
+    N: int,
+    alpha: float,
+    *,
+    target: float,
+    inputs: InputLaw | None = None,
+    noise: float = 0.1,
+    delta: float = 0.05,
+    y_norm2: float | None = None,
+    tv: float = 0.0,
+    form: str = "sharpest",
+    direction: str = "q||p",
+) -> Plan:
+    """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
+
+    Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  The sharpest form
+    decreases in M, so the answer is found by sectioning; the printed form need not decrease, and intervals are cleared
+    by (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
+
+    Parameters
+    ----------
+    target : float
+        What the bound on D_α must not exceed, in nats.
+
+    Returns
+    -------
+    Plan
+        ``.M`` (None if no M < N suffices), ``.bound``, ``.bound_before`` (at M - 1), ``.needed`` (for
+        ``inputs=Empirical(X)``: below it no choice of inducing variables reaches the target, N-low), ``.meaning``,
+        ``.cost``.
+
+    Raises
+    ------
+    ValueError
+        as :func:`rate`; for a target that is not positive; for arrays.
+    NotConverged
+        where the spectrum cannot be followed as far as the answer.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
+    >>> plan.M, float(plan.bound) <= 0.01 < float(plan.bound_before)
+    (36, True)
+    """
+    size = validation.count("N", N, 2)
+    goal = float(validation.positive("target", target))
+    law = Gaussian() if inputs is None else inputs
+    s = setting(kernel, alpha, law, noise, delta, y_norm2, tv, form, direction)
+    for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
+        value = getattr(s, name)
+        if value is not None and value.ndim:
+            raise ValueError(f"{name}: expected one number, got shape {value.shape}; call once for each")
+    highest = min(size - 1, s.law.spectrum.rank) if isinstance(s.law, GivenData) else size - 1
+    M = least_from_which_on(s, size, goal, highest)
+    data, order = np.asarray(float(size)), float(s.alpha)
+    return Plan(
+        method="inducing",
+        N=size,
+        target=goal,
+        M=M,
+        bound=None if M is None else record(s, data, np.asarray(float(M))),
+        bound_before=None if M is None or M == 1 else record(s, data, np.asarray(M - 1.0)),
+        needed=_needed(s, size, goal) if isinstance(law, Empirical) and direction == "q||p" else None,
+        meaning=sentences(goal, order),
+        cost=None if M is None else Cost.of(size, M),
+    )
+
+
+def _needed(s: Setting, N: int, target: float) -> int:
+    """The least M with N-low's lower bound, Σ_i G(λ_{M+i}(K)/σ²) <= D_α(y) for every Z and y, at or below target."""
+    from gpbounds.renyi import minimum_gap
+
+    assert isinstance(s.law, GivenData)
+    spectrum = s.law.spectrum
+    lower = np.maximum(spectrum.eigenvalues(N) - spectrum.rounding, 0.0) * N
+    gaps = minimum_gap(lower, np.arange(1, N), float(s.noise), float(s.alpha))
+    above = np.flatnonzero(gaps > target)
+    return int(above[-1]) + 2 if above.size else 1

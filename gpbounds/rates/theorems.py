@@ -1,0 +1,204 @@
+"""``rate``: how far the best sparse posterior is from the exact one, before any of it is computed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.inputs import Gaussian, InputLaw
+from gpbounds.kernels import Kernel
+from gpbounds.rates import forms
+from gpbounds.rates.expected_trace import TraceLaw, trace_law
+
+FORMS = ("sharpest", "printed")
+DIRECTIONS = ("q||p", "p||q")
+ROUNDING = 1e-11
+"""Values are rounded up by this relative amount, ten times the rounding error of everything on the way."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything ``rate`` depends on but N and M, checked once."""
+
+    law: TraceLaw
+    alpha: Float
+    noise: Float
+    delta: Float
+    y_norm2: Float | None
+    tv: Float
+    form: str
+    direction: str
+
+
+def setting(
+    kernel: Kernel,
+    alpha: ArrayLike,
+    inputs: InputLaw,
+    noise: ArrayLike,
+    delta: ArrayLike,
+    y_norm2: ArrayLike | None,
+    tv: ArrayLike,
+    form: str,
+    direction: str,
+) -> Setting:
+    """Check the arguments of ``rate`` and ``inducing_points`` that they share."""
+    checked_alpha = validation.order("alpha", alpha)
+    validation.choice("direction", direction, DIRECTIONS)
+    if direction == "p||q" and (checked_alpha == 1.0).any():
+        raise ValueError("alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite")
+    return Setting(
+        alpha=checked_alpha,
+        noise=validation.positive("noise", noise),
+        delta=validation.open_unit("delta", delta),
+        y_norm2=None if y_norm2 is None else validation.non_negative("y_norm2", y_norm2),
+        tv=validation.closed_unit("tv", tv),
+        form=validation.choice("form", form, FORMS),
+        direction=direction,
+        law=trace_law(kernel, inputs),
+    )
+
+
+def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
+    """N and M as whole numbers with 1 <= M <= N - 1 in every cell of their broadcast."""
+    data, inducing = validation.whole("N", N, 2), validation.whole("M", M)
+    wide_N, wide_M = np.broadcast_arrays(data, inducing)
+    if (wide_M >= wide_N).any():
+        cell = tuple(int(i) for i in np.argwhere(wide_M >= wide_N)[0])
+        where = f" at index {cell}" if cell else ""
+        raise ValueError(f"M: expected 1 <= M <= N - 1, got M = {wide_M[cell]:.0f}, N = {wide_N[cell]:.0f}{where}")
+    return data, inducing
+
+
+def evaluate(s: Setting, N: Float, M: Float, tail_at: Float | None = None) -> tuple[Any, dict[str, Any]]:
+    """(value, terms) for checked N and M; ``tail_at`` <= M majorises the printed form over tail_at ... M."""
+    n = N - M
+    if s.form == "printed":
+        t = s.law.printed(N, M, tail_at) + 2.0 * N * s.law.variance * s.tv
+        if s.y_norm2 is None:
+            terms = forms.prior_printed(t, N, s.noise, s.alpha, s.delta)
+        else:
+            terms = forms.any_printed(t, N, s.noise, s.alpha, s.delta, s.y_norm2)
+        value = terms["determinant"] + terms["quadratic"]
+    else:
+        t = s.law.sharpest(N, M) + n * s.law.variance * s.tv
+        if s.y_norm2 is None:
+            terms = forms.prior_sharpest(t, n, s.noise, s.alpha, s.delta)
+            value = np.minimum(terms["markov"], terms["tail"])
+        else:
+            terms = forms.any_markov(t, n, s.noise, s.alpha, s.delta, s.y_norm2)
+            value = terms["determinant"] + terms["quadratic"]
+    scale: Any = 1.0 + ROUNDING
+    if s.direction == "p||q":
+        odds = s.alpha / (1.0 - s.alpha)
+        scale = scale * np.maximum(odds, 1.0 / odds)
+    return value * scale, {"expected_trace": t, **{name: term * scale for name, term in terms.items()}}
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def record(s: Setting, N: Float, M: Float) -> Bound:
+    """The :class:`Bound` for checked N and M."""
+    value, terms = evaluate(s, N, M)
+    prior = s.y_norm2 is None
+    theorem = "R-thm1" if prior else "R-thm2"
+    tv_claim = ", R-cor1" if (s.tv > 0).any() else ""
+    law = "a k-DPP" if not (s.tv > 0).any() else "a law within total variation tv of a k-DPP"
+    order = f"{float(s.alpha):g}" if s.alpha.ndim == 0 else "alpha"
+    form = "as printed" if s.form == "printed" else "sharper form"
+    assumptions = (
+        "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
+        f"Z is drawn from the N inputs by {law} of size M.",
+        "y is drawn from the prior, with the given noise variance."
+        if prior
+        else "y is any vector with the given squared norm, even one that depends on X and Z.",
+        *s.law.assumptions,
+    )
+    return Bound(
+        value=_plain(value),
+        side="upper",
+        confidence=_plain(np.broadcast_to(1.0 - s.delta, np.shape(value))),
+        claim=f"{theorem} ({form}), {s.law.claims}{tv_claim}" + (", R-dir" if s.direction == "p||q" else ""),
+        terms={name: _plain(term) for name, term in terms.items()},
+        assumptions=assumptions,
+        certified=s.law.spectrum.certified,
+        quantity=f"D_{order}[{'q*||p' if s.direction == 'q||p' else 'p||q*'}]",
+    )
+
+
+def rate(
+    kernel: Kernel,
+    N: ArrayLike,
+    M: ArrayLike,
+    alpha: ArrayLike,
+    *,
+    inputs: InputLaw | None = None,
+    noise: ArrayLike = 0.1,
+    delta: ArrayLike = 0.05,
+    y_norm2: ArrayLike | None = None,
+    tv: ArrayLike = 0.0,
+    form: str = "sharpest",
+    direction: str = "q||p",
+) -> Bound:
+    """Upper bound on the Rényi divergence D_α[q*‖p] of the best sparse posterior from the exact one.
+
+    With probability at least 1 - δ over X (iid), Z (k-DPP of size M among the rows of X) and, if ``y_norm2`` is
+    None, y: with t* = min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m + (N-M)·v·tv, n = N - M,
+
+    - y from the prior (R-thm1; the smaller of): D_α <= (n/δ) F̂(t*/(nσ²)), and the mean at T = t*/δ₁ plus a χ² tail
+      at δ₂ = δ - δ₁, least over δ₂ = δ/2 ... δ/64;
+    - any y with ‖y‖² = y_norm2 (R-thm2): D_α <= g_n(t*/δ) + ½ (‖y‖²/σ²) ψ(t*/(δσ²)).
+
+    ``form="printed"`` gives the papers' forms instead, in the direction q*‖p in which they are true (R-dir):
+    αt/(2δσ²) + g_N(t)/δ and g_N(t)/δ + αt‖y‖²/(2δσ⁴), t = (M+1) N Σ_{m>M} λ_m + 2N·v·tv.
+    Never tight: Markov's inequality pays a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Fixed in advance, not fitted to the data.
+    N : whole number(s) >= 2
+        How many data.
+    M : whole number(s), 1 <= M <= N - 1
+        How many inducing points.
+    alpha : number(s) in (0, 1]
+        Rényi order; 1 is the Kullback-Leibler divergence.
+    inputs : Gaussian, Uniform or Empirical
+        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses
+        E Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the rows of X.
+    noise : positive number(s)
+        Noise variance σ², in squared units of y.
+    delta : number(s) in (0, 1)
+        Probability with which the bound may fail.
+    y_norm2 : number(s) >= 0, optional
+        Squared norm of y; None for y drawn from the prior.
+    tv : number(s) in [0, 1]
+        Total variation distance of the law of Z from the k-DPP (R-cor1).
+    form : "sharpest" or "printed"
+    direction : "q||p" or "p||q"
+        "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
+
+    Returns
+    -------
+    Bound
+        N, M, alpha, noise, delta, y_norm2 and tv broadcast.  ``terms["expected_trace"]`` is t.
+
+    Raises
+    ------
+    ValueError
+        for an argument out of range, for M >= N in any cell, for inputs that do not fit the kernel.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> bound = rate(SquaredExponential(), N=10_000, M=30, alpha=1.0)
+    >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
+    0.0173 with probability 0.95
+    """
+    s = setting(kernel, alpha, Gaussian() if inputs is None else inputs, noise, delta, y_norm2, tv, form, direction)
+    return record(s, *sizes(N, M))
