@@ -127,8 +127,7 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
     for at in np.ndindex(sizes.shape):
         m = int(sizes[at])
-        candidates = sums[: m + 1] / (1.0 - np.arange(m + 1) / (m + 1.0))
-        candidates[m] = (m + 1) * sums[m]
+        candidates = (m + 1) / (m + 1.0 - np.arange(m + 1)) * sums[: m + 1]
         best[at] = m if form == "printed" else np.argmin(candidates)
         value[at] = candidates[best[at]]
     return Bound(

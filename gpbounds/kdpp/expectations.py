@@ -174,7 +174,7 @@ def rest_sizes(N: ArrayLike, M: ArrayLike) -> Any:
     """N − M for whole numbers 0 ≤ M ≤ N."""
     rest = whole("N", N) - whole("M", M, 0)
     if (rest < 0).any():
-        raise ValueError(f"M: expected at most N inducing points among the data, got N = {N} and M = {M}")
+        raise ValueError(f"M: expected at most N inducing points among the data, got N = {N!r} and M = {M!r}")
     return rest
 
 

@@ -42,7 +42,7 @@ def log_expected_determinant(eigenvalues: Sequence[Any], M: int, c: Any) -> Any:
     """log E_Z |I + cΔ_Z| = log Σ_j c^j C(M+j, j) e_{M+j} / e_M  (R-lem3)."""
     N = len(eigenvalues)
     e = esp(eigenvalues, N)
-    return mp.log(mp.fsum(mp.mpf(c) ** j * mp.binomial(M + j, j) * e[M + j] / e[M] for j in range(N - M + 1)))
+    return mp.log1p(mp.fsum(mp.mpf(c) ** j * mp.binomial(M + j, j) * e[M + j] / e[M] for j in range(1, N - M + 1)))
 
 
 def trace_term(T: Any, n: int, noise: Any, alpha: Any) -> Any:
