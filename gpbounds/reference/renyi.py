@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from mpmath import diag, eigsy, eye, findroot, log, mp, mpf, pi, sqrt
+from mpmath import diag, eigsy, eye, log, mp, mpf, pi, sqrt
 
 from gpbounds.reference.divergences import gaussian_renyi, is_positive_definite, log_det, solve, trace
+from gpbounds.reference.scalars import G, scaled_log
 
 
 def matrix(array: Any) -> Any:
@@ -155,48 +156,11 @@ def minimum_gap(eigenvalues: Any, M: int, noise: Any, alpha: Any, y: str = "any"
     ratios = [mpf(v) / noise for v in sorted(eigenvalues, reverse=True)[M:]]
     beta = 1 - mpf(alpha)
     if y == "any":
-        return sum((G(d, alpha) for d in ratios), mpf(0))
-    return sum(((log(1 + beta * d) / beta if beta else d) for d in ratios), mpf(0)) * alpha / 2
+        return sum((G(d, mpf(alpha)) for d in ratios), mpf(0))
+    return sum((scaled_log(d, beta) for d in ratios), mpf(0)) * alpha / 2
 
 
 def direction_factor(alpha: Any) -> Any:
     """max{α/(1−α), (1−α)/α} (R-dir)."""
     alpha = mpf(alpha)
     return max(alpha / (1 - alpha), (1 - alpha) / alpha)
-
-
-def G(x: Any, alpha: Any) -> Any:
-    """½[log(1 + βx)/β − log(1 + x)]."""
-    x, beta = mpf(x), 1 - mpf(alpha)
-    return ((log(1 + beta * x) / beta if beta else x) - log(1 + x)) / 2
-
-
-def F(x: Any, alpha: Any) -> Any:
-    """G(x) + αx/(2(1 + βx))."""
-    x, alpha = mpf(x), mpf(alpha)
-    return G(x, alpha) + alpha * x / (2 * (1 + (1 - alpha) * x))
-
-
-def F_hat(x: Any, alpha: Any) -> Any:
-    """The concave envelope of F: from 0 to x0 the tangent through 0, F beyond; F'(x0) = F(x0)/x0."""
-    x, alpha = mpf(x), mpf(alpha)
-    beta = 1 - alpha
-    if alpha == 1:
-        return x
-    if alpha <= mpf(1) / 2:
-        return F(x, alpha)
-
-    def slope(t: Any) -> Any:
-        return (1 / (1 + beta * t) + alpha / (1 + beta * t) ** 2 - 1 / (1 + t)) / 2
-
-    low, high = mpf("1e-6"), 100 / beta**2
-    x0 = findroot(lambda t: slope(t) - F(t, alpha) / t, (low, high), solver="anderson", tol=mpf(10) ** -60)
-    return F(x, alpha) if x >= x0 else slope(x0) * x
-
-
-def psi(x: Any, alpha: Any) -> Any:
-    """αx/((1 + βx)(1 + x)) for x ≤ 1/√β, its maximum beyond."""
-    x, alpha = mpf(x), mpf(alpha)
-    beta = 1 - alpha
-    at = x if beta * x * x <= 1 else 1 / sqrt(beta)
-    return alpha * at / ((1 + beta * at) * (1 + at))

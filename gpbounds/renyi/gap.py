@@ -65,6 +65,8 @@ class Gap:
 
     def from_targets(self, y: Float) -> float:
         """½ yᵀ(Ξ⁻¹ − K_n⁻¹)y = ½ α uᵀ(I + αHᵀH)⁻¹u, u = HᵀΞ^(−½)y."""
+        if self.H.size == 0:  # every row of X is a row of Z
+            return 0.0
         u = self.H.T @ self.xi.solve_lower(y)
         inner = cholesky(np.eye(u.size) + self.alpha * self.H.T @ self.H, name="I + αΞ⁻¹Δ")
         return float(0.5 * self.alpha * (inner.solve_lower(u) ** 2).sum())
