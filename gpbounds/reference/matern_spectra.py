@@ -30,14 +30,13 @@ def half_eigenvalue(variance: Any, lengthscale: Any, width: Any, k: int) -> Any:
     """The k-th eigenvalue for ν = ½ (L-49b): variance κ/(z² + κ²), z = (k-1)π/2 + θ, tan θ = κ/z, κ = width/(2 ell)."""
     kappa = mpmath.mpf(width) / (2 * mpmath.mpf(lengthscale))
     start = (k - 1) * mpmath.pi / 2
-    low, high = mpmath.mpf(0), mpmath.pi / 2
-    for _ in range(int(mpmath.mp.prec) + 40):  # θ - atan2(κ, start + θ) increases from below 0 to above 0
-        middle = (low + high) / 2
-        low, high = (middle, high) if middle < mpmath.atan2(kappa, start + middle) else (low, middle)
-    theta = (low + high) / 2
-    for _ in range(3):
+    theta = 2 * kappa / (start + mpmath.sqrt(start**2 + 4 * kappa))
+    for _ in range(60):  # Newton from the right on a concave function: one step back, then up to the root
         z = start + theta
-        theta -= (theta - mpmath.atan2(kappa, z)) / (1 + kappa / (z**2 + kappa**2))
+        step = (theta - mpmath.atan2(kappa, z)) / (1 + kappa / (z**2 + kappa**2))
+        theta -= step
+        if abs(step) <= mpmath.eps * theta:
+            break
     return variance * kappa / ((start + theta) ** 2 + kappa**2)
 
 
@@ -62,12 +61,12 @@ def boundary_determinant(p: int, gamma: Any, omega: Any, odd: bool) -> Any:
 
 def _root(function: Any, low: Any, high: Any, at_low: Any) -> Any:
     """The sign change between ``low`` and ``high``: bisection first, secants to full precision after."""
-    for _ in range(24):
+    for _ in range(10):
         middle = (low + high) / 2
         value = function(middle)
         low, high = (middle, high) if mpmath.sign(value) == mpmath.sign(at_low) else (low, middle)
     left, right, at_left, at_right = low, high, function(low), function(high)
-    for _ in range(12):
+    for _ in range(14):
         if at_left == at_right or left == right:
             break
         left, right, at_left = right, right - at_right * (right - left) / (at_right - at_left), at_right
@@ -79,8 +78,8 @@ def _root(function: Any, low: Any, high: Any, at_low: Any) -> Any:
 def uniform_eigenvalues(p: int, variance: Any, lengthscale: Any, width: Any, count: int) -> list[Any]:
     """The ``count`` largest eigenvalues for ν = p + ½ on an interval of length ``width``, to the working precision."""
     gamma = mpmath.sqrt(2 * p + 1) * mpmath.mpf(width) / lengthscale
-    step = mpmath.mpf(1) / 8
-    grid = [step * mpmath.mpf(2) ** -i for i in range(60, 0, -1)]
+    step = mpmath.mpf(1) / 4
+    grid = [step * mpmath.mpf(4) ** -i for i in range(25, 0, -1)]
     grid += [step * (i + 1) for i in range(int((count + p + 1) * mpmath.pi / step))]
     frequencies = []
     for odd in (False, True):

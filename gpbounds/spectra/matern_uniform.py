@@ -196,7 +196,7 @@ class MaternUniform(Spectrum):
         n = self._log_ky_fan.size
         if n:
             ritz = self._log_ky_fan[np.minimum(M, n - 1.0).astype(np.int64)]
-            log_share = np.where(M < n, np.minimum(log_share, ritz), log_share)
+            log_share = np.where(n > M, np.minimum(log_share, ritz), log_share)
         return log_share + math.log(self.trace)
 
     def tail_bound(self, M: ArrayLike) -> Bound:

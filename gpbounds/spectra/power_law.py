@@ -28,7 +28,7 @@ def power_law_tail(M: ArrayLike, r: ArrayLike, constant: ArrayLike = 1.0) -> tup
 
     >>> lower, upper = power_law_tail(10, 1)
     >>> float(lower.value.round(9)), float(upper.value.round(9))
-    (0.000250438, 0.000287945)
+    (0.000250438, 0.000287946)
     """
     offset = positive("M + 1/2", np.asarray(M, dtype=np.float64) + 0.5)
     power = 2.0 * non_negative("r", r) + 1.0

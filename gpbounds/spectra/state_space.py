@@ -13,7 +13,7 @@ PAD = 64
 
 
 def amplitude(p: int) -> float:
-    """A = 2√π Γ(p+1)/Γ(p+½) = 2 ∏_{i<=p} i/(i - ½), so that S(ω) = variance·A c^(2p+1)/(c² + ω²)^(p+1) has ∫ S dω/(2π) = variance.
+    """A = 2√π Γ(p+1)/Γ(p+½) = 2 ∏_{i<=p} i/(i - ½): S(ω) = A c^(2p+1)/(c² + ω²)^(p+1) has ∫ S dω/(2π) = 1.
 
     >>> amplitude(0), amplitude(1)
     (2.0, 4.0)
@@ -28,7 +28,7 @@ def factor(p: int, gamma: float, n: int) -> Float:
     ĝ = √S0/(γ + iω)^(p+1): what enters on [0, 1] gives the columns √(A/γ) V^(p+1), V = γ(D + γ)^-1, and what
     entered before 0 is Σ_i w_i h_i(x) h_i(y), h_i(x) ∝ (2γx + τ_i)^p e^(-γx), exactly, with the p + 1 Gauss-Laguerre
     nodes τ_i and weights w_i.  A QR factorisation turns the h_i into functions that start with x^i, so that the
-    columns are graded and small singular values survive.  Expects γ <= n.
+    columns are graded and small singular values survive.  Expects γ <= 2n.
     """
     from scipy.special import roots_laguerre
 
