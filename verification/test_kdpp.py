@@ -417,5 +417,5 @@ def test_expected_trace_grows_with_every_eigenvalue(observe: Observer, values: A
     i = int(rng.integers(len(more)))
     more[i] += more[0] * mp.mpf(float(10.0 ** rng.uniform(-20, 3)))
     for M in sizes(values):
-        before, after = (reference.expected_trace(list(v) + [0], M) for v in (values, more))
+        before, after = (reference.expected_trace([*list(v), 0], M) for v in (values, more))
         observe.holds("N-dpp", after >= before * (1 - mp.mpf(10) ** -80))
