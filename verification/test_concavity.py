@@ -1,0 +1,184 @@
+"""The new results on one data set: concavity in α, the whole range of α, monotonicity in Q, a-priori lower bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mpmath import diff, eye, log, mp, mpf, pi, sqrt
+from observer import Observer
+from renyi_instances import ORDERS, SEEDS, Instance, data, gram, instance
+
+from gpbounds.reference import renyi, scalars
+from gpbounds.reference.divergences import solve, trace
+from gpbounds.renyi import elbo, minimum_gap
+from gpbounds.renyi import scalars as fast
+
+TINY = mpf("1e-30")
+
+
+# --- in α -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("N-conc")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_concave_in_the_order(observe: Observer, seed: int, alpha: Any) -> None:
+    """Midpoints, chord, tangents and secants; L'' ≤ −½ Σ φ_i''."""
+    case = instance(seed)
+    evidence, variational = (renyi.elbo(*case.all, mpf(a)) for a in (0, 1))
+    tol = 1e-28 * float(1 + abs(evidence) + abs(variational))
+    value = renyi.elbo(*case.all, alpha)
+    end = 1 + mpf("0.9") / max(case.d[0], mpf("0.1"))
+    for left, right in ((alpha / 2, alpha), (-3 * alpha, alpha), (alpha, end)):
+        a, b, m = (renyi.elbo(*case.all, t) for t in (left, right, (left + right) / 2))
+        observe.lower("N-conc", m, (a + b) / 2, tol=tol)
+    observe.lower("N-conc", value, (1 - alpha) * evidence + alpha * variational, tol=tol)
+    later = renyi.elbo(*case.all, (1 + alpha) / 2)
+    observe.upper("N-conc", (evidence - value) / alpha, (evidence - later) * 2 / (1 + alpha), tol=tol / float(alpha))
+    observe.upper("N-conc", evidence, variational + renyi.elbo_slope(*case.all), tol=tol)
+    secant = value + alpha / ((1 + alpha) / 2 - alpha) * (value - later)
+    observe.upper("N-conc", evidence, secant, tol=1e3 * tol)
+    # the second derivative, as the ledger writes it
+    product = case.xi(alpha) ** -1 * case.residual
+    bend = trace(product * product) / 2 - (case.y.T * product * product * solve(case.xi(alpha), case.y))[0]
+    bend -= (
+        sum(diff(lambda b, d=d: log(1 + b * d) / b, 1 - alpha, 2) + (d / (1 + (1 - alpha) * d)) ** 2 for d in case.d)
+        / 2
+    )
+    cap = -sum(diff(lambda b, d=d: log(1 + b * d) / b, 1 - alpha, 2) for d in case.d) / 2
+    observe.upper("N-conc", bend, cap, tol=1e-15 * float(1 + case.d[0] ** 2))
+    h = min(mpf("1e-8"), (1 - alpha) / 10) / (1 + case.d[0])
+    second = sum(w * renyi.elbo(*case.all, alpha + s * h) for s, w in ((-1, 1), (0, -2), (1, 1))) / h**2
+    observe.equal("N-conc", second, bend, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.claim("N-range", "R-neg")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_orders_outside_the_unit_interval(observe: Observer, seed: int, alpha: Any) -> None:
+    """Upper bounds for α < 0, falling to log p as α rises to 0; lower bounds below L_VI for α in (1, 1 + σ²/λ)."""
+    case = instance(seed)
+    evidence, variational = (renyi.elbo(*case.all, mpf(a)) for a in (0, 1))
+    chain = [renyi.elbo(*case.all, -t * alpha) for t in (50, 5, 1)]
+    observe.lower("N-range", [*chain, chain[0], chain[1]], [evidence] * 3 + chain[1:], tol=1e-28)
+    observe.equal("N-range", renyi.elbo(*case.all, -mpf("1e-25")), evidence, rtol=1e-15, atol=1e-15)
+    beyond = renyi.elbo(*case.all, 1 + alpha / max(case.d[0], mpf("0.1")))
+    observe.upper("N-range", beyond, variational, tol=1e-28 * float(1 + abs(variational)))
+
+
+@pytest.mark.claim("N-range", "R-neg", "R-elbo*")
+@given(seed=SEEDS)
+def test_limit_of_the_order_to_minus_infinity(observe: Observer, seed: int) -> None:
+    case = instance(seed, "subset")  # Z are the first M rows; the residual is non-singular on the others
+    M = case.Kuu.rows
+    limit = renyi.log_normal(case.y[:M, :], case.Kuu + case.noise * eye(M)) - mpf(case.N - M) / 2 * log(
+        2 * pi * case.noise
+    )
+    far = renyi.elbo(*case.all, -mpf("1e30"))
+    observe.equal("N-range", far, limit, rtol=1e-15, atol=1e-15)
+    points = data(seed)
+    kernel, X, y, _, noise = points.problem
+    exact = Instance(*renyi.blocks(kernel, X, X[:1]), renyi.matrix(y), mpf(noise))
+    bound = elbo(kernel, X, y, X[:1], noise, -np.inf)
+    truth = renyi.elbo(*exact.all, -mpf("1e30"))
+    observe.equal("N-range", float(bound), truth, rtol=1e-9, atol=1e-9)
+    order = 1.0 + 0.9 * noise / float(renyi.spectrum(exact.residual)[0])
+    truth = renyi.elbo(*exact.all, mpf(order))
+    observe.equal("N-range", float(elbo(kernel, X, y, X[:1], noise, order)), truth, rtol=1e-8, atol=1e-8)
+    observe.lower("R-neg", float(bound), renyi.log_evidence(exact.Kff, exact.y, exact.noise), tol=1e-9)
+
+
+# --- in Q -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("N-monoQ")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_more_inducing_variables_never_hurt(observe: Observer, seed: int, alpha: Any) -> None:
+    """L_α grows with Q in the Loewner order for α in (0, 1] and falls for α < 0; Q' = Q + tΔ is one larger Q."""
+    case = instance(seed)
+    beta = 1 - alpha
+
+    def value(order: Any, residual: Any) -> Any:
+        xi = case.exact - order * residual
+        A = eye(case.N) + (1 - order) / case.noise * residual
+        return renyi.log_normal(case.y, xi) - order / (2 * (1 - order)) * log(mp.det(A))
+
+    for share in (mpf("0.9"), mpf("0.2")):
+        observe.lower("N-monoQ", value(alpha, share * case.residual), value(alpha, case.residual), tol=1e-28)
+        observe.upper("N-monoQ", value(-alpha, share * case.residual), value(-alpha, case.residual), tol=1e-28)
+    apart = instance(seed, "apart")  # drop the last inducing variable
+    if apart.Kuu.rows > 1:
+        fewer = (apart.Kff, apart.Kuf[:-1, :], apart.Kuu[:-1, :-1], apart.y, apart.noise)
+        observe.lower("N-monoQ", renyi.elbo(*apart.all, alpha), renyi.elbo(*fewer, alpha), tol=1e-28)
+        observe.upper("N-monoQ", renyi.elbo(*apart.all, -alpha), renyi.elbo(*fewer, -alpha), tol=1e-28)
+    # the derivative in a direction H ⪰ 0
+    xi, H = case.xi(alpha), gram(np.random.default_rng(seed), case.N, 1) * case.noise
+    h = mpf("1e-18")
+    inner = (case.noise * eye(case.N) + beta * case.residual) ** -1 - xi**-1
+    slope = alpha / 2 * (trace(inner * H) + (case.y.T * xi**-1 * H * xi**-1 * case.y)[0])
+    ends = [value(alpha, case.residual - s * h * H) for s in (-1, 1)]
+    size = 1 + abs(slope) * (1 + trace(H) / case.noise) ** 2
+    observe.equal("N-monoQ", (ends[1] - ends[0]) / (2 * h), slope, atol=mpf("1e-18") * size)
+    observe.lower("N-monoQ", slope, mpf(0), tol=1e-35)
+
+
+@pytest.mark.claim("N-low")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, seed: int, alpha: Any) -> None:
+    """Any M linear functionals of (f, rest): D_α(y) ≥ Σ G(λ_{M+i}/σ²); eigenvectors attain it at y = 0."""
+    case = instance(seed, "apart")
+    M, values = case.Kuu.rows, renyi.spectrum(case.Kff)
+    floor = renyi.minimum_gap(values, M, case.noise, alpha)
+    observe.lower("N-low", renyi.exact_gap(*case.all, alpha), floor, tol=1e-35)
+    observe.lower("N-low", renyi.exact_gap(*case.prior, 0 * case.y, case.noise, alpha), floor, tol=1e-35)
+    mean = renyi.expected_gap(*case.prior, case.noise, alpha)
+    observe.lower("N-low", mean, renyi.minimum_gap(values, M, case.noise, alpha, "prior"), tol=1e-35)
+    vectors = mp.eigsy(case.Kff)[1]
+    leading = vectors[:, case.N - M :].T
+    best = leading * case.Kff, leading * case.Kff * leading.T
+    attained = renyi.exact_gap(case.Kff, *best, 0 * case.y, case.noise, alpha)
+    observe.equal("N-low", floor, attained, rtol=1e-25, atol=1e-35)
+    counts = np.arange(case.N + 1)
+    ratios = np.array(values, dtype=float)
+    for y in ("any", "prior"):
+        truth = [renyi.minimum_gap(list(map(mpf, ratios)), int(m), case.noise, alpha, y) for m in counts]
+        quick = minimum_gap(ratios, counts, float(case.noise), float(alpha), y)
+        observe.equal("N-low", quick, truth, rtol=1e-11, atol=1e-300)
+
+
+# --- the scalar functions -------------------------------------------------------------------------------------------
+
+RATIOS = st.floats(-14, 12).map(lambda e: mpf(10) ** mpf(e))
+
+
+@pytest.mark.claim("N-F", "N-Fhat", "N-G", "N-psi")
+@given(x=RATIOS, share=ORDERS, alpha=ORDERS)
+def test_scalar_functions(observe: Observer, x: Any, share: Any, alpha: Any) -> None:
+    """F̂ ≥ F is concave, touches F and does not rise above any line over F; ψ is concave, increasing, ≤ αx/(1+αx)."""
+    F, F_hat, G, psi = (getattr(scalars, name) for name in ("F", "F_hat", "G", "psi"))
+    beta, near = 1 - alpha, share * x
+    observe.lower("N-G", G(x, alpha), mpf(0), tol=1e-45)
+    observe.lower("N-F", F(x, alpha), scalars.trace_term(x, 1, 1, alpha), tol=1e-45)
+    observe.upper("N-F", F(x, alpha), scalars.trace_term(x, 1, 1, alpha) + alpha * x / 2)
+    observe.lower("N-Fhat", F_hat(x, alpha), F(x, alpha), tol=1e-40 * float(1 + x))
+    weight = (x - near) / x  # F̂(near) lies above the chord from 0 to x
+    observe.lower("N-Fhat", F_hat(near, alpha), (1 - weight) * F_hat(x, alpha), tol=1e-40 * float(1 + x))
+    middle = (x + near) / 2
+    chord = (F_hat(x, alpha) + F_hat(near, alpha)) / 2
+    observe.lower("N-Fhat", F_hat(middle, alpha), chord, tol=1e-40 * float(1 + x))
+    if alpha > mpf(1) / 2:  # least: every point of the line is reached between F(0) = 0 and F(x0)
+        x0 = scalars.tangency(alpha)
+        observe.equal("N-Fhat", F_hat(share * x0, alpha), share * F(x0, alpha), rtol=1e-25)
+    else:
+        observe.equal("N-Fhat", F_hat(x, alpha), F(x, alpha))
+    observe.upper("N-psi", psi(x, alpha), alpha * x / (1 + alpha * x), tol=1e-45)
+    observe.upper("N-psi", psi(near, alpha), psi(x, alpha), tol=1e-45)
+    observe.lower("N-psi", psi(middle, alpha), (psi(x, alpha) + psi(near, alpha)) / 2, tol=1e-45)
+    observe.upper("N-psi", psi(x, alpha), (1 - sqrt(beta)) / (1 + sqrt(beta)), tol=1e-45)
+    observe.lower("N-psi", psi(x, alpha), alpha * near / ((1 + beta * near) * (1 + near)), tol=1e-45)
+    a, v = float(alpha), float(x)
+    for claim, name in (("N-F", "F"), ("N-Fhat", "F_hat"), ("N-G", "G"), ("N-psi", "psi")):
+        truth = getattr(scalars, name)(mpf(v), mpf(a))
+        observe.equal(claim, float(getattr(fast, name)(v, a)), truth, rtol=1e-11)

@@ -1,0 +1,296 @@
+"""Section E of the Rényi ledger: the gap D_α(y) = log p(y) − L_α."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from mpmath import det, eye, log, mp, mpf, sqrt
+from observer import Observer
+from renyi_instances import ORDERS, SEEDS, Instance, data, instance
+
+from gpbounds.divergences import gaussian_renyi
+from gpbounds.reference import divergences, renyi, scalars
+from gpbounds.reference.divergences import log_det, solve, trace
+from gpbounds.renyi import (
+    direction_factor,
+    exact_gap,
+    expected_gap,
+    expected_gap_bounds,
+    gap,
+    gap_from_trace,
+    gap_variance,
+)
+
+TINY = mpf("1e-30")
+HALF = mpf(1) / 2
+
+
+def one_point(y: Any) -> Instance:
+    """N = 1, K = 10, Q = 0, σ² = 1: the ledger's counterexample."""
+    zero, one = mp.zeros(1), mp.ones(1)
+    return Instance(10 * one, zero, one, mpf(y) * one, mpf(1))
+
+
+# --- the exact gap --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("R-gap", "N-G", "R-id")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_gap_formula(observe: Observer, seed: int, alpha: Any) -> None:
+    """L_det − ½log|I + αΞ⁻¹Δ| + ½y'(Ξ⁻¹ − K_n⁻¹)y is log p − L_α, is the divergence, and is ≥ D_α(0) ≥ Σ G(d_i)."""
+    case = instance(seed)
+    truth = renyi.exact_gap(*case.all, alpha)
+    inverse = case.xi(alpha) ** -1
+    at_zero = renyi.log_det_term(*case.prior, case.noise, alpha)
+    at_zero -= log_det(eye(case.N) + alpha * inverse * case.residual) / 2
+    targets = (case.y.T * (inverse - case.exact**-1) * case.y)[0] / 2
+    size = 1 + abs(renyi.log_evidence(case.Kff, case.y, case.noise))
+    observe.equal("R-gap", at_zero + targets, truth, atol=TINY * size)
+    observe.lower("N-G", at_zero, sum(scalars.G(d, alpha) for d in case.d), tol=1e-35)
+    observe.lower("R-gap", at_zero + targets, at_zero, tol=1e-35)
+    apart = instance(seed, "apart")
+    definition = renyi.gap_by_definition(*apart.all, alpha)
+    size = 1 + abs(renyi.log_evidence(apart.Kff, apart.y, apart.noise))
+    observe.equal("R-id", definition, renyi.exact_gap(*apart.all, alpha), atol=mpf("1e-25") * size)
+
+
+@pytest.mark.claim("R-gap", "N-G")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_gap_floor_is_attained(observe: Observer, seed: int, alpha: Any) -> None:
+    case = instance(seed, "disjoint")
+    at_zero = renyi.exact_gap(*case.prior, 0 * case.y, case.noise, alpha)
+    observe.equal("N-G", sum(scalars.G(d, alpha) for d in case.d), at_zero, rtol=TINY, atol=mpf("1e-40"))
+
+
+@pytest.mark.claim("R-gap", "R-id")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_gap_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
+    """Relative accuracy on the whole range of orders, limits included: no difference of two evidences."""
+    case = data(seed)
+    exact = case.exact
+    tail = 0.9 * float(exact.noise / max(renyi.spectrum(exact.residual)[0], mpf("1e-9")))
+    for order in (float(alpha), -2.0, -1e-9, 1e-9, 1.0 - 1e-9, 1.0, 1.0 + min(tail, 1.0)):
+        truth = renyi.exact_gap(*exact.all, mpf(order))
+        floor = 1e-12 * float(abs(order) * (1 + trace(exact.Kff) / exact.noise))
+        observe.equal("R-gap", exact_gap(*case.problem, order), truth, rtol=1e-7, atol=floor)
+        observe.holds("R-id", np.sign(order) * exact_gap(*case.problem, order) >= -floor)
+
+
+@pytest.mark.claim("R-id")
+def test_no_gap_without_residual(observe: Observer) -> None:
+    case = data(11)
+    for alpha in (0.5, 1.0):
+        observe.equal("R-id", exact_gap(case.kernel, case.X, case.y, case.X, case.noise, alpha), 0.0)
+    observe.equal("R-id", exact_gap(*case.problem, 0.0), 0.0)
+
+
+# --- the mean gap ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("R-lem2", "N-F", "N-Fhat", "N-W", "N-conc", "R-lem2-1")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_mean_gap(observe: Observer, seed: int, alpha: Any) -> None:
+    """The exact mean and its bounds: L_det below; printed, W, spectrum, trace and concavity forms above."""
+    case = instance(seed)
+    d, T, n = case.d, case.T / case.noise, case.N
+    for order in (alpha, mpf(1)):
+        mean = renyi.expected_gap(*case.prior, case.noise, order)
+        ratio = case.xi(order) ** -1 * case.exact
+        log_dets = renyi.log_det_term(*case.prior, case.noise, order)
+        exact = log_dets + (trace(ratio) - n - log_det(ratio)) / 2
+        observe.equal("R-lem2", exact, mean, rtol=TINY, atol=TINY)
+        observe.lower("R-lem2", mean, log_dets, tol=1e-35)
+        observe.upper("R-lem2", mean, log_dets + order * T / 2, tol=1e-35)
+        w = order * trace(case.xi(order) ** -1 * case.residual)
+        observe.upper("N-W", mean, log_dets + (w - log(1 + w)) / 2, tol=1e-35)
+        spectral = sum(scalars.F(x, order) for x in d)
+        observe.upper("N-F", mean, spectral, tol=1e-35)
+        by_trace = n * scalars.F_hat(T / n, order)
+        observe.upper("N-Fhat", spectral, by_trace, tol=1e-30)
+        observe.upper(
+            "R-lem2", by_trace, n * order / 2 * scalars.scaled_log(T / n, 1 - order) + order * T / 2, tol=1e-30
+        )
+        observe.upper("N-conc", mean, order * (T - sum(log(1 + x) for x in d) / 2), tol=1e-35)
+    observe.lower("R-lem2-1", mean, T / 2, tol=1e-35)
+    observe.upper("R-lem2-1", mean, T - sum(log(1 + x) for x in d) / 2, tol=1e-35)
+    observe.upper("R-lem2-1", mean, T, tol=1e-35)
+
+
+@pytest.mark.claim("R-lem2", "N-F")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_spectral_form_is_attained(observe: Observer, seed: int, alpha: Any) -> None:
+    case = instance(seed, "disjoint")
+    mean = renyi.expected_gap(*case.prior, case.noise, alpha)
+    observe.equal("N-F", sum(scalars.F(d, alpha) for d in case.d), mean, rtol=TINY, atol=mpf("1e-40"))
+
+
+@pytest.mark.claim("R-lem2", "N-F", "N-Fhat", "N-W")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_mean_gap_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
+    case = data(seed)
+    exact = case.exact
+    for order in (float(alpha), 1e-9, 1.0):
+        truth = renyi.expected_gap(*exact.prior, exact.noise, mpf(order))
+        floor = 1e-12 * order * float(1 + trace(exact.Kff) / exact.noise)
+        observe.equal("R-lem2", expected_gap(*case.inputs, order), truth, rtol=1e-7, atol=floor)
+        spread = renyi.gap_variance(*exact.prior, exact.noise, mpf(order))
+        observe.equal("R-lem2", gap_variance(*case.inputs, order), spread, rtol=1e-7, atol=floor * order)
+        for form in ("sharpest", "printed"):
+            lower, upper = expected_gap_bounds(*case.inputs, order, form=form)
+            observe.lower("R-lem2", truth, float(lower), tol=floor)
+            observe.upper("R-lem2", truth, float(upper), tol=floor)
+        terms = list(expected_gap_bounds(*case.inputs, order)[1].terms.values())
+        for claim, term in zip(("N-F", "N-W", "N-Fhat"), terms, strict=False):
+            observe.upper(claim, truth, term, tol=floor)
+
+
+@pytest.mark.claim("R-lem2")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_variance_and_second_moments(observe: Observer, seed: int, alpha: Any) -> None:
+    """Var_y D = ½Tr[(Ξ⁻¹K_n − I)²]; E D for any law of y with second moment S, here √N times the columns of S^½."""
+    case = instance(seed)
+    ratio = case.xi(alpha) ** -1 * case.exact - eye(case.N)
+    spread = renyi.gap_variance(*case.prior, case.noise, alpha)
+    observe.equal("R-lem2", trace(ratio * ratio) / 2, spread, rtol=TINY, atol=TINY)
+    factor = renyi.matrix(np.random.default_rng(seed).standard_normal((case.N, case.N)))
+    columns = [sqrt(mpf(case.N)) * factor[:, i] for i in range(case.N)]
+    mean = sum(renyi.exact_gap(*case.prior, y, case.noise, alpha) for y in columns) / case.N
+    exact = renyi.expected_gap(*case.prior, case.noise, alpha, factor * factor.T)
+    observe.equal("R-lem2", mean, exact, rtol=mpf("1e-25"), atol=mpf("1e-25"))
+
+
+@pytest.mark.claim("R-lem2")
+def test_lemma_2_needs_targets_from_the_prior(observe: Observer) -> None:
+    log_dets = renyi.log_det_term(*one_point(0).prior, mpf(1), HALF)
+    low, high = (renyi.exact_gap(*one_point(y).all, HALF) for y in (0, 20))
+    observe.equal("R-lem2", [low, high, log_dets], [mpf("0.593"), mpf("15.74"), mpf("0.896")], atol=0.005)
+    observe.fails("R-lem2", low >= log_dets, "y = 0: D = .593 < .896; y ~ N(0, K_n) is needed")
+    observe.fails("R-lem2", high <= log_dets + HALF * 10 / 2, "y = 20: D = 15.7 > 3.40; y ~ N(0, K_n) is needed")
+
+
+@pytest.mark.claim("R-amgm")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_log_determinant_by_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
+    case = instance(seed, "subset")
+    N, n, d = case.N, case.N - case.Kuu.rows, case.T / case.noise
+    value = renyi.log_det_term(*case.prior, case.noise, alpha)
+    beta, ratio = 1 - alpha, max(case.d)
+    printed = alpha * N / (2 * beta) * log(1 + beta * d / N)
+    sharper = scalars.trace_term(case.T, n, case.noise, alpha)
+    observe.upper("R-amgm", value, sharper, tol=1e-35)
+    observe.upper("R-amgm", sharper, printed, tol=1e-35)
+    observe.lower("R-amgm", value, alpha / (2 * beta) * log(1 + beta * d), tol=1e-35)
+    observe.lower("R-amgm", value, alpha * d / (2 * beta * ratio) * log(1 + beta * ratio), tol=1e-35)
+    reverse = renyi.log_det_term(*case.prior, case.noise, -alpha)
+    observe.lower("R-amgm", reverse, scalars.trace_term(case.T, n, case.noise, -alpha), tol=1e-35)
+
+
+# --- any y ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("R-lem4", "N-psi", "R-lem4e")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_lemma_4(observe: Observer, seed: int, alpha: Any) -> None:
+    """The printed bound, the ½ that its proof has, λ for T, the sharper bound, and the operator norm behind it."""
+    case = instance(seed)
+    s2, T, top = case.noise, case.T, max(case.d) * case.noise
+    truth = renyi.exact_gap(*case.all, alpha)
+    log_dets = renyi.log_det_term(*case.prior, s2, alpha)
+    square = (case.y.T * case.y)[0]
+    tol = 1e-30 * float(1 + square / s2)
+    printed = log_dets + square * alpha * T / (s2**2 + alpha * s2 * T)
+    proved = log_dets + square * alpha * top / (s2**2 + alpha * s2 * top) / 2
+    observe.upper("R-lem4", truth, printed, tol=tol)
+    observe.upper("R-lem4", truth, proved, tol=tol)
+    weight = (case.y.T * solve(case.exact - case.residual, case.y))[0]
+    less = log(1 + alpha * trace(case.xi(alpha) ** -1 * case.residual)) / 2
+    sharper = log_dets - less + weight * scalars.psi(top / s2, alpha) / 2
+    cheap = scalars.trace_term(T, case.N, s2, alpha) + weight * scalars.psi(T / s2, alpha) / 2
+    observe.upper("N-psi", truth, sharper, tol=tol)
+    observe.upper("R-lem4", sharper, min(proved, cheap), tol=tol)
+    change = case.xi(alpha) ** -1 - case.exact**-1
+    observe.upper("N-psi", max(renyi.spectrum((change + change.T) / 2)), scalars.psi(top / s2, alpha) / s2, tol=tol)
+    # R-lem4e: log C_x has the exponent −α/(2(1−α)); the printed 2(1−α) is of the wrong sign
+    A = eye(case.N) + (1 - alpha) / s2 * case.residual
+    observe.equal("R-lem4e", log(det(A) ** (-alpha / (2 * (1 - alpha)))), -log_dets, rtol=TINY, atol=TINY)
+    if s2 / 1000 < T:
+        observe.fails("R-lem4e", log(det(A) ** (2 * (1 - alpha))) <= 0, "the exponent is −α/(2(1−α)): C_x ≤ 1")
+
+
+@pytest.mark.claim("R-lem4", "N-psi")
+@pytest.mark.parametrize("ratio", ["1e-300", "1e-3", "0.7", "1.4"])
+def test_lemma_4_is_attained(observe: Observer, ratio: str) -> None:
+    """Δ of rank one, QΔ = 0, y along Δ, d ≤ 1/√β."""
+    alpha, d = HALF, mpf(ratio)
+    Kff = mp.diag([mpf(1), d])
+    case = Instance(Kff, Kff[:1, :], Kff[:1, :1], mp.matrix([[0], [3]]), mpf(1))
+    bound = renyi.log_det_term(*case.prior, mpf(1), alpha) - log(1 + alpha * d / (1 + alpha * d)) / 2
+    bound += mpf(9) * scalars.psi(d, alpha) / 2
+    observe.equal("R-lem4", bound, renyi.exact_gap(*case.all, alpha), rtol=mpf("1e-40"), atol=mpf("1e-45"))
+
+
+@pytest.mark.claim("R-lem4", "N-G", "N-psi")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_bounds_for_any_targets_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
+    case = data(seed)
+    exact = case.exact
+    for order in (float(alpha), 1.0):
+        truth = renyi.exact_gap(*exact.all, mpf(order))
+        lower, upper = gap(*case.problem, order)
+        tol = 1e-12 * float(1 + trace(exact.Kff) / exact.noise)
+        observe.lower("N-G", truth, float(lower), tol=tol)
+        observe.upper("N-psi", truth, float(upper), tol=tol)
+        cheap, printed = gap_from_trace(*case.problem, order), gap(*case.problem, order, form="printed")[1]
+        observe.upper("R-lem4", float(upper), min(float(cheap), float(printed)), tol=tol)
+
+
+@pytest.mark.claim("R-lem4d")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_trace_gives_the_weaker_upper_bound(observe: Observer, seed: int, alpha: Any) -> None:
+    """(Ξ + αT)⁻¹ ⪯ (Ξ + αλ)⁻¹, so L_upper(T) ≥ L'_upper(λ): the printed direction is reversed."""
+    case = instance(seed, "apart")
+    xi, top = case.xi(alpha), max(case.d) * case.noise
+    by = [(case.y.T * solve(xi + alpha * v * eye(case.N), case.y))[0] / -2 for v in (case.T, top)]
+    observe.lower("R-lem4d", by[0], by[1], tol=1e-40)
+    observe.fails("R-lem4d", by[0] <= by[1], "L_upper(T) ≥ L'_upper(λ) since T ≥ λ")
+
+
+# --- the other direction --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("R-dir", "N-dir")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_direction(observe: Observer, seed: int, alpha: Any) -> None:
+    """D_α[p‖q] = (α/(1−α)) D_(1−α)[q‖p], within the factor of D_α[q‖p] both ways."""
+    case = instance(seed, "apart")
+    q_mean, q_cov, p_mean, p_cov = renyi.joint_laws(*renyi.inducing_posterior(*case.all, alpha), *case.all)
+    forth = divergences.gaussian_renyi(q_mean, q_cov, p_mean, p_cov, alpha)
+    back = divergences.gaussian_renyi(p_mean, p_cov, q_mean, q_cov, alpha)
+    mirrored = divergences.gaussian_renyi(q_mean, q_cov, p_mean, p_cov, 1 - alpha)
+    observe.equal("R-dir", alpha / (1 - alpha) * mirrored, back, rtol=mpf("1e-20"), atol=mpf("1e-30"))
+    factor = renyi.direction_factor(alpha)
+    observe.equal("N-dir", direction_factor(float(alpha)), factor, rtol=1e-12)
+    observe.upper("N-dir", back, factor * forth, tol=1e-30)
+    observe.lower("N-dir", back, forth / factor, tol=1e-30)
+
+
+@pytest.mark.claim("R-dir", "N-dir")
+def test_printed_direction_fails(observe: Observer) -> None:
+    """N = 1, K = 10, Q = 0, σ² = 1, α = .01, y = 0: q*(f) = N(0, 10), p(f|y) = N(0, 10/11)."""
+    alpha = 0.01
+    back = gaussian_renyi(0.0, 10.0 / 11.0, 0.0, 10.0, alpha)
+    log_dets = float(renyi.log_det_term(*one_point(0).prior, mpf(1), mpf(alpha)))
+    observe.equal("R-dir", [back, log_dets], [0.0360, 0.0121], atol=5e-5)
+    observe.fails("R-dir", back <= log_dets, "Lemma 4 bounds D[q*‖p]: D[p‖q*] = .0360 > .0121")
+    grid = np.linspace(-60, 60, 4001)  # y = √11·z: the mean over the prior, D[p‖q*] being quadratic in y
+    weights = np.exp(-(grid**2) / 22.0)
+    values = [gaussian_renyi(10.0 * y / 11.0, 10.0 / 11.0, 0.0, 10.0, alpha) for y in (0.0, 1.0)]
+    mean = float(((values[0] + (values[1] - values[0]) * grid**2) * weights).sum() / weights.sum())
+    observe.fails("R-dir", mean <= log_dets + alpha * 10 / 2, "Lemma 2: E D[p‖q*] = .0815 > .0621")
+    forth = gaussian_renyi(0.0, 10.0, 0.0, 10.0 / 11.0, alpha)
+    observe.upper("N-dir", back, direction_factor(alpha) * forth)
+    half = gaussian_renyi(0.0, 2.0, 1.0, 1.0, 0.5), gaussian_renyi(1.0, 1.0, 0.0, 2.0, 0.5)
+    observe.equal("N-dir", half[0], half[1], rtol=1e-14)
