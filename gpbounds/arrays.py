@@ -62,7 +62,7 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
 
 
 def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 2**14) -> tuple[Any, ...]:
-    """``function(*args)`` for elementwise functions of broadcasting NumPy arguments, in blocks of rows that fit a cache.
+    """``function(*args)`` for elementwise functions of broadcasting NumPy arguments, in blocks that fit a cache.
 
     >>> blockwise(lambda a, b: (a + b, a * b), np.arange(3.0)[:, None], np.ones(2), size=2)[0].tolist()
     [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]

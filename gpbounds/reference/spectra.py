@@ -23,16 +23,33 @@ def printed_eigenvalue(m: int, lengthscale: Any, variance: Any, a: Any) -> Any:
 
 
 def isotropic_tail(lengthscale: Any, std: Any, variance: Any, dim: int, M: int) -> Any:
-    """Σ_{m>M} of v(1-B)^D B^k with multiplicity C(k+D-1, D-1): v minus what is kept, with 400 spare digits."""
-    with mp.workdps(mp.mp.dps + 400):
-        B = ratio(lengthscale, std)
-        left, k, rest = M, 0, mp.mpf(1)
-        while left > 0:
-            take = min(left, int(mp.binomial(k + dim - 1, dim - 1)))
-            rest -= take * (1 - B) ** dim * B**k
-            left -= take
-            k += 1
-        return variance * rest
+    """Σ_{m>M} of v(1-B)^D B^k with multiplicity C(k+D-1, D-1): v minus what is kept, with digits to spare."""
+    spare = 100
+    while True:
+        with mp.workdps(mp.mp.dps + spare):
+            B = ratio(lengthscale, std)
+            left, k, rest = M, 0, mp.mpf(1)
+            while left > 0:
+                take = min(left, int(mp.binomial(k + dim - 1, dim - 1)))
+                rest -= take * (1 - B) ** dim * B**k
+                left -= take
+                k += 1
+            if rest > mp.mpf(10) ** -spare:
+                return variance * rest
+        spare *= 2
+
+
+def isotropic_tails(lengthscale: Any, std: Any, variance: Any, dim: int, M: int) -> list[Any]:
+    """The tails at 0, 1 ... M: :func:`isotropic_tail` at M, and the eigenvalues added upward."""
+    B, level = ratio(lengthscale, std), 0
+    levels: list[int] = []
+    while len(levels) < M:
+        levels += [level] * int(mp.binomial(level + dim - 1, dim - 1))
+        level += 1
+    tails = [isotropic_tail(lengthscale, std, variance, dim, M)]
+    for k in reversed(levels[:M]):
+        tails.append(tails[-1] + variance * (1 - B) ** dim * B**k)
+    return tails[::-1]
 
 
 def product_eigenvalues(lengthscales: Sequence[Any], stds: Sequence[Any], count: int, degree: int) -> list[Any]:

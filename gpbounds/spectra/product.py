@@ -96,8 +96,8 @@ class ProductSpectrum(Spectrum):
     def _order(self, count: int) -> None:
         if count > LARGEST_ORDER:
             raise NotConverged(
-                f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, which are "
-                f"put in order one by one, got {count}: ask for fewer, or for one ratio lengthscale/std in all dimensions"
+                f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, put in "
+                f"order one by one, got {count}: ask for fewer, or for one ratio lengthscale/std in all dimensions"
             )
         if count > self._log_terms.size:
             size = max(64, 1 << (count - 1).bit_length())
