@@ -1,0 +1,260 @@
+"""What the package as a whole promises: light to import, documented, without circles, without side effects."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import statistics
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import fitting
+import gpbounds
+
+PACKAGES = {"gpbounds": gpbounds, "fitting": fitting}
+HEAVY = ("scipy", "matplotlib", "sklearn", "mpmath", "flint", "tqdm", "cupy", "fitting")
+SOURCES = {
+    str(path.relative_to(Path(package.__path__[0]).parent)): path
+    for package in PACKAGES.values()
+    for path in sorted(Path(package.__path__[0]).rglob("*.py"))
+}
+every_file = pytest.mark.parametrize("path", SOURCES.values(), ids=SOURCES)
+
+
+def modules():
+    found = list(PACKAGES)
+    for package in PACKAGES.values():
+        # A package that cannot be imported fails in its own test below, not here.
+        walk = pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda name: None)
+        found += [m.name for m in walk if not m.name.endswith(".__main__")]
+    return found
+
+
+every_module = pytest.mark.parametrize("name", modules())
+
+
+def fresh(program):
+    """What ``program`` prints in an interpreter of its own."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+    return ran.stdout
+
+
+def test_import_is_light():
+    program = (
+        "import json, sys, time; start = time.process_time(); import gpbounds; spent = time.process_time() - start; "
+        "print(json.dumps([spent, sorted({name.partition('.')[0] for name in sys.modules})]))"
+    )
+    runs = [json.loads(fresh(program)) for _ in range(5)]
+    # Processor time: what else runs on the machine must not turn this red.
+    assert statistics.median(spent for spent, _ in runs) < 0.5
+    assert not set(HEAVY) & set(runs[0][1])
+
+
+@pytest.mark.parametrize(
+    "first_line",
+    [
+        "gpbounds.SquaredExponential(lengthscale=[1.0, 2.0])",
+        "gpbounds.Gaussian(), gpbounds.Uniform()",
+        "gpbounds.NotPositiveDefinite",
+        "dir(gpbounds)",
+    ],
+)
+def test_stating_a_problem_loads_nothing_heavy(first_line):
+    program = f"import sys, gpbounds; {first_line}; print(*(name.partition('.')[0] for name in sys.modules))"
+    assert not set(HEAVY) & set(fresh(program).split())
+
+
+@pytest.mark.parametrize("name", gpbounds.__all__)
+def test_public_names_resolve(name):
+    assert getattr(gpbounds, name) is not None
+    assert name in dir(gpbounds)
+
+
+def test_public_names_are_unique_and_others_are_an_attribute_error():
+    assert len(set(gpbounds.__all__)) == len(gpbounds.__all__)
+    with pytest.raises(AttributeError, match="module 'gpbounds' has no attribute 'rates_'"):
+        gpbounds.rates_  # noqa: B018
+
+
+def test_version_is_that_of_the_distribution():
+    project = Path(gpbounds.__path__[0]).parent / "pyproject.toml"
+    assert gpbounds.__version__ == tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_both_packages_say_that_they_are_typed(package):
+    assert resources.files(package).joinpath("py.typed").is_file()
+
+
+@every_module
+def test_a_module_imports_and_its_examples_run(name):
+    module = importlib.import_module(name)
+    assert doctest.testmod(module).failed == 0
+
+
+@every_module
+def test_what_is_public_is_documented(name):
+    module = importlib.import_module(name)
+    bare = [] if (module.__doc__ or "").strip() else [name]
+    for title, thing in vars(module).items():
+        if title.startswith("_") or getattr(thing, "__module__", None) != name:
+            continue
+        if inspect.isclass(thing):
+            bare += [f"{title}.{m}" for m in undocumented_members(thing)]
+        if (inspect.isclass(thing) or inspect.isfunction(thing)) and not has_words(thing):
+            bare.append(title)
+    assert not bare
+
+
+def has_words(thing):
+    text = inspect.getdoc(thing)
+    generated = inspect.isclass(thing) and text is not None and text.startswith(f"{thing.__name__}(")  # by dataclass
+    return bool(text) and not generated
+
+
+def undocumented_members(cls):
+    for title, member in vars(cls).items():
+        is_code = callable(member) or isinstance(member, property | classmethod | staticmethod)
+        # An override says what its parent says, unless it says it better.
+        if is_code and not title.startswith("_") and not (inspect.getdoc(getattr(cls, title)) or "").strip():
+            yield title
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def statements(node, inside_functions):
+    """The nodes below ``node``, without blocks for type checkers and, unless asked for, without functions' bodies."""
+    for child in ast.iter_child_nodes(node):
+        if is_type_checking(child):
+            yield from (n for orelse in child.orelse for n in [orelse, *statements(orelse, inside_functions)])
+        elif inside_functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from statements(child, inside_functions)
+
+
+def dotted(label):
+    parts = Path(label).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(label, path, known, inside_functions):
+    """The modules of ``known`` that a file imports; ``from package import module`` counts as that module alone."""
+    package = dotted(label) if Path(label).name == "__init__.py" else dotted(label).rpartition(".")[0]
+    for node in statements(tree(path), inside_functions):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, *([node.module] if node.module else [])])
+            for alias in node.names:
+                whole = f"{base}.{alias.name}"
+                if whole in known:
+                    yield whole
+                elif base in known:
+                    yield base
+
+
+def circle(graph):
+    """A closed path in ``graph``, or None."""
+    state, trail = {}, []
+
+    def visit(node):
+        state[node] = "open"
+        trail.append(node)
+        for other in graph[node]:
+            if state.get(other) == "open":
+                return [*trail[trail.index(other) :], other]
+            if other not in state:
+                found = visit(other)
+                if found:
+                    return found
+        state[node] = "done"
+        trail.pop()
+        return None
+
+    return next((found for node in graph if node not in state and (found := visit(node))), None)
+
+
+@pytest.mark.parametrize("inside_functions", [False, True], ids=["at import", "ever"])
+def test_imports_run_in_one_direction(inside_functions):
+    known = {dotted(label) for label in SOURCES}
+    graph = {
+        dotted(label): {m for m in imported(label, path, known, inside_functions) if m != dotted(label)}
+        for label, path in SOURCES.items()
+    }
+    assert sum(map(len, graph.values())) > len(graph) / 2  # it did see imports
+    assert circle(graph) is None
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]  # it would see a circle
+
+
+@every_file
+def test_gpbounds_does_not_know_fitting(path):
+    if "fitting" in path.parts[-3:-1]:
+        return
+    names = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").partition(".")[0])
+    assert "fitting" not in names
+
+
+@every_file
+def test_files_are_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 500
+
+
+def lasting_effects(node, scoped=False):
+    """Calls that change NumPy's or Python's settings for everybody, or write to the terminal."""
+    for child in ast.iter_child_nodes(node):
+        inside = scoped or (
+            isinstance(child, ast.With) and any("catch_warnings" in ast.unparse(item) for item in child.items)
+        )
+        if isinstance(child, ast.Call):
+            called = ast.unparse(child.func)
+            name = called.rpartition(".")[2]
+            if name in ("seterr", "set_printoptions", "seed") or called in ("print", "sys.stdout.write"):
+                yield called, child.lineno
+            if name in ("filterwarnings", "simplefilter") and not inside:
+                yield called, child.lineno
+        yield from lasting_effects(child, inside)
+
+
+@every_file
+def test_nothing_is_set_globally_and_nothing_is_printed(path):
+    parts = path.relative_to(Path(gpbounds.__path__[0]).parent).parts
+    talks = parts[:2] in (("gpbounds", "cli"), ("gpbounds", "cli.py"))
+    writes = ("print", "sys.stdout.write")
+    assert not [(called, line) for called, line in lasting_effects(tree(path)) if not (talks and called in writes)]
+
+
+def test_lasting_effects_are_seen():
+    program = """
+np.seterr(all="ignore")
+warnings.simplefilter("ignore")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+def f():
+    print("here")
+"""
+    assert list(lasting_effects(ast.parse(program))) == [("np.seterr", 2), ("warnings.simplefilter", 3), ("print", 7)]

@@ -1,0 +1,262 @@
+"""Factorisation: what was done is recorded, and what cannot be done is explained."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpbounds import psd
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.kernels import SquaredExponential
+
+EPS = np.finfo(np.float64).eps
+seeds = st.integers(0, 2**32 - 1)
+
+
+def random_psd(seed, n, rank=None, scale=1.0):
+    A = np.random.default_rng(seed).standard_normal((n, rank or n))
+    return scale * (A @ A.T)
+
+
+@given(seed=seeds, n=st.integers(1, 12), scale=st.sampled_from([1e-100, 1.0, 1e100]))
+def test_the_factor_is_the_matrix_and_no_jitter_is_added(seed, n, scale):
+    A = random_psd(seed, n, 2 * n, scale)
+    for jitter in (0.0, "auto"):
+        factor = psd.cholesky(A, jitter)
+        assert factor.jitter == 0.0
+        np.testing.assert_array_equal(factor.L, np.tril(factor.L))
+        assert (np.diag(factor.L) > 0).all()
+        np.testing.assert_allclose(factor.L @ factor.L.T, A, rtol=0, atol=8 * n * EPS * A.max())
+
+
+@given(seed=seeds, n=st.integers(1, 8), columns=st.integers(1, 3), jitter=st.sampled_from([0.0, 0.1]))
+def test_solves_and_logdet_are_those_of_the_shifted_matrix(seed, n, columns, jitter):
+    A = random_psd(seed, n, 2 * n + 2)
+    B = np.random.default_rng(seed + 1).standard_normal((n, columns))
+    factor = psd.cholesky(A, jitter)
+    shifted = A + jitter * np.eye(n)
+    allowed = 50 * n * EPS * np.linalg.cond(shifted)
+    np.testing.assert_allclose(shifted @ factor.solve(B), B, rtol=0, atol=allowed * np.abs(B).max())
+    np.testing.assert_allclose(factor.L @ factor.solve_lower(B), B, rtol=0, atol=allowed * np.abs(B).max())
+    with mp.workdps(50):
+        truth = mp.log(mp.det(mp.matrix(shifted.tolist())))
+        assert abs(factor.logdet - truth) <= allowed + 4 * n * EPS * (1 + abs(truth))
+
+
+def test_logdet_neither_over_nor_underflows():
+    n = 200
+    assert psd.cholesky(1e-300 * np.eye(n)).logdet == pytest.approx(n * np.log(1e-300), rel=1e-14)
+    assert psd.cholesky(1e300 * np.eye(n)).logdet == pytest.approx(n * np.log(1e300), rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
+@pytest.mark.parametrize("depth", [3e-13, 3e-12, 3e-11, 3e-10, 3e-9, 3e-8, 3e-7])
+def test_auto_takes_the_least_step_that_factorises(scale, depth):
+    # Least eigenvalue -depth: the steps below it fail, the first above it does.
+    A = scale * (np.eye(3) - (1.0 + depth) * np.full((3, 3), 1 / 3)) + 0.0
+    largest = np.diag(A).max()
+    ladder = [step * largest for step in psd.AUTO_LADDER]
+    factor = psd.cholesky(A, "auto")
+    least = next(j for j in ladder if j > depth * scale)
+    assert factor.jitter == least
+    below = ladder[ladder.index(least) - 1]
+    with pytest.raises(NotPositiveDefinite):
+        psd.cholesky(A, below)
+    np.testing.assert_allclose(factor.L @ factor.L.T, A + least * np.eye(3), rtol=0, atol=8 * EPS * scale)
+
+
+def test_the_ladder_is_the_documented_one():
+    assert list(psd.AUTO_LADDER) == [0.0, *(10.0**e for e in range(-12, -5))]
+
+
+@given(seed=seeds, jitter=st.floats(1e-12, 10.0))
+def test_a_number_is_used_as_given(seed, jitter):
+    A = random_psd(seed, 4, 8)
+    factor = psd.cholesky(A, jitter)
+    assert factor.jitter == jitter
+    np.testing.assert_allclose(
+        factor.L @ factor.L.T, A + jitter * np.eye(4), rtol=0, atol=64 * EPS * (A.max() + jitter)
+    )
+
+
+def test_duplicated_points_need_jitter_and_the_error_teaches():
+    X = np.repeat(np.linspace(0.0, 1.0, 5), 2)
+    K = SquaredExponential(variance=4.0)(X)
+    with pytest.raises(NotPositiveDefinite) as caught:
+        psd.cholesky(K, name="Kuu")
+    message = str(caught.value)
+    for part in ("Kuu: expected a positive definite 10 x 10 matrix", "jitter 0", "duplicated", "lengthscale", "auto"):
+        assert part in message
+    assert isinstance(caught.value, ValueError)
+    factor = psd.cholesky(K, "auto")
+    assert 0.0 < factor.jitter <= 1e-6 * 4.0
+    assert factor.jitter in [4.0 * step for step in psd.AUTO_LADDER]
+
+
+@pytest.mark.parametrize("A", [-np.eye(2), np.array([[1.0, 2.0], [2.0, 1.0]]), np.zeros((2, 2))])
+def test_no_step_of_the_ladder_saves_an_indefinite_matrix(A):
+    with pytest.raises(NotPositiveDefinite, match="expected a positive definite 2 x 2 matrix"):
+        psd.cholesky(A, "auto")
+
+
+@pytest.mark.parametrize("bad", [-1e-9, np.nan, np.inf, "least", None])
+def test_jitter_must_be_a_number_or_auto(bad):
+    with pytest.raises(ValueError, match=r"^jitter: expected .*got "):
+        psd.cholesky(np.eye(2), bad)
+
+
+@pytest.mark.parametrize("jitter", [0.0, "auto"])
+def test_nan_in_a_matrix_does_not_factorise(jitter):
+    A = np.eye(3)
+    A[1, 1] = np.nan
+    with pytest.raises(NotPositiveDefinite):
+        psd.cholesky(A, jitter)
+
+
+def test_the_matrix_is_left_as_it_was():
+    A = random_psd(3, 5, 2)
+    kept = A.copy()
+    psd.cholesky(A, "auto")
+    psd.cholesky(A, 0.5)
+    psd.eigenvalues(A)
+    np.testing.assert_array_equal(A, kept)
+
+
+@given(seed=seeds, spectrum=st.lists(st.floats(0.0, 10.0), min_size=1, max_size=12))
+def test_eigenvalues_are_those_the_matrix_was_made_of(seed, spectrum):
+    n = len(spectrum)
+    Q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
+    A = (Q * spectrum) @ Q.T
+    A = 0.5 * (A + A.T)
+    found = psd.eigenvalues(A)
+    np.testing.assert_allclose(found.values, sorted(spectrum, reverse=True), rtol=0, atol=1e-13)
+    assert (np.diff(found.values) <= 0).all()
+    assert found.rounding == n * EPS * found.values[0]
+
+
+def test_negative_rounding_is_clipped_and_counted():
+    A = np.diag([1.0, 0.5, -1e-16, -3e-16, 0.0])
+    found = psd.eigenvalues(A)
+    np.testing.assert_array_equal(found.values, [1.0, 0.5, 0.0, 0.0, 0.0])
+    assert found.clipped == 2
+    assert found.rounding == 5 * EPS
+    assert psd.eigenvalues(np.eye(3)).clipped == 0
+
+
+@given(seed=seeds, n=st.integers(3, 12), scale=st.sampled_from([1e-100, 1.0, 1e100]))
+def test_rank_one_is_positive_semidefinite(seed, n, scale):
+    A = random_psd(seed, n, 1, scale)
+    found = psd.eigenvalues(A)
+    assert found.values[0] == pytest.approx(np.trace(A), rel=1e-12)
+    assert (found.values[1:] <= found.rounding).all()
+    assert (found.values >= 0).all()
+
+
+@pytest.mark.parametrize("depth", [2e-15, 1e-10, 1.0])
+def test_an_eigenvalue_that_is_negative_beyond_rounding_is_refused(depth):
+    A = np.diag([1.0, 0.5, -depth])
+    with pytest.raises(NotPositiveDefinite, match=r"^K: expected a positive semi-definite matrix") as caught:
+        psd.eigenvalues(A, "K")
+    shown = [float(x) for x in re.findall(r"-\d[\d.]*(?:e-?\d+)?", str(caught.value))]
+    assert shown == pytest.approx([-depth, -3 * EPS], rel=1e-2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_matrix_that_is_not_finite_has_no_eigenvalues(bad):
+    A = np.eye(3)
+    A[2, 1] = A[1, 2] = bad
+    with pytest.raises(ValueError, match="expected"):
+        psd.eigenvalues(A)
+
+
+def test_the_zero_matrix_has_eigenvalues_zero():
+    found = psd.eigenvalues(np.zeros((3, 3)))
+    assert found.values.tolist() == [0.0, 0.0, 0.0]
+    assert found.rounding == 0.0
+
+
+class _Pretended(np.ndarray):
+    """A NumPy array that says it is CuPy's: the GPU branches run where there is no GPU."""
+
+
+_Pretended.__module__ = "cupy"
+
+
+@pytest.fixture
+def pretended_cupy(monkeypatch):
+    """NumPy under CuPy's name; like CuPy's, its Cholesky returns NaN instead of raising."""
+
+    def cholesky(A):
+        try:
+            return np.linalg.cholesky(A)
+        except np.linalg.LinAlgError:
+            return np.full_like(A, np.nan)
+
+    fake = types.ModuleType("cupy")
+    for name in ("diagonal", "eye", "isfinite", "log"):
+        setattr(fake, name, getattr(np, name))
+    fake.asnumpy = np.array
+    fake.linalg = types.SimpleNamespace(cholesky=cholesky, eigvalsh=np.linalg.eigvalsh)
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    return lambda A: np.asarray(A).view(_Pretended)
+
+
+def test_a_cholesky_that_returns_nan_counts_as_failed(pretended_cupy):
+    K = pretended_cupy(SquaredExponential()(np.repeat(np.linspace(0.0, 1.0, 5), 2)))
+    with pytest.raises(NotPositiveDefinite):
+        psd.cholesky(K)
+    factor = psd.cholesky(K, "auto")
+    assert factor.jitter > 0.0
+    assert np.isfinite(factor.logdet)
+    found = psd.eigenvalues(K)
+    assert type(found.values) is np.ndarray
+    assert found.values[0] == pytest.approx(np.linalg.eigvalsh(np.asarray(K))[-1], rel=1e-14)
+
+
+@pytest.fixture
+def cupy():
+    module = pytest.importorskip("cupy", exc_type=ImportError)
+    try:
+        devices = module.cuda.runtime.getDeviceCount()
+    except module.cuda.runtime.CUDARuntimeError:
+        devices = 0
+    if devices == 0:
+        pytest.skip("no CUDA device")
+    return module
+
+
+@pytest.mark.gpu
+@given(seed=seeds, n=st.integers(1, 60), jitter=st.sampled_from([0.0, 0.1, "auto"]))
+def test_factors_and_eigenvalues_on_the_gpu_equal_those_on_the_cpu(cupy, seed, n, jitter):
+    A = random_psd(seed, n, 2 * n + 2)
+    B = np.random.default_rng(seed + 1).standard_normal((n, 2))
+    here, there = psd.cholesky(A, jitter), psd.cholesky(cupy.asarray(A), jitter)
+    assert isinstance(there.L, cupy.ndarray)
+    assert here.jitter == there.jitter
+    allowed = 100 * n * EPS * np.linalg.cond(A)
+    np.testing.assert_allclose(cupy.asnumpy(there.L), here.L, rtol=0, atol=allowed * np.abs(here.L).max())
+    solved = here.solve(B)
+    np.testing.assert_allclose(
+        cupy.asnumpy(there.solve(cupy.asarray(B))), solved, rtol=0, atol=allowed * np.abs(solved).max()
+    )
+    assert there.logdet == pytest.approx(here.logdet, rel=1e-12, abs=allowed)
+    left, right = psd.eigenvalues(A), psd.eigenvalues(cupy.asarray(A))
+    np.testing.assert_allclose(right.values, left.values, rtol=0, atol=20 * n * EPS * left.values[0])
+    assert type(right.values) is np.ndarray
+
+
+@pytest.mark.gpu
+def test_failure_on_the_gpu_is_the_same_error(cupy):
+    K = cupy.asarray(SquaredExponential()(np.repeat(np.linspace(0.0, 1.0, 5), 2)))
+    with pytest.raises(NotPositiveDefinite):
+        psd.cholesky(K)
+    assert psd.cholesky(K, "auto").jitter > 0.0
+    with pytest.raises(NotPositiveDefinite, match="least eigenvalue"):
+        psd.eigenvalues(cupy.asarray(np.diag([1.0, -1e-3])))
