@@ -109,11 +109,11 @@ def _volume(x: Float, alpha: float) -> Any:
     from gpbounds.renyi.scalars import log1p_residual
 
     beta = 1.0 - alpha
-    w = -x / (1.0 + x)  # 1 + βx = (1 + x)(1 + αw)
+    w = -x / (1.0 + x)  # 1 + βx = (1 + x)(1 + αw), (1 + x)(1 + w) = 1
     near = np.abs(x) < 0.5
     if alpha < 0.5:
         small = alpha * log1p_residual(np.where(near, w, 0.0)) - log1p_residual(alpha * np.where(near, w, 0.0))
-        return 0.5 * np.where(near, small, np.log1p(alpha * w) - alpha * np.log1p(w)) / beta
+        return 0.5 * np.where(near, small, np.log1p(alpha * w) + alpha * np.log1p(x)) / beta
     if beta == 0.0:
         return 0.5 * np.where(near, log1p_residual(np.where(near, x, 0.0)), x - np.log1p(x))
     small = log1p_residual(np.where(near, x, 0.0)) - log1p_residual(beta * np.where(near, x, 0.0)) / beta

@@ -1,0 +1,277 @@
+"""What the Rényi room promises its users: sides, invariances, limits, and errors that teach."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpbounds import claims
+from gpbounds.bound import Bound
+from gpbounds.divergences import gaussian_kl, gaussian_renyi
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.renyi import (
+    direction_factor,
+    elbo,
+    exact_gap,
+    expected_gap,
+    expected_gap_bounds,
+    gap,
+    gap_from_trace,
+    gap_variance,
+    inducing_posterior,
+    log_evidence,
+    minimum_gap,
+    nystrom,
+    oracle_risk_bound,
+    pac_risk_bound,
+    predict,
+)
+
+SEEDS = st.integers(0, 2**32 - 1)
+ORDERS = st.floats(0.01, 1.0)
+
+
+def problem(seed: int, N: int = 20, M: int = 6) -> tuple:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (N, 2))
+    kernel = Matern(1.5, float(np.exp(rng.normal())), float(np.exp(rng.normal(-0.3, 0.4))))
+    Z = X[rng.permutation(N)[:M]] if rng.random() < 0.5 else rng.uniform(-2, 2, (M, 2))
+    return kernel, X, rng.standard_normal(N), Z, float(10.0 ** rng.uniform(-3, 0.5))
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@given(seed=SEEDS, alpha=ORDERS)
+def test_bounds_bracket_what_they_bound(seed: int, alpha: float) -> None:
+    kernel, X, y, Z, noise = arguments = problem(seed)
+    evidence, size = log_evidence(kernel, X, y, noise), 1e-9 * (1 + kernel.variance / noise) * y.size
+    below, above = elbo(*arguments, alpha), elbo(*arguments, -alpha)
+    assert (below.side, above.side) == ("lower", "upper")
+    assert float(below) <= evidence + size
+    assert float(above) >= evidence - size
+    exact = exact_gap(*arguments, alpha)
+    assert exact == pytest.approx(evidence - float(below), rel=1e-6, abs=size)
+    lower, upper = gap(*arguments, alpha)
+    assert float(lower) <= exact + size
+    assert exact <= float(upper) + size
+    assert float(upper) <= float(gap_from_trace(*arguments, alpha)) + size
+    assert float(upper) <= float(gap(*arguments, alpha, form="printed")[1]) + size
+    mean = expected_gap(kernel, X, Z, noise, alpha)
+    lower, upper = expected_gap_bounds(kernel, X, Z, noise, alpha)
+    assert float(lower) - size <= mean <= float(upper) + size
+    assert float(upper) == min(upper.terms.values())
+
+
+@given(seed=SEEDS, alpha=ORDERS)
+def test_units_and_order_of_the_data_do_not_matter(seed: int, alpha: float) -> None:
+    """y → cy, variance and noise times c²: the gap stays, log p shifts by −N log c; permuted rows change nothing."""
+    kernel, X, y, Z, noise = arguments = problem(seed)
+    base, objective = exact_gap(*arguments, alpha), float(elbo(*arguments, alpha))
+    for c in (1e-120, 1e5):
+        scaled = (Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z, noise * c * c)
+        assert exact_gap(*scaled, alpha) == pytest.approx(base, rel=1e-8)
+        assert float(elbo(*scaled, alpha)) == pytest.approx(objective - y.size * np.log(c), rel=1e-9)
+        assert float(gap(*scaled, alpha)[1]) == pytest.approx(float(gap(*arguments, alpha)[1]), rel=1e-8)
+    order = np.random.default_rng(seed).permutation(y.size)
+    assert exact_gap(kernel, X[order], y[order], Z[::-1], noise, alpha) == pytest.approx(base, rel=1e-7)
+
+
+@given(seed=SEEDS)
+def test_mean_and_variance_of_the_gap_are_those_of_its_draws(seed: int) -> None:
+    """A quadratic form in y ~ N(0, K_n) has its mean at the average over ±√N times the columns of a root of K_n."""
+    kernel, X, _, Z, noise = problem(seed, 8, 3)
+    root = np.linalg.cholesky(kernel(X) + noise * np.eye(8))
+    values = [exact_gap(kernel, X, np.sqrt(8) * root[:, i], Z, noise, 0.5) for i in range(8)]
+    assert expected_gap(kernel, X, Z, noise, 0.5) == pytest.approx(np.mean(values), rel=1e-8)
+    at_zero = exact_gap(kernel, X, np.zeros(8), Z, noise, 0.5)
+    slopes = [exact_gap(kernel, X, root @ v, Z, noise, 0.5) for v in np.eye(8)]
+    diagonal = np.array(slopes) - at_zero
+    assert gap_variance(kernel, X, Z, noise, 0.5) >= 2 * (diagonal**2).sum() * (1 - 1e-9)
+
+
+def test_more_inducing_points_close_the_gap() -> None:
+    kernel, X, y, _, noise = problem(3)
+    gaps = [exact_gap(kernel, X, y, X[:M], noise, 0.7) for M in range(1, 21)]
+    assert (np.diff(gaps) <= 1e-9).all()
+    assert gaps[-1] == 0.0
+    assert float(gap(kernel, X, y, X, noise, 0.7)[1]) == 0.0
+    assert float(gap_from_trace(kernel, X, y, X, noise, 0.7)) == 0.0
+    floor = minimum_gap(np.linalg.eigvalsh(kernel(X)), np.arange(1, 21), noise, 0.7)
+    assert (floor <= np.array(gaps) + 1e-12).all()
+    assert floor[-1] == 0.0
+
+
+def test_every_number_of_inducing_points_at_once() -> None:
+    eigenvalues = np.arange(1, 200_001.0) ** -2.0
+    floor = minimum_gap(eigenvalues, np.arange(200_000), 0.01, 0.5)
+    assert (np.diff(floor) <= 0).all()
+    some = np.array([0, 10, 1000])
+    direct = [minimum_gap(eigenvalues[m:], 0, 0.01, 0.5) for m in some]
+    np.testing.assert_allclose(floor[some], direct, rtol=1e-12)
+    assert minimum_gap(eigenvalues[:100], 3, 0.01, 0.5) <= floor[3]  # eigenvalues left out count as 0
+    assert minimum_gap(eigenvalues[:100], 300, 0.01, 0.5) == 0.0
+
+
+def test_tiny_gap_keeps_its_digits() -> None:
+    """Where log p − L_α is lost to rounding, the gap is not: Q = 0 up to rounding, d = 1e-9."""
+    kernel, far = SquaredExponential(1e-9), [[100.0]]
+    value = exact_gap(kernel, [[0.0]], [0.0], far, 1.0, 0.5)
+    d = 1e-9
+    assert value == pytest.approx(0.25 * 0.5 * d * d, rel=1e-8)  # G(d) = αd²/4 + O(d³)
+
+
+def test_known_rows_and_duplicates_lower_the_rank() -> None:
+    kernel, X = Matern(0.5), np.array([[0.0], [1.0], [1.0], [2.0], [3.0]])
+    assert nystrom(kernel, X, [[0.0], [9.0]]).rank == 3  # 1.0 counts once, 0.0 is known
+    assert nystrom(kernel, X, [[1.0]]).rank == 3
+    assert nystrom(kernel, X, [[1.0]], jitter=1e-6).rank == 5
+    record = nystrom(kernel, X, [[1.0]])
+    assert not record.residual[[1, 2]].any()
+    assert (record.eigenvalues[record.rank :] <= record.rounding).all()
+
+
+@given(seed=SEEDS)
+def test_jitter_never_helps(seed: int) -> None:
+    kernel, X, y, Z, noise = arguments = problem(seed)
+    values = [float(elbo(*arguments, 0.6, jitter=j)) for j in (0.0, 1e-6, 1e-2)]
+    assert (np.diff(values) <= 1e-7 * (1 + kernel.variance / noise)).all()
+    assert values[0] <= log_evidence(kernel, X, y, noise) + 1e-7 * (1 + kernel.variance / noise)
+    assert len(Z) == 6
+
+
+def test_auto_jitter_rescues_dependent_points_and_says_so() -> None:
+    kernel, X = SquaredExponential(lengthscale=3.0), np.linspace(0, 1, 15)
+    record = nystrom(kernel, X, X, jitter="auto")
+    assert 0.0 < record.chol.jitter <= 1e-6
+    assert float(elbo(kernel, X, np.sin(X), X, 0.1, 0.5, jitter="auto")) <= log_evidence(kernel, X, np.sin(X), 0.1)
+
+
+def test_prediction_agrees_with_its_parts() -> None:
+    kernel, X, y, Z, noise = arguments = problem(5)
+    mean, cov = inducing_posterior(*arguments, 0.4)
+    at_z = predict(kernel, X, y, Z, Z, noise, 0.4, full_cov=True)
+    np.testing.assert_allclose(at_z[0], mean, atol=1e-9)
+    np.testing.assert_allclose(at_z[1], cov + noise * np.eye(len(Z)), atol=1e-9)
+    far = predict(kernel, X, y, Z, [[1e3, 0.0]], noise, 0.4)
+    np.testing.assert_allclose([far[0][0], far[1][0]], [0.0, kernel.variance + noise], atol=1e-12)
+
+
+def test_gaussian_divergences_near_equality_and_far_from_it() -> None:
+    cov = np.array([[2.0, 0.3], [0.3, 1.0]])
+    zero = np.zeros(2)
+    assert gaussian_kl(zero, cov, zero, cov) == 0.0
+    h = 2.0**-30
+    assert gaussian_kl(zero, cov * (1 + h), zero, cov) == pytest.approx(h * h / 2, rel=1e-7)
+    assert gaussian_renyi(zero, cov * (1 + h), zero, cov, 0.3) == pytest.approx(0.3 * h * h / 2, rel=1e-7)
+    assert gaussian_kl(0.0, 1.0, 0.0, 1e-300) == pytest.approx(0.5e300, rel=1e-9)
+    assert gaussian_renyi(0.0, 1.0, 0.0, 1e-300, 0.0) == 0.0
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_bound_names_its_theorem_and_its_hypotheses() -> None:
+    kernel, X, _, Z, noise = arguments = problem(1)
+    bounds: list[Bound] = [elbo(*arguments, a) for a in (-np.inf, -1.0, 0.0, 0.5, 1.0)]
+    bounds += [*gap(*arguments, 0.5), *gap(*arguments, 1.0, form="printed"), gap_from_trace(*arguments, 0.5)]
+    bounds += expected_gap_bounds(kernel, X, Z, noise, 0.5)
+    bounds += [oracle_risk_bound(-3.0, -4.0, 10, 0.5, 0.1), pac_risk_bound(-3.0, [-4.0, -5.0], 10, 0.5, 0.1)]
+    for bound in bounds:
+        assert claims.find(bound.claim).id == bound.claim
+        assert bound.assumptions
+        assert np.isfinite(float(bound))
+        assert bound.claim in str(bound)
+    beyond = elbo(*arguments, 1.0 + 0.5 * noise / nystrom(kernel, X, Z).largest)
+    assert (beyond.claim, beyond.side) == ("N-range", "lower")
+
+
+def test_room_is_light_to_import() -> None:
+    code = "import sys, gpbounds.renyi, gpbounds.divergences; print([m for m in sys.modules if m.startswith('scipy.')])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+# --- risk -------------------------------------------------------------------------------------------------------------
+
+
+def test_best_posterior_weights_are_least() -> None:
+    rng = np.random.default_rng(0)
+    fits, prior = rng.normal(-20, 5, 6), rng.dirichlet(np.ones(6))
+    best = float(pac_risk_bound(-18.0, fits, 30, 0.6, 0.05, prior=prior))
+    for _ in range(50):
+        other = rng.dirichlet(np.ones(6))
+        assert best <= float(pac_risk_bound(-18.0, fits, 30, 0.6, 0.05, prior=prior, posterior=other)) + 1e-12
+    single = pac_risk_bound(-18.0, fits[:1], 30, 0.6, 0.05)
+    assert float(single) == pytest.approx(float(oracle_risk_bound(-18.0, fits[0], 30, 0.6, 0.05)))
+    assert np.asarray(oracle_risk_bound(-18.0, fits, 30, 0.6, [[0.05], [0.1]])).shape == (2, 6)
+    skewed = pac_risk_bound(-18.0, [-20.0, -19.0], 30, 0.6, 0.05, prior=[1.0, 0.0])
+    assert float(skewed) == pytest.approx(float(oracle_risk_bound(-18.0, -20.0, 30, 0.6, 0.05)))
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array([1.0, 0.0, -1.0]), [[0.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: elbo(K, X3, Y3[:2], Z2, 0.1, 0.5), r"y: expected .* shape \(3,\).*got shape \(2,\)"),
+        (lambda: elbo(K, X3, Y3[:, None], Z2, 0.1, 0.5), r"y: expected .* got shape \(3, 1\)"),
+        (lambda: elbo(K, X3, [1.0, np.nan, 0.0], Z2, 0.1, 0.5), r"y: .* got nan at index \(1,\)"),
+        (lambda: elbo(K, X3, Y3, np.zeros((2, 2)), 0.1, 0.5), r"Z: expected 1 column"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.0, 0.5), "noise: expected a positive finite number, got 0.0"),
+        (lambda: elbo(K, X3, Y3, Z2, [0.1, 0.2], 0.5), "noise: expected one number"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.1, 5.0), r"alpha: expected a number < 1 \+ noise/λ_max\(K - Q\) = 1\.28"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.1, np.nan), "alpha: expected a finite number, got nan"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.1, np.inf), "alpha: expected a finite number, got inf"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.1, [0.5]), "alpha: expected one number"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.1, "half"), "alpha: expected finite numbers, got 'half'"),
+        (lambda: gap(K, X3, Y3, Z2, 0.1, 0.0), r"alpha: expected a number in \(0, 1\]"),
+        (lambda: gap(K, X3, Y3, Z2, 0.1, 1.5), r"alpha: expected a number in \(0, 1\]"),
+        (
+            lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, form="tight"),
+            "form: expected one of 'sharpest', 'printed', got 'tight'",
+        ),
+        (lambda: exact_gap(K, X3, Y3, Z2, 0.1, 0.5, jitter=-1.0), "jitter: expected a finite number >= 0"),
+        (lambda: minimum_gap([1.0, -0.5], 1, 0.1, 0.5), r"eigenvalues: .* >= 0, got -0.5"),
+        (lambda: minimum_gap([1.0], 1.5, 0.1, 0.5), "M: expected a whole number"),
+        (lambda: minimum_gap([[1.0]], 1, 0.1, 0.5), r"eigenvalues: expected shape \(N,\), got \(1, 1\)"),
+        (lambda: minimum_gap([1.0], 1, 0.1, 0.5, y="mine"), "y: expected one of 'any', 'prior'"),
+        (lambda: direction_factor(1.0), r"alpha: expected a number in \(0, 1\), got 1.0"),
+        (lambda: predict(K, X3, Y3, Z2, np.zeros((2, 3)), 0.1, 0.5), "X_new: expected 1 column"),
+        (lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, 0.1, prior=[0.5, 0.6]), "prior: .* sum 1.1"),
+        (
+            lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, 0.1, prior=[1, 0], posterior=[0, 1]),
+            "posterior: .* weight 0",
+        ),
+        (lambda: oracle_risk_bound(-1.0, -2.0, 5, 1.0, 0.1), r"alpha: expected a number in \(0, 1\)"),
+        (lambda: gaussian_kl([0.0], [[1.0]], [0.0, 0.0], np.eye(2)), "equal lengths, got 1 and 2"),
+        (
+            lambda: gaussian_kl([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], [0.0, 0.0], np.eye(2)),
+            "cov1: expected a symmetric",
+        ),
+        (lambda: gaussian_kl([0.0], np.eye(2), [0.0], [[1.0]]), r"mean1, cov1: expected shapes"),
+    ],
+)
+def test_wrong_arguments_are_named(call, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        call()
+
+
+def test_unsuitable_matrices_are_refused() -> None:
+    with pytest.raises(NotPositiveDefinite, match=r"Kuu.*duplicated"):
+        elbo(K, X3, Y3, [[0.0], [0.0]], 0.1, 0.5)
+    with pytest.raises(NotPositiveDefinite, match="Kuu"):
+        nystrom(SquaredExponential(lengthscale=50.0), X3, np.linspace(0, 1, 30))
+    with pytest.raises(NonFinite, match=r"X: .* row\(s\) \[1\]"):
+        elbo(K, [0.0, np.nan], [0.0, 0.0], [0.0], 0.1, 0.5)
+    with pytest.raises(NotPositiveDefinite, match="cov2"):
+        gaussian_kl([0.0, 0.0], np.eye(2), [0.0, 0.0], np.ones((2, 2)))
