@@ -15,6 +15,8 @@ from gpbounds.kernels import Kernel
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 
+SMALLEST = np.finfo(np.float64).tiny
+
 
 def log_best_truncation(law: Spectrum, M: Float) -> Float:
     """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry (R-lem3, sharper), with O(log M) tails each.
@@ -45,10 +47,9 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
 
 
 def exp_up(log_value: Any) -> Any:
-    """e^log_value, but the least positive double where it would underflow to 0: an upper bound must not become 0."""
-    with np.errstate(under="ignore"):
-        value = np.exp(log_value)
-    return np.where((value == 0.0) & (np.asarray(log_value) > -np.inf), np.nextafter(0.0, 1.0), value)
+    """e^log_value, but never below the least normal double unless it is 0: an upper bound must not underflow."""
+    log_value = np.asarray(log_value)
+    return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
 
 
 class TraceLaw(ABC):

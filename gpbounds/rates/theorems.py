@@ -14,7 +14,7 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
-from gpbounds.rates.expected_trace import TraceLaw, trace_law
+from gpbounds.rates.expected_trace import SMALLEST, TraceLaw, trace_law
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
@@ -97,7 +97,8 @@ def evaluate(s: Setting, N: Float, M: Float, tail_at: Float | None = None) -> tu
     if s.direction == "p||q":
         odds = s.alpha / (1.0 - s.alpha)
         scale = scale * np.maximum(odds, 1.0 / odds)
-    return value * scale, {"expected_trace": t, **{name: term * scale for name, term in terms.items()}}
+    value = np.where(t > 0.0, np.maximum(value * scale, SMALLEST), 0.0)
+    return value, {"expected_trace": t, **{name: term * scale for name, term in terms.items()}}
 
 
 def _plain(value: Any) -> Any:
