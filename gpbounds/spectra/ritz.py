@@ -60,8 +60,8 @@ class Ritz(Spectrum):
     def __init__(self, kernel: Matern, inputs: Gaussian | Uniform) -> None:
         if not isinstance(kernel, Matern):
             raise ValueError(
-                f"kernel: expected one Matern kernel, got {type(kernel).__name__}: the eigenvalues of sums and products "
-                "are not those of their parts; spectrum(kernel, Empirical(X)) serves any kernel"
+                f"kernel: expected one Matern kernel, got {type(kernel).__name__}: the eigenvalues of sums and "
+                "products are not those of their parts; spectrum(kernel, Empirical(X)) serves any kernel"
             )
         if not isinstance(inputs, Gaussian | Uniform):
             raise ValueError(f"inputs: expected Gaussian or Uniform, got {type(inputs).__name__}")
@@ -142,7 +142,7 @@ class Ritz(Spectrum):
 
     @cached_property
     def _resolved(self) -> tuple[Float, Float, int]:
-        """Values, errors and how many enter the tail: from the first resolution that has 16 good ones, or the finest."""
+        """Values, errors, how many enter the tail: from the first resolution with 16 good ones, or the finest."""
         best: tuple[Float, Float, int] = np.empty(0), np.empty(0), 0
         pairs = list(zip(self._sizes, self._sizes[1:], strict=False))
         for coarse, fine in pairs if self.inputs.dim == 1 else pairs[-1:]:
@@ -182,7 +182,7 @@ class Ritz(Spectrum):
         if a:
             rest = max(1.0 - float(head[::-1].sum()), 0.0) + float(doubt.sum()) + 64.0 * values.size * EPS
             scale = max(math.log(head[-1]) - float(self._weyl.log_value(np.array([float(a)]))[0]), 0.0)
-            rest = min(rest, 1.5 * math.exp(float(weyl[0]) + scale))
+            rest = min(rest, 1.2 * math.exp(float(weyl[0]) + scale))
         rest += self._mass_left_out()
         beyond = np.cumsum(np.concatenate([[rest], (head + doubt)[::-1]]))[::-1]
         return np.log(np.minimum(beyond, 1.0)), weyl

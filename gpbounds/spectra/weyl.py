@@ -11,7 +11,7 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern
 from gpbounds.spectra.legendre import gauss
 
-STEP = 0.02
+STEP = 0.05
 
 
 class WeylLaw:
@@ -40,7 +40,7 @@ class WeylLaw:
             radius, log_weight, log_density = np.zeros(1), np.full(1, log_sizes), -log_sizes
         else:
             log_sizes = float(np.log(inputs.stds / lengthscales).sum())
-            radius, weights = gauss(400)  # of |x/std|, as far as any level of the table reaches
+            radius, weights = gauss(200)  # of |x/std|, as far as any level of the table reaches
             reach = math.sqrt(2.0 * (60.0 + 120.0 * order / dim))
             radius = radius * reach
             with np.errstate(under="ignore"):
@@ -49,7 +49,7 @@ class WeylLaw:
         log_density_at = log_density - radius**2 / 2.0
         top = log_peak - order * math.log(c2) + log_density
         span = 2.0 * order / dim * 30.0 + 40.0
-        below = np.concatenate([np.geomspace(1e-12, STEP, 80)[:-1], STEP * np.arange(1, int(span / STEP) + 1)])
+        below = np.concatenate([np.geomspace(1e-6, STEP, 60)[:-1], STEP * np.arange(1, int(span / STEP) + 1)])
         log_levels = top - below
         excess = (log_peak + log_density_at[None, :] - log_levels[:, None]) / order - math.log(c2)
         with np.errstate(divide="ignore"):

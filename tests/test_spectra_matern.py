@@ -89,7 +89,7 @@ def test_wrong_pairs_say_what_is_supported():
         MaternHalfUniform(Matern(1.5), Uniform())
     with pytest.raises(ValueError, match="expected Uniform in one dimension"):
         MaternHalfUniform(Matern(0.5), Gaussian())
-    with pytest.raises(ValueError, match="0.5, 1.5, 2.5"):
+    with pytest.raises(ValueError, match=r"0\.5, 1\.5, 2\.5"):
         MaternUniform(Matern(1.0), Uniform())
     with pytest.raises(ValueError, match="one dimension"):
         MaternUniform(Matern(1.5), Uniform([0, 0], [1, 1]))
@@ -118,7 +118,7 @@ def test_bounds_teach_their_domain():
 
 def test_ritz_says_how_many_eigenvalues_are_good():
     s = Ritz(Matern(0.5), Gaussian([1.0, 1.0]))
-    with pytest.raises(NotConverged, match="are good to 0.05") as caught:
+    with pytest.raises(NotConverged, match=r"are good to 0\.05") as caught:
         s.eigenvalues(2000)
     good = int(str(caught.value).split(" were asked for, ")[1].split()[0])
     assert s.eigenvalues(good).size == good >= 30
@@ -164,5 +164,5 @@ def test_per_dimension_lengthscales_only_matter_relative_to_the_law():
 def test_weyl_starts_at_the_trace_and_reaches_the_closed_constant():
     law = WeylLaw(Matern(1.5, lengthscale=0.2), Uniform())
     constant = MaternUniform(Matern(1.5, lengthscale=0.2), Uniform()).decay_constant(10**9)
-    assert law.log_tail(np.array([0.0, 1e-3])) == pytest.approx([0.0, 0.0], abs=1e-3)
+    assert law.log_tail(np.array([0.0, 1e-3])) == pytest.approx([0.0, 0.0], abs=2e-3)
     assert law.log_value(np.array([1e6])) == pytest.approx(np.log(constant) - 4.0 * np.log(1e6), abs=1e-3)
