@@ -1,0 +1,82 @@
+"""``gpbounds claims``: the ledger: what is true, what the papers print, what this project checks."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections import Counter
+from typing import Any
+
+from gpbounds.claims import VERDICTS, Claim, find, ledger
+from gpbounds.cli import options, output
+
+EPILOG = """\
+example:
+  gpbounds claims R-thm1
+
+  prints the theorem behind `gpbounds rate`: where it stands, what is true, the sharper form, what computes it.
+  gpbounds claims --section G --verdict misprint lists; without arguments all are listed and counted.
+
+theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (direct loss), and N, proved here.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "claims", help="the ledger of theorems", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+    )
+    parser.add_argument("id", nargs="?", metavar="ID", help="print one claim entirely")
+    parser.add_argument(
+        "--section", metavar="S", help="only this section: A to I, N, L.1 to L.6, P.1 to P.4, D.1 to D.5"
+    )
+    parser.add_argument("--verdict", choices=VERDICTS, help="only this verdict on the printed form")
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """List claims, or print one."""
+    chosen = select(args)
+    if args.json:
+        records = [{**dataclasses.asdict(claim), "built": claim.built} for claim in chosen]
+        built = sum(claim.built for claim in chosen)
+        output.print_json({"command": "claims", "count": len(chosen), "built": built, "claims": records})
+    elif args.id is not None:
+        print(chosen[0])
+    else:
+        for claim in chosen:
+            print(_line(claim))
+        print(_count(chosen))
+
+
+def select(args: argparse.Namespace) -> list[Claim]:
+    """The claims asked for."""
+    if args.id is not None:
+        if args.section or args.verdict:
+            raise options.UsageError("claims: expected an id, or --section and --verdict, not both")
+        return [find(args.id)]
+    sections = list(dict.fromkeys(claim.section for claim in ledger()))
+    if args.section not in (None, *sections):
+        raise options.UsageError(f"--section: expected one of {', '.join(sections)}, got {args.section!r}")
+    return [
+        claim for claim in ledger() if args.section in (None, claim.section) and args.verdict in (None, claim.verdict)
+    ]
+
+
+def _line(claim: Claim) -> str:
+    """Id, verdict and state, and as much of the statement as one line holds."""
+    state = "built" if claim.built else "not yet"
+    lead = f"{claim.id:<11} {claim.verdict:<16} {state:<8} "
+    statement = " ".join(claim.statement.split())
+    room = 119 - len(lead)
+    return lead + (statement if len(statement) <= room else statement[: room - 1].rstrip() + "…")
+
+
+def _count(claims: list[Claim]) -> str:
+    verdicts = Counter(claim.verdict for claim in claims)
+    parts = ", ".join(f"{verdicts[name]} {name}" for name in VERDICTS if verdicts[name])
+    built = sum(claim.built for claim in claims)
+    return (
+        f"{len(claims)} claims" + (f" ({parts})" if parts else "") + f"; {built} built, {len(claims) - built} not yet"
+    )

@@ -1,0 +1,171 @@
+"""Tables of numbers from CSV files: inputs, then the target in the last column; standardised, and said so."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Standardised data: every column of X and y has mean 0 and variance 1.
+
+    Attributes
+    ----------
+    name : str
+        What the data are called in pictures and reports.
+    X : array (N, D)
+    y : array (N,)
+    notes : tuple of str
+        What was done to them.
+    """
+
+    name: str
+    X: Float
+    y: Float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def D(self) -> int:
+        """Number of inputs."""
+        return int(self.X.shape[1])
+
+    def subset(self, rows: int, seed: int) -> Data:
+        """``rows`` of the rows, drawn without replacement (all of them if there are no more), in their order."""
+        if rows < 2:
+            raise ValueError(f"--rows: expected a whole number >= 2, got {rows}")
+        if rows >= self.N:
+            return self
+        chosen = np.sort(np.random.default_rng(seed).choice(self.N, rows, replace=False))
+        return Data(self.name, self.X[chosen], self.y[chosen], self.notes)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is not blank."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise ValueError(f"{path}: expected a gzip file, but it is damaged or something else") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: expected a text file with comma-separated numbers") from None
+    first = text.lstrip().partition("\n")[0]
+    delimiter = next((mark for mark in ",;\t" if mark in first), ",")
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    for cells in reader:
+        if any(cell.strip() for cell in cells):
+            yield reader.line_num, cells
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def read_table(path: Path) -> tuple[Float, bool]:
+    """The numbers of a CSV file, shape (rows, columns), and whether its first line was a header.
+
+    Raises
+    ------
+    ValueError
+        for text (says the line and column), lines of different lengths, NaN or infinity (says the lines), no rows.
+    OSError
+        for a file that cannot be read.
+    """
+    try:
+        lines = list(_lines(path))
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected comma-separated numbers, but {error}") from None
+    header = bool(lines) and not all(_is_number(cell) for cell in lines[0][1])
+    body = lines[1:] if header else lines
+    if not body:
+        raise ValueError(f"{path}: expected rows of numbers, got {'a header line only' if header else 'none'}")
+    width = len(body[0][1])
+    values = np.empty((len(body), width))
+    for i, (line, cells) in enumerate(body):
+        if len(cells) != width:
+            raise ValueError(f"{path}: expected {width} columns in every row, got {len(cells)} in line {line}")
+        try:
+            values[i] = cells
+        except ValueError:
+            column = next(j for j, cell in enumerate(cells) if not _is_number(cell))
+            what = repr(cells[column]) if cells[column].strip() else "an empty cell"
+            raise ValueError(f"{path}: expected numbers, got {what} in line {line}, column {column + 1}") from None
+    bad = [body[i][0] for i in np.flatnonzero(~np.isfinite(values).all(axis=1))]
+    if bad:
+        shown = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
+        raise ValueError(f"{path}: expected finite numbers, got NaN or infinity in {len(bad)} row(s), line(s) {shown}")
+    return values, header
+
+
+def standardised(column: Float) -> Float | None:
+    """``column`` with mean 0 and variance 1; None where it is constant to rounding."""
+    scale = float(np.abs(column).max())
+    if scale == 0.0:
+        return None
+    centred = column / scale
+    centred = centred - centred.mean()
+    std = float(np.sqrt((centred**2).mean()))
+    return None if std <= 4.0 * np.finfo(np.float64).eps else centred / std
+
+
+def standardise(name: str, X: ArrayLike, y: ArrayLike) -> Data:
+    """`Data` from raw inputs (N, D) and targets (N,): constant inputs are dropped, a constant target is refused.
+
+    Raises
+    ------
+    ValueError
+        for fewer than two rows, no input that varies, or a target that does not.
+
+    >>> data = standardise("three", [[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]], [0.0, 1.0, 5.0])
+    >>> data.X.round(3).ravel().tolist(), data.notes[1]
+    ([-1.225, 0.0, 1.225], 'Dropped constant input column(s) 2.')
+    """
+    raw, target = np.asarray(X, dtype=np.float64), standardised(np.asarray(y, dtype=np.float64))
+    if raw.shape[0] < 2:
+        raise ValueError(f"{name}: expected at least 2 rows, got {raw.shape[0]}")
+    if target is None:
+        raise ValueError(f"{name}: expected a target (the last column) that varies, got a constant one")
+    columns = [standardised(raw[:, j]) for j in range(raw.shape[1])]
+    kept = [column for column in columns if column is not None]
+    if not kept:
+        raise ValueError(f"{name}: expected an input column that varies, got only constant ones")
+    notes = ["Inputs and target are standardised: mean 0, variance 1."]
+    if len(kept) < len(columns):
+        dropped = ", ".join(str(j + 1) for j, column in enumerate(columns) if column is None)
+        notes.append(f"Dropped constant input column(s) {dropped}.")
+    return Data(name, np.column_stack(kept), target, tuple(notes))
+
+
+def load(path: Path) -> Data:
+    """`Data` from a CSV file (or .csv.gz) with the target in its last column.
+
+    Raises
+    ------
+    ValueError, OSError
+        as :func:`read_table` and :func:`standardise`; for a single column.
+    """
+    values, header = read_table(path)
+    if values.shape[1] < 2:
+        raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
+    name = path.name.removesuffix(".gz").removesuffix(".csv")
+    data = standardise(name, values[:, :-1], values[:, -1])
+    return Data(name, data.X, data.y, (*data.notes, *(("The first line was read as a header.",) if header else ())))

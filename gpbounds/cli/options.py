@@ -1,0 +1,257 @@
+"""Options that several commands share, and how words on a command line become numbers, kernels and input laws."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gpbounds.inputs import Gaussian, InputLaw, Uniform
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+
+LONGEST = 1_000_000
+"""How many numbers a list or range may hold."""
+
+
+class UsageError(ValueError):
+    """A command line that cannot be understood; the message is one sentence."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that raises `UsageError` instead of printing its usage and exiting."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}")
+
+
+def number(text: str) -> float:
+    """One number: 0.1, 1e6, 40_000."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
+def whole(text: str) -> int:
+    """One whole number: 40000, 40_000 or 1e6."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not value.is_integer() or abs(value) >= 2.0**53:
+        raise argparse.ArgumentTypeError(f"expected a whole number such as 40000, 40_000 or 1e6, got {text!r}")
+    return int(value)
+
+
+def numbers(text: str) -> list[float]:
+    """Numbers with commas between them."""
+    return [number(part) for part in text.split(",")]
+
+
+def wholes(text: str) -> list[int]:
+    """Whole numbers and ranges A:B or A:B:STEP (B included), with commas between them."""
+    found: list[int] = []
+    for part in text.split(","):
+        ends = part.split(":")
+        if len(ends) > 3:
+            raise argparse.ArgumentTypeError(f"expected A, A:B or A:B:STEP, got {part!r}")
+        try:
+            first, *rest = [whole(end) for end in ends]
+        except argparse.ArgumentTypeError:
+            raise argparse.ArgumentTypeError(
+                f"expected whole numbers as A, A:B or A:B:STEP with commas between them, got {part!r}"
+            ) from None
+        last, step = (rest + [first, 1][len(rest) :]) if rest else (first, 1)
+        if step < 1 or last < first:
+            raise argparse.ArgumentTypeError(f"expected a range A:B:STEP with A <= B and STEP >= 1, got {part!r}")
+        if len(found) + (last - first) // step >= LONGEST:
+            raise argparse.ArgumentTypeError(f"expected at most {LONGEST} numbers, got more in {part!r}; add a STEP")
+        found += range(first, last + 1, step)
+    return found
+
+
+def interval(text: str) -> tuple[float, float]:
+    """A range A:B of positive numbers."""
+    ends = text.split(":")
+    if len(ends) != 2:
+        raise argparse.ArgumentTypeError(f"expected a range A:B such as 0.5:2, got {text!r}")
+    low, high = number(ends[0]), number(ends[1])
+    if not (0.0 < low <= high < math.inf):
+        raise argparse.ArgumentTypeError(f"expected a range A:B with 0 < A <= B, got {text!r}")
+    return low, high
+
+
+def kernel_family(text: str) -> float:
+    """The smoothness ν that a kernel's name stands for; infinity for the squared exponential."""
+    named = {"se": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
+    if text in named:
+        return named[text]
+    family, _, nu = text.partition(":")
+    try:
+        value = float(nu) if family == "matern" else math.nan
+    except ValueError:
+        value = math.nan
+    if not (0.0 < value < math.inf):
+        raise argparse.ArgumentTypeError(
+            f"expected se, matern12, matern32, matern52 or matern:NU with NU > 0, got {text!r}"
+        )
+    return value
+
+
+def picture_file(text: str) -> Path:
+    """A file that a picture can be written to, in a folder that exists."""
+    path = Path(text)
+    if path.suffix.lower() not in (".png", ".pdf", ".svg"):
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .png, .pdf or .svg, got {text!r}")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"expected a file in a folder that exists, got {text!r}")
+    return path
+
+
+def add_kernel(parser: argparse.ArgumentParser, *, box: bool) -> None:
+    """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and, with ``box``, ``--lengthscale-range``."""
+    group = parser.add_argument_group("kernel (fixed in advance; with --data, what is not given is fitted)")
+    group.add_argument(
+        "--kernel",
+        metavar="NAME",
+        type=kernel_family,
+        default=math.inf,
+        help="se (default), matern12, matern32, matern52 or matern:NU",
+    )
+    group.add_argument("--variance", metavar="V", type=number, help="k(x, x), in squared units of y (default 1)")
+    group.add_argument(
+        "--lengthscale",
+        metavar="A[,B,...]",
+        type=numbers,
+        help="one for all inputs or one for each, in the units of x (default 1)",
+    )
+    group.add_argument("--noise", metavar="V", type=number, help="noise variance, in squared units of y (default 0.1)")
+    if box:
+        group.add_argument(
+            "--lengthscale-range",
+            metavar="A:B",
+            type=interval,
+            help="worst case over all lengthscales in [A, B] in place of --lengthscale",
+        )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """``--inputs`` and its parameters."""
+    group = parser.add_argument_group("law of the inputs")
+    group.add_argument("--inputs", choices=("gaussian", "uniform"), help="default: gaussian")
+    group.add_argument("--std", metavar="A[,B,...]", type=numbers, help="standard deviation(s) of gaussian (default 1)")
+    group.add_argument("--low", metavar="A[,B,...]", type=numbers, help="lower end(s) of uniform (default 0)")
+    group.add_argument(
+        "--high",
+        metavar="A[,B,...]",
+        type=numbers,
+        help="upper end(s) of uniform (default 1); write --low=-1,-2 where a list starts with a minus",
+    )
+    group.add_argument("--dim", metavar="D", type=whole, help="number of inputs, where no list says it (default 1)")
+
+
+def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
+    """``--alpha``, ``--delta``, ``--y-norm2``, ``--tv``, ``--form``, ``--direction``."""
+    group = parser.add_argument_group("the statement")
+    group.add_argument(
+        "--alpha",
+        metavar="A[,B,...]" if several else "A",
+        type=numbers if several else number,
+        default=[1.0] if several else 1.0,
+        help="Renyi order in (0, 1]; 1 (default) is the Kullback-Leibler divergence",
+    )
+    group.add_argument(
+        "--delta", metavar="P", type=number, default=0.05, help="probability of failure (default %(default)s)"
+    )
+    group.add_argument(
+        "--y-norm2",
+        metavar="S|prior",
+        help="squared norm of y: the bound holds for every such y (R-thm2); prior: y is drawn from the prior (R-thm1). "
+        "Default: prior; with --data the norm of the standardised target",
+    )
+    group.add_argument(
+        "--tv", metavar="T", type=number, default=0.0, help="total variation of Z from the k-DPP (default 0)"
+    )
+    group.add_argument("--form", choices=("sharpest", "printed"), default="sharpest", help="default: sharpest")
+    group.add_argument(
+        "--direction", choices=("q||p", "p||q"), default="q||p", help="default: q||p; p||q costs the factor of R-dir"
+    )
+
+
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """``--data``, ``--rows``, ``--seed``."""
+    group = parser.add_argument_group("real data")
+    group.add_argument(
+        "--data",
+        metavar="FILE",
+        type=Path,
+        help="CSV (or .csv.gz), target in the LAST column, header line optional; all columns are standardised "
+        "to mean 0, variance 1, constant inputs dropped",
+    )
+    group.add_argument(
+        "--rows",
+        metavar="N",
+        type=whole,
+        default=2000,
+        help="rows drawn for the data-aware bound, dense algebra (default %(default)s)",
+    )
+    group.add_argument("--seed", metavar="S", type=whole, default=0, help="of every random choice (default 0)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """``--json``."""
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def one_or_each(values: Sequence[float]) -> float | list[float]:
+    """A list of one number as that number."""
+    return values[0] if len(values) == 1 else list(values)
+
+
+def build_kernel(nu: float, variance: float, lengthscale: Any) -> Kernel:
+    """The kernel of smoothness ``nu``; infinity is the squared exponential."""
+    if nu == math.inf:
+        return SquaredExponential(variance, lengthscale)
+    return Matern(nu, variance, lengthscale)
+
+
+def dimension(args: argparse.Namespace) -> int:
+    """``--dim``, or what the longest list on the command line says."""
+    lists = (args.lengthscale, args.std, args.low, args.high)
+    longest = max((len(values) for values in lists if values), default=1)
+    return int(args.dim) if args.dim is not None else longest
+
+
+def given_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
+    """The law of the inputs that the command line describes."""
+    if args.inputs == "uniform":
+        if args.std:
+            raise UsageError("--std belongs to --inputs gaussian; uniform takes --low and --high")
+        low, high = (np.asarray(one_or_each(ends)) for ends in (args.low or [0.0], args.high or [1.0]))
+        return Uniform(_per_dimension("--low", low, dim), _per_dimension("--high", high, dim))
+    if args.low or args.high:
+        raise UsageError("--low and --high belong to --inputs uniform; gaussian takes --std")
+    return Gaussian(one_or_each(args.std or [1.0]), dim)
+
+
+def _per_dimension(name: str, values: Any, dim: int) -> Any:
+    if values.ndim and values.size != dim:
+        raise UsageError(f"{name}: expected one number or one for each of {dim} dimension(s), got {values.size}")
+    return np.broadcast_to(values, (dim,))
+
+
+def given_norm(args: argparse.Namespace) -> float | str | None:
+    """``--y-norm2``: a number, "prior", or None where it was not given."""
+    if args.y_norm2 in (None, "prior"):
+        return str(args.y_norm2) if args.y_norm2 else None
+    try:
+        return number(args.y_norm2)
+    except argparse.ArgumentTypeError:
+        raise UsageError(f"--y-norm2: expected a number or 'prior', got {args.y_norm2!r}") from None

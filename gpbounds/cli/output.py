@@ -1,0 +1,73 @@
+"""How results are written: text with aligned tables, or strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpbounds.cli.problem import Problem, describe_kernel, kernel_record
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON can hold it; numbers that are not finite become strings ("inf"), which ``float`` reads."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """``record`` on stdout."""
+    print(json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Right-aligned columns under their names."""
+    cells = [list(header), *(list(row) for row in rows)]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(header))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+
+
+def wrapped(text: str, indent: str = "") -> str:
+    """Each line of ``text`` folded at 110 characters."""
+    folded = []
+    for line in text.splitlines():
+        lead = indent + " " * (len(line) - len(line.lstrip()))
+        folded += textwrap.wrap(
+            line.strip(), 110, initial_indent=lead, subsequent_indent=lead + "  ", break_long_words=False
+        )
+    return "\n".join(folded)
+
+
+def heading(problem: Problem) -> str:
+    """Data (if any), kernel and noise, and where they come from."""
+    lines = []
+    if problem.data is not None:
+        data = problem.data
+        lines.append(f"Data: {data.name}, N = {data.N}, D = {data.D}. {' '.join(data.notes)}")
+    names = describe_kernel(problem.kernels[0]) + (
+        f" ... {describe_kernel(problem.kernels[-1])}" if len(problem.kernels) > 1 else ""
+    )
+    lines.append(f"Kernel: {names}, noise variance {problem.statement.noise:.3g}. {problem.origin}")
+    return wrapped("\n".join(lines))
+
+
+def problem_record(problem: Problem) -> dict[str, Any]:
+    """What a problem is about, for JSON."""
+    data = problem.data
+    return {
+        "data": data and {"name": data.name, "N": data.N, "D": data.D, "notes": data.notes},
+        "kernels": [kernel_record(kernel) for kernel in problem.kernels],
+        "statement": problem.statement.keywords(),
+        "origin": problem.origin,
+    }

@@ -1,0 +1,217 @@
+"""What a command line or a data set asks about: kernels, noise, and the cases to bound, each with its notes."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpbounds.bound import Bound
+from gpbounds.cli import hyperparameters, worst
+from gpbounds.cli.data import Data, load
+from gpbounds.cli.options import UsageError, dimension, given_inputs, given_norm, one_or_each
+from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
+from gpbounds.kernels import Kernel, Stationary
+from gpbounds.plan import Plan
+
+FITTED_LAW = (
+    "The theorem holds for a fixed input law; here it was fitted to the data: Gaussian with the standard deviation of "
+    "each standardised column."
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The part of a bound's setting that is the same in all cases."""
+
+    noise: float
+    delta: float = 0.05
+    tv: float = 0.0
+    form: str = "sharpest"
+    direction: str = "q||p"
+
+    def keywords(self) -> dict[str, float | str]:
+        """Keyword arguments of ``rate`` and ``inducing_points``."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One law of the inputs, with the sizes N it is about; ``y_norm2`` None means y drawn from the prior."""
+
+    kind: str
+    inputs: InputLaw
+    sizes: tuple[int, ...]
+    y_norm2: float | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Heading in reports."""
+        y = "y drawn from the prior" if self.y_norm2 is None else f"any y with |y|^2 = {self.y_norm2:.6g}"
+        return f"{self.kind[0].upper()}{self.kind[1:]}: {describe(self.inputs)}; {y}"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Kernels (several where the worst is looked for on a grid), the statement, and the cases."""
+
+    kernels: tuple[Kernel, ...]
+    statement: Statement
+    cases: tuple[Case, ...]
+    data: Data | None = None
+    origin: str = ""
+    notes: tuple[str, ...] = ()
+
+    def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
+        """``gpbounds.rate`` on the grid N x M x alpha, the worst over the kernels; scalar for one cell."""
+        from gpbounds.rates import rate
+
+        axes = np.ix_(np.asarray(N), np.asarray(M), np.asarray(alpha, dtype=np.float64))
+        sizes, counts, orders = (axis.item() if axis.size == 1 else axis for axis in axes)
+        settings: Any = self.statement.keywords()
+        return worst.worst_bound(
+            [rate(k, sizes, counts, orders, inputs=case.inputs, y_norm2=case.y_norm2, **settings) for k in self.kernels]
+        )
+
+    def plan(self, case: Case, alpha: float, target: float) -> Plan:
+        """``gpbounds.inducing_points`` for the case, the worst over the kernels, with its notes."""
+        from gpbounds.rates import inducing_points
+
+        (N,) = case.sizes
+        settings: Any = self.statement.keywords()
+        plans = [
+            inducing_points(
+                k,
+                N,
+                alpha,
+                target=target,
+                inputs=case.inputs,
+                y_norm2=case.y_norm2,
+                **settings,
+            )
+            for k in self.kernels
+        ]
+        i = worst.worst_plan(plans)
+        at = (f"The worst kernel of the grid is {describe_kernel(self.kernels[i])}.",) if len(plans) > 1 else ()
+        return replace(plans[i], notes=(*plans[i].notes, *self.notes, *case.notes, *at))
+
+
+def short(values: object) -> str:
+    """Numbers to three digits, in brackets where there are several."""
+    array = np.asarray(values, dtype=np.float64)
+    return f"{array:.3g}" if array.ndim == 0 else f"[{', '.join(f'{value:.3g}' for value in array)}]"
+
+
+def describe(inputs: InputLaw) -> str:
+    """A law of the inputs in a few words."""
+    if isinstance(inputs, Empirical):
+        return f"the {inputs.N} inputs at hand"
+    if isinstance(inputs, Uniform):
+        return f"inputs Uniform({short(inputs.low)}, {short(inputs.high)})"
+    same = (inputs.stds == inputs.stds[0]).all()
+    return f"inputs Gaussian(std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"
+
+
+def describe_kernel(kernel: Kernel) -> str:
+    """A kernel with its hyperparameters to three digits."""
+    name = type(kernel).__name__ + (f"({kernel.nu:g}, " if hasattr(kernel, "nu") else "(")
+    scale = getattr(kernel, "lengthscale", np.nan)
+    return f"{name}variance={short(kernel.max_variance)}, lengthscale={short(scale)})"
+
+
+def headline(kernel: Kernel, noise: float) -> str:
+    """A kernel and its noise in the line that a picture has room for."""
+    scale = np.asarray(getattr(kernel, "lengthscale", np.nan))
+    length = short(scale) if scale.ndim == 0 else f"{scale.min():.3g} to {scale.max():.3g} (one per input)"
+    name = f"Matérn-{kernel.nu:g}" if hasattr(kernel, "nu") else "Squared exponential"
+    return f"{name} kernel, variance {kernel.max_variance:.3g}, lengthscale {length}, noise variance {noise:.3g}"
+
+
+def kernel_record(kernel: Kernel) -> dict[str, object]:
+    """A kernel's parameters, ready for JSON."""
+    record: dict[str, object] = {"name": type(kernel).__name__}
+    for name in ("nu", "variance", "lengthscale"):
+        if hasattr(kernel, name):
+            record[name] = np.asarray(getattr(kernel, name)).tolist()
+    return record
+
+
+def data_cases(
+    data: Data,
+    part: Data,
+    *,
+    law: InputLaw | None = None,
+    y_norm2: float | str | None = None,
+    sizes: tuple[int, int] | None = None,
+) -> tuple[Case, Case]:
+    """(a priori, all rows; data-aware, the rows of ``part``), by default for any y with the data's squared norm."""
+    norms = [
+        float((d.y**2).sum()) if y_norm2 is None else None if y_norm2 == "prior" else y_norm2 for d in (data, part)
+    ]
+    drawn = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
+    fitted = (FITTED_LAW,) if law is None else ()
+    given = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
+    return (
+        Case("a priori", given, (data.N,), norms[0], fitted),
+        Case("data-aware", Empirical(part.X), (part.N,), norms[1], (f"The data-aware statement is {drawn}.",)),
+    )
+
+
+def from_arguments(args: argparse.Namespace) -> Problem:
+    """The problem that the command line describes."""
+    scale = None if args.lengthscale is None else one_or_each(args.lengthscale)
+    bounds = getattr(args, "lengthscale_range", None)
+    if bounds and scale is not None:
+        raise UsageError("--lengthscale-range takes the place of --lengthscale: give one of them")
+    norm = given_norm(args)
+    data = None
+    if args.data is None:
+        found = hyperparameters.given(args.kernel, args.variance, scale, args.noise)
+        if args.sizes is None:
+            raise UsageError("expected -N, the number of data, or --data FILE")
+        law = given_inputs(args, dimension(args))
+        fixed_norm = float(norm) if norm not in (None, "prior") else None
+        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm),)
+    else:
+        if args.sizes is not None:
+            raise UsageError("-N does not go with --data FILE, which says how many data there are")
+        data = load(args.data)
+        said = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
+        law_given = given_inputs(args, args.dim or data.D) if said else None
+        if law_given is not None and law_given.dim != data.D:
+            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {law_given.dim}")
+        part = data.subset(args.rows, args.seed)
+        found = hyperparameters.fit(
+            data, args.kernel, variance=args.variance, lengthscale=scale, noise=args.noise, seed=args.seed
+        )
+        cases = data_cases(data, part, law=law_given, y_norm2=norm)
+    kernels: tuple[Kernel, ...] = (found.kernel,)
+    notes = (*found.warning, *found.notes)
+    if bounds:
+        kernels, note = worst.box(args.kernel, found.kernel.max_variance, *bounds)
+        notes = (*notes, note)
+    statement = Statement(found.noise, args.delta, args.tv, args.form, args.direction)
+    problem = Problem(kernels, statement, cases, data, found.origin, notes)
+    return without_unknown_spectra(problem) if data is not None else problem
+
+
+def without_unknown_spectra(problem: Problem) -> Problem:
+    """``problem`` without the cases for whose spectrum no method is known, and a note that says so."""
+    from gpbounds.spectra import spectrum
+
+    kernel = problem.kernels[0]
+    assert isinstance(kernel, Stationary)
+    kept, notes = [], list(problem.notes)
+    for case in problem.cases:
+        kernel.lengthscales(case.inputs.dim)  # a wrong number of them is an error, not a spectrum that is unknown
+        try:
+            spectrum(kernel, case.inputs)
+        except ValueError as error:
+            notes.append(f"No {case.kind} bound: {error}")
+        else:
+            kept.append(case)
+    return replace(problem, cases=tuple(kept), notes=tuple(notes))

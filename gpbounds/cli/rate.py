@@ -1,0 +1,105 @@
+"""``gpbounds rate``: the bound for given N, M and alpha."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gpbounds.bound import Bound
+from gpbounds.cli import options, output
+from gpbounds.cli.problem import Case, from_arguments
+from gpbounds.rates.meaning import sentences
+
+EPILOG = """\
+example:
+  gpbounds rate -N 10_000 -M 30 --kernel se --lengthscale 1 --inputs gaussian --noise 0.1
+
+  prints D_1[q*||p] <= 1.79116e-05 with probability at least 0.95.  Lists and ranges make a table:
+  gpbounds rate -N 1e4 -M 10:60:10 --alpha 0.5,1
+
+theorem: Yue & Kontar, Theorem 1 of both papers, in sharper forms: R-thm1 (y from the prior), R-thm2 (any y) of
+`gpbounds claims`.  With --data also the bound given the rows (R-lem3, exact expectation over a k-DPP).
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "rate", help="the bound for given N, M, alpha", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+    )
+    parser.add_argument("-N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000")
+    parser.add_argument(
+        "-M",
+        dest="counts",
+        metavar="M",
+        type=options.wholes,
+        required=True,
+        help="inducing points: 30, 10,20 or A:B:STEP",
+    )
+    options.add_kernel(parser, box=True)
+    options.add_inputs(parser)
+    options.add_setting(parser, several=True)
+    options.add_data(parser)
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the bound, or a table of them, for every case."""
+    problem = from_arguments(args)
+    found = [(case, problem.rate(case, case.sizes, args.counts, args.alpha)) for case in problem.cases]
+    if args.json:
+        bounds = [_record(case, bound, args.counts, args.alpha) for case, bound in found]
+        output.print_json(
+            {"command": "rate", **output.problem_record(problem), "bounds": bounds, "notes": problem.notes}
+        )
+        return
+    print(output.heading(problem))
+    for case, bound in found:
+        print(f"\n{case.title}\n{output.wrapped(_text(case, bound, args.counts, args.alpha), '  ')}")
+        for note in case.notes:
+            print(output.wrapped(f"Note: {note}", "  "))
+    if problem.notes:
+        print()
+    for note in problem.notes:
+        print(output.wrapped(f"Note: {note}"))
+
+
+def _cells(case: Case, counts: list[int], alpha: list[float], values: Any) -> Iterator[tuple[int, int, float, float]]:
+    """(N, M, alpha, value) for every cell of the grid."""
+    shape = (len(case.sizes), len(counts), len(alpha))
+    grid = np.broadcast_to(np.asarray(values).reshape(shape if np.size(values) == math.prod(shape) else ()), shape)
+    for (i, j, k), value in np.ndenumerate(grid):
+        yield case.sizes[i], counts[j], alpha[k], float(value)
+
+
+def _text(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> str:
+    if np.ndim(bound.value) == 0:
+        return "\n".join([str(bound), *sentences(float(bound), alpha[0])])
+    rows = [(str(N), str(M), f"{a:g}", f"{value:.6g}") for N, M, a, value in _cells(case, counts, alpha, bound.value)]
+    sure = float(np.asarray(bound.confidence).ravel()[0])
+    head = f"{bound.quantity} <= bound, each with probability at least {sure:.6g} ({bound.claim}):"
+    assumed = [f"  Assumes: {sentence}" for sentence in bound.assumptions]
+    return "\n".join([head, output.table(("N", "M", "alpha", "bound"), rows), *assumed])
+
+
+def _record(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> dict[str, Any]:
+    terms = {name: list(_cells(case, counts, alpha, term)) for name, term in bound.terms.items()}
+    cells = [
+        {"N": N, "M": M, "alpha": a, "value": value, "terms": {name: term[i][3] for name, term in terms.items()}}
+        for i, (N, M, a, value) in enumerate(_cells(case, counts, alpha, bound.value))
+    ]
+    record = {name: item for name, item in bound.to_dict().items() if name not in ("value", "terms", "confidence")}
+    return {
+        "case": case.kind,
+        "inputs": repr(case.inputs),
+        "y_norm2": case.y_norm2,
+        **record,
+        "confidence": float(np.asarray(bound.confidence).ravel()[0]),
+        "cells": cells,
+        "notes": case.notes,
+    }

@@ -1,0 +1,68 @@
+"""The worst case over a box of lengthscales: proved to be at its lower end where it is, else looked for on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpbounds.bound import Bound
+from gpbounds.cli.options import build_kernel
+from gpbounds.kernels import Kernel
+from gpbounds.plan import Plan
+
+GRID = 9
+
+
+def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kernel, ...], str]:
+    """(kernels, note): the bound of some kernel among ``kernels`` is the worst for lengthscales in [low, high].
+
+    Squared exponential and Matérn-½: k with the shorter lengthscale is k with the longer one times a correlation
+    function, exp(-cr²) or exp(-cr).  A Schur product with a correlation matrix has majorised eigenvalues (Bapat and
+    Sunder, 1985); tails and e_{M+1}/e_M are Schur-concave, so they do not decrease as the lengthscale falls, nor does
+    any bound here, all of which increase in the trace.
+    """
+    which = (
+        "every choice of lengthscales, one per input or one for all," if nu == np.inf else "every shared lengthscale"
+    )
+    where = f"in [{low:g}, {high:g}]"
+    each = "The statement is for each kernel in the box fixed in advance, not for one picked after seeing the data."
+    if nu in (np.inf, 0.5):
+        proof = "proved: shorter lengthscales multiply k by a correlation function, so eigenvalue tails grow"
+        return (
+            (build_kernel(nu, variance, low),),
+            f"Worst case over {which} {where}: the least lengthscale ({proof}, Bapat and Sunder 1985). {each}",
+        )
+    scales = np.unique(np.geomspace(low, high, GRID))
+    note = (
+        f"Worst case over {scales.size} log-spaced shared lengthscales {where}: evaluated on a grid, not proved. {each}"
+    )
+    return tuple(build_kernel(nu, variance, float(scale)) for scale in scales), note
+
+
+def worst_bound(bounds: Sequence[Bound]) -> Bound:
+    """Cell by cell the largest of ``bounds``, with its terms."""
+    first = bounds[0]
+    if len(bounds) == 1:
+        return first
+    values = np.stack([np.asarray(b.value) for b in bounds])
+    pick = values.argmax(axis=0)[None]
+
+    def at_worst(parts: Sequence[Any]) -> Any:
+        wide = np.stack([np.broadcast_to(np.asarray(part), values.shape[1:]) for part in parts])
+        worst = np.take_along_axis(wide, pick, axis=0)[0]
+        return worst if worst.ndim else float(worst)
+
+    return replace(
+        first,
+        value=at_worst([b.value for b in bounds]),
+        terms={name: at_worst([b.terms[name] for b in bounds]) for name in first.terms},
+        certified=False,
+    )
+
+
+def worst_plan(plans: Sequence[Plan]) -> int:
+    """Position of the plan that needs the most inducing points; one without an answer needs more than any other."""
+    return max(range(len(plans)), key=lambda i: (plans[i].M is None, plans[i].M or 0))
