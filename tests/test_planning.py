@@ -39,7 +39,7 @@ def test_plan_is_the_least_M_by_brute_force(
     above = np.flatnonzero(values > target)
     expected = int(above[-1]) + 2 if above.size else 1
     plan = inducing_points(kernel, N, alpha, target=target, form=form, **arguments)
-    assert plan.M == expected if expected < N else plan.M is None
+    assert plan.M == (expected if expected < N else None)
     if plan.M is not None:
         assert float(plan.bound) == values[plan.M - 1] <= target
         assert plan.bound_before is None if plan.M == 1 else float(plan.bound_before) > target

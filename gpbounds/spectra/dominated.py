@@ -91,7 +91,7 @@ class DominatedSpectrum(Spectrum):
             logs = self._over_scales(lambda log_B: self.dim * np.log(-np.expm1(log_B)) + level * log_B, m)
         else:
             logs = np.min([log_C + np.log(law.eigenvalues(count)) for log_C, law in self._laws], axis=0)
-        return self.trace * np.minimum(np.exp(logs), 1.0 / (m + 1.0))
+        return self.trace * np.minimum.accumulate(np.minimum(np.exp(logs), 1.0 / (m + 1.0)))
 
     def _log_tail(self, M: Float) -> Float:
         if self._laws is None:
