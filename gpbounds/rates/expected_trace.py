@@ -99,7 +99,7 @@ class GivenData(TraceLaw):
     """
 
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
-        self.spectrum = self._data = EmpiricalSpectrum(kernel, inputs)
+        self.spectrum: EmpiricalSpectrum = EmpiricalSpectrum(kernel, inputs)
         self.variance = float(kernel.diag(inputs.X).max())
         self.N = inputs.N
         self.claims = "R-lem3"
@@ -117,12 +117,12 @@ class GivenData(TraceLaw):
     def sharpest(self, N: Float, M: Float) -> Float:
         self._check(N)
         sizes, index = np.unique(M, return_inverse=True)
-        exact = expected_trace(self._data.upper_eigenvalues() * self.N, sizes)
+        exact = expected_trace(self.spectrum.upper_eigenvalues() * self.N, sizes)
         return np.broadcast_to(exact[index].reshape(M.shape), np.broadcast_shapes(N.shape, M.shape))
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         self._check(N)
-        return np.exp(np.log(M + 1.0) + np.log(N) + self._data.log_tail(M if tail_at is None else tail_at))
+        return np.exp(np.log(M + 1.0) + np.log(N) + self.spectrum.log_tail(M if tail_at is None else tail_at))
 
 
 def trace_law(kernel: Kernel, inputs: InputLaw) -> TraceLaw:

@@ -23,7 +23,7 @@ def spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
     SE × Gaussian                    geometric law (R-se-eig, R-seD, L-44, L-48), exact           yes
     SE × Uniform                     dominated by the Gaussian case, upper bounds                 yes
     Matérn-½ × Uniform, 1-D          roots of a transcendental equation (L-49b), exact            yes
-    Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a periodic bound, upper bounds       yes
+    Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a grid bound, upper bounds           yes
     other Matérn, up to 3-D          Ritz (L-49c), estimates                                      no
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
     ================================ ============================================================ ==========

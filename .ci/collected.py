@@ -1,0 +1,34 @@
+"""Fail if pytest does not collect every test function that stands in ``tests/`` and ``verification/``."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+root = Path(__file__).parent.parent
+written = set()
+for folder in ("tests", "verification"):
+    for path in sorted((root / folder).rglob("*.py")):
+        names = [
+            n.name for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)
+        ]
+        tests = [name for name in names if name.startswith("test_")]
+        if len(tests) != len(set(tests)):
+            sys.exit(f"{path.name}: a test's name is used twice, the first is never run")
+        if tests and not path.name.startswith("test_"):
+            sys.exit(f"{path.name} holds tests but is not named test_*.py")
+        written |= {(str(path.relative_to(root)), name) for name in tests}
+listing = subprocess.run(
+    [sys.executable, "-m", "pytest", "--collect-only", "-q"], cwd=root, capture_output=True, text=True, check=False
+)
+if listing.returncode:
+    sys.exit(listing.stdout + listing.stderr)
+collected = set()
+for line in listing.stdout.splitlines():
+    if "::" in line:
+        path, *_, name = line.split("::")
+        collected.add((path, name.partition("[")[0]))
+missing = sorted(written - collected)
+if missing:
+    sys.exit("written but not collected: " + ", ".join(f"{path}::{name}" for path, name in missing))
+print(f"{len(written)} test functions written, all collected")

@@ -1,0 +1,26 @@
+"""Print a command as the README gives it: CI runs what a reader would run.
+
+``demo`` and ``test`` name the shell blocks that follow the comments ``<!-- command: demo -->`` and
+``<!-- command: test -->``; ``--until WORD`` leaves out the last part, ``&& WORD``, so that it can be run with options.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("name")
+parser.add_argument("--until")
+arguments = parser.parse_args()
+text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+found = re.search(rf"<!-- command: {arguments.name} -->\s*```\w*\n(.+?)\n```", text, re.DOTALL)
+if not found:
+    raise SystemExit(f"README.md has no command {arguments.name!r}")
+command = found[1].strip()
+if arguments.until:
+    command, last = command.rsplit("&&", 1)
+    if last.strip() != arguments.until:
+        raise SystemExit(
+            f"expected the README's {arguments.name} command to end in '&& {arguments.until}', got {last!r}"
+        )
+print(command)
