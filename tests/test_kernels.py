@@ -336,7 +336,7 @@ def test_kernel_is_abstract():
         Kernel()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cupy():
     module = pytest.importorskip("cupy", exc_type=ImportError)
     try:

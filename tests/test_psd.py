@@ -220,7 +220,7 @@ def test_a_cholesky_that_returns_nan_counts_as_failed(pretended_cupy):
     assert found.values[0] == pytest.approx(np.linalg.eigvalsh(np.asarray(K))[-1], rel=1e-14)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cupy():
     module = pytest.importorskip("cupy", exc_type=ImportError)
     try:
