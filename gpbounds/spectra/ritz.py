@@ -17,7 +17,7 @@ from gpbounds.spectra.weyl import WeylLaw
 from gpbounds.validation import count as one_count
 
 REACH = {"state space": 9.0, "autocorrelation": 8.0}  # standard deviations that stand for the real line
-SIZES = {"state space": (128, 192, 320, 512, 896), "autocorrelation": (32, 48, 80, 128, 192)}
+SIZES = {"state space": (128, 192, 320, 512, 896, 1536), "autocorrelation": (32, 48, 80, 128, 192, 320)}
 HALVES = {2: (15, 20, 25), 3: (5, 6, 7)}  # half the nodes in each dimension: at most 2744 nodes
 TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues this good enter a tail, their errors added
 EPS = float(np.finfo(np.float64).eps)
