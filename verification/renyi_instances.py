@@ -159,12 +159,20 @@ class Data:
 
 
 def data(seed: int) -> Data:
-    """Up to 5 points in one or two dimensions, Z among them or not."""
+    """Up to 5 points in one or two dimensions, Z among them or not, Kuu of condition < 1e6."""
     rng = np.random.default_rng(seed)
     N, D = int(rng.integers(2, 6)), int(rng.integers(1, 3))
     M = int(rng.integers(1, N + 1))
     X = rng.standard_normal((N, D))
     Z = X[rng.permutation(N)[:M]] if rng.random() < 0.5 else rng.standard_normal((M, D))
-    shape = {"variance": float(np.exp(rng.normal())), "lengthscale": float(np.exp(rng.normal(-0.5, 0.5)))}
-    kernel = SquaredExponential(**shape) if rng.random() < 0.3 else Matern(float(rng.choice([0.5, 1.5, 2.5])), **shape)
+    variance, lengthscale = float(np.exp(rng.normal())), float(np.exp(rng.normal(-0.5, 0.5)))
+    nu = rng.choice([0.5, 1.5, 2.5, np.inf])
+    while (
+        True
+    ):  # shorter lengthscales, until what double precision loses to the condition of Kuu is below the tolerances
+        smooth = SquaredExponential(variance, lengthscale)
+        kernel = smooth if np.isinf(nu) else Matern(float(nu), variance, lengthscale)
+        if np.linalg.cond(kernel(Z)) < 1e6:
+            break
+        lengthscale /= 2.0
     return Data(kernel, X, rng.standard_normal(N), Z, float(10.0 ** rng.uniform(-3, 1)))
