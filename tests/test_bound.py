@@ -56,7 +56,7 @@ def test_arithmetic_is_that_of_the_value(value, other):
         assert op(bound, one(other)) == op(value, other)
     assert -bound == -value
     assert abs(bound) == abs(value)
-    assert bound**2 == value**2
+    assert bound**2 == np.square(value)
     for op in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne):
         assert bool(op(bound, other)) is op(value, other)
         assert bool(op(other, bound)) is op(other, value)
