@@ -77,7 +77,7 @@ def instance(seed: int, kind: str | None = None) -> Instance:
     rng = np.random.default_rng(seed)
     kind = kind or str(rng.choice(KINDS))
     N, M = int(rng.integers(2, 5)), int(rng.integers(1, 3))
-    scale, noise = mpf(10) ** int(rng.integers(-2, 3)), mpf(10.0 ** rng.uniform(-2, 1))
+    scale, noise = mpf(2) ** int(rng.integers(-6, 7)), mpf(10.0 ** rng.uniform(-2, 1))
     y = reference.matrix(rng.standard_normal(N)) * mp.sqrt(scale) * mpf(10.0 ** rng.uniform(-2, 1))
     if kind == "disjoint":  # Q(K − Q) = 0: f₁ is a function of U, f₂ is independent of it
         Kuu, lift = gram(rng, M), reference.matrix(rng.standard_normal((N - 1, M)))
@@ -91,7 +91,8 @@ def instance(seed: int, kind: str | None = None) -> Instance:
     else:
         joint = gram(rng, N)
         if kind == "rank one":
-            joint = gram(rng, N, 1)
+            factor = reference.matrix(np.concatenate([[2.0], rng.standard_normal(N - 1)]))
+            joint = factor * factor.T  # K − Q is exactly 0: scale and Kuu are powers of 2
         elif kind == "flat":
             joint = mp.ones(N) + joint * mpf("1e-6")
         elif kind == "duplicates":
@@ -124,6 +125,11 @@ def log_p_alpha(prior: tuple[Any, Any, Any], y: Any, noise: Any, alpha: Any, U: 
         - mpf(N) / 2 * log(beta)
         + reference.log_normal(y - solve(Kuu, Kuf).T * U, cov)
     )
+
+
+def snap(value: Any) -> Any:
+    """``value``, or 0 where it is nothing but the rounding of 50 digits."""
+    return value if abs(value) > mpf("1e-40") else mpf(0)
 
 
 def is_psd(A: Any, size: Any = 1) -> bool:
