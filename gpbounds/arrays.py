@@ -43,7 +43,11 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
     (naming the rows) on NaN or infinity.
     """
     xp = namespace(X)
-    points = xp.asarray(X)
+    try:
+        points = xp.asarray(X)
+    except ValueError:
+        raise ValueError(f"{name}: expected rows of equal length, got ragged ones") from None
+    came = points.shape
     if points.dtype.kind not in "biuf":
         raise ValueError(f"{name}: expected real numbers, got dtype {points.dtype}")
     if points.dtype != np.float32:
@@ -51,7 +55,7 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
     if points.ndim == 1:
         points = points[:, None]
     if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] == 0:
-        raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {points.shape}")
+        raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {came}")
     finite = xp.isfinite(points).all(axis=1)
     if not bool(finite.all()):
         rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]

@@ -67,6 +67,8 @@ class Bound(NDArrayOperatorsMixin):
         return np.array(self.value, dtype=dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(out, Bound) for out in kwargs.get("out", ())):
+            del kwargs["out"]  # bound += x: the record is frozen, the name gets a plain number
         plain = [i.value if isinstance(i, Bound) else i for i in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
 

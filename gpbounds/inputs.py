@@ -33,8 +33,9 @@ class Gaussian:
     def __post_init__(self) -> None:
         std = positive("std", self.std)
         dim = count("dim", self.dim)
-        if std.ndim > 1 or (std.ndim == 1 and dim not in (1, std.size)):
+        if std.ndim > 1 or std.size == 0 or (std.ndim == 1 and dim not in (1, std.size)):
             raise ValueError(f"std: expected a number or one per dimension ({dim}), got shape {std.shape}")
+        object.__setattr__(self, "std", float(std) if std.ndim == 0 else tuple(std.tolist()))
         object.__setattr__(self, "dim", std.size if std.ndim else dim)
         object.__setattr__(self, "stds", np.broadcast_to(std, (self.dim,)))
 
@@ -67,8 +68,10 @@ class Uniform:
             low, high = np.broadcast_arrays(np.atleast_1d(low), np.atleast_1d(high))
         except ValueError:
             raise ValueError(f"low, high: expected matching shapes, got {low.shape} and {high.shape}") from None
-        if low.ndim != 1 or not (low < high).all():
+        if low.ndim != 1 or low.size == 0 or not (low < high).all():
             raise ValueError(f"low, high: expected low < high in every dimension, got {self.low!r} and {self.high!r}")
+        for name, end in (("low", low), ("high", high)):
+            object.__setattr__(self, name, float(end[0]) if low.size == 1 else tuple(end.tolist()))
         object.__setattr__(self, "dim", low.size)
         object.__setattr__(self, "widths", high - low)
 

@@ -95,7 +95,7 @@ class Stationary(Kernel):
         variance, lengthscale = positive("variance", self.variance), positive("lengthscale", self.lengthscale)
         if variance.ndim:
             raise ValueError(f"variance: expected one number, got shape {variance.shape}")
-        if lengthscale.ndim > 1:
+        if lengthscale.ndim > 1 or lengthscale.size == 0:
             raise ValueError(f"lengthscale: expected a number or one per dimension, got shape {lengthscale.shape}")
         object.__setattr__(self, "variance", float(variance))
         object.__setattr__(self, "lengthscale", float(lengthscale) if lengthscale.ndim == 0 else lengthscale)

@@ -61,17 +61,19 @@ class Matern(Stationary):
         xp = namespace(squared)
         if xp is not np and not self.is_half_integer:
             raise ValueError(f"nu: expected a half-integer (0.5, 1.5, 2.5, ...) for CuPy arrays, got {self.nu}")
-        z = xp.sqrt(2.0 * self.nu * squared)
+        # Beyond ``far`` the result underflows, and r may have overflowed: 0, not inf · 0.
+        far = 1e6 + 1e3 * self.nu
+        z = xp.minimum(xp.sqrt(2.0 * self.nu * squared), far)
         steps = math.ceil(self.nu) - 1
         mu = self.nu - steps
         if steps == 0:
-            return _scaled_bessel(mu, z) * xp.exp(-z)
+            return xp.minimum(_scaled_bessel(mu, z) * xp.exp(-z), 1.0)
         decay = xp.exp(-z / steps)
         low, high = _scaled_bessel(mu, z) * decay, _scaled_bessel(mu + 1.0, z) * decay
         for step in range(1, steps):
             order = mu + step
             low, high = high * decay, (high + z * z * low / (4.0 * order * (order - 1.0))) * decay
-        return high
+        return xp.minimum(high, 1.0)  # ρ <= 1; rounding may exceed it
 
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.nu)
@@ -85,7 +87,8 @@ def _scaled_bessel(mu: float, z: Array) -> Array:
         return 1.0 + z
     from scipy.special import gamma, kve
 
-    # Below these, K_μ overflows and the product is 1 to double precision.
-    tiny = z < (1e-100 if mu > 1.0 else np.finfo(np.float64).tiny)
-    safe = np.where(tiny, 1.0, z)
-    return np.where(tiny, 1.0, 2.0 ** (1.0 - mu) / gamma(mu) * safe**mu * kve(mu, safe))
+    # In double precision whatever z is in; below these, K_μ overflows and the product is 1.
+    wide = z.astype(np.float64)
+    tiny = wide < (1e-100 if mu > 1.0 else np.finfo(np.float64).tiny)
+    safe = np.where(tiny, 1.0, wide)
+    return np.where(tiny, 1.0, 2.0 ** (1.0 - mu) / gamma(mu) * safe**mu * kve(mu, safe)).astype(z.dtype)

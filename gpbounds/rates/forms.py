@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import blockwise
-from gpbounds.renyi.scalars import F_hat, Tangent, log1p_residual, psi, tangent, trace_term
+from gpbounds.renyi.scalars import F_hat, Tangent, log1p_residual, psi, trace_term
 
 SPLITS = tuple(2.0**-j for j in range(1, 7))
 """Shares δ₂/δ = ½, ¼ ... 1/64 that :func:`prior_tail` is tried with."""
@@ -45,15 +45,18 @@ def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tan
     return mean + np.sqrt(x * w * W) + x * w
 
 
-def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> dict[str, Any]:
-    """R-thm1, both sharper forms; the bound is the smaller.  Worked through in blocks that stay in cache."""
+def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tangent) -> dict[str, Any]:
+    """R-thm1, both sharper forms; the bound is the smaller.  Worked through in blocks that stay in cache.
+
+    ``touching`` is ``tangent(alpha)``.
+    """
 
     def both(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, start: Any, slope: Any) -> tuple[Any, Any]:
         touching = (start, slope)
         tails = [prior_tail(t, n, noise, alpha, delta, touching, share) for share in SPLITS]
         return prior_markov(t, n, noise, alpha, delta, touching), reduce(np.minimum, tails)
 
-    markov, tail = blockwise(both, t, n, noise, alpha, delta, *tangent(alpha))
+    markov, tail = blockwise(both, t, n, noise, alpha, delta, *touching)
     return {"markov": markov, "tail": tail}
 
 

@@ -15,6 +15,7 @@ from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
 from gpbounds.rates.expected_trace import SMALLEST, TraceLaw, trace_law
+from gpbounds.renyi.scalars import Tangent, tangent
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
@@ -28,6 +29,7 @@ class Setting:
 
     law: TraceLaw
     alpha: Float
+    touching: Tangent
     noise: Float
     delta: Float
     y_norm2: Float | None
@@ -54,6 +56,7 @@ def setting(
         raise ValueError("alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite")
     return Setting(
         alpha=checked_alpha,
+        touching=tangent(checked_alpha),
         noise=validation.positive("noise", noise),
         delta=validation.open_unit("delta", delta),
         y_norm2=None if y_norm2 is None else validation.non_negative("y_norm2", y_norm2),
@@ -88,7 +91,7 @@ def evaluate(s: Setting, N: Float, M: Float, tail_at: Float | None = None) -> tu
     else:
         t = s.law.sharpest(N, M) + n * s.law.variance * s.tv
         if s.y_norm2 is None:
-            terms = forms.prior_sharpest(t, n, s.noise, s.alpha, s.delta)
+            terms = forms.prior_sharpest(t, n, s.noise, s.alpha, s.delta, s.touching)
             value = np.minimum(terms["markov"], terms["tail"])
         else:
             terms = forms.any_markov(t, n, s.noise, s.alpha, s.delta, s.y_norm2)
@@ -199,7 +202,7 @@ def rate(
     >>> from gpbounds.kernels import SquaredExponential
     >>> bound = rate(SquaredExponential(), N=10_000, M=30, alpha=1.0)
     >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
-    0.0173 with probability 0.95
+    1.79e-05 with probability 0.95
     """
     s = setting(kernel, alpha, Gaussian() if inputs is None else inputs, noise, delta, y_norm2, tv, form, direction)
     return record(s, *sizes(N, M))
