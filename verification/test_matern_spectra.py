@@ -81,7 +81,7 @@ def test_half_tail_where_sums_become_integrals(observe: Observer, kappa: float) 
 # nu = p + 1/2: a grid of the spectral density on both sides
 
 
-@pytest.mark.claim("L-49a", "R-mat-eig")
+@pytest.mark.claim("L-49a", "R-mat-eig", "N-grid")
 @pytest.mark.parametrize(("p", "gamma"), CASES)
 def test_grid_bounds_enclose_the_eigenvalues(observe: Observer, p: int, gamma: float) -> None:
     s = MaternUniform(kernel(p, gamma), Uniform())

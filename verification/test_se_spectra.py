@@ -229,7 +229,7 @@ def test_second_branch_of_theorem_3_needs_its_exponent(observe: Observer) -> Non
     observe.upper("L-49", powered, mp.mpf("0.1"))
 
 
-@pytest.mark.claim("L-49c")
+@pytest.mark.claim("N-dom")
 @given(ell=st.floats(0.1, 5.0), width=st.floats(0.5, 4.0))
 def test_domination_of_the_uniform_law(observe: Observer, ell: float, width: float) -> None:
     """SE × Uniform: tails and eigenvalues lie above those of the discretised operator (Legendre quadrature)."""
@@ -241,11 +241,11 @@ def test_domination_of_the_uniform_law(observe: Observer, ell: float, width: flo
     M = np.arange(12)
     tails = np.array([true[m:].sum() for m in M])
     visible = tails > 1e-12
-    observe.upper("L-49c", tails[visible], s.tail(M)[visible], tol=1e-13)
-    observe.upper("L-49c", true[:10], s.eigenvalues(10), tol=1e-13)
+    observe.upper("N-dom", tails[visible], s.tail(M)[visible], tol=1e-13)
+    observe.upper("N-dom", true[:10], s.eigenvalues(10), tol=1e-13)
 
 
-@pytest.mark.claim("L-49c")
+@pytest.mark.claim("N-dom")
 @given(ell=st.floats(0.05, 5.0), half=st.floats(0.1, 5.0), M=st.integers(1, 4000))
 def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: float, half: float, M: int) -> None:
     s = spectrum(SquaredExponential(1.0, ell), Uniform(-half, half))
@@ -262,12 +262,12 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
             u = (low + high) / 2
             low, high = (u, high) if u * (1 + 2 * M * ell / mp.sqrt(4 * u + ell**2)) < mp.mpf(half) ** 2 else (low, u)
         best = min(mp.mpf(0), objective(mp.log(low) / 2))
-    observe.equal("L-49c", mp.mpf(s.log_tail(M)), best, atol=1e-12, rtol=1e-14)
+    observe.equal("N-dom", mp.mpf(s.log_tail(M)), best, atol=1e-12, rtol=1e-14)
     # C really dominates: density ratio at the corner, where it is largest.
     std = float(mp.sqrt(low))
     corner = -0.5 * (half / std) ** 2 - np.log(np.sqrt(2 * np.pi) * std)
     observe.equal(
-        "L-49c",
+        "N-dom",
         float(log_domination(np.asarray(std), np.asarray(half))),
         -np.log(2 * half) - corner,
         atol=1e-9,
@@ -275,7 +275,7 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
     )
 
 
-@pytest.mark.claim("L-49c")
+@pytest.mark.claim("N-dom")
 def test_domination_in_several_dimensions(observe: Observer) -> None:
     x, w = np.polynomial.legendre.leggauss(24)
     grid = np.stack(np.meshgrid(x, x, indexing="ij"), -1).reshape(-1, 2)
@@ -285,5 +285,5 @@ def test_domination_in_several_dimensions(observe: Observer) -> None:
         true = np.linalg.eigvalsh(root[:, None] * K * root)[::-1]
         s = spectrum(SquaredExponential(1.0, ells), Uniform(-np.array(box), np.array(box)))
         M = np.arange(40)
-        observe.upper("L-49c", [true[m:].sum() for m in M], s.tail(M), tol=1e-12)
-        observe.upper("L-49c", true[:40], s.eigenvalues(40), tol=1e-12)
+        observe.upper("N-dom", [true[m:].sum() for m in M], s.tail(M), tol=1e-12)
+        observe.upper("N-dom", true[:40], s.eigenvalues(40), tol=1e-12)
