@@ -190,7 +190,7 @@ def bound_vs_empirical(
         Upper bounds; no assumption that they lie above what was reached is made.
     subsets : sequence of Band
     lower : Curve, optional
-        A lower bound; the axis ends one decade below the least value reached, so it may leave the picture.
+        A lower bound; the axis ends just below the least value reached and the target, so it may leave the picture.
     title, ylabel : str
     confidence : str
         Heading of the bounds in the legend, as "Upper bounds, probability 95 %"; may have several lines.
@@ -215,7 +215,8 @@ def bound_vs_empirical(
         lower_handles = ax.get_lines()[-1:]
     reached = np.concatenate([positive(band.draws).ravel() for band in subsets])
     counts = np.concatenate([np.asarray(band.M, dtype=np.float64) for band in subsets])
-    ax.set_ylim(bottom=10.0 ** np.floor(np.log10(np.nanmin(reached)) - 0.3))
+    least = min(float(np.nanmin(reached)), np.inf if target is None else target)
+    ax.set_ylim(bottom=10.0 ** np.floor(np.log10(least) - 0.3))
     counts = np.concatenate([counts, *(np.asarray(curve.M, dtype=np.float64) for curve in bounds)])
     ax.set_xlim(counts.min() / 1.06, counts.max() * 1.06)
     _plain_ticks(ax, counts.min(), counts.max())

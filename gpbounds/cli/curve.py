@@ -100,10 +100,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
-    """At most 200 numbers from 1 to where the bound has fallen below FLOOR, or to N - 1."""
+    """At most 200 numbers from 1 to where the bound has fallen below FLOOR, or to the last M."""
     from dataclasses import replace
 
-    last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M or N - 1
+    last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M or case.largest(N)
     return [int(m) for m in np.unique(np.rint(np.linspace(1, last, 200)))]
 
 

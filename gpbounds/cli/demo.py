@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
@@ -73,8 +74,9 @@ def show(
     as_json: bool = False,
 ) -> Study:
     """The study of ``data``, printed and drawn."""
-    if draws < 1:
-        raise ValueError(f"draws: expected a whole number >= 1, got {draws}")
+    validation.count("draws", draws)
+    validation.order("alpha", alpha)
+    validation.positive("target", target)
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)
     found = hyperparameters.fit(data, seed=seed)
     done = study(
@@ -136,10 +138,9 @@ def vacuous(done: Study) -> list[str]:
     for case, plan in done.plans:
         if plan.M is None:
             y = "y from the prior" if case.y_norm2 is None else "any y"
-            last = float(done.problem.rate(case, case.sizes, [plan.N - 1], [done.alpha]).value.max())  # type: ignore[union-attr]
-            lines.append(
-                f"The {case.kind} bound, {y}, is vacuous for this target: {last:.3g} nats even at M = {plan.N - 1}."
-            )
+            M = case.largest(plan.N)
+            last = float(done.problem.rate(case, case.sizes, [M], [done.alpha]))
+            lines.append(f"The {case.kind} bound, {y}, is vacuous for this target: {last:.3g} nats even at M = {M}.")
     return lines
 
 

@@ -48,6 +48,12 @@ class Case:
     y_norm2: float | None
     notes: tuple[str, ...] = ()
 
+    def largest(self, N: int) -> int:
+        """The largest M the bound is defined for: N - 1, or the number of distinct inputs if that is smaller."""
+        if isinstance(self.inputs, Empirical):
+            return min(N - 1, len(np.unique(np.asarray(self.inputs.X), axis=0)))
+        return N - 1
+
     @property
     def title(self) -> str:
         """Heading in reports."""
@@ -101,9 +107,15 @@ class Problem:
 
 
 def short(values: object) -> str:
-    """Numbers to three digits, in brackets where there are several."""
+    """Numbers to three digits, in brackets where there are several.
+
+    >>> short([0.5, 8071.3, 2e-7])
+    '[0.5, 8071, 2e-07]'
+    """
     array = np.asarray(values, dtype=np.float64)
-    return f"{array:.3g}" if array.ndim == 0 else f"[{', '.join(f'{value:.3g}' for value in array)}]"
+    if array.ndim:
+        return f"[{', '.join(short(value) for value in array)}]"
+    return f"{array:.0f}" if 1e3 <= abs(array) < 1e5 else f"{array:.3g}"
 
 
 def describe(inputs: InputLaw) -> str:
@@ -126,7 +138,7 @@ def describe_kernel(kernel: Kernel) -> str:
 def headline(kernel: Kernel, noise: float) -> str:
     """A kernel and its noise in the line that a picture has room for."""
     scale = np.asarray(getattr(kernel, "lengthscale", np.nan))
-    length = short(scale) if scale.ndim == 0 else f"{scale.min():.3g} to {scale.max():.3g} (one per input)"
+    length = short(scale) if scale.ndim == 0 else f"{short(scale.min())} to {short(scale.max())} (one per input)"
     name = f"Matérn-{kernel.nu:g}" if hasattr(kernel, "nu") else "Squared exponential"
     return f"{name} kernel, variance {kernel.max_variance:.3g}, lengthscale {length}, noise variance {noise:.3g}"
 
@@ -146,18 +158,20 @@ def data_cases(
     *,
     law: InputLaw | None = None,
     y_norm2: float | str | None = None,
-    sizes: tuple[int, int] | None = None,
 ) -> tuple[Case, Case]:
     """(a priori, all rows; data-aware, the rows of ``part``), by default for any y with the data's squared norm."""
-    norms = [
-        float((d.y**2).sum()) if y_norm2 is None else None if y_norm2 == "prior" else y_norm2 for d in (data, part)
-    ]
     drawn = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
     fitted = (FITTED_LAW,) if law is None else ()
     given = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
+
+    def norm(d: Data) -> float | None:
+        if isinstance(y_norm2, str):
+            return None
+        return float((d.y**2).sum()) if y_norm2 is None else y_norm2
+
     return (
-        Case("a priori", given, (data.N,), norms[0], fitted),
-        Case("data-aware", Empirical(part.X), (part.N,), norms[1], (f"The data-aware statement is {drawn}.",)),
+        Case("a priori", given, (data.N,), norm(data), fitted),
+        Case("data-aware", Empirical(part.X), (part.N,), norm(part), (f"The data-aware statement is {drawn}.",)),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,8 +71,7 @@ def run(args: argparse.Namespace) -> None:
 def _cells(case: Case, counts: list[int], alpha: list[float], values: Any) -> Iterator[tuple[int, int, float, float]]:
     """(N, M, alpha, value) for every cell of the grid."""
     shape = (len(case.sizes), len(counts), len(alpha))
-    grid = np.broadcast_to(np.asarray(values).reshape(shape if np.size(values) == math.prod(shape) else ()), shape)
-    for (i, j, k), value in np.ndenumerate(grid):
+    for (i, j, k), value in np.ndenumerate(np.broadcast_to(values, shape)):
         yield case.sizes[i], counts[j], alpha[k], float(value)
 
 

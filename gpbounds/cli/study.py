@@ -60,8 +60,8 @@ class Study:
 
 
 def counts_to_try(N: int, several: int = 14) -> Float:
-    """About ``several`` whole numbers from 5 (or 1) to 0.9·N, evenly spaced in their logarithm."""
-    return np.unique(np.rint(np.geomspace(min(5.0, max(1.0, N / 4)), max(1.0, 0.9 * N), several)))
+    """About ``several`` whole numbers from 5 (or 1) to 0.9·N < N, evenly spaced in their logarithm."""
+    return np.unique(np.floor(np.geomspace(min(5.0, max(1.0, N / 4)), max(1.0, 0.9 * N), several) + 1e-9))
 
 
 def reach(
@@ -159,7 +159,10 @@ def study(
 
 
 def _values(problem: Problem, case: Case, M: Float, alpha: float) -> Float:
-    return np.asarray(problem.rate(case, case.sizes, [int(m) for m in M], [alpha]).value).ravel()
+    defined = M <= case.largest(case.sizes[0])
+    values = np.full(M.size, np.nan)
+    values[defined] = np.ravel(problem.rate(case, case.sizes, [int(m) for m in M[defined]], [alpha]).value)
+    return values
 
 
 def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
@@ -196,7 +199,7 @@ def picture(found: Study) -> Any:
         bands,
         lower,
         title=title(found),
-        ylabel=f"Divergence {plotting.divergence_symbol(found.alpha)} from the exact posterior (nats)",
+        ylabel=f"{plotting.divergence_symbol(found.alpha)} to the exact posterior $p$ (nats)",
         confidence=f"Upper bounds for k-DPP subsets,\nprobability {100 * (1 - statement.delta):g} %",
         target=found.target,
     )

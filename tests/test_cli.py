@@ -1,0 +1,588 @@
+"""The command line: the numbers are the library's, every answer exits 0, and every bad question 2 with one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gpbounds
+from gpbounds import claims, renyi
+from gpbounds.cli import hyperparameters, main, worst
+from gpbounds.cli.data import load, standardise
+from gpbounds.cli.demo import diabetes, record, report, show
+from gpbounds.cli.options import UsageError, wholes
+from gpbounds.cli.output import print_json
+from gpbounds.cli.study import counts_to_try, smallest_reaching, study
+
+COMMANDS = ("rate", "plan", "curve", "claims", "demo")
+SE = gpbounds.SquaredExponential
+
+
+def ask(capsys, *words):
+    """What a command prints on stdout, after it has succeeded."""
+    assert main([str(word) for word in words]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def ask_json(capsys, *words):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(ask(capsys, *words, "--json"), parse_constant=refuse)
+
+
+def refused(capsys, *words):
+    """The one sentence on stderr of a command that must exit 2."""
+    assert main([str(word) for word in words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("gpbounds: ")
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.fixture
+def table(tmp_path):
+    """80 rows, two inputs on very different scales, a header."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((80, 2)) * [5.0, 1e-3] + [100.0, 0.0]
+    y = np.sin(X[:, 0] / 5.0) + 300.0 * X[:, 1] + 0.3 * rng.standard_normal(80)
+    file = tmp_path / "table.csv"
+    lines = ["width,height,price", *(",".join(map(repr, map(float, row))) for row in np.column_stack([X, y]))]
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_has_an_example_that_runs_and_a_theorem(capsys, command, tmp_path, monkeypatch):
+    text = ask(capsys, command, "--help")
+    example = re.search(r"example:\n  gpbounds (.*)", text)
+    assert example
+    assert example[1].split()[0] == command
+    assert re.search(r"theorems?: .*\b(R-thm1|claims R)", text)
+    assert "--json" in text
+    if command != "demo":  # it has a test of its own
+        monkeypatch.chdir(tmp_path)
+        printed = ask(capsys, *example[1].split())
+        promised = re.search(r"prints ((?:D_1|M = )\S*.*)", text)
+        if promised:
+            assert all(word in printed for word in re.findall(r"\d+(?:\.\d+)?(?:e-\d+)?", promised[1]))
+
+
+def test_help_of_the_whole_names_every_command(capsys):
+    text = ask(capsys, "--help")
+    assert "example:" in text
+    assert all(f"  {command} " in text for command in COMMANDS)
+    assert gpbounds.__version__ in ask(capsys, "--version")
+
+
+def test_the_console_script_is_installed_and_returns_the_exit_status():
+    script = shutil.which("gpbounds", path=str(sys.exec_prefix) + "/bin") or shutil.which("gpbounds")
+    assert script
+    ran = subprocess.run([script, "claims", "R-thm33"], capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("gpbounds: no claim 'R-thm33'")
+
+
+# rate
+
+
+def test_rate_prints_the_bound_of_the_library(capsys):
+    bound = gpbounds.rate(SE(2.0, 0.7), 40_000, 25, 0.5, inputs=gpbounds.Gaussian(1.5), noise=0.3, delta=0.1)
+    line = "rate -N 40_000 -M 25 --alpha 0.5 --variance 2 --lengthscale 0.7 --std 1.5 --noise 0.3 --delta 0.1"
+    words = line.split()
+    text = ask(capsys, *words)
+    assert f"D_0.5[q*||p] <= {float(bound):.6g} with probability at least 0.9" in text
+    for sentence in bound.assumptions:
+        assert sentence in " ".join(text.split())
+    (answer,) = ask_json(capsys, *words)["bounds"]
+    assert answer["cells"][0]["value"] == float(bound)
+    assert answer["cells"][0]["terms"] == {name: float(term) for name, term in bound.terms.items()}
+    assert (answer["claim"], answer["confidence"], answer["certified"]) == (bound.claim, 0.9, bound.certified)
+
+
+@pytest.mark.parametrize(
+    ("words", "settings"),
+    [
+        ("--form printed", {"form": "printed"}),
+        ("--direction p||q", {"direction": "p||q"}),
+        ("--tv 1e-9", {"tv": 1e-9}),
+        ("--y-norm2 100", {"y_norm2": 100.0}),
+        ("--y-norm2 prior", {"y_norm2": None}),
+        ("--inputs uniform --low=-1 --high 2", {"inputs": gpbounds.Uniform(-1.0, 2.0)}),
+        ("--inputs uniform --low=-1,0 --high 2,1", {"inputs": gpbounds.Uniform([-1.0, 0.0], [2.0, 1.0])}),
+        ("--std 1,2", {"inputs": gpbounds.Gaussian([1.0, 2.0])}),
+        ("--dim 3", {"inputs": gpbounds.Gaussian(1.0, 3)}),
+    ],
+)
+def test_every_option_reaches_the_library(capsys, words, settings):
+    (answer,) = ask_json(capsys, "rate", "-N", "1e4", "-M", 40, "--alpha", 0.4, *words.split())["bounds"]
+    assert answer["cells"][0]["value"] == float(gpbounds.rate(SE(), 10_000, 40, 0.4, **settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("se", SE(1.0, [0.5])),
+        ("matern12", gpbounds.Matern(0.5, 1.0, 0.5)),
+        ("matern32", gpbounds.Matern(1.5, 1.0, 0.5)),
+        ("matern:1.5", gpbounds.Matern(1.5, 1.0, 0.5)),
+    ],
+)
+def test_kernels_have_names(capsys, name, kernel):
+    words = ("rate", "-N", 500, "-M", 20, "--kernel", name, "--lengthscale", 0.5, "--inputs", "uniform")
+    expected = float(gpbounds.rate(kernel, 500, 20, 1.0, inputs=gpbounds.Uniform()))
+    assert ask_json(capsys, *words)["bounds"][0]["cells"][0]["value"] == expected
+
+
+def test_lists_and_ranges_make_a_table_of_all_combinations(capsys):
+    words = ("rate", "-N", "1e3,1e6", "-M", "10:30:10,35", "--alpha", "0.5,1")
+    (answer,) = ask_json(capsys, *words)["bounds"]
+    cells = {(c["N"], c["M"], c["alpha"]): c["value"] for c in answer["cells"]}
+    expected = gpbounds.rate(SE(), np.reshape([1e3, 1e6], (2, 1, 1)), np.reshape([10, 20, 30, 35], (4, 1)), [0.5, 1.0])
+    assert list(cells.values()) == np.ravel(expected.value).tolist()
+    assert list(cells)[:3] == [(1000, 10, 0.5), (1000, 10, 1.0), (1000, 20, 0.5)]
+    text = ask(capsys, *words)
+    assert all(f"{value:.6g}" in text for value in cells.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1e6", [1_000_000]), ("40_000", [40_000]), ("3:5", [3, 4, 5]), ("1:9:4,2", [1, 5, 9, 2]), ("7:7", [7])],
+)
+def test_ranges_include_their_ends(text, expected):
+    assert wholes(text) == expected
+
+
+def test_numbers_that_are_not_finite_stay_strict_json(capsys):
+    print_json({"a": np.array([np.inf, 1.0]), "b": (np.float64(-np.inf), np.int64(3), None)})
+    answer = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert answer == {"a": ["inf", 1.0], "b": ["-inf", 3, None]}
+    assert float(answer["a"][0]) == np.inf
+
+
+# plan
+
+
+def test_plan_is_the_plan_of_the_library(capsys):
+    expected = gpbounds.inducing_points(SE(1.0, 0.5), 1_000_000, 1.0, target=0.01)
+    words = ("plan", "-N", "1e6", "--lengthscale", 0.5, "--target", 0.01)
+    answer = ask_json(capsys, *words)
+    (plan,) = answer["plans"]
+    assert {**plan, **expected.to_dict()} == plan
+    assert answer["statement"]["delta"] == 0.05
+    text = " ".join(ask(capsys, *words).split())
+    assert f"M = {expected.M} of N = 1000000 suffice" in text
+    assert f"At M - 1 the bound is {float(expected.bound_before):.6g}." in text
+    assert all(sentence in text for sentence in expected.meaning)
+
+
+def test_a_target_that_no_M_meets_is_an_answer(capsys):
+    words = ("plan", "-N", 50, "--lengthscale", 0.01, "--target", 1e-3)
+    assert "No M < N = 50 brings the bound down to 0.001." in ask(capsys, *words)
+    assert ask_json(capsys, *words)["plans"][0]["M"] is None
+
+
+@pytest.mark.parametrize("name", ["se", "matern12"])
+def test_the_least_lengthscale_is_the_worst_where_that_is_proved(capsys, name):
+    common = ("plan", "-N", 500, "--kernel", name, "--inputs", "uniform", "--noise", 10, "--target", 20)
+    (boxed,) = ask_json(capsys, *common, "--lengthscale-range", "0.5:4")["plans"]
+    inside = [ask_json(capsys, *common, "--lengthscale", scale)["plans"][0]["M"] for scale in (0.5, 0.9, 2.0, 4.0)]
+    assert boxed["M"] == inside[0] == max(inside)
+    assert inside == sorted(inside, reverse=True)
+    assert any("the least lengthscale (proved" in note for note in boxed["notes"])
+
+
+def test_shorter_lengthscales_majorise_so_that_traces_under_a_k_dpp_grow():
+    """What the note claims, on data: (M+1) e_{M+1}/e_M and every tail fall as any one lengthscale rises."""
+    from gpbounds.kdpp import expected_trace
+
+    X = np.random.default_rng(0).standard_normal((25, 3))
+    sizes = np.arange(1, 12)
+
+    def traces(scales):
+        return expected_trace(np.linalg.eigvalsh(SE(1.0, scales)(X)).clip(0), sizes)
+
+    worst_case = traces([0.5, 0.5, 0.5])
+    for other in ([0.5, 0.5, 0.9], [0.6, 3.0, 0.5], [2.0, 2.0, 2.0], [0.5, 100.0, 1.0]):
+        assert (traces(other) <= worst_case * (1 + 1e-10)).all()
+
+
+def test_a_grid_of_lengthscales_is_called_a_grid(capsys):
+    common = ("--kernel", "matern32", "--inputs", "uniform", "--noise", 1)
+    (boxed,) = ask_json(capsys, "plan", "-N", 500, "--target", 5, *common, "--lengthscale-range", "0.5:2")["plans"]
+    assert any("evaluated on a grid, not proved" in note for note in boxed["notes"])
+    kernels, _ = worst.box(1.5, 1.0, 0.5, 2.0)
+    assert len(kernels) == 9
+    settings = {"inputs": gpbounds.Uniform(), "noise": 1.0}
+    plans = [gpbounds.inducing_points(k, 500, 1.0, target=5.0, **settings) for k in kernels]
+    assert boxed["M"] == max(plan.M for plan in plans)
+    (cells,) = ask_json(capsys, "rate", "-N", 500, "-M", "5,40", *common, "--lengthscale-range", "0.5:2")["bounds"]
+    rates = np.max([gpbounds.rate(k, 500, [5, 40], 1.0, **settings).value for k in kernels], axis=0)
+    assert [cell["value"] for cell in cells["cells"]] == rates.tolist()
+
+
+# Data
+
+
+def test_plan_for_data_is_about_the_standardised_data(capsys, table):
+    data = load(table)
+    fixed = ("--lengthscale", "2,3", "--variance", 1.5, "--noise", 0.2)
+    answer = ask_json(capsys, "plan", "--data", table, *fixed, "--target", 0.5)
+    apriori, aware = answer["plans"]
+    kernel = SE(1.5, [2.0, 3.0])
+    settings = {"target": 0.5, "noise": 0.2, "y_norm2": float((data.y**2).sum())}
+    expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=gpbounds.Gaussian([1.0, 1.0]), **settings)
+    assert apriori["M"] == expected.M
+    expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=gpbounds.Empirical(data.X), **settings)
+    assert (aware["M"], aware["needed"]) == (expected.M, expected.needed)
+    assert aware["bound"]["value"] == float(expected.bound)
+    assert data.y @ data.y == pytest.approx(80.0, rel=1e-12)
+    assert not any("hyperparameters" in note for note in aware["notes"])
+    assert any("fixed input law; here it was fitted" in note for note in apriori["notes"])
+    assert any("about these 80 rows" in note for note in aware["notes"])
+    text = ask(capsys, "plan", "--data", table, *fixed)
+    assert "table, N = 80, D = 2" in text
+    assert "standardised: mean 0, variance 1" in text
+    assert "The first line was read as a header." in " ".join(text.split())
+
+
+def test_a_fit_is_confessed_in_every_plan(capsys, table):
+    answer = ask_json(capsys, "plan", "--data", table, "--rows", 50, "--seed", 4)
+    for plan in answer["plans"]:
+        assert any("theorem holds for fixed hyperparameters; here they were fitted" in note for note in plan["notes"])
+    assert any("50 rows drawn from the 80" in note for note in answer["plans"][1]["notes"])
+    assert [plan["N"] for plan in answer["plans"]] == [80, 50]
+    again = ask_json(capsys, "plan", "--data", table, "--rows", 50, "--seed", 4)
+    assert again == answer
+
+
+def test_hyperparameters_that_are_given_are_kept_and_the_rest_maximises_the_evidence(table):
+    data = load(table)
+    found = hyperparameters.fit(data, noise=0.25)
+    assert found.noise == 0.25
+    assert found.fitted == ("variance", "lengthscale")
+
+    def evidence(kernel, noise):
+        return renyi.log_evidence(kernel, data.X, data.y, noise)
+
+    best = evidence(found.kernel, 0.25)
+    for variance, scale in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.2), (1.0, 0.8)):
+        other = SE(found.kernel.variance * variance, np.asarray(found.kernel.lengthscale) * scale)
+        assert evidence(other, 0.25) < best
+    free = hyperparameters.fit(data)
+    assert evidence(free.kernel, free.noise) > best
+    assert hyperparameters.fit(data, variance=1.0, lengthscale=2.0, noise=0.1).fitted == ()
+
+
+def test_data_fit_for_a_matern_kernel_beyond_known_spectra_keeps_the_data_aware_plan(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    file = tmp_path / "wide.csv"
+    np.savetxt(file, rng.standard_normal((30, 6)), delimiter=",")
+    words = ("plan", "--data", file, "--kernel", "matern52", "--noise", 0.5, "--lengthscale", 3, "--variance", 1)
+    answer = ask_json(capsys, *words)
+    assert [plan["case"] for plan in answer["plans"]] == ["data-aware"]
+    assert any(note.startswith("No a priori bound: ") for note in answer["plans"][0]["notes"])
+
+
+def test_rate_for_data_gives_both_bounds(capsys, table):
+    fixed = ("--lengthscale", "2", "--variance", 1, "--noise", 0.2, "--y-norm2", "prior")
+    answer = ask_json(capsys, "rate", "--data", table, "-M", "5,20", *fixed)
+    X = load(table).X
+    for bound, inputs in zip(answer["bounds"], (gpbounds.Gaussian([1.0, 1.0]), gpbounds.Empirical(X)), strict=True):
+        expected = gpbounds.rate(SE(1.0, 2.0), 80, [5, 20], 1.0, inputs=inputs, noise=0.2)
+        assert [cell["value"] for cell in bound["cells"]] == pytest.approx(expected.value.tolist(), rel=1e-13)
+
+
+def test_gzip_header_and_separators_do_not_change_the_data(tmp_path, table):
+    plain = load(table)
+    body = table.read_text().split("\n", 1)[1]
+    for name, text in (("a.csv", body), ("b.csv", body.replace(",", ";")), ("c.csv", "\ufeff\n" + body + "\n\n")):
+        (tmp_path / name).write_text(text)
+        assert (load(tmp_path / name).X == plain.X).all()
+    with gzip.open(tmp_path / "d.csv.gz", "wt") as file:
+        file.write(body)
+    packed = load(tmp_path / "d.csv.gz")
+    assert packed.name == "d"
+    assert (packed.y == plain.y).all()
+    assert "header" in " ".join(plain.notes)
+    assert "header" not in " ".join(packed.notes)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
+def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
+    X = np.column_stack([np.arange(5.0) * scale, np.full(5, 0.1 * scale)])
+    data = standardise("x", X, np.arange(5.0)[::-1] * scale)
+    assert data.D == 1
+    assert data.X.mean() == pytest.approx(0.0, abs=1e-15)
+    assert (data.X**2).mean() == pytest.approx(1.0)
+    assert data.X[:, 0] == pytest.approx(-data.y)
+    assert "Dropped constant input column(s) 2." in data.notes
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a,b\n1,2\n3,four\n5,6\n", "got 'four' in line 3, column 2"),
+        ("1,2\n3,\n", "an empty cell in line 2, column 2"),
+        ("1\n2\n3\n", "at least two columns"),
+        ("", "expected rows of numbers, got none"),
+        ("a,b\n", "a header line only"),
+        ("1,2\n", "at least 2 rows"),
+        ("1,2\nnan,3\n4,inf\n5,6\n", r"NaN or infinity in 2 row\(s\), line\(s\) 2, 3"),
+        ("1,2\n3,4,5\n", "2 columns in every row, got 3 in line 2"),
+        ("1,2\n3,2\n5,2\n", "target .* that varies"),
+        ("1,2\n1,3\n1,5\n", "input column that varies"),
+    ],
+)
+def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, said):
+    file = tmp_path / "bad.csv"
+    file.write_text(content)
+    err = refused(capsys, "plan", "--data", file)
+    assert re.search(said, err)
+    assert str(file) in err or "bad" in err
+
+
+def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
+    assert "No such file" in refused(capsys, "plan", "--data", tmp_path / "none.csv")
+    assert "directory" in refused(capsys, "plan", "--data", tmp_path).lower()
+    (tmp_path / "x.csv.gz").write_text("1,2\n")
+    assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "x.csv.gz")
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"1,2\n" * 1000)[:-12])
+    assert "gzip" in refused(capsys, "plan", "--data", tmp_path / "cut.csv.gz")
+    (tmp_path / "x.csv").write_bytes(b"\xff\xfe\x00\x01")
+    assert "text file" in refused(capsys, "plan", "--data", tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rate -N 1.5 -M 1", "whole number"),
+        ("rate -N nan -M 1", "whole number"),
+        ("rate -N 100 -M 0.5", "whole number"),
+        ("rate -N 100 -M 100", "expected 1 <= M <= N - 1, got M = 100, N = 100"),
+        ("rate -N 100 -M 0", "M: expected a whole number >= 1"),
+        ("rate -N 1 -M 1", "N: expected a whole number >= 2"),
+        ("rate -N 100 -M 5:1", "A <= B"),
+        ("rate -N 100 -M 1:9:0", "STEP >= 1"),
+        ("rate -N 100 -M 1:2:3:4", "A:B:STEP"),
+        ("rate -N 100 -M 1:", "A:B"),
+        ("rate -N 1e9 -M 1:100000000", "at most 1000000 numbers"),
+        ("rate -N 100", "required: -M"),
+        ("rate -M 10", "-N, the number of data, or --data FILE"),
+        ("rate -N 100 -M 10 --alpha 0", "alpha: expected a number in (0, 1]"),
+        ("rate -N 100 -M 10 --alpha 1.5", "alpha: expected a number in (0, 1]"),
+        ("rate -N 100 -M 10 --alpha half", "expected a number, got 'half'"),
+        ("rate -N 100 -M 10 --direction p||q", "alpha < 1"),
+        ("rate -N 100 -M 10 --delta 1", "delta"),
+        ("rate -N 100 -M 10 --noise 0", "noise"),
+        ("rate -N 100 -M 10 --variance -1", "variance"),
+        ("rate -N 100 -M 10 --lengthscale 1,0", "lengthscale"),
+        ("rate -N 100 -M 10 --std 0", "std"),
+        ("rate -N 100 -M 10 --tv 2", "tv"),
+        ("rate -N 100 -M 10 --y-norm2 -1", "y_norm2"),
+        ("rate -N 100 -M 10 --y-norm2 big", "'prior'"),
+        ("rate -N 100 -M 10 --kernel rbf", "matern:NU"),
+        ("rate -N 100 -M 10 --kernel matern:-1", "matern:NU"),
+        ("rate -N 100 -M 10 --form best", "invalid choice: 'best'"),
+        ("rate -N 100 -M 10 --lengthscale 1,2 --dim 3", "expected inputs with 2 dimension(s)"),
+        ("rate -N 100 -M 10 --low 1", "--inputs uniform"),
+        ("rate -N 100 -M 10 --inputs uniform --std 1", "--inputs gaussian"),
+        ("rate -N 100 -M 10 --inputs uniform --low 2", "low < high"),
+        ("rate -N 100 -M 10 --inputs uniform --low 0,0 --dim 3", "one for each of 3"),
+        ("rate -N 100 -M 10 --kernel matern32 --dim 4", "no spectrum is known for Matern kernels in 4 dimensions"),
+        ("plan -N 100 --lengthscale-range 2:1", "A <= B"),
+        ("plan -N 100 --lengthscale-range 2", "A:B"),
+        ("plan -N 100 --lengthscale-range 1:2 --lengthscale 1", "give one of them"),
+        ("plan -N 100 --target 0", "target"),
+        ("plan -N 100 --target nan", "target"),
+        ("plan -N 100,200", "whole number"),
+        ("plan -N 100 --targe 1", "unrecognized arguments"),
+        ("curve -N 100 --out picture.txt", ".png"),
+        ("curve -N 100 --out nowhere/x.png", "folder that exists"),
+        ("curve -N 100,200 --alpha 0.5,1", "not both"),
+        ("claims R-thm9", "no claim 'R-thm9'"),
+        ("claims --section Z", "expected one of A, B"),
+        ("claims --verdict wrong", "invalid choice"),
+        ("claims R-thm1 --section G", "not both"),
+        ("demo --draws 0", "draws"),
+        ("demo --alpha 2 --draws 1", "alpha"),
+        ("demo --target -1", "target"),
+        ("guess", "invalid choice: 'guess'"),
+        ("", "COMMAND"),
+    ],
+)
+def test_bad_usage_is_answered_with_one_sentence(capsys, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(capsys, *words.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_and_the_options_it_replaces_do_not_mix(capsys, table):
+    assert "-N does not go with --data" in refused(capsys, "plan", "-N", 10, "--data", table)
+    assert "expected a law of 2 inputs" in refused(capsys, "plan", "--data", table, "--dim", 3)
+    assert "--rows: expected a whole number >= 2" in refused(capsys, "plan", "--data", table, "--rows", 1)
+    assert "2 dimension(s)" not in refused(capsys, "plan", "--data", table, "--lengthscale", "1,2,3", "--noise", 1)
+
+
+# claims
+
+
+def test_claims_lists_the_ledger_and_counts_it(capsys):
+    text = ask(capsys, "claims").splitlines()
+    ledger = claims.ledger()
+    built = sum(claim.built for claim in ledger)
+    assert text[-1].startswith(f"{len(ledger)} claims (")
+    assert text[-1].endswith(f"; {built} built, {len(ledger) - built} not yet")
+    assert [line.split()[0] for line in text[:-1]] == [claim.id for claim in ledger]
+    assert max(map(len, text)) <= 120
+    for line, claim in zip(text, ledger, strict=False):
+        assert f" {claim.verdict} " in line
+        assert (" built " in line[: 11 + 18 + 10]) == claim.built
+
+
+def test_claims_filters_prints_one_and_round_trips(capsys):
+    assert ask(capsys, "claims", "R-thm1").strip() == str(claims.find("R-thm1"))
+    answer = ask_json(capsys, "claims", "--section", "G", "--verdict", "holds")
+    chosen = [claim for claim in claims.ledger() if (claim.section, claim.verdict) == ("G", "holds")]
+    assert answer["count"] == len(chosen) == len(answer["claims"])
+    assert [claims.Claim(**{k: v for k, v in c.items() if k != "built"}) for c in answer["claims"]] == chosen
+
+
+# curve
+
+
+def test_curve_draws_what_rate_says(capsys, tmp_path, table):
+    out = tmp_path / "c.png"
+    answer = ask_json(capsys, "curve", "-N", 500, "-M", "2:40:2", "--alpha", "0.5,1", "--out", out)
+    assert out.read_bytes().startswith(b"\x89PNG")
+    for series in answer["series"]:
+        expected = gpbounds.rate(SE(), 500, np.arange(2, 41, 2), series["alpha"])
+        assert series["value"] == pytest.approx(expected.value.tolist(), rel=1e-14)
+    answer = ask_json(
+        capsys, "curve", "--data", table, "--out", out, "--lengthscale", 2, "--variance", 1, "--noise", 0.3
+    )
+    assert [series["case"] for series in answer["series"]] == ["a priori", "data-aware"]
+    text = ask(capsys, "curve", "-N", "1e3,1e6", "--out", tmp_path / "c.svg")
+    assert "N = 1000000, alpha = 1:" in text
+    assert "<svg" in (tmp_path / "c.svg").read_text()
+
+
+def test_a_curve_ends_where_there_is_nothing_left_to_see(capsys, tmp_path):
+    (series,) = ask_json(capsys, "curve", "-N", "1e6", "--out", tmp_path / "c.png")["series"]
+    assert series["M"][-1] == gpbounds.inducing_points(SE(), 1_000_000, 1.0, target=1e-4).M
+
+
+# demo and study
+
+
+def test_the_demo_as_a_reader_runs_it(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = ask(capsys, "demo")
+    assert (tmp_path / "bound_vs_empirical.png").read_bytes().startswith(b"\x89PNG")
+    for words in (
+        "diabetes, N = 442, D = 10",
+        "by marginal likelihood (scikit-learn) on 442 of 442 rows",
+        "one lengthscale per input",
+        "vacuous",
+        "N-low",
+        "fixed hyperparameters; here they were fitted",
+        "fixed input law; here it was fitted",
+        "with probability 95 %",
+    ):
+        assert words in " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def small():
+    """A study of 70 of the diabetes patients, with hyperparameters given."""
+    data = diabetes().subset(70, 1)
+    data = standardise("diabetes (70)", data.X, data.y)
+    found = hyperparameters.given(np.inf, 1.0, 4.0, 0.4)
+    return study(data, found, alpha=1.0, target=1.0, rows=60, draws=4, counts=np.array([3.0, 10.0, 30.0, 50.0]))
+
+
+def test_the_study_shows_the_truth_between_its_bounds(small):
+    lines = {(line.case.kind, line.case.y_norm2 is None, line.form): line.value for line in small.lines}
+    at = np.searchsorted(small.grid, small.reached.M)
+    lower = small.lower[at]
+    for draws in (small.reached.random, small.reached.kdpp, small.reached.greedy):
+        assert (draws >= lower * (1 - 1e-9)).all()  # N-low: for every choice and every y
+    # R-thm2 holds with probability 95 % for this y; Markov leaves so much room that no draw comes near.
+    assert (small.reached.kdpp <= lines["data-aware", False, "sharpest"][at]).all()
+    assert (lines["data-aware", True, "sharpest"] <= lines["data-aware", True, "printed"]).all()
+    assert (np.diff(small.reached.greedy[0]) < 0).all()
+    M, value = small.reached.M, small.reached.greedy[0]
+    kernel, part = small.problem.kernels[0], small.part
+    from gpbounds.kdpp import greedy
+
+    Z = part.X[greedy(kernel(part.X), 30)]
+    assert value[M == 30] == renyi.exact_gap(kernel, part.X, part.y, Z, 0.4, 1.0)
+
+
+def test_the_report_and_its_record_agree_with_the_library(small):
+    (_, _), (case, plan) = small.plans[0], small.plans[1]
+    expected = gpbounds.inducing_points(small.problem.kernels[0], 60, 1.0, target=1.0, inputs=case.inputs, noise=0.4)
+    assert plan.M == expected.M
+    text = " ".join(report(small).split())
+    assert f"M = {expected.M} " in text
+    assert f"fewer than {expected.needed} inducing variables cannot do" in text
+    assert "a-priori plan is for all rows" in text
+    answer = record(small)
+    assert answer["plans"][1]["M"] == expected.M
+    assert answer["rows"] == 60
+    assert len(answer["bounds"]) == 2 + 5
+
+
+def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
+    data = diabetes().subset(50, 0)
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.given(np.inf, 1.0, 3.0, 0.5))
+    out = tmp_path / "d.png"
+    show(data, 0.5, 1.0, 2, 0, out, counts=np.array([2.0, 20.0]), as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["subsets"]["M"] == [2, 20]
+    assert np.shape(answer["subsets"]["k-DPP"]) == (2, 2)
+    assert answer["out"] == str(out)
+    assert out.exists()
+
+
+def test_subsets_that_do_not_exist_are_left_out():
+    """Rank 6: of larger sizes there is no k-DPP, no greedy subset, and no random one that factorises."""
+    X = np.repeat(np.random.default_rng(0).standard_normal((6, 2)), 5, axis=0)
+    data = standardise("twins", X, np.random.default_rng(1).standard_normal(30))
+    found = hyperparameters.given(np.inf, 1.0, 1.0, 0.5)
+    done = study(data, found, alpha=1.0, target=0.1, rows=30, draws=2, counts=np.array([3.0, 6.0, 12.0]))
+    assert np.isfinite(done.reached.greedy[0, :2]).all()
+    assert np.isfinite(done.reached.kdpp[:, :2]).all()
+    assert np.isnan(done.reached.greedy[0, 2])
+    assert np.isnan(done.reached.kdpp[:, 2]).all()
+    assert "nan" in report(done)
+
+
+def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():
+    for N in (2, 3, 7, 100, 2000):
+        counts = counts_to_try(N)
+        assert counts.min() >= 1
+        assert counts.max() < N
+    M = np.array([1.0, 2.0, 3.0, 4.0])
+    assert smallest_reaching(M, np.array([0.05, 0.5, 0.05, 0.01]), 0.1) == 3
+    assert smallest_reaching(M, np.array([0.01, 0.01, 0.01, np.nan]), 0.1) is None
+    assert smallest_reaching(M, np.full(4, 0.01), 0.1) == 1
+
+
+def test_a_usage_error_is_a_value_error():
+    assert issubclass(UsageError, ValueError)
