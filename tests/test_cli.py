@@ -268,6 +268,14 @@ def test_a_fit_is_confessed_in_every_plan(capsys, table):
     assert again == answer
 
 
+def test_a_box_of_lengthscales_takes_the_place_of_the_fitted_ones(capsys, table):
+    answer = ask_json(capsys, "plan", "--data", table, "--lengthscale-range", "1:3", "--target", 1)
+    assert [kernel["lengthscale"] for kernel in answer["kernels"]] == [1.0]
+    for plan in answer["plans"]:
+        assert any("were fitted to the data (variance, noise)" in note for note in plan["notes"])
+        assert any("Worst case over every choice of lengthscales" in note for note in plan["notes"])
+
+
 def test_hyperparameters_that_are_given_are_kept_and_the_rest_maximises_the_evidence(table):
     data = load(table)
     found = hyperparameters.fit(data, noise=0.25)

@@ -24,7 +24,7 @@ theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (d
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "claims", help="the ledger of theorems", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+        "claims", help="the ledger of theorems", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument("id", nargs="?", metavar="ID", help="print one claim entirely")
     parser.add_argument(

@@ -29,7 +29,7 @@ FLOOR = 1e-4
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "curve", help="draw the bound against M", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+        "curve", help="draw the bound against M", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument("-N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9")
     parser.add_argument(

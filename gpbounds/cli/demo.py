@@ -30,7 +30,7 @@ theorems: R-thm1 (y from the prior) and R-thm2 (any y), a priori by R-samp, data
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "demo", help="bounds and truth on real data", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+        "demo", help="bounds and truth on real data", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument(
         "--out",

@@ -31,6 +31,12 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}")
 
 
+def purpose(doc: str | None) -> str:
+    """What follows the name of a command in the first line of its module: the description in its help."""
+    text = (doc or "").strip().split(": ", 1)[1]
+    return text[0].upper() + text[1:]
+
+
 def number(text: str) -> float:
     """One number: 0.1, 1e6, 40_000."""
     try:

@@ -23,7 +23,7 @@ over a k-DPP given the rows) and N-low: fewer points than `needed` cannot do, ho
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "plan", help="the least M that meets a target", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+        "plan", help="the least M that meets a target", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument("-N", dest="size", metavar="N", type=options.whole, help="number of data: 1e6, 40_000")
     parser.add_argument(

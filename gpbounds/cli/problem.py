@@ -206,6 +206,8 @@ def from_arguments(args: argparse.Namespace) -> Problem:
     kernels: tuple[Kernel, ...] = (found.kernel,)
     notes = (*found.warning, *found.notes)
     if bounds:
+        found = replace(found, fitted=tuple(name for name in found.fitted if name != "lengthscale"))
+        notes = (*found.warning, *found.notes)
         kernels, note = worst.box(args.kernel, found.kernel.max_variance, *bounds)
         notes = (*notes, note)
     statement = Statement(found.noise, args.delta, args.tv, args.form, args.direction)

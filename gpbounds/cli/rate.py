@@ -28,7 +28,7 @@ theorem: Yue & Kontar, Theorem 1 of both papers, in sharper forms: R-thm1 (y fro
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "rate", help="the bound for given N, M, alpha", description=__doc__.split(": ", 1)[1], epilog=EPILOG
+        "rate", help="the bound for given N, M, alpha", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument("-N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000")
     parser.add_argument(
