@@ -578,7 +578,9 @@ def test_subsets_that_do_not_exist_are_left_out():
     assert np.isfinite(done.reached.kdpp[:, :2]).all()
     assert np.isnan(done.reached.greedy[0, 2])
     assert np.isnan(done.reached.kdpp[:, 2]).all()
-    assert "nan" in report(done)
+    text = report(done)
+    assert "nan" not in text
+    assert "singular in double precision" in text
 
 
 def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():
@@ -588,7 +590,9 @@ def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():
         assert counts.max() < N
     M = np.array([1.0, 2.0, 3.0, 4.0])
     assert smallest_reaching(M, np.array([0.05, 0.5, 0.05, 0.01]), 0.1) == 3
-    assert smallest_reaching(M, np.array([0.01, 0.01, 0.01, np.nan]), 0.1) is None
+    assert smallest_reaching(M, np.array([0.5, 0.01, 0.01, np.nan]), 0.1) == 2
+    assert smallest_reaching(M, np.array([0.01, 0.01, 0.01, 0.5]), 0.1) is None
+    assert smallest_reaching(M, np.full(4, np.nan), 0.1) is None
     assert smallest_reaching(M, np.full(4, 0.01), 0.1) == 1
 
 

@@ -170,7 +170,11 @@ def _truth(done: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     lines = {(line.case.kind, line.case.y_norm2 is None): line for line in done.lines if line.form == "sharpest"}
 
     def spread(draws: Float) -> str:
-        return f"{np.median(draws):.2g} ({draws.min():.2g} to {draws.max():.2g})"
+        draws = draws[~np.isnan(draws)]
+        if not draws.size:
+            return "-"
+        middle = f"{np.median(draws):.2g}"
+        return middle if draws.size == 1 else f"{middle} ({draws.min():.2g} to {draws.max():.2g})"
 
     header = (
         "M",
@@ -186,11 +190,11 @@ def _truth(done: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         (
             f"{M:.0f}",
             f"{done.lower[at[j]]:.2g}",
-            f"{truth.greedy[0, j]:.2g}",
+            spread(truth.greedy[:, j]),
             spread(truth.kdpp[:, j]),
             spread(truth.random[:, j]),
             *(
-                f"{lines[key].value[at[j]]:.3g}"
+                "-" if np.isnan(lines[key].value[at[j]]) else f"{lines[key].value[at[j]]:.3g}"
                 for key in (("data-aware", True), ("a priori", True), ("data-aware", False))
             ),
         )
@@ -207,6 +211,8 @@ def notes(done: Study) -> list[str]:
     """What a reader should know before quoting any of it."""
     said = [note for _, plan in done.plans for note in plan.notes]
     said.append("The bounds are for subsets drawn by a k-DPP; random and greedy subsets are shown beside them.")
+    if any(np.isnan(draws).any() for draws in (done.reached.random, done.reached.kdpp, done.reached.greedy)):
+        said.append("Where a subset is missing (-), none has that size, or k(Z, Z) is singular in double precision.")
     if done.part.N < done.problem.data.N:  # type: ignore[union-attr]
         said.append(f"The curves, a priori too, are for {done.part.N} rows; the a-priori plan is for all rows.")
     return list(dict.fromkeys(said))

@@ -166,8 +166,10 @@ def _values(problem: Problem, case: Case, M: Float, alpha: float) -> Float:
 
 
 def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
-    """The least of ``M`` from which on ``value`` (NaN counts as above) stays <= target; None if there is none."""
-    above = np.flatnonzero(~(value <= target))
+    """The least of ``M`` from which on ``value`` stays <= target, sizes with NaN left out; None if there is none."""
+    there = ~np.isnan(value)
+    M, value = M[there], value[there]
+    above = np.flatnonzero(value > target)
     first = int(above[-1]) + 1 if above.size else 0
     return int(M[first]) if first < M.size else None
 
