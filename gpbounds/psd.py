@@ -84,38 +84,61 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix") -> Cholesky:
 
 
 @dataclass(frozen=True)
-class Eigenvalues:
-    """Eigenvalues of a PSD matrix, largest first, with the absolute rounding error each may carry."""
+class Eigen:
+    """Eigenvalues of a PSD matrix, largest first, with the absolute rounding error each may carry.
+
+    Attributes
+    ----------
+    values : array (n,)
+    vectors : array (n, n) or None
+        Orthonormal columns, in the order of ``values``.
+    rounding : float
+        What an eigenvalue may be off by.
+    clipped : int
+        How many eigenvalues in [-rounding, 0) were set to 0.
+    """
 
     values: Float
+    vectors: Array | None
     rounding: float
     clipped: int
-    """How many eigenvalues in [-rounding, 0) were set to 0."""
 
 
-def eigenvalues(A: Array, name: str = "matrix") -> Eigenvalues:
-    """All eigenvalues of a symmetric PSD matrix, in decreasing order.
+def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: float | None = None) -> Eigen:
+    """All eigenvalues of a symmetric PSD matrix, in decreasing order, and its eigenvectors if asked for.
 
-    Values in [-n·eps·λ_max, 0) count as 0 and are counted; below that the matrix is not PSD.
+    Values in [-rounding, 0) count as 0 and are counted; below that the matrix is not PSD.  ``rounding`` is n·eps·λ_max
+    unless given, as for a difference of two matrices, whose rounding error is that of the larger one.
 
     Raises
     ------
+    NonFinite
+        for NaN or infinity in A.
     NotPositiveDefinite
         when an eigenvalue is negative beyond rounding.
+
+    >>> eigen(np.array([[2.0, 1.0], [1.0, 2.0]])).values.round(12)
+    array([3., 1.])
     """
     xp = namespace(A)
     if not bool(xp.isfinite(A).all()):
         raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
+    if A.shape[0] == 0:
+        return Eigen(np.zeros(0), np.zeros((0, 0)) if vectors else None, rounding or 0.0, 0)
     if xp is np:
-        from scipy.linalg import eigvalsh
+        from scipy.linalg import eigh
 
-        values = eigvalsh(A, check_finite=False)[::-1]
+        found = eigh(A, eigvals_only=not vectors, check_finite=False)
     else:
-        values = xp.asnumpy(xp.linalg.eigvalsh(A))[::-1]
-    rounding = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0))
-    if values[-1] < -rounding:
+        found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
+    rising, basis = found if vectors else (found, None)
+    values = (rising if xp is np else xp.asnumpy(rising))[::-1]
+    allowed = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0)) if rounding is None else rounding
+    if values[-1] < -allowed:
         raise NotPositiveDefinite(
             f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
-            f"the rounding error {-rounding:.3g}"
+            f"the rounding error {-allowed:.3g}. Usual cause: points so close that a factorised matrix is nearly "
+            "singular; take fewer of them, or pass jitter='auto' where jitter is an argument."
         )
-    return Eigenvalues(np.maximum(values, 0.0), rounding, int((values < 0).sum()))
+    ordered = None if basis is None else basis[:, ::-1]
+    return Eigen(np.maximum(values, 0.0), ordered, allowed, int((values < 0).sum()))

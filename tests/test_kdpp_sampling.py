@@ -194,7 +194,7 @@ def test_wrong_arguments_say_what_was_expected(call, message: str) -> None:
 
 
 def test_matrices_that_are_not_psd_or_not_finite() -> None:
-    with pytest.raises(NotPositiveDefinite, match="got -1"):
+    with pytest.raises(NotPositiveDefinite, match="least eigenvalue is -1"):
         kdpp.sample(np.array([[1.0, 2.0], [2.0, 1.0]]), 1, 0)
     with pytest.raises(NonFinite, match=r"row\(s\) \[1\]"):
         kdpp.sample(np.array([[1.0, 0.0], [np.nan, 1.0]]), 1, 0)

@@ -125,7 +125,7 @@ def test_the_matrix_is_left_as_it_was():
     kept = A.copy()
     psd.cholesky(A, "auto")
     psd.cholesky(A, 0.5)
-    psd.eigenvalues(A)
+    psd.eigen(A)
     np.testing.assert_array_equal(A, kept)
 
 
@@ -135,7 +135,7 @@ def test_eigenvalues_are_those_the_matrix_was_made_of(seed, spectrum):
     Q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
     A = (Q * spectrum) @ Q.T
     A = 0.5 * (A + A.T)
-    found = psd.eigenvalues(A)
+    found = psd.eigen(A)
     np.testing.assert_allclose(found.values, sorted(spectrum, reverse=True), rtol=0, atol=1e-13)
     assert (np.diff(found.values) <= 0).all()
     assert found.rounding == n * EPS * found.values[0]
@@ -143,17 +143,17 @@ def test_eigenvalues_are_those_the_matrix_was_made_of(seed, spectrum):
 
 def test_negative_rounding_is_clipped_and_counted():
     A = np.diag([1.0, 0.5, -1e-16, -3e-16, 0.0])
-    found = psd.eigenvalues(A)
+    found = psd.eigen(A)
     np.testing.assert_array_equal(found.values, [1.0, 0.5, 0.0, 0.0, 0.0])
     assert found.clipped == 2
     assert found.rounding == 5 * EPS
-    assert psd.eigenvalues(np.eye(3)).clipped == 0
+    assert psd.eigen(np.eye(3)).clipped == 0
 
 
 @given(seed=seeds, n=st.integers(3, 12), scale=st.sampled_from([1e-100, 1.0, 1e100]))
 def test_rank_one_is_positive_semidefinite(seed, n, scale):
     A = random_psd(seed, n, 1, scale)
-    found = psd.eigenvalues(A)
+    found = psd.eigen(A)
     assert found.values[0] == pytest.approx(np.trace(A), rel=1e-12)
     assert (found.values[1:] <= found.rounding).all()
     assert (found.values >= 0).all()
@@ -163,7 +163,7 @@ def test_rank_one_is_positive_semidefinite(seed, n, scale):
 def test_an_eigenvalue_that_is_negative_beyond_rounding_is_refused(depth):
     A = np.diag([1.0, 0.5, -depth])
     with pytest.raises(NotPositiveDefinite, match=r"^K: expected a positive semi-definite matrix") as caught:
-        psd.eigenvalues(A, "K")
+        psd.eigen(A, "K")
     shown = [float(x) for x in re.findall(r"-\d[\d.]*(?:e-?\d+)?", str(caught.value))]
     assert shown == pytest.approx([-depth, -3 * EPS], rel=1e-2)
 
@@ -173,11 +173,11 @@ def test_a_matrix_that_is_not_finite_has_no_eigenvalues(bad):
     A = np.eye(3)
     A[2, 1] = A[1, 2] = bad
     with pytest.raises(ValueError, match="expected"):
-        psd.eigenvalues(A)
+        psd.eigen(A)
 
 
 def test_the_zero_matrix_has_eigenvalues_zero():
-    found = psd.eigenvalues(np.zeros((3, 3)))
+    found = psd.eigen(np.zeros((3, 3)))
     assert found.values.tolist() == [0.0, 0.0, 0.0]
     assert found.rounding == 0.0
 
@@ -215,7 +215,7 @@ def test_a_cholesky_that_returns_nan_counts_as_failed(pretended_cupy):
     factor = psd.cholesky(K, "auto")
     assert factor.jitter > 0.0
     assert np.isfinite(factor.logdet)
-    found = psd.eigenvalues(K)
+    found = psd.eigen(K)
     assert type(found.values) is np.ndarray
     assert found.values[0] == pytest.approx(np.linalg.eigvalsh(np.asarray(K))[-1], rel=1e-14)
 
@@ -247,7 +247,7 @@ def test_factors_and_eigenvalues_on_the_gpu_equal_those_on_the_cpu(cupy, seed, n
         cupy.asnumpy(there.solve(cupy.asarray(B))), solved, rtol=0, atol=allowed * np.abs(solved).max()
     )
     assert there.logdet == pytest.approx(here.logdet, rel=1e-12, abs=allowed)
-    left, right = psd.eigenvalues(A), psd.eigenvalues(cupy.asarray(A))
+    left, right = psd.eigen(A), psd.eigen(cupy.asarray(A))
     np.testing.assert_allclose(right.values, left.values, rtol=0, atol=20 * n * EPS * left.values[0])
     assert type(right.values) is np.ndarray
 
@@ -259,4 +259,4 @@ def test_failure_on_the_gpu_is_the_same_error(cupy):
         psd.cholesky(K)
     assert psd.cholesky(K, "auto").jitter > 0.0
     with pytest.raises(NotPositiveDefinite, match="least eigenvalue"):
-        psd.eigenvalues(cupy.asarray(np.diag([1.0, -1e-3])))
+        psd.eigen(cupy.asarray(np.diag([1.0, -1e-3])))

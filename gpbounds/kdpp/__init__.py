@@ -6,8 +6,8 @@ A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.
 from gpbounds.kdpp.bounds import expected_logdet_bound, trace_bound, tv_term
 from gpbounds.kdpp.esp import log_esp
 from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_trace, log_expected_determinant
-from gpbounds.kdpp.greedy import greedy, residual_trace
-from gpbounds.kdpp.sample import sample, sample_eigen
+from gpbounds.kdpp.sampling import sample, sample_eigen
+from gpbounds.kdpp.selection import greedy, residual_trace
 
 __all__ = [
     "annealed_trace",

@@ -1,10 +1,10 @@
 """The Rényi bounds for one data set: evidence, gap, prediction, risk (ledger R, sections A, C and E)."""
 
-from gpbounds.renyi.elbo import elbo, log_evidence
-from gpbounds.renyi.gap import direction_factor, exact_gap, expected_gap, gap_variance
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace, minimum_gap
-from gpbounds.renyi.nystrom import Nystrom, nystrom
-from gpbounds.renyi.predict import inducing_posterior, predict
+from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.objective import elbo, log_evidence
+from gpbounds.renyi.prediction import inducing_posterior, predict
+from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
 
 __all__ = [

@@ -11,8 +11,8 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
-from gpbounds.renyi.gap import Gap, gap_record
-from gpbounds.renyi.nystrom import as_targets, noise_variance, whiten
+from gpbounds.renyi.gaps import Gap, gap_record
+from gpbounds.renyi.residual import as_targets, noise_variance, whiten
 from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, scaled_log1p, trace_term
 from gpbounds.validation import choice, non_negative, order, whole
 

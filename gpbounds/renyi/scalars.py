@@ -36,11 +36,11 @@ def log1p_residual(x: ArrayLike) -> Any:
 
 
 def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
-    """log(1 + βx)/β, and its limit x at β = 0."""
+    """log(1 + βx)/β for βx > -1, and its limit x at β = 0."""
     x, beta = np.asarray(x, dtype=np.float64), np.asarray(beta, dtype=np.float64)
     safe = np.where(beta == 0.0, 1.0, beta)
     # βx may underflow where β is tiny; log(1 + βx)/β is x there to double precision.
-    return np.where(beta * x < 1e-300, x, np.log1p(safe * x) / safe)
+    return np.where(np.abs(beta * x) < 1e-300, x, np.log1p(safe * x) / safe)
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:

@@ -30,7 +30,7 @@ class EmpiricalSpectrum(Spectrum):
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
         X = inputs.X
         self.N = inputs.N
-        spectrum = psd.eigenvalues(kernel(X), name="k(X, X)")
+        spectrum = psd.eigen(kernel(X), name="k(X, X)")
         host = X if namespace(X) is np else namespace(X).asnumpy(X)
         self.rank = len(np.unique(host, axis=0))
         self.rounding = spectrum.rounding / self.N

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Cholesky, Jitter, cholesky
-from gpbounds.renyi.nystrom import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:

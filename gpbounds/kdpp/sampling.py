@@ -13,6 +13,7 @@ from gpbounds.arrays import Float, as_points
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.checks import kernel_matrix
 from gpbounds.kdpp.esp import inclusion
+from gpbounds.psd import eigen
 from gpbounds.validation import count, finite
 
 Indices = NDArray[np.int64]
@@ -49,8 +50,9 @@ def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     >>> sample(np.diag([1.0, 0.0, 2.0]), 2, np.random.default_rng(0))
     array([0, 2])
     """
-    eigenvalues, eigenvectors = np.linalg.eigh(kernel_matrix(K))
-    return sample_eigen(eigenvalues, eigenvectors, M, rng)
+    found = eigen(kernel_matrix(K), "K", vectors=True)
+    assert found.vectors is not None
+    return sample_eigen(found.values, found.vectors, M, rng)
 
 
 def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:

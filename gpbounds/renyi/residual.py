@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_points, is_cupy
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky
-from gpbounds.renyi.scalars import scaled_log1p
+from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky, eigen
+from gpbounds.renyi.scalars import log_det_term
 from gpbounds.validation import finite, positive
 
 
@@ -125,8 +125,8 @@ class Nystrom(Whitened):
     basis : array (N − known, N − known)
         Orthonormal eigenvectors of the block of Δ that is not structurally 0, in the order of ``eigenvalues``.
     rounding : float
-        Absolute error that an eigenvalue may carry: (N + M) eps |K|, or the most negative one, which counts as 0, if
-        that is larger (up to 1e-10 |K|).
+        Absolute error that an eigenvalue may carry, below which negative ones count as 0: 1e-10 |K|, or (N + M) eps |K|
+        if that is larger.
     """
 
     K: Float
@@ -160,9 +160,7 @@ class Nystrom(Whitened):
 
     def log_det_term(self, noise: float, alpha: float) -> float:
         """L_det = (α/(2β)) Σ log(1 + βd_i), d = eigenvalues/σ², on the whole range of α; T/(2σ²) at α = 1."""
-        d, beta = self.eigenvalues / noise, 1.0 - alpha
-        logs = np.log1p(beta * d) / beta if beta < 0.0 else scaled_log1p(d, beta)
-        return float(0.5 * alpha * logs.sum())
+        return log_det_term(self.eigenvalues / noise, alpha)
 
     def xi(self, noise: float, alpha: float) -> Cholesky:
         """Cholesky factor of Ξ = σ²I + Q + βΔ."""
@@ -216,24 +214,21 @@ def _nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: float) -> Nystr
     V = base.V[:, ~base.known]
     residual = np.zeros_like(K)
     residual[block] = K[block] - V.T @ V
-    values, basis, rounding = _spectrum(residual[block], base.N + base.M, float(np.abs(K).sum(axis=1).max()))
-    eigenvalues = np.concatenate([values, np.zeros(base.N - values.size)])
-    return Nystrom(base.X, base.Z, base.chol, base.V, base.known, base.rank, K, residual, eigenvalues, basis, rounding)
-
-
-def _spectrum(A: Float, size: int, norm: float) -> tuple[Float, Float, float]:
-    """Eigenvalues, largest first, eigenvectors and rounding of a PSD matrix that is a difference of two of ``norm``."""
-    from scipy.linalg import eigh
-
-    basic = size * np.finfo(np.float64).eps * norm
-    if A.size == 0:
-        return np.zeros(0), np.zeros((0, 0)), basic
-    values, vectors = eigh(A, check_finite=False)
-    least = float(values[0])
-    if least < -max(basic, 1e-10 * norm):
-        raise NotPositiveDefinite(
-            f"K - Q: expected a positive semi-definite matrix, but its least eigenvalue is {least:.3g} where K has "
-            f"norm {norm:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
-            "or pass jitter='auto' or a larger jitter."
-        )
-    return np.maximum(values[::-1], 0.0), vectors[:, ::-1], max(basic, -least)
+    norm = float(np.abs(K).sum(axis=1).max())
+    basic = (base.N + base.M) * np.finfo(np.float64).eps * norm
+    found = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
+    eigenvalues = np.concatenate([found.values, np.zeros(base.N - found.values.size)])
+    assert found.vectors is not None
+    return Nystrom(
+        base.X,
+        base.Z,
+        base.chol,
+        base.V,
+        base.known,
+        base.rank,
+        K,
+        residual,
+        eigenvalues,
+        found.vectors,
+        found.rounding,
+    )

@@ -11,7 +11,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Cholesky, Jitter, cholesky
-from gpbounds.renyi.nystrom import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
 
 QUANTITY = "log p(y)"
 
