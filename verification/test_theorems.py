@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 import gpbounds
+from gpbounds.divergences import gaussian_renyi
 from gpbounds.inputs import Empirical, Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.rates import forms
@@ -272,3 +273,33 @@ def test_data_aware_bound_averages_below_the_a_priori_one(observe: Observer) -> 
         ]
     )
     observe.upper("R-thm1", aware.mean(0) - 5 * aware.std(0) / np.sqrt(60), a_priori)
+
+
+@pytest.mark.claim("R-thm1", "R-dir")
+def test_theorem_1_in_the_printed_direction_fails(observe: Observer) -> None:
+    """k = 10⁶·11' + I on 10⁹ equally likely atoms, N = 12 (distinct but for 1e-7), M = 1: [p‖q*] breaks the bound."""
+    N, noise, alpha, delta, draws = 12, 1e-3, 1e-6, 0.9, 400
+    tail = 1 - 1e-9  # Σ_{m>1} λ_m of the operator: λ_1 = 10⁶ + 1e-9, 10⁹ - 1 others of 1e-9 each
+    rhs = sum(float(v) for v in forms.prior_printed(2 * N * tail, N, noise, alpha, delta).values())
+    # Z = {x_0}; the atoms are exchangeable.  Q = qq', Ξ = B + qq'; all inverses by Sherman and Morrison: 10⁶ cancels.
+    big, one = 1e6, np.ones(N)
+    q = np.r_[big + 1, np.full(N - 1, big)] / np.sqrt(big + 1)
+    R = np.eye(N) + big / (big + 1)
+    R[0] = R[:, 0] = 0.0
+    B_q = np.linalg.solve(noise * np.eye(N) + (1 - alpha) * R, q)
+    cov_q = R + np.outer(q, q) / (1 + q @ B_q)
+    inner = np.eye(N) - big / (1 + noise + N * big) * np.outer(one, one)  # (1 + σ²) K_n⁻¹
+    cov_p = noise * (np.eye(N) - noise / (1 + noise) * inner)
+    rng = np.random.default_rng(11)
+    forward, backward = [], []
+    for _ in range(draws):
+        y = np.sqrt(big) * rng.standard_normal() + np.sqrt(1 + noise) * rng.standard_normal(N)
+        mean_q, mean_p = q * (B_q @ y) / (1 + q @ B_q), y - noise / (1 + noise) * (inner @ y)
+        forward.append(gaussian_renyi(mean_q, cov_q, mean_p, cov_p, alpha))
+        backward.append(gaussian_renyi(mean_p, cov_p, mean_q, cov_q, alpha))
+    observe.frequency("R-thm1", int((np.array(forward) > rhs).sum()), draws, delta)
+    held = (np.array(backward) <= rhs).mean()
+    observe.fails(
+        "R-dir", held >= 1 - delta - 0.02, "Theorem 1 printed for [p‖q]: holds in 2 % of draws, promised 10 %"
+    )
+    observe.fails("R-thm1", held >= 1 - delta - 0.02, "printed for [p‖q]: holds in 2 % of draws, promised 10 %")
