@@ -15,6 +15,7 @@ from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.problem import Case, Problem, Statement, data_cases, headline
 from gpbounds.kernels import Kernel
 from gpbounds.plan import Plan
+from gpbounds.psd import eigen
 
 Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
@@ -76,9 +77,10 @@ def reach(
     from gpbounds.renyi import exact_gap
 
     K = kernel(part.X)
-    values, vectors = np.linalg.eigh(K)
+    decomposed = eigen(K, "k(X, X)", vectors=True)
+    vectors: Any = decomposed.vectors
     order = _longest_greedy(greedy, K, int(M.max()))
-    rank = int((values > part.N * np.finfo(np.float64).eps * values[-1]).sum())
+    rank = int((decomposed.values > decomposed.rounding).sum())
     rng = np.random.default_rng(seed)
     found = {"random": np.full((draws, M.size), np.nan), "kdpp": np.full((draws, M.size), np.nan)}
     best = np.full((1, M.size), np.nan)
@@ -96,7 +98,7 @@ def reach(
         if kind == "random":
             found[kind][draw, j] = gap(rng.choice(part.N, size, replace=False))
         elif kind == "kdpp" and size <= rank:
-            found[kind][draw, j] = gap(sample_eigen(values, vectors, size, rng))
+            found[kind][draw, j] = gap(sample_eigen(decomposed.values, vectors, size, rng))
         elif kind == "greedy" and size <= order.size:
             best[0, j] = gap(order[:size])
     return Reached(M, found["random"], found["kdpp"], best)
@@ -151,9 +153,9 @@ def study(
         lines += [Line(f"data-aware, {said}", aware, "sharpest", _values(problem, aware, grid, alpha))]
     printed = Problem(problem.kernels, Statement(found.noise, delta, form="printed"), ())
     lines.append(Line("the same, as printed", aware, "printed", _values(printed, aware, grid, alpha)))
-    eigenvalues = np.maximum(np.linalg.eigvalsh(found.kernel(part.X))[::-1], 0.0)
-    rounding = part.N * np.finfo(np.float64).eps * eigenvalues[0]
-    lower = minimum_gap(np.maximum(eigenvalues - rounding, 0.0), grid.astype(np.int64), found.noise, alpha)
+    decomposed = eigen(found.kernel(part.X), "k(X, X)")
+    certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
+    lower = minimum_gap(certain, grid.astype(np.int64), found.noise, alpha)
     reached = reach(found.kernel, part, found.noise, alpha, M, draws, seed, progress)
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), np.asarray(lower), reached)
 
