@@ -58,6 +58,13 @@ def test_bad_M(bad: object) -> None:
         spectrum(SquaredExponential(), Gaussian()).tail(bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("kernel", "inputs"), LAWS)
+@pytest.mark.parametrize("bad", [0, -3, 2.5, float("nan"), "ten", [1, 2]])
+def test_bad_count(kernel: Kernel, inputs: InputLaw, bad: object) -> None:
+    with pytest.raises(ValueError, match="count: expected"):
+        spectrum(kernel, inputs).eigenvalues(bad)  # type: ignore[arg-type]
+
+
 @given(
     steps=st.lists(st.sampled_from([0.1, 0.25, 0.5, 0.7, 1.3, 3.0, 50.0]), min_size=1, max_size=4),
     count=st.integers(1, 80),

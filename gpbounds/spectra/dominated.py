@@ -12,6 +12,7 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import full_level, log_ratio, log_tail
 from gpbounds.spectra.product import ProductSpectrum
+from gpbounds.validation import count as one_count
 
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
@@ -85,6 +86,7 @@ class DominatedSpectrum(Spectrum):
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds of the ``count`` largest eigenvalues, decreasing; λ_m <= trace/m is used, too."""
+        count = one_count("count", count)
         m = np.arange(count, dtype=np.float64)
         if self._laws is None:
             level, _ = full_level(m, self.dim)

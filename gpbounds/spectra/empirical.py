@@ -10,6 +10,7 @@ from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.product import log_tails
+from gpbounds.validation import count as one_count
 
 
 class EmpiricalSpectrum(Spectrum):
@@ -40,6 +41,7 @@ class EmpiricalSpectrum(Spectrum):
 
     def eigenvalues(self, count: int) -> Float:
         """The ``count`` largest eigenvalues of K/N; ``count`` <= N."""
+        count = one_count("count", count)
         if count > self.N:
             raise ValueError(f"count: expected at most N = {self.N} eigenvalues, got {count}")
         return self._values[:count]

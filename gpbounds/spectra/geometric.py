@@ -10,6 +10,7 @@ from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
+from gpbounds.validation import count as one_count
 
 
 def log_ratio(lengthscale: Float, std: Float) -> Float:
@@ -78,6 +79,7 @@ class GeometricSpectrum(Spectrum):
         self.log_B = float(log_ratio(kernel.lengthscales(self.dim), inputs.stds)[0])
 
     def eigenvalues(self, count: int) -> Float:
+        count = one_count("count", count)
         m = np.arange(count, dtype=np.float64)
         level, _ = full_level(m, self.dim)
         return self.trace * np.exp(self.dim * np.log(-np.expm1(self.log_B)) + level * self.log_B)

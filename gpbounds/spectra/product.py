@@ -11,6 +11,7 @@ from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import log_ratio
+from gpbounds.validation import count as one_count
 
 LARGEST_ORDER = 2**24
 """More eigenvalues than this are not ordered: they would take gigabytes and minutes."""
@@ -106,6 +107,7 @@ class ProductSpectrum(Spectrum):
             self._log_tails = log_tails(self._log_terms, log_complement(self._steps, degrees))
 
     def eigenvalues(self, count: int) -> Float:
+        count = one_count("count", count)
         self._order(count)
         return self.trace * np.exp(self._log_terms[:count])
 
