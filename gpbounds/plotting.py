@@ -5,6 +5,7 @@ Nothing here touches matplotlib's global state: figures are made by their class,
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 STYLES = ("-", "--", "-.", ":")
 TEXT = 10.0
 """Size of the smallest text, in points."""
+FAR = 2000
+"""A picture of more inducing points than this has a logarithmic axis for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +120,9 @@ def plot_band(ax: Any, band: Band) -> None:
 
 
 def _axes(figure: Any, title: str, ylabel: str) -> Any:
-    figure.suptitle(title, fontsize=TEXT + 1, x=0.01, ha="left")
+    room = int(10.5 * figure.get_figwidth())  # letters of this size that a line holds
+    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, room, break_long_words=False)]
+    figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
     ax = figure.add_subplot()
     ax.set_yscale("log")
     ax.set_xlabel("Number of inducing points $M$", fontsize=TEXT + 1)
@@ -151,7 +156,7 @@ def _target_line(ax: Any, target: float | None) -> None:
 
 
 def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: float | None = None) -> Any:
-    """A figure of bounds against M, with a logarithmic vertical axis.
+    """A figure of bounds against M, with a logarithmic vertical axis; M is logarithmic, too, where it goes far.
 
     Parameters
     ----------
@@ -167,6 +172,8 @@ def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: fl
     figure = _figure(7.6, 4.8)
     ax = _axes(figure, title, ylabel)
     plot_curves(ax, curves)
+    if max(np.max(curve.M, initial=1) for curve in curves) > FAR:
+        ax.set_xscale("log")
     _target_line(ax, target)
     ax.legend(fontsize=TEXT, frameon=False)
     return figure

@@ -490,6 +490,12 @@ def test_curve_draws_what_rate_says(capsys, tmp_path, table):
     assert "<svg" in (tmp_path / "c.svg").read_text()
 
 
+def test_a_curve_over_a_box_is_the_worst_over_it_and_long_names_serve(capsys, tmp_path):
+    common = ("--N", 300, "--M", "1:40", "--out", tmp_path / "c.png")
+    (boxed,) = ask_json(capsys, "curve", *common, "--lengthscale-range", "0.4:3")["series"]
+    assert boxed["value"] == gpbounds.rate(SE(1.0, 0.4), 300, np.arange(1, 41), 1.0).value.tolist()
+
+
 def test_a_curve_ends_where_there_is_nothing_left_to_see(capsys, tmp_path):
     (series,) = ask_json(capsys, "curve", "-N", "1e6", "--out", tmp_path / "c.png")["series"]
     assert series["M"][-1] == gpbounds.inducing_points(SE(), 1_000_000, 1.0, target=1e-4).M

@@ -336,18 +336,6 @@ def test_kernel_is_abstract():
         Kernel()
 
 
-@pytest.fixture(scope="module")
-def cupy():
-    module = pytest.importorskip("cupy", exc_type=ImportError)
-    try:
-        devices = module.cuda.runtime.getDeviceCount()
-    except module.cuda.runtime.CUDARuntimeError:
-        devices = 0
-    if devices == 0:
-        pytest.skip("no CUDA device")
-    return module
-
-
 @pytest.mark.gpu
 @given(seed=seeds, lengthscales=st.lists(st.floats(0.1, 10.0), min_size=3, max_size=3), variance=positive)
 def test_kernels_on_the_gpu_equal_those_on_the_cpu(cupy, seed, lengthscales, variance):

@@ -220,18 +220,6 @@ def test_a_cholesky_that_returns_nan_counts_as_failed(pretended_cupy):
     assert found.values[0] == pytest.approx(np.linalg.eigvalsh(np.asarray(K))[-1], rel=1e-14)
 
 
-@pytest.fixture(scope="module")
-def cupy():
-    module = pytest.importorskip("cupy", exc_type=ImportError)
-    try:
-        devices = module.cuda.runtime.getDeviceCount()
-    except module.cuda.runtime.CUDARuntimeError:
-        devices = 0
-    if devices == 0:
-        pytest.skip("no CUDA device")
-    return module
-
-
 @pytest.mark.gpu
 @given(seed=seeds, n=st.integers(1, 60), jitter=st.sampled_from([0.0, 0.1, "auto"]))
 def test_factors_and_eigenvalues_on_the_gpu_equal_those_on_the_cpu(cupy, seed, n, jitter):

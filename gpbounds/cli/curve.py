@@ -31,9 +31,12 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "curve", help="draw the bound against M", description=options.purpose(__doc__), epilog=EPILOG
     )
-    parser.add_argument("-N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9")
+    parser.add_argument(
+        "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9"
+    )
     parser.add_argument(
         "-M",
+        "--M",
         dest="counts",
         metavar="M",
         type=options.wholes,
@@ -42,7 +45,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--out", metavar="FILE", type=options.picture_file, default=Path("curve.png"), help="default: %(default)s"
     )
-    options.add_kernel(parser, box=False)
+    options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
@@ -100,11 +103,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
-    """At most 200 numbers from 1 to where the bound has fallen below FLOOR, or to the last M."""
+    """At most 200 numbers from 1 to where the bound has fallen below FLOOR, or to the last M, as the axis has them."""
     from dataclasses import replace
 
     last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M or case.largest(N)
-    return [int(m) for m in np.unique(np.rint(np.linspace(1, last, 200)))]
+    spread = np.geomspace if last > plotting.FAR else np.linspace
+    return [int(m) for m in np.unique(np.rint(spread(1, last, 200)))]
 
 
 def picture(problem: Problem, series: list[tuple[Case, int, float, list[int], Bound]], args: argparse.Namespace) -> Any:

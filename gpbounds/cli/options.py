@@ -121,8 +121,8 @@ def picture_file(text: str) -> Path:
     return path
 
 
-def add_kernel(parser: argparse.ArgumentParser, *, box: bool) -> None:
-    """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and, with ``box``, ``--lengthscale-range``."""
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and ``--lengthscale-range``."""
     group = parser.add_argument_group("kernel (fixed in advance; with --data, what is not given is fitted)")
     group.add_argument(
         "--kernel",
@@ -139,13 +139,12 @@ def add_kernel(parser: argparse.ArgumentParser, *, box: bool) -> None:
         help="one for all inputs or one for each, in the units of x (default 1)",
     )
     group.add_argument("--noise", metavar="V", type=number, help="noise variance, in squared units of y (default 0.1)")
-    if box:
-        group.add_argument(
-            "--lengthscale-range",
-            metavar="A:B",
-            type=interval,
-            help="worst case over all lengthscales in [A, B] in place of --lengthscale",
-        )
+    group.add_argument(
+        "--lengthscale-range",
+        metavar="A:B",
+        type=interval,
+        help="worst case over all lengthscales in [A, B] in place of --lengthscale",
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:

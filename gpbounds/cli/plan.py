@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "plan", help="the least M that meets a target", description=options.purpose(__doc__), epilog=EPILOG
     )
-    parser.add_argument("-N", dest="size", metavar="N", type=options.whole, help="number of data: 1e6, 40_000")
+    parser.add_argument("-N", "--N", dest="size", metavar="N", type=options.whole, help="number of data: 1e6, 40_000")
     parser.add_argument(
         "--target",
         metavar="T",
@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
         default=0.1,
         help="what D_alpha must not exceed, in nats (default %(default)s)",
     )
-    options.add_kernel(parser, box=True)
+    options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=False)
     options.add_data(parser)

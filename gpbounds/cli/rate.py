@@ -30,16 +30,19 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "rate", help="the bound for given N, M, alpha", description=options.purpose(__doc__), epilog=EPILOG
     )
-    parser.add_argument("-N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000")
+    parser.add_argument(
+        "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e6, 40_000"
+    )
     parser.add_argument(
         "-M",
+        "--M",
         dest="counts",
         metavar="M",
         type=options.wholes,
         required=True,
         help="inducing points: 30, 10,20 or A:B:STEP",
     )
-    options.add_kernel(parser, box=True)
+    options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
