@@ -1,7 +1,4 @@
-"""Pictures of bounds and of what real subsets reach: matplotlib figures from arrays that are already computed.
-
-Nothing here touches matplotlib's global state: figures are made by their class, and nothing is shown or saved.
-"""
+"""What pictures are made of: colours, curves, bands, axes."""
 
 from __future__ import annotations
 
@@ -119,11 +116,16 @@ def plot_band(ax: Any, band: Band) -> None:
     ax.plot(M, median, color=band.color, linewidth=1.4, marker=band.marker, markersize=4.5, label=band.label)
 
 
-def _axes(figure: Any, title: str, ylabel: str) -> Any:
+def headline(figure: Any, title: str) -> None:
+    """Write ``title`` over ``figure``, folded where it is wide."""
     room = int(10.5 * figure.get_figwidth())  # letters of this size that a line holds
     lines = [part for line in title.splitlines() for part in textwrap.wrap(line, room, break_long_words=False)]
     figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
-    ax = figure.add_subplot()
+
+
+def axes(figure: Any, ylabel: str, position: int = 111) -> Any:
+    """Axes with a logarithmic vertical scale, M below, ``ylabel`` beside."""
+    ax = figure.add_subplot(position)
     ax.set_yscale("log")
     ax.set_xlabel("Number of inducing points $M$", fontsize=TEXT + 1)
     ax.set_ylabel(ylabel, fontsize=TEXT + 1)
@@ -135,13 +137,15 @@ def _axes(figure: Any, title: str, ylabel: str) -> Any:
     return ax
 
 
-def _figure(width: float, height: float) -> Any:
+def figure(width: float, height: float) -> Any:
+    """An empty figure of this size in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=160)
 
 
-def _target_line(ax: Any, target: float | None) -> None:
+def target_line(ax: Any, target: float | None) -> None:
+    """A dotted line at ``target``, named."""
     if target is not None:
         ax.axhline(target, color="0.45", linewidth=1.0, linestyle=(0, (1, 2)))
         ax.annotate(
@@ -155,87 +159,7 @@ def _target_line(ax: Any, target: float | None) -> None:
         )
 
 
-def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: float | None = None) -> Any:
-    """A figure of bounds against M, with a logarithmic vertical axis; M is logarithmic, too, where it goes far.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-    title, ylabel : str
-    target : float, optional
-        A horizontal line, in nats.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    figure = _figure(7.6, 4.8)
-    ax = _axes(figure, title, ylabel)
-    plot_curves(ax, curves)
-    if max(np.max(curve.M, initial=1) for curve in curves) > FAR:
-        ax.set_xscale("log")
-    _target_line(ax, target)
-    ax.legend(fontsize=TEXT, frameon=False)
-    return figure
-
-
-def bound_vs_empirical(
-    bounds: Sequence[Curve],
-    subsets: Sequence[Band],
-    lower: Curve | None,
-    *,
-    title: str,
-    ylabel: str,
-    confidence: str,
-    target: float | None = None,
-) -> Any:
-    """A figure of what subsets of the data truly reach, between upper bounds and a lower bound, against M.
-
-    Parameters
-    ----------
-    bounds : sequence of Curve
-        Upper bounds; no assumption that they lie above what was reached is made.
-    subsets : sequence of Band
-    lower : Curve, optional
-        A lower bound; the axis ends just below the least value reached and the target, so it may leave the picture.
-    title, ylabel : str
-    confidence : str
-        Heading of the bounds in the legend, as "Upper bounds, probability 95 %"; may have several lines.
-    target : float, optional
-        A horizontal line, in nats.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    figure = _figure(10.0, 5.6)
-    ax = _axes(figure, title, ylabel)
-    ax.set_xscale("log")
-    plot_curves(ax, bounds, width=2.0)
-    upper_handles = list(ax.get_lines())
-    for band in subsets:
-        plot_band(ax, band)
-    subset_handles = ax.get_lines()[len(upper_handles) :]
-    lower_handles = []
-    if lower is not None:
-        plot_curves(ax, [lower], width=1.5)
-        lower_handles = ax.get_lines()[-1:]
-    reached = np.concatenate([positive(band.draws).ravel() for band in subsets])
-    counts = np.concatenate([np.asarray(band.M, dtype=np.float64) for band in subsets])
-    least = min(float(np.nanmin(reached)), np.inf if target is None else target)
-    ax.set_ylim(bottom=10.0 ** np.floor(np.log10(least) - 0.3))
-    counts = np.concatenate([counts, *(np.asarray(curve.M, dtype=np.float64) for curve in bounds)])
-    ax.set_xlim(counts.min() / 1.06, counts.max() * 1.06)
-    _plain_ticks(ax, counts.min(), counts.max())
-    _target_line(ax, target)
-    blocks = [(confidence, upper_handles), ("Truly reached by subsets", subset_handles)]
-    if lower_handles:
-        blocks.append(("Lower bound, for certain", lower_handles))
-    _legends(figure, blocks)
-    return figure
-
-
-def _plain_ticks(ax: Any, low: float, high: float) -> None:
+def plain_ticks(ax: Any, low: float, high: float) -> None:
     """1, 2, 5, 10, ... on a logarithmic horizontal axis, written as whole numbers."""
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
@@ -243,22 +167,3 @@ def _plain_ticks(ax: Any, low: float, high: float) -> None:
     ax.xaxis.set_major_locator(FixedLocator([step for step in steps if low / 1.08 <= step <= high * 1.08]))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
     ax.xaxis.set_minor_locator(NullLocator())
-
-
-def _legends(figure: Any, blocks: Sequence[tuple[str, Sequence[Any]]]) -> None:
-    """One legend to the right of the axes, a heading over each block."""
-    from matplotlib.lines import Line2D
-
-    def nothing(label: str) -> Any:
-        return Line2D([], [], linestyle="none", label=label)
-
-    handles: list[Any] = []
-    for heading, members in blocks:
-        handles += [nothing(" ")] * bool(handles) + [nothing(heading), *members]
-    legend = figure.legend(
-        handles=handles, loc="outside right center", fontsize=TEXT - 0.5, frameon=False, handlelength=2.4
-    )
-    headings = {heading for heading, _ in blocks}
-    for text in legend.get_texts():
-        if text.get_text() in headings:
-            text.set_fontweight("bold")

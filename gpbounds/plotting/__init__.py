@@ -1,0 +1,50 @@
+"""Pictures of bounds and of what real subsets reach: matplotlib figures from arrays that are already computed.
+
+Nothing here touches matplotlib's global state: figures are made by their class, and nothing is shown or saved.
+"""
+
+from gpbounds.plotting.elements import (
+    BLACK,
+    BLUE,
+    CYCLE,
+    FAR,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    STYLES,
+    TEXT,
+    VERMILLION,
+    Band,
+    Curve,
+    divergence_symbol,
+    plot_band,
+    plot_curves,
+    positive,
+)
+from gpbounds.plotting.evidence import Bracket, bounds_and_evidence
+from gpbounds.plotting.figures import bound_curves, bound_vs_empirical
+
+__all__ = [
+    "BLACK",
+    "BLUE",
+    "CYCLE",
+    "FAR",
+    "GREEN",
+    "ORANGE",
+    "PURPLE",
+    "SKY",
+    "STYLES",
+    "TEXT",
+    "VERMILLION",
+    "Band",
+    "Bracket",
+    "Curve",
+    "bound_curves",
+    "bound_vs_empirical",
+    "bounds_and_evidence",
+    "divergence_symbol",
+    "plot_band",
+    "plot_curves",
+    "positive",
+]
