@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.kdpp.checks import distinct_indices, kernel_matrix
+from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.psd import cholesky
 from gpbounds.validation import count
 
@@ -16,7 +17,7 @@ def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
     z_{t+1} = argmax_i [K − Q_{z_1…z_t}]_ii, ties to the least index: each step multiplies |K_ZZ| by as much as one
     point can, so Z is the greedy mode of the k-DPP.  Incremental: the first 20 of 30 are the 20.  O(N M²) time,
     M × N memory.  No ledger claim rests on it: bounds that average over Z do not cover this Z, those computed from
-    Tr(K − Q) itself (:func:`residual_trace`) do.
+    Tr(K − Q) itself (:func:`residual_trace`) do.  Without an N × N matrix: :func:`select`.
 
     Parameters
     ----------
@@ -42,22 +43,7 @@ def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
     N = matrix.shape[0]
     if M > N:
         raise ValueError(f"M: expected at most N = {N} points, got {M}")
-    left = matrix.diagonal().copy()
-    rounding = N * np.finfo(np.float64).eps * float(left.max())
-    rows = np.empty((M, N))  # rows of Lᵀ, K = LLᵀ + residual
-    chosen = np.empty(M, dtype=np.int64)
-    for t in range(M):
-        i = int(left.argmax())
-        if left[i] <= rounding:
-            raise ValueError(
-                f"M: expected at most {t} points, got {M}: given {t} points the largest variance left is "
-                f"{left[i]:.3g}, rounding error. Take {t} points; duplicates and long lengthscales lower the rank"
-            )
-        rows[t] = (matrix[i] - rows[:t, i] @ rows[:t]) / np.sqrt(left[i])
-        left -= rows[t] ** 2
-        chosen[t] = i
-        left[chosen[: t + 1]] = 0.0
-    return chosen
+    return pivoted(lambda picked, columns: matrix[picked][:, columns], matrix.diagonal(), M).require(M).indices
 
 
 def residual_trace(K: ArrayLike, indices: ArrayLike) -> float:

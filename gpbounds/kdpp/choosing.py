@@ -1,0 +1,243 @@
+"""Choosing inducing points among N data, by five methods, in O(N M) memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.kdpp.distinct import Indices, groups_of, host_points, repeated
+from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, uniform_order
+from gpbounds.kdpp.pivoted import pivoted
+from gpbounds.kdpp.prefixes import prefixes
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Jitter
+from gpbounds.validation import choice, count, non_negative, positive
+from gpbounds.whitening import with_jitter
+
+METHODS = ("greedy", "kdpp", "leverage", "kmeans", "uniform")
+_ORDERED = ("greedy", "leverage", "uniform")
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Inducing points, how they were chosen, and what they reach.
+
+    Attributes
+    ----------
+    method : str
+    indices : array of int64 (m,) or None
+        Row numbers in the data, distinct, in the order of choice ("kdpp": increasing); None for "kmeans".
+    Z : array (m, D)
+        The inducing points.
+    trace : float
+        T = Tr(K − Q), from the diagonal of the residual.
+    log_det : float
+        log|K_ZZ|, of K_ZZ + jitter·I where there is jitter.
+    law : str
+        What the points are a draw of.
+    traces : array (m + 1,) or None
+        Tr(K − Q) of the first 0, 1, …, m points; None where the order means nothing ("kdpp", "kmeans").
+    requested : float or None
+        The trace that was asked for.
+    tv : float or None
+        Proved bound on the total variation between the law and the k-DPP of K, what the theorems take as ``tv``; None
+        where nothing is proved.
+    ridge : float or None
+        The ridge of "leverage".
+    jitter : float
+        What was added to the diagonal of K_ZZ.
+    """
+
+    method: str
+    indices: Indices | None
+    Z: Float
+    trace: float
+    log_det: float
+    law: str
+    traces: Float | None = None
+    requested: float | None = None
+    tv: float | None = None
+    ridge: float | None = None
+    jitter: float = 0.0
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return int(self.Z.shape[0])
+
+    @property
+    def reached(self) -> bool:
+        """False where a trace was asked for and all points allowed do not reach it."""
+        return self.requested is None or self.trace <= self.requested
+
+    def __str__(self) -> str:
+        said = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
+        if self.requested is not None:
+            said += f" ({'<=' if self.reached else 'not'} the {self.requested:g} asked for)"
+        lines = [f"{said}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
+        if self.tv:
+            lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
+        if self.jitter:
+            lines.append(f"Jitter {self.jitter:.3g} on the diagonal of K_ZZ.")
+        return "\n".join(lines)
+
+
+def select(
+    kernel: Kernel,
+    X: ArrayLike,
+    M: int,
+    method: str = "greedy",
+    rng: np.random.Generator | int | None = None,
+    *,
+    trace: float | None = None,
+    ridge: float | None = None,
+    rank: int | None = None,
+    jitter: Jitter = 0.0,
+) -> Selection:
+    """M inducing points for the data, and the trace Tr(K − Q) and log|K_ZZ| that they reach.
+
+    greedy    the point of largest conditional variance, again and again (pivoted Cholesky); ties to the least index;
+              the first 20 of 30 are the 20.  O(N M²) time at the speed of matrix products.
+    kdpp      P(Z) ∝ |K_ZZ|.  Up to 2000 rows exact; beyond, the k-DPP of the Nyström approximation of rank r at r
+              greedy points, r = 2M, with a proved ``tv`` (:func:`nystrom_tv`).  O(N r²) time.
+    leverage  without replacement ∝ ridge leverage scores.  Up to 2000 rows exact ones; beyond, upper bounds from r
+              uniform landmarks (:func:`ridge_leverage`).  O(N r²) time.
+    uniform   without replacement.
+    kmeans    centres by scikit-learn, of X as it is: scale columns before if they differ.  Not rows of X.
+
+    No two points are equal: "uniform" and "leverage" pass over rows equal to one already drawn.  All but "kmeans" and
+    dense decompositions need O(N (M + r)) memory; N = 1 000 000, M = 500 takes 4 GB.  Bounds that average over a k-DPP
+    (R-lem3, the theorems with ``tv``) cover "kdpp" alone; bounds computed from ``trace`` cover every method.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+    M : int
+        1 ≤ M ≤ number of distinct rows.
+    method : "greedy", "kdpp", "leverage", "kmeans" or "uniform"
+    rng : numpy.random.Generator or int
+        Source of randomness, or a seed; all but "greedy" need it.
+    trace : float, optional
+        Stop at the first point that brings Tr(K − Q) down to it: of "greedy" and in the order drawn of "uniform" and
+        "leverage" the fewest points that do, at most M (``reached`` says whether); no points where Tr K is below it.
+    ridge : float, optional
+        ρ of "leverage", in squared units of y, as a rule the noise variance.  Left out, it is such that the effective
+        dimension Σ λ_m/(λ_m + ρ) is M, with the eigenvalues of the landmarks, times N/r, where there are landmarks.
+    rank : int, optional
+        r ≥ M of "kdpp" and "leverage": a low-rank approximation for N ≤ 2000, too, or one of another rank.
+    jitter : float or "auto"
+        On the diagonal of K_ZZ where Q is computed; "greedy" needs none.
+
+    Raises
+    ------
+    ValueError
+        where M exceeds the number of distinct rows, or the numerical rank ("greedy" without ``trace``, "kdpp"); where
+        an argument does not go with the method: "kdpp" and "kmeans" have no prefixes to stop at.
+    NotPositiveDefinite
+        where K_ZZ does not factorise with the jitter given.
+
+    >>> from gpbounds import SquaredExponential
+    >>> found = select(SquaredExponential(), [0.0, 0.1, 1.0, 3.0], 4, trace=0.2)
+    >>> found.indices, round(found.trace, 4)
+    (array([0, 3, 2]), 0.0035)
+    """
+    choice("method", method, METHODS)
+    points, M = host_points(X), count("M", M)
+    goal = _goal(method, trace)
+    if rank is not None:
+        rank = count("rank", rank, M)
+    if ridge is not None and np.ndim(positive("ridge", ridge)):
+        raise ValueError(f"ridge: expected one number, got shape {np.shape(ridge)}")
+    for name, given, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
+        if given is not None and method not in users:
+            raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
+    if method == "greedy" and jitter not in (0.0, "auto"):
+        raise ValueError(f"jitter: expected 0, as greedy choice divides by no variance near 0, got {jitter!r}")
+    if method != "greedy" and rng is None:
+        raise ValueError(f"rng: expected a numpy.random.Generator or a seed, as {method!r} is random, got None")
+    groups = groups_of(points)
+    distinct = int(groups.max()) + 1
+    if distinct < M:
+        raise ValueError(f"M: expected at most {distinct} points, the number of distinct rows of X, got {M}")
+    if method == "greedy":
+        return _greedy(kernel, points, M, goal, groups)
+    generator = np.random.default_rng(rng)
+    args = kernel, points, M, generator
+    about: dict[str, float | None] = {}
+    order: Indices | None = None
+    if method == "uniform":
+        order, law = uniform_order(M, generator, groups)
+    elif method == "leverage":
+        order, law, about["ridge"] = leverage_order(*args, groups, ridge, rank)
+    elif method == "kdpp":
+        order, law, about["tv"] = kdpp_draw(*args, groups, rank)
+    else:
+        Z, law = kmeans_centres(points, M, generator)
+    if order is not None:
+        Z = points[order]
+    return _measured(kernel, points, order, Z, groups, jitter, goal, method=method, law=law, **about)
+
+
+_USERS = {"ridge": ("leverage",), "rank": ("kdpp", "leverage")}
+
+
+def _goal(method: str, trace: float | None) -> float | None:
+    if trace is None:
+        return None
+    if method not in _ORDERED:
+        raise ValueError(
+            f"trace: expected None with method {method!r}, got {trace!r}: its points are a set, no part of which is a "
+            f"smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use {', '.join(_ORDERED)}"
+        )
+    goal = non_negative("trace", trace)
+    if goal.ndim:
+        raise ValueError(f"trace: expected one number, got shape {goal.shape}")
+    return float(goal)
+
+
+def _greedy(kernel: Kernel, X: Float, M: int, goal: float | None, groups: Indices) -> Selection:
+    found = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, goal, repeated(groups))
+    if goal is None:
+        found.require(M)
+    law = "deterministic, each point the one of largest variance given those before it"
+    traces = found.traces
+    return Selection(
+        "greedy", found.indices, X[found.indices], float(traces[-1]), found.log_det, law, traces, requested=goal
+    )
+
+
+def _measured(
+    kernel: Kernel,
+    X: Float,
+    order: Indices | None,
+    Z: Float,
+    groups: Indices,
+    jitter: Jitter,
+    goal: float | None,
+    *,
+    method: str,
+    law: str,
+    **about: float | None,
+) -> Selection:
+    """The record, with the traces of all prefixes from one pass over the data, cut at the first that is ≤ ``goal``."""
+    measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, jitter)
+    traces, log_dets = measured.traces, measured.log_dets
+    m = Z.shape[0]
+    if goal is not None and (traces <= goal).any():
+        m = int(np.argmax(traces <= goal))
+    return Selection(
+        method,
+        None if order is None else order[:m],
+        Z[:m],
+        float(traces[m]),
+        float(log_dets[m]),
+        law,
+        traces[: m + 1] if method in _ORDERED else None,
+        requested=goal,
+        jitter=measured.jitter,
+        **about,
+    )

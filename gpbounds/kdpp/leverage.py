@@ -1,0 +1,103 @@
+"""Ridge leverage scores: how much of the effective dimension each point carries."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.kdpp.checks import distinct_indices
+from gpbounds.kdpp.distinct import host_points
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Eigen, cholesky, eigen
+from gpbounds.validation import non_negative, positive
+from gpbounds.whitening import slices
+
+
+def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayLike | None = None) -> Float:
+    """Ridge leverage scores τ_i of the data, exactly, or upper bounds of them from some landmarks.
+
+    τ_i = [K(K + ρI)⁻¹]_ii,  Στ_i = s_ρ(K), the effective dimension;  S landmarks among the rows of X:
+    τ_i ≤ (1/ρ)(k_ii − k_iS(K_SS + ρI)⁻¹k_Si) and τ_i ≤ 1
+
+    Proof: with C = K^½PK^½, P the projection on the coordinates S, the right side is [K^½(C + ρI)⁻¹K^½]_ii, and C ⪯ K
+    (Musco & Musco, 2017).  An equality where S is all of X, as up to rounding k_ii·eps/ρ.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+    ridge : float
+        ρ > 0, in squared units of y; the noise variance, as a rule.
+    landmarks : array of int (r,), optional
+        Distinct row numbers.  Left out, the scores are exact: O(N³) time, O(N²) memory; with them O(N r²), O(r² + N).
+
+    Returns
+    -------
+    array (N,)
+        In [0, 1].
+
+    Raises
+    ------
+    ValueError
+        on a ridge that is not positive, and on row numbers out of range or given twice.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> tau = ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], ridge=0.1)
+    >>> tau.round(4), ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], 0.1, landmarks=[0, 2]).round(4)
+    (array([0.4999, 0.4998, 0.9091]), array([0.9091, 0.9993, 0.9091]))
+    """
+    points, amount = host_points(X), positive("ridge", ridge)
+    if amount.ndim:
+        raise ValueError(f"ridge: expected one number, got shape {amount.shape}")
+    rho = float(amount)
+    if landmarks is None:
+        return exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
+    S = distinct_indices(landmarks, points.shape[0])
+    diagonal = kernel.diag(points)
+    tau = diagonal / rho
+    if S.size:
+        inner = kernel(points[S])
+        chol = cholesky(inner + rho * np.eye(S.size), name="k(S, S) + ridge·I")
+        for part in slices(points.shape[0]):
+            V = chol.solve_lower(kernel(points[part], points[S]).T)
+            tau[part] -= np.einsum("ij,ij->j", V, V) / rho
+    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ): what cancellation may not go below
+    return np.clip(tau, diagonal / (diagonal.sum() + rho), 1.0)
+
+
+def exact_scores(found: Eigen, ridge: float) -> Float:
+    """τ from K = U diag(λ) Uᵀ: a sum of positive terms."""
+    assert found.vectors is not None
+    return np.minimum((found.vectors**2) @ (found.values / (found.values + ridge)), 1.0)
+
+
+def matching_ridge(eigenvalues: ArrayLike, M: float) -> float:
+    """The ridge ρ at which the effective dimension Σ λ_m/(λ_m + ρ) is M.
+
+    Unique where 0 < M < rank; N·eps·λ_max where even that leaves less than M.
+
+    Parameters
+    ----------
+    eigenvalues : array (n,)
+        ≥ 0, not all 0, in squared units of y.
+    M : float
+        > 0.
+
+    >>> round(matching_ridge([2.0, 2.0, 2.0], 2.0), 12)
+    1.0
+    """
+    from scipy.optimize import brentq
+
+    values, size = non_negative("eigenvalues", eigenvalues), float(positive("M", M))
+    if values.ndim != 1 or not (values > 0).any():
+        raise ValueError(f"eigenvalues: expected shape (n,), some > 0, got shape {values.shape}")
+    top = float(values.max())
+    low, high = values.size * np.finfo(np.float64).eps, float((values / top).sum()) / size
+
+    def excess(log_rho: float) -> float:
+        return float((values / (values + top * np.exp(log_rho))).sum()) - size
+
+    if high <= low or excess(np.log(low)) <= 0:
+        return top * low
+    return top * float(np.exp(brentq(excess, np.log(low), np.log(high), xtol=1e-13)))
