@@ -1,42 +1,16 @@
-"""What the samplers and the greedy selection of ``gpbounds.kdpp`` promise: the exact law, and refusals that teach."""
+"""What the samplers and the greedy selection of ``gpbounds.kdpp`` promise: sets, little memory, refusals that teach."""
 
 from __future__ import annotations
 
-from itertools import combinations
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from gpbounds import kdpp
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.kdpp.esp import inclusion
-
-Law = dict[tuple[int, ...], float]
-
-
-def law(K: np.ndarray, M: int) -> Law:
-    """P(Z) ∝ |K_ZZ| for every Z, by enumeration."""
-    weights = {Z: max(float(np.linalg.det(K[np.ix_(Z, Z)])), 0.0) for Z in combinations(range(len(K)), M)}
-    total = sum(weights.values())
-    return {Z: weight / total for Z, weight in weights.items()}
-
-
-def p_value(draws: list[tuple[int, ...]], expected: Law) -> float:
-    """χ² of the counts against the law; states expected less than 5 times are counted together."""
-    counts = dict.fromkeys(expected, 0)
-    for Z in draws:
-        counts[Z] += 1
-    seen = np.array([counts[Z] for Z in expected], dtype=float)
-    hoped = np.array([len(draws) * p for p in expected.values()])
-    rare = hoped < 5.0
-    seen, hoped = np.append(seen[~rare], seen[rare].sum()), np.append(hoped[~rare], hoped[rare].sum())
-    if hoped[-1] < 1e-6:
-        assert seen[-1] == 0  # sets of probability 0 are never drawn
-        seen, hoped = seen[:-1], hoped[:-1]
-    return float(chi2.sf(((seen - hoped) ** 2 / hoped).sum(), seen.size - 1)) if seen.size > 1 else 1.0
 
 
 def gram(kind: str, N: int, rng: np.random.Generator) -> np.ndarray:
@@ -54,56 +28,6 @@ def gram(kind: str, N: int, rng: np.random.Generator) -> np.ndarray:
     return 1e-200 * K if kind == "tiny" else K
 
 
-CASES = [
-    ("exponential", 4, 2),
-    ("exponential", 7, 3),
-    ("exponential", 5, 5),
-    ("exponential", 6, 1),
-    ("unequal variances", 6, 3),
-    ("duplicates", 6, 3),
-    ("duplicates", 7, 5),
-    ("low rank", 6, 3),
-    ("low rank", 7, 2),
-    ("tiny", 5, 2),
-]
-
-
-@pytest.mark.parametrize(("kind", "N", "M"), CASES)
-def test_samples_follow_the_law_and_no_other(kind: str, N: int, M: int) -> None:
-    rng = np.random.default_rng(1000 * N + M)
-    K = gram(kind, N, rng)
-    expected = law(K / np.trace(K), M)
-    values, vectors = np.linalg.eigh(K)
-    draws = [tuple(kdpp.sample_eigen(values, vectors, M, rng).tolist()) for _ in range(2500)]
-    assert p_value(draws, expected) > 1e-4
-    if M < N:  # the same test tells uniform subsets from the k-DPP
-        uniform = [tuple(sorted(rng.choice(N, M, replace=False).tolist())) for _ in range(2500)]
-        if kind == "duplicates":
-            assert any(expected[Z] < 1e-12 for Z in uniform)
-        elif M > 1 or kind != "exponential":
-            assert p_value(uniform, expected) < 1e-8
-
-
-def test_drawing_without_the_conditioning_is_told_apart() -> None:
-    """Points drawn by their own leverage alone, without replacement, pass for a k-DPP only to the eye."""
-    rng = np.random.default_rng(3)
-    K = gram("unequal variances", 6, rng)
-    expected = law(K, 3)
-    weights = K.diagonal() / np.trace(K)
-    draws = [tuple(sorted(rng.choice(6, 3, replace=False, p=weights).tolist())) for _ in range(2500)]
-    assert p_value(draws, expected) < 1e-8
-
-
-def test_eigenvectors_take_part_as_they_should() -> None:
-    """Phase 1: P(m ∈ J) = λ_m e_{M−1}(λ without m)/e_M(λ), from the table of conditional probabilities."""
-    values = np.array([5.0, 2.0, 1.0, 0.1])
-    table = inclusion(values, 2)
-    assert table[1, 3] == pytest.approx(0.1 * 8.0 / (10 + 5 + 0.5 + 2 + 0.2 + 0.1), rel=1e-14)
-    assert table[0, 0] == table[1, 1] == 1.0
-    wide = 10.0 ** -np.linspace(0.0, 300.0, 40)
-    assert ((inclusion(wide, 20) >= 0) & (inclusion(wide, 20) <= 1)).all()
-
-
 @given(st.integers(0, 2**32 - 1), st.integers(1, 25), st.sampled_from(["exponential", "tiny", "unequal variances"]))
 def test_a_sample_is_a_set_of_distinct_points_and_the_seed_decides(seed: int, N: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
@@ -114,6 +38,11 @@ def test_a_sample_is_a_set_of_distinct_points_and_the_seed_decides(seed: int, N:
         assert Z.size == M
         assert Z.size == 0 or (Z[0] >= 0 and Z[-1] < N)
         assert (kdpp.sample(K, M, seed) == Z).all()
+        V = np.linalg.cholesky(K / K.max()) * np.sqrt(K.max())
+        Z = kdpp.sample_factor(V, M, np.random.default_rng(seed))
+        assert (np.diff(Z) > 0).all()
+        assert Z.size == M
+        assert (kdpp.sample_factor(V, M, seed) == Z).all()
 
 
 def test_duplicates_are_never_drawn_together() -> None:
@@ -122,6 +51,7 @@ def test_duplicates_are_never_drawn_together() -> None:
     K = np.exp(-0.5 * (X[:, None] - X) ** 2 / 0.05)
     for _ in range(50):
         assert np.unique(X[kdpp.sample(K, 5, rng)]).size == 5
+        assert np.unique(X[kdpp.sample_factor(K, 5, rng)]).size == 5
     assert np.unique(X[kdpp.greedy(K, 5)]).size == 5
 
 
@@ -130,6 +60,8 @@ def test_beyond_the_numerical_rank_every_selection_refuses(M: int) -> None:
     B = np.random.default_rng(0).standard_normal((6, 3))
     with pytest.raises(ValueError, match="numerical rank, 3 eigenvalues"):
         kdpp.sample(B @ B.T, M, 0)
+    with pytest.raises(ValueError, match="numerical rank of V, 3 singular values"):
+        kdpp.sample_factor(np.hstack([B, B]), M, 0)
     with pytest.raises(ValueError, match="at most 3 points"):
         kdpp.greedy(B @ B.T, M)
     with pytest.raises(ValueError, match="undefined: only 3 nonzero eigenvalues"):
@@ -142,6 +74,35 @@ def test_a_long_lengthscale_lowers_the_rank() -> None:
     with pytest.raises(ValueError, match="numerical rank"):
         kdpp.sample(K, 30, 0)
     assert np.unique(kdpp.sample(K, 5, 0)).size == 5
+
+
+def test_a_factor_is_sampled_without_an_n_by_n_or_n_by_m_matrix() -> None:
+    V = np.random.default_rng(1).standard_normal((100_000, 30)).astype(np.float32)
+    tracemalloc.start()
+    Z = kdpp.sample_factor(V, 20, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.unique(Z).size == 20
+    assert peak < 8 * 100_000 * 10  # a few vectors of N and blocks of rows; V itself has 30 columns
+
+
+def test_a_factor_of_many_blocks_keeps_small_singular_values() -> None:
+    """Eigenvalues over 20 decades, which VᵀV would lose: what is drawn still has full rank, and from every part."""
+    rng = np.random.default_rng(4)
+    V = np.linalg.qr(rng.standard_normal((20_000, 11)))[0] * 10.0 ** -np.arange(11.0)
+    V[:10_000, 10] = 0.0  # the smallest direction lives in the second half
+    for _ in range(20):
+        Z = kdpp.sample_factor(V, 11, rng)
+        assert np.linalg.matrix_rank(V[Z] * 10.0 ** np.arange(11.0)) == 11
+        assert Z[-1] >= 10_000
+
+
+def test_singular_values_that_vanish_do_not_take_part() -> None:
+    V = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
+    assert kdpp.sample_factor(V, 1, 0).size == 1
+    assert kdpp.sample_factor(np.zeros((3, 2)), 0, 0).size == 0
+    with pytest.raises(ValueError, match="numerical rank of V, 0 singular"):
+        kdpp.sample_factor(np.zeros((3, 2)), 1, 0)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 40))
@@ -183,7 +144,15 @@ WRONG = [
     (lambda: kdpp.greedy(np.diag([1.0, -1.0]), 1), "row 1"),
     (lambda: kdpp.greedy(np.eye(2), 3), "at most N = 2"),
     (lambda: kdpp.sample_eigen([1.0, 1.0], np.eye(3), 1, 0), "expected shapes"),
-    (lambda: kdpp.sample_eigen([1.0, 1.0], np.ones((2, 2)), 2, 0), "orthonormal"),
+    (lambda: kdpp.sample_eigen([], np.ones((2, 0)), 0, 0), "expected shapes"),
+    (lambda: kdpp.sample_eigen([1.0, 1.0], np.ones((2, 2)), 2, 0), "orthonormal columns"),
+    (lambda: kdpp.sample_eigen([1.0, 1.0], np.full((2, 2), np.nan), 2, 0), "differs from I"),
+    (lambda: kdpp.sample_eigen([1.0, np.nan], np.eye(2), 1, 0), "eigenvalues: expected"),
+    (lambda: kdpp.sample(np.eye(2), -1, 0), "M: expected a whole number >= 0"),
+    (lambda: kdpp.sample_factor(np.ones(3), 1, 0), r"shape \(3,\)"),
+    (lambda: kdpp.sample_factor(np.ones((0, 2)), 0, 0), r"shape \(0, 2\)"),
+    (lambda: kdpp.sample_factor(np.ones((3, 2)) * 1j, 1, 0), "dtype complex128"),
+    (lambda: kdpp.sample_factor(np.eye(3), 1.5, 0), "M: expected a whole number"),
 ]
 
 
@@ -198,3 +167,9 @@ def test_matrices_that_are_not_psd_or_not_finite() -> None:
         kdpp.sample(np.array([[1.0, 2.0], [2.0, 1.0]]), 1, 0)
     with pytest.raises(NonFinite, match=r"row\(s\) \[1\]"):
         kdpp.sample(np.array([[1.0, 0.0], [np.nan, 1.0]]), 1, 0)
+    V = np.ones((9000, 1))
+    V[8000] = np.inf
+    with pytest.raises(NonFinite, match="row 8000"):
+        kdpp.sample_factor(V, 1, 0)
+    with pytest.raises(NotPositiveDefinite, match="none below the rounding error"):
+        kdpp.sample_eigen([1.0, -0.1], np.eye(2), 1, 0)

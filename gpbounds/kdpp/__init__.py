@@ -4,12 +4,19 @@ A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.
 """
 
 from gpbounds.kdpp.bounds import expected_logdet_bound, trace_bound, tv_term
+from gpbounds.kdpp.choosing import Selection, select
 from gpbounds.kdpp.esp import log_esp
 from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_trace, log_expected_determinant
+from gpbounds.kdpp.from_kernel import Sample, sample_kernel
+from gpbounds.kdpp.leverage import ridge_leverage
+from gpbounds.kdpp.low_rank import sample_factor
+from gpbounds.kdpp.nystrom import nystrom_tv
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace
 
 __all__ = [
+    "Sample",
+    "Selection",
     "annealed_trace",
     "expected_esp",
     "expected_logdet_bound",
@@ -17,9 +24,14 @@ __all__ = [
     "greedy",
     "log_esp",
     "log_expected_determinant",
+    "nystrom_tv",
     "residual_trace",
+    "ridge_leverage",
     "sample",
     "sample_eigen",
+    "sample_factor",
+    "sample_kernel",
+    "select",
     "trace_bound",
     "tv_term",
 ]

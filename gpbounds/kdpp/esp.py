@@ -71,22 +71,12 @@ def scaled_esp(eigenvalues: ArrayLike, k_max: int) -> tuple[Float, Exponent]:
     values = descending(checked(eigenvalues))
     k = min(k_max, values.size)
     mantissa, exponent = np.zeros(k_max + 1), np.zeros(k_max + 1, dtype=np.int64)
-    R, shift = _fill(values, k, None)
+    R, shift = _fill(values, k)
     product, power = scaled_cumprod(values[:k])
     mantissa[0], mantissa[1 : k + 1], exponent[1 : k + 1] = 1.0, product, power
     mantissa[: k + 1], extra = np.frexp(mantissa[: k + 1] * R)
     exponent[: k + 1] += shift + extra
     return mantissa, exponent
-
-
-def inclusion(values: Float, k: int) -> Float:
-    """λ_m e_{j−1}(λ_1…λ_{m−1}) / e_j(λ_1…λ_m) at [j−1, m−1], for positive ``values`` in decreasing order.
-
-    The probability that eigenvalue m is among the chosen ones when j are still to be drawn from the first m.
-    """
-    table = np.zeros((k, values.size))
-    _fill(values, k, table)
-    return table
 
 
 def checked(eigenvalues: ArrayLike) -> Float:
@@ -115,7 +105,7 @@ def scaled_cumprod(values: Float) -> tuple[Float, Exponent]:
     return mantissa, exponent
 
 
-def _fill(values: Float, k: int, table: Float | None) -> tuple[Float, Exponent]:
+def _fill(values: Float, k: int) -> tuple[Float, Exponent]:
     """R_0 … R_k of all ``values`` (positive, decreasing, k ≤ their number) as mantissa and power of two."""
     R, shift = np.zeros(k + 1), np.zeros(k + 1, dtype=np.int64)
     R[0] = 1.0
@@ -125,15 +115,15 @@ def _fill(values: Float, k: int, table: Float | None) -> tuple[Float, Exponent]:
         # 2^(shift_{j-1} - shift_j): never above 2k since R_{j-1} <= j R_j; an underflow is a negligible summand
         factor = np.ldexp(1.0, np.diff(-shift))
         along = _by_rows if stop - start >= min(k, stop) else _by_columns
-        along(values, R, factor, start, stop, table)
+        along(values, R, factor, start, stop)
         R, extra = np.frexp(R)
         shift += extra
         start = stop
     return R, shift
 
 
-def _by_rows(values: Float, R: Float, factor: Float, start: int, stop: int, table: Float | None) -> None:
-    """One cumulative sum over the segment's eigenvalues for every j; changes ``R`` (and ``table``) in place."""
+def _by_rows(values: Float, R: Float, factor: Float, start: int, stop: int) -> None:
+    """One cumulative sum over the segment's eigenvalues for every j; changes ``R`` in place."""
     size = stop - start
     before, after = np.full(size + 1, R[0]), np.empty(size + 1)  # R_{j-1} and R_j before each eigenvalue and at the end
     for j in range(1, min(R.size - 1, stop) + 1):
@@ -144,26 +134,20 @@ def _by_rows(values: Float, R: Float, factor: Float, start: int, stop: int, tabl
         term *= before[first:-1]
         if factor[j - 1] != 1.0:
             term *= factor[j - 1]
-        if table is not None:
-            table[j - 1, start + first : stop] = term
         after[first] = R[j]
-        np.cumsum(after[first:], out=after[first:])  # term now holds the sums
-        if table is not None:
-            table[j - 1, start + first : stop] /= term
+        np.cumsum(after[first:], out=after[first:])
         R[j] = after[-1]
         before, after = after, before
 
 
-def _by_columns(values: Float, R: Float, factor: Float, start: int, stop: int, table: Float | None) -> None:
-    """One vector step over all j for every eigenvalue of the segment; changes ``R`` (and ``table``) in place."""
+def _by_columns(values: Float, R: Float, factor: Float, start: int, stop: int) -> None:
+    """One vector step over all j for every eigenvalue of the segment; changes ``R`` in place."""
     for m in range(start, stop):
         top = min(R.size - 1, m + 1)
         term = values[m] / values[:top]
         term *= factor[:top]
         term *= R[:top]
         R[1 : top + 1] += term
-        if table is not None:
-            table[:top, m] = term / R[1 : top + 1]
 
 
 def _segment_end(start: int, N: int, k: int) -> int:

@@ -1,29 +1,23 @@
-"""Exact samples of a k-DPP over the data: Z ⊂ X, |Z| = M, P(Z) ∝ |K_ZZ|.
-
-A k-DPP is a mixture of projection DPPs.  Phase 1 draws which M eigenvectors take part, J with P(J) ∝ Π_{m∈J} λ_m;
-phase 2 draws M points from the projection on their span, one after the other, by their leverage given those drawn.
-"""
+"""Exact samples of a k-DPP over the data, Z ⊂ X, |Z| = M, P(Z) ∝ |K_ZZ|, from K or from its eigendecomposition."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points
+from gpbounds.arrays import is_cupy
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.checks import kernel_matrix
-from gpbounds.kdpp.esp import inclusion
+from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
 from gpbounds.psd import eigen
 from gpbounds.validation import count, finite
-
-Indices = NDArray[np.int64]
 
 
 def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     """M distinct points drawn by the k-DPP of K: P(Z) = |K_ZZ| / e_M(λ).
 
-    Exact up to rounding.  O(N³) for the eigendecomposition, then O(N M²); for many draws decompose once and use
-    :func:`sample_eigen`.  Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F; the law whose residual
+    Exact up to rounding.  O(N³) for the eigendecomposition, next to nothing after it: for many draws decompose once
+    and use :func:`sample_eigen`.  Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F; the law whose residual
     :func:`~gpbounds.kdpp.expected_trace` gives.
 
     Parameters
@@ -56,14 +50,14 @@ def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
 
 
 def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
-    """As :func:`sample`, from K = V diag(λ) Vᵀ: O(N M²) a draw and an N × M table.
+    """As :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) a draw.
 
     Parameters
     ----------
     eigenvalues : array (n,)
         In any order, as ``numpy.linalg.eigh`` returns them; those within ±N·eps·λ_max count as 0.
     eigenvectors : array (N, n)
-        Orthonormal columns; n < N where K has low rank.
+        Orthonormal columns; n < N where K has low rank.  Only the columns that take part are looked at.
     M : int
         0 ≤ M ≤ numerical rank.
     rng : numpy.random.Generator or int
@@ -79,66 +73,27 @@ def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: n
     >>> sample_eigen(values, vectors, 2, 1)
     array([0, 2])
     """
-    values, vectors = finite("eigenvalues", eigenvalues), as_points(eigenvectors, "eigenvectors")
-    if values.ndim != 1 or np.ndim(eigenvectors) != 2 or vectors.shape[1] != values.size:
+    if is_cupy(eigenvalues) or is_cupy(eigenvectors):
+        raise ValueError("eigenvalues, eigenvectors: expected NumPy arrays, got CuPy arrays: pass .get() of them")
+    values, vectors = finite("eigenvalues", eigenvalues), np.asarray(eigenvectors)
+    if values.ndim != 1 or values.size == 0 or vectors.ndim != 2 or vectors.shape[1] != values.size:
         raise ValueError(
-            "eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got "
-            f"{values.shape} and {np.shape(eigenvectors)}"
+            f"eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got {values.shape} and {vectors.shape}"
         )
-    M = count("M", M, 0)
+    M, generator = count("M", M, 0), np.random.default_rng(rng)
     rounding = vectors.shape[0] * np.finfo(np.float64).eps * max(float(values.max()), 0.0)
     if values.min() < -rounding:
         raise NotPositiveDefinite(
             f"eigenvalues: expected none below the rounding error {-rounding:.3g}, got {values.min():.3g}"
         )
-    rank = int((values > rounding).sum())
-    if rank < M:
+    above = np.flatnonzero(values > rounding)
+    if above.size < M:
         raise ValueError(
-            f"M: expected at most the numerical rank, {rank} eigenvalues above {rounding:.3g}, got {M}: the k-DPP of "
-            "that size is undefined. Take fewer points; duplicates and long lengthscales lower the rank"
+            f"M: expected at most the numerical rank, {above.size} eigenvalues above {rounding:.3g}, got {M}: the "
+            "k-DPP of that size is undefined. Take fewer points; duplicates and long lengthscales lower the rank"
         )
-    if M == 0:
-        return np.empty(0, dtype=np.int64)
-    generator = np.random.default_rng(rng)
-    largest = np.argsort(-values, kind="stable")[:rank]
-    chosen = largest[_choose_eigenvectors(values[largest], M, generator)]
-    return _sample_projection(vectors[:, chosen].astype(np.float64), generator)
-
-
-def _choose_eigenvectors(values: Float, M: int, rng: np.random.Generator) -> Indices:
-    """Positions J, |J| = M, with P(J) ∝ Π_{m∈J} λ_m, for positive decreasing ``values``: from the last to the first."""
-    probability = inclusion(values, M)
-    uniform = rng.random(values.size)
-    chosen = np.empty(M, dtype=np.int64)
-    left = M
-    for m in range(values.size - 1, -1, -1):
-        if left and uniform[m] < probability[left - 1, m]:
-            left -= 1
-            chosen[left] = m
-    return chosen
-
-
-def _sample_projection(V: Float, rng: np.random.Generator) -> Indices:
-    """Z with P(Z) = |(VVᵀ)_ZZ| = |V_Z|², for V (N × M) with orthonormal columns.
-
-    The row v_i has leverage |v_i|² minus its part in the span of the rows drawn; that span is kept as an orthonormal
-    basis, orthogonalised twice, so that the leverages left always sum to the number of points still to be drawn.
-    """
-    M = V.shape[1]
-    if np.abs(V.T @ V - np.eye(M)).max() > 1e-8:
+    chosen = above[choose_eigenvectors(np.log(values[above]), M, generator)]
+    V = np.ascontiguousarray(vectors[:, chosen], dtype=np.float64)
+    if not np.abs(V.T @ V - np.eye(M)).max(initial=0.0) <= 1e-8:  # NaN, too
         raise ValueError("eigenvectors: expected orthonormal columns, got VᵀV that differs from I by more than 1e-8")
-    leverage = np.einsum("ij,ij->i", V, V)
-    rounding = M * np.finfo(np.float64).eps * leverage
-    basis = np.zeros((M, M))
-    chosen = np.empty(M, dtype=np.int64)
-    for t in range(M):
-        sums = np.cumsum(leverage)
-        i = int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
-        direction = V[i] - basis[:t].T @ (basis[:t] @ V[i])
-        direction -= basis[:t].T @ (basis[:t] @ direction)
-        basis[t] = direction / np.linalg.norm(direction)
-        leverage -= (V @ basis[t]) ** 2
-        leverage[leverage <= rounding] = 0.0  # in the span already: duplicates of points drawn
-        leverage[i] = 0.0
-        chosen[t] = i
-    return np.sort(chosen)
+    return draw_projection(V.__getitem__, np.einsum("ij,ij->i", V, V), M, generator)

@@ -1,0 +1,307 @@
+"""The k-DPP samplers against full enumeration: the law itself, its mean trace, and how fast the walk comes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from observer import Observer
+from scipy.special import logsumexp
+from scipy.stats import chi2
+
+from gpbounds import SquaredExponential, kdpp
+from gpbounds.kdpp.mcmc import Walk, steps_for, tv_after
+from gpbounds.kdpp.projection import _odds_to_expect, choose_eigenvectors
+from gpbounds.kernels.base import Kernel
+
+Law = dict[tuple[int, ...], float]
+seeds = st.integers(0, 2**32 - 1)
+DRAWS = 2000
+
+
+def law(K: np.ndarray, M: int) -> Law:
+    """P(Z) ∝ |K_ZZ| for every Z; what is rounding of 0 (duplicates) is 0."""
+    weights = {Z: float(np.linalg.det(K[np.ix_(Z, Z)])) for Z in combinations(range(len(K)), M)}
+    floor = 1e-12 * max(weights.values())
+    weights = {Z: w if w > floor else 0.0 for Z, w in weights.items()}
+    total = sum(weights.values())
+    return {Z: weight / total for Z, weight in weights.items()}
+
+
+def p_value(draws: list[tuple[int, ...]], expected: Law) -> float:
+    """χ² of the counts against the law; states expected less than 5 times are counted together."""
+    counts = dict.fromkeys(expected, 0)
+    for Z in draws:
+        counts[Z] += 1
+    seen = np.array([counts[Z] for Z in expected], dtype=float)
+    hoped = np.array([len(draws) * p for p in expected.values()])
+    assert not seen[hoped == 0].any()  # sets of probability 0 are never drawn
+    rare = hoped < 5.0
+    seen, hoped = np.append(seen[~rare], seen[rare].sum()), np.append(hoped[~rare], hoped[rare].sum())
+    if hoped[-1] < 1e-6:
+        seen, hoped = seen[:-1], hoped[:-1]
+    return float(chi2.sf(((seen - hoped) ** 2 / hoped).sum(), seen.size - 1)) if seen.size > 1 else 1.0
+
+
+def root(kind: str, N: int, rng: np.random.Generator) -> np.ndarray:
+    """V with K = VVᵀ."""
+    X = rng.random(N)
+    if kind == "duplicates":
+        X[1] = X[0]
+        X[3] = X[2]
+    values, vectors = np.linalg.eigh(np.exp(-np.abs(X[:, None] - X) / 0.4))
+    V = vectors[:, values > 1e-12] * np.sqrt(values[values > 1e-12])
+    if kind == "unequal variances":
+        V *= 10.0 ** rng.uniform(-1, 1, N)[:, None]
+    if kind == "low rank":
+        V = rng.standard_normal((N, 3))
+    if kind == "steep":  # six decades between the eigenvalues
+        V = np.linalg.qr(rng.standard_normal((N, N)))[0] * 10.0 ** -np.linspace(0.0, 3.0, N)
+    return {"tiny": 1e-150, "huge": 1e150}.get(kind, 1.0) * V
+
+
+def exact(V: np.ndarray, M: int) -> Callable[[np.random.Generator], np.ndarray]:
+    values, vectors = np.linalg.eigh(V @ V.T)
+    return lambda rng: kdpp.sample_eigen(values, vectors, M, rng)
+
+
+def factor(V: np.ndarray, M: int) -> Callable[[np.random.Generator], np.ndarray]:
+    return lambda rng: kdpp.sample_factor(V, M, rng)
+
+
+CASES = [
+    ("exponential", 4, 2),
+    ("exponential", 9, 4),
+    ("exponential", 5, 5),
+    ("exponential", 6, 1),
+    ("unequal variances", 6, 3),
+    ("duplicates", 6, 3),
+    ("duplicates", 7, 5),
+    ("low rank", 6, 3),
+    ("low rank", 7, 2),
+    ("steep", 7, 3),
+    ("tiny", 5, 2),
+    ("huge", 5, 2),
+]
+
+
+@pytest.mark.claim("R-lem3")
+@pytest.mark.parametrize("method", [exact, factor])
+@pytest.mark.parametrize(("kind", "N", "M"), CASES)
+def test_samples_follow_the_law_and_no_other(
+    observe: Observer, kind: str, N: int, M: int, method: Callable[..., Callable[..., np.ndarray]]
+) -> None:
+    rng = np.random.default_rng(1000 * N + M)
+    V = root(kind, N, rng)
+    expected = law(V @ V.T / np.sum(V**2), M)
+    draw = method(V, M)
+    observe.holds("R-lem3", p_value([tuple(draw(rng).tolist()) for _ in range(DRAWS)], expected) > 1e-4, cases=DRAWS)
+    if M < N and kind != "exponential":
+        uniform = [tuple(sorted(rng.choice(N, M, replace=False).tolist())) for _ in range(DRAWS)]
+        if kind == "duplicates":
+            assert any(expected[Z] == 0.0 for Z in uniform)
+        else:
+            observe.fails("R-lem3", p_value(uniform, expected) > 1e-8, "uniform subsets (power of the χ² test)")
+
+
+@pytest.mark.claim("R-lem3")
+def test_drawing_without_the_conditioning_is_told_apart(observe: Observer) -> None:
+    """Points drawn by their own variance alone, without replacement, pass for a k-DPP only to the eye."""
+    rng = np.random.default_rng(3)
+    V = root("unequal variances", 6, rng)
+    weights = np.sum(V**2, axis=1) / np.sum(V**2)
+    draws = [tuple(sorted(rng.choice(6, 3, replace=False, p=weights).tolist())) for _ in range(DRAWS)]
+    observe.fails("R-lem3", p_value(draws, law(V @ V.T, 3)) > 1e-8, "drawn by variance alone (power of the χ² test)")
+
+
+@pytest.mark.claim("R-cor1")
+@pytest.mark.parametrize(("N", "M", "lengthscale"), [(6, 3, 0.3), (9, 2, 0.1), (7, 5, 0.05)])
+def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
+    observe: Observer, N: int, M: int, lengthscale: float
+) -> None:
+    rng = np.random.default_rng(N)
+    X, kernel = rng.random(N), SquaredExponential(lengthscale=lengthscale, variance=2.0)
+    expected = law(kernel(X), M)
+    found = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
+    observe.holds("R-cor1", all(s.tv is not None and s.tv <= 0.01 for s in found))
+    observe.holds("R-cor1", p_value([tuple(s.indices.tolist()) for s in found], expected) > 1e-4, cases=600)
+    hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(600)]
+    observe.fails(
+        "R-cor1", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
+    )
+
+
+def transitions(pi: np.ndarray, states: list[tuple[int, ...]], N: int) -> np.ndarray:
+    """The down-up walk's matrix, from its definition alone."""
+    at = {Z: n for n, Z in enumerate(states)}
+    P = np.zeros((len(states), len(states)))
+    for n, Z in enumerate(states):
+        for dropped in Z:
+            rest = set(Z) - {dropped}
+            sets = [tuple(sorted(rest | {j})) for j in range(N) if j not in rest]
+            after = [at[Z2] for Z2 in sets if Z2 in at]
+            P[n, after] += pi[after] / pi[after].sum() / len(Z)
+    return P
+
+
+def entropy(nu: np.ndarray, pi: np.ndarray) -> float:
+    some = nu > 0
+    return float((nu[some] * np.log(nu[some] / pi[some])).sum())
+
+
+@pytest.mark.claim("R-cor1")
+@given(seed=seeds, N=st.integers(2, 7), kind=st.sampled_from(["exponential", "unequal variances", "steep"]))
+def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, seed: int, N: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    V = root(kind, N, rng)
+    K = V @ V.T
+    for M in range(1, N + 1):
+        states, probabilities = zip(*((Z, p) for Z, p in law(K, M).items() if p > 0), strict=True)
+        pi = np.array(probabilities)
+        P = transitions(pi, list(states), N)
+        observe.equal("R-cor1", pi @ P, pi, rtol=1e-9, atol=1e-15)  # stationary
+        laws = [rng.dirichlet(np.full(pi.size, a)) for a in (0.05, 1.0)]
+        laws += [pi * (1 + 1e-3 * rng.uniform(-1, 1, pi.size))]
+        for nu in [*laws, *np.eye(pi.size)[:: max(1, pi.size // 5)]]:
+            nu = nu / nu.sum()
+            observe.upper("R-cor1", entropy(nu @ P, pi), (1 - 1 / M) * entropy(nu, pi), tol=1e-12)
+        start = int(rng.integers(pi.size))
+        nu, rarity = np.eye(pi.size)[start], -log(pi[start])
+        for steps in range(25):
+            observe.upper("R-cor1", 0.5 * np.abs(nu - pi).sum(), tv_after(steps, M, rarity), tol=1e-12)
+            nu = nu @ P
+
+
+@pytest.mark.claim("R-cor1")
+@given(seed=seeds, N=st.integers(2, 7), lengthscale=st.floats(0.05, 0.5))
+def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, lengthscale: float) -> None:
+    """The law of a successor, after many steps, is |K_ZZ| among the sets that it may be; so is the start's rarity."""
+    rng = np.random.default_rng(seed)
+    X = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1))
+    kernel: Kernel = SquaredExponential(lengthscale=4 * lengthscale, variance=float(10.0 ** rng.uniform(-200, 200)))
+    M = int(rng.integers(1, N + 1))
+    expected = law(kernel(X) / kernel.max_variance, M)
+    walk = Walk(kernel, X, rng.permutation(N)[:M])
+    observe.lower("R-cor1", walk.log_rarity(), -log(expected[tuple(sorted(walk.Z.tolist()))]))
+    walk.run(7, rng)
+    for _ in range(5):  # no new factorisation in between
+        walk.step(rng)
+        a = int(rng.integers(M))
+        weights = walk.weights(a)[0]
+        rest = np.delete(walk.Z, a).tolist()
+        sets = [expected[tuple(sorted([*rest, j]))] if j not in rest else 0.0 for j in range(N)]
+        observe.equal("R-cor1", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.claim("R-cor1")
+@given(M=st.integers(1, 1000), rarity=st.floats(1e-9, 1e5), tv=st.floats(1e-12, 0.999))
+def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: int, rarity: float, tv: float) -> None:
+    steps = steps_for(tv, M, rarity)
+    observe.upper("R-cor1", tv_after(steps, M, rarity), tv)
+    if steps:
+        observe.lower("R-cor1", tv_after(steps - 1, M, rarity), tv * (1 - 1e-9))
+
+
+def coins(p: np.ndarray) -> np.ndarray:
+    """The law of the number of heads."""
+    law = np.ones(1)
+    for q in p:
+        law = np.convolve(law, [1 - q, q])
+    return law
+
+
+@pytest.mark.claim("R-lem3")
+@given(seed=seeds, n=st.integers(2, 60))
+def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    spread = float(rng.choice([0.0, 1.0, 30.0, 600.0]))
+    values = rng.uniform(-spread, spread, n)
+    M = int(rng.integers(1, n))
+    p = _odds_to_expect(values, M)
+    observe.equal("R-lem3", p.sum(), float(M), rtol=1e-6)
+    observe.lower("R-lem3", coins(p)[M], 1 / np.sqrt(1 + 12 * (p * (1 - p)).sum()), tol=1e-12)
+
+
+def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
+    """P(m ∈ J) = λ_m e_{M−1}(λ without m)/e_M(λ) for the first few m; sums of positive terms, all in logarithms."""
+    after = np.full((count + 1, M + 1), -np.inf)  # log e_j of λ_{m+1} … λ_N
+    e = np.full(M + 1, -np.inf)
+    e[0] = 0.0
+    for m in range(log_values.size, 0, -1):
+        if m <= count:
+            after[m] = e
+        e[1:] = np.logaddexp(e[1:], log_values[m - 1] + e[:-1])
+    total, before, found = e[M], np.full(M + 1, -np.inf), np.empty(count)
+    before[0] = 0.0
+    for m in range(1, count + 1):
+        found[m - 1] = np.exp(log_values[m - 1] + logsumexp(before[:M] + after[m][M - 1 :: -1]) - total)
+        before[1:] = np.logaddexp(before[1:], log_values[m - 1] + before[:-1])
+    return found
+
+
+@pytest.mark.claim("R-lem3")
+def test_inclusion_of_leading_eigenvectors_where_e_k_overflows(observe: Observer) -> None:
+    """N = 5000, M = 200, log₁₀ e_M beyond 308: packages that overflow there never pick a leading eigenvector."""
+    small = np.array([5.0, 2.0, 1.0, 0.1])
+    e2 = 10 + 5 + 0.5 + 2 + 0.2 + 0.1
+    observe.equal("R-lem3", leading(np.log(small), 2, 4)[[0, 3]], [5 * 3.1 / e2, 0.1 * 8 / e2], rtol=1e-13)
+    rng = np.random.default_rng(7)
+    spectra = {
+        "polynomial": 5000.0 * np.arange(1.0, 5001.0) ** -1.2,
+        "SE 8-D": np.sort(5000.0 * np.exp(-0.55 * rng.gamma(8.0, 1.0, 5000)))[::-1],
+    }
+    for values in spectra.values():
+        observe.holds("R-lem3", kdpp.log_esp(values, 200)[-1] > 308 * log(10))
+        p = leading(np.log(values), 200, 100)
+        drawn = np.array([choose_eigenvectors(np.log(values), 200, rng) for _ in range(400)])
+        number = (drawn < 100).sum(axis=1)
+        error = number.std(ddof=1) / np.sqrt(400)
+        observe.holds("R-lem3", 5 < p.sum() < 99 and abs(number.mean() - p.sum()) < 5 * error, cases=400)
+        for first in (0, 50):  # and one by one, in two halves
+            part = np.array([(drawn == m).any(axis=1).mean() for m in range(first, first + 50)])
+            q = p[first : first + 50]
+            observe.holds("R-lem3", (np.abs(part - q) < 5 * np.sqrt(q * (1 - q) / 400) + 1e-9).all())
+
+
+@pytest.mark.claim("R-lem3", "N-dpp")
+def test_mean_trace_of_every_sampler(observe: Observer) -> None:
+    """The mean of Tr(K − Q) within 5 standard errors of (M+1)e_{M+1}/e_M; that of uniform subsets is not."""
+    rng = np.random.default_rng(11)
+    X, kernel = rng.random((40, 2)), SquaredExponential(lengthscale=0.4)
+    K = kernel(X)
+    values, vectors = np.linalg.eigh(K)
+    V = vectors[:, values > 1e-13] * np.sqrt(values[values > 1e-13])
+    truth = kdpp.expected_trace(np.maximum(values, 0.0), 6)
+    samplers = {
+        "exact": lambda: kdpp.sample_eigen(values, vectors, 6, rng),
+        "factor": lambda: kdpp.sample_factor(V, 6, rng),
+        "mcmc": lambda: kdpp.sample_kernel(kernel, X, 6, rng, "mcmc", tv=1e-3).indices,
+        "uniform": lambda: rng.choice(40, 6, replace=False),
+    }
+    for name, draw in samplers.items():
+        drawn = [kdpp.residual_trace(K, draw()) for _ in range(200)]
+        score = abs(np.mean(drawn) - truth) / (np.std(drawn) / np.sqrt(200))
+        if name == "uniform":
+            observe.fails("N-dpp", score < 5, "uniform subsets: another mean (power of the check)")
+        else:
+            observe.holds("R-lem3", score < 5, cases=200)
+
+
+@pytest.mark.slow
+@pytest.mark.claim("R-lem3")
+def test_five_thousand_points(observe: Observer) -> None:
+    """SE, lengthscale 1, on 8-D standardised data: 200 distinct points, and the mean trace is the exact one."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((5000, 8))
+    K = SquaredExponential()(X)
+    values, vectors = np.linalg.eigh(K)
+    truth = kdpp.expected_trace(np.maximum(values, 0.0), 200)
+    drawn = [kdpp.sample_eigen(values, vectors, 200, rng) for _ in range(20)]
+    observe.holds("R-lem3", all(np.unique(Z).size == 200 for Z in drawn))
+    traces = [kdpp.residual_trace(K, Z) for Z in drawn]
+    observe.holds("R-lem3", abs(np.mean(traces) - truth) < 5 * np.std(traces) / np.sqrt(20), cases=20)
