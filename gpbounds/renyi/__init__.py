@@ -1,7 +1,9 @@
 """The Rényi bounds for one data set: evidence, gap, prediction, risk (ledger R, sections A, C and E)."""
 
-from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace, minimum_gap
+from gpbounds.renyi.evidence import evidence
+from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.needed import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, predict
 from gpbounds.renyi.residual import Nystrom, nystrom
@@ -11,6 +13,7 @@ __all__ = [
     "Nystrom",
     "direction_factor",
     "elbo",
+    "evidence",
     "exact_gap",
     "expected_gap",
     "expected_gap_bounds",
@@ -20,6 +23,8 @@ __all__ = [
     "inducing_posterior",
     "log_evidence",
     "minimum_gap",
+    "needed",
+    "needed_from_eigenvalues",
     "nystrom",
     "oracle_risk_bound",
     "pac_risk_bound",

@@ -1,4 +1,4 @@
-"""Bounds on the Rényi gap of one data set: by the spectrum or the trace of K − Q, and before any Z is chosen."""
+"""Bounds on the Rényi gap of one data set, by the spectrum or the trace of K − Q."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
+from gpbounds.renyi.blocks import DENSE
+from gpbounds.renyi.evidence import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
-from gpbounds.renyi.residual import as_targets, noise_variance, whiten
-from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, scaled_log1p, trace_term
-from gpbounds.validation import choice, non_negative, order, whole
+from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, trace_term
+from gpbounds.renyi.streamed import streamed
+from gpbounds.validation import choice, order
+from gpbounds.whitening import as_targets
 
 Form = Literal["sharpest", "printed"]
+Method = Literal["auto", "dense", "blocks", "streamed"]
+GAP = "D_α[q*‖p]"
 BEST = "q is the best approximation q* of order α, and the divergence is D_α[q*‖p(f, U | y)]."
 ANY_Y = "y may be any vector, chosen in any way."
 PRIOR_Y = "y is drawn from the prior, y ~ N(0, K + σ²I), with the kernel and the noise that are used."
@@ -30,11 +34,16 @@ def _order(alpha: float) -> float:
 
 
 def _pair(
-    quantity: str, lower: tuple[float, str], upper: tuple[float, str], terms: dict[str, float], y: str
+    quantity: str,
+    lower: tuple[float, str],
+    upper: tuple[float, str],
+    terms: dict[str, float],
+    y: str,
+    below: dict[str, float] | None = None,
 ) -> tuple[Bound, Bound]:
     assumptions = (BEST, y)
     return (
-        Bound(lower[0], "lower", 1.0, lower[1], {}, assumptions, quantity=quantity),
+        Bound(lower[0], "lower", 1.0, lower[1], below or {}, assumptions, quantity=quantity),
         Bound(upper[0], "upper", 1.0, upper[1], terms, assumptions, quantity=quantity),
     )
 
@@ -49,22 +58,28 @@ def gap(
     *,
     jitter: Jitter = 0.0,
     form: Form = "sharpest",
+    method: Method = "auto",
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the gap D_α(y) = D_α[q*‖p(f, U | y)] that hold for every y.
 
-    Σ G(d_i) ≤ D_α(y) ≤ L_det − ½ log(1 + αTr(Ξ⁻¹Δ)) + ½ yᵀ(σ²I + Q)⁻¹y · ψ(λ/σ²),
+    dense     Σ G(d_i) ≤ D_α(y) ≤ L_det − ½ log(1 + αTr(Ξ⁻¹Δ)) + ½ yᵀB⁻¹y · ψ(λ/σ²)                             O(N³)
+    streamed  nǦ(T/(nσ²)) ≤ D_α(y) ≤ least of g_n(T) + ½ yᵀB⁻¹y · ψ(T/σ²) and α(U − L_VI)                     O(NM²)
+    blocks    the same with ψ(λ/σ²), K being streamed once and for each step of a solve                       O(N²M)
 
-    d = eigenvalues of Δ/σ², Δ = K − Q, λ = λ_max(Δ), L_det = (α/(2β)) Σ log(1 + βd_i).
+    d = eigenvalues of Δ/σ², Δ = K − Q, T = Tr Δ, λ ≥ λ_max(Δ), B = Q + σ²I, L_det = (α/(2β)) Σ log(1 + βd_i); Ǧ is
+    convex and below G on [0, T/σ²]; U is the upper end of `evidence`, for D_α ≤ α·KL (N-conc).  At α = 1 its lower end
+    less L_VI is a lower bound, too.
 
-    Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  The lower one
-    is attained at y = 0 when QΔ = 0, the upper one when Δ and Q are disjoint, Δ has rank one and y is along it, with
-    d ≤ 1/√β.  ψ ≤ (1−√β)/(1+√β): the price of y saturates.  ``form="printed"`` gives L_det + ‖y‖²αT/(σ⁴ + ασ²T).
+    Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  Dense: the
+    lower one is attained at y = 0 when QΔ = 0, the upper one when Δ and Q are disjoint, Δ has rank one and y is along
+    it, with d ≤ 1/√β.  ψ ≤ (1−√β)/(1+√β): the price of y saturates.  ``form="printed"`` gives
+    L_det + ‖y‖²αT/(σ⁴ + ασ²T).  With P outputs the bounds are on the sum of their gaps.
 
     Parameters
     ----------
     kernel : Kernel
     X : array (N, D)
-    y : array (N,)
+    y : array (N,) or (N, P)
     Z : array (M, D)
     noise : float
         σ², in squared units of y.
@@ -73,6 +88,9 @@ def gap(
     jitter : float or "auto"
         On Kuu; the bounds are then on the gap of that approximation.
     form : "sharpest" or "printed"
+        The printed one is dense.
+    method : "auto", "dense", "blocks" or "streamed"
+        "auto": dense up to N = 2000, blocks up to 10 000, streamed above.
 
     Returns
     -------
@@ -87,30 +105,92 @@ def gap(
         when Kuu or Ξ does not factorise.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> lower, upper = gap(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0, 2.0], 0.1, 0.5)
-    >>> round(float(lower), 4), round(float(upper), 4)
+    >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
+    >>> for method in ("dense", "blocks", "streamed"):
+    ...     lower, upper = gap(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 0.5, method=method)
+    ...     round(float(lower), 4), round(float(upper), 4)
     (0.2609, 0.4382)
+    (0.2609, 0.6527)
+    (0.2609, 0.6527)
     """
     form_ = choice("form", form, ("sharpest", "printed"))
-    found = gap_record(kernel, X, Z, noise, _order(alpha), jitter)
-    record, s2, a = found.record, found.noise, found.alpha
-    targets = as_targets(y, record.N)
-    log_det = record.log_det_term(s2, a)
-    lower = float(G(record.eigenvalues / s2, a).sum())
+    way = choice("method", method, ("auto", "dense", "blocks", "streamed"))
+    order = _order(alpha)
+    if way == "auto":
+        N = np.shape(X)[0] if np.ndim(X) else 0
+        way = "dense" if N <= DENSE or form_ == "printed" else "blocks" if N <= LARGE else "streamed"
+    if way == "dense":
+        return _dense(kernel, X, y, Z, noise, order, jitter, form_)
     if form_ == "printed":
-        fit = float(targets @ targets) * a * record.trace / (s2 * (s2 + a * record.trace))
+        raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
+    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), order, way)
+
+
+def _dense(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter, form: str
+) -> tuple[Bound, Bound]:
+    found = gap_record(kernel, X, Z, noise, alpha, jitter)
+    record, s2, a = found.record, found.noise, found.alpha
+    targets = as_targets(y, record.X)
+    P = 1 if targets.ndim == 1 else targets.shape[1]
+    log_det = P * record.log_det_term(s2, a)
+    lower = P * float(G(record.eigenvalues / s2, a).sum())
+    if form == "printed":
+        fit = float((targets**2).sum()) * a * record.trace / (s2 * (s2 + a * record.trace))
         terms = {"log-determinant": log_det, "targets": fit}
-        return _pair("D_α[q*‖p]", (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y)
-    less = float(0.5 * np.log1p(found.w.sum()))
-    fit = 0.5 * record.quadratic(targets, s2) * float(psi(record.largest / s2, a))
+        return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y)
+    less = P * float(0.5 * np.log1p(found.w.sum()))
+    fit = 0.5 * float(np.sum(record.quadratic(targets, s2))) * float(psi(record.largest / s2, a))
     terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -less, "targets": fit}
-    return _pair("D_α[q*‖p]", (lower, "R-gap"), (log_det - less + fit, "R-lem4"), terms, ANY_Y)
+    return _pair(GAP, (lower, "R-gap"), (log_det - less + fit, "R-lem4"), terms, ANY_Y)
+
+
+def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
+    problem, white = found.problem, found.problem.white
+    low, high = assemble(found, CHEAP + BLOCKS if way == "blocks" else CHEAP)
+    below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
+    if alpha == 1.0:
+        below["evidence"] = float(low) - found.variational
+    top = found.moments.largest if way == "blocks" else problem.ratio
+    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), problem.noise, alpha))
+    fit = 0.5 * float(found.cheap.quadratic[-1].sum()) * float(psi(top, alpha))
+    above = {"trace": log_det + fit, "evidence": alpha * max(float(high) - found.variational, 0.0)}
+    claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
+    said = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter}
+    return _pair(GAP, (max(below.values()), "R-gap"), (min(above.values()), claim), above | said, ANY_Y, below | said)
+
+
+def trace_floor(ratio: float, n: int, alpha: float) -> float:
+    """nǦ(t/n) ≤ Σ G(d_i) for all d_i ≥ 0 with sum t = ``ratio``, at most n of them not 0; 0 < α ≤ 1.
+
+    Ǧ is a line that touches G at some u ≤ t/n where G is convex, u ≤ 1/√β, and is below G at t.  G is concave beyond
+    1/√β, so the line is below G on all of [0, t].  Equality for n equal d_i when u = t/n serves.
+
+    >>> round(trace_floor(3.0, 3, 1.0), 4)  # 3·½(1 − log 2)
+    0.4603
+    """
+    if ratio == 0.0 or n == 0:
+        return 0.0
+    mean, beta = ratio / n, 1.0 - alpha
+
+    def line(u: float, x: float) -> float:
+        return float(G(u, alpha)) + 0.5 * alpha * u / ((1.0 + beta * u) * (1.0 + u)) * (x - u)
+
+    end = float(G(ratio, alpha))
+    high = mean if beta == 0.0 else min(mean, 1.0 / np.sqrt(beta))
+    if line(high, ratio) <= end:
+        return n * line(high, mean)
+    low = 0.0  # the line through 0 is 0; the line's height at t grows with u
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if line(middle, ratio) <= end else (low, middle)
+    return n * line(low, mean)
 
 
 def gap_from_trace(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
 ) -> Bound:
-    """Upper bound on the gap D_α(y) in O(NM²) time and O(NM) memory: K is never formed.
+    """Upper bound on the gap D_α(y) in O(NM²) time, streamed: neither K nor Kuf is ever held.
 
     D_α(y) ≤ g_n(T) + ½ yᵀ(σ²I + Q)⁻¹y · ψ(T/σ²), g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T = Tr(K − Q).
 
@@ -122,14 +202,13 @@ def gap_from_trace(
     >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 0.5)), 4)
     0.6527
     """
-    a, s2 = _order(alpha), noise_variance(noise)
-    base = whiten(kernel, X, Z, jitter)
-    targets = as_targets(y, base.N)
-    T = float(base.residual_diagonal(kernel).sum())
-    log_det = float(trace_term(T, max(base.rank, 1), s2, a))
-    fit = 0.5 * base.quadratic(targets, s2) * float(psi(T / s2, a))
-    terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": base.rank}
-    return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity="D_α[q*‖p]")
+    a = _order(alpha)
+    problem = streamed(kernel, X, y, Z, noise, jitter)
+    n, T = max(problem.white.rank, 1), problem.white.trace
+    log_det = problem.P * float(trace_term(T, n, problem.noise, a))
+    fit = 0.5 * float(problem.fits(0.0).quadratic.sum()) * float(psi(problem.ratio, a))
+    terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.white.rank, "jitter": problem.white.jitter}
+    return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity=GAP)
 
 
 def expected_gap_bounds(
@@ -193,49 +272,3 @@ def _expected_terms(found: Gap, log_det: float) -> dict[str, float]:
         "trace: n F̂(T/(nσ²))": n * float(F_hat(record.trace / (n * s2), a)),
         "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * float(0.5 * (d + log1p_residual(d)).sum()),
     }
-
-
-def minimum_gap(
-    eigenvalues: ArrayLike, M: ArrayLike, noise: float, alpha: float, y: Literal["any", "prior"] = "any"
-) -> Float:
-    """The gap that no choice of M inducing variables can beat, from the eigenvalues of K alone.
-
-    y = "any":    D_α(y) ≥ Σ_i G(λ_(M+i)(K)/σ²), for every y.
-    y = "prior":  E_y D_α ≥ (α/(2β)) Σ_i log(1 + βλ_(M+i)(K)/σ²), for y ~ N(0, K + σ²I).
-
-    Claim N-low, 0 < α ≤ 1; y = "any" is attained by the M leading eigenvectors of K as inducing variables, at y = 0.
-    All M are read from one cumulative sum.
-
-    Parameters
-    ----------
-    eigenvalues : array
-        Of K, in squared units of y, in any order; those left out count as 0, which keeps the bound valid.
-    M : whole number or array of them, >= 0
-    noise : float
-        σ², in squared units of y.
-    alpha : float
-        Order in (0, 1].
-    y : "any" or "prior"
-
-    Returns
-    -------
-    array of the shape of M
-
-    Raises
-    ------
-    ValueError
-        for wrong arguments.
-
-    >>> minimum_gap([4.0, 2.0, 1.0], [0, 1, 2, 3], 0.5, 1.0, y="prior")
-    array([7., 3., 1., 0.])
-    """
-    choice("y", y, ("any", "prior"))
-    a, s2, counts = _order(alpha), noise_variance(noise), whole("M", M, 0)
-    values = non_negative("eigenvalues", eigenvalues)
-    if values.ndim != 1:
-        raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
-    ratios = np.sort(values) / s2
-    each = G(ratios, a) if y == "any" else 0.5 * a * scaled_log1p(ratios, 1.0 - a)
-    tails = np.concatenate([[0.0], np.cumsum(each)])
-    left = values.size - np.minimum(counts, values.size)
-    return tails[left.astype(np.int64)]

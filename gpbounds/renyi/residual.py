@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points, is_cupy
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky, eigen
+from gpbounds.psd import Cholesky, Jitter, cholesky, eigen
 from gpbounds.renyi.scalars import log_det_term
 from gpbounds.validation import finite, positive
+from gpbounds.whitening import inducing, matched, with_jitter
 
 
 def number(name: str, value: Any) -> float:
@@ -48,76 +49,24 @@ def as_host_points(X: ArrayLike, name: str, dim: int | None = None) -> Float:
     """``X`` as float64 points (N, D) in host memory."""
     if is_cupy(X):
         raise ValueError(f"{name}: expected a NumPy array (the dense algebra runs on the CPU), got a CuPy array")
-    return (
-        np.asarray(as_points(X, name, dim), dtype=np.float64) + 0.0
-    )  # turns -0.0 into 0.0: rows are compared as bytes
+    return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Whitened:
-    """X, Z and V = L⁻¹Kuf with L Lᵀ = Kuu + jitter·I, so that Q = VᵀV; O(NM²) time, O(NM) memory.
-
-    Attributes
-    ----------
-    known : array (N,) of bool
-        Rows of X that are rows of Z; f is known there given U, so Δ vanishes.  All False when jitter > 0.
-    rank : int
-        An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
-    """
-
-    X: Float
-    Z: Float
-    chol: Cholesky
-    V: Float
-    known: Any
-    rank: int
-
-    @property
-    def N(self) -> int:
-        """Number of data."""
-        return int(self.X.shape[0])
-
-    @property
-    def M(self) -> int:
-        """Number of inducing points."""
-        return int(self.Z.shape[0])
-
-    def residual_diagonal(self, kernel: Kernel) -> Float:
-        """k(x_i, x_i) − |v_i|², exactly 0 at known rows; rounding below 0 counts as 0."""
-        return np.where(self.known, 0.0, np.maximum(kernel.diag(self.X) - (self.V**2).sum(axis=0), 0.0))
-
-    def quadratic(self, y: Float, noise: float) -> float:
-        """yᵀ(σ²I + Q)⁻¹y as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, hence without cancellation."""
-        a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
-        return float(((y - self.V.T @ a) ** 2).sum() / noise + (a**2).sum())
-
-
-def whiten(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = 0.0) -> Whitened:
-    """Factorise Kuu + jitter·I and whiten Kuf with it.
-
-    Raises
-    ------
-    NotPositiveDefinite
-        for duplicated or numerically dependent rows of Z when ``jitter`` does not help.
-    """
-    points = as_host_points(X, "X")
-    inducing = as_host_points(Z, "Z", points.shape[1])
-    chol = cholesky(kernel(inducing), jitter, name="Kuu")
-    V = chol.solve_lower(kernel(inducing, points))
-    if chol.jitter > 0.0:
-        return Whitened(points, inducing, chol, V, np.zeros(points.shape[0], dtype=bool), points.shape[0])
-    chosen = {row.tobytes() for row in inducing}
-    rows = [row.tobytes() for row in points]
-    known = np.array([row in chosen for row in rows])
-    return Whitened(points, inducing, chol, V, known, len(set(rows) - chosen))
-
-
-@dataclass(frozen=True)
-class Nystrom(Whitened):
+class Nystrom:
     """The Nyström approximation of one data set, with the spectrum of what it leaves out.
 
     Attributes
     ----------
+    X, Z : arrays (N, D), (M, D)
+    chol : Cholesky
+        L Lᵀ = Kuu + jitter·I.
+    V : array (M, N)
+        L⁻¹Kuf, so that Q = VᵀV.
+    known : array (N,) of bool
+        Rows of X that are rows of Z; f is known there given U, so Δ vanishes.  All False when jitter > 0.
+    rank : int
+        An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
     K, residual : arrays (N, N)
         Kff, and Δ = K − Q with exact zeros in the known rows and columns.
     eigenvalues : array (N,)
@@ -129,11 +78,27 @@ class Nystrom(Whitened):
         if that is larger.
     """
 
+    X: Float
+    Z: Float
+    chol: Cholesky
+    V: Float
+    known: Any
+    rank: int
     K: Float
     residual: Float
     eigenvalues: Float
     basis: Float
     rounding: float
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.X.shape[0])
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return int(self.Z.shape[0])
 
     @property
     def Q(self) -> Float:
@@ -150,6 +115,11 @@ class Nystrom(Whitened):
         """λ = λ_max(K − Q)."""
         return float(self.eigenvalues[0])
 
+    def quadratic(self, y: Float, noise: float) -> Any:
+        """yᵀ(σ²I + Q)⁻¹y of each output as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, hence without cancellation."""
+        a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
+        return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
+
     def order(self, alpha: Any, noise: float) -> float:
         """A finite α < 1 + σ²/λ, as a float."""
         value = number("alpha", alpha)
@@ -164,7 +134,11 @@ class Nystrom(Whitened):
 
     def xi(self, noise: float, alpha: float) -> Cholesky:
         """Cholesky factor of Ξ = σ²I + Q + βΔ."""
-        return cholesky(noise * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
+        return self.xi_plus(noise, alpha, 0.0)
+
+    def xi_plus(self, noise: float, alpha: float, shift: float) -> Cholesky:
+        """Cholesky factor of Ξ + shift·I."""
+        return cholesky((noise + shift) * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
 
     def rotated(self, A: Float) -> Float:
         """A (·, N) in the eigenbasis of Δ, columns in the order of ``eigenvalues``."""
@@ -194,41 +168,25 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = 0.0) ->
     >>> record.rank, round(record.trace, 4)
     (1, 0.3519)
     """
-    if jitter != "auto":
-        return _nystrom(kernel, X, Z, jitter)
-    scale = kernel.max_variance
-    for step in AUTO_LADDER[:-1]:
-        try:
-            return _nystrom(kernel, X, Z, step * scale)
-        except NotPositiveDefinite:
-            continue
-    return _nystrom(kernel, X, Z, AUTO_LADDER[-1] * scale)
+    points = as_host_points(X, "X")
+    centres = as_host_points(Z, "Z", points.shape[1])
+    return with_jitter(lambda amount: _nystrom(kernel, points, centres, amount), kernel, jitter)
 
 
-def _nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: float) -> Nystrom:
-    base = whiten(kernel, X, Z, jitter)
-    K = np.asarray(kernel(base.X), dtype=np.float64)
+def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
+    side = inducing(kernel, Z, jitter)
+    known, rank = matched(X, Z) if side.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    V = side.whiten(X)
+    K = np.asarray(kernel(X), dtype=np.float64)
     if not np.isfinite(K).all():
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
-    block = np.ix_(~base.known, ~base.known)
-    V = base.V[:, ~base.known]
+    block = np.ix_(~known, ~known)
+    free = V[:, ~known]
     residual = np.zeros_like(K)
-    residual[block] = K[block] - V.T @ V
+    residual[block] = K[block] - free.T @ free
     norm = float(np.abs(K).sum(axis=1).max())
-    basic = (base.N + base.M) * np.finfo(np.float64).eps * norm
+    basic = (X.shape[0] + Z.shape[0]) * np.finfo(np.float64).eps * norm
     found = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
-    eigenvalues = np.concatenate([found.values, np.zeros(base.N - found.values.size)])
+    eigenvalues = np.concatenate([found.values, np.zeros(X.shape[0] - found.values.size)])
     assert found.vectors is not None
-    return Nystrom(
-        base.X,
-        base.Z,
-        base.chol,
-        base.V,
-        base.known,
-        base.rank,
-        K,
-        residual,
-        eigenvalues,
-        found.vectors,
-        found.rounding,
-    )
+    return Nystrom(X, Z, side.chol, V, known, rank, K, residual, eigenvalues, found.vectors, found.rounding)

@@ -1,0 +1,133 @@
+"""What O(NM²) says of the evidence: log|B| and the quadratic forms yᵀ(B + sI)⁻¹y, B = Q + σ²I, from one whitening.
+
+P outputs share the kernel: their log evidences add, so determinants count P times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Eigen, Jitter, eigen
+from gpbounds.renyi.residual import noise_variance
+from gpbounds.whitening import Whitening, as_targets, whiten
+
+
+def host(array: Array) -> Any:
+    """``array`` in host memory."""
+    return array.get() if is_cupy(array) else array
+
+
+@dataclass(frozen=True)
+class Fits:
+    """For shifts s (S,) and P outputs, with w = (B + sI)⁻¹y: arrays (S, P).
+
+    Attributes
+    ----------
+    quadratic : array
+        wᵀy = yᵀ(B + sI)⁻¹y, as a sum of squares.
+    shifted : array
+        s|w|², so that wᵀBw = wᵀy − s|w|².
+    spread : array
+        (Σ_i |w_i|√Δ_ii)² >= wᵀΔw, as |Δ_ij| ≤ √(Δ_iiΔ_jj).
+    """
+
+    quadratic: Float
+    shifted: Float
+    spread: Float
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """One whitening with its targets (N, P) and noise."""
+
+    white: Whitening
+    Y: Array
+    noise: float
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.white.N
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    @cached_property
+    def ratio(self) -> float:
+        """T/σ², T = Tr(K − Q)."""
+        return self.white.trace / self.noise
+
+    @cached_property
+    def spectrum(self) -> Eigen:
+        """Eigenvalues and eigenvectors of VVᵀ; the values are those of Q that are not 0."""
+        gram = self.white.gram
+        scale = float(gram.diagonal().sum())
+        return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.white.M) * float(np.finfo(float).eps))
+
+    @cached_property
+    def log_det(self) -> float:
+        """log|2πB|."""
+        ratios = self.spectrum.values / self.noise
+        return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
+
+    @cached_property
+    def weighted_trace(self) -> float:
+        """T/(σ² + λ_max(Q)) ≤ Tr(B⁻¹Δ)."""
+        return self.white.trace / (self.noise + float(self.spectrum.values[0]))
+
+    def fits(self, shifts: ArrayLike, Y: Array | None = None) -> Fits:
+        """The quadratic forms of all shifts s ≥ 0 in one pass over Kuf, O(NM(S·P)); of ``Y`` (N, P) if it is given."""
+        side, X = self.white.inducing, self.white.X
+        xp = namespace(X)
+        targets = self.Y if Y is None else Y
+        projected = self.white.projected if Y is None else side.times(X, Y)
+        tau = self.noise + np.atleast_1d(np.asarray(shifts, dtype=np.float64))
+        basis = self.spectrum.vectors
+        assert basis is not None
+        rotated = host(basis.T @ projected)
+        coefficients = rotated[:, None, :] / (tau[None, :, None] + self.spectrum.values[:, None, None])
+        P = targets.shape[1]
+        squares, spread = xp.zeros((tau.size, P)), xp.zeros((tau.size, P))
+        root = xp.sqrt(self.white.residual)
+        for rows, fitted in side.transposed_times(X, basis @ xp.asarray(coefficients.reshape(-1, tau.size * P))):
+            left = targets[rows][:, None, :] - fitted.reshape(-1, tau.size, P)
+            squares += (left * left).sum(axis=0)
+            spread += xp.einsum("isp,i->sp", xp.abs(left), root[rows])
+        scaled = host(squares) / tau[:, None]
+        return Fits(
+            scaled + (coefficients**2).sum(axis=0),
+            (tau - self.noise)[:, None] / tau[:, None] * scaled,
+            (host(spread) / tau[:, None]) ** 2,
+        )
+
+    def solve(self, R: Array) -> Array:
+        """B⁻¹R for R (N, P), in O(NM)."""
+        side, X = self.white.inducing, self.white.X
+        basis = self.spectrum.vectors
+        assert basis is not None
+        weights = namespace(X).asarray(1.0 / (self.noise + self.spectrum.values))
+        inner = basis @ (weights[:, None] * (basis.T @ side.times(X, R)))
+        out = R.copy()
+        for rows, fitted in side.transposed_times(X, inner):
+            out[rows] -= fitted
+        return out / self.noise
+
+
+def streamed(kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, jitter: Jitter) -> Streamed:
+    """The checked arguments, whitened in double precision; y is (N,) or (N, P)."""
+    s2 = noise_variance(noise)
+    points = as_points(X, "X")
+    points = points.astype(np.float64, copy=False)
+    centres = as_points(Z, "Z", points.shape[1]).astype(np.float64, copy=False)
+    targets = as_targets(y, points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    return Streamed(whiten(kernel, points, centres, columns, jitter=jitter), columns, s2)

@@ -1,0 +1,280 @@
+"""Whitening, streamed: L Lᵀ = Kuu + jitter·I, V = L⁻¹Kuf by chunks of rows of X, and the sums that sparse models need.
+
+Q = VᵀV, so VVᵀ (M × M), Vy and the diagonal of K − Q say all that O(NM²) can say about a sparse GP.  Nothing of size
+N × M is ever held: O(M² + M·chunk + N) memory, on NumPy or CuPy arrays.
+
+A reverse pass streams the same chunks: with cotangents Ā of VVᵀ (symmetric), b̄ of Vy and d̄ of the diagonal,
+
+    V̄ = 2ĀV + b̄yᵀ − 2V·diag(d̄),        K̄uf = L⁻ᵀV̄,        L̄ = −tril(L⁻ᵀV̄Vᵀ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Kernel
+from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.validation import count
+
+CHUNK = 1024
+"""Rows of X taken at a time: M × 1024 doubles stay in a cache, and the matrix products run at full speed."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Inducing:
+    """What whitens a chunk of data: the kernel, Z (M, D), and L with L Lᵀ = Kuu + jitter·I.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> side = inducing(SquaredExponential(), [[0.0], [1.0]])
+    >>> V = side.whiten(np.array([[0.0], [1.0]]))
+    >>> bool(np.allclose(V.T @ V, side.kernel(side.Z)))  # Q = K at the inducing points
+    True
+    """
+
+    kernel: Kernel
+    Z: Array
+    chol: Cholesky
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return int(self.Z.shape[0])
+
+    def whiten(self, X: Array) -> Array:
+        """V = L⁻¹k(Z, X), shape (M, n), for X (n, D)."""
+        return self.chol.solve_lower(self.kernel(X, self.Z).T)  # this way round LAPACK takes it without a copy
+
+    def chunks(self, X: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
+        """(rows, V[:, rows]) for consecutive chunks of rows of X."""
+        for rows in slices(X.shape[0], chunk):
+            yield rows, self.whiten(X[rows])
+
+    def times(self, X: Array, A: Array, chunk: int = CHUNK) -> Array:
+        """V A, shape (M, P), for A (N, P), in O(NM): Kuf is streamed and whitened after the sum."""
+        rows = slices(X.shape[0], chunk)
+        return self.chol.solve_lower(sum(self.kernel(self.Z, X[i]) @ A[i] for i in rows))
+
+    def transposed_times(self, X: Array, A: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
+        """(rows, (VᵀA)[rows]) for A (M, P), in O(NM): k(X, Z)(L⁻ᵀA)."""
+        lifted = _solve_transposed(self.chol.L, A)
+        for rows in slices(X.shape[0], chunk):
+            yield rows, self.kernel(X[rows], self.Z) @ lifted
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The sums over N data that O(NM²) time gives.
+
+    Attributes
+    ----------
+    inducing : Inducing
+        Kernel, Z and L; ``inducing.chunks(X)`` streams V again.
+    X : array (N, D)
+    gram : array (M, M)
+        VVᵀ; its eigenvalues are those of Q that are not 0.
+    projected : array (M,) or (M, P)
+        V y; shape (M, 0) without y.
+    squares : array () or (P,)
+        ‖y‖² of each output.
+    residual : array (N,)
+        Diagonal of K − Q: exactly 0 at known rows; rounding below 0 (at most 1e-10 of the variance) counts as 0.
+    known : array (N,) of bool
+        Rows of X that are rows of Z: K − Q vanishes there.  All False when jitter > 0.
+    rank : int
+        An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
+    """
+
+    inducing: Inducing
+    X: Array
+    gram: Array
+    projected: Array
+    squares: Array
+    residual: Array
+    known: Any
+    rank: int
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.X.shape[0])
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return self.inducing.M
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of Kuu."""
+        return self.inducing.chol.jitter
+
+    @property
+    def trace(self) -> float:
+        """T = Tr(K − Q)."""
+        return float(self.residual.sum())
+
+
+def slices(N: int, chunk: int = CHUNK) -> Iterator[slice]:
+    """Consecutive slices of 0 ... N − 1.
+
+    >>> list(slices(5, 3))
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    step = count("chunk", chunk)
+    return (slice(start, min(start + step, N)) for start in range(0, N, step))
+
+
+def inducing(kernel: Kernel, Z: ArrayLike, jitter: Jitter = 0.0) -> Inducing:
+    """Factorise Kuu + jitter·I.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        for duplicated or numerically dependent rows of Z when ``jitter`` does not help.
+    """
+    points = as_points(Z, "Z")
+    return Inducing(kernel, points, cholesky(kernel(points), jitter, name="Kuu"))
+
+
+def whiten(
+    kernel: Kernel,
+    X: ArrayLike,
+    Z: ArrayLike,
+    y: ArrayLike | None = None,
+    *,
+    jitter: Jitter = 0.0,
+    chunk: int = CHUNK,
+) -> Whitening:
+    """Stream V = L⁻¹Kuf once and keep VVᵀ, Vy, ‖y‖² and the diagonal of K − Q.
+
+    O(NM²) time, O(M² + M·chunk + N) memory.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D), NumPy or CuPy
+    Z : array (M, D)
+        Inducing inputs.
+    y : array (N,) or (N, P), optional
+    jitter : float or "auto"
+        Added to the diagonal of Kuu; "auto" takes the least with which Kuu factorises and no diagonal entry of K − Q
+        falls below 0 by more than 1e-10 of the variance.
+    chunk : int
+        Rows of X at a time.
+
+    Raises
+    ------
+    ValueError
+        for shapes that do not match.
+    NonFinite
+        for NaN or infinity in X, Z or y, or in the kernel's values.
+    NotPositiveDefinite
+        when Kuu does not factorise, or so badly that K − Q has a negative diagonal.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> white = whiten(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], [1.0, 0.5, -0.5])
+    >>> white.rank, round(white.trace, 4), white.projected.round(4)
+    (1, 0.3519, array([ 1.2356, -0.2307]))
+    """
+    points = as_points(X, "X")
+    centres = as_points(Z, "Z", points.shape[1])
+    targets = None if y is None else as_targets(y, points)
+    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, jitter)
+
+
+def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -> T:
+    """``attempt(jitter)``; for "auto" with the least step of the ladder, times the variance, at which it succeeds."""
+    if jitter != "auto":
+        return attempt(jitter)
+    for step in AUTO_LADDER[:-1]:
+        try:
+            return attempt(step * kernel.max_variance)
+        except NotPositiveDefinite:
+            continue
+    return attempt(AUTO_LADDER[-1] * kernel.max_variance)
+
+
+def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
+    xp = namespace(X, Z)
+    side = inducing(kernel, Z, jitter)
+    targets = xp.zeros((X.shape[0], 0), dtype=X.dtype) if y is None else y
+    gram = xp.zeros((side.M, side.M), dtype=X.dtype)
+    projected = xp.zeros((side.M, *targets.shape[1:]), dtype=targets.dtype)
+    residual = xp.empty(X.shape[0], dtype=X.dtype)
+    for rows, V in side.chunks(X, chunk):
+        gram += V @ V.T  # the same array twice: a symmetric rank-k update
+        projected += V @ targets[rows]
+        residual[rows] = _residual(kernel.diag(X[rows]), V)
+    known, rank = matched(X, Z) if side.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    residual[xp.asarray(known)] = 0.0
+    return Whitening(side, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
+
+
+def _residual(diagonal: Array, V: Array) -> Array:
+    """The diagonal of K − VᵀV; refused where it is below 0 by more than rounding."""
+    xp = namespace(V)
+    residual = diagonal - xp.einsum("ij,ij->j", V, V)
+    least, scale = float(residual.min()), float(diagonal.max())
+    if not np.isfinite(least):
+        raise NonFinite("kernel: expected finite covariances, got NaN or infinity in Kuf")
+    allowed = max(1e-10, 100.0 * V.shape[0] * float(np.finfo(V.dtype).eps)) * scale
+    if least < -allowed:
+        raise NotPositiveDefinite(
+            f"K - Q: expected a diagonal >= 0, but its least entry is {least:.3g}, below the rounding error "
+            f"{-allowed:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
+            "or pass jitter='auto' or a larger jitter."
+        )
+    return xp.maximum(residual, 0.0)
+
+
+def as_targets(y: ArrayLike | Array, X: Array) -> Array:
+    """``y`` as finite numbers of shape (N,) or (N, P), on the device and of the precision of ``X`` (N, D)."""
+    xp, N = namespace(X), X.shape[0]
+    if is_cupy(y) != (xp is not np):
+        expected, came = ("a NumPy", "a CuPy") if xp is np else ("a CuPy", "a NumPy")
+        raise ValueError(f"y: expected {expected} array, as X is, got {came} array")
+    targets = xp.asarray(y)
+    if targets.dtype.kind not in "biuf":
+        raise ValueError(f"y: expected real numbers, got dtype {targets.dtype}")
+    if targets.ndim not in (1, 2) or targets.shape[0] != N or targets.shape[-1] == 0:
+        raise ValueError(
+            f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
+        )
+    finite = xp.isfinite(targets)
+    if not bool(finite.all()):
+        rows = [int(i) for i in xp.flatnonzero(~finite.reshape(N, -1).all(axis=1))[:5]]
+        raise NonFinite(f"y: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    return targets.astype(X.dtype, copy=False)
+
+
+def matched(X: Array, Z: Array) -> tuple[Any, int]:
+    """Which rows of X are rows of Z, bit for bit, and how many distinct rows of X are not.
+
+    >>> matched(np.array([[0.0], [1.0], [1.0], [2.0]]), np.array([[2.0], [7.0]]))
+    (array([False, False, False,  True]), 2)
+    """
+    chosen, rows = set(_bytes(Z)), _bytes(X)
+    return np.array([row in chosen for row in rows]), len(set(rows) - chosen)
+
+
+def _bytes(points: Array) -> list[bytes]:
+    host = points.get() if is_cupy(points) else points
+    return [row.tobytes() for row in host.astype(np.float64) + 0.0]  # turns -0.0 into 0.0
+
+
+def _solve_transposed(L: Array, A: Array) -> Array:
+    """L⁻ᵀA."""
+    if namespace(L) is np:
+        from scipy.linalg import solve_triangular
+    else:
+        from cupyx.scipy.linalg import solve_triangular
+    return solve_triangular(L, A, lower=True, trans=1, check_finite=False)
