@@ -42,14 +42,13 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
     elif T == 0.0:
         value = 0.0
     else:
-        from scipy.special import gammaln, logsumexp
-
         j = np.arange(1, M + 1)
         log_e = log_esp(values, M)
-        rest = logsumexp(log_e[M - j] - log_e[M] + j * np.log(T) - gammaln(j + 1.0))
-        value = 1.0 / (1.0 + np.exp(-rest))  # 1 − 1/(1 + e^rest)
+        terms = log_e[M - j] - log_e[M] + np.cumsum(np.log(T / j))
+        rest = np.logaddexp.reduce(terms)
+        value = float(np.exp(rest - np.logaddexp(0.0, rest)))  # s/(1 + s), s = e^rest
     return Bound(
-        float(value),
+        value,
         "upper",
         1.0,
         "R-cor1",
