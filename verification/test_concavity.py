@@ -14,7 +14,7 @@ from renyi_instances import ORDERS, SEEDS, Instance, data, gram, instance, snap
 
 from gpbounds.reference import renyi, scalars
 from gpbounds.reference.divergences import solve, trace
-from gpbounds.renyi import elbo, minimum_gap
+from gpbounds.renyi import elbo, exact_gap, minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi import scalars as fast
 
 TINY = mpf("1e-30")
@@ -146,6 +146,31 @@ def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, s
         truth = [renyi.minimum_gap(list(map(mpf, ratios)), int(m), case.noise, alpha, y) for m in counts]
         quick = minimum_gap(ratios, counts, float(case.noise), float(alpha), y)
         observe.equal("N-low", quick, truth, rtol=1e-11, atol=1e-300)
+
+
+@pytest.mark.claim("N-low")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int, alpha: Any) -> None:
+    """One short of `needed`, Σ G > target at 50 digits; landmarks only weaken it: λ_i(Q) ≤ λ_i(K)."""
+    case = data(seed)
+    kernel, X, _, noise = case.inputs
+    values = renyi.spectrum(renyi.matrix(kernel(X)))
+    target = float(renyi.minimum_gap(values, 1, mpf(noise), alpha)) * float(np.random.default_rng(seed).uniform(0, 1.2))
+    if target < 1e-12:
+        return
+    M = needed(kernel, X, noise, float(alpha), target)
+    if M > 1:
+        observe.lower("N-low", renyi.minimum_gap(values, M - 1, mpf(noise), alpha), mpf(target), tol=1e-13)
+        Z = np.random.default_rng(seed).standard_normal((M - 1, X.shape[1]))
+        observe.lower("N-low", exact_gap(kernel, X, case.y, Z, noise, float(alpha), jitter="auto"), target, tol=1e-10)
+    observe.upper("N-low", renyi.minimum_gap(values, M, mpf(noise), alpha), mpf(target), tol=1e-9)
+    for landmarks in range(1, len(X) + 1):
+        observe.holds("N-low", needed(kernel, X, noise, float(alpha), target, landmarks=landmarks) <= min(M, landmarks))
+    known = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
+    for lower, value in zip(renyi.spectrum((known + known.T) / 2), values, strict=True):
+        observe.lower("N-low", value, lower, tol=1e-40)
+    lowered = [float(v) * 0.9 for v in values]
+    observe.holds("N-low", needed_from_eigenvalues(lowered, noise, float(alpha), target) <= M)
 
 
 # --- the scalar functions -------------------------------------------------------------------------------------------

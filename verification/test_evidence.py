@@ -9,12 +9,43 @@ import pytest
 from hypothesis import given
 from mpmath import det, eye, log, mp, mpf
 from observer import Observer
-from renyi_instances import ORDERS, SEEDS, Instance, gram, instance, is_psd
+from renyi_instances import ORDERS, SEEDS, Data, Instance, data, gram, instance, is_psd
 
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.divergences import log_det, solve, trace
+from gpbounds.renyi import evidence
+from gpbounds.renyi.evidence import GRID
+from gpbounds.renyi.quadratic import two_sided
+from gpbounds.renyi.scalars import log1p_sum_bounds
+from gpbounds.renyi.streamed import streamed
 
 HALF = mpf(1) / 2
+MEMBERS = {
+    "trace": "R-eq8",
+    "determinant": "R-eq8",
+    "weighted": "R-eq8",
+    "eigenvalue": "R-eq8",
+    "tangent": "N-conc",
+    "quadratic": "R-lem1",
+    "order": "R-eq8",
+    "secant": "N-conc",
+}
+
+
+def outputs(case: Instance | Data, seed: int) -> Any:
+    """A second output beside the one of the instance."""
+    rng = np.random.default_rng(seed + 1)
+    if isinstance(case, Data):
+        return np.stack([case.y, rng.standard_normal(case.y.size)], axis=1)
+    return reference.stack(case.y, renyi.matrix(rng.standard_normal(case.N)) * mp.sqrt(mp.mnorm(case.exact)))
+
+
+def above(observe: Observer, claim: str, truth: Any, bound: Any, base: Any, tol: Any) -> None:
+    """truth ≤ bound, with tightness (bound − base)/(truth − base) where the denominator is more than rounding."""
+    shift = base if truth - base > 1e3 * tol else truth + 1
+    observe.upper(claim, truth - shift, bound - shift, tol=tol)
 
 
 @pytest.mark.claim("R-lem1")
@@ -51,3 +82,191 @@ def test_claim_1_counterexample(observe: Observer) -> None:
     corrected = renyi.log_normal(0 * case.y, case.xi(HALF)) - (case.y.T * solve(case.xi(HALF) + HALF, case.y))[0] / 2
     observe.equal("R-eq8", corrected, mpf("-3.3717"), atol=5e-5)
     observe.upper("R-eq8", evidence, corrected)
+
+
+# --- every member of the bracket ------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("R-eq8", "N-conc", "R-amgm")
+@given(seed=SEEDS)
+def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
+    """Each is above log p, for two outputs; tightness is (bound − L_VI)/(log p − L_VI)."""
+    case = instance(seed)
+    Y = outputs(case, seed)
+    prior, s2 = case.prior, case.noise
+    truth = reference.log_evidence(case.Kff, Y, s2)
+    found = reference.members(*prior, Y, s2, [mpf(g) for g in GRID])
+    objective = reference.elbo(*prior, Y, s2, mpf(1))
+    size = 1 + abs(truth) + reference.form(Y[:, 0], s2 * eye(case.N)) + reference.form(Y[:, 1], s2 * eye(case.N))
+    tol = mpf("1e-25") * size
+    for name, value in found.items():
+        above(observe, MEMBERS[name], truth, value, objective, tol)
+    for less, more in (("determinant", "trace"), ("weighted", "determinant"), ("eigenvalue", "trace")):
+        observe.holds("R-eq8", found[less] <= found[more] + tol)
+    mean = reference.lower(*prior, Y, s2, case.N * log(1 + sum(case.d) / case.N))
+    moments = reference.lower(*prior, Y, s2, reference.log_det_bounds(*prior, s2, mpf(1))[1])
+    observe.lower("R-amgm", mean - objective, mpf(0), tol=tol)
+    observe.lower("R-amgm", moments, mean, tol=tol)
+    observe.lower("R-amgm", truth, moments, tol=tol)
+
+
+@pytest.mark.claim("R-eq8", "N-conc", "R-elbo*", "R-amgm", "R-lem1")
+@given(seed=SEEDS)
+def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
+    """Every term is what the definition says, and none is on the wrong side; jitter is part of the problem."""
+    case = data(seed)
+    Y = outputs(case, seed)
+    exact, jitter = case.exact, float(np.random.default_rng(seed).choice([0.0, 1e-4]))
+    prior = renyi.blocks(case.kernel, case.X, case.Z, jitter)
+    columns, s2 = renyi.matrix(Y), exact.noise
+    truth = reference.log_evidence(exact.Kff, columns, s2)
+    lower, upper = evidence(
+        case.kernel, case.X, Y, case.Z, case.noise, alphas=(0.2, 0.6, 1.0), jitter=jitter, members="all"
+    )
+    size = float(1 + trace(exact.Kff) / s2) + float((Y**2).sum()) / case.noise
+    tol = 1e-9 * size
+    elbos = {a: reference.elbo(*prior, columns, s2, mpf(a)) for a in (0.2, 0.6, 1.0)}
+    expected = reference.members(*prior, columns, s2, [mpf(g) for g in GRID])
+    expected["order 0.2"] = reference.order(*prior, columns, s2, mpf(0.2))
+    expected["order 0.6"] = reference.order(*prior, columns, s2, mpf(0.6))
+    expected["secant 0.2, 0.6"] = reference.secant(elbos[0.2], elbos[0.6], mpf(0.2), mpf(0.6))
+    expected["secant 0.6, 1"] = reference.secant(elbos[0.6], elbos[1.0], mpf(0.6), mpf(1))
+    for name, value in expected.items():
+        observe.equal(MEMBERS[name.partition(" ")[0]], upper.terms[name], value, rtol=1e-9, atol=tol)
+    for name in (*expected, "quadratic"):
+        above(observe, MEMBERS[name.partition(" ")[0]], truth, upper.terms[name], elbos[1.0], tol)
+    for a, value in elbos.items():
+        observe.equal("R-elbo*", lower.terms[f"elbo {a:g}"], value, rtol=1e-9, atol=tol)
+    observe.lower("R-amgm", truth, [lower.terms["determinant"], lower.terms["quadratic"]], tol=tol)
+    observe.holds("R-amgm", float(lower) >= lower.terms["determinant"] >= lower.terms["elbo 1"] - tol)
+    cheap = evidence(case.kernel, case.X, Y, case.Z, case.noise, jitter=jitter, members="cheap")
+    observe.holds("R-amgm", lower.terms["determinant"] >= float(cheap[0]) - tol)
+    observe.holds("R-eq8", float(upper) <= float(cheap[1]) + tol)
+
+
+@pytest.mark.claim("R-eq8", "R-lem1", "R-amgm", "N-conc")
+def test_where_the_bracket_closes(observe: Observer) -> None:
+    """No residual: all members are log p.  One point that Z says nothing of: the determinant members are exact."""
+    rng = np.random.default_rng(4)
+    X, Y, kernel = rng.uniform(-2, 2, (8, 2)), rng.standard_normal((8, 2)), Matern(1.5)
+    truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(0.3))
+    for side in evidence(kernel, X, Y, X, 0.3, alphas=(0.0, 0.5, 1.0), members="all"):
+        values = [v for name, v in side.terms.items() if name not in ("T/σ²", "jitter")]
+        observe.equal("R-eq8" if side.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
+    for noise in (1e-3, 1.0, 1e5):
+        lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise, alphas=(0.5, 1.0))
+        exact = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)]))
+        names = ("determinant", "weighted", "eigenvalue", "quadratic")
+        observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-12)
+        observe.equal("R-eq8", upper.terms["order 0.5"], exact, rtol=1e-9)  # λ is raised by its rounding error
+        observe.equal("R-amgm", lower.terms["quadratic"], exact, atol=0.01)  # where the solve stops
+        trace_only = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)])) + log(1 + 3 / mpf(noise)) / 2
+        observe.equal("R-eq8", upper.terms["trace"], trace_only, rtol=1e-12)
+        tangent = renyi.elbo(mp.matrix([3]), mp.matrix([0]), mp.matrix([3]), mp.matrix([2]), mpf(noise), 1)
+        tangent += renyi.elbo_slope(mp.matrix([3]), mp.matrix([0]), mp.matrix([3]), mp.matrix([2]), mpf(noise))
+        observe.equal("N-conc", upper.terms["tangent"], tangent, rtol=1e-11)
+
+
+@pytest.mark.claim("R-eq8", "R-amgm")
+@given(seed=SEEDS)
+def test_determinant_from_two_moments(observe: Observer, seed: int) -> None:
+    """Both sides of Σ log(1 + w_i); attained on {0, t} and on {u, m}; inside log(1 + s) and n log(1 + s/n)."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 7))
+    w = [mpf(v) for v in 10.0 ** rng.uniform(-8, 4, n) * (rng.random(n) < 0.8)]
+    s, q, top = sum(w), sum(v * v for v in w), max(w)
+    if s == 0:
+        return
+    truth = sum(log(1 + v) for v in w)
+    low, high = reference.log1p_sum_bounds(s, q, n, top * (1 + rng.integers(0, 3)))
+    observe.upper("R-eq8", low, truth, tol=1e-40)
+    observe.lower("R-eq8", low, log(1 + s), tol=1e-40)
+    observe.upper("R-amgm", truth, high, tol=1e-40)
+    observe.upper("R-amgm", high, n * log(1 + s / n), tol=1e-40)
+    single = log1p_sum_bounds(float(s), float(q), n, float(top))
+    observe.equal(
+        "R-eq8", single, reference.log1p_sum_bounds(mpf(float(s)), mpf(float(q)), n, mpf(float(top))), rtol=1e-7
+    )
+    k, t, u = int(rng.integers(1, n + 1)), mpf(10.0 ** rng.uniform(-3, 3)), mpf(rng.random())
+    observe.equal("R-eq8", reference.log1p_sum_bounds(k * t, k * t * t, n, t)[0], k * log(1 + t), rtol=1e-40)
+    s, q = k * t + (n - k) * u * t, k * t * t + (n - k) * (u * t) ** 2
+    attained = k * log(1 + t) + (n - k) * log(1 + u * t)
+    observe.equal("R-amgm", reference.log1p_sum_bounds(s, q, n, t)[1], attained, rtol=1e-35)
+
+
+@pytest.mark.claim("R-lem1")
+@given(seed=SEEDS)
+def test_quadratic_form_from_any_vector(observe: Observer, seed: int) -> None:
+    """½rᵀ(B + shift)⁻¹r ≤ ½yᵀK_n⁻¹y − vᵀ(r + ½K_n v) ≤ ½rᵀB⁻¹r: random v, v = 0, and the exact one."""
+    case, rng = instance(seed), np.random.default_rng(seed)
+    exact = solve(case.exact, case.y)
+    top = max(case.d) * case.noise
+    size = 1 + abs(reference.form(case.y, case.noise * eye(case.N)))
+    for v in (renyi.matrix(rng.standard_normal(case.N)), exact * mpf(rng.normal()), 0 * exact, exact):
+        for shift in (top, case.T):
+            low, truth, high = reference.two_sided(*case.all, v, shift)
+            observe.upper("R-lem1", low, truth, tol=mpf("1e-30") * size)
+            observe.upper("R-lem1", truth, high, tol=mpf("1e-30") * size)
+    observe.equal("R-lem1", [low, high], truth, rtol=mpf("1e-30"), atol=mpf("1e-30") * size)
+    known = data(seed)
+    v = rng.standard_normal((known.y.size, 1))
+    problem = streamed(known.kernel, known.X, known.y, known.Z, known.noise, 0.0)
+    product = (known.kernel(known.X) + known.noise * np.eye(known.y.size)) @ v
+    found = two_sided(problem, v, product, problem.white.trace)
+    low, _, high = reference.two_sided(*known.exact.all, renyi.matrix(v), mpf(problem.white.trace))
+    observe.equal("R-lem1", [found[0][0], found[1][0]], [low, high], rtol=1e-7, atol=1e-9)
+
+
+# --- jitter and adversarial input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("N-monoQ", "R-eq8", "N-conc")
+@given(seed=SEEDS)
+def test_jitter_only_widens(observe: Observer, seed: int) -> None:
+    """More on Kuu: L_VI never rises, Titsias's upper bound never falls; every member stays valid."""
+    case = instance(seed)
+    Y = outputs(case, seed)
+    truth = reference.log_evidence(case.Kff, Y, case.noise)
+    size = 1 + reference.form(Y[:, 0], case.noise * eye(case.N)) + reference.form(Y[:, 1], case.noise * eye(case.N))
+    tol = mpf("1e-25") * size
+    before = None
+    for jitter in ("0", "1e-6", "0.1", "10"):
+        Kuu = case.Kuu + mpf(jitter) * eye(case.Kuu.rows)
+        prior = case.Kff, case.Kuf, Kuu
+        objective = reference.elbo(*prior, Y, case.noise, mpf(1))
+        found = reference.members(*prior, Y, case.noise, [mpf(g) for g in GRID])
+        for name, value in found.items():
+            above(observe, MEMBERS[name], truth, value, objective, tol)
+        if before is not None:
+            observe.upper("N-monoQ", objective, before[0], tol=tol)
+            observe.lower("R-eq8", found["trace"], before[1], tol=tol)
+        before = objective, found["trace"]
+
+
+@pytest.mark.claim("R-eq8", "R-lem1", "R-amgm", "N-conc")
+@pytest.mark.parametrize("noise", [1e-4, 1.0, 1e6])
+@pytest.mark.parametrize("kind", ["flat", "duplicates", "tiny", "zero targets", "huge"])
+def test_adversarial_data(observe: Observer, kind: str, noise: float) -> None:
+    rng = np.random.default_rng(5)
+    X, Y, kernel = rng.uniform(-1, 1, (7, 1)), rng.standard_normal((7, 2)), SquaredExponential(1.0, 0.3)
+    Z = X[:3]
+    if kind == "flat":
+        kernel = SquaredExponential(1.0, 1e5)
+    elif kind == "duplicates":
+        X = np.concatenate([X[:4], X[:3]])
+    elif kind == "tiny":
+        kernel, Y, noise = SquaredExponential(1e-200, 0.3), 1e-100 * Y, 1e-200 * noise
+    elif kind == "zero targets":
+        Y = 0.0 * Y
+    else:
+        kernel, Y, noise = SquaredExponential(1e200, 0.3), 1e100 * Y, 1e200 * noise
+    lower, upper = evidence(kernel, X, Y, Z, noise, members="all")
+    truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(noise))
+    tol = 1e-9 * (1.0 + kernel.variance / noise + float((Y / np.sqrt(noise)).ravel() @ (Y / np.sqrt(noise)).ravel()))
+    for name, member in MEMBERS.items():
+        if name in upper.terms:
+            above(observe, member, truth, upper.terms[name], lower.terms["elbo 1"], tol)
+    values = [v for name, v in lower.terms.items() if name not in ("T/σ²", "jitter")]
+    observe.lower("R-amgm", truth, values, tol=tol)
+    if kind == "flat":
+        observe.equal("R-lem1", [float(lower), float(upper)], truth, rtol=1e-5, atol=tol)

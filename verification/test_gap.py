@@ -23,6 +23,7 @@ from gpbounds.renyi import (
     gap_from_trace,
     gap_variance,
 )
+from gpbounds.renyi.gap_bounds import trace_floor
 
 TINY = mpf("1e-30")
 HALF = mpf(1) / 2
@@ -247,6 +248,40 @@ def test_bounds_for_any_targets_in_double_precision(observe: Observer, seed: int
         observe.upper("N-psi", truth, float(upper) + tol)
         cheap, printed = gap_from_trace(*case.problem, order), gap(*case.problem, order, form="printed")[1]
         observe.upper("R-lem4", float(upper), min(float(cheap), float(printed)) + tol)
+
+
+@pytest.mark.claim("R-lem4", "N-G", "N-conc", "N-psi")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
+    """All methods, two outputs: the bounds are on the sum of the gaps."""
+    case = data(seed)
+    Y = np.stack([case.y, np.random.default_rng(seed).standard_normal(case.y.size)], axis=1)
+    exact = case.exact
+    for order in (float(alpha), 1.0):
+        one, two = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
+        tol = 1e-11 * float(1 + trace(exact.Kff) / exact.noise + (Y**2).sum() / exact.noise)
+        for method in ("dense", "blocks", "streamed"):
+            lower, upper = gap(case.kernel, case.X, Y, case.Z, case.noise, order, method=method)
+            observe.lower("N-G", one + two, float(lower), tol=tol)
+            observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
+        dense = gap(case.kernel, case.X, Y, case.Z, case.noise, order)
+        observe.lower("N-G", float(dense[0]), lower.terms["trace"], tol=tol)
+
+
+@pytest.mark.claim("N-G")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
+    """A convex minorant of G by Jensen: at or below Σ G(d_i) for any d_i ≥ 0; equal d_i attain it at α = 1."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 8))
+    d = 10.0 ** rng.uniform(-6, 4, n) * (rng.random(n) < 0.8)
+    for order in (float(alpha), 1.0):
+        truth = sum(scalars.G(mpf(v), mpf(order)) for v in d)
+        floor = trace_floor(float(d.sum()), n, order)
+        observe.lower("N-G", truth, floor, tol=1e-14 * (1.0 + float(truth)))
+        assert floor >= 0.0
+    equal = 10.0 ** rng.uniform(-3, 3)
+    observe.equal("N-G", trace_floor(n * equal, n, 1.0), n * scalars.G(mpf(equal), mpf(1)), rtol=1e-11)
 
 
 @pytest.mark.claim("R-lem4d")

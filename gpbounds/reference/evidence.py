@@ -1,0 +1,127 @@
+"""The brackets of log p(y) in mpmath, written from the definitions: N × N matrices, inverses, eigenvalues.
+
+Blocks of the prior, y (N × P) and noise as in `gpbounds.reference.renyi`; log p(y) is the sum over the P columns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mpmath import eye, log, mp, mpf, pi, sqrt
+
+from gpbounds.reference import renyi
+from gpbounds.reference.divergences import log_det, trace
+
+
+def columns(Y: Any) -> list[Any]:
+    """The columns of Y (N × P), each N × 1."""
+    return [Y[:, p] for p in range(Y.cols)]
+
+
+def log_evidence(Kff: Any, Y: Any, noise: Any) -> Any:
+    """Σ_p log N(y_p; 0, K + σ²I)."""
+    return sum(renyi.log_evidence(Kff, y, noise) for y in columns(Y))
+
+
+def elbo(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any) -> Any:
+    """Σ_p L_α(y_p)."""
+    return sum(renyi.elbo(Kff, Kuf, Kuu, y, noise, alpha) for y in columns(Y))
+
+
+def form(y: Any, A: Any) -> Any:
+    """yᵀA⁻¹y."""
+    return (y.T * A**-1 * y)[0]
+
+
+def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
+    """Bounds on Σ log(1 + w_i), n numbers in [0, m] with sum s and sum of squares q, each attained on two values."""
+    t = q / s
+    low = s / t * log(1 + t)
+    top = min(s, m, sqrt(q))
+    if n * top - s <= mpf("1e-40") * s:
+        return low, n * log(1 + s / n)
+    u = (s * top - q) / (n * top - s)
+    k = (s - n * u) / (top - u)
+    return low, (n - k) * log(1 + u) + k * log(1 + top)
+
+
+def log_det_bounds(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
+    """Both sides of log|K_n| − log|Ξ| from Tr(αΞ⁻¹Δ) and Tr((αΞ⁻¹Δ)²)."""
+    residual = Kff - renyi.nystrom(Kuf, Kuu)
+    ratio = alpha * renyi.xi(Kff, Kuf, Kuu, noise, alpha) ** -1 * residual
+    s, q = trace(ratio), trace(ratio * ratio)
+    if s < mpf("1e-40"):
+        return mpf(0), mpf(0)
+    top = max(renyi.spectrum((residual + residual.T) / 2)[0], mpf(0)) / noise
+    return log1p_sum_bounds(s, q, Kff.rows, alpha * top / (1 + (1 - alpha) * top))
+
+
+def upper(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any, shift: Any, kept: Any) -> Any:
+    """Σ_p −½log|2πΞ| − ½kept − ½y_pᵀ(Ξ + α·shift·I)⁻¹y_p: R-eq8, with ``kept`` of log|K_n|/|Ξ|."""
+    xi = renyi.xi(Kff, Kuf, Kuu, noise, alpha)
+    volume = Kff.rows * log(2 * pi) + log_det(xi)
+    wider = xi + alpha * shift * eye(Kff.rows)
+    return -sum(volume + kept + form(y, wider) for y in columns(Y)) / 2
+
+
+def weighted_form(y: Any, B: Any, diagonal: Any, shift: Any) -> Any:
+    """(wᵀy)²/(wᵀBw + (Σ|w_i|√Δ_ii)²) at w = (B + shift·I)⁻¹y: below yᵀK_n⁻¹y."""
+    w = (B + shift * eye(B.rows)) ** -1 * y
+    spread = sum(abs(w[i]) * sqrt(max(diagonal[i], mpf(0))) for i in range(B.rows)) ** 2
+    curvature = (w.T * B * w)[0] + spread
+    return (w.T * y)[0] ** 2 / curvature if curvature > 0 else mpf(0)
+
+
+def members(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, grid: Any) -> dict[str, Any]:
+    """The upper members that need no order below 1 and no solve; ``grid`` holds the shifts of "weighted" over T."""
+    prior = Kff, Kuf, Kuu
+    Q = renyi.nystrom(Kuf, Kuu)
+    residual, B = Kff - Q, Q + noise * eye(Kff.rows)
+    T, top = trace(residual), max(renyi.spectrum((residual + residual.T) / 2)[0], mpf(0))
+    kept = log(1 + T / (noise + renyi.spectrum((Q + Q.T) / 2)[0]))
+    diagonal = [residual[i, i] for i in range(Kff.rows)]
+    best = 0
+    for y in columns(Y):
+        forms = [weighted_form(y, B, diagonal, g * T) for g in grid]
+        best += max([*forms, form(y, B + T * eye(Kff.rows))])
+    volume = Kff.rows * log(2 * pi) + log_det(B)
+    return {
+        "trace": upper(*prior, Y, noise, 1, T, 0),
+        "determinant": upper(*prior, Y, noise, 1, T, kept),
+        "weighted": -(Y.cols * (volume + kept) + best) / 2,
+        "eigenvalue": upper(*prior, Y, noise, 1, top, log_det_bounds(*prior, noise, mpf(1))[0]),
+        "tangent": sum(renyi.elbo(*prior, y, noise, 1) + renyi.elbo_slope(*prior, y, noise) for y in columns(Y)),
+    }
+
+
+def order(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any) -> Any:
+    """R-eq8 at α < 1 with λ, and the determinant from two moments."""
+    top = max(renyi.spectrum(Kff - renyi.nystrom(Kuf, Kuu))[0], mpf(0))
+    return upper(Kff, Kuf, Kuu, Y, noise, alpha, top, log_det_bounds(Kff, Kuf, Kuu, noise, alpha)[0])
+
+
+def secant(first: Any, second: Any, alpha1: Any, alpha2: Any) -> Any:
+    """L_α₁ + α₁/(α₂ − α₁)·(L_α₁ − L_α₂)."""
+    return first + alpha1 / (alpha2 - alpha1) * (first - second)
+
+
+def lower(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, above: Any) -> Any:
+    """Σ_p −½log|2πB| − ½above − ½y_pᵀB⁻¹y_p, ``above`` at or above log|K_n|/|B|."""
+    return upper(Kff, Kuf, Kuu, Y, noise, 1, 0, above)
+
+
+def two_sided(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, v: Any, shift: Any) -> tuple[Any, Any, Any]:
+    """Lower bound, truth and upper bound of ½yᵀK_n⁻¹y from v and r = y − K_n v."""
+    B = renyi.nystrom(Kuf, Kuu) + noise * eye(Kff.rows)
+    Kn = Kff + noise * eye(Kff.rows)
+    r = y - Kn * v
+    base = (v.T * (r + Kn * v / 2))[0]
+    return base + form(r, B + shift * eye(Kff.rows)) / 2, form(y, Kn) / 2, base + form(r, B) / 2
+
+
+def stack(*ys: Any) -> Any:
+    """Columns side by side."""
+    out = mp.zeros(ys[0].rows, len(ys))
+    for p, y in enumerate(ys):
+        out[:, p] = y
+    return out

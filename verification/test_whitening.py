@@ -1,0 +1,73 @@
+"""What the streamed whitening computes is what the definitions say, and jitter takes from Q alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from mpmath import eye, mp, mpf
+from observer import Observer
+from renyi_instances import ORDERS, SEEDS, data, is_psd
+
+from gpbounds.reference import evidence as reference
+from gpbounds.reference import renyi
+from gpbounds.reference.divergences import log_det, trace
+from gpbounds.renyi.streamed import streamed
+from gpbounds.whitening import whiten
+
+
+@pytest.mark.claim("R-lim1", "R-elbo*")
+@given(seed=SEEDS)
+def test_sums_at_fifty_digits(observe: Observer, seed: int) -> None:
+    """log|B|, yᵀ(B + sI)⁻¹y, T and diag(K − Q), for two outputs and chunks of one to three rows."""
+    case, rng = data(seed), np.random.default_rng(seed)
+    Y = np.stack([case.y, rng.standard_normal(case.y.size)], axis=1)
+    prior, noise = case.exact.prior, case.exact.noise
+    residual = case.exact.residual
+    B = renyi.nystrom(*prior[1:]) + noise * eye(prior[0].rows)
+    white = whiten(case.kernel, case.X, case.Z, Y, chunk=int(rng.integers(1, 4)))
+    N = white.N
+    scale = float(trace(prior[0]))
+    observe.equal("R-lim1", white.residual, [residual[i, i] for i in range(N)], atol=1e-9 * scale)
+    problem = streamed(case.kernel, case.X, Y, case.Z, case.noise, 0.0)
+    observe.equal("R-elbo*", problem.log_det, log_det(2 * mp.pi * B), rtol=1e-9, atol=1e-9 * scale / case.noise)
+    for shift in (0.0, 0.7, white.trace):
+        fits = problem.fits(shift)
+        for p in range(2):
+            truth = reference.form(renyi.matrix(Y[:, p]), B + mpf(shift) * eye(N))
+            observe.equal("R-elbo*", fits.quadratic[0, p], truth, rtol=1e-8)
+        w = (B + mpf(shift) * eye(N)) ** -1 * renyi.matrix(Y)
+        observe.equal(
+            "R-lim1", fits.shifted[0], [shift * sum(w[i, p] ** 2 for i in range(N)) for p in (0, 1)], rtol=1e-6
+        )
+        spread = [sum(abs(w[i, p]) * mp.sqrt(max(residual[i, i], mpf(0))) for i in range(N)) ** 2 for p in (0, 1)]
+        observe.equal(
+            "R-lim1", fits.spread[0], spread, rtol=1e-5, atol=1e-8 * scale * float((Y**2).sum()) / case.noise**2
+        )
+    solved = problem.solve(Y)
+    inverse = B**-1 * renyi.matrix(Y)
+    for p in range(2):
+        size = max(abs(inverse[i, p]) for i in range(N))
+        observe.equal("R-lim1", solved[:, p], [inverse[i, p] for i in range(N)], rtol=1e-7, atol=1e-8 * float(size))
+
+
+@pytest.mark.claim("N-monoQ")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_jitter_lowers_the_nystrom_approximation(observe: Observer, seed: int, alpha: Any) -> None:
+    """Kfu(Kuu + jI)⁻¹Kuf falls in Loewner order with j, so T grows and L_α falls, in 50 digits and as streamed."""
+    case = data(seed)
+    noise = case.exact.noise
+    before = None
+    for jitter in (0.0, 1e-3, 0.5):
+        prior = renyi.blocks(case.kernel, case.X, case.Z, jitter)
+        Q = renyi.nystrom(*prior[1:])
+        objective = renyi.elbo(*prior, renyi.matrix(case.y), noise, alpha)
+        T = whiten(case.kernel, case.X, case.Z, jitter=jitter).trace
+        observe.equal("N-monoQ", T, trace(prior[0] - Q), rtol=1e-7, atol=1e-9 * float(trace(prior[0])))
+        if before is not None:
+            observe.holds("N-monoQ", is_psd(before[0] - Q))
+            observe.upper("N-monoQ", objective, before[1], tol=1e-30 * float(1 + abs(objective)))
+            observe.lower("N-monoQ", T, before[2], tol=1e-9 * float(trace(prior[0])))
+        before = Q, objective, T
