@@ -94,9 +94,19 @@ def test_near_the_numerical_rank_the_walk_returns_the_law_or_nothing():
         else:
             assert not seen  # no larger set after one that was refused
             assert np.unique(drawn.indices).size == M
-            assert drawn.drift <= 1e-6
+            assert drawn.rounding <= 1e-6 * drawn.steps
     assert "close to the numerical rank" in seen[0]
     assert "undefined" in seen[-1]
+
+
+def test_near_the_numerical_rank_an_exact_sample_says_that_rounding_decides():
+    X, kernel = np.linspace(0.0, 1.0, 300), SquaredExponential(lengthscale=0.3)
+    values = np.linalg.eigvalsh(kernel(X))
+    rank = int((values > 300 * np.finfo(float).eps * values[-1]).sum())
+    rounding = [kdpp.sample_kernel(kernel, X, M, 0).rounding for M in range(1, rank + 1)]
+    assert rounding[4] < 1e-8
+    assert rounding[-1] > 0.5
+    assert (np.diff(rounding) > 0).all()
 
 
 def test_five_thousand_points_in_eight_dimensions_by_the_walk():
@@ -105,7 +115,7 @@ def test_five_thousand_points_in_eight_dimensions_by_the_walk():
     drawn = kdpp.sample_kernel(kernel, X, 200, 0, "mcmc", max_steps=200)
     assert drawn.tv is None
     assert np.unique(drawn.indices).size == 200
-    assert drawn.drift < 1e-9
+    assert drawn.rounding < 1e-9
     walk = Walk(kernel, X, drawn.indices.copy())
     assert walk.left.min() > -1e-12
     assert walk.left.sum() < 0.5 * 5000
@@ -113,7 +123,8 @@ def test_five_thousand_points_in_eight_dimensions_by_the_walk():
 
 def test_a_sample_says_what_it_is():
     drawn = kdpp.sample_kernel(KERNEL, np.linspace(0, 1, 20), 3, 0)
-    assert (drawn.method, drawn.tv, drawn.steps, drawn.drift) == ("exact", 0.0, 0, 0.0)
+    assert (drawn.method, drawn.tv, drawn.steps) == ("exact", 0.0, 0)
+    assert 0.0 < drawn.rounding < 1e-9
     with pytest.raises(dataclasses.FrozenInstanceError):
         drawn.tv = 0.5
 

@@ -207,6 +207,36 @@ def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: i
         observe.lower("R-cor1", tv_after(steps - 1, M, rarity), tv * (1 - 1e-9))
 
 
+@pytest.mark.claim("R-cor1")
+@given(seed=seeds, N=st.integers(2, 6), log_rho=st.floats(-8, -0.5))
+def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed: int, N: int, log_rho: float) -> None:
+    """K̂ = K + E, ‖E‖ ≤ ρ: with all its eigenvalues, and with those up to ρ taken as 0."""
+    rng = np.random.default_rng(seed)
+    values = 10.0 ** rng.uniform(-6, 0, N) * (rng.random(N) < 0.8)
+    U = np.linalg.qr(rng.standard_normal((N, N)))[0]
+    K = (U * values) @ U.T
+    E = rng.standard_normal((N, N))
+    E = E + E.T if seed % 2 else np.eye(N) * rng.choice([-1.0, 1.0])
+    rho = 10.0**log_rho
+    lifted, Q = np.linalg.eigh(K + rho * E / np.abs(np.linalg.eigvalsh(E)).max())
+    if lifted[0] < 0:  # K̂ ⪰ 0 is asked for: lift it, at twice the distance
+        lifted, rho = lifted + rho, 2 * rho
+    cut = np.where(lifted > rho, lifted, 0.0)
+    for M in range(1, N + 1):
+        bound = kdpp.rounding_tv(np.maximum(lifted, 0.0), rho, M)
+        if bound.value == 1.0:
+            continue
+        for d in (lifted, cut):
+            moved = 0.5 * np.abs(weights((Q * d) @ Q.T, M) - weights(K, M)).sum()
+            observe.upper("R-cor1", moved, bound.value, tol=1e-9)
+
+
+def weights(K: np.ndarray, M: int) -> np.ndarray:
+    """P(Z) for all Z, small ones kept as they come."""
+    w = np.array([max(np.linalg.det(K[np.ix_(Z, Z)]), 0.0) for Z in combinations(range(len(K)), M)])
+    return w / w.sum()
+
+
 def coins(p: np.ndarray) -> np.ndarray:
     """The law of the number of heads."""
     law = np.ones(1)

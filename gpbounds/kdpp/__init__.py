@@ -11,6 +11,7 @@ from gpbounds.kdpp.from_kernel import Sample, sample_kernel
 from gpbounds.kdpp.leverage import ridge_leverage
 from gpbounds.kdpp.low_rank import sample_factor
 from gpbounds.kdpp.nystrom import nystrom_tv
+from gpbounds.kdpp.rounding import rounding_tv
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace
 
@@ -27,6 +28,7 @@ __all__ = [
     "nystrom_tv",
     "residual_trace",
     "ridge_leverage",
+    "rounding_tv",
     "sample",
     "sample_eigen",
     "sample_factor",

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import as_points, is_cupy
 from gpbounds.kdpp.mcmc import Walk, greedy_start, steps_for, tv_after
 from gpbounds.kdpp.projection import Indices
-from gpbounds.kdpp.sampling import sample
+from gpbounds.kdpp.rounding import rounding_tv
+from gpbounds.kdpp.sampling import sample_eigen
 from gpbounds.kernels.base import Kernel
+from gpbounds.psd import eigen
 from gpbounds.validation import choice, count, open_unit
 
 
@@ -28,19 +30,20 @@ class Sample:
         Proved bound on the total variation between the law it was drawn from and the k-DPP, in exact arithmetic: what
         the theorems take as ``tv``.  0 for an exact sample; None where the bound is 1 or more: nothing is proved, and
         ``rate(..., tv=None)`` refuses.
+    rounding : float
+        What rounding may add to it.  "exact": :func:`~gpbounds.kdpp.rounding_tv` at N·eps·λ_max.  "mcmc": the steps
+        times the largest change that a new factorisation made to the law of a step, seen and not proved.
     method : str
         "exact" or "mcmc".
     steps : int
         Steps of the chain; 0 for an exact sample.
-    drift : float
-        Largest total variation by which rounding was seen to move the law of one draw of the chain, at most 1e-6.
     """
 
     indices: Indices
     tv: float | None
     method: str
-    steps: int = 0
-    drift: float = 0.0
+    steps: int
+    rounding: float
 
 
 def sample_kernel(
@@ -62,7 +65,8 @@ def sample_kernel(
 
     Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F and R-cor1, which says what tv costs.  Where M exceeds the
     numerical rank the k-DPP is undefined and nothing is returned.  "exact" counts eigenvalues of K above N·eps·λ_max;
-    "mcmc" counts conditional variances above N·eps·max K_ii, so it may go a little further.
+    "mcmc" counts conditional variances above N·eps·max K_ii, so it may go a little further.  Just below that rank the
+    law is decided by the last digits of K: the result's ``rounding`` says how much.
 
     Parameters
     ----------
@@ -104,13 +108,16 @@ def sample_kernel(
     if M > N:
         raise ValueError(f"M: expected at most N = {N} points, got {M}")
     generator = np.random.default_rng(rng)
-    if method == "exact":
-        return Sample(sample(kernel(points), M, generator), 0.0, method)
     if M == 0:
-        return Sample(np.empty(0, dtype=np.int64), 0.0, method)
+        return Sample(np.empty(0, dtype=np.int64), 0.0, method, 0, 0.0)
+    if method == "exact":
+        found = eigen(kernel(points), "k(X, X)", vectors=True)
+        assert found.vectors is not None
+        drawn = sample_eigen(found.values, found.vectors, M, generator)
+        return Sample(drawn, 0.0, method, 0, float(rounding_tv(found.values, found.rounding, M)))
     walk = Walk(kernel, points, greedy_start(kernel, points, M))
     rarity = walk.log_rarity()
     steps = min(steps_for(float(wanted), M, rarity), most)
     walk.run(steps, generator)
     proved = tv_after(steps, M, rarity)
-    return Sample(np.sort(walk.Z), proved if proved < 1.0 else None, method, steps, walk.drift)
+    return Sample(np.sort(walk.Z), proved if proved < 1.0 else None, method, steps, min(1.0, steps * walk.drift))

@@ -1,0 +1,112 @@
+"""How long a k-DPP takes, and whether it is one: ``python benchmarks/bench_kdpp.py [--json FILE] [--repeats 9]``.
+
+Symmetric polynomials and samples, given the eigendecomposition; DPPy beside them where it is installed.  The mean of
+Tr(K − Q) over the samples is set beside its exact value, since a fast sampler of another law is of no use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+from bench_rate import WIDTH, Case, at_least_seven, measure, processor, row, surroundings
+
+from gpbounds import SquaredExponential, kdpp
+from gpbounds.psd import Eigen, eigen
+
+GOALS = {(2000, 50): (0.008, 0.004), (5000, 200): (0.060, 0.080)}  # N, M: symmetric polynomials, a sample
+
+
+def problem(N: int) -> tuple[np.ndarray, Eigen]:
+    """SE kernel, lengthscale 1, on standardised data in eight dimensions."""
+    K = SquaredExponential()(np.random.default_rng(N).standard_normal((N, 8)))
+    return K, eigen(K, "K", vectors=True)
+
+
+def ours(found: Eigen, M: int) -> Callable[[], np.ndarray]:
+    rng = np.random.default_rng(1)
+    return lambda: kdpp.sample_eigen(found.values, found.vectors, M, rng)
+
+
+def dppy(found: Eigen, M: int) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
+    """DPPy's table of symmetric polynomials, and a sample that uses it again."""
+    try:
+        from dppy.exact_sampling import elementary_symmetric_polynomials
+        from dppy.finite_dpps import FiniteDPP
+    except ImportError:
+        return None
+    law, rng = FiniteDPP("likelihood", L_eig_dec=(found.values, found.vectors)), np.random.RandomState(1)
+
+    def draw() -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return np.asarray(law.sample_exact_k_dpp(size=M, random_state=rng))
+
+    def table() -> object:
+        with np.errstate(all="ignore"):
+            return elementary_symmetric_polynomials(found.values, M)
+
+    return table, draw
+
+
+def cases(N: int, M: int, found: Eigen) -> Iterator[tuple[Case, Callable[[], np.ndarray] | None]]:
+    """What is timed, and the sampler behind it where its law is to be looked at, too."""
+    polynomials, a_sample = GOALS[N, M]
+    size, draw = f"N = {N}, M = {M}", ours(found, M)
+
+    def run(work: Callable[[], object]) -> Callable[[], None]:
+        return lambda: (work(), None)[1]
+
+    yield Case(f"log_esp, {size}", polynomials, run(lambda: kdpp.log_esp(found.values, M))), None
+    yield Case(f"sample_eigen, {size}", a_sample, run(draw)), draw
+    root = found.vectors[:, : 2 * M] * np.sqrt(found.values[: 2 * M])
+    yield (
+        Case(f"sample_factor, {size}, a factor of {2 * M} columns", None, run(lambda: kdpp.sample_factor(root, M, 0))),
+        None,
+    )
+    peer = dppy(found, M)
+    if peer:
+        yield Case(f"DPPy: symmetric polynomials, {size}", None, run(peer[0])), None
+        yield Case(f"DPPy: a sample, the polynomials at hand, {size}", None, run(peer[1])), peer[1]
+
+
+def mean_trace(K: np.ndarray, draw: Callable[[], np.ndarray], draws: int = 9) -> str:
+    """Mean and standard error of Tr(K − Q) over samples."""
+    try:
+        traces = [kdpp.residual_trace(K, np.unique(draw())) for _ in range(draws)]
+    except (ValueError, IndexError) as error:
+        return f"no sample: {error}"
+    return f"{np.mean(traces):.6g} ± {np.std(traces, ddof=1) / np.sqrt(draws):.2g}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--repeats", type=at_least_seven, default=9, help="runs a case, at least 7 (default 9)")
+    options = parser.parse_args()
+
+    about = surroundings()
+    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
+    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    timings, traces = [], []
+    for N, M in GOALS:
+        K, found = problem(N)
+        for case, draw in cases(N, M, found):
+            timings.append(measure(case, options.repeats))
+            print(row(timings[-1]), flush=True)
+            if draw:
+                traces.append({"name": case.name, "mean_trace": mean_trace(K, draw)})
+        traces.append({"name": f"exact, N = {N}, M = {M}", "mean_trace": f"{kdpp.expected_trace(found.values, M):.6g}"})
+    print("\nmean of Tr(K − Q)")
+    for trace in traces:
+        print(f"{trace['name']:<{WIDTH}} {trace['mean_trace']}")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        report = {"about": about, "timings": [timing.to_dict() for timing in timings], "traces": traces}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
