@@ -180,14 +180,14 @@ def evidence(
         weighted         and max_w (wᵀy)²/(wᵀBw + (Σ|w_i|√Δ_ii)²) for the quadratic form                    O(NM²)
         eigenvalue       λ ≥ λ_max(Δ) in place of T (R-eq8), and (s²/q)log(1 + q/s)           K streamed once, O(N²M)
         tangent          L_VI + S₁ (N-conc)                                                   K streamed once, O(N²M)
-        quadratic        yᵀK_n⁻¹y from below by conjugate gradients (`two_sided`)        O(N²) a product, at most 25
+        quadratic        yᵀK_n⁻¹y from below by conjugate gradients (`two_sided`)        O(N²) a product, 25 (*)
         order α          R-eq8 at the orders < 1 asked for                                                  O(N³)
         secant α₁, α₂    L_α₁ + α₁/(α₂ − α₁)·(L_α₁ − L_α₂), neighbours among the orders and 1 (N-conc)       O(N³)
 
     B = Q + σ²I, Δ = K − Q, T = Tr Δ, s = Tr(B⁻¹Δ), q = Tr((B⁻¹Δ)²).  Once K has been streamed, s and q sharpen the
-    determinants of both sides (`log1p_sum_bounds`).  All equal log p(y) when Δ = 0, e.g. Z = X.  With P outputs
-    the bounds are on the sum of P evidences with one kernel: determinants count P times.  O(NM²) members take
-    O(M² + N) memory, those that stream K O(NM), orders below 1 O(N²).
+    determinants of both sides (`log1p_sum_bounds`).  (*) 100 up to N = 2000.  All equal log p(y) when Δ = 0, e.g.
+    Z = X.  With P outputs the bounds are on the sum of P evidences with one kernel: determinants count P times.  O(NM²)
+    members take O(M² + N) memory, those that stream K O(NM), orders below 1 O(N²).
 
     Parameters
     ----------
