@@ -3,6 +3,7 @@
 from gpbounds.renyi.evidence import evidence
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
 from gpbounds.renyi.needed import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, predict
@@ -10,6 +11,7 @@ from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
 
 __all__ = [
+    "Model",
     "Nystrom",
     "direction_factor",
     "elbo",
@@ -17,6 +19,9 @@ __all__ = [
     "exact_gap",
     "expected_gap",
     "expected_gap_bounds",
+    "from_gpflow",
+    "from_gpytorch",
+    "from_sklearn",
     "gap",
     "gap_from_trace",
     "gap_variance",

@@ -35,12 +35,21 @@ def log1p_residual(x: ArrayLike) -> Any:
     return np.where(small, near, far)
 
 
+def log1p_ratio(u: ArrayLike) -> Any:
+    """log(1 + u)/u for u > -1, and its limit 1 at u = 0.
+
+    >>> float(log1p_ratio(0.0)), round(float(log1p_ratio(1.0)), 6)
+    (1.0, 0.693147)
+    """
+    u = np.asarray(u, dtype=np.float64)
+    safe = np.where(u == 0.0, 1.0, u)
+    return np.where(u == 0.0, 1.0, np.log1p(safe) / safe)
+
+
 def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
     """log(1 + βx)/β for βx > -1, and its limit x at β = 0."""
     x, beta = np.asarray(x, dtype=np.float64), np.asarray(beta, dtype=np.float64)
-    safe = np.where(beta == 0.0, 1.0, beta)
-    # βx may underflow where β is tiny; log(1 + βx)/β is x there to double precision.
-    return np.where(np.abs(beta * x) < 1e-300, x, np.log1p(safe * x) / safe)
+    return x * log1p_ratio(beta * x)
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:
@@ -148,7 +157,7 @@ def trace_term(T: ArrayLike, n: ArrayLike, noise: ArrayLike, alpha: ArrayLike) -
     4.0
     """
     T, n, noise, alpha = (np.asarray(a, dtype=np.float64) for a in (T, n, noise, alpha))
-    return 0.5 * alpha * n * scaled_log1p(T / (n * noise), 1.0 - alpha)
+    return 0.5 * alpha * (T / noise) * log1p_ratio((1.0 - alpha) * (T / noise) / n)
 
 
 def log_det_term(d: ArrayLike, alpha: float) -> float:

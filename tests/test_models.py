@@ -1,0 +1,210 @@
+"""Models trained elsewhere: the same kernel matrices, noise and inducing points, or a refusal that teaches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import Matern as SkMatern
+
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.renyi import elbo, evidence, gap, log_evidence
+from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
+
+POSITIVE = st.floats(0.05, 20.0)
+X = np.random.default_rng(0).standard_normal((12, 2))
+
+
+# --- scikit-learn -----------------------------------------------------------------------------------------------------
+
+
+@given(a=POSITIVE, b=POSITIVE, noise=POSITIVE, nu=st.sampled_from([0.5, 0.9, 1.5, 2.5, np.inf]))
+def test_sklearn_kernels_are_the_same_matrices(a: float, b: float, noise: float, nu: float) -> None:
+    forms = [
+        a * RBF([b, 1.0]) + WhiteKernel(noise),
+        ConstantKernel(a) * (RBF(b) + SkMatern(b, nu=nu)) + WhiteKernel(noise),
+        a * SkMatern(b, nu=nu) * RBF(a) * 2.0 + WhiteKernel(noise) * b + WhiteKernel(0.5),
+        (RBF(a) + WhiteKernel(noise)) * (SkMatern(b, nu=nu) + WhiteKernel(a)),
+    ]
+    for kernel in forms:
+        found = from_sklearn(GaussianProcessRegressor(kernel, alpha=1e-3))
+        whole = found.kernel(X) + found.noise * np.eye(len(X))
+        np.testing.assert_allclose(whole, kernel(X) + 1e-3 * np.eye(len(X)), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.kernel(X, X[:4] + 0.1), kernel(X, X[:4] + 0.1), rtol=1e-8, atol=1e-12)
+        assert found.Z is None
+
+
+def test_a_fitted_regressor_has_the_same_evidence() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(40)
+    model = GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(0.1), random_state=0).fit(X, y)
+    found = from_sklearn(model)
+    truth = model.log_marginal_likelihood_value_
+    assert log_evidence(found.kernel, X, y, found.noise) == pytest.approx(truth, rel=1e-7)
+    lower, upper = evidence(found.kernel, X, y, X[:6], found.noise)
+    assert float(lower) - 1e-6 <= truth <= float(upper) + 1e-6
+    assert from_sklearn(GaussianProcessRegressor(alpha=0.1)) == Model(SquaredExponential(), 0.1, None)
+
+
+# --- stand-ins with the attributes that the libraries document --------------------------------------------------------
+
+
+class Tensor:
+    """What a parameter offers: numpy(), and for one library detach() and cpu() before it."""
+
+    def __init__(self, value) -> None:
+        self.value = np.asarray(value, dtype=float)
+
+    def detach(self) -> Tensor:
+        return self
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def numpy(self) -> np.ndarray:
+        return self.value
+
+
+def stand_in(name: str, **attributes):
+    return type(name, (), {})() if not attributes else _filled(type(name, (), {})(), attributes)
+
+
+def _filled(thing, attributes):
+    for key, value in attributes.items():
+        setattr(thing, key, value)
+    return thing
+
+
+def flow(name: str, variance=1.0, lengthscales=1.0, active_dims=slice(None)):
+    return stand_in(name, variance=Tensor(variance), lengthscales=Tensor(lengthscales), active_dims=active_dims)
+
+
+def flow_model(kernel, Z=None, noise=0.2, mean="Zero"):
+    inducing = {} if Z is None else {"inducing_variable": stand_in("InducingPoints", Z=Tensor(Z))}
+    likelihood = stand_in("Gaussian", variance=Tensor(noise))
+    return stand_in("SGPR", kernel=kernel, likelihood=likelihood, mean_function=stand_in(mean), **inducing)
+
+
+def torch_model(kernel, noise=(0.2,), mean=None, **attributes):
+    return stand_in(
+        "Model",
+        covar_module=kernel,
+        likelihood=stand_in("GaussianLikelihood", noise=Tensor(noise)),
+        mean_module=mean or stand_in("ZeroMean"),
+        **attributes,
+    )
+
+
+def rbf(lengthscale=((0.7,),), name="RBFKernel", **attributes):
+    return stand_in(name, lengthscale=Tensor(lengthscale), active_dims=None, **attributes)
+
+
+def scaled(kernel, outputscale=2.0):
+    return stand_in("ScaleKernel", base_kernel=kernel, outputscale=Tensor(outputscale), active_dims=None)
+
+
+def test_gpflow_models() -> None:
+    r = np.sqrt(((X[:, None] - X[None]) ** 2 / np.array([0.5, 2.0]) ** 2).sum(axis=2))
+    formulas = {
+        "SquaredExponential": np.exp(-0.5 * r**2),
+        "Exponential": np.exp(-0.5 * r),
+        "Matern12": np.exp(-r),
+        "Matern32": (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
+        "Matern52": (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r),
+    }
+    for name, matrix in formulas.items():
+        found = from_gpflow(flow_model(flow(name, 1.7, [0.5, 2.0]), X[:3]))
+        np.testing.assert_allclose(found.kernel(X), 1.7 * matrix, rtol=1e-9)
+        assert found.noise == 0.2
+        np.testing.assert_array_equal(found.Z, X[:3])
+    one, two = flow("Matern32", 0.5, 0.8), flow("SquaredExponential", 2.0, 1.5)
+    left, right = Matern(1.5, 0.5, 0.8)(X), SquaredExponential(2.0, 1.5)(X)
+    for name, whole in (("Sum", left + right), ("Product", left * right)):
+        found = from_gpflow(flow_model(stand_in(name, kernels=[one, two])))
+        np.testing.assert_allclose(found.kernel(X), whole, rtol=1e-10)
+        assert found.Z is None
+
+
+def test_gpytorch_models() -> None:
+    Z = X[:4]
+    kernel = SquaredExponential(2.0, 0.7)
+    inner = stand_in("InducingPointKernel", base_kernel=scaled(rbf()), inducing_points=Tensor(Z), active_dims=None)
+    sparse = from_gpytorch(torch_model(inner))
+    outer = stand_in("InducingPointKernel", base_kernel=rbf(), inducing_points=Tensor(Z), active_dims=None)
+    variational = stand_in("VariationalStrategy", inducing_points=Tensor(Z))
+    models = [sparse, from_gpytorch(torch_model(scaled(outer)))]
+    models.append(from_gpytorch(torch_model(scaled(rbf()), variational_strategy=variational)))
+    for found in models:
+        assert (found.kernel, found.noise) == (kernel, 0.2)
+        np.testing.assert_array_equal(found.Z, Z)
+    matern = from_gpytorch(torch_model(scaled(rbf(((0.7, 1.3),), "MaternKernel", nu=2.5), 3.0)))
+    assert matern.kernel == Matern(2.5, 3.0, [0.7, 1.3])
+    assert matern.Z is None
+    parts = [scaled(rbf()), rbf(((1.1,),), "MaternKernel", nu=0.5)]
+    added = from_gpytorch(torch_model(stand_in("AdditiveKernel", kernels=parts)))
+    np.testing.assert_allclose(added.kernel(X), kernel(X) + Matern(0.5, 1.0, 1.1)(X), rtol=1e-12)
+    times = from_gpytorch(torch_model(scaled(stand_in("ProductKernel", kernels=parts), 5.0)))
+    np.testing.assert_allclose(times.kernel(X), 5.0 * kernel(X) * Matern(0.5, 1.0, 1.1)(X), rtol=1e-12)
+    apart = torch_model(scaled(rbf()))
+    apart.likelihood = None
+    assert from_gpytorch(apart, stand_in("GaussianLikelihood", noise=Tensor([0.3]))).noise == 0.3
+    y = np.sin(X[:, 0])
+    lower, upper = evidence(sparse.kernel, X, y, sparse.Z, sparse.noise)
+    assert lower.terms["elbo 1"] == pytest.approx(float(elbo(kernel, X, y, Z, 0.2, 1.0)))
+    assert float(gap(sparse.kernel, X, y, sparse.Z, sparse.noise, 1.0)[0]) <= float(upper) - lower.terms["elbo 1"]
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def regressor(kernel, **options):
+    return GaussianProcessRegressor(kernel, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (
+            lambda: from_sklearn(regressor(RationalQuadratic())),
+            "kernel made of ConstantKernel, RBF.*got RationalQuadratic",
+        ),
+        (lambda: from_sklearn(regressor(RBF() + DotProduct())), "got DotProduct"),
+        (lambda: from_sklearn(regressor(RBF() + 1.0)), "got a constant kernel that is added: centre y"),
+        (lambda: from_sklearn(regressor(WhiteKernel())), "got noise alone"),
+        (lambda: from_sklearn(regressor(RBF(), normalize_y=True)), "expected normalize_y=False.*fit again"),
+        (
+            lambda: from_sklearn(regressor(RBF(), alpha=np.array([0.1, 0.2]))),
+            "expected one alpha for all targets, got 2",
+        ),
+        (lambda: from_sklearn(regressor(RBF(), alpha=0.0)), "noise: expected a positive finite number, got 0.0"),
+        (lambda: from_sklearn(object()), "expected a scikit-learn GaussianProcessRegressor, got object without kernel"),
+        (lambda: from_gpflow(flow_model(flow("Cosine"))), "made of SquaredExponential, Exponential.*got Cosine"),
+        (lambda: from_gpflow(flow_model(flow("Matern12", active_dims=[0]))), r"active_dims = \[0\]"),
+        (lambda: from_gpflow(flow_model(flow("Matern12"), mean="Constant")), "zero mean function, got Constant"),
+        (lambda: from_gpflow(flow_model(flow("Matern12"), noise=[0.1, 0.2])), "expected one likelihood.variance"),
+        (
+            lambda: from_gpflow(stand_in("Model", kernel=None, likelihood=stand_in("Bernoulli"))),
+            "got Bernoulli without",
+        ),
+        (
+            lambda: from_gpytorch(torch_model(stand_in("PeriodicKernel"))),
+            "RBFKernel and MaternKernel.*got PeriodicKernel",
+        ),
+        (lambda: from_gpytorch(torch_model(rbf(((0.1,), (0.2,))))), r"got a batch of shape \(2, 1\)"),
+        (lambda: from_gpytorch(torch_model(rbf(), noise=[0.1, 0.2])), "expected one likelihood.noise"),
+        (
+            lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("ConstantMean", constant=Tensor([0.5])))),
+            "expected a mean of 0, got ConstantMean",
+        ),
+        (lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("LinearMean"))), "got LinearMean"),
+        (lambda: from_gpytorch(stand_in("Model", covar_module=rbf())), "likelihood: expected one"),
+        (lambda: from_gpytorch(stand_in("Model")), "expected a GPyTorch model, got Model without covar_module"),
+    ],
+)
+def test_what_is_not_understood_is_refused(call, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        call()
