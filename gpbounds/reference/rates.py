@@ -54,11 +54,12 @@ def rate(
     form: str = "sharpest",
 ) -> Any:
     """The bound on D_α[q*‖p] of :func:`gpbounds.rate`, from exact tails."""
-    if form == "sharpest":
-        t = sharpest_trace(tails, N, M, variance, tv)
+    trace = sharpest_trace if form == "sharpest" else printed_trace
+    t = trace(tails, N, M, variance, tv)
+    with mp.workdps(mp.mp.dps + max(0, -int(mp.log10(t)))):  # log(1 + t) must keep its digits
+        if form == "printed":
+            second = 1 if y_norm2 is None else y_norm2 / noise
+            return trace_term(t, N, noise, alpha) / delta + alpha * t / (2 * delta * noise) * second
         if y_norm2 is None:
             return prior_bound(t, N, M, alpha, noise, delta)
         return any_bound(t, N, M, alpha, noise, delta, y_norm2)
-    t = printed_trace(tails, N, M, variance, tv)
-    second = 1 if y_norm2 is None else y_norm2 / noise
-    return trace_term(t, N, noise, alpha) / delta + alpha * t / (2 * delta * noise) * second
