@@ -1,0 +1,99 @@
+"""How long the brackets of the evidence take: ``python benchmarks/bench_evidence.py [--json FILE] [--N 100000]``.
+
+`evidence` with its O(NM²) members beside one VFE value from the same whitening, and beside the matrix products that the
+whitening cannot do without (a triangular solve and a rank-k update per chunk), timed alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, row, surroundings
+
+from gpbounds import SquaredExponential
+from gpbounds.psd import cholesky
+from gpbounds.renyi import evidence, gap
+from gpbounds.whitening import CHUNK, inducing, slices, whiten
+
+M, DIM, NOISE = 500, 8, 0.1
+
+
+def cases(N: int) -> Iterator[Case]:
+    """N data in eight dimensions, 500 inducing points among them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, DIM))
+    kernel, Z = SquaredExponential(1.0, 3.0), X[:M]
+    y = np.sin(X @ rng.standard_normal(DIM)) + np.sqrt(NOISE) * rng.standard_normal(N)
+    side = inducing(kernel, Z, "auto")
+    block = np.asfortranarray(rng.standard_normal((M, CHUNK)))
+
+    def products() -> None:
+        total = np.zeros((M, M))
+        for rows in slices(N):
+            V = side.chol.solve_lower(block[:, : rows.stop - rows.start])
+            total += V @ V.T
+        assert np.isfinite(total).all()
+
+    def vfe() -> None:
+        white = whiten(kernel, X, Z, y, jitter="auto")
+        inner = cholesky(np.eye(M) + white.gram / NOISE)
+        fit = (white.squares - (inner.solve_lower(white.projected) ** 2).sum() / NOISE) / NOISE
+        value = -0.5 * (N * np.log(2.0 * np.pi * NOISE) + inner.logdet + fit + white.trace / NOISE)
+        assert np.isfinite(value)
+
+    def cheap() -> None:
+        lower, upper = evidence(kernel, X, y, Z, NOISE, members="cheap")
+        assert float(lower) <= float(upper)
+
+    def streamed() -> None:
+        lower, upper = gap(kernel, X, y, Z, NOISE, 1.0, jitter="auto", method="streamed")
+        assert float(lower) <= float(upper)
+
+    def full() -> None:
+        n = min(N, 5000)
+        lower, upper = evidence(kernel, X[:n], y[:n], Z, NOISE, members="all")
+        assert float(lower) <= float(upper)
+
+    yield Case(f"triangular solve and rank-k update alone, N = {N}, M = {M}", None, products)
+    yield Case(f"one VFE value, N = {N}, M = {M}, D = {DIM}", None, vfe)
+    yield Case(f"evidence, O(NM²) members, N = {N}, M = {M}, D = {DIM} (goal: 2 VFE values)", None, cheap)
+    yield Case(f"gap, streamed, N = {N}, M = {M}, D = {DIM}", None, streamed)
+    yield Case(f"evidence, all members, N = {min(N, 5000)}, M = {M}, D = {DIM}", None, full)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser.add_argument("--N", type=int, default=100_000, help="number of data (default 100 000)")
+    options = parser.parse_args()
+
+    about = surroundings()
+    print(
+        f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, threads: {about['threads']}"
+    )
+    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    timings: list[Timing] = []
+    for case in cases(options.N):
+        goal = 2.0 * timings[1].median if case.name.startswith("evidence, O") else case.goal
+        timings.append(measure(Case(case.name, goal, case.run), options.repeats))
+        print(row(timings[-1]), flush=True)
+    products, vfe, cheap = (timing.median for timing in timings[:3])
+    shares = {
+        "products_in_vfe": products / vfe,
+        "products_in_evidence": products / cheap,
+        "evidence_in_vfe": cheap / vfe,
+    }
+    print(f"\nevidence takes {cheap / vfe:.2f} VFE values; matrix products are {products / vfe:.0%} of a VFE value")
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        report = {"about": about, "timings": [timing.to_dict() for timing in timings], "shares": shares}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
