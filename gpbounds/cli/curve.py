@@ -10,16 +10,21 @@ import numpy as np
 
 from gpbounds import plotting
 from gpbounds.bound import Bound
-from gpbounds.cli import options, output
+from gpbounds.cli import options, output, selection
+from gpbounds.cli.brackets import Brackets, brackets, ladder
 from gpbounds.cli.problem import Case, Problem, describe, from_arguments, headline
 
 EPILOG = """\
 example:
   gpbounds curve -N 1e4 --alpha 0.1,0.5,1 --out curve.png
   gpbounds curve -N 1e3,1e6,1e9 -M 1:60
-  gpbounds curve --data table.csv --out curve.png   (with the bound given the rows beside the a-priori one)
+  gpbounds curve --data table.csv --out curve.png
 
-theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M.
+  The last draws the bound given the rows beside the a-priori one, and the log evidence of the data between its
+  bounds, for inducing points that --method chooses.
+
+theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M; the evidence by R-eq8 and others
+from above, R-elbo* and others from below.
 """
 
 FLOOR = 1e-4
@@ -49,12 +54,14 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
+    selection.add_method(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Draw the curves, save the picture, and say where it is."""
+    selection.check_method(args)
     problem = from_arguments(args)
     several = [len(case.sizes) for case in problem.cases]
     if len(args.alpha) > 1 and max(several, default=1) > 1:
@@ -65,9 +72,9 @@ def run(args: argparse.Namespace) -> None:
             for alpha in args.alpha:
                 M = args.counts or default_counts(problem, case, N, alpha)
                 series.append((case, N, alpha, M, problem.rate(case, [N], M, [alpha])))
-    figure = picture(problem, series, args)
-    figure.savefig(args.out)
-    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes)]
+    between, why = evidence(problem, args)
+    picture(problem, series, between, args).savefig(args.out)
+    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *why]
     if args.json:
         records = [
             {
@@ -87,6 +94,7 @@ def run(args: argparse.Namespace) -> None:
                 "command": "curve",
                 **output.problem_record(problem),
                 "series": records,
+                "evidence": between and between.to_dict(),
                 "notes": notes,
                 "out": str(args.out),
             }
@@ -97,9 +105,28 @@ def run(args: argparse.Namespace) -> None:
         values = np.asarray(bound.value).ravel()
         ends = f"{values[0]:.3g} at M = {M[0]} to {values[-1]:.3g} at M = {M[-1]}"
         print(f"{case.kind}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
+    if between is not None:
+        known = "" if between.exact is None else f"; exactly {between.exact:.8g}"
+        print(f"\nlog p(y) with {between.method} inducing points, in nats{known}:")
+        print(output.table(("M", "ELBO", "lower", "upper", "width", "upper by"), between.rows()), end="\n\n")
     for note in notes:
         print(output.wrapped(f"Note: {note}"))
     print(f"Saved {args.out}")
+
+
+def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | None, tuple[str, ...]]:
+    """The brackets of the data's evidence, or why they are left out."""
+    if problem.data is None or args.method == "none":
+        return None, ()
+    if args.lengthscale_range:
+        return None, ("The evidence needs one kernel: it is left out with --lengthscale-range.",)
+    N = problem.data.N
+    if args.counts:
+        counts = sorted({M for M in args.counts if M <= N})
+    else:
+        counts = ladder(min(args.most, N - 1))
+    settings = {"method": args.method, "rows": args.rows, "seed": args.seed}
+    return brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings), ()
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
@@ -111,8 +138,13 @@ def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[i
     return [int(m) for m in np.unique(np.rint(spread(1, last, 200)))]
 
 
-def picture(problem: Problem, series: list[tuple[Case, int, float, list[int], Bound]], args: argparse.Namespace) -> Any:
-    """The figure of all series."""
+def picture(
+    problem: Problem,
+    series: list[tuple[Case, int, float, list[int], Bound]],
+    between: Brackets | None,
+    args: argparse.Namespace,
+) -> Any:
+    """The figure of all series, and of the evidence where there is one."""
     orders, sizes = {alpha for _, _, alpha, _, _ in series}, {(case.kind, N) for case, N, *_ in series}
     curves = []
     for case, N, alpha, M, bound in series:
@@ -123,6 +155,14 @@ def picture(problem: Problem, series: list[tuple[Case, int, float, list[int], Bo
         index = sorted(orders).index(alpha) if len(orders) > 1 else sorted(sizes).index((case.kind, N))
         color = plotting.CYCLE[index % len(plotting.CYCLE)]
         curves.append(plotting.Curve(", ".join(parts) or "bound", M, np.asarray(bound.value).ravel(), color, style))
+    if between is not None:
+        for alpha in sorted(orders):
+            values = between.divergence(alpha, args.direction)
+            name = f"after the fact, {between.method}"
+            name += rf", $\alpha$ = {alpha:g}" if len(orders) > 1 else ""
+            name += f", $N$ = {power_of_ten(between.N)}" if len(sizes) > 1 else ""
+            color = plotting.GREEN if len(orders) == 1 else plotting.CYCLE[sorted(orders).index(alpha)]
+            curves.append(plotting.Curve(name, between.M, values, color, "-."))
     case = problem.cases[0]
     where = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
     size = f", N = {power_of_ten(case.sizes[0])}" if len(sizes) == 1 else ""
@@ -132,9 +172,10 @@ def picture(problem: Problem, series: list[tuple[Case, int, float, list[int], Bo
         f"{headline(problem.kernels[0], problem.statement.noise)}"
     )
     order = next(iter(orders)) if len(orders) == 1 else None
-    return plotting.bound_curves(
-        curves, title=title, ylabel=f"Bound on {plotting.divergence_symbol(order, args.direction)} (nats)"
-    )
+    ylabel = f"Bound on {plotting.divergence_symbol(order, args.direction)} (nats)"
+    if between is None:
+        return plotting.bound_curves(curves, title=title, ylabel=ylabel)
+    return plotting.bounds_and_evidence(curves, between.drawn, title=title, ylabel=ylabel)
 
 
 def power_of_ten(N: int) -> str:

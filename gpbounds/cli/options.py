@@ -205,7 +205,7 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=whole,
         default=2000,
-        help="rows drawn for the data-aware bound, dense algebra (default %(default)s)",
+        help="rows drawn for the data-aware bound, and up to which others work on all of K (default %(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="of every random choice (default 0)")
 

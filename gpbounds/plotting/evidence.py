@@ -14,6 +14,8 @@ from gpbounds.plotting.elements import (
     BLACK,
     BLUE,
     FAR,
+    GREEN,
+    SKY,
     TEXT,
     VERMILLION,
     Curve,
@@ -35,47 +37,59 @@ class Bracket:
     label : str
         How the inducing points were chosen.
     M : array (n,)
-    lower, upper : array (n,)
-        In nats.
+    elbo, lower, upper : array (n,)
+        In nats; ``lower`` is the best lower bound known, at least ``elbo``.
     exact : float, optional
         log p(y) itself, where it is known.
     """
 
     label: str
     M: ArrayLike
+    elbo: ArrayLike
     lower: ArrayLike
     upper: ArrayLike
     exact: float | None = None
 
-    def limits(self) -> tuple[float, float]:
-        """A range of log p(y) worth looking at: the brackets of the larger half of M, and a little more."""
+    @property
+    def reference(self) -> float:
+        """What the picture measures from: the exact value, or the middle of the narrowest bracket."""
+        if self.exact is not None:
+            return self.exact
         lower, upper = (np.asarray(v, dtype=np.float64) for v in (self.lower, self.upper))
-        half = slice(lower.size // 2, None)
-        low, high = float(lower[half].min()), float(upper[half].max())
-        room = 0.08 * (high - low) or 1.0
-        return low - room, high + room
+        i = int((upper - lower).argmin())
+        return float((lower[i] + upper[i]) / 2.0)
 
 
 def plot_bracket(ax: Any, bracket: Bracket) -> None:
-    """Draw ``bracket`` on the axes ``ax``: a band between its bounds, and the exact value as a line."""
-    M, lower, upper = (np.asarray(v, dtype=np.float64) for v in (bracket.M, bracket.lower, bracket.upper))
-    ax.fill_between(M, lower, upper, color=BLUE, alpha=0.15, linewidth=0)
+    """Draw the distances of all bounds from the reference on the axes ``ax``: linear near 0, logarithmic beyond."""
+    M = np.asarray(bracket.M, dtype=np.float64)
+    zero = bracket.reference
+    elbo, lower, upper = (np.asarray(v, dtype=np.float64) - zero for v in (bracket.elbo, bracket.lower, bracket.upper))
+    ax.fill_between(M, lower, upper, color=SKY, alpha=0.25, linewidth=0)
     ax.plot(M, upper, color=VERMILLION, linewidth=1.6, marker="v", markersize=4.5, label="upper bound")
-    if bracket.exact is not None:
-        ax.axhline(bracket.exact, color=BLACK, linewidth=1.4, linestyle="--", label=r"exact $\log p(y)$")
-    ax.plot(M, lower, color=BLUE, linewidth=1.6, marker="^", markersize=4.5, label="lower bound (ELBO)")
-    ax.set_ylim(*bracket.limits())
+    ax.plot(M, lower, color=BLUE, linewidth=1.6, marker="^", markersize=4.5, label="lower bound")
+    ax.plot(M, elbo, color=GREEN, linewidth=1.6, linestyle="--", label="ELBO of the sparse model")
+    ax.axhline(0.0, color=BLACK, linewidth=1.2, linestyle=":")
+    _both_ways(ax, np.concatenate([elbo, lower, upper]))
 
 
-def _close(values: Float) -> list[str]:
-    """Numbers with as many digits as tell the first from the last.
+def _both_ways(ax: Any, values: Float) -> None:
+    """A vertical axis that is linear up to a power of ten near the least of ``values``, logarithmic on both sides."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    >>> _close(np.array([-512.31261, -512.30944]))
-    ['-512.313', '-512.309']
-    """
-    width = float(values[-1] - values[0])
-    digits = 3 if width <= 0.0 else int(np.clip(-np.floor(np.log10(width)), 0, 12))
-    return [f"{value:.{digits}f}" for value in values]
+    sizes = np.abs(values[values != 0.0])
+    top = int(np.ceil(np.log10(sizes.max(initial=1.0))))
+    bottom = int(np.clip(np.floor(np.log10(sizes.min(initial=1.0))), max(-3, top - 12), top - 1))
+    step = max(1, -(-(top - bottom) // 5))
+    decades = [10.0**k for k in range(top, bottom - 1, -step)]
+    ax.set_yscale("symlog", linthresh=10.0**bottom, linscale=max(0.5, (top - bottom) / 8))
+    ax.yaxis.set_major_locator(FixedLocator([*(-d for d in decades), 0.0, *decades]))
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda v, _: "0" if v == 0.0 else f"${'-' if v < 0 else '+'}10^{{{np.log10(abs(v)):.0f}}}$")
+    )
+    low, high = values.min(), values.max()
+    ax.set_ylim(2.0 * min(low, -(10.0**bottom)), 2.0 * max(high, 10.0**bottom))
 
 
 def bounds_and_evidence(
@@ -103,13 +117,12 @@ def bounds_and_evidence(
         left.set_xscale("log")
     target_line(left, target)
     left.legend(fontsize=TEXT, frameon=False)
-    right = axes(page, r"$\log p(y)$ (nats)", 122)
-    right.set_yscale("linear")
+    right = axes(page, r"Bounds on $\log p(y)$ minus $c$ (nats)", 122)
     right.set_xscale("log")
     plot_bracket(right, bracket)
     M = np.asarray(bracket.M, dtype=np.float64)
     plain_ticks(right, M.min(), M.max())
-    low, high = _close(np.array([np.asarray(bracket.lower)[-1], np.asarray(bracket.upper)[-1]]))
-    right.set_title(f"{bracket.label}; $M$ = {M[-1]:.0f}: {low} to {high}", fontsize=TEXT, loc="left")
-    right.legend(fontsize=TEXT, frameon=False, loc="best")
+    known = r"exact $\log p(y)$" if bracket.exact is not None else "middle of narrowest bracket"
+    right.set_title(f"{bracket.label} points; $c$ = {bracket.reference:.7g} ({known})", fontsize=TEXT, loc="left")
+    right.legend(fontsize=TEXT, framealpha=0.8, edgecolor="none", loc="best")
     return page

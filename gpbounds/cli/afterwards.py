@@ -1,0 +1,225 @@
+"""After the fact: how many inducing points, chosen among these rows, are proved to be enough for the rows' own y."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.cli.data import Data
+from gpbounds.cli.selection import Chooser, NoSuchSubset
+from gpbounds.kernels import Kernel
+from gpbounds.plan import Cost
+
+Pair = tuple[Bound, Bound]
+
+
+@dataclass(frozen=True)
+class Afterwards:
+    """What chosen inducing points reach.
+
+    Attributes
+    ----------
+    method : str
+    N : int
+        Rows, all of the data.
+    target : float
+    M : int or None
+        Of those tried, the least with upper bound <= target; None if there was none.
+    at : (Bound, Bound) or None
+        Lower and upper bound on the gap at M, or at the last M tried where M is None.
+    before : (Bound, Bound) or None
+        The same at M - 1.
+    tried : int
+        The largest M tried.
+    needed : int
+        No choice of fewer inducing variables reaches the target on these rows (N-low).
+    notes : tuple of str
+    """
+
+    method: str
+    N: int
+    target: float
+    M: int | None
+    at: Pair | None
+    before: Pair | None
+    tried: int
+    needed: int
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.M is None:
+            lines = [f"No M up to {self.tried} of those tried brings the upper bound down to {self.target:g}."]
+            lines += [f"At M = {self.tried}: {interval(self.at)}"] if self.at else []
+        else:
+            assert self.at is not None
+            lines = [f"M = {self.M} of N = {self.N} suffice for an upper bound <= {self.target:g}: {interval(self.at)}"]
+            lines += [f"At M - 1: {interval(self.before)}"] if self.before else []
+            lines.append(f"Cost: {Cost.of(self.N, self.M)}.")
+        lines += [f"  Assumes: {sentence}" for sentence in self.at[1].assumptions] if self.at else []
+        return "\n".join([*lines, *(f"Note: {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+
+        def pair(bounds: Pair | None) -> list[dict[str, Any]] | None:
+            return None if bounds is None else [bound.to_dict() for bound in bounds]
+
+        record = {name: getattr(self, name) for name in ("method", "N", "target", "M", "tried", "needed", "notes")}
+        return {**record, "bounds": pair(self.at), "bounds_before": pair(self.before)}
+
+
+def interval(bounds: Pair) -> str:
+    """Lower and upper bound in one line."""
+    lower, upper = bounds
+    claims = " and ".join(dict.fromkeys((lower.claim, upper.claim)))
+    return f"{float(lower):.6g} <= {upper.quantity} <= {float(upper):.6g}, always ({claims})."
+
+
+def least(meets: Callable[[int], bool | None], first: int, last: int) -> tuple[int | None, int]:
+    """(M, tried): meets(M), and not meets(M − 1) unless M = ``first``; ``tried`` is the largest size that was there.
+
+    ``meets`` says None where there is no set of that size, nor any larger one.  Doubles, then bisects; where
+    ``meets`` goes up and down this is one of several such M.
+
+    >>> least(lambda M: None if M > 50 else M >= 37, 1, 100), least(lambda M: False, 3, 20), least(lambda M: None, 1, 9)
+    ((37, 48), (None, 20), (None, 0))
+    """
+    low, end = first - 1, last + 1  # low: does not meet; end: is not there
+    high = None
+    while high is None:
+        if low + 1 >= end:
+            return None, low if low >= first else 0
+        size = (low + end) // 2 if end <= last else min(2 * low if low >= first else first, last)
+        found = meets(size)
+        if found is None:
+            end = size
+        elif found:
+            high = size
+        else:
+            low = size
+    tried = high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if meets(middle):
+            high = middle
+        else:
+            low = middle
+    return high, tried
+
+
+@dataclass
+class Gaps:
+    """Bounds on the gap for M chosen points, each computed once: cheap ones first, the rest where they do not decide.
+
+    With at most ``rows`` rows K is streamed, too, and for α < 1 decomposed; the sharpest of each side stays.
+    """
+
+    chooser: Chooser
+    data: Data
+    noise: float
+    alpha: float
+    direction: str
+    rows: int
+    found: dict[int, tuple[Bound, Bound, int]] = field(default_factory=dict)
+
+    @property
+    def ways(self) -> tuple[Literal["streamed", "blocks", "dense"], ...]:
+        """Methods of `gap`, cheapest first."""
+        if self.data.N > self.rows:
+            return ("streamed",)
+        return ("streamed", "blocks") if self.alpha == 1.0 else ("streamed", "blocks", "dense")
+
+    def __call__(self, M: int, target: float | None = None) -> Pair:
+        """Lower and upper bound at M; with ``target`` only as sharp as it takes to see on which side the gap is."""
+        Z = self.chooser.points(M)
+        lower, upper, done = self.found.get(M) or (*self._pair(Z, self.ways[0]), 1)
+        for way in self.ways[done:]:
+            if target is not None and not float(lower) <= target < float(upper):
+                break
+            below, above = self._pair(Z, way)
+            lower, upper = max(lower, below, key=float), min(upper, above, key=float)
+            done += 1
+        self.found[M] = (lower, upper, done)
+        return lower, upper
+
+    def _pair(self, Z: Float, way: Literal["streamed", "blocks", "dense"]) -> Pair:
+        from gpbounds.renyi import gap
+
+        kernel, data = self.chooser.kernel, self.data
+        pair = gap(kernel, data.X, data.y, Z, self.noise, self.alpha, jitter="auto", method=way)
+        return directed(pair, self.alpha, self.direction)
+
+
+def directed(pair: Pair, alpha: float, direction: str) -> Pair:
+    """Bounds on D_α[q*‖p] as they are, or turned into bounds on D_α[p‖q*] (R-dir)."""
+    from gpbounds.renyi import direction_factor
+
+    lower, upper = pair
+    if direction == "q||p":
+        name = f"D_{alpha:g}[q*||p]"
+        return replace(lower, quantity=name), replace(upper, quantity=name)
+    factor, name = float(direction_factor(alpha)), f"D_{alpha:g}[p||q*]"
+    return (
+        replace(lower, value=float(lower) / factor, claim=f"{lower.claim}, R-dir", quantity=name, terms={}),
+        replace(upper, value=float(upper) * factor, claim=f"{upper.claim}, R-dir", quantity=name, terms={}),
+    )
+
+
+def afterwards(
+    kernel: Kernel,
+    data: Data,
+    noise: float,
+    alpha: float,
+    target: float,
+    *,
+    method: str,
+    most: int,
+    rows: int,
+    seed: int,
+    direction: str = "q||p",
+) -> Afterwards:
+    """The least M ≤ ``most``, M < N, whose upper bound meets ``target``."""
+    from tqdm import tqdm
+
+    from gpbounds.errors import NotPositiveDefinite
+    from gpbounds.renyi import needed
+
+    chooser = Chooser(kernel, data.X, method, seed)
+    gaps = Gaps(chooser, data, noise, alpha, direction, rows)
+    last = min(most, data.N - 1)
+    least_needed = 1
+    if direction == "q||p":
+        least_needed = needed(kernel, data.X, noise, alpha, target, landmarks=None if data.N <= rows else last)
+    why = ""
+    with tqdm(desc=f"After the fact, {chooser.name}", unit="subset", leave=False, disable=None) as progress:
+
+        def meets(M: int) -> bool | None:
+            nonlocal why
+            progress.update()
+            try:
+                return float(gaps(M, target)[1]) <= target
+            except (NoSuchSubset, NotPositiveDefinite) as error:
+                why = f"M = {M}: {error}"
+                return None
+
+        M, tried = least(meets, min(least_needed, last), last)
+        shown = M or tried
+        at = gaps(shown) if shown else None
+        before = gaps(M - 1) if M is not None and M > 1 else None
+    notes = [
+        f"Holds for these {data.N} rows, their own y and the points chosen; fitted hyperparameters change nothing."
+    ]
+    if not chooser.nested:
+        notes.append(f"One {chooser.name} choice was made for each M tried (seed {seed}); another one may reach less.")
+    elif M is not None:
+        notes.append("Larger sets contain the smaller ones, so D_α[q*||p] does not rise from there on (N-monoQ).")
+    if data.N > rows:
+        notes.append(f"More than --rows {rows} rows: these are the bounds that cost O(NM²), which are wider.")
+    if at is not None and (jitter := at[1].terms.get("jitter")):
+        notes.append(f"The approximation has jitter {jitter:.3g} on Kuu, the least that factorises.")
+    if M is None and why:
+        notes.append(f"There the search ended: {why}.")
+    return Afterwards(method, data.N, target, M, at, before, tried, least_needed, tuple(notes))

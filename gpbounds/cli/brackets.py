@@ -1,0 +1,104 @@
+"""The log evidence of a data set between its bounds, for more and more chosen inducing points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds import plotting
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.cli.data import Data
+from gpbounds.cli.selection import Chooser, NoSuchSubset
+from gpbounds.kernels import Kernel
+
+
+@dataclass(frozen=True)
+class Brackets:
+    """(lower, upper) on log p(y) for each M, and log p(y) itself where N allows.
+
+    Attributes
+    ----------
+    method : str
+    N : int
+    M : list of int
+    bounds : list of (Bound, Bound)
+    exact : float or None
+    """
+
+    method: str
+    N: int
+    M: list[int]
+    bounds: list[tuple[Bound, Bound]]
+    exact: float | None
+
+    @property
+    def elbo(self) -> list[float]:
+        """The variational bound at each M."""
+        return [float(lower.terms.get("elbo 1", lower.value)) for lower, _ in self.bounds]
+
+    def divergence(self, alpha: float, direction: str = "q||p") -> Float:
+        """D_α[q*‖p] ≤ α·KL = α(log p(y) − ELBO) ≤ α(upper bound − ELBO) at each M (N-conc); [p‖q*] by R-dir."""
+        from gpbounds.renyi import direction_factor
+
+        factor = alpha * (1.0 if direction == "q||p" else direction_factor(alpha))
+        return factor * np.array([float(upper) - elbo for elbo, (_, upper) in zip(self.elbo, self.bounds, strict=True)])
+
+    @property
+    def drawn(self) -> plotting.Bracket:
+        """For the picture."""
+        lower, upper = ([float(pair[side]) for pair in self.bounds] for side in (0, 1))
+        return plotting.Bracket(self.method, self.M, self.elbo, lower, upper, self.exact)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A table: M, ELBO, lower bound, upper bound, its claim, width."""
+        return [
+            (str(M), *(f"{float(v):.6g}" for v in (elbo, lower, upper)), f"{upper - lower:.3g}", upper.claim)
+            for M, elbo, (lower, upper) in zip(self.M, self.elbo, self.bounds, strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return {
+            "method": self.method,
+            "N": self.N,
+            "M": self.M,
+            "elbo": self.elbo,
+            "lower": [lower.to_dict() for lower, _ in self.bounds],
+            "upper": [upper.to_dict() for _, upper in self.bounds],
+            "exact": self.exact,
+            "KL at most": self.divergence(1.0),
+        }
+
+
+def brackets(
+    kernel: Kernel, data: Data, noise: float, counts: list[int], *, method: str, rows: int, seed: int
+) -> Brackets:
+    """`Brackets` for the sizes in ``counts`` that are there; log p(y) itself, and all members, up to ``rows`` rows."""
+    from tqdm import tqdm
+
+    from gpbounds.errors import NotPositiveDefinite
+    from gpbounds.renyi import evidence, log_evidence
+
+    chooser = Chooser(kernel, data.X, method, seed)
+    members = "all" if data.N <= rows else "cheap"
+    sizes, found = [], []
+    for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=None):
+        try:
+            found.append(evidence(kernel, data.X, data.y, chooser.points(M), noise, members=members))
+        except (NotPositiveDefinite, NoSuchSubset):
+            break
+        sizes.append(M)
+    exact = log_evidence(kernel, data.X, data.y, noise) if data.N <= rows else None
+    return Brackets(chooser.name, data.N, sizes, found, exact)
+
+
+def ladder(last: int, several: int = 16) -> list[int]:
+    """At most ``several`` whole numbers from 1 to ``last``, evenly spaced in their logarithm.
+
+    >>> ladder(100, 5)
+    [1, 3, 10, 32, 100]
+    """
+    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, several)))]

@@ -1,0 +1,82 @@
+"""Inducing points among the rows of a data set, by a named method, for any M."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpbounds.arrays import Float
+from gpbounds.cli import options
+from gpbounds.kernels import Kernel
+
+METHODS = ("greedy", "kdpp", "uniform", "kmeans", "leverage")
+NAMES = {"kdpp": "k-DPP", "kmeans": "k-means", "leverage": "leverage-score"}
+
+
+class NoSuchSubset(ValueError):
+    """There are not so many points: the numerical rank, or the number of distinct rows, is less."""
+
+
+def add_method(parser: argparse.ArgumentParser) -> None:
+    """``--method`` and ``--most``."""
+    group = parser.add_argument_group("after the fact (with --data): inducing points that are chosen, and these rows")
+    group.add_argument(
+        "--method",
+        choices=(*METHODS, "none"),
+        default="greedy",
+        help="how the inducing points are chosen (default %(default)s); none leaves this part out",
+    )
+    group.add_argument(
+        "--most",
+        metavar="M",
+        type=options.whole,
+        default=1000,
+        help="the largest number of inducing points that is tried (default %(default)s)",
+    )
+
+
+def check_method(args: argparse.Namespace) -> None:
+    """Refuse a ``--most`` below 1."""
+    if args.most < 1:
+        raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
+
+
+@dataclass
+class Chooser:
+    """Inducing points by ``method``: nested sets where `nested` says so, one choice for each M where not."""
+
+    kernel: Kernel
+    X: Float
+    method: str
+    seed: int
+    _order: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return NAMES.get(self.method, self.method)
+
+    @property
+    def nested(self) -> bool:
+        """Whether larger sets contain the smaller ones."""
+        return self.method in ("greedy", "uniform")
+
+    def points(self, M: int) -> Float:
+        """Z of shape (M, D), or `NoSuchSubset`."""
+        from gpbounds.kdpp import select
+
+        if self._order.size >= M:
+            return self.X[self._order[:M]]
+        rng = np.random.default_rng(self.seed if self.nested else (self.seed, M))
+        jitter: Any = 0.0 if self.method == "greedy" else "auto"
+        try:
+            found = select(self.kernel, self.X, M, self.method, rng, jitter=jitter)
+        except ValueError as error:
+            raise NoSuchSubset(str(error)) from None
+        if found.indices is not None and self.nested:
+            self._order = found.indices
+        return found.Z
