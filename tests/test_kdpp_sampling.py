@@ -97,6 +97,17 @@ def test_a_factor_of_many_blocks_keeps_small_singular_values() -> None:
         assert Z[-1] >= 10_000
 
 
+def test_every_block_of_a_factor_counts() -> None:
+    """One direction a block of rows: each point drawn comes from a block of its own, the largest ones above all."""
+    V = np.zeros((30_000, 6))
+    V[np.arange(30_000), np.arange(30_000) // 5000] = 1.0
+    for seed in range(5):
+        assert (kdpp.sample_factor(V, 6, seed) // 5000).tolist() == [0, 1, 2, 3, 4, 5]
+    V[:5000] *= 1e6
+    assert (kdpp.sample_factor(V, 1, 0) // 5000).tolist() == [0]
+    assert (kdpp.sample_factor(np.asfortranarray(V), 3, 1) == kdpp.sample_factor(V, 3, 1)).all()
+
+
 def test_singular_values_that_vanish_do_not_take_part() -> None:
     V = np.array([[1.0, 1.0], [1.0, 1.0], [2.0, 2.0]])
     assert kdpp.sample_factor(V, 1, 0).size == 1

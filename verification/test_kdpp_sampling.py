@@ -169,11 +169,11 @@ def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, see
         laws += [pi * (1 + 1e-3 * rng.uniform(-1, 1, pi.size))]
         for nu in [*laws, *np.eye(pi.size)[:: max(1, pi.size // 5)]]:
             nu = nu / nu.sum()
-            observe.upper("R-cor1", entropy(nu @ P, pi), (1 - 1 / M) * entropy(nu, pi), tol=1e-12)
+            observe.holds("R-cor1", entropy(nu @ P, pi) <= (1 - 1 / M) * entropy(nu, pi) + 1e-12)
         start = int(rng.integers(pi.size))
         nu, rarity = np.eye(pi.size)[start], -log(pi[start])
         for steps in range(25):
-            observe.upper("R-cor1", 0.5 * np.abs(nu - pi).sum(), tv_after(steps, M, rarity), tol=1e-12)
+            observe.holds("R-cor1", 0.5 * np.abs(nu - pi).sum() <= tv_after(steps, M, rarity) + 1e-12)
             nu = nu @ P
 
 
@@ -187,7 +187,7 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
     M = int(rng.integers(1, N + 1))
     expected = law(kernel(X) / kernel.max_variance, M)
     walk = Walk(kernel, X, rng.permutation(N)[:M])
-    observe.lower("R-cor1", walk.log_rarity(), -log(expected[tuple(sorted(walk.Z.tolist()))]))
+    observe.holds("R-cor1", walk.log_rarity() >= -log(expected[tuple(sorted(walk.Z.tolist()))]))
     walk.run(7, rng)
     for _ in range(5):  # no new factorisation in between
         walk.step(rng)
@@ -202,9 +202,8 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
 @given(M=st.integers(1, 1000), rarity=st.floats(1e-9, 1e5), tv=st.floats(1e-12, 0.999))
 def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: int, rarity: float, tv: float) -> None:
     steps = steps_for(tv, M, rarity)
-    observe.upper("R-cor1", tv_after(steps, M, rarity), tv)
-    if steps:
-        observe.lower("R-cor1", tv_after(steps - 1, M, rarity), tv * (1 - 1e-9))
+    observe.holds("R-cor1", tv_after(steps, M, rarity) <= tv)
+    observe.holds("R-cor1", steps == 0 or tv_after(steps - 1, M, rarity) >= tv * (1 - 1e-9))
 
 
 @pytest.mark.claim("R-cor1")
@@ -224,11 +223,11 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
     cut = np.where(lifted > rho, lifted, 0.0)
     for M in range(1, N + 1):
         bound = kdpp.rounding_tv(np.maximum(lifted, 0.0), rho, M)
-        if bound.value == 1.0:
+        if bound.value > 0.999:  # K may be singular then, and its own determinants are rounding
             continue
         for d in (lifted, cut):
             moved = 0.5 * np.abs(weights((Q * d) @ Q.T, M) - weights(K, M)).sum()
-            observe.upper("R-cor1", moved, bound.value, tol=1e-9)
+            observe.holds("R-cor1", moved <= bound.value + 1e-9)
 
 
 def weights(K: np.ndarray, M: int) -> np.ndarray:
@@ -254,7 +253,7 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
     M = int(rng.integers(1, n))
     p = _odds_to_expect(values, M)
     observe.equal("R-lem3", p.sum(), float(M), rtol=1e-6)
-    observe.lower("R-lem3", coins(p)[M], 1 / np.sqrt(1 + 12 * (p * (1 - p)).sum()), tol=1e-12)
+    observe.holds("R-lem3", coins(p)[M] >= 1 / np.sqrt(1 + 12 * (p * (1 - p)).sum()) - 1e-12)
 
 
 def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
