@@ -189,6 +189,19 @@ def test_memory_is_that_of_the_factor() -> None:
         assert peak < most * 8 * N * M
 
 
+def test_memory_grows_with_the_points_that_a_trace_needs_not_with_M() -> None:
+    X = points(20_000)
+    tracemalloc.start()
+    found = kdpp.select(SquaredExponential(), X, 20_000, trace=2000.0)  # 3.2 GB if it were all M
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.reached
+    assert peak < 8 * 20_000 * 600
+    many = kdpp.select(ROUGH, X[:1000], 1000, trace=60.0)  # beyond the first 256
+    assert 256 < many.M < 1000
+    assert (kdpp.select(ROUGH, X[:1000], many.M).indices == many.indices).all()
+
+
 def test_k_means_in_mini_batches_reaches_less_residual_than_random_points() -> None:
     X = points(10_500)
     centres = kdpp.select(ROUGH, X, 12, "kmeans", 0)

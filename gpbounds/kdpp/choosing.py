@@ -108,9 +108,10 @@ def select(
     uniform   without replacement.
     kmeans    centres by scikit-learn, of X as it is: scale columns before if they differ.  Not rows of X.
 
-    No two points are equal: "uniform" and "leverage" pass over rows equal to one already drawn.  All but "kmeans" and
-    dense decompositions need O(N (M + r)) memory; N = 1 000 000, M = 500 takes 4 GB.  Bounds that average over a k-DPP
-    (R-lem3, the theorems with ``tv``) cover "kdpp" alone; bounds computed from ``trace`` cover every method.
+    No two points are equal: "uniform" and "leverage" pass over rows equal to one already drawn.  Beyond 2000 rows
+    "greedy" takes 8 N M bytes, 4 GB at N = 1 000 000, M = 500, "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that
+    average over a k-DPP (R-lem3, the theorems with ``tv``) cover "kdpp" alone; bounds computed from ``trace`` cover
+    every method.
 
     Parameters
     ----------

@@ -72,7 +72,8 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
     """At most M points, each the one of largest variance given those before it; ties to the least index.
 
     Ends early where Tr(K − Q) ≤ ``goal``, with the fewest points that reach it, and where the variance left falls to
-    N·eps·max K_ii.  N M² flops, an M × N factor.  ``groups`` numbers equal inputs alike: no two of a group are chosen.
+    N·eps·max K_ii.  N M² flops, an M × N factor; with a ``goal`` it grows with the points chosen.  ``groups`` numbers
+    equal inputs alike: no two of a group are chosen.
 
     >>> K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 0.5]])
     >>> found = pivoted(lambda picked, columns: K[picked][:, columns], K.diagonal(), 3, goal=0.2)
@@ -81,7 +82,8 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
     """
     N, left = diagonal.size, diagonal.astype(np.float64)
     floor = N * np.finfo(np.float64).eps * float(left.max())
-    factor, chosen = np.empty((M, N)), np.empty(M, dtype=np.int64)
+    factor = np.empty((M if goal is None else min(M, 8 * BLOCK), N))
+    chosen = np.empty(M, dtype=np.int64)
     variances, traces = np.empty(M), np.zeros(M + 1)
     traces[0] = left.sum()
     t = 0
@@ -89,6 +91,8 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
         near = _candidates(left)
         some = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
         end = t + some.indices.size
+        if end > factor.shape[0]:
+            factor = np.concatenate([factor[:t], np.empty((min(M, 2 * end) - t, N))])
         chosen[t:end], variances[t:end] = some.indices, some.variances
         traces[t + 1 : end + 1] = _update(rows, factor, left, t, some, groups)
         t = end

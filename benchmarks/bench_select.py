@@ -1,0 +1,109 @@
+"""How long choosing inducing points takes: ``python benchmarks/bench_select.py [--json FILE] [--repeats 7] [--large]``.
+
+Greedy choice against the matrix-vector products of pivoted Cholesky alone, one with the t × N factor a step; its goal
+is twice what those took just before.  ``--large`` adds one run a method at N = 1 000 000, with the peak of resident
+memory: 4 GB for the factor of greedy choice, 8 GB and more for that of the k-DPP.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, processor, row, surroundings
+
+from gpbounds import SquaredExponential, kdpp
+
+N, M, D = 100_000, 500, 8
+LARGE = 1_000_000
+KERNEL = SquaredExponential(lengthscale=3.0)
+
+
+def data(rows: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((rows, D))
+
+
+def timings(repeats: int) -> Iterator[Timing]:
+    X, factor = data(N), np.random.default_rng(1).standard_normal((M, N))
+    chosen = np.empty(M, dtype=np.int64)
+
+    def products() -> None:
+        for t in range(1, M):
+            factor[t, :t] @ factor[:t]
+
+    def one_at_a_time() -> None:
+        left = KERNEL.diag(X).copy()
+        for t in range(M):
+            i = int(left.argmax())
+            factor[t] = (KERNEL(X[i : i + 1], X)[0] - factor[:t, i] @ factor[:t]) / np.sqrt(left[i])
+            left -= factor[t] ** 2
+            chosen[t] = i
+            left[chosen[: t + 1]] = 0.0
+
+    def greedy() -> None:
+        found = kdpp.select(KERNEL, X, M)
+        assert found.indices is not None
+        assert (found.indices == chosen).all()
+
+    size = f"N = {N}, M = {M}, D = {D}"
+    alone = measure(Case(f"the matrix-vector products alone, {size}", None, products), repeats)
+    yield alone
+    yield measure(Case(f"pivoted Cholesky one point at a time, {size}", None, one_at_a_time), repeats)
+    yield measure(Case(f"select, greedy, {size}", 2.0 * alone.median, greedy), repeats)
+
+
+def once(method: str) -> dict[str, object]:
+    """Seconds, peak of resident memory and trace of one choice at N = 1 000 000."""
+    X = data(LARGE)
+    start = time.perf_counter()
+    found = kdpp.select(KERNEL, X, M, method, 0)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"method": method, "seconds": seconds, "peak_gb": peak / 1e9, "trace": found.trace, "law": found.law}
+
+
+def large() -> Iterator[dict[str, object]]:
+    """`once` for each method, in a process of its own: the peak is that of the whole process."""
+    for method in ("uniform", "leverage", "greedy", "kdpp"):
+        command = [sys.executable, __file__, "--once", method]
+        yield json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser.add_argument("--large", action="store_true", help="one run a method at N = 1 000 000 as well")
+    parser.add_argument("--once", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.once:
+        print(json.dumps(once(options.once)))
+        return
+
+    about = surroundings()
+    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
+    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    found = []
+    for timing in timings(options.repeats):
+        found.append(timing)
+        print(row(timing), flush=True)
+    singles = []
+    for single in large() if options.large else ():
+        singles.append(single)
+        name = f"select, {single['method']}, N = {LARGE}, M = {M}, D = {D}"
+        print(f"{name:<{WIDTH}} {single['seconds']:>6.1f} s, peak {single['peak_gb']:.1f} GB", flush=True)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        report = {"about": about, "timings": [timing.to_dict() for timing in found], "large": singles}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
