@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from gpbounds import plotting
-from gpbounds.plotting import Band, Curve, bound_curves, bound_vs_empirical, plot_band, plot_curves
+from gpbounds.plotting import (
+    Band,
+    Bracket,
+    Curve,
+    bound_curves,
+    bound_vs_empirical,
+    bounds_and_evidence,
+    plot_band,
+    plot_curves,
+)
 
 M = np.array([1.0, 2.0, 5.0, 10.0])
 
@@ -25,6 +34,13 @@ def picture(**changes):
     }
     bands = [Band("random", M, 10.0 ** -rng.uniform(1, 2, (5, 4)), plotting.PURPLE), Band("greedy", M, 0.05 / M, "k")]
     return bound_vs_empirical([Curve("bound", M, 10.0 / M)], bands, Curve("lower", M, 1e-9 / M), **settings)
+
+
+def two_panels(exact=-5.0, label="greedy", **changes):
+    lower, upper = -5.0 - 100.0 / M, -5.0 + 9.0 / M**2
+    bracket = Bracket(label, M, lower - 1e4 / M, lower, upper, exact)
+    settings = {"title": "data\nkernel", "ylabel": "KL (nats)", **changes}
+    return bounds_and_evidence([Curve("bound", M, 10.0 / M)], bracket, **settings)
 
 
 def draw(figure):
@@ -88,6 +104,53 @@ def test_no_text_overlaps_or_leaves_the_page():
         assert page.y0 <= box.y0 <= box.y1 <= page.y1
     for i, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+
+
+@pytest.mark.parametrize("exact", [-5.0, None])
+def test_the_evidence_is_drawn_from_its_exact_value_or_the_middle_of_the_narrowest_bracket(exact):
+    figure = two_panels(exact, target=0.5)
+    left, right = figure.axes
+    middle = -5.0 + (0.09 - 10.0) / 2
+    zero = -5.0 if exact is not None else middle
+    lines = {line.get_label(): line.get_ydata() for line in right.get_lines()}
+    assert lines["upper bound"] == pytest.approx(-5.0 + 9.0 / M**2 - zero)
+    assert lines["lower bound"] == pytest.approx(-5.0 - 100.0 / M - zero)
+    assert lines["ELBO of the sparse model"] == pytest.approx(-5.0 - 10100.0 / M - zero)
+    low, high = right.get_ylim()
+    assert low < min(v.min() for v in map(np.asarray, lines.values()))
+    assert high > max(v.max() for v in map(np.asarray, lines.values()))
+    assert f"= {zero:.7g} (" in right.get_title(loc="left")
+    assert ("exact" in right.get_title(loc="left")) == (exact is not None)
+    assert left.get_yscale() == "log"
+    assert left.get_lines()[1].get_ydata() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("spread", [0.0, 1e-9, 1.0, 1e7])
+def test_brackets_of_any_width_can_be_drawn(spread):
+    values = np.full(4, 3.0)
+    bracket = Bracket("k-DPP", M, values - spread, values - spread, values + spread, 3.0)
+    figure = bounds_and_evidence([Curve("bound", M, 10.0 / M)], bracket, title="", ylabel="")
+    draw(figure)
+    ticks = [text.get_text() for text in figure.axes[1].get_yticklabels()]
+    assert "0" in ticks
+    assert len(set(ticks)) == len(ticks)
+
+
+@pytest.mark.parametrize("label", ["greedy", "leverage-score"])
+def test_two_panels_keep_their_text_apart_and_on_the_page(label):
+    figure = two_panels(None, label)
+    draw(figure)
+    page, (left, right) = figure.bbox, figure.axes
+    boxes = [left.get_window_extent(), right.get_window_extent(), figure._suptitle.get_window_extent()]
+    boxes += [text.get_window_extent() for ax in (left, right) for text in (ax.xaxis.label, ax.yaxis.label)]
+    boxes.append(right._left_title.get_window_extent())
+    for box in boxes:
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
+    labels = [text.get_window_extent() for text in right.get_yticklabels()]
+    assert not any(a.overlaps(b) for i, a in enumerate(labels) for b in labels[i + 1 :])
 
 
 def test_curves_can_be_told_apart():

@@ -209,9 +209,7 @@ def afterwards(
         shown = M or tried
         at = gaps(shown) if shown else None
         before = gaps(M - 1) if M is not None and M > 1 else None
-    notes = [
-        f"Holds for these {data.N} rows, their own y and the points chosen; fitted hyperparameters change nothing."
-    ]
+    notes = [f"Holds for these {data.N} rows, their own y and the points chosen, with this kernel, fitted or not."]
     if not chooser.nested:
         notes.append(f"One {chooser.name} choice was made for each M tried (seed {seed}); another one may reach less.")
     elif M is not None:

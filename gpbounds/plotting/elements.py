@@ -123,10 +123,10 @@ def headline(figure: Any, title: str) -> None:
     figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
 
 
-def axes(figure: Any, ylabel: str, position: int = 111) -> Any:
-    """Axes with a logarithmic vertical scale, M below, ``ylabel`` beside."""
+def axes(figure: Any, ylabel: str, position: int = 111, scale: str = "log") -> Any:
+    """Axes with a vertical ``scale``, M below, ``ylabel`` beside."""
     ax = figure.add_subplot(position)
-    ax.set_yscale("log")
+    ax.set_yscale(scale)
     ax.set_xlabel("Number of inducing points $M$", fontsize=TEXT + 1)
     ax.set_ylabel(ylabel, fontsize=TEXT + 1)
     ax.tick_params(labelsize=TEXT)

@@ -117,7 +117,7 @@ def bounds_and_evidence(
         left.set_xscale("log")
     target_line(left, target)
     left.legend(fontsize=TEXT, frameon=False)
-    right = axes(page, r"Bounds on $\log p(y)$ minus $c$ (nats)", 122)
+    right = axes(page, r"Bounds on $\log p(y)$ minus $c$ (nats)", 122, scale="linear")
     right.set_xscale("log")
     plot_bracket(right, bracket)
     M = np.asarray(bracket.M, dtype=np.float64)

@@ -1,0 +1,289 @@
+"""The command line on data: what holds after the fact, and the evidence between its bounds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpbounds
+from gpbounds import renyi
+from gpbounds.cli import main
+from gpbounds.cli.afterwards import Gaps, directed, least
+from gpbounds.cli.brackets import brackets, ladder
+from gpbounds.cli.data import load
+from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
+
+NOISE = 0.2
+KERNEL = gpbounds.SquaredExponential(1.5, [0.7, 0.9])
+FIXED = ("--lengthscale", "0.7,0.9", "--variance", "1.5", "--noise", "0.2")
+
+
+def ask(capsys, *words):
+    assert main([str(word) for word in words]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def ask_json(capsys, *words):
+    return json.loads(ask(capsys, *words, "--json"), parse_constant=pytest.fail)
+
+
+def write(file, X, y):
+    np.savetxt(file, np.column_stack([X, y]), delimiter=",")
+    return file
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """120 rows, two inputs, a target that the model does not quite explain."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((120, 2))
+    y = np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.4 * rng.standard_normal(120)
+    return write(tmp_path_factory.mktemp("data") / "table.csv", X, y)
+
+
+def gap_at(data, Z, alpha=1.0):
+    return renyi.exact_gap(KERNEL, data.X, data.y, Z, NOISE, alpha, jitter="auto")
+
+
+# The search
+
+
+@given(answer=st.integers(1, 300), first=st.integers(1, 40), last=st.integers(1, 300), end=st.integers(1, 400))
+def test_the_least_size_is_found_wherever_it_lies(answer, first, last, end):
+    first = min(first, last)
+    asked = []
+
+    def meets(M):
+        asked.append(M)
+        return None if M >= end else answer <= M
+
+    M, tried = least(meets, first, last)
+    there = [m for m in range(first, last + 1) if m < end]
+    expected = [m for m in there if m >= answer]
+    assert (expected[0] if expected else None) == M
+    assert tried == max([m for m in asked if m < end], default=0)
+    assert M is not None or tried == max(there, default=0)
+    assert len(asked) == len(set(asked)) <= 2 + 2 * np.log2(last + 1)
+    assert all(first <= m <= last for m in asked)
+
+
+# plan
+
+
+@pytest.mark.parametrize(("method", "alpha"), [("greedy", 1.0), ("greedy", 0.4), ("kdpp", 1.0)])
+def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, table, method, alpha):
+    data = load(table)
+    words = ("plan", "--data", table, *FIXED, "--target", 0.3, "--alpha", alpha, "--method", method)
+    answer = ask_json(capsys, *words)
+    after, aware = answer["after the fact"], answer["plans"][1]
+    chooser = Chooser(KERNEL, data.X, method, 0)
+    for M, side in ((after["M"], "bounds"), (after["M"] - 1, "bounds_before")):
+        lower, upper = after[side]
+        exact = gap_at(data, chooser.points(M), alpha)
+        assert (lower["side"], upper["side"]) == ("lower", "upper")
+        assert lower["value"] <= exact * (1 + 1e-9)
+        assert exact <= upper["value"] * (1 + 1e-9)
+        assert upper["confidence"] == 1.0
+        assert (upper["value"] <= 0.3) == (side == "bounds")
+    assert after["N"] == 120
+    assert aware["needed"] == after["needed"] <= after["M"] <= aware["M"]  # the more is known, the fewer are enough
+    text = " ".join(ask(capsys, *words).split())
+    order = "KL" if alpha == 1.0 else f"D_{alpha:g}"
+    assert f"Inducing points that suffice for {order}[q*||p] <= 0.3 nats:" in text
+    assert f"as it is certain {after['needed']} M = {after['M']}" in text
+    assert f"{after['bounds'][0]['value']:.6g} <= D_{alpha:g}[q*||p] <= {after['bounds'][1]['value']:.6g}" in text
+
+
+def test_one_more_point_is_as_good_and_fitted_hyperparameters_are_no_caveat(capsys, table):
+    """Greedy sets are nested: D_α does not rise from M on (N-monoQ)."""
+    data = load(table)
+    answer = ask_json(capsys, "plan", "--data", table, *FIXED, "--target", 0.5)
+    M = answer["after the fact"]["M"]
+    chooser = Chooser(KERNEL, data.X, "greedy", 0)
+    gaps = [gap_at(data, chooser.points(m)) for m in range(M, min(M + 10, 120))]
+    assert gaps[0] <= 0.5
+    assert (np.diff(gaps) <= 1e-12).all()
+    fitted = ask_json(capsys, "plan", "--data", table, "--target", 1)
+    assert any("here they were fitted" in note for note in fitted["plans"][1]["notes"])
+    assert not any("here they were fitted" in note for note in fitted["after the fact"]["notes"])
+    assert any("fitted or not" in note for note in fitted["after the fact"]["notes"])
+
+
+def test_with_more_rows_than_dense_algebra_allows_the_bounds_are_wider_and_say_so(capsys, table):
+    words = ("plan", "--data", table, *FIXED, "--target", 0.5)
+    sharp = ask_json(capsys, *words)["after the fact"]
+    cheap = ask_json(capsys, *words, "--rows", 60)["after the fact"]
+    assert cheap["N"] == sharp["N"] == 120
+    assert sharp["M"] <= cheap["M"]
+    assert any("More than --rows 60" in note for note in cheap["notes"])
+    assert not any("More than --rows" in note for note in sharp["notes"])
+
+
+def test_nothing_is_chosen_where_nothing_is_asked_or_no_single_kernel_is_there(capsys, table):
+    assert ask_json(capsys, "plan", "--data", table, *FIXED, "--method", "none")["after the fact"] is None
+    boxed = ask_json(capsys, "plan", "--data", table, "--lengthscale-range", "1:2", "--noise", 1, "--variance", 1)
+    assert boxed["after the fact"] is None
+    assert any("left out with --lengthscale-range" in note for note in boxed["notes"])
+    assert "left out with" in ask(
+        capsys, "plan", "--data", table, "--lengthscale-range", "1:2", "--noise", 1, "--variance", 1
+    )
+    assert ask_json(capsys, "plan", "-N", 500)["after the fact"] is None
+
+
+def test_the_search_ends_at_most_and_where_there_are_no_more_points(capsys, tmp_path, table):
+    capped = ask_json(capsys, "plan", "--data", table, *FIXED, "--target", 1e-3, "--most", 7)["after the fact"]
+    assert (capped["M"], capped["tried"]) == (None, 7)
+    assert capped["bounds"][1]["value"] > 1e-3
+    assert "no M <= 7" in ask(capsys, "plan", "--data", table, *FIXED, "--target", 1e-3, "--most", 7)
+    X = np.repeat(np.arange(6.0)[:, None], 10, axis=0)
+    file = write(tmp_path / "twins.csv", X, np.random.default_rng(0).standard_normal(60))
+    words = ("plan", "--data", file, "--lengthscale", 0.1, "--variance", 1, "--noise", 0.1, "--target", 1e-3)
+    twins = ask_json(capsys, *words)["after the fact"]
+    assert twins["M"] == 6  # then Q = K
+    assert twins["bounds"][1]["value"] < 1e-9
+    line = write(tmp_path / "line.csv", np.linspace(0.0, 1.0, 60)[:, None], np.sin(np.arange(60.0)))
+    words = ("plan", "--data", line, "--lengthscale", 2, "--variance", 1, "--noise", 0.1, "--target", 1e-200)
+    for method in ("greedy", "kdpp"):
+        smooth = ask_json(capsys, *words, "--method", method)["after the fact"]
+        assert smooth["M"] is None
+        assert 5 < smooth["tried"] < 40  # the numerical rank
+        assert any(f"search ended: M = {smooth['tried'] + 1}: " in note for note in smooth["notes"])
+
+
+def test_the_other_direction_costs_its_factor(table):
+    data = load(table)
+    chooser = Chooser(KERNEL, data.X, "greedy", 0)
+    pair = Gaps(chooser, data, NOISE, 0.3, "q||p", 2000)(40)
+    turned = directed(pair, 0.3, "p||q")
+    assert float(turned[1]) == pytest.approx(float(pair[1]) * 7 / 3)
+    assert float(turned[0]) == pytest.approx(float(pair[0]) * 3 / 7)
+    assert all("R-dir" in bound.claim and bound.quantity == "D_0.3[p||q*]" for bound in turned)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_every_method_gives_points_whose_gap_lies_in_its_bracket(table, method, alpha):
+    data = load(table)
+    chooser = Chooser(KERNEL, data.X, method, 3)
+    gaps = Gaps(chooser, data, NOISE, alpha, "q||p", 2000)
+    for M in (40, 7):
+        Z = chooser.points(M)
+        assert Z.shape == (M, 2)
+        assert (Z == chooser.points(M)).all()
+        rough, sharp = gaps(M, 1e-9), gaps(M)
+        exact = gap_at(data, Z, alpha)
+        for lower, upper in (rough, sharp):
+            assert float(lower) * (1 - 1e-9) <= exact <= float(upper) * (1 + 1e-9)
+        assert float(rough[0]) <= float(sharp[0])
+        assert float(sharp[1]) <= float(rough[1])
+    if chooser.nested:
+        assert (chooser.points(40)[:7] == chooser.points(7)).all()
+
+
+def test_points_that_are_not_there_are_named(table):
+    twins = np.repeat(np.arange(4.0)[:, None], 5, axis=0)
+    with pytest.raises(NoSuchSubset, match="4"):
+        Chooser(gpbounds.SquaredExponential(), twins, "greedy", 0).points(5)
+
+
+# curve
+
+
+def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table):
+    out = tmp_path / "c.png"
+    data = load(table)
+    exact = renyi.log_evidence(KERNEL, data.X, data.y, NOISE)
+    answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--out", out)
+    found = answer["evidence"]
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert found["exact"] == exact
+    assert found["M"] == ladder(119)
+    elbo, lower, upper = (
+        np.array(v) for v in (found["elbo"], *([b["value"] for b in found[s]] for s in ("lower", "upper")))
+    )
+    slack = 1e-9 * abs(exact)
+    assert (elbo <= lower).all()
+    assert (lower <= exact + slack).all()
+    assert (exact - slack <= upper).all()
+    assert (np.diff(elbo) >= -slack).all()  # nested sets: N-monoQ
+    assert upper[-1] - lower[-1] < 1e-3
+    chooser = Chooser(KERNEL, data.X, "greedy", 0)
+    for M, value, most in zip(found["M"], elbo, found["KL at most"], strict=True):
+        Z = chooser.points(M)
+        assert value == pytest.approx(float(renyi.elbo(KERNEL, data.X, data.y, Z, NOISE, 1.0)), rel=1e-9)
+        assert gap_at(data, Z) <= most + slack
+    text = ask(capsys, "curve", "--data", table, *FIXED, "--out", out)
+    assert f"in nats; exactly {exact:.8g}:" in text
+    assert f"{elbo[3]:.6g}" in text
+
+
+def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_value(table):
+    data = load(table)
+    exact = renyi.log_evidence(KERNEL, data.X, data.y, NOISE)
+    for method in METHODS:
+        found = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
+        assert found.exact is None
+        assert found.M == [1, 10, 60]
+        for lower, upper in found.bounds:
+            assert float(lower) <= exact + 1e-9 * abs(exact)
+            assert float(upper) >= exact - 1e-9 * abs(exact)
+
+
+def test_the_curve_after_the_fact_bounds_the_divergence_of_every_order(table):
+    data = load(table)
+    found = brackets(KERNEL, data, NOISE, [5, 30], method="uniform", rows=2000, seed=2)
+    chooser = Chooser(KERNEL, data.X, "uniform", 2)
+    for alpha in (0.2, 0.7, 1.0):
+        exact = [gap_at(data, chooser.points(M), alpha) for M in found.M]
+        assert (np.array(exact) <= found.divergence(alpha) * (1 + 1e-9)).all()
+    assert found.divergence(0.2, "p||q") == pytest.approx(4.0 * found.divergence(0.2))
+
+
+def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
+    words = ("curve", "--data", table, *FIXED, "--out", tmp_path / "c.svg")
+    assert ask_json(capsys, *words, "-M", "3,20:40:10")["evidence"]["M"] == [3, 20, 30, 40]
+    assert ask_json(capsys, *words, "--most", 9)["evidence"]["M"][-1] == 9
+    assert ask_json(capsys, *words, "--method", "none")["evidence"] is None
+    assert ask_json(capsys, "curve", "-N", 100, "--out", tmp_path / "c.svg")["evidence"] is None
+    boxed = ask_json(
+        capsys,
+        "curve",
+        "--data",
+        table,
+        "--lengthscale-range",
+        "1:2",
+        "--noise",
+        1,
+        "--variance",
+        1,
+        "--out",
+        tmp_path / "c.svg",
+    )
+    assert boxed["evidence"] is None
+    assert any("left out with --lengthscale-range" in note for note in boxed["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("plan --method best", "invalid choice: 'best'"),
+        ("plan --most 0", "--most: expected a whole number >= 1, got 0"),
+        ("curve --most -3", "--most: expected a whole number >= 1, got -3"),
+        ("curve --most many", "expected a whole number such as 40000"),
+        ("plan --target 0", "target"),
+        ("plan --alpha 2", "alpha"),
+    ],
+)
+def test_bad_questions_get_one_sentence(capsys, table, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    command, *rest = words.split()
+    assert main([command, "--data", str(table), *FIXED, *rest]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert said in err
+    assert list(tmp_path.iterdir()) == []
