@@ -63,9 +63,17 @@ class Inducing:
         rows = slices(X.shape[0], chunk)
         return self.chol.solve_lower(sum(self.kernel(self.Z, X[i]) @ A[i] for i in rows))
 
+    def lift(self, A: Array) -> Array:
+        """L⁻ᵀA for A (M, P): VᵀA = k(X, Z) L⁻ᵀA."""
+        if namespace(self.chol.L) is np:
+            from scipy.linalg import solve_triangular
+        else:
+            from cupyx.scipy.linalg import solve_triangular
+        return solve_triangular(self.chol.L, A, lower=True, trans=1, check_finite=False)
+
     def transposed_times(self, X: Array, A: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
         """(rows, (VᵀA)[rows]) for A (M, P), in O(NM): k(X, Z)(L⁻ᵀA)."""
-        lifted = _solve_transposed(self.chol.L, A)
+        lifted = self.lift(A)
         for rows in slices(X.shape[0], chunk):
             yield rows, self.kernel(X[rows], self.Z) @ lifted
 
@@ -269,12 +277,3 @@ def matched(X: Array, Z: Array) -> tuple[Any, int]:
 def _bytes(points: Array) -> list[bytes]:
     host = points.get() if is_cupy(points) else points
     return [row.tobytes() for row in host.astype(np.float64) + 0.0]  # turns -0.0 into 0.0
-
-
-def _solve_transposed(L: Array, A: Array) -> Array:
-    """L⁻ᵀA."""
-    if namespace(L) is np:
-        from scipy.linalg import solve_triangular
-    else:
-        from cupyx.scipy.linalg import solve_triangular
-    return solve_triangular(L, A, lower=True, trans=1, check_finite=False)

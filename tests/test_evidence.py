@@ -167,7 +167,7 @@ def test_streaming_in_blocks_is_the_dense_computation(monkeypatch, entries: int)
 
 def test_above_ten_thousand_only_cheap_members_and_little_memory() -> None:
     rng = np.random.default_rng(1)
-    N, M = 20_000, 60
+    N, M = 40_000, 100
     X, y = rng.uniform(-3, 3, (N, 1)), rng.standard_normal(N)
     kernel = Matern(1.5, 1.0, 0.5)
     evidence(kernel, X[:100], y[:100], X[:5], 0.5)  # what is loaded on first use is not counted
@@ -177,7 +177,7 @@ def test_above_ten_thousand_only_cheap_members_and_little_memory() -> None:
     tracemalloc.stop()
     assert set(values(upper)) == set(CHEAP)
     assert float(lower) <= float(upper)
-    assert peak < 8 * N * M
+    assert peak < 0.6 * 8 * N * M
     bound = gap(kernel, X, y, X[:M], 0.5, 1.0)[1]
     assert float(bound) <= float(gap_from_trace(kernel, X, y, X[:M], 0.5, 1.0))
     assert float(bound) == pytest.approx(float(upper) - lower.terms["elbo 1"], rel=1e-6)

@@ -95,7 +95,8 @@ def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
     Y = outputs(case, seed)
     prior, s2 = case.prior, case.noise
     truth = reference.log_evidence(case.Kff, Y, s2)
-    found = reference.members(*prior, Y, s2, [mpf(g) for g in GRID])
+    block = int(np.random.default_rng(seed).integers(1, 4))
+    found = reference.members(*prior, Y, s2, [mpf(g) for g in GRID], block)
     objective = reference.elbo(*prior, Y, s2, mpf(1))
     size = 1 + abs(truth) + reference.form(Y[:, 0], s2 * eye(case.N)) + reference.form(Y[:, 1], s2 * eye(case.N))
     tol = mpf("1e-25") * size

@@ -64,25 +64,36 @@ def upper(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any, shift: A
     return -sum(volume + kept + form(y, wider) for y in columns(Y)) / 2
 
 
-def weighted_form(y: Any, B: Any, diagonal: Any, shift: Any) -> Any:
-    """(wᵀy)²/(wᵀBw + (Σ|w_i|√Δ_ii)²) at w = (B + shift·I)⁻¹y: below yᵀK_n⁻¹y."""
+def spread(w: Any, residual: Any, block: int) -> Any:
+    """(Σ_b √(w_bᵀΔ_bb w_b))² over blocks of consecutive rows: at or above wᵀΔw."""
+    total = mpf(0)
+    for start in range(0, w.rows, block):
+        stop = min(start + block, w.rows)
+        part = w[start:stop, :]
+        total += sqrt(max((part.T * residual[start:stop, start:stop] * part)[0], mpf(0)))
+    return total**2
+
+
+def weighted_form(y: Any, B: Any, residual: Any, shift: Any, block: int) -> Any:
+    """(wᵀy)²/(wᵀBw + spread) at w = (B + shift·I)⁻¹y: below yᵀK_n⁻¹y."""
     w = (B + shift * eye(B.rows)) ** -1 * y
-    spread = sum(abs(w[i]) * sqrt(max(diagonal[i], mpf(0))) for i in range(B.rows)) ** 2
-    curvature = (w.T * B * w)[0] + spread
+    curvature = (w.T * B * w)[0] + spread(w, residual, block)
     return (w.T * y)[0] ** 2 / curvature if curvature > 0 else mpf(0)
 
 
-def members(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, grid: Any) -> dict[str, Any]:
-    """The upper members that need no order below 1 and no solve; ``grid`` holds the shifts of "weighted" over T."""
+def members(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, grid: Any, block: int = 512) -> dict[str, Any]:
+    """The upper members that need no order below 1 and no solve.
+
+    ``grid`` holds the shifts of "weighted" over T, ``block`` the size of its blocks.
+    """
     prior = Kff, Kuf, Kuu
     Q = renyi.nystrom(Kuf, Kuu)
     residual, B = Kff - Q, Q + noise * eye(Kff.rows)
     T, top = trace(residual), max(renyi.spectrum((residual + residual.T) / 2)[0], mpf(0))
     kept = log(1 + T / (noise + renyi.spectrum((Q + Q.T) / 2)[0]))
-    diagonal = [residual[i, i] for i in range(Kff.rows)]
     best = 0
     for y in columns(Y):
-        forms = [weighted_form(y, B, diagonal, g * T) for g in grid]
+        forms = [weighted_form(y, B, residual, g * T, block) for g in grid]
         best += max([*forms, form(y, B + T * eye(Kff.rows))])
     volume = Kff.rows * log(2 * pi) + log_det(B)
     return {

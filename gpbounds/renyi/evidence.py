@@ -54,7 +54,7 @@ class Bracket:
     @cached_property
     def cheap(self) -> Fits:
         """Quadratic forms at the shifts of the grid."""
-        return self.problem.fits(self.problem.white.trace * np.array(GRID))
+        return self.problem.fits(self.problem.white.trace * np.array(GRID), spread=True)
 
     @cached_property
     def moments(self) -> Moments:
@@ -90,7 +90,7 @@ class Bracket:
         return self.trace() + self.less(float(np.log1p(self.problem.weighted_trace)))
 
     def weighted(self) -> float:
-        """And the diagonal of Δ in place of its trace."""
+        """And blocks of Δ in place of its trace."""
         fits = self.cheap
         curvature = fits.quadratic - fits.shifted + fits.spread
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -177,7 +177,7 @@ def evidence(
     Upper, the least of
         trace            −½log|2πB| − ½yᵀ(B + T I)⁻¹y (R-eq8 at α = 1, Titsias)                             O(NM²)
         determinant      and −½log(1 + T/(σ² + λ_max(Q))) of log|K_n|/|B|                                   O(NM²)
-        weighted         and max_w (wᵀy)²/(wᵀBw + (Σ|w_i|√Δ_ii)²) for the quadratic form                    O(NM²)
+        weighted         and (wᵀy)²/(wᵀBw + (Σ_b √(w_bᵀΔ_bb w_b))²), w = (B + tI)⁻¹y, blocks of 512 rows    O(NM²)
         eigenvalue       λ ≥ λ_max(Δ) in place of T (R-eq8), and (s²/q)log(1 + q/s)           K streamed once, O(N²M)
         tangent          L_VI + S₁ (N-conc)                                                   K streamed once, O(N²M)
         quadratic        yᵀK_n⁻¹y from below by conjugate gradients (`two_sided`)        O(N²) a product, 25 (*)

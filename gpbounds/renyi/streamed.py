@@ -16,7 +16,10 @@ from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Eigen, Jitter, eigen
 from gpbounds.renyi.residual import noise_variance
-from gpbounds.whitening import Whitening, as_targets, whiten
+from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
+
+BLOCK = 512
+"""Rows of a block of Δ: as much work as Kuf again at M = 512, and wᵀΔw bounded up to 512 times better than by √Δ_ii."""
 
 
 def host(array: Array) -> Any:
@@ -35,7 +38,8 @@ class Fits:
     shifted : array
         s|w|², so that wᵀBw = wᵀy − s|w|².
     spread : array
-        (Σ_i |w_i|√Δ_ii)² >= wᵀΔw, as |Δ_ij| ≤ √(Δ_iiΔ_jj).
+        (Σ_b √(w_bᵀΔ_bb w_b))² ≥ wᵀΔw, b blocks of consecutive rows (Minkowski for |Δ^½ Σ_b w_b|).  Zeros when it was
+        not asked for.
     """
 
     quadratic: Float
@@ -45,11 +49,12 @@ class Fits:
 
 @dataclass(frozen=True)
 class Streamed:
-    """One whitening with its targets (N, P) and noise."""
+    """One whitening with its targets (N, P), its noise and the size of the blocks of Δ that are looked into."""
 
     white: Whitening
     Y: Array
     noise: float
+    block: int = BLOCK
 
     @property
     def N(self) -> int:
@@ -84,30 +89,46 @@ class Streamed:
         """T/(σ² + λ_max(Q)) ≤ Tr(B⁻¹Δ)."""
         return self.white.trace / (self.noise + float(self.spectrum.values[0]))
 
-    def fits(self, shifts: ArrayLike, Y: Array | None = None) -> Fits:
-        """The quadratic forms of all shifts s ≥ 0 in one pass over Kuf, O(NM(S·P)); of ``Y`` (N, P) if it is given."""
+    def fits(self, shifts: ArrayLike, Y: Array | None = None, *, spread: bool = False) -> Fits:
+        """The quadratic forms of all shifts s ≥ 0 in one pass over Kuf, O(NM(S·P)); of ``Y`` (N, P) if it is given.
+
+        With ``spread`` the blocks of Δ on the diagonal are formed, too: O(N·block).
+        """
         side, X = self.white.inducing, self.white.X
         xp = namespace(X)
         targets = self.Y if Y is None else Y
         projected = self.white.projected if Y is None else side.times(X, Y)
         tau = self.noise + np.atleast_1d(np.asarray(shifts, dtype=np.float64))
+        S, P = tau.size, targets.shape[1]
         basis = self.spectrum.vectors
         assert basis is not None
         rotated = host(basis.T @ projected)
         coefficients = rotated[:, None, :] / (tau[None, :, None] + self.spectrum.values[:, None, None])
-        P = targets.shape[1]
-        squares, spread = xp.zeros((tau.size, P)), xp.zeros((tau.size, P))
-        root = xp.sqrt(self.white.residual)
-        for rows, fitted in side.transposed_times(X, basis @ xp.asarray(coefficients.reshape(-1, tau.size * P))):
-            left = targets[rows][:, None, :] - fitted.reshape(-1, tau.size, P)
+        lifted = side.lift(basis @ xp.asarray(coefficients.reshape(-1, S * P)))
+        squares, reach = xp.zeros(S * P), xp.zeros(S * P)
+        for rows in slices(self.N, self.block if spread else CHUNK):
+            Kxz = side.kernel(X[rows], side.Z)
+            left = xp.tile(targets[rows], (1, S)) - Kxz @ lifted
             squares += (left * left).sum(axis=0)
-            spread += xp.einsum("isp,i->sp", xp.abs(left), root[rows])
-        scaled = host(squares) / tau[:, None]
+            if spread:
+                reach += self._reach(rows, Kxz, left)
+        scaled = host(squares).reshape(S, P) / tau[:, None]
         return Fits(
             scaled + (coefficients**2).sum(axis=0),
             (tau - self.noise)[:, None] / tau[:, None] * scaled,
-            (host(spread) / tau[:, None]) ** 2,
+            (host(reach).reshape(S, P) * (self.noise / tau[:, None])) ** 2,
         )
+
+    def _reach(self, rows: slice, Kxz: Array, w: Array) -> Array:
+        """√(wᵀΔw)/σ² for the columns of w on one block of rows, at most Σ|w_i|√Δ_ii/σ²; rounded up."""
+        side, X = self.white.inducing, self.white.X[rows]
+        xp = namespace(X)
+        u = w / np.sqrt(self.noise)
+        whole = (u * (side.kernel(X) @ u / self.noise)).sum(axis=0)
+        known = ((side.chol.solve_lower(Kxz.T @ u) / np.sqrt(self.noise)) ** 2).sum(axis=0)
+        rounding = (w.shape[0] + self.white.M) * float(np.finfo(np.float64).eps) * whole
+        diagonal = xp.sqrt(self.white.residual[rows] / self.noise) @ xp.abs(u)
+        return xp.minimum(xp.sqrt(xp.maximum(whole - known, 0.0) + rounding), diagonal)
 
     def solve(self, R: Array) -> Array:
         """B⁻¹R for R (N, P), in O(NM)."""
