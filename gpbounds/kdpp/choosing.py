@@ -43,8 +43,8 @@ class Selection:
     requested : float or None
         The trace that was asked for.
     tv : float or None
-        Proved bound on the total variation between the law and the k-DPP of K, what the theorems take as ``tv``; None
-        where nothing is proved.
+        Proved bound, in exact arithmetic, on the total variation between the law and the k-DPP of K: what the theorems
+        take as ``tv``; 0 for an exact sample, None where nothing is proved.
     ridge : float or None
         The ridge of "leverage".
     jitter : float
