@@ -16,7 +16,7 @@ from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.divergences import log_det, solve, trace
 from gpbounds.renyi import evidence
-from gpbounds.renyi.evidence import GRID
+from gpbounds.renyi.brackets import GRID
 from gpbounds.renyi.quadratic import two_sided
 from gpbounds.renyi.scalars import log1p_sum_bounds
 from gpbounds.renyi.streamed import streamed

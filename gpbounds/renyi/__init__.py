@@ -1,10 +1,10 @@
 """The Rényi bounds for one data set: evidence, gap, prediction, risk (ledger R, sections A, C and E)."""
 
-from gpbounds.renyi.evidence import evidence
+from gpbounds.renyi.brackets import evidence
+from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
 from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
-from gpbounds.renyi.needed import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, predict
 from gpbounds.renyi.residual import Nystrom, nystrom

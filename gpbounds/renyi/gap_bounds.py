@@ -11,7 +11,7 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
 from gpbounds.renyi.blocks import DENSE
-from gpbounds.renyi.evidence import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
+from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
 from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.renyi.streamed import streamed
