@@ -119,7 +119,7 @@ def test_drawing_without_the_conditioning_is_told_apart(observe: Observer) -> No
     observe.fails("R-lem3", p_value(draws, law(V @ V.T, 3)) > 1e-8, "drawn by variance alone (power of the χ² test)")
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-walk")
 @pytest.mark.parametrize(("N", "M", "lengthscale"), [(6, 3, 0.3), (9, 2, 0.1), (7, 5, 0.05)])
 def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
     observe: Observer, N: int, M: int, lengthscale: float
@@ -128,11 +128,11 @@ def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
     X, kernel = rng.random(N), SquaredExponential(lengthscale=lengthscale, variance=2.0)
     expected = law(kernel(X), M)
     found = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
-    observe.holds("R-cor1", all(s.tv is not None and s.tv <= 0.01 for s in found))
-    observe.holds("R-cor1", p_value([tuple(s.indices.tolist()) for s in found], expected) > 1e-4, cases=600)
+    observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in found))
+    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in found], expected) > 1e-4, cases=600)
     hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(600)]
     observe.fails(
-        "R-cor1", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
+        "N-walk", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
     )
 
 
@@ -154,7 +154,7 @@ def entropy(nu: np.ndarray, pi: np.ndarray) -> float:
     return float((nu[some] * np.log(nu[some] / pi[some])).sum())
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7), kind=st.sampled_from(["exponential", "unequal variances", "steep"]))
 def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, seed: int, N: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
@@ -164,20 +164,20 @@ def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, see
         states, probabilities = zip(*((Z, p) for Z, p in law(K, M).items() if p > 0), strict=True)
         pi = np.array(probabilities)
         P = transitions(pi, list(states), N)
-        observe.equal("R-cor1", pi @ P, pi, rtol=1e-9, atol=1e-15)  # stationary
+        observe.equal("N-walk", pi @ P, pi, rtol=1e-9, atol=1e-15)  # stationary
         laws = [rng.dirichlet(np.full(pi.size, a)) for a in (0.05, 1.0)]
         laws += [pi * (1 + 1e-3 * rng.uniform(-1, 1, pi.size))]
         for nu in [*laws, *np.eye(pi.size)[:: max(1, pi.size // 5)]]:
             nu = nu / nu.sum()
-            observe.holds("R-cor1", entropy(nu @ P, pi) <= (1 - 1 / M) * entropy(nu, pi) + 1e-12)
+            observe.holds("N-walk", entropy(nu @ P, pi) <= (1 - 1 / M) * entropy(nu, pi) + 1e-12)
         start = int(rng.integers(pi.size))
         nu, rarity = np.eye(pi.size)[start], -log(pi[start])
         for steps in range(25):
-            observe.holds("R-cor1", 0.5 * np.abs(nu - pi).sum() <= tv_after(steps, M, rarity) + 1e-12)
+            observe.holds("N-walk", 0.5 * np.abs(nu - pi).sum() <= tv_after(steps, M, rarity) + 1e-12)
             nu = nu @ P
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7), lengthscale=st.floats(0.05, 0.5))
 def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, lengthscale: float) -> None:
     """The law of a successor, after many steps, is |K_ZZ| among the sets that it may be; so is the start's rarity."""
@@ -187,7 +187,7 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
     M = int(rng.integers(1, N + 1))
     expected = law(kernel(X) / kernel.max_variance, M)
     walk = Walk(kernel, X, rng.permutation(N)[:M])
-    observe.holds("R-cor1", walk.log_rarity() >= -log(expected[tuple(sorted(walk.Z.tolist()))]))
+    observe.holds("N-walk", walk.log_rarity() >= -log(expected[tuple(sorted(walk.Z.tolist()))]))
     walk.run(7, rng)
     for _ in range(5):  # no new factorisation in between
         walk.step(rng)
@@ -195,18 +195,18 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
         weights = walk.weights(a)[0]
         rest = np.delete(walk.Z, a).tolist()
         sets = [expected[tuple(sorted([*rest, j]))] if j not in rest else 0.0 for j in range(N)]
-        observe.equal("R-cor1", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
+        observe.equal("N-walk", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-walk")
 @given(M=st.integers(1, 1000), rarity=st.floats(1e-9, 1e5), tv=st.floats(1e-12, 0.999))
 def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: int, rarity: float, tv: float) -> None:
     steps = steps_for(tv, M, rarity)
-    observe.holds("R-cor1", tv_after(steps, M, rarity) <= tv)
-    observe.holds("R-cor1", steps == 0 or tv_after(steps - 1, M, rarity) >= tv * (1 - 1e-9))
+    observe.holds("N-walk", tv_after(steps, M, rarity) <= tv)
+    observe.holds("N-walk", steps == 0 or tv_after(steps - 1, M, rarity) >= tv * (1 - 1e-9))
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-round")
 @given(seed=seeds, N=st.integers(2, 6), log_rho=st.floats(-8, -0.5))
 def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed: int, N: int, log_rho: float) -> None:
     """K̂ = K + E, ‖E‖ ≤ ρ: with all its eigenvalues, and with those up to ρ taken as 0."""
@@ -227,7 +227,7 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
             continue
         for d in (lifted, cut):
             moved = 0.5 * np.abs(weights((Q * d) @ Q.T, M) - weights(K, M)).sum()
-            observe.holds("R-cor1", moved <= bound.value + 1e-9)
+            observe.holds("N-round", moved <= bound.value + 1e-9)
 
 
 def weights(K: np.ndarray, M: int) -> np.ndarray:

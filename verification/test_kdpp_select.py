@@ -153,7 +153,7 @@ def total_variation(P: dict[Any, Any], other: dict[Any, Any]) -> Any:
     return mp.fsum(abs(P[Z] - other[Z]) for Z in P) / 2
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-tv")
 @given(st.sampled_from(["scattered", "clustered", "two scales", "tiny variance"]), st.integers(3, 7), seeds)
 def test_the_k_dpp_of_a_nystrom_approximation_is_as_near_as_proved(
     observe: Observer, kind: str, N: int, seed: int
@@ -172,13 +172,13 @@ def test_the_k_dpp_of_a_nystrom_approximation_is_as_near_as_proved(
     first = 1 - reference.esp(values, M)[M] / reference.esp(list(mp.eigsy(K, eigvals_only=True)), M)[M]
     e = reference.esp(values, M)
     second = 1 - 1 / mp.fsum(e[M - j] / e[M] * T**j / mp.factorial(j) for j in range(M + 1))
-    observe.upper("R-cor1", truth, first, tol=1e-25)
-    observe.upper("R-cor1", first, second, tol=1e-25)
+    observe.upper("N-tv", truth, first, tol=1e-25)
+    observe.upper("N-tv", first, second, tol=1e-25)
     fast = float(kdpp.nystrom_tv([float(v) for v in values], float(T), M))
-    observe.equal("R-cor1", fast, second, rtol=1e-10)
+    observe.equal("N-tv", fast, second, rtol=1e-10)
 
 
-@pytest.mark.claim("R-cor1")
+@pytest.mark.claim("N-tv")
 @pytest.mark.parametrize("rank", [3, 5])
 def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Observer, rank: int) -> None:
     """The empirical law over all subsets is within the proved ``tv`` of the k-DPP of K, up to the noise of counting."""
@@ -195,12 +195,13 @@ def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Obs
         assert choice.indices is not None
         seen[tuple(choice.indices.tolist())] += 1 / draws
     noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # above the mean distance of the counts
-    observe.holds("R-cor1", total_variation(law, seen) <= found[0].tv + noise + 3 / np.sqrt(draws), draws)
+    observe.holds("N-tv", total_variation(law, seen) <= found[0].tv + noise + 3 / np.sqrt(draws), draws)
 
 
+@pytest.mark.claim("N-lev")
 @given(st.sampled_from(KINDS), st.integers(2, 9), seeds, st.floats(-4, 2))
 def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them(
-    kind: str, N: int, seed: int, log_ridge: float
+    observe: Observer, kind: str, N: int, seed: int, log_ridge: float
 ) -> None:
     """τ = diag K(K + ρI)⁻¹, Στ = Σ λ/(λ + ρ); from landmarks τ_i ≤ τ̂_i ≤ 1, an equality for all rows."""
     kernel, X = instance(kind, N, seed)
@@ -209,12 +210,12 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     dense = K * mp.inverse(K + mp.mpf(ridge) * mp.eye(N))
     tau = kdpp.ridge_leverage(kernel, X, ridge)
     dimension = mp.fsum(v / (v + mp.mpf(ridge)) for v in mp.eigsy(K, eigvals_only=True))
-    assert max(abs(tau[i] - dense[i, i]) for i in range(N)) <= 1e-10
-    assert abs(tau.sum() - dimension) <= 1e-10 * N
+    observe.equal("N-lev", tau, np.array([float(dense[i, i]) for i in range(N)]), atol=1e-10)
+    observe.equal("N-lev", tau.sum(), float(dimension), atol=1e-10 * N)
     landmarks = np.random.default_rng(seed).choice(N, int(np.random.default_rng(seed).integers(0, N)), replace=False)
     bounds = kdpp.ridge_leverage(kernel, X, ridge, landmarks)
-    assert (bounds >= tau - 1e-10).all()
-    assert (bounds <= 1).all()
+    observe.upper("N-lev", tau, bounds, tol=1e-10)
+    observe.upper("N-lev", bounds, np.ones(N))
     assert kdpp.ridge_leverage(kernel, X, ridge, np.arange(N)) == pytest.approx(tau, rel=1e-9, abs=1e-10)
     values = np.linalg.eigvalsh(kernel(X)).clip(0)
     rank = int((values > 1e-9 * values.max()).sum())

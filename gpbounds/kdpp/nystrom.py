@@ -51,7 +51,7 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
         value,
         "upper",
         1.0,
-        "R-cor1",
+        "N-tv",
         terms={"trace": float(T)},
         assumptions=("The points are drawn by the k-DPP of an approximation of K that is nowhere above it.",),
         quantity="TV(k-DPP of the approximation, k-DPP)",

@@ -45,7 +45,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
         1.0 - ratio if rho > 0.0 or ratio == 0.0 else 0.0,
         "upper",
         1.0,
-        "R-cor1",
+        "N-round",
         assumptions=("The matrix that is sampled differs from K by at most ρ in the spectral norm.",),
         quantity="TV(k-DPP as sampled, k-DPP)",
     )
