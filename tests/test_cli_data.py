@@ -145,13 +145,28 @@ def test_the_search_ends_at_most_and_where_there_are_no_more_points(capsys, tmp_
     twins = ask_json(capsys, *words)["after the fact"]
     assert twins["M"] == 6  # then Q = K
     assert twins["bounds"][1]["value"] < 1e-9
-    line = write(tmp_path / "line.csv", np.linspace(0.0, 1.0, 60)[:, None], np.sin(np.arange(60.0)))
-    words = ("plan", "--data", line, "--lengthscale", 2, "--variance", 1, "--noise", 0.1, "--target", 1e-200)
-    for method in ("greedy", "kdpp"):
-        smooth = ask_json(capsys, *words, "--method", method)["after the fact"]
-        assert smooth["M"] is None
-        assert 5 < smooth["tried"] < 40  # the numerical rank
-        assert any(f"search ended: M = {smooth['tried'] + 1}: " in note for note in smooth["notes"])
+
+
+def test_a_search_that_runs_out_of_points_says_why(capsys, table, monkeypatch):
+    words = ("plan", "--data", table, *FIXED, "--target", 0.01)
+    needed = ask_json(capsys, *words)["after the fact"]["needed"]
+    points, most = Chooser.points, needed + 3
+
+    def few(self, M):
+        if M > most:
+            raise NoSuchSubset(f"{most} points have all the variance there is")
+        return points(self, M)
+
+    monkeypatch.setattr(Chooser, "points", few)
+    after = ask_json(capsys, *words)["after the fact"]
+    assert (after["M"], after["tried"]) == (None, most)
+    assert after["bounds"][1]["value"] > 0.01
+    assert any(f"search ended: M = {most + 1}: {most} points have all" in note for note in after["notes"])
+    curve = brackets(KERNEL, load(table), NOISE, [5, most - 1, most + 1], method="greedy", rows=50, seed=0)
+    assert curve.M == [5, most - 1]
+    most = 1
+    text = ask(capsys, *words)
+    assert f"{needed} inducing points are needed (N-low), but not so many can be chosen." in text
 
 
 def test_the_other_direction_costs_its_factor(table):
@@ -241,6 +256,15 @@ def test_the_curve_after_the_fact_bounds_the_divergence_of_every_order(table):
         exact = [gap_at(data, chooser.points(M), alpha) for M in found.M]
         assert (np.array(exact) <= found.divergence(alpha) * (1 + 1e-9)).all()
     assert found.divergence(0.2, "p||q") == pytest.approx(4.0 * found.divergence(0.2))
+
+
+def test_the_evidence_is_left_out_where_no_set_is_of_a_size_asked_for(capsys, tmp_path):
+    X = np.linspace(0.0, 1.0, 40)[:, None]
+    file = write(tmp_path / "smooth.csv", X, np.sin(9.0 * X[:, 0]))
+    fixed = ("--lengthscale", 5, "--variance", 1, "--noise", 0.1)
+    answer = ask_json(capsys, "curve", "--data", file, *fixed, "-M", "30,35", "--out", tmp_path / "c.png")
+    assert answer["evidence"] is None
+    assert any("not so many points" in note for note in answer["notes"])
 
 
 def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):

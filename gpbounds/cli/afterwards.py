@@ -50,11 +50,12 @@ class Afterwards:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.M is None:
+        if self.at is None:
+            lines = [f"{self.needed} inducing points are needed (N-low), but not so many can be chosen."]
+        elif self.M is None:
             lines = [f"No M up to {self.tried} of those tried brings the upper bound down to {self.target:g}."]
-            lines += [f"At M = {self.tried}: {interval(self.at)}"] if self.at else []
+            lines.append(f"At M = {self.tried}: {interval(self.at)}")
         else:
-            assert self.at is not None
             lines = [f"M = {self.M} of N = {self.N} suffice for an upper bound <= {self.target:g}: {interval(self.at)}"]
             lines += [f"At M - 1: {interval(self.before)}"] if self.before else []
             lines.append(f"Cost: {Cost.of(self.N, self.M)}.")

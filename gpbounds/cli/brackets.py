@@ -95,10 +95,11 @@ def brackets(
     return Brackets(chooser.name, data.N, sizes, found, exact)
 
 
-def ladder(last: int, several: int = 16) -> list[int]:
-    """At most ``several`` whole numbers from 1 to ``last``, evenly spaced in their logarithm.
+def ladder(last: int, several: int = 12) -> list[int]:
+    """Whole numbers from 1 to ``last``: ``several`` evenly spaced in their logarithm, half as many evenly.
 
     >>> ladder(100, 5)
-    [1, 3, 10, 32, 100]
+    [1, 3, 10, 32, 50, 100]
     """
-    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, several)))]
+    both = np.concatenate([np.geomspace(1, last, several), np.linspace(1, last, several // 2 + 1)])
+    return [int(M) for M in np.unique(np.rint(both))]

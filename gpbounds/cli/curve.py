@@ -126,7 +126,8 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
     else:
         counts = ladder(min(args.most, N - 1))
     settings = {"method": args.method, "rows": args.rows, "seed": args.seed}
-    return brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings), ()
+    found = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
+    return (found, ()) if found.M else (None, ("The evidence is left out: there are not so many points to choose.",))
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
@@ -146,11 +147,12 @@ def picture(
 ) -> Any:
     """The figure of all series, and of the evidence where there is one."""
     orders, sizes = {alpha for _, _, alpha, _, _ in series}, {(case.kind, N) for case, N, *_ in series}
+    rows = {N for _, N in sizes}
     curves = []
     for case, N, alpha, M, bound in series:
-        parts = [case.kind] if len(problem.cases) > 1 else []
+        parts = [case.kind] if problem.data is not None else []
         parts += [rf"$\alpha$ = {alpha:g}"] if len(orders) > 1 else []
-        parts += [f"$N$ = {power_of_ten(N)}"] if len(sizes) > 1 else []
+        parts += [f"$N$ = {power_of_ten(N)}"] if len(rows) > 1 else []
         style = "--" if case.kind == "data-aware" else "-"
         index = sorted(orders).index(alpha) if len(orders) > 1 else sorted(sizes).index((case.kind, N))
         color = plotting.CYCLE[index % len(plotting.CYCLE)]
@@ -160,12 +162,12 @@ def picture(
             values = between.divergence(alpha, args.direction)
             name = f"after the fact, {between.method}"
             name += rf", $\alpha$ = {alpha:g}" if len(orders) > 1 else ""
-            name += f", $N$ = {power_of_ten(between.N)}" if len(sizes) > 1 else ""
+            name += f", $N$ = {power_of_ten(between.N)}" if len(rows) > 1 else ""
             color = plotting.GREEN if len(orders) == 1 else plotting.CYCLE[sorted(orders).index(alpha)]
             curves.append(plotting.Curve(name, between.M, values, color, "-."))
     case = problem.cases[0]
     where = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
-    size = f", N = {power_of_ten(case.sizes[0])}" if len(sizes) == 1 else ""
+    size = f", N = {power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
     y = "y from the prior" if case.y_norm2 is None else "any y with the given norm"
     title = (
         f"{where}{size}, {y}, probability {100 * (1 - args.delta):g} %\n"

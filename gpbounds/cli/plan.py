@@ -109,7 +109,7 @@ def levels(plans: list[tuple[Case, Plan]], after: Afterwards | None, args: argpa
         rows.append((case.kind, str(plan.N), "k-DPP", y, sure, needed, some, bound))
     if after is not None:
         name = selection.NAMES.get(after.method, after.method)
-        some = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}"
+        some = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
         bound = "-" if after.at is None else f"{float(after.at[1]):.3g}"
         rows.append(("after the fact", str(after.N), name, "as it is", "certain", str(after.needed), some, bound))
     order = "KL" if args.alpha == 1.0 else f"D_{args.alpha:g}"

@@ -116,7 +116,10 @@ def bounds_and_evidence(
     if max(np.max(curve.M, initial=1) for curve in curves) > FAR:
         left.set_xscale("log")
     target_line(left, target)
-    left.legend(fontsize=TEXT, frameon=False)
+    if len(curves) > 4:  # no corner of the axes is free of so many
+        left.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2)
+    else:
+        left.legend(fontsize=TEXT, framealpha=0.8, edgecolor="none")
     right = axes(page, r"Bounds on $\log p(y)$ minus $c$ (nats)", 122, scale="linear")
     right.set_xscale("log")
     plot_bracket(right, bracket)
