@@ -64,6 +64,8 @@ def test_every_member_is_on_its_side(seed: int) -> None:
     assert float(upper) <= float(cheap[1]) + size
     assert cheap[1].terms["weighted"] <= cheap[1].terms["determinant"] <= cheap[1].terms["trace"]
     assert cheap[0].terms["determinant"] >= cheap[0].terms["elbo 1"]
+    narrow = [evidence(*arguments, members="weighted", block=b)[1].terms["weighted"] for b in (1, 5, 20, 40)]
+    assert (np.diff(narrow) <= size).all()
 
 
 @given(seed=SEEDS)
@@ -250,6 +252,7 @@ K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array(
         (lambda: evidence(K, X3, Y3, Z2, 0.1, members=("trace", "x")), r"members: .* got \('trace', 'x'\)"),
         (lambda: evidence(K, X3, Y3, Z2, 0.1, members="secant"), "alphas: expected an order below 1"),
         (lambda: evidence(K, X3, Y3, Z2, 0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
+        (lambda: evidence(K, X3, Y3, Z2, 0.1, block=0), "block: expected a whole number >= 1"),
         (lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, method="fast"), "method: expected one of 'auto'"),
         (lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, method="streamed", form="printed"), "method: expected 'dense'"),
         (lambda: gap(K, X3, Y3[:2], Z2, 0.1, 0.5, method="streamed"), r"y: expected shape \(3,\)"),

@@ -18,7 +18,7 @@ from gpbounds.renyi.blocks import Moments, moments, products
 from gpbounds.renyi.orders import Order, secant
 from gpbounds.renyi.quadratic import solve, two_sided
 from gpbounds.renyi.residual import nystrom
-from gpbounds.renyi.streamed import Fits, Streamed, streamed
+from gpbounds.renyi.streamed import BLOCK, Fits, Streamed, streamed
 from gpbounds.validation import closed_unit
 
 QUANTITY = "log p(y)"
@@ -166,6 +166,7 @@ def evidence(
     alphas: ArrayLike = (1.0,),
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
+    block: int = BLOCK,
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the log evidence log p(y) = log N(y; 0, K + σ²I), with inducing points for Q.
 
@@ -177,7 +178,7 @@ def evidence(
     Upper, the least of
         trace            −½log|2πB| − ½yᵀ(B + T I)⁻¹y (R-eq8 at α = 1, Titsias)                             O(NM²)
         determinant      and −½log(1 + T/(σ² + λ_max(Q))) of log|K_n|/|B|                                   O(NM²)
-        weighted         and (wᵀy)²/(wᵀBw + (Σ_b √(w_bᵀΔ_bb w_b))²), w = (B + tI)⁻¹y, blocks of 512 rows    O(NM²)
+        weighted         and (wᵀy)²/(wᵀBw + (Σ_b √(w_bᵀΔ_bb w_b))²), w = (B + tI)⁻¹y       O(NM² + N·block)
         eigenvalue       λ ≥ λ_max(Δ) in place of T (R-eq8), and (s²/q)log(1 + q/s)           K streamed once, O(N²M)
         tangent          L_VI + S₁ (N-conc)                                                   K streamed once, O(N²M)
         quadratic        yᵀK_n⁻¹y from below by conjugate gradients (`two_sided`)        O(N²) a product, 25 (*)
@@ -204,6 +205,8 @@ def evidence(
         On Kuu; every member stays valid.  L_VI never rises and ``trace`` never falls with it.
     members : "auto", "cheap", "all" or names
         "cheap": those in O(NM²).  "auto": all up to N = 10 000, the cheap ones above.
+    block : int
+        Rows of the blocks b of Δ that "weighted" forms; larger is tighter, and rows in random order are best.
 
     Returns
     -------
@@ -228,14 +231,21 @@ def evidence(
     """
     orders = _orders(alphas)
     chosen = _chosen(members, orders, len(np.shape(X)) and np.shape(X)[0])
-    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter), chosen)
+    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block), chosen)
 
 
 def bracket(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, orders: tuple[float, ...], jitter: Jitter
+    kernel: Kernel,
+    X: ArrayLike,
+    y: ArrayLike,
+    Z: ArrayLike,
+    noise: float,
+    orders: tuple[float, ...],
+    jitter: Jitter,
+    block: int = BLOCK,
 ) -> Bracket:
     """The checked arguments as a `Bracket`."""
-    problem = streamed(kernel, X, y, Z, noise, jitter)
+    problem = streamed(kernel, X, y, Z, noise, jitter, block)
     records: dict[float, Order] = {}
 
     def dense(alpha: float) -> Order:

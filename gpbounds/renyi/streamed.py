@@ -16,6 +16,7 @@ from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Eigen, Jitter, eigen
 from gpbounds.renyi.residual import noise_variance
+from gpbounds.validation import count
 from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
 
 BLOCK = 512
@@ -143,12 +144,14 @@ class Streamed:
         return out / self.noise
 
 
-def streamed(kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, jitter: Jitter) -> Streamed:
+def streamed(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, jitter: Jitter, block: int = BLOCK
+) -> Streamed:
     """The checked arguments, whitened in double precision; y is (N,) or (N, P)."""
-    s2 = noise_variance(noise)
+    s2, rows = noise_variance(noise), count("block", block)
     points = as_points(X, "X")
     points = points.astype(np.float64, copy=False)
     centres = as_points(Z, "Z", points.shape[1]).astype(np.float64, copy=False)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
-    return Streamed(whiten(kernel, points, centres, columns, jitter=jitter), columns, s2)
+    return Streamed(whiten(kernel, points, centres, columns, jitter=jitter), columns, s2, rows)
