@@ -1,4 +1,4 @@
-"""k-DPPs over the data: exact expectations of K − Q, exact sampling, and greedy selection  (ledger F, N-dpp).
+"""k-DPPs over the data: exact expectations of K − Q, samplers, and the choice of inducing points  (ledger F, N-dpp).
 
 A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.
 """

@@ -119,19 +119,17 @@ def inducing_points(
         M=M,
         bound=None if M is None else record(s, data, np.asarray(float(M))),
         bound_before=None if M is None or M == 1 else record(s, data, np.asarray(M - 1.0)),
-        needed=_needed(s, size, goal) if isinstance(law, Empirical) and direction == "q||p" else None,
+        needed=_needed(s, goal) if isinstance(law, Empirical) and direction == "q||p" else None,
         meaning=sentences(goal, order),
         cost=None if M is None else Cost.of(size, M),
     )
 
 
-def _needed(s: Setting, N: int, target: float) -> int:
-    """The least M with N-low's lower bound, Σ_i G(λ_{M+i}(K)/σ²) <= D_α(y) for every Z and y, at or below target."""
-    from gpbounds.renyi import minimum_gap
+def _needed(s: Setting, target: float) -> int:
+    """N-low from the eigenvalues of K, each lowered by its rounding error."""
+    from gpbounds.renyi import needed_from_eigenvalues
 
     assert isinstance(s.law, GivenData)
     spectrum = s.law.spectrum
-    lower = np.maximum(spectrum.eigenvalues(N) - spectrum.rounding, 0.0) * N
-    gaps = minimum_gap(lower, np.arange(1, N), float(s.noise), float(s.alpha))
-    above = np.flatnonzero(gaps > target)
-    return int(above[-1]) + 2 if above.size else 1
+    lower = np.maximum(spectrum.eigenvalues(s.law.N) - spectrum.rounding, 0.0) * s.law.N
+    return needed_from_eigenvalues(lower, float(s.noise), float(s.alpha), target)
