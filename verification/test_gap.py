@@ -262,10 +262,12 @@ def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha
         tol = 1e-11 * float(1 + trace(exact.Kff) / exact.noise + (Y**2).sum() / exact.noise)
         for method in ("dense", "blocks", "streamed"):
             lower, upper = gap(case.kernel, case.X, Y, case.Z, case.noise, order, method=method)
-            observe.lower("N-G", one + two, float(lower), tol=tol)
-            observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
+            if one + two > 1e3 * tol:  # else rounding is all there is to see
+                observe.lower("N-G", one + two, float(lower), tol=tol)
+                observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
+            observe.holds("N-G", float(lower) - tol <= one + two <= float(upper) + tol)
         dense = gap(case.kernel, case.X, Y, case.Z, case.noise, order)
-        observe.lower("N-G", float(dense[0]), lower.terms["trace"], tol=tol)
+        observe.holds("N-G", float(dense[0]) >= lower.terms["trace"] - tol)
 
 
 @pytest.mark.claim("N-G")
@@ -278,7 +280,7 @@ def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
     for order in (float(alpha), 1.0):
         truth = sum(scalars.G(mpf(v), mpf(order)) for v in d)
         floor = trace_floor(float(d.sum()), n, order)
-        observe.lower("N-G", truth, floor, tol=1e-14 * (1.0 + float(truth)))
+        observe.holds("N-G", truth >= floor - 1e-14 * (1.0 + float(truth)))
         assert floor >= 0.0
     equal = 10.0 ** rng.uniform(-3, 3)
     observe.equal("N-G", trace_floor(n * equal, n, 1.0), n * scalars.G(mpf(equal), mpf(1)), rtol=1e-11)
