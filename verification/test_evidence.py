@@ -139,7 +139,7 @@ def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
     for a, value in elbos.items():
         observe.equal("R-elbo*", lower.terms[f"elbo {a:g}"], value, rtol=1e-9, atol=tol)
     observe.lower("R-amgm", truth, [lower.terms["determinant"], lower.terms["quadratic"]], tol=tol)
-    observe.holds("R-amgm", float(lower) >= lower.terms["determinant"] >= lower.terms["elbo 1"] - tol)
+    observe.holds("R-amgm", float(lower) + tol >= lower.terms["determinant"] >= lower.terms["elbo 1"] - tol)
     cheap = evidence(case.kernel, case.X, Y, case.Z, case.noise, jitter=jitter, members="cheap")
     observe.holds("R-amgm", lower.terms["determinant"] >= float(cheap[0]) - tol)
     observe.holds("R-eq8", float(upper) <= float(cheap[1]) + tol)
@@ -152,7 +152,7 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
     X, Y, kernel = rng.uniform(-2, 2, (8, 2)), rng.standard_normal((8, 2)), Matern(1.5)
     truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(0.3))
     for side in evidence(kernel, X, Y, X, 0.3, alphas=(0.0, 0.5, 1.0), members="all"):
-        values = [v for name, v in side.terms.items() if name not in ("T/σ²", "jitter")]
+        values = [v for name, v in side.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
         observe.equal("R-eq8" if side.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
     for noise in (1e-3, 1.0, 1e5):
         lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise, alphas=(0.5, 1.0))
@@ -267,7 +267,7 @@ def test_adversarial_data(observe: Observer, kind: str, noise: float) -> None:
     for name, member in MEMBERS.items():
         if name in upper.terms:
             above(observe, member, truth, upper.terms[name], lower.terms["elbo 1"], tol)
-    values = [v for name, v in lower.terms.items() if name not in ("T/σ²", "jitter")]
+    values = [v for name, v in lower.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
     observe.lower("R-amgm", truth, values, tol=tol)
     if kind == "flat":
         observe.equal("R-lem1", [float(lower), float(upper)], truth, rtol=1e-5, atol=tol)

@@ -77,6 +77,11 @@ class Bracket:
         return self.volume - 0.5 * float(self.cheap.quadratic[-1].sum())
 
     @cached_property
+    def rounding(self) -> float:
+        """Allowance for rounding, on either side."""
+        return self.problem.rounding(float(self.cheap.quadratic[-1].sum()))
+
+    @cached_property
     def variational(self) -> float:
         """L_VI."""
         return self.base + self.less(self.problem.ratio)
@@ -211,12 +216,13 @@ def evidence(
     Returns
     -------
     (Bound, Bound)
-        Lower, upper; ``terms`` holds every member by name, T/σ² and the jitter, ``claim`` is the winner's.
+        Lower, upper; ``terms`` holds every member by name, T/σ², the jitter, and the allowance for rounding by which
+        both ends are moved apart, ½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP); ``claim`` is the winner's.
 
     Raises
     ------
     ValueError
-        for wrong arguments.
+        for wrong arguments, and a noise variance below the rounding error of K.
     NotPositiveDefinite
         when Kuu does not factorise.
 
@@ -261,7 +267,7 @@ def bracket(
 def assemble(found: Bracket, chosen: Sequence[str]) -> tuple[Bound, Bound]:
     """The two records from the members chosen."""
     white = found.problem.white
-    said = {"T/σ²": found.problem.ratio, "jitter": white.jitter}
+    said = {"T/σ²": found.problem.ratio, "jitter": white.jitter, "rounding": found.rounding}
     uppers = found.uppers(chosen)  # first: what it computes of K serves the lower side, too
     lowers = found.lowers(chosen)
     return _winner("lower", lowers, LOWER_CLAIMS, said), _winner("upper", uppers, UPPER_CLAIMS, said)
@@ -273,7 +279,8 @@ def _winner(
     best = (max if side == "lower" else min)(values, key=lambda name: values[name])
     claim = claims[best.partition(" ")[0]]
     assumptions = ("y is modelled by the kernel and the noise variance that are given.",)
-    return Bound(values[best], side, 1.0, claim, values | said, assumptions, quantity=QUANTITY)
+    value = values[best] + (said["rounding"] if side == "upper" else -said["rounding"])
+    return Bound(value, side, 1.0, claim, values | said, assumptions, quantity=QUANTITY)
 
 
 def _orders(alphas: ArrayLike) -> tuple[float, ...]:

@@ -68,7 +68,7 @@ def gap(
 
     d = eigenvalues of Δ/σ², Δ = K − Q, T = Tr Δ, λ ≥ λ_max(Δ), B = Q + σ²I, L_det = (α/(2β)) Σ log(1 + βd_i); Ǧ is
     convex and below G on [0, T/σ²]; U is the upper end of `evidence`, for D_α ≤ α·KL (N-conc).  At α = 1 its lower end
-    less L_VI is a lower bound, too.
+    less L_VI is a lower bound, too.  Differences of log evidences carry an allowance for their rounding.
 
     Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  Dense: the
     lower one is attained at y = 0 when QΔ = 0, the upper one when Δ and Q are disjoint, Δ has rank one and y is along
@@ -150,13 +150,13 @@ def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
     low, high = assemble(found, CHEAP + BLOCKS if way == "blocks" else CHEAP)
     below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
     if alpha == 1.0:
-        below["evidence"] = float(low) - found.variational
+        below["evidence"] = float(low) - (found.variational + found.rounding)
     top = found.moments.largest if way == "blocks" else problem.ratio
     log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), problem.noise, alpha))
     fit = 0.5 * float(found.cheap.quadratic[-1].sum()) * float(psi(top, alpha))
-    above = {"trace": log_det + fit, "evidence": alpha * max(float(high) - found.variational, 0.0)}
+    above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (found.variational - found.rounding))}
     claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
-    said = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter}
+    said = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter, "rounding": found.rounding}
     return _pair(GAP, (max(below.values()), "R-gap"), (min(above.values()), claim), above | said, ANY_Y, below | said)
 
 

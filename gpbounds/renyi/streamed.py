@@ -85,6 +85,20 @@ class Streamed:
         ratios = self.spectrum.values / self.noise
         return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
 
+    def rounding(self, quadratic: float) -> float:
+        """What rounding may do to log|K_n| and yᵀK_n⁻¹y together, yᵀB⁻¹y = ``quadratic``: added on either side.
+
+        Rounding moves K_n by about √N·eps·λ_max(Q), hence either of the two by that over σ², relatively.
+        """
+        eps, steps = float(np.finfo(np.float64).eps), 4.0 + np.sqrt(self.N)
+        relative = float(steps * eps * (1.0 + self.spectrum.values[0] / self.noise))
+        if relative > 1e-4:
+            raise ValueError(
+                f"noise: expected σ² well above the rounding error of K, {steps * eps * self.spectrum.values[0]:.3g}, "
+                f"got {self.noise:.3g}: no digit of the log evidence would be right. Use a larger noise variance."
+            )
+        return 0.5 * relative * (quadratic + self.N * self.P)
+
     @cached_property
     def weighted_trace(self) -> float:
         """T/(σ² + λ_max(Q)) ≤ Tr(B⁻¹Δ)."""

@@ -1,0 +1,40 @@
+"""Gaps far below the rounding error of the log evidence: brackets must stay brackets."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from gpbounds import SquaredExponential, kdpp, renyi
+from gpbounds.reference import renyi as reference
+
+
+def standardised(a: np.ndarray) -> np.ndarray:
+    return (a - a.mean()) / a.std()
+
+
+@pytest.mark.parametrize(("noise", "M"), [(1e-8, 10), (1e-6, 10), (1e-4, 10), (1e-3, 11), (1e-1, 11), (1e-1, 6)])
+@pytest.mark.parametrize("method", ["streamed", "blocks"])
+def test_tiny_gaps_stay_inside_their_bracket(noise: float, M: int, method: str) -> None:
+    X, y = standardised(np.linspace(0.0, 1.0, 60))[:, None], standardised(np.sin(np.arange(60.0)))
+    kernel = SquaredExponential(1.0, 2.0)
+    Z = X[kdpp.greedy(kernel(X), M)]
+    with mp.workdps(60):
+        points, centres = ([mp.mpf(float(x)) for x in A[:, 0]] for A in (X, Z))
+
+        def exact(A: list[mp.mpf], B: list[mp.mpf]) -> mp.matrix:
+            return mp.matrix([[mp.exp(-((a - b) ** 2) / 8) for b in B] for a in A])
+
+        blocks = (exact(points, points), exact(centres, points), exact(centres, centres))
+        truth = float(reference.exact_gap(*blocks, mp.matrix(y.tolist()), mp.mpf(noise), mp.mpf(1)))
+    lower, upper = renyi.gap(kernel, X, y, Z, noise, 1.0, method=method)
+    assert float(lower) <= truth <= float(upper)
+    low, high = renyi.evidence(kernel, X, y, Z, noise, jitter=0.0)
+    assert float(low) < float(high)
+
+
+def test_noise_below_the_rounding_error_of_the_kernel_is_refused() -> None:
+    X, y = np.linspace(0.0, 1.0, 60)[:, None], np.sin(np.arange(60.0))
+    with pytest.raises(ValueError, match="well above the rounding error of K"):
+        renyi.evidence(SquaredExponential(), X, y, X[::10], 1e-12)
