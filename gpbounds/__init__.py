@@ -46,7 +46,10 @@ _HOME = {
     "rate": "rates",
     "spectrum": "spectra",
 }
-_ROOMS = ("claims", "divergences", "inputs", "kdpp", "kernels", "plotting", "rates", "reference", "renyi", "spectra")
+_ROOMS = (
+    *("claims", "divergences", "inputs", "kdpp", "kernels", "plotting"),
+    *("rates", "reference", "renyi", "spectra", "whitening"),
+)
 
 __all__ = sorted([*_HOME, *_ROOMS])
 

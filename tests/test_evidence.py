@@ -94,7 +94,7 @@ def test_a_solve_closes_the_bracket_where_the_trace_leaves_it_wide() -> None:
     width = [float(upper) - float(lower) for lower, upper in (cheap, full)]
     assert width[1] < 2.0
     assert width[0] > 10.0 * width[1]
-    assert full[1].claim == "R-lem1"
+    assert full[1].claim == "N-quad"
     truth = log_evidence(kernel, X, y, 0.1)
     assert float(full[0]) <= truth <= float(full[1])
 

@@ -148,7 +148,7 @@ def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, s
         observe.equal("N-low", quick, truth, rtol=1e-11, atol=1e-300)
 
 
-@pytest.mark.claim("N-low")
+@pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int, alpha: Any) -> None:
     """One short of `needed`, Σ G > target at 50 digits; landmarks only weaken it: λ_i(Q) ≤ λ_i(K)."""

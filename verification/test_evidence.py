@@ -87,7 +87,7 @@ def test_claim_1_counterexample(observe: Observer) -> None:
 # --- every member of the bracket ------------------------------------------------------------------------------------
 
 
-@pytest.mark.claim("R-eq8", "N-conc", "R-amgm")
+@pytest.mark.claim("R-eq8", "N-conc", "R-amgm", "N-block")
 @given(seed=SEEDS)
 def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
     """Each is above log p, for two outputs; tightness is (bound − L_VI)/(log p − L_VI)."""
@@ -168,7 +168,7 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
         observe.equal("N-conc", upper.terms["tangent"], tangent, rtol=1e-11)
 
 
-@pytest.mark.claim("R-eq8", "R-amgm")
+@pytest.mark.claim("R-eq8", "R-amgm", "N-moments")
 @given(seed=SEEDS)
 def test_determinant_from_two_moments(observe: Observer, seed: int) -> None:
     """Both sides of Σ log(1 + w_i); attained on {0, t} and on {u, m}; inside log(1 + s) and n log(1 + s/n)."""
@@ -195,7 +195,7 @@ def test_determinant_from_two_moments(observe: Observer, seed: int) -> None:
     observe.equal("R-amgm", reference.log1p_sum_bounds(s, q, n, t)[1], attained, rtol=1e-35)
 
 
-@pytest.mark.claim("R-lem1")
+@pytest.mark.claim("R-lem1", "N-quad")
 @given(seed=SEEDS)
 def test_quadratic_form_from_any_vector(observe: Observer, seed: int) -> None:
     """½rᵀ(B + shift)⁻¹r ≤ ½yᵀK_n⁻¹y − vᵀ(r + ½K_n v) ≤ ½rᵀB⁻¹r: random v, v = 0, and the exact one."""

@@ -270,7 +270,7 @@ def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha
         observe.holds("N-G", float(dense[0]) >= lower.terms["trace"] - tol)
 
 
-@pytest.mark.claim("N-G")
+@pytest.mark.claim("N-G", "N-floor")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
     """A convex minorant of G by Jensen: at or below Σ G(d_i) for any d_i ≥ 0; equal d_i attain it at α = 1."""

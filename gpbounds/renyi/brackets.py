@@ -31,14 +31,14 @@ ORDERS = ("order", "secant")
 UPPER_CLAIMS = {
     "trace": "R-eq8",
     "determinant": "R-eq8",
-    "weighted": "R-eq8",
+    "weighted": "N-block",
     "eigenvalue": "R-eq8",
     "tangent": "N-conc",
-    "quadratic": "R-lem1",
+    "quadratic": "N-quad",
     "order": "R-eq8",
     "secant": "N-conc",
 }
-LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "R-lem1"}
+LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "N-quad"}
 GRID = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0, 0.0)
 """Shifts tried by "weighted", in units of T; "trace" reads the first, L_VI the last."""
 
