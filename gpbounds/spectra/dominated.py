@@ -15,6 +15,7 @@ from gpbounds.spectra.product import ProductSpectrum
 from gpbounds.validation import count as one_count
 
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+KEPT = 2**17
 
 
 def log_domination(std: Float, half: Float) -> Float:
@@ -57,6 +58,7 @@ class DominatedSpectrum(Spectrum):
         ratios = self._halves / self._lengthscales
         self._ratio = float(ratios[0]) if np.allclose(ratios, ratios[0], rtol=1e-12, atol=0.0) else None
         self._laws = None if self._ratio is not None else self._family()
+        self._table = np.empty(0)
 
     def _family(self) -> list[tuple[float, ProductSpectrum]]:
         """Gaussian laws whose spread in dimension d suits the degree n_d = E/log(1/B_d), for a range of energies E."""
@@ -95,9 +97,19 @@ class DominatedSpectrum(Spectrum):
             logs = np.min([log_C + np.log(law.eigenvalues(count)) for log_C, law in self._laws], axis=0)
         return self.trace * np.minimum.accumulate(np.minimum(np.exp(logs), 1.0 / (m + 1.0)))
 
-    def _log_tail(self, M: Float) -> Float:
+    def _log_shares(self, M: Float) -> Float:
+        """log of the bound on tail/trace, each M minimised on its own."""
         if self._laws is None:
-            logs = self._over_scales(lambda log_B: log_tail(log_B, M, self.dim), M)
+            return self._over_scales(lambda log_B: log_tail(log_B, M, self.dim), M)
+        return np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
+
+    def _log_tail(self, M: Float) -> Float:
+        """Planners ask for neighbouring M again and again: the first KEPT values are worked out once."""
+        last = int(M.max(initial=0.0))
+        if last < KEPT:
+            if last >= self._table.size:
+                self._table = self._log_shares(np.arange(max(1024.0, 2.0 ** last.bit_length())))
+            logs = self._table[M.astype(np.int64)]
         else:
-            logs = np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
+            logs = self._log_shares(M)
         return np.log(self.trace) + np.minimum(logs, 0.0)
