@@ -9,6 +9,8 @@ import mpmath
 import numpy as np
 from scipy.stats import binom
 
+from gpbounds.claims import find
+
 
 def _column(values: Any) -> list[Any]:
     """The entries of a number, a list or an array; mpmath numbers keep their precision."""
@@ -58,6 +60,7 @@ class Observer:
         self.records: dict[str, Record] = {}
 
     def _record(self, claim: str) -> Record:
+        find(claim)  # a mistyped id must not drop out of the report
         return self.records.setdefault(claim, Record())
 
     def upper(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
