@@ -77,7 +77,7 @@ def test_the_least_size_is_found_wherever_it_lies(answer, first, last, end):
 @pytest.mark.parametrize(("method", "alpha"), [("greedy", 1.0), ("greedy", 0.4), ("kdpp", 1.0)])
 def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, table, method, alpha):
     data = load(table)
-    words = ("plan", "--data", table, *FIXED, "--target", 0.3, "--alpha", alpha, "--method", method)
+    words = ("plan", "--data", table, *FIXED, "--target", 0.3, "--alpha", alpha, "--select", method)
     answer = ask_json(capsys, *words)
     after, aware = answer["after the fact"], answer["plans"][1]
     chooser = Chooser(KERNEL, data.X, method, 0)
@@ -124,7 +124,7 @@ def test_with_more_rows_than_dense_algebra_allows_the_bounds_are_wider_and_say_s
 
 
 def test_nothing_is_chosen_where_nothing_is_asked_or_no_single_kernel_is_there(capsys, table):
-    assert ask_json(capsys, "plan", "--data", table, *FIXED, "--method", "none")["after the fact"] is None
+    assert ask_json(capsys, "plan", "--data", table, *FIXED, "--select", "none")["after the fact"] is None
     boxed = ask_json(capsys, "plan", "--data", table, "--lengthscale-range", "1:2", "--noise", 1, "--variance", 1)
     assert boxed["after the fact"] is None
     assert any("left out with --lengthscale-range" in note for note in boxed["notes"])
@@ -271,7 +271,7 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
     words = ("curve", "--data", table, *FIXED, "--out", tmp_path / "c.svg")
     assert ask_json(capsys, *words, "-M", "3,20:40:10")["evidence"]["M"] == [3, 20, 30, 40]
     assert ask_json(capsys, *words, "--most", 9)["evidence"]["M"][-1] == 9
-    assert ask_json(capsys, *words, "--method", "none")["evidence"] is None
+    assert ask_json(capsys, *words, "--select", "none")["evidence"] is None
     assert ask_json(capsys, "curve", "-N", 100, "--out", tmp_path / "c.svg")["evidence"] is None
     boxed = ask_json(
         capsys,
@@ -294,7 +294,7 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("plan --method best", "invalid choice: 'best'"),
+        ("plan --select best", "invalid choice: 'best'"),
         ("plan --most 0", "--most: expected a whole number >= 1, got 0"),
         ("curve --most -3", "--most: expected a whole number >= 1, got -3"),
         ("curve --most many", "expected a whole number such as 40000"),

@@ -21,7 +21,7 @@ example:
   gpbounds curve --data table.csv --out curve.png
 
   The last draws the bound given the rows beside the a-priori one, and the log evidence of the data between its
-  bounds, for inducing points that --method chooses.
+  bounds, for inducing points that --select chooses.
 
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M; the evidence by R-eq8 and others
 from above, R-elbo* and others from below.
@@ -54,14 +54,14 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
-    selection.add_method(parser)
+    selection.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Draw the curves, save the picture, and say where it is."""
-    selection.check_method(args)
+    selection.check_select(args)
     problem = from_arguments(args)
     several = [len(case.sizes) for case in problem.cases]
     if len(args.alpha) > 1 and max(several, default=1) > 1:
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> None:
 
 def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | None, tuple[str, ...]]:
     """The brackets of the data's evidence, or why they are left out."""
-    if problem.data is None or args.method == "none":
+    if problem.data is None or args.select == "none":
         return None, ()
     if args.lengthscale_range:
         return None, ("The evidence needs one kernel: it is left out with --lengthscale-range.",)
@@ -125,7 +125,7 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
         counts = sorted({M for M in args.counts if M <= N})
     else:
         counts = ladder(min(args.most, N - 1))
-    settings = {"method": args.method, "rows": args.rows, "seed": args.seed}
+    settings = {"method": args.select, "rows": args.rows, "seed": args.seed}
     found = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
     return (found, ()) if found.M else (None, ("The evidence is left out: there are not so many points to choose.",))
 

@@ -16,7 +16,7 @@ example:
 
   prints M = 29 of N = 1000000, the bound there and at M - 1, what the target means, and what M costs.
   gpbounds plan --data table.csv.gz --target 0.1 plans for real data at three levels: a priori; given the rows; and
-  after the fact, for inducing points that --method chooses and for the y of the data.
+  after the fact, for inducing points that --select chooses and for the y of the data.
 
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data also R-lem3 (exact expectation
 over a k-DPP given the rows), R-lem4 (the gap of one data set, for certain) and N-low: fewer points than `needed`
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=False)
     options.add_data(parser)
-    selection.add_method(parser)
+    selection.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the plan for every case; a target that no M meets is an answer, too."""
     args.sizes = None if args.size is None else [args.size]
-    selection.check_method(args)
+    selection.check_select(args)
     problem = from_arguments(args)
     plans = [(case, problem.plan(case, args.alpha, args.target)) for case in problem.cases]
     after, why = after_the_fact(problem, args)
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
 
 def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwards | None, tuple[str, ...]]:
     """What chosen inducing points reach on the data, or why that is left out."""
-    if problem.data is None or args.method == "none":
+    if problem.data is None or args.select == "none":
         return None, ()
     if len(problem.kernels) > 1 or args.lengthscale_range:
         return None, ("After the fact needs one kernel: it is left out with --lengthscale-range.",)
@@ -89,7 +89,7 @@ def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwar
         statement.noise,
         args.alpha,
         args.target,
-        method=args.method,
+        method=args.select,
         most=args.most,
         rows=args.rows,
         seed=args.seed,

@@ -21,11 +21,11 @@ class NoSuchSubset(ValueError):
     """There are not so many points: the numerical rank, or the number of distinct rows, is less."""
 
 
-def add_method(parser: argparse.ArgumentParser) -> None:
-    """``--method`` and ``--most``."""
+def add_select(parser: argparse.ArgumentParser) -> None:
+    """``--select`` and ``--most``."""
     group = parser.add_argument_group("after the fact (with --data): inducing points that are chosen, and these rows")
     group.add_argument(
-        "--method",
+        "--select",
         choices=(*METHODS, "none"),
         default="greedy",
         help="how the inducing points are chosen (default %(default)s); none leaves this part out",
@@ -39,7 +39,7 @@ def add_method(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_method(args: argparse.Namespace) -> None:
+def check_select(args: argparse.Namespace) -> None:
     """Refuse a ``--most`` below 1."""
     if args.most < 1:
         raise options.UsageError(f"--most: expected a whole number >= 1, got {args.most}")
