@@ -1,0 +1,106 @@
+"""From a spectral approximation to a KL divergence: κ, its inverse, and the bound Nκ(Δ) (L-25)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.validation import choice, non_negative, whole
+
+KL = "KL(N(0, K + σ²I)‖N(0, Sigma + σ²I))"
+BELOW_ONE = 1.0 - 2.0**-53
+
+
+def kappa(delta: ArrayLike) -> Float:
+    """κ(Δ) = ½[Δ/(1 − Δ) + log(1 − Δ)], what a Δ-spectral approximation costs per datum, in nats.
+
+    Claim L-25.  κ(Δ) ~ Δ²/4 for small Δ, Δ²/4 ≤ κ(Δ) ≤ 0.6138 Δ² on (0, ½]; to a few ulp for every Δ in [0, 1): with
+    e = Δ/(1 − Δ) it is ½[e − log(1 + e)].
+
+    Parameters
+    ----------
+    delta : array
+        In [0, 1).
+
+    Raises
+    ------
+    ValueError
+        for Δ outside [0, 1).
+
+    >>> float(kappa(0.5)), float(kappa(1e-9))
+    (0.15342640972002736, 2.500000003333333e-19)
+    """
+    checked = non_negative("delta", delta)
+    if (checked >= 1.0).any():
+        raise ValueError(f"delta: expected numbers in [0, 1), got {checked.max()}")
+    return 0.5 * log1p_residual(checked / (1.0 - checked))
+
+
+def kappa_inverse(eps: ArrayLike) -> Float:
+    """The Δ in [0, 1) with κ(Δ) = ε: how good a spectral approximation must be for KL ≤ εN.
+
+    Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the number
+    below, so that κ(Δ) stays finite and at most ε.
+
+    With e = Δ/(1 − Δ), e − log(1 + e) = 2ε is convex in e and its root lies below 2√ε + 2ε: Newton falls onto it.
+
+    Parameters
+    ----------
+    eps : array
+        ≥ 0, in nats per datum.
+
+    Raises
+    ------
+    ValueError
+        for ε < 0, NaN or infinity.
+
+    >>> float(kappa_inverse(0.01)), float(kappa_inverse(1e-30))
+    (0.17597112495123335, 1.9999999999999978e-15)
+    """
+    wanted = np.minimum(non_negative("eps", eps), 1e30)
+    e = 2.0 * np.sqrt(wanted) + 2.0 * wanted
+    positive = e > 0.0
+    for _ in range(12):
+        step = (log1p_residual(e) - 2.0 * wanted) * (1.0 + e) / np.where(positive, e, 1.0)
+        e = np.where(positive, e - step, 0.0)
+    return np.minimum(e / (1.0 + e), BELOW_ONE)
+
+
+def spectral_kl(Delta: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "printed"] = "sharpest") -> Bound:
+    """Upper bound on the KL divergence that a Δ-spectral approximation implies: KL ≤ Nκ(Δ).
+
+    (1 − Δ)(K + σ²I) ⪯ Sigma + σ²I ⪯ (1 + Δ)(K + σ²I),  0 ≤ Δ < 1.  KL is of the exact from the approximate law (L-11).
+
+    Claim L-25 (Daskalakis et al., proof of Thm 2); equality for Sigma + σ²I = (1 − Δ)(K + σ²I).  Proof: the eigenvalues
+    1 + e of Σ₂⁻¹Σ₁ lie in [1/(1 + Δ), 1/(1 − Δ)], and the convex e − log(1 + e) is greatest at the upper end.
+    ``form="printed"`` is KL ≤ 2ΔN, for Δ ≤ ½; true, and larger by 8/Δ for small Δ.
+
+    Parameters
+    ----------
+    Delta : array
+        In [0, 1); at most ½ for the printed form.
+    N : whole number or array, ≥ 1
+        Broadcasts with Delta.
+
+    Raises
+    ------
+    ValueError
+        for arguments out of range.
+
+    >>> float(spectral_kl(0.1, 1000)), float(spectral_kl(0.1, 1000, form="printed"))
+    (2.875297726642405, 200.0)
+    """
+    size = whole("N", N)
+    per_datum = kappa(Delta)
+    assumption = "(1 - Δ)(K + σ²I) ⪯ Sigma + σ²I ⪯ (1 + Δ)(K + σ²I)."
+    if choice("form", form, ("sharpest", "printed")) == "printed":
+        if (np.asarray(Delta) > 0.5).any():
+            raise ValueError(f"Delta: expected at most 1/2 for the printed form, got {np.max(Delta)}")
+        per_datum = 2.0 * np.asarray(Delta, dtype=np.float64)
+    value = size * per_datum
+    return Bound(value[()], "upper", 1.0, "L-25", {"per datum": per_datum}, (assumption,), quantity=KL)
