@@ -1,0 +1,101 @@
+"""How far above its expectation the mean of N independent numbers in [0, B] can lie (ledger L-41, L-43)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.renyi.scalars import log1p_residual
+
+NEWTON = 24
+"""Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early costs tightness only."""
+
+
+def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """Λ + √(BΛ/(Nδ)): Eq. 20 as printed (L-41); the variance is at most BΛ."""
+    return mean + np.sqrt(top * mean / (N * delta))
+
+
+def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """Λ + √((B−Λ)Λ(1−δ)/(Nδ)), never above Eq. 20 (L-43).
+
+    Beyond its maximum in Λ, where it exceeds B, it is B: so it stays valid and increasing where Λ is an upper bound.
+    """
+    odds = (1.0 - delta) / (N * delta)
+    turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
+    return np.where(mean < turn, np.minimum(mean + np.sqrt((top - mean) * mean * odds), top), top)
+
+
+def markov(mean: Float, top: Float, delta: Float) -> Any:
+    """min(Λ/δ, B)."""
+    return np.minimum(mean / delta, top)
+
+
+def _entropy(u: Float) -> Any:
+    """(1 + u) log(1 + u) − u for u > −1, without cancellation."""
+    return np.where(u > 1.0, (1.0 + u) * np.log1p(u) - u, (1.0 + u) * log1p_residual(-u / (1.0 + u)))
+
+
+def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """B·max{q: kl(q‖Λ/B) ≤ log(1/δ)/N}, by Newton's method from above (L-43).
+
+    kl(·‖p) is convex and increasing on [p, 1), and kl(q‖p) ≥ (q−p)²/(2q) gives a first q above the root; Newton's
+    method then stays above it.
+    """
+    shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
+    p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
+    inside = (p > 0.0) & (p < 1.0)
+    p = np.where(inside, p, 0.5)
+    reachable = inside & (-np.log(p) > level)
+    left = 1.0 - p
+    excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), left * (1.0 - 2.0**-53))
+    for _ in range(NEWTON):
+        up, down = excess / p, -excess / left
+        value = p * _entropy(up) + left * _entropy(down)
+        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(up) - np.log1p(down))
+    q = np.where(reachable, np.minimum(p + excess, 1.0), 1.0)
+    return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)
+
+
+def mean_above(mean: ArrayLike, top: ArrayLike, N: ArrayLike, delta: ArrayLike) -> Any:
+    """What the mean of N independent numbers in [0, B] exceeds with probability at most δ: the least of what is proved.
+
+    Y_i independent with values in [0, B], E Y_i ≤ Λ:
+
+        P(mean Y > a) ≤ δ,   a = min{Cantelli, Chernoff, Markov}.
+
+    The thresholds are fixed numbers, so the least of them holds with the same δ.  L-43, sharper than Eq. 20 of
+    Daskalakis et al. (L-41).  It increases with Λ, so an upper bound of Λ serves.
+
+    Parameters
+    ----------
+    mean : number(s) in [0, top]
+        Λ, or an upper bound of it.
+    top : positive number(s)
+        B.
+    N : whole number(s)
+    delta : number(s) in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        for an argument out of range.
+
+    >>> float(np.round(mean_above(0.029, 1.0, 400, 0.01), 4))
+    0.0578
+    """
+    top, N, delta = validation.positive("top", top), validation.whole("N", N), validation.open_unit("delta", delta)
+    mean = validation.non_negative("mean", mean)
+    if (mean > top).any():
+        raise ValueError(f"mean: expected at most top, got {mean.max()} with top {top.min()}")
+    return least(mean, top, N, delta)
+
+
+def least(mean: Float, top: Float, N: Float, delta: Float) -> Any:
+    """:func:`mean_above` of checked arguments."""
+    above = np.minimum(cantelli(mean, top, N, delta), chernoff(mean, top, N, delta))
+    return np.minimum(above, markov(mean, top, delta))

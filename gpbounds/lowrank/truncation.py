@@ -1,0 +1,293 @@
+"""Truncated Mercer expansions: how far the low-rank GP is from the exact one, before and after seeing the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.inputs import Empirical, InputLaw
+from gpbounds.kernels import Kernel
+from gpbounds.lowrank import deviations
+from gpbounds.plan import Cost, Plan
+from gpbounds.renyi.scalars import log1p_ratio, log1p_residual
+from gpbounds.spectra import Spectrum, spectrum
+
+FORMS = ("sharpest", "printed")
+ROUNDING = 1e-11
+SMALLEST = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What the bound depends on but N and r, checked once; ``delta`` is None for the expectation."""
+
+    spectrum: Spectrum
+    inputs: InputLaw
+    variance: float
+    noise: Float
+    delta: Float | None
+    form: str
+
+
+def _setting(kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLike | None, form: str) -> _Setting:
+    if isinstance(inputs, Empirical):
+        raise ValueError(
+            "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given data "
+            "use residual_certificate, or truncate the eigenvalues of K themselves"
+        )
+    return _Setting(
+        spectrum=spectrum(kernel, inputs),
+        inputs=inputs,
+        variance=kernel.max_variance,
+        noise=validation.positive("noise", noise),
+        delta=None if delta is None else validation.open_unit("delta", delta),
+        form=validation.choice("form", form, FORMS),
+    )
+
+
+def _divergence(trace: Any) -> Any:
+    """½[x − log(1 + x)] (L-09)."""
+    return 0.5 * log1p_residual(trace)
+
+
+def _mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
+    """A bound on E ½[X − log(1 + X)], X = ΣY_i/σ², Y_i in [0, B] with mean at most Λ (N-mean)."""
+    x, share = N * tail / noise, np.minimum(tail / top, 1.0 - 2.0**-53)
+    some = -np.expm1(N * np.log1p(-share)) / (N * np.maximum(share, SMALLEST))
+    first = 0.5 * x * (1.0 - some * log1p_ratio(top / noise) + 1e-15)
+    half = np.minimum(tail, 0.5 * top)
+    second = _divergence(x) + 0.25 * N * half * (top - half) / noise**2
+    return np.minimum(np.minimum(first, second), 0.5 * x)
+
+
+def _evaluate(s: _Setting, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
+    log_tail = s.spectrum.log_tail(r)
+    tail = np.where(log_tail == -np.inf, 0.0, np.exp(np.maximum(log_tail, np.log(SMALLEST))))
+    tail = np.minimum(tail, s.variance)
+    top = np.asarray(s.variance)
+    terms: dict[str, Any] = {"tail": tail}
+    if s.delta is None:
+        x = N * tail / s.noise
+        value = 0.5 * x if s.form == "printed" else _mean_divergence(tail, N, s.noise, s.variance)
+    elif s.form == "printed":
+        terms["trace"] = N * deviations.chebyshev(tail, top, N, s.delta)
+        value = 0.5 * terms["trace"] / s.noise
+    else:
+        terms["trace"] = N * deviations.least(tail, top, N, s.delta)
+        value = _divergence(terms["trace"] / s.noise)
+    return np.where(tail > 0.0, np.maximum(value * (1.0 + ROUNDING), SMALLEST), 0.0), terms
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def _record(s: _Setting, N: Float, r: Float) -> Bound:
+    value, terms = _evaluate(s, N, r)
+    if s.delta is None:
+        claim, quantity = ("L-42" if s.form == "printed" else "N-mean"), "E KL(exact || truncated)"
+        confidence = np.ones(np.shape(value))
+    else:
+        claim = "L-42 (as printed), L-41" if s.form == "printed" else "L-42 (sharper form), L-43, L-09"
+        confidence, quantity = np.broadcast_to(1.0 - s.delta, np.shape(value)), "KL(exact || truncated)"
+    return Bound(
+        value=_plain(value),
+        side="upper",
+        confidence=_plain(confidence),
+        claim=f"{claim}, {s.spectrum.source}",
+        terms={name: _plain(term) for name, term in terms.items()},
+        assumptions=(
+            f"The N inputs are drawn independently from {s.inputs!r}.",
+            "The approximation keeps the r largest terms of the Mercer expansion under that law.",
+            "Kernel, input law and noise are fixed in advance, not fitted to these data.",
+            s.spectrum.note,
+        ),
+        certified=s.spectrum.certified,
+        quantity=quantity,
+    )
+
+
+def mercer_kl(
+    kernel: Kernel,
+    inputs: InputLaw,
+    N: ArrayLike,
+    r: ArrayLike,
+    *,
+    noise: ArrayLike,
+    delta: ArrayLike | None = 0.05,
+    form: str = "sharpest",
+) -> Bound:
+    """Upper bound on KL(exact‖truncated) for a Mercer expansion cut after r terms, before the inputs are seen.
+
+    x_i iid ~ μ, k(x, x) = v, Λ = Σ_{t>r} λ_t.  With probability at least 1 − δ over the inputs (L-42, L-43, L-09),
+
+        KL ≤ ½[x − log(1 + x)],   x = (N/σ²)·min{Cantelli, Chernoff, Markov}(Λ, δ),
+
+    and with ``delta=None`` in expectation (N-mean)
+
+        E KL ≤ ½ min{NΛ/σ² − (1 − (1 − Λ/v)^N) log(1 + v/σ²),  x̄ − log(1 + x̄) + NΛ(v − Λ)/(2σ⁴)},  x̄ = NΛ/σ².
+
+    ``form="printed"``: (N/2σ²)(Λ + √(vΛ/(Nδ))), Daskalakis et al., Theorem 3, Eq. 9; in expectation NΛ/(2σ²).
+    Equality in ½[x − log(1+x)] needs a residual of rank one on which the truncation vanishes.
+
+    Proof of N-mean.  X = ΣY_i/σ² with independent Y_i in [0, v] of mean Λ, and g(x) = ½[x − log(1 + x)] is convex, so
+    E g(X) ≤ E g(bk), k ~ Bin(N, Λ/v), b = v/σ²; and log(1 + bk) ≥ log(1 + b) for k ≥ 1.  Also g'' ≤ ½, so
+    E g(X) ≤ g(x̄) + ¼ Var X, and Var Y_i ≤ Λ(v − Λ).
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Stationary, fixed in advance; with ``inputs`` it must have a known spectrum (see ``spectrum``).
+    inputs : Gaussian or Uniform
+        Law of the inputs.
+    N : whole number(s) >= 1
+    r : whole number(s) >= 0
+        Rank; 0 keeps nothing but the noise.
+    noise : positive number(s)
+        σ², in squared units of y.
+    delta : number(s) in (0, 1), or None for the expectation
+    form : "sharpest" or "printed"
+
+    Raises
+    ------
+    ValueError
+        for an argument out of range, for ``Empirical`` inputs, for a kernel without a known spectrum.
+
+    >>> from gpbounds.inputs import Gaussian
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> mercer_kl(SquaredExponential(), Gaussian(), 1000, [5, 10, 20], noise=0.1).value.round(7).tolist()
+    [77.4780564, 4.6566207, 2e-07]
+    """
+    s = _setting(kernel, inputs, noise, delta, form)
+    return _record(s, validation.whole("N", N), validation.whole("r", r, 0))
+
+
+def mercer_rank(
+    kernel: Kernel,
+    inputs: InputLaw,
+    N: int,
+    *,
+    noise: float,
+    eps: float,
+    delta: float | None = 0.05,
+    form: str = "sharpest",
+) -> Plan:
+    """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ eps·N.
+
+    Inequality, hypotheses and parameters are those of :func:`mercer_kl`, whose bound decreases in r; eps is the target
+    per datum, in nats.  With ``form="printed"`` the rank is that of Theorem 3: the least r with Λ_r ≤ Λ*,
+    √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)); for isotropic squared exponential kernels and Gaussian inputs
+    Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
+
+    Returns
+    -------
+    Plan
+        ``.M`` is the rank (None if no r < N suffices), ``.bound`` and ``.bound_before`` are the bounds at r and r − 1.
+
+    Raises
+    ------
+    ValueError
+        as :func:`mercer_kl`; for eps that is not positive; for arrays.
+
+    >>> from gpbounds.inputs import Gaussian
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> plan = mercer_rank(SquaredExponential(), Gaussian(), 10**9, noise=0.1, eps=1e-3)
+    >>> plan.M, plan.target
+    (9, 1000000.0)
+    """
+    size = validation.count("N", N)
+    per_datum = validation.positive("eps", eps)
+    s = _setting(kernel, inputs, noise, delta, form)
+    for name, number in (("eps", per_datum), ("noise", s.noise), ("delta", s.delta)):
+        if number is not None and number.ndim:
+            raise ValueError(f"{name}: expected one number, got shape {number.shape}; call once for each")
+    data, target = np.asarray(float(size)), float(per_datum) * size
+
+    def enough(r: int) -> bool:
+        return bool(_evaluate(s, data, np.asarray(float(r)))[0] <= target)
+
+    r = _least(enough, size - 1)
+    return Plan(
+        method="mercer",
+        N=size,
+        target=target,
+        M=r,
+        bound=None if r is None else _record(s, data, np.asarray(float(r))),
+        bound_before=_record(s, data, np.asarray(r - 1.0)) if r else None,
+        meaning=(f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one.",),
+        cost=None if r is None else Cost.of(size, r),
+    )
+
+
+def _least(enough: Callable[[int], bool], highest: int) -> int | None:
+    """The least r in 0 ... highest with enough(r), which once true stays true; looks upward first."""
+    low, high = 0, 0
+    while not enough(high):
+        if high == highest:
+            return None
+        low, high = high + 1, min(2 * high + 1, highest)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return low
+
+
+def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float = 0.0) -> Bound:
+    """Upper bound on KL(exact‖low rank) from the residual that is actually there: no probability in it.
+
+    K − Σ ⪰ 0, x = Tr(K − Σ)/σ² (L-54, L-43, L-09):
+
+        KL(N(0, K + σ²I)‖N(0, Σ + σ²I)) ≤ ½[x − log(1 + x)] ≤ x/2.
+
+    For a truncated Mercer expansion the residuals are k(x_i, x_i) − Σ_{t≤r} λ_t e_t(x_i)² ≥ 0; for inducing points
+    they are the diagonal of K − Q.  Equality where K − Σ has rank one and Σ vanishes on its range.
+
+    Parameters
+    ----------
+    residual : array (N,) or number
+        Diagonal of K − Σ, or its trace, in squared units of y.
+    noise : float
+        σ².
+    rounding : float
+        Absolute error each entry may carry, about r·2.2e-16·k(x, x); it is added to every entry.
+
+    Raises
+    ------
+    ValueError
+        for a residual below −rounding: then K − Σ is not positive semi-definite.
+
+    >>> round(float(residual_certificate([0.0, 0.1, 0.4], noise=0.5)), 6)
+    0.153426
+    """
+    diagonal = np.atleast_1d(validation.finite("residual", residual))
+    error = validation.non_negative("rounding", rounding)
+    level = validation.positive("noise", noise)
+    if diagonal.ndim != 1 or diagonal.size == 0:
+        raise ValueError(f"residual: expected shape (N,) or a number, got {np.shape(residual)}")
+    if error.ndim or level.ndim:
+        raise ValueError(f"noise, rounding: expected one number each, got shapes {level.shape} and {error.shape}")
+    worst = int(np.argmin(diagonal))
+    if diagonal[worst] < -error:
+        raise ValueError(
+            f"residual: expected numbers >= -rounding = {-float(error):g}, got {diagonal[worst]} at index {worst}: "
+            "K - Sigma is not positive semi-definite; if this is rounding, say how large it may be with rounding="
+        )
+    trace = float((diagonal + error).sum()) * (1.0 + ROUNDING)
+    value = float(_divergence(trace / float(level))) * (1.0 + ROUNDING)
+    return Bound(
+        value=max(value, SMALLEST) if trace > 0.0 else 0.0,
+        side="upper",
+        confidence=1.0,
+        claim="L-54, L-43, L-09",
+        terms={"trace": trace},
+        assumptions=("K - Sigma is positive semi-definite, and these are its diagonal (or its trace).",),
+        certified=True,
+        quantity="KL(exact || low rank)",
+    )
