@@ -47,8 +47,8 @@ _HOME = {
     "spectrum": "spectra",
 }
 _ROOMS = (
-    *("claims", "divergences", "inputs", "kdpp", "kernels", "losses", "lowrank"),
-    *("pacbayes", "plotting", "rates", "reference", "renyi", "sandwich", "spectra", "whitening"),
+    *("claims", "divergences", "inputs", "kdpp", "kernels", "likelihoods", "losses"),
+    *("lowrank", "pacbayes", "plotting", "rates", "reference", "renyi", "sandwich", "spectra", "whitening"),
 )
 
 __all__ = sorted([*_HOME, *_ROOMS])
