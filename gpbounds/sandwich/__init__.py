@@ -1,1 +1,8 @@
 """From a KL divergence to means, variances and predictions: the two roots of x - 1 - log x = 2γ, and Prop. 4."""
+
+from gpbounds.sandwich.elementary import explicit
+from gpbounds.sandwich.equation import roots
+from gpbounds.sandwich.prediction import Predictive, predictive
+from gpbounds.sandwich.proposition import Sandwich, sandwich
+
+__all__ = ["Predictive", "Sandwich", "explicit", "predictive", "roots", "sandwich"]

@@ -1,0 +1,180 @@
+"""From the joint law of training and test data to predictions: chain rule, Markov's inequality, Prop. 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.sandwich.equation import checked, roots
+from gpbounds.sandwich.proposition import Sandwich, sandwich
+
+JOINT = "The KL bound is for the joint law of y_train and y_test, exact || approximate, noise included."
+DRAWN = "y_train is drawn from the exact model, independently of what the KL bound's own probability is about."
+CENTRED = "Both models are Gaussian with the same prior mean."
+TEST_INPUTS = {
+    "given": (),
+    "fourier": (
+        "X_test may be anything of the width the features were planned for; the features are drawn for N_total inputs, "
+        "independently of y_train.",
+    ),
+    "mercer": (
+        "X_test, too, is drawn iid from the law μ of the Mercer expansion: X_train alone is not enough (L-60).",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """What a KL bound on training and test data together says of the predictions for the test data.
+
+    Attributes
+    ----------
+    expected : Bound
+        Above E_{y_train} KL(predictive).
+    kl : Bound
+        Above KL(P(y_test | y_train) || Q(y_test | y_train)) for the y_train at hand, with its probability.
+    sandwich : Sandwich
+        Means and covariances of the two predictive laws, first the exact one, on the same event.
+    """
+
+    expected: Bound
+    kl: Bound
+    sandwich: Sandwich
+
+    def __str__(self) -> str:
+        return f"{self.expected}\n{self.sandwich}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+        return {name: part.to_dict() for name, part in vars(self).items()}
+
+
+def predictive(
+    joint: Bound | ArrayLike,
+    eta: ArrayLike,
+    *,
+    train: Bound | ArrayLike = 0.0,
+    test_inputs: str = "given",
+    form: str = "sharpest",
+) -> Predictive:
+    """KL between the predictive laws from KL ≤ Γ between the joint ones, and the sandwich it implies (Sec. 4.3).
+
+    With probability ≥ (1 − δ)(1 − η), where Γ holds with 1 − δ:
+    KL(P(y_test | y_train) ‖ Q(y_test | y_train)) ≤ min{1/η, t(2 log(1/η))}·(Γ − KL(train)).
+
+    Claims L-60 to L-63, Daskalakis, Dellaportas and Panos, Eq. 10–12, and N-tail.  The chain rule
+    KL(joint) = KL(train) + E_{y_train ~ P} KL(predictive) gives the mean (L-61), Markov's inequality the factor 1/η
+    (L-62).  The other factor, the root t of x − 1 − log x = 2 log(1/η), is smaller for η < 0.149, much so where it
+    matters: 12.8 in place of 100 at η = 0.01.  As a function of y_train the divergence is c + ½Σwᵢzᵢ², c, w ≥ 0, z
+    standard normal, and E exp(θ·½Σwᵢzᵢ²) = Π(1 − θwᵢ)^(−½) ≤ (1 − θΣwᵢ)^(−½), so that
+    P(KL > x·E KL) ≤ √x e^((1−x)/2), as for one χ² variable.  Both factors are for one test set and the y_train at hand.
+
+    ``form="printed"`` is Γ/η with probability 1 − δ − η.  Proved is more: given features and inputs for which Γ holds,
+    only η can fail.
+
+    Parameters
+    ----------
+    joint : Bound, float or array
+        Γ ≥ KL between the exact and the approximate law of all N_total = N_train + N_test noisy targets, in nats
+        (εN_total for a plan with target ε).  A `Bound` hands on its confidence 1 − δ and its assumptions.
+    eta : float or array in (0, 1)
+        Probability η of a y_train for which the bound fails.
+    train : Bound, float or array
+        KL between the laws of y_train alone, or less (a lower `Bound`, or a number); 0 uses nothing of it.
+    test_inputs : "given", "fourier" or "mercer"
+        What Γ says of X_test: it is about the X_test at hand; or it comes from random features; or from a truncated
+        Mercer expansion, where X_test must be drawn from μ as X_train is (the paper does not say so; L-60).
+    form : "sharpest" or "printed"
+
+    Returns
+    -------
+    Predictive
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments, a lower bound as ``joint``, an upper one as ``train``, or train > joint.
+
+    >>> found = predictive(1e-3, eta=0.05)
+    >>> round(float(found.kl), 6), round(float(found.kl.confidence), 6)
+    (0.009212, 0.95)
+    >>> round(float(predictive(1e-3, 0.05, form="printed").kl), 6)
+    0.02
+    """
+    whole = _side("joint", joint, "upper")
+    part = _side("train", train, "lower")
+    tail = validation.open_unit("eta", eta)
+    validation.choice("form", form, ("sharpest", "printed"))
+    where = TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(TEST_INPUTS))]
+    total, known = checked("joint", whole.value), validation.non_negative("train", part.value)
+    if (known > total).any():
+        raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")
+    proved = whole.certified and part.certified and isinstance(joint, Bound)
+    mean = total - known
+    if proved:
+        mean = np.where(known == 0.0, total, np.nextafter(mean, np.inf))
+    sure = np.asarray(whole.confidence) * np.asarray(part.confidence)
+    assumptions = tuple(dict.fromkeys((*whole.assumptions, *part.assumptions, JOINT, *where, DRAWN)))
+    origin = f"{whole.claim}, " if whole.claim else ""
+    terms = {"KL(joint)": whole.value, "KL(train)": part.value}
+    expected = Bound(
+        _plain(mean),
+        "upper",
+        _plain(sure),
+        f"{origin}L-60, L-61",
+        terms,
+        assumptions,
+        proved,
+        "E KL(predictive), exact || approximate,",
+    )
+    if form == "printed":
+        factor, after = 1.0 / tail, np.maximum(sure - tail, 0.0)
+        claim = f"{origin}L-60, L-61, L-62 as printed"
+        mean = total
+    else:
+        factor, quadratic = _factor(tail, proved)
+        after = sure * (1.0 - tail)
+        assumptions = (*assumptions, CENTRED) if quadratic else assumptions
+        claim = f"{origin}L-60, L-61, L-62" + (", N-tail" if quadratic else "")
+    value = np.where(mean == 0.0, 0.0, factor * mean)
+    kl = Bound(
+        _plain(np.nextafter(value, np.inf) if proved else value),
+        "upper",
+        _plain(after),
+        claim,
+        {**terms, "factor": _plain(factor)},
+        assumptions,
+        proved,
+        "KL(predictive), exact || approximate,",
+    )
+    return Predictive(expected, kl, sandwich(kl))
+
+
+def _factor(tail: Float, up: bool) -> tuple[Float, bool]:
+    """min{1/η, t(2 log(1/η))}, rounded up where asked, and whether the second is used anywhere."""
+    log_odds = -np.log(tail)
+    markov = 1.0 / tail
+    if up:
+        log_odds, markov = log_odds * (1.0 + 1e-14), np.nextafter(markov, np.inf)
+    chernoff = np.asarray(roots(log_odds, certified=up)[1])
+    return np.minimum(markov, chernoff), bool((chernoff < markov).any())
+
+
+def _side(name: str, given: Bound | ArrayLike, side: Any) -> Bound:
+    """``given`` as a bound on ``side``; a plain number is taken as exact."""
+    if isinstance(given, Bound):
+        if given.side != side:
+            raise ValueError(f"{name}: expected {'an' if side == 'upper' else 'a'} {side} bound, got the other side")
+        return given
+    return Bound(_plain(checked(name, given)), side, 1.0, "", certified=True)
+
+
+def _plain(values: Any) -> Any:
+    values = np.asarray(values)
+    return float(values) if values.ndim == 0 else values

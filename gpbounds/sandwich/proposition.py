@@ -1,0 +1,166 @@
+"""Proposition 4: what a KL divergence between two Gaussian laws says of their means and covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.bound import Bound
+from gpbounds.sandwich.equation import checked, roots
+from gpbounds.sandwich.rounding import mean_upwards
+
+NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
+
+
+@dataclass(frozen=True)
+class Sandwich:
+    """How far two Gaussian laws with KL(N₁‖N₂) ≤ γ can be apart: b Σ₂ ⪯ Σ₁ ⪯ t Σ₂, and their means.
+
+    Every bound holds with the confidence, and under the assumptions, of the one on KL, all on the same event; for each
+    linear function of the variable, too (a single prediction, say).
+
+    Attributes
+    ----------
+    kl : Bound
+        The bound γ it comes from.
+    mean : Bound
+        √(2γ), above the Mahalanobis distance √((μ₂−μ₁)ᵀΣ₂⁻¹(μ₂−μ₁)): in standard deviations of the second law.
+    mean_first : Bound
+        √(e^(2γ) − 1), above √((μ₂−μ₁)ᵀΣ₁⁻¹(μ₂−μ₁)): in standard deviations of the first law.
+    low, high : Bound
+        b and t: every variance of the first law lies between ``low`` and ``high`` times that of the second.
+    log_low : Bound
+        log b, which does not underflow.
+    inverse_low, inverse_high : Bound
+        1/t and 1/b, the other reading: Σ₁/t ⪯ Σ₂ ⪯ Σ₁/b.
+    """
+
+    kl: Bound
+    mean: Bound
+    mean_first: Bound
+    low: Bound
+    high: Bound
+    log_low: Bound
+    inverse_low: Bound
+    inverse_high: Bound
+
+    def __str__(self) -> str:
+        if np.ndim(self.kl.value):
+            return "\n".join(str(bound) for bound in (self.mean, self.mean_first, self.low, self.high))
+        sure = float(np.asarray(self.kl.confidence))
+        how = "" if sure == 1.0 else f" with probability at least {sure:.6g}"
+        claim = self.low.claim
+        lines = [
+            f"{self.kl.quantity} <= {float(self.kl):.6g}{how} ({claim}) implies:",
+            f"  means are within {float(self.mean):.6g} standard deviations of the second law, "
+            f"{float(self.mean_first):.6g} of the first;",
+            f"  {float(self.low):.6g} cov2 <= cov1 <= {float(self.high):.6g} cov2, and the other way round",
+            f"  {float(self.inverse_low):.6g} cov1 <= cov2 <= {float(self.inverse_high):.6g} cov1.",
+        ]
+        return "\n".join([*lines, *(f"  Assumes: {sentence}" for sentence in self.low.assumptions)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+        return {name: bound.to_dict() for name, bound in vars(self).items()}
+
+
+def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, certified: bool | None = None) -> Sandwich:
+    """Means within √(2γ), and b Σ₂ ⪯ Σ₁ ⪯ t Σ₂, for Gaussian laws with KL(N(μ₁,Σ₁)‖N(μ₂,Σ₂)) ≤ γ (Prop. 4).
+
+    b ≤ 1 ≤ t are the roots of x − 1 − log x = 2γ.  Claims L-30 and L-31, Daskalakis, Dellaportas and Panos, Prop. 4,
+    Eq. 13–14.  Attained in one dimension: the means by equal variances, b and t by equal means.  If the Mahalanobis
+    distance m of the means is known, 2γ − m² stands in place of 2γ for b and t.
+
+    In the first law's metric (μ₂−μ₁)ᵀΣ₁⁻¹(μ₂−μ₁) ≤ e^(2γ) − 1 (N-mean): with m² = 2γ − φ(x) left for the means where an
+    eigenvalue x ≤ 1 of Σ₂⁻¹Σ₁ spends φ(x) = x − 1 − log x, m²/x is largest at log x = −2γ.  Attained in one dimension
+    by Σ₁ = e^(−2γ) Σ₂.
+
+    Parameters
+    ----------
+    kl : Bound, float or array
+        γ ≥ 0, an upper bound on the divergence, in nats; a `Bound` hands on its confidence and assumptions.
+    mahalanobis : float or array, optional
+        m = √((μ₂−μ₁)ᵀΣ₂⁻¹(μ₂−μ₁)), or less than it; m² ≤ 2γ.
+    certified : bool, optional
+        Everything rounded outwards, proved by Arb balls (about 60 µs a number); by default where ``kl`` is a certified
+        `Bound`.  The result is certified where ``kl`` is, too; a plain number is taken as exact.
+
+    Returns
+    -------
+    Sandwich
+
+    Raises
+    ------
+    ValueError
+        for γ < 0 or NaN, a lower bound as ``kl``, or m² > 2γ, which no two laws have.
+
+    >>> found = sandwich(0.01)
+    >>> print(found)  # doctest: +ELLIPSIS
+    KL(N1 || N2) <= 0.01 (L-31) implies:
+      means are within 0.141421 standard deviations of the second law, 0.142131 of the first;
+      0.813105 cov2 <= cov1 <= 1.21355 cov2, and the other way round
+      0.824029 cov1 <= cov2 <= 1.22985 cov1.
+      Assumes: ...
+    """
+    given = _given(kl)
+    sure = isinstance(kl, Bound) and kl.certified if certified is None else certified
+    gamma = checked("kl", given.value)
+    left = gamma if mahalanobis is None else _left(gamma, mahalanobis, sure)
+    b, t, log_b = roots(left, certified=sure)
+    with np.errstate(over="ignore", divide="ignore"):
+        mean, first = np.sqrt(2.0 * gamma), np.sqrt(np.expm1(2.0 * gamma))
+        small, large = 1.0 / np.asarray(t), 1.0 / np.asarray(b)
+    if sure:  # square roots and quotients are off by half a digit at most
+        mean = np.where(gamma == 0.0, 0.0, np.nextafter(mean, np.inf))
+        small, large = np.where(left == 0.0, 1.0, (np.nextafter(small, 0.0), np.nextafter(large, np.inf)))
+        first = np.vectorize(mean_upwards, otypes=[float])(gamma)
+    assumptions = (*given.assumptions, *(() if NON_SINGULAR in given.assumptions else (NON_SINGULAR,)))
+    terms = {"KL": given.value} if mahalanobis is None else {"KL": given.value, "Mahalanobis distance": mahalanobis}
+    origin = f"{given.claim}, " if given.claim else ""
+
+    def bound(value: Any, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
+        proved = given.certified and sure
+        return Bound(_plain(value), side, given.confidence, origin + claim, terms, assumptions, proved, quantity)
+
+    return Sandwich(
+        given,
+        bound(mean, "upper", "L-30", "Mahalanobis distance of the means, in Σ2"),
+        bound(first, "upper", "N-mean", "Mahalanobis distance of the means, in Σ1"),
+        bound(b, "lower", "L-31", "eigenvalues of Σ1 relative to Σ2"),
+        bound(t, "upper", "L-31", "eigenvalues of Σ1 relative to Σ2"),
+        bound(log_b, "lower", "L-31", "log eigenvalues of Σ1 relative to Σ2"),
+        bound(small, "lower", "L-31", "eigenvalues of Σ2 relative to Σ1"),
+        bound(large, "upper", "L-31", "eigenvalues of Σ2 relative to Σ1"),
+    )
+
+
+def _given(kl: Bound | ArrayLike) -> Bound:
+    """``kl`` as an upper bound on KL(N₁‖N₂); a plain number is taken as exact."""
+    if isinstance(kl, Bound):
+        if kl.side != "upper":
+            raise ValueError("kl: expected an upper bound on a KL divergence, got a lower one")
+        return kl
+    return Bound(_plain(checked("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
+
+
+def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
+    """γ − m²/2, what is left for the covariances; rounded up where asked."""
+    m = validation.non_negative("mahalanobis", mahalanobis)
+    spent = 0.5 * m * m
+    wrong = spent > gamma * (1.0 + 4.0 * np.finfo(np.float64).eps)
+    if wrong.any():
+        worst = float(np.broadcast_to(m, wrong.shape)[wrong].flat[0])
+        raise ValueError(f"mahalanobis: expected m² <= 2·KL, which holds for all Gaussian laws, got m = {worst!r}")
+    left = np.asarray(np.maximum(gamma - spent, 0.0))  # negative by rounding of m² only
+    if not up:
+        return left
+    return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * np.finfo(np.float64).eps, np.inf)
+
+
+def _plain(values: Any) -> Any:
+    values = np.asarray(values)
+    return float(values) if values.ndim == 0 else values

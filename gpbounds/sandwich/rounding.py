@@ -1,0 +1,104 @@
+"""The same roots rounded outwards, each proved by the sign of φ(x) − 2γ in Arb balls (python-flint)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.errors import NotConverged
+
+STEPS = 64
+"""How many floats the search may walk; the start is one or two away."""
+BITS = 1 << 14
+"""The most digits, in bits; 2048 settle every pair of floats."""
+
+
+def outwards(gamma: Float, minus_one: bool) -> tuple[Float, ...]:
+    """(b down, t up, log b down), or (b − 1 down, t − 1 up), of a vector γ ≥ 0: the nearest float on the safe side.
+
+    φ(x) = x − 1 − log x falls up to 1 and rises beyond, so x ≤ b exactly where x < 1 and φ(x) ≥ 2γ, and x ≥ t exactly
+    where x > 1 and φ(x) ≥ 2γ.  A float x ≠ 1 is never a root for a float γ (log x would be algebraic), so enough bits
+    settle the sign.
+    """
+    from gpbounds.sandwich.equation import roots
+
+    start = roots(gamma, minus_one=minus_one)
+    kinds = ((_less_one, -1), (_less_one, 1)) if minus_one else ((_ratio, -1), (_ratio, 1), (_logarithm, -1))
+    found = [np.array(values) for values in start]
+    for i, g in enumerate(gamma):
+        if g == 0.0 or g == np.inf:
+            continue  # exact
+        for values, (excess, side) in zip(found, kinds, strict=True):
+            values[i] = _nearest(excess, float(values[i]), float(g), side)
+    return tuple(found)
+
+
+def _nearest(excess: Callable[[Any, Any], Any], x: float, gamma: float, side: int) -> float:
+    """The float nearest to the root that is beyond it on ``side``."""
+    outward = math.copysign(math.inf, side)
+    steps = 0
+    while not _beyond(excess, x, gamma, side):
+        x = math.nextafter(x, outward)
+        steps += 1
+        if steps > STEPS:
+            raise NotConverged(f"gamma = {gamma!r}: expected the root within {STEPS} floats of its approximation")
+    while _beyond(excess, inner := math.nextafter(x, -outward), gamma, side):
+        x = inner
+        steps += 1
+        if steps > STEPS:
+            raise NotConverged(f"gamma = {gamma!r}: expected the root within {STEPS} floats of its approximation")
+    return x
+
+
+def _beyond(excess: Callable[[Any, Any], Any], x: float, gamma: float, side: int) -> bool:
+    """Whether x lies beyond the root on ``side``, decided by balls that do not hold 0."""
+    import flint
+
+    middle = 1.0 if excess is _ratio else 0.0
+    if (x - middle) * side <= 0.0:
+        return False
+    if math.isinf(x) or (excess is _ratio and x <= 0.0) or (excess is _less_one and x <= -1.0):
+        return True  # b and b − 1 lie above 0 and −1, everything within ±inf
+    if excess is _logarithm and x < -40.0 and 1 + Fraction(x) + 2 * Fraction(gamma) <= 0:
+        return True  # e^x is all that is left, and may be too small for any number of bits
+    bits = 128
+    while bits <= BITS:
+        with flint.ctx.workprec(bits):
+            value = excess(flint.arb(x), flint.arb(gamma))
+            if value > 0:
+                return True
+            if value < 0:
+                return False
+        bits *= 2
+    raise NotConverged(f"gamma = {gamma!r}: the sign at {x!r} is open at {BITS} bits")
+
+
+def _ratio(x: Any, gamma: Any) -> Any:
+    return x - 1 - x.log() - 2 * gamma
+
+
+def _less_one(h: Any, gamma: Any) -> Any:
+    return h - h.log1p() - 2 * gamma
+
+
+def _logarithm(s: Any, gamma: Any) -> Any:
+    return s.expm1() - s - 2 * gamma
+
+
+def mean_upwards(gamma: float) -> float:
+    """The least float that is not below √(e^(2γ) − 1)."""
+    import flint
+
+    if gamma == 0.0 or gamma > 800.0:
+        return 0.0 if gamma == 0.0 else math.inf
+    with flint.ctx.workprec(256):
+        square = (2 * flint.arb(gamma)).expm1()
+        x = float(square.sqrt())
+        while not flint.arb(x) ** 2 >= square:
+            x = math.nextafter(x, math.inf)
+    return x
