@@ -13,13 +13,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
+from gpbounds.kernels import SquaredExponential
 from gpbounds.validation import count, positive
 
 SHELLS = 48
 """Spherical shells on which the bound is taken as constant."""
 
+LARGEST = 1e100
+"""N·variance/noise beyond this is refused: squares of it would overflow."""
+
 ROUNDING = 1e-10
 """Relative amount by which heights are raised; their rounding error is below it."""
+
+
+def scaled_widths(kernel: SquaredExponential, width: ArrayLike) -> Float:
+    """Ranges of the scaled inputs x_j/(2π ℓ_j) from ``width``, those of the inputs: one per dimension, or one for all.
+
+    >>> scaled_widths(SquaredExponential(lengthscale=[1.0, 2.0]), 2 * np.pi).tolist()
+    [1.0, 0.5]
+    """
+    sides = positive("width", width)
+    if sides.ndim > 1 or sides.size == 0:
+        raise ValueError(f"width: expected a number or one per dimension, got shape {sides.shape}")
+    dim = sides.size if sides.ndim and not (sides.size == 1 and kernel.dim) else kernel.dim or 1
+    return np.broadcast_to(sides, (dim,)) / (2.0 * np.pi * kernel.lengthscales(dim))
 
 
 def _checked(widths: ArrayLike, ratio: float) -> tuple[Float, float]:
@@ -29,8 +46,8 @@ def _checked(widths: ArrayLike, ratio: float) -> tuple[Float, float]:
         raise ValueError(f"widths: expected one per dimension, got shape {sides.shape}")
     if number.ndim:
         raise ValueError(f"ratio: expected one number, got shape {number.shape}")
-    if number > 1e250:
-        raise ValueError(f"ratio: expected N·variance/noise <= 1e250, got {float(number)}")
+    if number > LARGEST:
+        raise ValueError(f"ratio: expected N·variance/noise <= {LARGEST:g}, got {float(number)}")
     return sides, float(number)
 
 
@@ -93,7 +110,7 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     Raises
     ------
     ValueError
-        for a width or ratio that is not positive, a ratio beyond 1e250, or frequencies of another dimension.
+        for a width or ratio that is not positive, a ratio beyond 1e100, or frequencies of another dimension.
 
     >>> leverage_bound([[0.0], [2.0], [9.0]], [1.0], 1e6).round(6).tolist()
     [1.797823, 3.51671, 0.0]
@@ -202,7 +219,7 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     Raises
     ------
     ValueError
-        for a width or ratio that is not positive, or a ratio beyond 1e250.
+        for a width or ratio that is not positive, or a ratio beyond 1e100.
 
     >>> density = leverage_density([1.0], 1e6)
     >>> round(density.total, 2)

@@ -221,7 +221,9 @@ def mercer_rank(
         M=r,
         bound=None if r is None else _record(s, data, np.asarray(float(r))),
         bound_before=_record(s, data, np.asarray(r - 1.0)) if r else None,
-        meaning=(f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one.",),
+        meaning=()
+        if r is None
+        else (f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one.",),
         cost=None if r is None else Cost.of(size, r),
     )
 

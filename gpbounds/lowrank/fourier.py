@@ -1,0 +1,274 @@
+"""Random Fourier features: how far the low-rank GP is from the exact one, and how many features suffice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.lowrank import frequencies
+from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
+from gpbounds.plan import Cost, Plan
+
+METHODS = ("sharpest", "frobenius", "spectral", "classical", "printed")
+ROUNDING = 1e-11
+FALSE_AS_PRINTED = (
+    "Theorem 2 as printed is false for small R, needs Δ <= 1/2 and ||K|| >= noise, and hides a constant that grows "
+    "exponentially with D; it is taken as 1 here (L-20, L-26)."
+)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What a bound depends on but m, checked once: s̃, a bound of s_λ, and the sentences that go with them."""
+
+    ratio: float
+    total: float
+    dimension: float
+    widths: Float | None
+    assumptions: tuple[str, ...]
+
+
+def _number(name: str, value: Any, check: Any = validation.positive) -> float:
+    checked = check(name, value)
+    if checked.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {checked.shape}; call once for each")
+    return float(checked)
+
+
+def _setting(
+    kernel: Kernel, N: int, noise: float, width: ArrayLike | None, classical: bool, effective_dimension: float | None
+) -> _Setting:
+    if not isinstance(kernel, SquaredExponential | Matern):
+        raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
+    level = _number("noise", noise) / kernel.variance
+    ratio = N / level
+    if not ratio <= LARGEST:
+        raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
+    sentences: tuple[str, ...] = ("The inputs are any N points, chosen before the frequencies.",)
+    weighted = isinstance(kernel, SquaredExponential) and not classical
+    widths = None
+    if weighted:
+        assert isinstance(kernel, SquaredExponential)
+        if width is None:
+            raise ValueError(
+                "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; with "
+                "method='classical' none is needed"
+            )
+        widths = scaled_widths(kernel, width)
+        total = leverage_density(widths, ratio).total
+        sentences = (
+            f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen before "
+            "the frequencies.",
+            "Frequencies are drawn by gpbounds.lowrank.leverage.leverage_density, with its weights (L-24).",
+        )
+    else:
+        total = ratio
+        sentences += ("Frequencies are drawn from the kernel's spectral density, with equal weights (L-29).",)
+    dimension = min(total, N / (1.0 + level))
+    if effective_dimension is not None:
+        dimension = min(dimension, _number("effective_dimension", effective_dimension))
+        sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
+    return _Setting(ratio, total, dimension, widths, sentences)
+
+
+def _record(s: _Setting, value: Any, m: Any, delta: float, claim: str) -> Bound:
+    plain = float(value) if np.ndim(value) == 0 else value
+    return Bound(
+        value=plain,
+        side="upper",
+        confidence=1.0 - delta if np.ndim(value) == 0 else np.full(np.shape(value), 1.0 - delta),
+        claim=claim,
+        terms={"frequencies": m, "density_mass": s.total, "effective_dimension": s.dimension},
+        assumptions=s.assumptions,
+        certified=True,
+        quantity="KL(exact || random features)",
+    )
+
+
+def _at(s: _Setting, m: Any, delta: float) -> Bound:
+    value = frequencies.weighted_kl(m, s.total, s.dimension, delta) * (1.0 + ROUNDING)
+    return _record(s, value, m, delta, "N-rff, L-29" if s.widths is None else "N-rff, N-shell")
+
+
+def fourier_kl(
+    kernel: Kernel,
+    N: int,
+    m: ArrayLike,
+    *,
+    noise: float,
+    width: ArrayLike | None = None,
+    delta: float = 0.05,
+    features: str = "leverage",
+    effective_dimension: float | None = None,
+) -> Bound:
+    """Upper bound on KL(exact‖random Fourier features) with m random frequencies, 2m real features, for any N inputs.
+
+    With probability at least 1 − δ over the frequencies, for every Δ in (0, 1) with δ₂ = δ − s_λ·O(e^{−x}) > 0,
+    x = mΔ²/(2s̃) (N-rff; the constants stand in ``gpbounds.lowrank.frequencies.weighted_kl``):
+
+        KL ≤ (κ(Δ)/Δ²)·(s̃s_λ/m)·min{1/δ₂, (1 + √(2 log(1/δ₂)/s_λ) + …)²}.
+
+    s̃ is the mass of the density that frequencies are drawn from: ∫τ̃ of N-shell for squared exponential kernels and
+    ``features="leverage"``, n = N·variance/noise for the kernel's own density (L-29).  s_λ = tr K(K + σ²I)⁻¹ is
+    replaced by min{s̃, N/(1 + N/n)}, or by what the caller knows.  Daskalakis et al., Theorem 2, with explicit constants.
+    Infinite where m is too small for a statement.  Simulated divergences are smaller, by a factor of 5 to 50.
+
+    Parameters
+    ----------
+    kernel : SquaredExponential or Matern
+    N : whole number >= 1
+    m : whole number(s) >= 1
+        Random frequencies; each gives a cosine and a sine, so the rank is at most 2m.
+    noise : positive number
+        σ², in squared units of y.
+    width : positive number(s), per dimension or one for all
+        Upper bound on the range of the inputs, in the units of x; a number with an isotropic kernel means D = 1.
+    delta : number in (0, 1)
+        Probability with which the draw of the frequencies may fail.
+    features : "leverage" or "classical"
+    effective_dimension : positive number, optional
+        An upper bound on s_λ.
+
+    Raises
+    ------
+    ValueError
+        for an argument out of range, a kernel of another kind, a missing width.
+
+    >>> kernel = SquaredExponential(lengthscale=0.2)
+    >>> fourier_kl(kernel, 1000, [50, 200, 1000], noise=0.1, width=1.0).value.round(3).tolist()
+    [inf, inf, 0.749]
+    """
+    size, failing = validation.count("N", N), _number("delta", delta, validation.open_unit)
+    number = validation.whole("m", m)
+    classical = validation.choice("features", features, ("leverage", "classical")) == "classical"
+    s = _setting(kernel, size, noise, width, classical, effective_dimension)
+    return _at(s, number if number.ndim else float(number), failing)
+
+
+def fourier_rank(
+    kernel: Kernel,
+    N: int,
+    *,
+    noise: float,
+    eps: float,
+    width: ArrayLike | None = None,
+    delta: float = 0.05,
+    method: str = "sharpest",
+    effective_dimension: float | None = None,
+) -> Plan:
+    """How many random Fourier features suffice for KL(exact‖features) ≤ eps·N, whatever the N inputs in a box.
+
+    ============== ============================================================================== =================
+    method         number m of frequencies; the rank is 2m
+    ============== ============================================================================== =================
+    "sharpest"     least m at which the bound of :func:`fourier_kl` is ≤ εN                        N-rff
+    "classical"    the same with the kernel's own density: s̃ = n = N·variance/noise, no weights   N-rff, L-29
+    "frobenius"    max{(32/3)s̃ log((32s_λ + 16)/δ), 1.2275 s̃s_λ/(δεN)}                           L-28
+    "spectral"     (8/3)Δ⁻²s̃ log((16s_λ + 8)/δ), κ(Δ) = ε, Δ ≤ ½                                 L-27
+    "printed"      rank R^D ε⁻² (log n)^{2D} log(N/δ), Ω(·) read as 1: Daskalakis et al., Thm 2    false, L-26
+    ============== ============================================================================== =================
+
+    None of the first four needs ‖K‖ ≥ σ², which Theorem 2 tacitly does.  In ε they behave like 1/(εN), like 1/(εN),
+    like 1/ε and like 1/ε².  Matérn kernels have "sharpest" = "classical", and s̃ = n in the others but "printed".
+
+    Parameters
+    ----------
+    eps : positive number
+        Target per datum, in nats; in (0, ½) for "printed".
+    method : one of the five
+    kernel, N, noise, width, delta, effective_dimension : as in :func:`fourier_kl`
+
+    Returns
+    -------
+    Plan
+        ``.M`` = 2m real features (None if that is not below N: then the exact GP is cheaper; ``.notes`` say m all the
+        same), ``.bound``, and for "sharpest" and "classical" ``.bound_before`` (m − 1 frequencies).
+
+    Raises
+    ------
+    ValueError
+        as :func:`fourier_kl`; for eps that is not positive.
+
+    >>> plan = fourier_rank(SquaredExponential(), 10**9, noise=1.0, eps=1e-6, width=10.0)
+    >>> plan.M, plan.bound.confidence
+    (1854, 0.95)
+    """
+    size, failing = validation.count("N", N), _number("delta", delta, validation.open_unit)
+    per_datum = _number("eps", eps)
+    if per_datum < 1e-100:
+        raise ValueError(f"eps: expected at least 1e-100 nats a datum, got {per_datum:g}")
+    validation.choice("method", method, METHODS)
+    if method == "printed":
+        return _printed(kernel, size, noise, per_datum, width, failing)
+    s = _setting(kernel, size, noise, width, method == "classical", effective_dimension)
+    target = per_datum * size
+    before: Bound | None = None
+    if method == "frobenius":
+        m = frequencies.frobenius(s.total, s.dimension, failing, target)
+        bound = _record(s, target, m, failing, "L-28, N-shell" if s.widths is not None else "L-29")
+    elif method == "spectral":
+        m = frequencies.spectral(s.total, s.dimension, failing, per_datum)
+        bound = _record(s, target, m, failing, "L-27, N-shell" if s.widths is not None else "L-29")
+    else:
+        m = frequencies.sharpest(s.total, s.dimension, failing, target / (1.0 + ROUNDING))
+        bound = _at(s, m, failing)
+        before = _at(s, m - 1.0, failing) if m > 1.0 else None
+    served = 2.0 * m < size
+    return Plan(
+        method="fourier",
+        N=size,
+        target=target,
+        M=int(2 * m) if served else None,
+        bound=bound if served else None,
+        bound_before=before if served else None,
+        meaning=(f"The low-rank GP is within {per_datum:g} nats a datum of the exact one.",) if served else (),
+        cost=Cost.of(size, int(2 * m)) if served else None,
+        notes=(
+            f"{m:.6g} random frequencies, a cosine and a sine each; density mass {s.total:.6g}, effective dimension at "
+            f"most {s.dimension:.6g}.",
+        ),
+    )
+
+
+def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike | None, delta: float) -> Plan:
+    if not isinstance(kernel, SquaredExponential):
+        raise ValueError(f"kernel: expected SquaredExponential for method='printed', got {type(kernel).__name__}")
+    if width is None:
+        raise ValueError("width: expected the range of the inputs for method='printed'")
+    widths = scaled_widths(kernel, width)
+    log_n = math.log(N * kernel.variance / _number("noise", noise))
+    if eps >= 0.5 or widths.size > 5.0 * log_n + 1.0 or log_n <= 0.0:
+        raise ValueError(
+            f"eps, noise: Theorem 2 expects eps in (0, 0.5) and D <= 5 log(N/noise) + 1, got eps = {eps:g}, "
+            f"D = {widths.size}, log(N/noise) = {log_n:g}"
+        )
+    D = widths.size
+    log_rank = D * math.log(widths.max()) - 2.0 * math.log(eps) + 2.0 * D * math.log(log_n)
+    rank = max(math.ceil(math.exp(min(log_rank, 690.0)) * math.log(N / delta)), 1)
+    served = rank < N
+    bound = Bound(
+        value=eps * N,
+        side="upper",
+        confidence=1.0 - delta,
+        claim="Thm 2 as printed (L-26)",
+        assumptions=(FALSE_AS_PRINTED,),
+        quantity="KL(exact || random features)",
+    )
+    return Plan(
+        method="fourier",
+        N=N,
+        target=eps * N,
+        M=rank if served else None,
+        bound=bound if served else None,
+        bound_before=None,
+        cost=Cost.of(N, rank) if served else None,
+        notes=(FALSE_AS_PRINTED, f"The printed rank is {rank:.6g}."),
+    )

@@ -1,0 +1,87 @@
+"""How many random frequencies: from the mass s̃ of their density and the effective dimension to a KL divergence.
+
+Frequencies η_1 … η_m iid ~ τ̃/s̃ with τ̃ ≥ τ_λ, weights w_k = p(η_k)s̃/τ̃(η_k), Σ = (1/m)Σ_k w_k Re z_k z_k*; λ is the noise
+over the kernel's variance, s_λ = tr K(K + λI)⁻¹.  Nothing here depends on N, D or the data but through s̃ and s_λ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.lowrank.approximation import kappa, kappa_inverse
+
+GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
+"""Values of Δ that :func:`weighted_kl` tries; each of them gives a valid bound."""
+
+
+def lower_tail(x: Float) -> Any:
+    """(e^x − 1)/(e^{2x} − 2x − 1), about e^{−x}; infinite for x < 0.1, where it says nothing."""
+    safe = np.maximum(x, 0.1)
+    ratio = np.exp(-safe) * -np.expm1(-safe) / (-np.expm1(-2.0 * safe) - 2.0 * safe * np.exp(-2.0 * safe))
+    return np.where(x < 0.1, np.inf, ratio)
+
+
+def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
+    """A bound on KL(exact‖features) for each number m of frequencies, with probability at least 1 − δ (N-rff).
+
+    For every Δ in (0, 1) with δ₂ = δ − s_λ (e^x − 1)/(e^{2x} − 2x − 1) > 0, x = mΔ²/(2s̃):
+
+        KL ≤ (κ(Δ)/Δ²)·min{u²/δ₂, (u + √(2ℓ(s̃ + 2bu)/m) + bℓ/(3m))²},
+        u² = s̃s_λ/m,  b² = s̃² + s_λ,  ℓ = log(1/δ₂).
+
+    The least over a grid of Δ.  It has the ε-dependence of L-28 with smaller constants, needs no ‖K‖ ≥ λ, and only
+    log(1/δ) where L-28 has 1/δ.  Infinite where m is too small for any Δ.
+
+    Proof.  V = (K + λI)^{−1/2}, Y_k = w_k V z_k z_k* V, B = VKV = E Y_k, E = (1/m)ΣY_k − B; with e_i the eigenvalues of
+    its real part KL = ½Σf(e_i), f(e) = log(1 + e) − e/(1 + e), and f(e)/e² = ∫₀¹ u/(1 + ue)² du decreases.  So
+    KL ≤ (κ(Δ)/Δ²)‖E‖_F² where E ⪰ −ΔI.
+    (i) ‖Y‖ = s̃τ/τ̃ ≤ s̃, so E Y² ⪯ s̃B, and e^{−y} ≤ 1 − y + y²/2 for y ≥ 0 with Lieb's theorem gives
+    E tr e^{−θE} ≤ tr exp(θ²s̃B/(2m)).  With E tr E = 0 and Markov's inequality for e^y − y − 1,
+    P(E ⋡ −ΔI) ≤ tr(exp(θ²s̃B/(2m)) − I)/(e^{θΔ} − θΔ − 1); as 0 ⪯ B ⪯ I, tr B = s_λ, the numerator is at most
+    s_λ(e^{θ²s̃/(2m)} − 1); θ = mΔ/s̃.
+    (ii) E‖E‖_F² ≤ (1/m)E‖Y‖_F² ≤ (s̃/m)∫τ²/τ̃ ≤ u²: Markov's inequality.
+    (iii) m‖E‖_F = sup_A Σ⟨A, Y_k − B⟩ over ‖A‖_F ≤ 1 has mean at most mu; each term is at most ‖Y − B‖_F ≤ b, its
+    variance at most E⟨A, Y⟩² ≤ s̃ tr A²B ≤ s̃: Bousquet's inequality.  Each of (ii), (iii) holds with probability 1 − δ₂.
+    """
+    m = np.asarray(m, dtype=np.float64)[..., None]
+    left = delta - dimension * lower_tail(m * GAPS**2 / (2.0 * total))
+    enough = left > 0.0
+    left = np.where(enough, left, 0.5)
+    mean = total * dimension / m
+    nats, top = -np.log(left), math.hypot(total, math.sqrt(dimension))
+    with np.errstate(over="ignore"):
+        norm = np.sqrt(mean) + np.sqrt(2.0 * nats * (total + 2.0 * top * np.sqrt(mean)) / m) + top * nats / (3.0 * m)
+        value = kappa(GAPS) / GAPS**2 * np.minimum(mean / left, norm * norm)
+    return np.where(enough, value, np.inf).min(axis=-1)
+
+
+def sharpest(total: float, dimension: float, delta: float, target: float) -> float:
+    """The least m with :func:`weighted_kl` <= target; exact up to 2^53, to 16 digits beyond."""
+    high = 1.0
+    while not weighted_kl(np.asarray(high), total, dimension, delta) <= target:
+        high *= 2.0
+    low = np.floor(high / 2.0)
+    while high - low > max(1.0, 2.0**-52 * high):
+        middle = np.floor(0.5 * (low + high))
+        low, high = (low, middle) if weighted_kl(middle, total, dimension, delta) <= target else (middle, high)
+    return float(high)
+
+
+def _whole(m: float) -> float:
+    return float(math.ceil(m)) if m < math.inf else m
+
+
+def spectral(total: float, dimension: float, delta: float, eps: float) -> float:
+    """m = (8/3)Δ⁻² s̃ log((16s_λ + 8)/δ), Δ = min(κ⁻¹(ε), ½): KL ≤ εN by a Δ-spectral approximation (L-21, L-27)."""
+    gap = min(float(kappa_inverse(eps)), 0.5)
+    return _whole(8.0 / 3.0 / gap**2 * total * math.log((16.0 * dimension + 8.0) / delta))
+
+
+def frobenius(total: float, dimension: float, delta: float, target: float) -> float:
+    """m = max{(32/3)s̃ log((32s_λ + 16)/δ), 8κ(½)·s̃s_λ/(δεN)}: KL ≤ εN by the Frobenius norm (L-28)."""
+    half = 32.0 / 3.0 * total * math.log((32.0 * dimension + 16.0) / delta)
+    return _whole(max(half, 8.0 * float(kappa(0.5)) * total / delta * dimension / target))
