@@ -1,1 +1,23 @@
-"""Low-rank approximations of a GP: their KL divergence, random Fourier and Mercer features, and the ranks that suffice."""
+"""Low-rank approximations of a GP: their KL divergence, Fourier and Mercer features, and the ranks that suffice."""
+
+from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
+from gpbounds.lowrank.comparison import kl_from_excess, kl_from_ratio, kl_from_residual, kl_from_traces, least_gamma
+from gpbounds.lowrank.divergence import kl, kl_features
+from gpbounds.lowrank.optimum import optimal_kl, optimal_rank
+from gpbounds.lowrank.prefixes import kl_by_rank
+
+__all__ = [
+    "kappa",
+    "kappa_inverse",
+    "kl",
+    "kl_by_rank",
+    "kl_features",
+    "kl_from_excess",
+    "kl_from_ratio",
+    "kl_from_residual",
+    "kl_from_traces",
+    "least_gamma",
+    "optimal_kl",
+    "optimal_rank",
+    "spectral_kl",
+]

@@ -44,8 +44,8 @@ def kappa(delta: ArrayLike) -> Float:
 def kappa_inverse(eps: ArrayLike) -> Float:
     """The Δ in [0, 1) with κ(Δ) = ε: how good a spectral approximation must be for KL ≤ εN.
 
-    Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the number
-    below, so that κ(Δ) stays finite and at most ε.
+    Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the
+    number below, so that κ(Δ) stays finite and at most ε.
 
     With e = Δ/(1 − Δ), e − log(1 + e) = 2ε is convex in e and its root lies below 2√ε + 2ε: Newton falls onto it.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from mpmath import eigsy, eye, log, mp, mpf, sqrt
 
-from gpbounds.reference.divergences import gaussian_kl, log_det, solve, trace
+from gpbounds.reference.divergences import gaussian_kl, log_det, solve
 
 
 def noisy(K: Any, noise: Any) -> Any:
