@@ -20,7 +20,7 @@ def test_ledger_is_209_claims_of_papers_and_the_new_ones():
     assert [i for i in ids if i.startswith("N-")] == [
         *("N-conc", "N-range", "N-monoQ", "N-low", "N-F", "N-Fhat", "N-psi", "N-W", "N-G"),
         *("N-dpp", "N-thm", "N-dir", "N-se", "N-mat", "N-risk", "N-grid", "N-dom"),
-        *("N-walk", "N-round", "N-tv", "N-lev", "N-moments", "N-quad", "N-block", "N-floor", "N-ritz"),
+        *("N-walk", "N-round", "N-tv", "N-lev", "N-moments", "N-quad", "N-block", "N-floor", "N-ritz", "N-student"),
     ]
 
 

@@ -1,0 +1,52 @@
+"""Which products of one-dimensional eigenfunctions are kept, and what lies outside of them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpbounds.arrays import Float
+from gpbounds.spectra.product import smallest_sums
+
+Degrees = NDArray[np.int64]
+
+
+def best_first(steps: Float, rank: int) -> Degrees:
+    """The ``rank`` degrees n in {0, 1, …}^D of smallest n·steps, in that order: of largest eigenvalue e^(−n·steps)."""
+    return smallest_sums(steps, rank)[1]
+
+
+def by_total_degree(dim: int, rank: int) -> Degrees:
+    """The first ``rank`` degrees by total degree, then lexicographically, powers of the first coordinate first.
+
+    >>> by_total_degree(2, 5).tolist()
+    [[0, 0], [1, 0], [0, 1], [2, 0], [1, 1]]
+    """
+    if dim == 1:
+        return np.arange(rank, dtype=np.int64)[:, None]
+    terms = itertools.chain.from_iterable(
+        itertools.combinations_with_replacement(range(dim), total) for total in itertools.count()
+    )
+    return np.array([np.bincount(term, minlength=dim) for term in itertools.islice(terms, rank)], dtype=np.int64)
+
+
+def edges(degrees: Degrees) -> list[tuple[Degrees, NDArray[np.int64]]]:
+    """What lies outside the lower set ``degrees``, as disjoint orthants: for each d prefixes (E, d) and starts (E,).
+
+    n outside leaves the set at a first coordinate d: its prefix n_0 … n_{d−1}, continued by zeros, is inside, and
+    n_d is at least the start: one more than the largest inside with that prefix and zeros after it.
+
+    >>> edges(np.array([[0, 0], [1, 0], [0, 1]]))[1]
+    (array([[0],
+           [1]]), array([2, 1]))
+    """
+    found = []
+    for d in range(degrees.shape[1]):
+        inside = degrees[(degrees[:, d + 1 :] == 0).all(axis=1), : d + 1]
+        inside = inside[np.lexsort(inside.T[::-1])]
+        last = np.ones(len(inside), dtype=bool)
+        last[:-1] = (inside[1:, :d] != inside[:-1, :d]).any(axis=1) if d else False
+        found.append((inside[last, :d], inside[last, d] + 1))
+    return found

@@ -1,0 +1,141 @@
+"""Classical random Fourier features: a cosine and a sine for each random frequency."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.errors import NonFinite
+from gpbounds.kernels import Matern, SquaredExponential, Stationary
+from gpbounds.lowrank.features.base import Features
+
+
+class CosineSine(Features):
+    """φ(x) = [a_k cos ω_kᵀx, a_k sin ω_kᵀx], k = 1 ... m = rank/2: a frequency and an amplitude for each pair."""
+
+    def __init__(self, kernel: Stationary, rank: int, random_state: int | np.random.Generator) -> None:
+        super().__init__(kernel, rank)
+        if self.rank % 2:
+            near = f"{self.rank - 1} or {self.rank + 1}" if self.rank > 1 else "2"
+            raise ValueError(
+                f"rank: expected an even number, for each frequency a cosine and a sine, got {self.rank}; take {near}"
+            )
+        if not isinstance(random_state, np.random.Generator | int | np.integer) or isinstance(random_state, bool):
+            raise ValueError(f"random_state: expected a whole number or a numpy Generator, got {random_state!r}")
+        self._random_state = random_state
+        self._frequencies = self._amplitudes = np.zeros(0)
+
+    @property
+    def frequencies(self) -> Float:
+        """ω, shape (rank/2, D), in radians per unit of x; known after ``fit``."""
+        self._fitted()
+        return self._frequencies
+
+    @property
+    def amplitudes(self) -> Float:
+        """a, shape (rank/2,): √(weight·variance/m); known after ``fit``."""
+        self._fitted()
+        return self._amplitudes
+
+    @abstractmethod
+    def _draw(self, m: int, points: Array, rng: np.random.Generator) -> tuple[Float, Float]:
+        """``m`` frequencies (m, D) for the kernel with lengthscales 1, and their weights (m,)."""
+
+    def _learn(self, points: Array) -> None:
+        m = self.rank // 2
+        lengthscales = self.kernel.lengthscales(points.shape[1])
+        standard, weights = self._draw(m, points, np.random.default_rng(self._random_state))
+        with np.errstate(over="ignore"):
+            self._frequencies = standard / lengthscales
+        self._amplitudes = np.sqrt(weights * (self.kernel.variance / m))
+
+    def _write(self, points: Array, out: Array, rows: int) -> None:
+        xp, m = namespace(points), self.rank // 2
+        far = float(xp.abs(points).max()) * float(np.abs(self._frequencies).sum(axis=1).max())
+        if not far < 0.1 * np.finfo(points.dtype).max:
+            raise NonFinite(
+                f"expected phases ωᵀx that {points.dtype} can hold, got {far:.3g}: shift or scale the inputs, or take "
+                "a longer lengthscale or a larger ν"
+            )
+        W = xp.asarray(self._frequencies.T, dtype=points.dtype)
+        scale = xp.asarray(self._amplitudes, dtype=points.dtype)
+        room = xp.empty((min(rows, points.shape[0]), m), dtype=points.dtype)
+        for start in range(0, points.shape[0], rows):
+            block = points[start : start + rows]
+            here = out[start : start + rows]
+            phase = xp.matmul(block, W, out=room[: block.shape[0]])
+            for function, columns in ((xp.cos, here[:, :m]), (xp.sin, here[:, m:])):
+                function(phase, out=columns)
+                columns *= scale
+
+
+class FourierFeatures(CosineSine):
+    """Random Fourier features of a squared exponential or Matérn kernel: ΞΞᵀ is an unbiased estimate of K.
+
+    φ(x) = √(2v/r) [cos ω₁ᵀx, …, cos ω_{r/2}ᵀx, sin ω₁ᵀx, …, sin ω_{r/2}ᵀx], v the variance, r the rank, and
+
+        squared exponential   ω = z/ℓ, z ~ N(0, I): the density N(0, 2Δ) of exp(−τᵀΔτ), Δ = diag(1/(2ℓ²))  (L-55)
+        Matérn-ν              ω = z/ℓ·√(2ν/χ²), one χ² of 2ν degrees of freedom for all coordinates:
+                              a multivariate t  (N-student)
+
+    Each entry of ΞΞᵀ is a mean of r/2 independent terms within ±v whose expectation is k(x, x'); its diagonal is v.
+    The density and the features that the paper prints are those of another kernel (L-55).
+
+    Proof for Matérn.  Given g = χ²/2, which is Gamma(ν), E cos ωᵀτ = exp(−νd²/(2g)), d the scaled distance; and
+    ∫ g^{ν−1} e^{−g − νd²/(2g)} dg/Γ(ν) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2ν) d.  With a χ² for each coordinate it
+    would be the product of one-dimensional Matérn kernels instead.
+
+    Parameters
+    ----------
+    kernel : SquaredExponential or Matern
+    rank : int
+        Columns of Ξ, even: two for each frequency.
+    random_state : int or numpy.random.Generator
+        Frequencies are drawn in ``fit``.  A number gives the same ones each time; a Generator moves on.
+
+    Raises
+    ------
+    ValueError
+        for another kernel, a rank that is odd or below 1, or features asked for before ``fit``.
+    NonFinite
+        for inputs that are not finite, or frequencies too high for float64 (Matérn with ν far below ½).
+
+    >>> from gpbounds import SquaredExponential
+    >>> features = FourierFeatures(SquaredExponential(variance=2.0), rank=10_000, random_state=0).fit([[0.0], [1.0]])
+    >>> Xi = features([[0.0], [1.0]])
+    >>> (Xi @ Xi.T).round(2)  # k: 2, 2 exp(-1/2) = 1.21
+    array([[2.  , 1.21],
+           [1.21, 2.  ]])
+    """
+
+    def __init__(self, kernel: SquaredExponential | Matern, rank: int, random_state: int | np.random.Generator) -> None:
+        if not isinstance(kernel, SquaredExponential | Matern):
+            raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
+        super().__init__(kernel, rank, random_state)
+
+    def _draw(self, m: int, points: Array, rng: np.random.Generator) -> tuple[Float, Float]:
+        standard = rng.standard_normal((m, int(points.shape[1])))
+        if isinstance(self.kernel, Matern):
+            standard = standard * student_factor(self.kernel.nu, m, rng)[:, None]
+        return standard, np.ones(m)
+
+
+def student_factor(nu: float, m: int, rng: np.random.Generator) -> Float:
+    """``m`` draws of √(2ν/χ²), χ² with 2ν degrees of freedom: what turns a normal vector into a multivariate t.
+
+    χ²/2 is Gamma(ν), drawn as Gamma(ν + 1)·U^(1/ν): its logarithm does not underflow where ν is small.
+
+    >>> student_factor(1e6, 2, np.random.default_rng(0)).round(2)
+    array([1., 1.])
+    """
+    log_gamma = np.log(rng.standard_gamma(nu + 1.0, m)) + np.log(1.0 - rng.random(m)) / nu
+    with np.errstate(over="ignore"):
+        factor = np.exp(0.5 * (math.log(nu) - log_gamma))
+    if not np.isfinite(factor).all():
+        raise NonFinite(
+            f"nu: expected a Matérn kernel whose frequencies float64 can hold, got ν = {nu:g}: take ν >= 0.01"
+        )
+    return factor
