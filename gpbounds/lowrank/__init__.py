@@ -3,10 +3,14 @@
 from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
 from gpbounds.lowrank.comparison import kl_from_excess, kl_from_ratio, kl_from_residual, kl_from_traces, least_gamma
 from gpbounds.lowrank.divergence import kl, kl_features
+from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.optimum import optimal_kl, optimal_rank
 from gpbounds.lowrank.prefixes import kl_by_rank
 
 __all__ = [
+    "FourierFeatures",
+    "LeverageFourierFeatures",
+    "MercerFeatures",
     "kappa",
     "kappa_inverse",
     "kl",
