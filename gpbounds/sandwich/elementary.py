@@ -19,7 +19,7 @@ def explicit(gamma: ArrayLike, form: str = "sharpest") -> tuple[Any, Any, Any, A
     1 ≤ t ≤ 1 + max(√(8γ), 8γ), which the first lies within.  For numbers to work with take :func:`roots`.
 
     Claim L-33.  Proof, φ(x) = x − 1 − log x, q a bound on t with q(0) = 1: φ(q(v)) − v²/2 has the derivative
-    (q'(q − 1) − vq)/q, which is −v³/(9q) for q = 1 + v + v²/3, v³/(2q) for 1 + v + v²/2 and (v⁴/54 + v⁵/432)/q for the
+    (q'(q − 1) − vq)/q, which is −v³/(9q) for q = 1 + v + v²/3, v²/(2q) for 1 + v + v²/2 and (v⁴/54 + v⁵/432)/q for the
     cubic; so φ(q) is below 2γ, above it, above it.  φ(e^(−v)) = e^(−v) − 1 + v ≤ v²/2 gives e^(−v) ≥ b, and at 1 − v
     it is at least v²/2.  Both maps increase and have b or t as fixed point, towards which they move such an x.
 
