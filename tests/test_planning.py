@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, i
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
-from gpbounds.rates.meaning import total_variation, variance_ratios
+from gpbounds.rates.meaning import sentences, total_variation
 from gpbounds.rates.planning import last_above
 
 SE = SquaredExponential()
@@ -127,13 +128,15 @@ def test_total_variation_holds_for_two_gaussians(gamma: float, alpha: float, shi
     assert 0 <= total_variation(gamma, alpha) <= 1
 
 
-@given(gamma=st.floats(1e-12, 300))
-def test_variance_ratios_enclose_the_roots(gamma: float) -> None:
-    low, high = variance_ratios(gamma)
-    assert 0 < low < 1 < high
-    # x - 1 - log x is at least 2γ outside [b, t]
-    assert low - 1 - math.log(low) >= 2 * gamma * (1 - 1e-9)
-    assert high - 1 - math.log(high) >= 2 * gamma * (1 - 1e-9) - 1e-15
+@given(gamma=st.floats(1e-3, 100))
+def test_the_ratios_told_are_the_roots(gamma: float) -> None:
+    text = sentences(gamma, 1.0)[1]
+    low, high = map(float, re.findall(r"between (\S+) and (\S+) times", text)[0])
+    # x - 1 - log x is 2γ at b and at t; three digits are told
+    for ratio in (low, high):
+        below, above = (x - 1 - math.log(x) for x in (ratio * 0.994, ratio * 1.006))
+        assert min(below, above) < 2 * gamma < max(below, above)
+    assert low <= 1 <= high
 
 
 def test_meaning_and_cost_are_told() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from gpbounds.sandwich import roots
+
 
 def total_variation(gamma: float, alpha: float) -> float:
     """D_α[q‖p] <= γ implies TV(q, p) <= min{√(γ/(2α)), √(1 - e^(-cγ))}, c = max{1, (1-α)/α}.
@@ -18,27 +20,20 @@ def total_variation(gamma: float, alpha: float) -> float:
     return min(math.sqrt(gamma / (2.0 * alpha)), math.sqrt(-math.expm1(-odds * gamma)))
 
 
-def variance_ratios(gamma: float) -> tuple[float, float]:
-    """(b, t): KL[q‖p] <= γ between Gaussians implies b·Σ_p <= Σ_q <= t·Σ_p (Prop. 4, L-31), b, t of L-33, explicit.
-
-    b = e^(-2γ - min(1, 2√γ)) and t = 1 + 2√γ + 2γ enclose the roots of x - 1 - log x = 2γ.
-
-    >>> [round(x, 3) for x in variance_ratios(0.01)]
-    [0.803, 1.22]
-    """
-    root = 2.0 * math.sqrt(gamma)
-    return math.exp(-2.0 * gamma - min(1.0, root)), 1.0 + root + 2.0 * gamma
-
-
 def sentences(gamma: float, alpha: float) -> tuple[str, ...]:
-    """The consequences of D_α[q*‖p] <= γ, one sentence each."""
+    """The consequences of D_α[q*‖p] <= γ, one sentence each.
+
+    >>> print(sentences(0.01, 1.0)[1])
+    Every predictive mean of f is within 0.141 posterior standard deviations of the exact one (L-30), every predictive \
+variance of f between 0.813 and 1.21 times it (Prop. 4).
+    """
     tv = total_variation(gamma, alpha)
     lines = [
         f"D_{alpha:g} <= {gamma:g} means: no event's posterior probability is off by more than {tv:.3g} "
         "(total variation)."
     ]
     if alpha == 1.0:
-        low, high = variance_ratios(gamma)
+        low, high, _ = roots(gamma)
         lines.append(
             f"Every predictive mean of f is within {math.sqrt(2.0 * gamma):.3g} posterior standard deviations of the "
             f"exact one (L-30), every predictive variance of f between {low:.3g} and {high:.3g} times it (Prop. 4)."
