@@ -21,8 +21,8 @@ from gpbounds.psd import Cholesky, cholesky
 from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.validation import positive
 
-SINGULAR = 1e-6
-"""Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 6 nats there, so nothing cancels."""
+SINGULAR = 1e-4
+"""Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""
 
 THIN = 0.25
 """Features of at most this rank per datum are not multiplied out."""
@@ -70,9 +70,10 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
 def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats, for features Ξ of any rank, without cancellation.
 
-    Claims L-02, L-03, L-11.  With Ξ = QR and CCᵀ = I + RRᵀ/σ²: T = I + Q(C − I)Qᵀ has Σ₂ = σ²TTᵀ, so that
-    W = T⁻¹/σ = (I + Q(C⁻¹ − I)Qᵀ)/σ costs O(N²r) to apply; then as in `kl`, N³/3 + O(N²r) flops.  Where r > N/4, ΞΞᵀ is
-    multiplied out.  What ΞΞᵀ itself loses to rounding is not seen: values below about (N·eps·max K/σ²)² are noise.
+    Claims L-02, L-03, L-11.  With Ξ = QR and CCᵀ = I + RRᵀ/σ², T = I + Q(C − I)Qᵀ has Σ₂ = σ²TTᵀ.  So W = T⁻¹/σ with
+    T⁻¹ = I + Q(C⁻¹ − I)Qᵀ, WΞΞᵀWᵀ = QC⁻¹(RRᵀ/σ²)C⁻ᵀQᵀ, and then as in `kl`: N³/3 + O(N²r) flops.  Where r > N/4, ΞΞᵀ is
+    multiplied out.  Entries of WKWᵀ and of WΞΞᵀWᵀ are rounded before their difference is taken, to about
+    u = eps·max K/σ²: values below (Nu)² are noise.
 
     Parameters
     ----------
@@ -95,24 +96,19 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
     exact = covariance("K", K)
     factor = as_features(features, exact.shape[0])
     xp = namespace(exact, factor)
-    product = factor @ factor.T
     N, r = factor.shape
     if r > THIN * N:
-        return _dense(exact, product, s2)
+        return _dense(exact, factor @ factor.T, s2)
     Q, R = xp.linalg.qr(factor)
-    inner = cholesky(xp.eye(r) + (R @ R.T) / s2, name="I + RRᵀ/σ²")
-    correction = inner.solve_lower(xp.eye(r)) - xp.eye(r)
+    ratio = (R @ R.T) / s2
+    inner = cholesky(xp.eye(r) + ratio, name="I + RRᵀ/σ²")
+    inverse = inner.solve_lower(xp.eye(r))
 
     def whiten(A: Array) -> Array:
-        A += Q @ (correction @ (Q.T @ A))
-        return A
+        return A + Q @ ((inverse - xp.eye(r)) @ (Q.T @ A))
 
-    difference = _difference(exact, product)
-    del product
-    if difference is None:
-        return 0.0
-    half = whiten(difference).T
-    E = whiten(half) / s2
+    E = whiten(whiten(exact).T) / s2
+    E -= Q @ (inverse @ ratio @ inverse.T) @ Q.T
     return _from_whitened(E, lambda: cholesky(shifted(exact, s2), name="K + noise I").logdet - N * np.log(s2), inner)
 
 

@@ -39,7 +39,7 @@ def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
         for wrong arguments; when K is not positive semi-definite.
 
     >>> optimal_kl([4.0, 2.0, 1.0], 1.0).value.round(6)
-    array([1.799038, 0.604121, 0.153426, 0.      ])
+    array([1.799401, 0.60412 , 0.153426, 0.      ])
     """
     s2 = noise_variance(noise)
     if np.ndim(eigenvalues) == 2:
