@@ -58,7 +58,7 @@ def _divergence(trace: Any) -> Any:
 
 
 def _mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
-    """A bound on E ½[X − log(1 + X)], X = ΣY_i/σ², Y_i in [0, B] with mean at most Λ (N-mean)."""
+    """A bound on E ½[X − log(1 + X)], X = ΣY_i/σ², Y_i in [0, B] with mean at most Λ (N-mercer)."""
     x, share = N * tail / noise, np.minimum(tail / top, 1.0 - 2.0**-53)
     some = -np.expm1(N * np.log1p(-share)) / (N * np.maximum(share, SMALLEST))
     first = 0.5 * x * (1.0 - some * log1p_ratio(top / noise) + 1e-15)
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 def _record(s: _Setting, N: Float, r: Float) -> Bound:
     value, terms = _evaluate(s, N, r)
     if s.delta is None:
-        claim, quantity = ("L-42" if s.form == "printed" else "N-mean"), "E KL(exact || truncated)"
+        claim, quantity = ("L-42" if s.form == "printed" else "N-mercer"), "E KL(exact || truncated)"
         confidence = np.ones(np.shape(value))
     else:
         claim = "L-42 (as printed), L-41" if s.form == "printed" else "L-42 (sharper form), L-43, L-09"
@@ -130,14 +130,14 @@ def mercer_kl(
 
         KL ≤ ½[x − log(1 + x)],   x = (N/σ²)·min{Cantelli, Chernoff, Markov}(Λ, δ),
 
-    and with ``delta=None`` in expectation (N-mean)
+    and with ``delta=None`` in expectation (N-mercer)
 
         E KL ≤ ½ min{NΛ/σ² − (1 − (1 − Λ/v)^N) log(1 + v/σ²),  x̄ − log(1 + x̄) + NΛ(v − Λ)/(2σ⁴)},  x̄ = NΛ/σ².
 
     ``form="printed"``: (N/2σ²)(Λ + √(vΛ/(Nδ))), Daskalakis et al., Theorem 3, Eq. 9; in expectation NΛ/(2σ²).
     Equality in ½[x − log(1+x)] needs a residual of rank one on which the truncation vanishes.
 
-    Proof of N-mean.  X = ΣY_i/σ² with independent Y_i in [0, v] of mean Λ, and g(x) = ½[x − log(1 + x)] is convex, so
+    Proof of N-mercer.  X = ΣY_i/σ² with independent Y_i in [0, v] of mean Λ, and g(x) = ½[x − log(1 + x)] is convex, so
     E g(X) ≤ E g(bk), k ~ Bin(N, Λ/v), b = v/σ²; and log(1 + bk) ≥ log(1 + b) for k ≥ 1.  Also g'' ≤ ½, so
     E g(X) ≤ g(x̄) + ¼ Var X, and Var Y_i ≤ Λ(v − Λ).
 
