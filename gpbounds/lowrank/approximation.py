@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.sandwich import roots
 from gpbounds.validation import choice, non_negative, whole
 
 KL = "KL(N(0, K + σ²I)‖N(0, Sigma + σ²I))"
@@ -45,9 +46,8 @@ def kappa_inverse(eps: ArrayLike) -> Float:
     """The Δ in [0, 1) with κ(Δ) = ε: how good a spectral approximation must be for KL ≤ εN.
 
     Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the
-    number below, so that κ(Δ) stays finite and at most ε.
-
-    With e = Δ/(1 − Δ), e − log(1 + e) = 2ε is convex in e and its root lies below 2√ε + 2ε: Newton falls onto it.
+    number below, so that κ(Δ) stays finite and at most ε.  With t = 1/(1 − Δ), κ = ½[t − 1 − log t]: t is an upper root
+    of Prop. 4, :func:`gpbounds.sandwich.roots`.
 
     Parameters
     ----------
@@ -60,15 +60,10 @@ def kappa_inverse(eps: ArrayLike) -> Float:
         for ε < 0, NaN or infinity.
 
     >>> float(kappa_inverse(0.01)), float(kappa_inverse(1e-30))
-    (0.17597112495123335, 1.9999999999999978e-15)
+    (0.17597112495123335, 1.9999999999999974e-15)
     """
-    wanted = np.minimum(non_negative("eps", eps), 1e30)
-    e = 2.0 * np.sqrt(wanted) + 2.0 * wanted
-    positive = e > 0.0
-    for _ in range(12):
-        step = (log1p_residual(e) - 2.0 * wanted) * (1.0 + e) / np.where(positive, e, 1.0)
-        e = np.where(positive, e - step, 0.0)
-    return np.minimum(e / (1.0 + e), BELOW_ONE)
+    above = np.asarray(roots(np.minimum(non_negative("eps", eps), 1e30), minus_one=True)[1])
+    return np.minimum(above / (1.0 + above), BELOW_ONE)
 
 
 def spectral_kl(Delta: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "printed"] = "sharpest") -> Bound:
