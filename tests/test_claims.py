@@ -21,7 +21,7 @@ def test_ledger_is_209_claims_of_papers_and_the_new_ones():
         *("N-conc", "N-range", "N-monoQ", "N-low", "N-F", "N-Fhat", "N-psi", "N-W", "N-G"),
         *("N-dpp", "N-thm", "N-dir", "N-se", "N-mat", "N-risk", "N-grid", "N-dom"),
         *("N-walk", "N-round", "N-tv", "N-lev", "N-moments", "N-quad", "N-block", "N-floor", "N-ritz", "N-student"),
-        *("N-mean", "N-tail", "N-shell", "N-rff"),
+        *("N-mean", "N-tail", "N-shell", "N-rff", "N-mercer"),
     ]
 
 

@@ -4,13 +4,19 @@ from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
 from gpbounds.lowrank.comparison import kl_from_excess, kl_from_ratio, kl_from_residual, kl_from_traces, least_gamma
 from gpbounds.lowrank.divergence import kl, kl_features
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
+from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
+from gpbounds.lowrank.leverage import LeverageDensity, leverage_bound, leverage_density
 from gpbounds.lowrank.optimum import optimal_kl, optimal_rank
 from gpbounds.lowrank.prefixes import kl_by_rank
+from gpbounds.lowrank.truncation import mercer_kl, mercer_rank, residual_certificate
 
 __all__ = [
     "FourierFeatures",
+    "LeverageDensity",
     "LeverageFourierFeatures",
     "MercerFeatures",
+    "fourier_kl",
+    "fourier_rank",
     "kappa",
     "kappa_inverse",
     "kl",
@@ -21,7 +27,12 @@ __all__ = [
     "kl_from_residual",
     "kl_from_traces",
     "least_gamma",
+    "leverage_bound",
+    "leverage_density",
+    "mercer_kl",
+    "mercer_rank",
     "optimal_kl",
     "optimal_rank",
+    "residual_certificate",
     "spectral_kl",
 ]

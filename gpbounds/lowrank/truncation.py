@@ -40,7 +40,7 @@ def _setting(kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLik
     if isinstance(inputs, Empirical):
         raise ValueError(
             "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given data "
-            "use residual_certificate, or truncate the eigenvalues of K themselves"
+            "use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
         )
     return _Setting(
         spectrum=spectrum(kernel, inputs),
@@ -57,7 +57,7 @@ def _divergence(trace: Any) -> Any:
     return 0.5 * log1p_residual(trace)
 
 
-def _mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
+def mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
     """A bound on E ½[X − log(1 + X)], X = ΣY_i/σ², Y_i in [0, B] with mean at most Λ (N-mercer)."""
     x, share = N * tail / noise, np.minimum(tail / top, 1.0 - 2.0**-53)
     some = -np.expm1(N * np.log1p(-share)) / (N * np.maximum(share, SMALLEST))
@@ -75,7 +75,7 @@ def _evaluate(s: _Setting, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
     terms: dict[str, Any] = {"tail": tail}
     if s.delta is None:
         x = N * tail / s.noise
-        value = 0.5 * x if s.form == "printed" else _mean_divergence(tail, N, s.noise, s.variance)
+        value = 0.5 * x if s.form == "printed" else mean_divergence(tail, N, s.noise, s.variance)
     elif s.form == "printed":
         terms["trace"] = N * deviations.chebyshev(tail, top, N, s.delta)
         value = 0.5 * terms["trace"] / s.noise
