@@ -1,1 +1,24 @@
 """PAC-Bayes: the binary kl and its inverse, risk bounds, and certificates that a third party can re-check."""
+
+from gpbounds.pacbayes.batches import batch_bound, batch_risk_bound
+from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound
+from gpbounds.pacbayes.binary_kl import kl
+from gpbounds.pacbayes.inverse import kl_inverse, kl_inverse_gradient
+from gpbounds.pacbayes.penalty import grid_penalty, log_penalty, mixture_kl, xi
+from gpbounds.pacbayes.theorems import bound, bound_gradient
+
+__all__ = [
+    "batch_bound",
+    "batch_risk_bound",
+    "bayes_factor",
+    "bayes_risk_bound",
+    "bound",
+    "bound_gradient",
+    "grid_penalty",
+    "kl",
+    "kl_inverse",
+    "kl_inverse_gradient",
+    "log_penalty",
+    "mixture_kl",
+    "xi",
+]

@@ -1,0 +1,103 @@
+"""The bound when the empirical risk was measured on a random mini-batch only."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.bound import Bound
+from gpbounds.pacbayes.checks import as_number, delta_values
+from gpbounds.pacbayes.inverse import Side, kl_inverse
+from gpbounds.pacbayes.theorems import HYPER, IID, PRIOR, Form, bound
+from gpbounds.validation import choice, closed_unit, whole
+
+RANDOM = (
+    "The batch was drawn uniformly at random, with or without replacement, independently of Q: from shuffled data, "
+    "not in cyclic order from sorted ones."
+)
+
+
+def batch_risk_bound(
+    risk: ArrayLike, batch: ArrayLike, delta: ArrayLike, *, side: Side = "upper", form: str = "sharpest"
+) -> Bound:
+    """Bound on the empirical risk R_S(Q) of all N examples from its mean over a random batch of them.
+
+    With probability ≥ 1 − δ over the batch: R_S(Q) ≤ kl⁻¹(R̂_B, ln(1/δ)/B), losses in [0, 1].
+
+    Claim P-46 (Reeb et al., Eq. 32; ``form="printed"`` is their |R_S − R̂_B| ≤ √(ln(2/δ)/(2B)), which is said to hold
+    for batches in cyclic order, too: false).  Chernoff's bound for independent draws; draws without replacement are
+    more concentrated in the convex order (Hoeffding).  The lower bound costs a δ of its own; the printed form has both.
+
+    Parameters
+    ----------
+    risk : float or array in [0, 1]
+        R̂_B, the mean loss over the batch.
+    batch : int or array of whole numbers >= 1
+        B, its size.
+    delta : float or array in (0, 1]
+    side : "upper" or "lower"
+    form : "sharpest" or "printed"
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> [round(float(batch_risk_bound(0.1, 1000, 0.01, form=form)), 6) for form in ("sharpest", "printed")]
+    [0.131225, 0.15147]
+    """
+    mean, size, failure = np.broadcast_arrays(closed_unit("risk", risk), whole("batch", batch), delta_values(delta))
+    upper = choice("side", side, ("upper", "lower")) == "upper"
+    if choice("form", form, ("sharpest", "printed")) == "sharpest":
+        eps = -np.log(failure) / size + 0.0
+        value = kl_inverse(mean, eps, side)
+    else:
+        eps = np.log(2.0 / failure) / size
+        half = np.sqrt(0.5 * eps)
+        value = mean + half if upper else mean - half
+    terms = {"R̂_B": as_number(mean), "ε": as_number(eps)}
+    return Bound(as_number(value), side, as_number(1.0 - failure), "P-46", terms, (RANDOM,), quantity="R_S(Q)")
+
+
+def batch_bound(
+    risk: ArrayLike,
+    batch: ArrayLike,
+    kl: ArrayLike,
+    N: ArrayLike,
+    delta: ArrayLike,
+    batch_delta: ArrayLike,
+    log_prior_penalty: ArrayLike = 0.0,
+    form: Form = "sharpest",
+) -> Bound:
+    """Upper bound on the true Gibbs risk R(Q) from the mean loss over a random batch.
+
+    With probability ≥ 1 − δ − δ′: R(Q) ≤ kl⁻¹(kl⁻¹(R̂_B, ln(1/δ′)/B), ε), ε as in `bound`.
+
+    Claim P-46 with P-09, P-14.
+
+    Parameters
+    ----------
+    risk : float or array in [0, 1]
+        R̂_B.
+    batch : int or array of whole numbers >= 1
+        B.
+    kl, N, delta, log_prior_penalty, form
+        As in `bound`.
+    batch_delta : float or array in (0, 1]
+        δ′.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> round(float(batch_bound(0.1, 1000, 42.0, 40_000, 0.005, 0.005)), 6)
+    0.151808
+    """
+    outer = batch_risk_bound(risk, batch, batch_delta)
+    inner = bound(outer.value, kl, N, delta, log_prior_penalty, form)
+    sure = np.maximum(np.asarray(outer.confidence) + np.asarray(inner.confidence) - 1.0, 0.0)
+    terms = {"R̂_B": outer.terms["R̂_B"], "ln(1/δ')/B": outer.terms["ε"], **inner.terms}
+    charged = HYPER in inner.assumptions
+    assumptions = (IID, PRIOR, HYPER, RANDOM) if charged else (IID, PRIOR, RANDOM)
+    return Bound(inner.value, "upper", as_number(sure), "P-46", terms, assumptions, quantity="R(Q)")

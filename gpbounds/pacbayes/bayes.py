@@ -1,0 +1,105 @@
+"""From the Gibbs risk to the risk of the mean prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.pacbayes.checks import as_number
+from gpbounds.rigor import above, at_bits, exact
+from gpbounds.validation import closed_unit, non_negative, positive
+
+SYMMETRIC = (
+    "The loss is quasi-convex in the prediction, whose law is symmetric about its mean (a Gaussian process's is)."
+)
+BAND = (
+    "The loss is 1 where |y − prediction| > accuracy, else 0; the predictive standard deviation is nowhere below std."
+)
+
+
+def bayes_factor(accuracy: ArrayLike, std: ArrayLike) -> Any:
+    """1/(3/2 − Φ(2ε/σ)): the most that the zero-one band loss of the mean can exceed its mean under N(m, σ²) by.
+
+    1{|y − m| > ε} ≤ E 1{|y − v| > ε}/(3/2 − Φ(2ε/σ)), v ~ N(m, σ²), for every y.
+
+    Claim P-38, sharper than the factor 2 (Reeb et al., §2.1), which it reaches as σ → 0; 1 as σ → ∞.  Equality as
+    |y − m| falls to ε: there E is Φ(0) + Φ(−2ε/σ), and it grows with |y − m|.
+
+    Parameters
+    ----------
+    accuracy : float or array > 0
+        ε.
+    std : float or array >= 0
+        σ.
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> float(bayes_factor(0.6, 0.0)), round(float(bayes_factor(0.6, 1.2)), 6)
+    (2.0, 1.518245)
+    """
+    from scipy.special import ndtr
+
+    with np.errstate(divide="ignore", over="ignore"):
+        return (1.0 / (0.5 + ndtr(-2.0 * positive("accuracy", accuracy) / non_negative("std", std))))[()]
+
+
+def bayes_risk_bound(
+    gibbs: Bound | ArrayLike, *, accuracy: float | None = None, least_std: float | None = None
+) -> Bound:
+    """Upper bound on the risk of the mean prediction, from an upper bound on the Gibbs risk.
+
+    R_Bayes(Q) ≤ 2 R(Q); for the zero-one band loss of half-width ε, R_Bayes(Q) ≤ R(Q)/(3/2 − Φ(2ε/σ)) where the
+    predictive standard deviation is at least σ everywhere.
+
+    Claim P-38 (Reeb et al., §2.1).  {v : ℓ(y, v) < ℓ(y, m)} is convex and misses the mean m, so a law symmetric about m
+    gives it probability at most ½; neither hypothesis can go.  The factor 2 is approached as σ → 0.
+
+    Parameters
+    ----------
+    gibbs : Bound, or float or array in [0, 1]
+        An upper bound on R(Q), or R(Q) itself.
+    accuracy, least_std : float, optional
+        ε and σ, both or none.
+
+    Raises
+    ------
+    ValueError
+        for a lower bound, or only one of ``accuracy`` and ``least_std``.
+
+    >>> float(bayes_risk_bound(0.1)), round(float(bayes_risk_bound(0.1, accuracy=0.6, least_std=1.2)), 6)
+    (0.2, 0.151824)
+    """
+    if (accuracy is None) != (least_std is None):
+        raise ValueError("accuracy, least_std: expected both or none")
+    if isinstance(gibbs, Bound):
+        if gibbs.side != "upper":
+            raise ValueError("gibbs: expected an upper bound on R(Q), got a lower bound")
+        risk, given = np.asarray(gibbs.value), gibbs
+    else:
+        risk = closed_unit("gibbs", gibbs)
+        given = Bound(risk, "upper", 1.0, "P-38")
+    factor = 2.0 if accuracy is None else float(bayes_factor(accuracy, least_std))  # type: ignore[arg-type]
+    if given.certified and accuracy is not None:
+        value, factor = _outwards(risk, accuracy, float(least_std))  # type: ignore[arg-type]
+    else:
+        value = factor * risk
+    assumptions = (*given.assumptions, SYMMETRIC if accuracy is None else BAND)
+    terms = {"R(Q)": as_number(risk), "factor": factor}
+    return Bound(as_number(value), "upper", given.confidence, "P-38", terms, assumptions, given.certified, "R_Bayes(Q)")
+
+
+def _outwards(risk: Float, accuracy: float, std: float) -> tuple[Float, float]:
+    """risk/(3/2 − Φ(2ε/σ)) rounded up, and the factor rounded up."""
+    with at_bits(160):
+        if std == 0.0:
+            return 2.0 * risk, 2.0
+        factor = 2 / (1 + (exact(2.0).sqrt() * exact(accuracy) / exact(std)).erfc())
+        values = [above(exact(r) * factor) for r in risk.ravel().tolist()]
+        return np.array(values).reshape(risk.shape), above(factor)

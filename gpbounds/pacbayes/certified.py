@@ -1,0 +1,74 @@
+"""The inverse of the binary kl with certificate: the double next to it on the safe side, settled with Arb balls."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.pacbayes.inverse import nearest_inverse
+from gpbounds.rigor import exact, sign
+
+
+def certified_inverse(q: Float, eps: Float, upper: bool, complement: bool) -> Float:
+    """`kl_inverse` of arrays that are checked: at least (upper) or at most (lower) the true p, 1 − p the other way.
+
+    P-12.  Each value is the best double: its neighbour on the other side fails.  Only the sign of kl(q‖p) − ε is asked
+    for, and it is always settled: e^ε is transcendental for rational ε ≠ 0 (Lindemann), and
+    e^kl = (q/p)^q ((1−q)/(1−p))^(1−q) algebraic, so the two differ.
+    """
+    q, eps = np.broadcast_arrays(q, eps)
+    start = nearest_inverse(q, eps, upper, complement)
+    found = [
+        _best(a, b, v, upper, complement)
+        for a, b, v in zip(q.ravel().tolist(), eps.ravel().tolist(), start.ravel().tolist(), strict=True)
+    ]
+    return np.array(found, dtype=np.float64).reshape(q.shape)
+
+
+def _best(q: float, eps: float, value: float, upper: bool, complement: bool) -> float:
+    """From ``value`` to the last double that is safe."""
+    risk, bound = exact(q), exact(eps) if eps < math.inf else None
+    outward = math.inf if upper != complement else -math.inf
+
+    def safe(v: float) -> bool:
+        return _beyond(risk, bound, eps, v, upper, complement)
+
+    if safe(value):
+        while safe(inner := math.nextafter(value, -outward)):
+            value = inner
+        return value
+    while not safe(value := math.nextafter(value, outward)):
+        pass
+    return value
+
+
+def _beyond(q: Any, eps: Any, number: float, value: float, upper: bool, complement: bool) -> bool:
+    """Whether p (``value``, or 1 − ``value``) is at least the upper inverse, or at most the lower one."""
+    p_end = 1.0 if upper else 0.0
+    if value == (1.0 - p_end if complement else p_end):
+        return True
+    ball = exact(value)
+
+    def gap() -> Any:
+        p_less_q = (1 - ball) - q if complement else ball - q
+        return p_less_q if upper else -p_less_q
+
+    side = sign(gap)
+    if side <= 0:
+        return side == 0 and number == 0.0
+    if number == 0.0:
+        return True
+    if eps is None:
+        return False
+
+    def excess() -> Any:
+        d = gap() if upper else -gap()
+        rest = 1 - q
+        at_zero = 0 if q.is_zero() else q * (d / q).log1p()
+        at_one = 0 if rest.is_zero() else rest * (-d / rest).log1p()
+        return -at_zero - at_one - eps
+
+    return sign(excess) > 0

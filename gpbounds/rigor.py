@@ -1,0 +1,105 @@
+"""Ball arithmetic with Arb (python-flint): doubles taken exactly, results rounded outwards, signs settled.
+
+A ball encloses the true value, whatever was rounded on the way; ``mpmath.iv`` is not used, being unsound for exp and
+log near 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from gpbounds.errors import NotConverged
+
+MOST_BITS = 1 << 16
+
+
+def exact(value: float) -> Any:
+    """The double ``value`` as a ball of radius 0.
+
+    >>> exact(0.1).is_exact()
+    True
+    """
+    from flint import arb
+
+    return arb(float(value))
+
+
+def at_bits(bits: int) -> Any:
+    """A context in which Arb works at this precision; the one before is restored at its end."""
+    from flint import ctx
+
+    return ctx.workprec(bits)
+
+
+def sign(expression: Callable[[], Any], bits: int = 96) -> int:
+    """Sign of a real number, −1, 0 or 1: ``expression`` is evaluated at more and more bits until its ball says it.
+
+    Raises
+    ------
+    NotConverged
+        where 65 536 bits do not tell the number from 0.
+
+    >>> sign(lambda: exact(0.1) * 10 - 1)  # the double 0.1 is above a tenth
+    1
+    """
+    while bits <= MOST_BITS:
+        with at_bits(bits):
+            ball = expression()
+            if ball > 0:
+                return 1
+            if ball < 0:
+                return -1
+            if ball.is_zero():
+                return 0
+        bits *= 2
+    raise NotConverged(f"the sign is not settled at {MOST_BITS} bits: the number is 0, or as good as that")
+
+
+def above(ball: Any) -> float:
+    """The least double that is not below any number in ``ball``.
+
+    >>> with at_bits(96):
+    ...     above(exact(1.0) / 3) == 1 / 3 + 2**-54
+    True
+    """
+    return -below(-ball)
+
+
+def below(ball: Any) -> float:
+    """The largest double that is not above any number in ``ball``.
+
+    >>> with at_bits(96):
+    ...     below(exact(1.0) / 3) == 1 / 3  # 1/3 is rounded down
+    True
+    """
+    if not ball.is_finite():
+        return -math.inf
+    end = ball.lower()
+    near = float(end)  # any double close to it: the loops below settle what rounding did
+    while not exact(near) <= end:
+        near = math.nextafter(near, -math.inf)
+    while exact(after := math.nextafter(near, math.inf)) <= end:
+        near = after
+    return near
+
+
+def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> float:
+    """The double next to a real number, above or below it, by raising the precision until both ends of a ball agree.
+
+    Where they never do (a number that is a double, reached by rounding) the outer end is returned at 65 536 bits.
+
+    >>> [settled(lambda: exact(2.0).sqrt(), upwards=up) for up in (False, True)]
+    [1.414213562373095, 1.4142135623730951]
+    """
+    outer = math.nan
+    while bits <= MOST_BITS:
+        with at_bits(bits):
+            ball = expression()
+            low, high = (above(ball.lower()), above(ball)) if upwards else (below(ball), below(ball.upper()))
+        if low == high:
+            return low
+        outer = high if upwards else low
+        bits *= 2
+    return outer
