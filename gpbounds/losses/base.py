@@ -1,0 +1,215 @@
+"""What a bounded loss is, and what its expectation may move by when the prediction is not known exactly."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, blockwise, is_cupy, namespace
+from gpbounds.errors import NonFinite
+from gpbounds.losses.normal import ROOT_TWO_PI, two_sum
+from gpbounds.validation import positive
+
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+"""What an expectation may be off by; the largest error seen against 90 digits is 2.1 eps."""
+
+SPREAD = float(np.sqrt(2.0 / (np.pi * np.e)))
+"""|d TV / d log s| of N(m, s²): ½E|z² − 1| = 2ϕ(1)."""
+
+
+class Loss(ABC):
+    """A loss ℓ(y, v) in [0, 1] with its mean over a Gaussian prediction v ~ N(m, s²).
+
+    Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision.  s² is the variance of the
+    *latent* prediction: a Gibbs risk leaves the noise out.  s² = 0 is the point mass at m.
+
+    Attributes
+    ----------
+    name : str
+        What certificates call it.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def _value(self, y: Array, v: Array) -> Array: ...
+
+    @abstractmethod
+    def _expectation(self, y: Array, m: Array, s: Array) -> Array: ...
+
+    @abstractmethod
+    def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]: ...
+
+    def _steepness(self, y: Array) -> Array | None:
+        """A Lipschitz constant of ℓ in v; None where it jumps."""
+        return None
+
+    def value(self, y: ArrayLike | Array, v: ArrayLike | Array) -> Any:
+        """ℓ(y, v), arrays that broadcast."""
+        xp, arrays = prepare(y=y, v=v)
+        self._check(arrays[0])
+        return over_blocks(lambda *a: (self._value(*a),), xp, *arrays)[0]
+
+    def expectation(self, y: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array) -> Any:
+        """E ℓ(y, v), v ~ N(m, s²).
+
+        Parameters
+        ----------
+        y : array
+            Targets.
+        m, s2 : arrays
+            Mean and latent variance of the predictions, s² ≥ 0.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments, NaN or infinity.
+        """
+        xp, arrays = self._prediction(y, m, s2)
+        return over_blocks(lambda y, m, s2: (self._expectation(y, m, xp.sqrt(s2)),), xp, *arrays)[0]
+
+    def gradient(self, y: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array) -> tuple[Any, Any]:
+        """(∂E/∂m, ∂E/∂s²); at s² = 0 their limits, which are infinite on a jump or a kink of the loss.
+
+        Parameters and errors as in `expectation`.
+        """
+        xp, arrays = self._prediction(y, m, s2)
+        first, second = over_blocks(lambda y, m, s2: self._gradient(y, m, xp.sqrt(s2)), xp, *arrays)
+        return first, second
+
+    def allowance(
+        self,
+        y: ArrayLike | Array,
+        m: ArrayLike | Array,
+        s2: ArrayLike | Array,
+        mean_error: ArrayLike | Array = 0.0,
+        variance_error: ArrayLike | Array = 0.0,
+    ) -> Any:
+        """A bound on |E' − `expectation`(y, m, s2)|, E' the mean over any N(m', s'²) near by, rounding included.
+
+        |m' − m| ≤ mean_error, |s'² − s²| ≤ variance_error.  The least of 1, the total variation bound
+        mean_error/(s√(2π)) + √(2/(πe)) log(s/s_least), and for a loss with Lipschitz constant C in v
+        C (mean_error + √(2/π) |s' − s|), by the coupling v' = m' + (s'/s)(v − m).
+
+        Parameters
+        ----------
+        y, m, s2 : as in `expectation`
+        mean_error, variance_error : arrays >= 0, infinite where nothing is known
+        """
+        xp, arrays = self._prediction(y, m, s2)
+        errors = [as_number(xp, n, v) for n, v in (("mean_error", mean_error), ("variance_error", variance_error))]
+        for name, error in zip(("mean_error", "variance_error"), errors, strict=True):
+            if not bool((error >= 0.0).all()):
+                raise ValueError(f"{name}: expected numbers >= 0, got {float(error.min())!r}")
+
+        def bounded(y: Array, m: Array, s2: Array, *errors: Array) -> tuple[Array]:
+            return (self._allowance(y, m, xp.sqrt(s2), *errors),)
+
+        return over_blocks(bounded, xp, *arrays, *errors)[0]
+
+    def _allowance(self, y: Array, m: Array, s: Array, mean_error: Array, variance_error: Array) -> Array:
+        xp = namespace(y)
+        least, most = spread(s, variance_error)
+        moved = xp.where(mean_error == 0.0, 0.0, mean_error / (ROOT_TWO_PI * s))
+        scaled = xp.where(variance_error == 0.0, 0.0, SPREAD * xp.log(s / least))
+        found = moved + scaled
+        steep = self._steepness(y)
+        if steep is not None:
+            found = xp.minimum(found, steep * (mean_error + 0.8 * xp.maximum(s - least, most - s)))  # √(2/π) < 0.8
+        return xp.where(found <= 1.0, found, 1.0) + ROUNDING  # NaN, from 0/0, counts as 1
+
+    def _prediction(self, y: Any, m: Any, s2: Any) -> tuple[Any, list[Array]]:
+        xp, (targets, means, variances) = prepare(y=y, m=m, s2=s2)
+        if bool((variances < 0.0).any()):
+            raise ValueError(f"s2: expected variances >= 0, got {float(variances.min())!r}")
+        self._check(targets)
+        return xp, [targets, means, variances]
+
+    def _objection(self, y: Array) -> str:
+        """What makes a target senseless for this loss; empty where nothing does."""
+        return ""
+
+    def _check(self, y: Array) -> None:
+        objection = self._objection(y)
+        if objection:
+            raise ValueError(objection)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters, ready for JSON; `from_dict` reads them back."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+def parameter(loss: Loss, name: str) -> None:
+    """Check that a parameter of ``loss`` is one positive number, and keep it as a float."""
+    number = positive(name, getattr(loss, name))
+    if number.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
+    object.__setattr__(loss, name, float(number))
+
+
+def as_number(xp: Any, name: str, value: Any) -> Array:
+    """``value`` as real numbers in double precision, not NaN."""
+    try:
+        array = xp.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected numbers, got {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if bool(xp.isnan(array).any()):
+        raise NonFinite(f"{name}: expected numbers, got NaN")
+    return array.astype(np.float64, copy=False)
+
+
+def prepare(**given: Any) -> tuple[Any, list[Array]]:
+    """The array module, and the arguments as finite float64 arrays that broadcast."""
+    xp = namespace(*(v for v in given.values() if is_cupy(v) or np.ndim(v)))
+    arrays = [as_number(xp, name, value) for name, value in given.items()]
+    for name, array in zip(given, arrays, strict=True):
+        if bool(xp.isinf(array).any()):
+            raise NonFinite(f"{name}: expected finite numbers, got infinity")
+    try:
+        np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(given, arrays, strict=True))
+        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
+    return xp, arrays
+
+
+def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:
+    """``function`` of the broadcast arrays: by blocks that fit a cache with NumPy, at once with CuPy.
+
+    ``function`` sees arrays of one shape with at least one dimension; numbers in, numbers out.
+    """
+
+    def whole(*parts: Array) -> tuple[Array, ...]:
+        return function(*xp.broadcast_arrays(*map(xp.atleast_1d, parts)))
+
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        found = blockwise(whole, *arrays) if xp is np else whole(*arrays)
+    plain = all(a.ndim == 0 for a in arrays)
+    return tuple(part[0] for part in found) if plain else found
+
+
+def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
+    """The least and the largest standard deviation whose square is within ``variance_error`` of s²."""
+    xp = namespace(s)
+    return xp.sqrt(xp.maximum(s * s - variance_error, 0.0)), xp.sqrt(s * s + variance_error)
+
+
+def deviation(y: Array, m: Array) -> tuple[Array, Array]:
+    """y − m as a double and what rounding took from it."""
+    return two_sum(y, -m)
+
+
+def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
+    """|y − m|, |y − m| − width and the sign of y − m; the difference to full accuracy however much it cancels."""
+    xp = namespace(y)
+    high, low = deviation(y, m)
+    size, sign = xp.abs(high), xp.sign(high)
+    near, rest = two_sum(size, -width)
+    return size, near + (rest + sign * low), sign

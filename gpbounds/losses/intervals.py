@@ -1,0 +1,199 @@
+"""Losses that are 0 in an interval about the target and 1 outside: the zero-one band ℓ₁ and the general ℓ_±."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.losses.base import ROUNDING, Loss, deviation, over_blocks, parameter, prepare, spread
+from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, two_sum
+from gpbounds.validation import finite
+
+
+class Outside(Loss):
+    """1{v ∉ [y + low, y + high]}: E = Φ(a) + Φ(−b), a = (y + low − m)/s, b = (y + high − m)/s  (P-33)."""
+
+    def _offsets(self, y: Array) -> tuple[Any, Any]:
+        raise TypeError(f"{type(self).__name__} has no interval of its own: use Band or Interval")
+
+    def _edges(self, y: Array, m: Array) -> tuple[Array, Array]:
+        """y + low − m and y + high − m, to full accuracy however much cancels."""
+        high, low = deviation(y, m)
+        found = []
+        for offset in self._offsets(y):
+            near, rest = two_sum(high, offset)
+            found.append(near + (rest + low))
+        return found[0], found[1]
+
+    def _value(self, y: Array, v: Array) -> Array:
+        below, above = self._edges(y, v)
+        return ((below > 0.0) | (above < 0.0)) * 1.0
+
+    def _expectation(self, y: Array, m: Array, s: Array) -> Array:
+        return outside(*self._edges(y, m), s)
+
+    def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]:
+        return outside_gradient(*self._edges(y, m), s)
+
+    def _allowance(self, y: Array, m: Array, s: Array, mean_error: Array, variance_error: Array) -> Array:
+        """Each of Φ(a) and Φ(−b) is monotone in m and in s, so that a box of (m, s) bounds it from both sides."""
+        xp = namespace(y)
+        below, above = self._edges(y, m)
+        least, most = spread(s, variance_error)
+
+        def extreme(x: Array, up: bool) -> Array:
+            moved = x + mean_error if up else x - mean_error
+            return cdf(ratio(moved, xp.where((moved > 0.0) == up, least, most)))
+
+        now = outside(below, above, s)
+        largest = extreme(below, True) + extreme(-above, True)
+        smallest = extreme(below, False) + extreme(-above, False)
+        edges = xp.maximum(largest - now, now - smallest) + ROUNDING
+        edges = xp.where(least > 0.0, edges, 1.0 + ROUNDING)  # a jump under a point mass: nothing is known
+        return xp.minimum(edges, super()._allowance(y, m, s, mean_error, variance_error))
+
+
+@dataclass(frozen=True)
+class Band(Outside):
+    """The zero-one loss ℓ₁(y, v) = 1{|y − v| > ε}: is the prediction within ±ε of the target?
+
+    E ℓ₁ = Φ((d−ε)/s) + Φ(−(d+ε)/s), d = y − m, v ~ N(m, s²).
+
+    Claims P-30, P-35, P-36 (Reeb et al., PAC-GP, Eqs. 18, 26; the gradient in Eq. 31 lacks 1/√(2π)).  On the edge,
+    |y − v| = ε, the loss is 0; a point mass (s² = 0) there has expectation 0, while s → 0 gives ½.
+    Relative error below 8 eps·(1 + a²), a = (|d| − ε)/s; y − m ± ε keeps every digit.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε > 0, in the units of y.
+
+    Raises
+    ------
+    ValueError
+        unless ε is one positive finite number.
+
+    >>> loss = Band(0.5)
+    >>> loss.value(1.0, [0.4, 0.5, 1.2]).tolist()
+    [1.0, 0.0, 0.0]
+    >>> float(loss.expectation(1.0, 1.0, 0.25).round(6))  # 2Φ(−1)
+    0.317311
+    """
+
+    epsilon: float
+    name: ClassVar[str] = "band"
+
+    def __post_init__(self) -> None:
+        parameter(self, "epsilon")
+
+    def _offsets(self, y: Array) -> tuple[Any, Any]:
+        return -self.epsilon, self.epsilon
+
+
+@dataclass(frozen=True)
+class Interval(Outside):
+    """The loss ℓ_±(y, v) = 1{v ∉ [r₋, r₊]}, r₋ = y + low, r₊ = y + high; with ``relative`` y + low·|y|, y + high·|y|.
+
+    E ℓ_± = Φ((r₋−m)/s) + Φ((m−r₊)/s), v ~ N(m, s²).
+
+    Claim P-33 (Reeb et al., PAC-GP, Eqs. 21, 29).  ``Interval(-e, e)`` is ``Band(e)``, and with ``relative=True`` the
+    relative goal of App. C.  The edges belong to the interval.  Accuracy as of `Band`; low·|y| and high·|y| are
+    the nearest doubles.
+
+    Parameters
+    ----------
+    low, high : float
+        low ≤ high, in the units of y, or as shares of |y|.
+    relative : bool
+
+    Raises
+    ------
+    ValueError
+        unless low and high are finite numbers in this order.
+
+    >>> float(Interval(-1.0, 2.0).expectation(0.0, 0.0, 1.0).round(6))  # Φ(−1) + Φ(−2)
+    0.181405
+    """
+
+    low: float
+    high: float
+    relative: bool = False
+    name: ClassVar[str] = "interval"
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            number = finite(name, getattr(self, name))
+            if number.ndim:
+                raise ValueError(f"{name}: expected one number, got shape {number.shape}")
+            object.__setattr__(self, name, float(number))
+        if not self.low <= self.high:
+            raise ValueError(f"low, high: expected low <= high, got {self.low!r} and {self.high!r}")
+        if not isinstance(self.relative, bool):
+            raise ValueError(f"relative: expected True or False, got {self.relative!r}")
+
+    def _offsets(self, y: Array) -> tuple[Any, Any]:
+        if not self.relative:
+            return self.low, self.high
+        size = namespace(y).abs(y)
+        return self.low * size, self.high * size
+
+
+def outside_probability(
+    low: ArrayLike | Array, high: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array
+) -> Any:
+    """P(v ∉ [low, high]) = Φ((low−m)/s) + Φ((m−high)/s), v ~ N(m, s²), for any edges low ≤ high.
+
+    Claim P-33 (Reeb et al., PAC-GP, Eq. 29): r_±(y) may be any functions of y.  Arguments broadcast.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments, NaN, infinity, or edges in the wrong order.
+
+    >>> float(outside_probability(0.0, 0.0, 3.0, 1.0))
+    1.0
+    """
+    xp, (below, above, means, variances) = prepare(low=low, high=high, m=m, s2=s2)
+    if bool((below > above).any()):
+        raise ValueError("low, high: expected low <= high everywhere")
+    if bool((variances < 0.0).any()):
+        raise ValueError(f"s2: expected variances >= 0, got {float(variances.min())!r}")
+
+    def found(below: Array, above: Array, m: Array, s2: Array) -> tuple[Array]:
+        return (outside(below - m, above - m, xp.sqrt(s2)),)
+
+    return over_blocks(found, xp, below, above, means, variances)[0]
+
+
+def outside(below: Array, above: Array, s: Array) -> Array:
+    """Φ(below/s) + Φ(−above/s), and at s = 0 whether 0 is outside [below, above]."""
+    found = cdf(ratio(below, s))
+    found += cdf(ratio(-above, s))
+    if bool((s == 0.0).any()):
+        xp = namespace(s)
+        found = xp.where(s == 0.0, ((below > 0.0) | (above < 0.0)) * 1.0, found)
+    return found
+
+
+def outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array]:
+    """−[ϕ(a) − ϕ(b)]/s and [bϕ(b) − aϕ(a)]/(2s²), by quadrature where b − a < 2 and the differences cancel."""
+    xp = namespace(s)
+
+    def narrow(a: Array, b: Array) -> tuple[Array, Array]:
+        mid, half = xp.clip(0.5 * (a + b), -2.0 * FAR, 2.0 * FAR), 0.5 * (b - a)
+        slope, bend = xp.zeros_like(mid), xp.zeros_like(mid)
+        for x, w in nodes():
+            low, high, at_low, at_high = both_sides(mid, half, x)
+            slope -= w * (low * at_low + high * at_high)
+            bend += w * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
+        return half * slope, half * bend
+
+    def broad(a: Array, b: Array) -> tuple[Array, Array]:
+        return density(b) - density(a), moment_density(b) - moment_density(a)
+
+    a, b = ratio(below, s), ratio(above, s)
+    slope, bend = pieces(b - a < 2.0, narrow, broad, a, b)
+    return xp.where(slope == 0.0, 0.0, slope / s), xp.where(bend == 0.0, 0.0, 0.5 * bend / s / s)

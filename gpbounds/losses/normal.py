@@ -1,0 +1,115 @@
+"""The standard normal law for losses, on NumPy or CuPy: the one place that calls special functions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
+
+ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
+FAR = 40.0
+"""Φ(−40) and ϕ(40) are 0 in double precision."""
+
+Pieces = Callable[..., tuple[Array, ...]]
+
+
+def cdf(x: Array) -> Array:
+    """Φ(x), its relative error growing as eps·(1 + x²) in the lower tail: Φ(x) is that sensitive to x.
+
+    >>> float(cdf(np.array(0.0))), float(cdf(np.array(-np.inf)))
+    (0.5, 0.0)
+    """
+    if namespace(x) is np:
+        from scipy.special import ndtr
+    else:
+        from cupyx.scipy.special import ndtr
+    return ndtr(x)
+
+
+def density(x: Array) -> Array:
+    """ϕ(x) = exp(−x²/2)/√(2π); 0 at ±∞."""
+    xp = namespace(x)
+    found = x * x
+    found *= -0.5
+    xp.exp(found, out=found)
+    found /= ROOT_TWO_PI
+    return found
+
+
+def moment_density(x: Array) -> Array:
+    """x ϕ(x); 0 at ±∞."""
+    return namespace(x).clip(x, -FAR, FAR) * density(x)
+
+
+@functools.cache
+def nodes(n: int = 8) -> tuple[tuple[float, float], ...]:
+    """Gauss–Legendre nodes and weights on (0, 1); eight serve ϕ(δ ± e x), e ≤ 1, to 1e-16 for every δ.
+
+    >>> round(sum(w * x**2 for x, w in nodes()), 15)
+    0.333333333333333
+    """
+    x, w = np.polynomial.legendre.leggauss(n)
+    return tuple(zip((0.5 * (x + 1.0)).tolist(), (0.5 * w).tolist(), strict=True))
+
+
+def absolute_moment(delta: Array, e: Array, power: int) -> Array:
+    """e^(−p) ∫_{−e}^{e} |t|^p ϕ(δ+t) dt for e ≤ 1: a sum of positive terms, to 1e-16.
+
+    >>> absolute_moment(np.array([0.0]), np.array([1.0]), 0).round(6)  # Φ(1) − Φ(−1)
+    array([0.682689])
+    """
+    total = namespace(e).zeros_like(e)
+    for x, w in nodes():
+        step = x * e
+        at = density(delta - step)
+        at += density(delta + step)
+        at *= w * x**power
+        total += at
+    total *= e
+    return total
+
+
+def both_sides(delta: Array, e: Array, x: float) -> tuple[Array, Array, Array, Array]:
+    """z₋ = δ − ex, z₊ = δ + ex, ϕ(z₋), ϕ(z₊) for a node x of (0, 1)."""
+    step = x * e
+    below, above = delta - step, delta + step
+    return below, above, density(below), density(above)
+
+
+def pieces(mask: Array, one: Pieces, other: Pieces, *arrays: Array) -> tuple[Array, ...]:
+    """``one`` of the entries where ``mask`` holds and ``other`` of the rest, each computed only where it is wanted."""
+    if bool(mask.all()):
+        return one(*arrays)
+    if not bool(mask.any()):
+        return other(*arrays)
+    rest = ~mask
+    left, right = one(*(a[mask] for a in arrays)), other(*(a[rest] for a in arrays))
+    found = tuple(namespace(mask).empty(mask.shape) for _ in left)
+    for whole, in_one, in_other in zip(found, left, right, strict=True):
+        whole[mask], whole[rest] = in_one, in_other
+    return found
+
+
+def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
+    """(s, t) with s = fl(a + b) and s + t = a + b exactly; t = 0 where s overflows.
+
+    >>> two_sum(np.array(1.0), np.array(1e-17))
+    (np.float64(1.0), np.float64(1e-17))
+    """
+    xp = namespace(*(v for v in (a, b) if np.ndim(v)))
+    s = a + b
+    z = s - a
+    t = (a - (s - z)) + (b - z)
+    if bool(xp.isnan(t.sum())):
+        t = xp.where(xp.isfinite(t), t, 0.0)
+    return s, t
+
+
+def ratio(x: Array, s: Array) -> Array:
+    """x/s for s ≥ 0, its limit ±∞ at s = 0, and 0 for 0/0."""
+    xp = namespace(x, s)
+    return xp.where(x == 0.0, 0.0, x / s)
