@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.lowrank.divergence import as_features, covariance, noise_variance, shifted
 from gpbounds.psd import cholesky
 from gpbounds.validation import positive, whole
@@ -50,23 +52,46 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike
     s2 = noise_variance(noise)
     exact = covariance("K", K)
     factor = as_features(features, exact.shape[0])
-    xp = namespace(exact, factor)
+    namespace(exact, factor)
     wanted = whole("ranks", ranks).astype(np.int64)
     if wanted.size and wanted.max() > factor.shape[1]:
         raise ValueError(f"ranks: expected at most {factor.shape[1]}, the number of features, got {wanted.max()}")
     many, constants = np.broadcast_arrays(wanted, positive("scales", scales))
-    log_det = cholesky(shifted(exact, s2), name="K + noise I").logdet - exact.shape[0] * np.log(s2)
-    top = int(many.max(initial=1))
-    factor = factor[:, :top]
-    gram, weighted = factor.T @ factor, factor.T @ (exact @ factor)
-    total = float(xp.trace(exact)) / s2
-
-    def value(r: int, c: float) -> float:
-        A, G = gram[:r, :r], weighted[:r, :r]
-        inner = cholesky(xp.eye(r) + (c / s2) * A, name="I + ΞᵀΞ/σ²")
-        inverse = inner.solve_lower(xp.eye(r))
-        explained = float((inverse * inner.solve_lower(A + G / s2)).sum()) * c / s2
-        return 0.5 * (total - explained + inner.logdet - log_det)
-
-    found = [value(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
+    prefixes = Prefixes.of(exact, factor[:, : int(many.max(initial=1))], s2)
+    found = [prefixes.kl(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
     return np.array(found).reshape(many.shape)
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What `kl_by_rank` needs of K and of all features, for callers that choose the next rank by the last.
+
+    Attributes
+    ----------
+    gram, weighted : arrays (R, R)
+        ΞᵀΞ/σ², ΞᵀKΞ/σ⁴.
+    trace, log_det : float
+        Tr K/σ², log|I + K/σ²|.
+    """
+
+    gram: Array
+    weighted: Array
+    trace: float
+    log_det: float
+
+    @classmethod
+    def of(cls, K: Array, features: Array, noise: float, *, log_det: float | None = None) -> Prefixes:
+        """From K (N, N) and Ξ (N, R) as they are; ``log_det`` where log|I + K/σ²| is already known."""
+        xp = namespace(K, features)
+        if log_det is None:
+            log_det = cholesky(shifted(K, noise), name="K + noise I").logdet - K.shape[0] * float(np.log(noise))
+        weighted = features.T @ (K @ features) / noise**2
+        return cls(features.T @ features / noise, weighted, float(xp.trace(K)) / noise, log_det)
+
+    def kl(self, rank: int, scale: float = 1.0) -> float:
+        """KL(N(0, K + σ²I)‖N(0, c Ξ_rΞ_rᵀ + σ²I)), c = ``scale``, by the first r columns."""
+        xp = namespace(self.gram)
+        A, G = scale * self.gram[:rank, :rank], scale * self.weighted[:rank, :rank]
+        inner = cholesky(xp.eye(rank) + A, name="I + ΞᵀΞ/σ²")
+        explained = float((inner.solve_lower(xp.eye(rank)) * inner.solve_lower(A + G)).sum())
+        return 0.5 * (self.trace - explained + inner.logdet - self.log_det)
