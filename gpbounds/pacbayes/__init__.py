@@ -3,11 +3,13 @@
 from gpbounds.pacbayes.batches import batch_bound, batch_risk_bound
 from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound
 from gpbounds.pacbayes.binary_kl import kl
+from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse, kl_inverse_gradient
 from gpbounds.pacbayes.penalty import grid_penalty, log_penalty, mixture_kl, xi
 from gpbounds.pacbayes.theorems import bound, bound_gradient
 
 __all__ = [
+    "HyperGrid",
     "batch_bound",
     "batch_risk_bound",
     "bayes_factor",
