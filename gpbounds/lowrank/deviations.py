@@ -49,7 +49,7 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
     p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
     inside = (p > 0.0) & (p < 1.0)
-    p = np.where(inside, p, 0.5)
+    p = np.maximum(np.where(inside, p, 0.5), 1e-250)  # a larger Λ gives a larger bound; excess/p must not overflow
     reachable = inside & (-np.log(p) > level)
     left = 1.0 - p
     excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), left * (1.0 - 2.0**-53))

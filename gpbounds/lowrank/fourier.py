@@ -118,7 +118,7 @@ def fourier_kl(
 
     s̃ is the mass of the density that frequencies are drawn from: ∫τ̃ of N-shell for squared exponential kernels and
     ``features="leverage"``, n = N·variance/noise for the kernel's own density (L-29).  s_λ = tr K(K + σ²I)⁻¹ is
-    replaced by min{s̃, N/(1 + N/n)}, or by what the caller knows.  Daskalakis et al., Theorem 2, with explicit constants.
+    replaced by min{s̃, N/(1 + N/n)}, or by what the caller knows.  Daskalakis et al., Theorem 2, with its constants.
     Infinite where m is too small for a statement.  Simulated divergences are smaller, by a factor of 5 to 50.
 
     Parameters
@@ -252,7 +252,7 @@ def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike 
         )
     D = widths.size
     log_rank = D * math.log(widths.max()) - 2.0 * math.log(eps) + 2.0 * D * math.log(log_n)
-    rank = max(math.ceil(math.exp(min(log_rank, 690.0)) * math.log(N / delta)), 1)
+    rank = max(math.ceil(min(math.exp(min(log_rank, 690.0)) * (math.log(N) - math.log(delta)), 1e300)), 1)
     served = rank < N
     bound = Bound(
         value=eps * N,

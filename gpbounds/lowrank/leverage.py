@@ -20,7 +20,7 @@ SHELLS = 48
 """Spherical shells on which the bound is taken as constant."""
 
 LARGEST = 1e100
-"""N·variance/noise beyond this is refused: squares of it would overflow."""
+"""Widths and N·variance/noise beyond this are refused: their squares would overflow."""
 
 ROUNDING = 1e-10
 """Relative amount by which heights are raised; their rounding error is below it."""
@@ -46,6 +46,8 @@ def _checked(widths: ArrayLike, ratio: float) -> tuple[Float, float]:
         raise ValueError(f"widths: expected one per dimension, got shape {sides.shape}")
     if number.ndim:
         raise ValueError(f"ratio: expected one number, got shape {number.shape}")
+    if (sides > LARGEST).any():
+        raise ValueError(f"widths: expected at most {LARGEST:g}, got {sides.max():g}")
     if number > LARGEST:
         raise ValueError(f"ratio: expected N·variance/noise <= {LARGEST:g}, got {float(number)}")
     return sides, float(number)
@@ -110,7 +112,7 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     Raises
     ------
     ValueError
-        for a width or ratio that is not positive, a ratio beyond 1e100, or frequencies of another dimension.
+        for a width or ratio that is not positive or beyond 1e100, or frequencies of another dimension.
 
     >>> leverage_bound([[0.0], [2.0], [9.0]], [1.0], 1e6).round(6).tolist()
     [1.797823, 3.51671, 0.0]
@@ -163,7 +165,8 @@ class LeverageDensity:
     def log_density(self, eta: ArrayLike) -> Float:
         """log τ̃ (not normalised) at frequencies of shape (n, D)."""
         points = as_points(eta, "eta", dim=self.dim)
-        squared = (points**2).sum(axis=1)
+        with np.errstate(over="ignore"):
+            squared = (points**2).sum(axis=1)
         gauss = math.log(self.ratio) - 0.5 * (self.dim * math.log(2.0 * math.pi) + squared)
         shell = np.maximum(np.searchsorted(self.radii, np.sqrt(squared), side="left") - 1, 0)
         capped = np.append(self.log_heights, 0.0)[np.minimum(shell, self.log_heights.size)]
@@ -219,7 +222,7 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     Raises
     ------
     ValueError
-        for a width or ratio that is not positive, or a ratio beyond 1e100.
+        for a width or ratio that is not positive or beyond 1e100.
 
     >>> density = leverage_density([1.0], 1e6)
     >>> round(density.total, 2)

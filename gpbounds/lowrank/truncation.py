@@ -52,18 +52,20 @@ def _setting(kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLik
     )
 
 
-def _divergence(trace: Any) -> Any:
-    """½[x − log(1 + x)] (L-09)."""
-    return 0.5 * log1p_residual(trace)
+def _divergence(x: Any) -> Any:
+    """½[x − log(1 + x)] (L-09), infinite where x overflowed."""
+    finite = np.isfinite(x)
+    return np.where(finite, 0.5 * log1p_residual(np.where(finite, x, 0.0)), np.inf)
 
 
 def mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
     """A bound on E ½[X − log(1 + X)], X = ΣY_i/σ², Y_i in [0, B] with mean at most Λ (N-mercer)."""
-    x, share = N * tail / noise, np.minimum(tail / top, 1.0 - 2.0**-53)
+    share, half = np.minimum(tail / top, 1.0 - 2.0**-53), np.minimum(tail, 0.5 * top)
     some = -np.expm1(N * np.log1p(-share)) / (N * np.maximum(share, SMALLEST))
-    first = 0.5 * x * (1.0 - some * log1p_ratio(top / noise) + 1e-15)
-    half = np.minimum(tail, 0.5 * top)
-    second = _divergence(x) + 0.25 * N * half * (top - half) / noise**2
+    with np.errstate(over="ignore"):
+        x, largest = N * tail / noise, np.minimum(top / noise, 1e300)
+        second = _divergence(x) + 0.25 * N * half / noise * ((top - half) / noise)
+    first = 0.5 * x * (1.0 - some * log1p_ratio(largest) + 1e-15)
     return np.minimum(np.minimum(first, second), 0.5 * x)
 
 
@@ -73,15 +75,15 @@ def _evaluate(s: _Setting, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
     tail = np.minimum(tail, s.variance)
     top = np.asarray(s.variance)
     terms: dict[str, Any] = {"tail": tail}
-    if s.delta is None:
-        x = N * tail / s.noise
-        value = 0.5 * x if s.form == "printed" else mean_divergence(tail, N, s.noise, s.variance)
-    elif s.form == "printed":
-        terms["trace"] = N * deviations.chebyshev(tail, top, N, s.delta)
-        value = 0.5 * terms["trace"] / s.noise
+    if s.delta is not None:
+        deviation = deviations.chebyshev if s.form == "printed" else deviations.least
+        terms["trace"] = N * deviation(tail, top, N, s.delta)
+    with np.errstate(over="ignore"):
+        x = terms.get("trace", N * tail) / s.noise
+    if s.form == "printed":
+        value = 0.5 * x
     else:
-        terms["trace"] = N * deviations.least(tail, top, N, s.delta)
-        value = _divergence(terms["trace"] / s.noise)
+        value = _divergence(x) if s.delta is not None else mean_divergence(tail, N, s.noise, s.variance)
     return np.where(tail > 0.0, np.maximum(value * (1.0 + ROUNDING), SMALLEST), 0.0), terms
 
 
@@ -282,7 +284,8 @@ def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float =
             "K - Sigma is not positive semi-definite; if this is rounding, say how large it may be with rounding="
         )
     trace = float((diagonal + error).sum()) * (1.0 + ROUNDING)
-    value = float(_divergence(trace / float(level))) * (1.0 + ROUNDING)
+    with np.errstate(over="ignore"):
+        value = float(_divergence(trace / level)) * (1.0 + ROUNDING)
     return Bound(
         value=max(value, SMALLEST) if trace > 0.0 else 0.0,
         side="upper",
