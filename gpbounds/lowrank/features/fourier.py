@@ -23,8 +23,9 @@ class CosineSine(Features):
             raise ValueError(
                 f"rank: expected an even number, for each frequency a cosine and a sine, got {self.rank}; take {near}"
             )
-        if not isinstance(random_state, np.random.Generator | int | np.integer) or isinstance(random_state, bool):
-            raise ValueError(f"random_state: expected a whole number or a numpy Generator, got {random_state!r}")
+        seed = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0
+        if not seed and not isinstance(random_state, np.random.Generator):
+            raise ValueError(f"random_state: expected a whole number >= 0 or a Generator, got {random_state!r}")
         self._random_state = random_state
         self._frequencies = self._amplitudes = np.zeros(0)
 
