@@ -1,0 +1,115 @@
+"""What a posterior says at inputs, and the arguments that its builders share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Array, is_cupy, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.validation import finite, non_negative, positive
+
+EPS = float(np.finfo(np.float64).eps)
+PriorMean = Callable[[Array], Array] | None
+"""m(x) as a function of points (n, D) that gives (n,); None for m = 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Marginal laws N(mean, variance) of the latent f at n inputs, noise excluded: what a Gibbs risk needs.
+
+    Attributes
+    ----------
+    mean, variance : arrays (n,)
+    mean_error, variance_error : arrays (n,)
+        What rounding may have moved them by; infinite where nothing is known.
+    """
+
+    mean: Array
+    variance: Array
+    mean_error: Array
+    variance_error: Array
+
+
+def one_number(name: str, value: Any, check: Callable[[str, Any], Any] = finite) -> float:
+    """One number that passes ``check``."""
+    number = check(name, value)
+    if number.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
+    return float(number)
+
+
+def noise_variance(noise: Any) -> float:
+    """σ² > 0, one number."""
+    return one_number("noise", noise, positive)
+
+
+def absolute_error(value: Any) -> float:
+    """An absolute error ≥ 0 of the kernel's values, one number."""
+    return one_number("entry_error", value, non_negative)
+
+
+def mean_at(prior_mean: PriorMean, X: Array) -> Array:
+    """m(x) at the rows of X, checked."""
+    xp = namespace(X)
+    if prior_mean is None:
+        return xp.zeros(X.shape[0])
+    values = xp.asarray(prior_mean(X))
+    if values.shape != (X.shape[0],) or values.dtype.kind not in "biuf":
+        raise ValueError(f"prior_mean: expected {X.shape[0]} real numbers for {X.shape[0]} points, got {values!r}")
+    if not bool(xp.isfinite(values).all()):
+        raise NonFinite("prior_mean: expected finite values, got NaN or infinity")
+    return values.astype(np.float64, copy=False)
+
+
+def double(points: Array, name: str) -> Array:
+    """``points`` in double precision; float32 is refused."""
+    if points.dtype == np.float32:
+        raise ValueError(f"{name}: expected float64, got float32: convert it, the guarantee is about the numbers given")
+    return points
+
+
+def vector(name: str, value: Any, like: Array) -> Array:
+    """Finite float64 numbers of shape (n,), n the number of rows of ``like``, on its device."""
+    xp, n = namespace(like), like.shape[0]
+    if is_cupy(value) != (xp is not np) and np.ndim(value):
+        raise ValueError(f"{name}: expected an array of the module of the others ({xp.__name__}), got the other kind")
+    numbers = xp.asarray(value)
+    if numbers.dtype.kind not in "biuf" or numbers.shape != (n,):
+        raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
+    if not bool(xp.isfinite(numbers).all()):
+        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity")
+    return numbers.astype(np.float64, copy=False)
+
+
+def square(name: str, value: Any, n: int | None = None) -> Array:
+    """A finite symmetric float64 matrix (n, n)."""
+    xp = namespace(value)
+    matrix = xp.asarray(value)
+    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise ValueError(f"{name}: expected a square matrix of real numbers, got {matrix.dtype} of {matrix.shape}")
+    if n is not None and matrix.shape[0] != n:
+        raise ValueError(f"{name}: expected shape ({n}, {n}), got {matrix.shape}")
+    if not bool(xp.isfinite(matrix).all()):
+        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
+    matrix = matrix.astype(np.float64, copy=False)
+    apart = float(xp.abs(matrix - matrix.T).max())
+    if apart > 1e-8 * float(xp.abs(matrix).max()):
+        raise ValueError(f"{name}: expected a symmetric matrix, got entries that differ by {apart:.3g}")
+    return matrix
+
+
+def rounded_up(variance: Array, allowed: Any, what: str) -> Array:
+    """``variance`` with negative entries, within ``allowed`` of 0, as 0; refused below that."""
+    xp = namespace(variance)
+    low = variance + allowed
+    if bool((low < 0.0).any()):
+        raise NotPositiveDefinite(
+            f"{what}: expected variances >= 0, but one is {float(variance.min()):.3g}, below what rounding explains. "
+            "Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
+            "jitter='auto' or a larger jitter."
+        )
+    return xp.maximum(variance, 0.0)

@@ -1,0 +1,340 @@
+"""Sparse GP posteriors in whitened form: u = m(Z) + Lv, v ~ N(μ, CCᵀ), L Lᵀ = Kuu + jitter·I.
+
+The prior of v is N(0, I), so KL(Q‖P) needs no inverse and no determinant of Kuu, and knows nothing of L's rounding.
+With jitter the inducing variables are f(Z) seen through noise of that variance, in the KL and in every prediction
+alike: Q stays a law under the same prior P, and the KL bounds that of f.  (Jitter that is added to both covariances
+inside the KL alone makes it too small, P-29.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.divergences.gaussian import gaussian_kl
+from gpbounds.divergences.predictions import (
+    EPS,
+    Prediction,
+    PriorMean,
+    absolute_error,
+    double,
+    mean_at,
+    rounded_up,
+    square,
+    vector,
+)
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Cholesky, Jitter, cholesky
+from gpbounds.whitening import CHUNK, Inducing, inducing, matched
+
+
+def sparse_kl(Kuu: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
+    """KL(Q‖P) of the sparse GP with Q(f_M) = N(a, B): that of N(a − m_M, B) from N(0, Kuu).
+
+    KL = ½[tr Kuu⁻¹B − M − log(|B|/|Kuu|) + (a−m_M)ᵀKuu⁻¹(a−m_M)].
+
+    Claim P-26 (Reeb et al., PAC-GP, Eq. 10): Q(f|f_M) = P(f|f_M), so that only f_M counts.  No jitter is added: jitter
+    inside the KL alone would make it too small (P-29).  `whitened_kl` needs no inverse of Kuu.
+
+    Parameters
+    ----------
+    Kuu : array (M, M), positive definite
+    mean : array (M,)
+        a − m_M.
+    covariance : array (M, M), positive definite
+        B.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        as `gaussian_kl`.
+
+    >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
+    0.653426
+    """
+    return gaussian_kl(mean, covariance, np.zeros_like(np.asarray(mean, dtype=np.float64)), Kuu)
+
+
+def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
+    """KL[N(μ, CCᵀ)‖N(0, I)] = ½[Σ_i (C_ii² − 1 − log C_ii²) + Σ_{i>j} C_ij² + |μ|²], C lower triangular.
+
+    Claim P-26 for u = m_M + Lv, L Lᵀ = Kuu: a sum of positive terms, so that its relative error is a few eps for the
+    numbers given.
+
+    Parameters
+    ----------
+    mean : array (M,)
+        μ = L⁻¹(a − m_M).
+    factor : array (M, M)
+        C, lower triangular with a positive diagonal: CCᵀ = L⁻¹BL⁻ᵀ.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong shapes, NaN, or a C that is not such a factor.
+
+    >>> whitened_kl([0.0, 2.0], [[1.0, 0.0], [1.0, 1.0]])  # ½(1 + 4)
+    2.5
+    """
+    C = triangular("factor", factor)
+    return _whitened_kl(vector("mean", mean, C), C)
+
+
+def _whitened_kl(mu: Array, C: Array) -> float:
+    from gpbounds.renyi.scalars import log1p_residual
+
+    diagonal = C.diagonal()
+    host = diagonal.get() if is_cupy(diagonal) else diagonal
+    change = (host - 1.0) * (host + 1.0)
+    spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(host))
+    below = C - namespace(C).diag(diagonal)
+    return 0.5 * float(spread.sum()) + 0.5 * float((below * below).sum()) + 0.5 * float(mu @ mu)
+
+
+def triangular(name: str, value: ArrayLike | Array) -> Array:
+    """A finite lower triangular float64 matrix with a positive diagonal."""
+    xp = namespace(value)
+    C = xp.asarray(value)
+    if C.dtype.kind not in "biuf" or C.ndim != 2 or C.shape[0] != C.shape[1] or not C.size:
+        raise ValueError(f"{name}: expected a square matrix of real numbers, got {C.dtype} of {C.shape}")
+    C = C.astype(np.float64, copy=False)
+    for row in range(C.shape[0]):
+        vector(f"{name}, row {row}", C[row], C)
+    if bool(xp.triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
+        raise ValueError(f"{name}: expected a lower triangular matrix with a positive diagonal (a Cholesky factor)")
+    return C
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What rounding may have moved a derived posterior by: |μ|, the norm of CCᵀ, the KL."""
+
+    mean: float = 0.0
+    covariance: float = 0.0
+    kl: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePosterior:
+    """A sparse GP posterior Q: q(v) = N(μ, CCᵀ), u = m(Z) + Lv, and f given u as under the prior.
+
+    Attributes
+    ----------
+    inducing : Inducing
+        Kernel, Z (M, D), and L with L Lᵀ = Kuu + jitter·I.
+    mean : array (M,)
+        μ.
+    factor : array (M, M)
+        C, lower triangular with a positive diagonal.
+    prior_mean : function or None
+        m(x).
+    errors : Errors
+        How far rounding may have taken μ, C and the KL from those of the posterior that was asked for; zeros where μ
+        and C themselves are the definition of Q.
+    entry_error : float
+        What the kernel's values may be off by.
+    """
+
+    inducing: Inducing
+    mean: Array
+    factor: Array
+    prior_mean: PriorMean = None
+    errors: Errors = Errors()
+    entry_error: float = 0.0
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of Kuu."""
+        return self.inducing.chol.jitter
+
+    @cached_property
+    def kl(self) -> float:
+        """KL(Q‖P) in nats: `whitened_kl`."""
+        return _whitened_kl(self.mean, self.factor)
+
+    @property
+    def kl_rounding(self) -> float:
+        """What rounding may have moved ``kl`` by: ``errors.kl``, and M eps of the sum."""
+        change = float(namespace(self.factor).abs(self.factor.diagonal() - 1.0).sum())
+        return self.errors.kl + self.inducing.M * EPS * self.kl + 4.0 * EPS * change
+
+    def inducing_law(self) -> tuple[Array, Array]:
+        """a (M,) and B (M, M): u ~ N(a, B), a = m(Z) + Lμ, B = LCCᵀLᵀ."""
+        L = self.inducing.chol.L
+        half = L @ self.factor
+        return mean_at(self.prior_mean, self.inducing.Z) + L @ self.mean, half @ half.T
+
+    def predict(self, X: ArrayLike | Array, *, chunk: int = CHUNK) -> Prediction:
+        """Mean and latent variance at X (n, D), streamed: O(nM²) time, O(M·chunk) memory.
+
+        mean = m + Vᵀμ, variance = [k(x,x) − |V|²] + |CᵀV|², V = L⁻¹k(Z, x)  (P-25, P-37): two terms that are not
+        negative, the first exactly 0 at the rows of Z.
+        """
+        points = double(as_points(X, "X", self.inducing.Z.shape[1]), "X")
+        xp = namespace(points, self.inducing.Z)
+        known = np.zeros(points.shape[0], dtype=bool) if self.jitter else matched(points, self.inducing.Z)[0]
+        exact = xp.asarray(known)
+        found = [xp.empty(points.shape[0]) for _ in range(4)]
+        for rows, V in self.inducing.chunks(points, chunk):
+            parts = self._at(points[rows], V, exact[rows])
+            for whole, part in zip(found, parts, strict=True):
+                whole[rows] = part
+        return Prediction(*found)
+
+    def _at(self, X: Array, V: Array, known: Array) -> tuple[Array, Array, Array, Array]:
+        xp = namespace(V)
+        m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)
+        mean = m + V.T @ self.mean
+        root = xp.sqrt(diagonal)
+        moved = self.rounding.of_columns(root)
+        size = float(xp.sqrt(self.mean @ self.mean))
+        M = self.inducing.M
+        mean_error = moved * size + root * (M * EPS * size + self.errors.mean)
+        mean_error += 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
+        left = diagonal - xp.einsum("ij,ij->j", V, V)
+        left[known] = 0.0
+        beyond = xp.maximum(-left, 0.0)  # rounding that is seen
+        left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
+        half = self.factor.T @ V
+        within = xp.einsum("ij,ij->j", half, half)
+        grown = max(1.0, self._largest)
+        variance_error = 2.0 * root * moved * grown + 2.0 * M * EPS * diagonal * grown
+        variance_error += diagonal * self.errors.covariance + self.entry_error
+        return mean, left + within, mean_error, xp.maximum(variance_error, 2.0 * beyond)
+
+    @cached_property
+    def _largest(self) -> float:
+        """At least the largest eigenvalue of CCᵀ."""
+        size = namespace(self.factor).abs(self.factor)
+        return min(float(size.sum(axis=0).max() * size.sum(axis=1).max()), float((size * size).sum()))
+
+    @cached_property
+    def rounding(self) -> Rounding:
+        """How far rounding may have taken L and the columns of V."""
+        return Rounding.of(self.inducing, self.entry_error)
+
+
+def factor_error(chol: Cholesky, entry_error: float = 0.0) -> tuple[float, float]:
+    """|F| where the Cholesky factor found is L(I + F), L the true one; and |L⁻¹|_F.
+
+    |F| ≤ |L⁻¹EL⁻ᵀ|_F/√2 ≤ |L⁻¹|_F² |E|/√2 with |E| = (4 + √M) eps Tr(LLᵀ) + M·entry_error, the kind of estimate that
+    `gap` makes.  Infinite from 1/10 on, where first order is not enough.
+    """
+    xp, L, M = namespace(chol.L), chol.L, chol.L.shape[0]
+    inverse = chol.solve_lower(xp.eye(M))
+    reach = float(xp.sqrt((inverse * inverse).sum()))
+    shift = (4.0 + np.sqrt(M)) * EPS * float((L * L).sum()) + M * entry_error
+    F = shift * reach * reach / np.sqrt(2.0)
+    return (1.25 * F if F < 0.1 else np.inf), reach
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Rounding of L and of V = L⁻¹Kuf: V comes out as (I + F)⁻¹V + Δ.
+
+    The columns of Δ are at most column·√k(x,x) + entry.
+    """
+
+    F: float
+    column: float
+    entry: float
+
+    @staticmethod
+    def of(side: Inducing, entry_error: float) -> Rounding:
+        L, M = side.chol.L, side.M
+        F, reach = factor_error(side.chol, entry_error)
+        column = (4.0 + np.sqrt(M)) * EPS * reach * np.sqrt(float((L * L).sum()))
+        return Rounding(F, 1.25 * column, 1.25 * np.sqrt(M) * entry_error * reach)
+
+    def of_columns(self, root: Array) -> Array:
+        """Bounds on the change of columns of V, given √k(x,x) of each."""
+        return root * (self.F + self.column) + self.entry
+
+
+def whitened_posterior(
+    kernel: Kernel,
+    Z: ArrayLike | Array,
+    mean: ArrayLike | Array,
+    factor: ArrayLike | Array,
+    *,
+    prior_mean: PriorMean = None,
+    jitter: Jitter = 0.0,
+    entry_error: float = 0.0,
+) -> SparsePosterior:
+    """The sparse posterior with q(v) = N(μ, CCᵀ), u = m(Z) + Lv: free-form, no inverse of Kuu in its KL.
+
+    Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10).  μ and C *are* Q: any numbers give a valid certificate.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    Z : array (M, D)
+    mean : array (M,)
+        μ.
+    factor : array (M, M)
+        C, lower triangular with a positive diagonal.
+    prior_mean : function, optional
+        m(x) of points (n, D), giving (n,).
+    jitter : float or "auto"
+        On Kuu, in the KL and in the predictions alike.
+    entry_error : float
+        What the kernel's values may be off by; counted in the predictions' errors.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments.
+    NotPositiveDefinite
+        when Kuu does not factorise.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> q = whitened_posterior(SquaredExponential(), [0.0], [1.0], [[0.5]])
+    >>> round(q.kl, 6), q.predict([0.0, 9.0]).mean.round(4), q.predict([0.0, 9.0]).variance.round(4)
+    (0.818147, array([1., 0.]), array([0.25, 1.  ]))
+    """
+    side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    C = triangular("factor", factor)
+    if C.shape[0] != side.M:
+        raise ValueError(f"factor: expected shape ({side.M}, {side.M}), one row for each row of Z, got {C.shape}")
+    return SparsePosterior(side, vector("mean", mean, side.Z), C, prior_mean, Errors(), absolute_error(entry_error))
+
+
+def free_posterior(
+    kernel: Kernel,
+    Z: ArrayLike | Array,
+    mean: ArrayLike | Array,
+    covariance: ArrayLike | Array,
+    *,
+    prior_mean: PriorMean = None,
+    jitter: Jitter = 0.0,
+    entry_error: float = 0.0,
+) -> SparsePosterior:
+    """The sparse posterior with Q(f_M) = N(a, B): μ = L⁻¹(a − m_M), C = L⁻¹·(Cholesky factor of B).
+
+    Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10), B ≻ 0.  Parameters and errors as in `whitened_posterior`;
+    mean = a (M,), covariance = B (M, M).  The whitened numbers are kept and are Q: the KL is exact for them, and a
+    little off that of (a, B) where Kuu is ill-conditioned (``errors`` says by how much).
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> q = free_posterior(SquaredExponential(), [0.0], [1.0], [[0.25]])
+    >>> q.factor.tolist(), round(q.kl, 6)
+    ([[0.5]], 0.818147)
+    """
+    side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    B = square("covariance", covariance, side.M)
+    shift = vector("mean", mean, side.Z) - mean_at(prior_mean, side.Z)
+    chol = cholesky(B, name="covariance")
+    C = namespace(B).tril(side.chol.solve_lower(chol.L))
+    found = SparsePosterior(side, side.chol.solve_lower(shift), C, prior_mean, Errors(), absolute_error(entry_error))
+    return replace(found, errors=_whitening_errors(found, factor_error(chol)[0]))
+
+
+def _whitening_errors(q: SparsePosterior, of_covariance: float) -> Errors:
+    """L and the factor of B carry relative errors F: μ, S = CCᵀ, ½tr S and log|C| move by F|μ|, 2F|S|, F tr S, F√M."""
+    F, C = q.rounding.F + q.rounding.column + of_covariance, q.factor
+    size, spread = float(q.mean @ q.mean), float((C * C).sum())
+    return Errors(F * np.sqrt(size), 2.0 * F * spread, F * (spread + np.sqrt(q.inducing.M) + size))
