@@ -1,0 +1,264 @@
+"""How high a rank a low-rank GP needs, against the dimension of the inputs (Fig. 1 of paper 001).
+
+    python examples/lowrank_ranks.py [--quick] [--N 5000] [--dims 8] [--out examples/output/lowrank_ranks.png]
+
+The least rank r with KL(exact || approximate) <= 0.01·N, for two kernels and two methods, with the rank that theory
+promises (probability 95 %, before the data are seen) and the rank that no approximation can do without (L-10).
+
+Random Fourier features: KL need not fall with each further frequency, so "least" is found along a growing sequence of
+frequencies, by going up in fours and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws,
+and least to greatest shaded.  Where the first draw needs r > N, no other is tried.  Mercer truncation, Gaussian kernel:
+KL falls with r, and the least r is found by bisection.  Matérn: eigenvalues and eigenvectors of the data's kernel
+matrix, as in the paper, which is the optimum itself.  Beside the PNG lies a CSV file with the numbers.
+
+Theory: random features by leverage for the Gaussian kernel and by its spectral density for Matérn (N-rff); Mercer by
+the least of Cantelli, Chernoff and Markov (L-43), for Matérn where its spectrum is known.  Lengthscale 1/(2π) for both;
+for Matérn the paper does not say.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lowrank_setting import DELTA, EPS, MOST, NOISE, SETTINGS, STD, Setting, label_ends, side_by_side, write
+from tqdm import tqdm
+
+from gpbounds import Gaussian, SquaredExponential
+from gpbounds.cli import options
+from gpbounds.lowrank import FourierFeatures, MercerFeatures, mercer_rank, optimal_rank
+from gpbounds.lowrank.prefixes import Prefixes
+from gpbounds.psd import eigen
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of one kernel in one dimension; None where it is N or more, or not known."""
+
+    setting: Setting
+    D: int
+    fourier: tuple[int | None, ...]
+    mercer: int | None
+    optimum: int
+    fourier_theory: int | None
+    mercer_theory: int | None
+
+    @property
+    def median(self) -> float:
+        """Median of the draws; NaN where it is N or more."""
+        middle = float(np.median([np.inf if r is None else r for r in self.fourier]))
+        return middle if np.isfinite(middle) else np.nan
+
+
+def first(enough: Callable[[int], bool], low: int, high: int) -> int:
+    """With not enough(low) and enough(high): an r with enough(r) and not enough(r - 1), by bisection."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def reaches(prefixes: Prefixes, target: float, r: int) -> bool:
+    return prefixes.kl(r) <= target
+
+
+def averaged(prefixes: Prefixes, target: float, m: int) -> bool:
+    """The same for m random frequencies, two features each, whose squares are averaged."""
+    return prefixes.kl(2 * m, 1.0 / m) <= target
+
+
+def fourier_rank(
+    K: np.ndarray, X: np.ndarray, setting: Setting, log_det: float, rng: np.random.Generator
+) -> int | None:
+    """An even r with KL(r) <= εN < KL(r - 2) along one sequence of frequencies; None if r = N is not enough."""
+    N = len(K)
+    Xi = side_by_side(FourierFeatures(setting.kernel, N - N % 2, rng), X)
+    pairs, known = 16, 0
+    while True:
+        pairs = min(pairs, N // 2)
+        prefixes = Prefixes.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
+
+        if prefixes.kl(2 * pairs, 1.0 / pairs) <= EPS * N:
+            return 2 * first(partial(averaged, prefixes, EPS * N), known, pairs)
+        if pairs == N // 2:
+            return None
+        known, pairs = pairs, 4 * pairs
+
+
+def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: float, least: int) -> int | None:
+    """The least r with KL <= εN; KL falls with r, since the truncations rise to K."""
+    N, D = X.shape
+    rank = max(2 * least, 8)
+    assert isinstance(setting.kernel, SquaredExponential)
+    while rank < 2 * N:
+        rank = min(rank, N)
+        Xi = np.asarray(MercerFeatures(setting.kernel, Gaussian(STD, D), rank).fit(X)(X))
+        prefixes = Prefixes.of(K, Xi, NOISE, log_det=log_det)
+        if prefixes.kl(rank) <= EPS * N:
+            return first(partial(reaches, prefixes, EPS * N), least - 1, rank)
+        rank *= 2
+    return None
+
+
+def fourier_theory(setting: Setting, X: np.ndarray) -> int | None:
+    """Twice the least number of random frequencies that are known to suffice."""
+    N = len(X)
+    high = 1
+    while setting.bound(N, high, X) > EPS * N:
+        high *= 2
+        if high > MOST:
+            return None
+    return 2 * first(lambda m: setting.bound(N, m, X) <= EPS * N, high // 2, high)
+
+
+def mercer_theory(setting: Setting, N: int, D: int) -> int | None:
+    """The rank that is known to suffice before the inputs are seen; None above N or where no spectrum is known."""
+    if not setting.smooth and D > 3:
+        return None
+    return mercer_rank(setting.kernel, setting.law(D), N, noise=NOISE, eps=EPS, delta=DELTA).M
+
+
+def ranks(setting: Setting, N: int, D: int, draws: int, rng: np.random.Generator, tick: Callable[[], Any]) -> Ranks:
+    X = setting.points(N, D, rng)
+    K = np.asarray(setting.kernel(X))
+    values = eigen(K, "k(X, X)").values
+    log_det = float(np.log1p(values / NOISE).sum())
+    least = optimal_rank(values, NOISE, EPS * N)
+    tick()
+    mercer = mercer_truncation(K, X, setting, log_det, least) if setting.smooth else least
+    fourier: list[int | None] = []
+    for _ in range(draws):
+        if fourier != [None]:
+            fourier.append(fourier_rank(K, X, setting, log_det, rng))
+        tick()
+    return Ranks(setting, D, tuple(fourier), mercer, least, fourier_theory(setting, X), mercer_theory(setting, N, D))
+
+
+def picture(found: Sequence[Ranks], N: int, draws: int) -> Any:
+    from matplotlib.ticker import FixedLocator
+
+    from gpbounds.plotting.elements import BLACK, ORANGE, TEXT, VERMILLION, axes, figure, headline
+
+    page = figure(12.0, 5.8)
+    headline(
+        page,
+        f"Least rank $r$ for KL(exact‖approximate) ≤ {EPS:g}·N against the dimension of the inputs\n"
+        f"N = {N}, σ² = {NOISE:g}, lengthscale 1/(2π), inputs of standard deviation 1/16; "
+        f"random features: median and range of {draws} draws",
+    )
+    panels = [axes(page, "", 121 + i) for i in range(len(SETTINGS))]
+    top = 3.0 * max(max(r.fourier_theory or 1 for r in found), N)
+    for ax, setting in zip(panels, SETTINGS, strict=True):
+        rows = [r for r in found if r.setting == setting]
+        D = np.array([r.D for r in rows], dtype=float)
+
+        def values(name: str, rows: Sequence[Ranks] = rows) -> np.ndarray:
+            return np.array([np.nan if getattr(r, name) is None else getattr(r, name) for r in rows], dtype=float)
+
+        spread = [[v for v in r.fourier if v is not None] or [np.nan] for r in rows]
+        ax.fill_between(D, [min(s) for s in spread], [max(s) for s in spread], color=setting.color, alpha=0.2, lw=0)
+        lines = [
+            (
+                "theory:\nfeatures by leverage" if setting.smooth else "theory:\nrandom features",
+                "fourier_theory",
+                ORANGE,
+                "-.",
+            ),
+            ("random\nFourier features", "median", setting.color, "-o"),
+            ("theory:\nMercer truncation", "mercer_theory", VERMILLION, "--D"),
+            (
+                "Mercer truncation" if setting.smooth else "truncation of\nK's eigenvectors\n= least possible",
+                "mercer",
+                setting.color,
+                "--s",
+            ),
+        ]
+        if setting.smooth:
+            lines.append(("least possible", "optimum", BLACK, ":"))
+        ax.set_ylim(0.8, top)
+        ax.set_xlim(D[0] - 0.2, D[-1] + 0.2)
+        edge = float(D[-1]) + 0.2
+        ends = [(edge, float(N), "full rank, N", "0.2")]
+        early = []
+        beyond = D[[bool(np.isnan(r.median)) for r in rows]]
+        for label, name, color, style in lines:
+            y = values(name)
+            ax.plot(D, y, style, color=color, markersize=5, linewidth=1.5 if color != setting.color else 2.0)
+            last = np.flatnonzero(np.isfinite(y))
+            if last.size and not (name == "median" and beyond.size):
+                end = (float(y[last[-1]]), label, color)
+                if D[last[-1]] == D[-1]:
+                    ends.append((edge, *end))
+                else:
+                    early.append((float(D[last[-1]]), *end))
+        if beyond.size:
+            ax.plot(beyond, np.full(beyond.size, 1.4 * N), ls="none", marker="^", mfc="white", mec=setting.color, ms=7)
+            ax.annotate(
+                "random Fourier features: more than N",
+                (float(beyond[-1]), 1.4 * N),
+                xytext=(6, 9),
+                textcoords="offset points",
+                ha="right",
+                fontsize=TEXT - 1,
+                color=setting.color,
+            )
+        ax.axhline(N, color="0.2", linewidth=1.0)
+        label_ends(ax, ends)
+        label_ends(ax, early)
+        ax.xaxis.set_major_locator(FixedLocator(D))
+        ax.set_xlabel("Input dimension $D$", fontsize=TEXT + 1)
+        ax.set_title(setting.name, fontsize=TEXT + 1, loc="left", color=setting.color)
+    panels[0].set_ylabel("Rank $r$", fontsize=TEXT + 1)
+    return page
+
+
+def table(found: Sequence[Ranks]) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    for r in found:
+        draws = " ".join("N" if v is None else str(v) for v in r.fourier)
+        median = None if np.isnan(r.median) else r.median
+        rows.append([r.setting.name, r.D, median, draws, r.fourier_theory, r.mercer, r.mercer_theory, r.optimum])
+    return rows
+
+
+HEADER = (
+    *("kernel", "D", "fourier_median", "fourier_draws (N: not reached below N)", "fourier_theory"),
+    *("mercer", "mercer_theory", "optimum"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--N", type=options.whole, default=5000, help="points (default %(default)s)")
+    parser.add_argument("--dims", type=options.whole, default=8, help="up to this dimension (default %(default)s)")
+    parser.add_argument("--draws", type=options.whole, default=3, help="draws of frequencies (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="N = 500, up to D = 5")
+    parser.add_argument("--seed", type=options.whole, default=0)
+    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/lowrank_ranks.png"))
+    args = parser.parse_args(argv)
+    N, dims = (500, 5) if args.quick else (args.N, args.dims)
+    rng = np.random.default_rng(args.seed)
+    jobs = [(setting, D) for setting in SETTINGS for D in range(1, dims + 1)]
+    found = []
+    with tqdm(total=len(jobs) * (args.draws + 1), unit="step") as bar:
+        for setting, D in jobs:
+            bar.set_description(f"{setting.name}, D = {D}")
+            found.append(ranks(setting, N, D, args.draws, rng, bar.update))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    picture(found, N, args.draws).savefig(args.out)
+    write(args.out, HEADER, table(found))
+    for r in found:
+        fourier = f"{r.median:g}" if np.isfinite(r.median) else f"N = {N} or more"
+        print(f"{r.setting.name}, D = {r.D}: Fourier {fourier}, Mercer {r.mercer}, least of any method {r.optimum}")
+    print(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The pictures of paper 001: what the numbers behind them must satisfy, and that the files come out."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpbounds.lowrank import FourierFeatures, kl_features, optimal_rank
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """An example as a module, imported as its script imports what lies beside it."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    names = ("lowrank_setting", "lowrank_ranks", "lowrank_decay")
+    yield importlib.import_module
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def test_ranks_are_in_the_order_that_theory_says(example):
+    script = example("lowrank_ranks")
+    for setting in script.SETTINGS:
+        for D in (1, 2):
+            found = script.ranks(setting, 300, D, 2, np.random.default_rng(D), lambda: None)
+            assert 1 <= found.optimum <= found.mercer <= (found.mercer_theory or 300)
+            assert all(found.optimum <= (r or 300) <= found.fourier_theory for r in found.fourier)
+            assert (found.mercer == found.optimum) or setting.smooth
+
+
+def test_a_least_rank_is_a_crossing_of_the_target(example):
+    script = example("lowrank_ranks")
+    setting = script.SETTINGS[0]
+    X = setting.points(200, 3, np.random.default_rng(1))
+    K = setting.kernel(X)
+    log_det = np.linalg.slogdet(np.eye(200) + K / script.NOISE)[1]
+    target = script.EPS * 200
+    r = script.fourier_rank(K, X, setting, log_det, np.random.default_rng(7))
+    Xi = script.side_by_side(FourierFeatures(setting.kernel, 200, np.random.default_rng(7)), X)
+    here, before = (kl_features(K, Xi[:, :k] * np.sqrt(2.0 / k), script.NOISE) for k in (r, r - 2))
+    assert here <= target < before
+    least = optimal_rank(K, script.NOISE, target)
+    mercer = script.mercer_truncation(K, X, setting, log_det, least)
+    law = script.Gaussian(script.STD, 3)
+    here, before = (
+        kl_features(K, script.MercerFeatures(setting.kernel, law, k).fit(X)(X), script.NOISE)
+        for k in (mercer, mercer - 1)
+    )
+    assert here <= target < before
+
+
+def test_curves_are_in_the_order_that_theory_says(example):
+    script = example("lowrank_decay")
+    found = {
+        (line.panel, line.what): line
+        for line in script.lines(script.GAUSSIAN, 200, 60, 2, np.random.default_rng(0), lambda: None)
+    }
+    best = found[1, script.BEST].median
+    for what in (script.FOURIER, script.LEVERAGE):
+        drawn = found[0, what]
+        inside = drawn.r < 60
+        assert (drawn.kl[:, inside] >= best[drawn.r[inside] - 1] * (1 - 1e-6) - 1e-9).all()
+    mercer, certificate = found[1, script.MERCER], found[1, script.CERTIFICATE]
+    above = mercer.median > 1e-12
+    assert (mercer.median >= best[: mercer.r.size] * (1 - 1e-6)).all()
+    assert (mercer.median <= certificate.median)[above].all()
+    assert (certificate.median <= found[1, script.THEORY].median[: mercer.r.size]).all()
+    assert (found[1, script.THEORY].median <= found[1, script.PRINTED].median).all()
+
+
+@pytest.mark.parametrize("name", ["lowrank_ranks", "lowrank_decay"])
+def test_a_picture_comes_with_its_numbers(example, name, tmp_path, capsys):
+    options = {"lowrank_ranks": ["--N", "60", "--dims", "2"], "lowrank_decay": ["--N", "60", "--most", "40"]}[name]
+    example(name).main([*options, "--draws", "2", "--out", str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "picture.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["kernel"] for row in rows} == {"Gaussian kernel", "Matérn-1/2 kernel"}
+    assert str(tmp_path / "picture.png") in capsys.readouterr().out
