@@ -326,3 +326,20 @@ def test_matrices_without_a_law_are_refused():
         kl_features(np.diag([-2.0] + [1.0] * 7), np.ones((8, 1)), 1.0)
     with pytest.raises(NotPositiveDefinite, match="K: expected a positive semi-definite"):
         optimal_kl(-K2, 1.0)
+
+
+@pytest.mark.parametrize("N", [2, 5, 30])
+@pytest.mark.parametrize("scale", [1e9, 1e11, 1e145])
+def test_noise_that_rounding_swallows_is_refused(N, scale):
+    """σ² = 1 beside entries of 1e18 and more: no value is better than one without a true digit."""
+    v = scale * np.random.default_rng(N).standard_normal((N, 1))
+    Sigma, zero = v @ v.T, np.zeros((N, N))
+    for call in (
+        lambda: kl(zero, Sigma, 1.0),
+        lambda: kl_features(zero, np.repeat(v, N + 1, axis=1), 1.0),
+        lambda: kl_by_rank(Sigma, v, 1.0, 1),
+        lambda: least_gamma(Sigma, zero, 1.0),
+    ):
+        with pytest.raises(NotPositiveDefinite, match="noise"):
+            call()
+    assert kl(np.diag([1e20, 1.0]), np.diag([2e20, 1.0]), 1.0) == pytest.approx(0.5 * (0.5 - 1 + np.log(2.0)))

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.lowrank.divergence import covariance, noise_variance, shifted
-from gpbounds.psd import cholesky, eigen
+from gpbounds.lowrank.laws import covariance, noise_variance, noisy_factor
+from gpbounds.psd import eigen
 from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.validation import choice, finite, non_negative, positive, whole
 
@@ -228,7 +228,7 @@ def least_gamma(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     exact, approximate = covariance("K", K), covariance("Sigma", Sigma)
     if exact.shape != approximate.shape:
         raise ValueError(f"K, Sigma: expected equal shapes, got {exact.shape} and {approximate.shape}")
-    factor = cholesky(shifted(exact, s2), name="K + noise I")
+    factor = noisy_factor("K", exact, s2)
     whitened = factor.solve_lower(factor.solve_lower(approximate - exact).T)
     values = eigen(0.5 * (whitened + whitened.T), "Sigma - K", rounding=float("inf")).values
     return float(max(values[0], 0.0))

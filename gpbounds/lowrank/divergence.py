@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.lowrank.laws import as_features, covariance, diagonal, noise_variance, noisy_factor
 from gpbounds.psd import Cholesky, cholesky
 from gpbounds.renyi.scalars import log1p_residual
-from gpbounds.validation import positive
 
 SINGULAR = 1e-4
 """Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""
@@ -51,7 +51,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     NonFinite
         for NaN or infinity.
     NotPositiveDefinite
-        when Sigma + σ²I or K + σ²I does not factorise.
+        when Sigma + σ²I or K + σ²I does not factorise, or σ² is lost in the rounding of their entries.
 
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> kl(K, K, 0.1), round(kl(K, np.diag(np.diag(K)), 0.1), 6)
@@ -101,7 +101,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
         return _dense(exact, factor @ factor.T, s2)
     Q, R = xp.linalg.qr(factor)
     ratio = (R @ R.T) / s2
-    inner = cholesky(xp.eye(r) + ratio, name="I + RRᵀ/σ²")
+    inner = noisy_factor("RRᵀ/σ²", ratio, 1.0)
     inverse = inner.solve_lower(xp.eye(r))
 
     def whiten(A: Array) -> Array:
@@ -109,68 +109,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
 
     E = whiten(whiten(exact).T) / s2
     E -= Q @ (inverse @ ratio @ inverse.T) @ Q.T
-    return _from_whitened(E, lambda: cholesky(shifted(exact, s2), name="K + noise I").logdet - N * np.log(s2), inner)
-
-
-def noise_variance(noise: float) -> float:
-    """σ² as one number > 0."""
-    checked = positive("noise", noise)
-    if checked.ndim:
-        raise ValueError(f"noise: expected one number, got shape {checked.shape}")
-    return float(checked)
-
-
-def _matrix(name: str, value: ArrayLike, shape: str) -> Array:
-    xp = namespace(value)
-    try:
-        A = xp.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name}: expected rows of equal length, got ragged ones") from None
-    if A.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got dtype {A.dtype}")
-    if A.ndim != 2 or 0 in A.shape:
-        raise ValueError(f"{name}: expected shape {shape}, got {A.shape}")
-    A = A.astype(np.float64, copy=False)
-    if not bool(xp.isfinite(A.sum())) and not bool(xp.isfinite(A).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    return A
-
-
-def covariance(name: str, value: ArrayLike) -> Array:
-    """A finite symmetric float64 matrix on the device where it came."""
-    A = _matrix(name, value, "(N, N)")
-    N = A.shape[0]
-    if A.shape != (N, N):
-        raise ValueError(f"{name}: expected a square matrix (N, N), got shape {A.shape}")
-    xp = namespace(A)
-    size, apart = 0.0, 0.0
-    for start in range(0, N, 512):  # by strips: a transposed copy of K would cost another N² numbers
-        rows = slice(start, start + 512)
-        size = max(size, float(xp.abs(A[rows]).max()))
-        apart = max(apart, float(xp.abs(A[rows] - A[:, rows].T).max()))
-    if apart > 1e-8 * size:
-        raise ValueError(f"{name}: expected a symmetric matrix, got entries that differ by {apart:.3g}")
-    return A
-
-
-def as_features(features: ArrayLike, N: int) -> Array:
-    """Ξ as a finite float64 matrix of N rows."""
-    factor = _matrix("features", features, "(N, r) with r >= 1")
-    if factor.shape[0] != N:
-        raise ValueError(f"features: expected {N} rows, as K has, got shape {factor.shape}")
-    return factor
-
-
-def shifted(A: Array, amount: float) -> Array:
-    """A + amount·I, a new matrix."""
-    moved = A.copy()
-    diagonal(moved)[...] += amount
-    return moved
-
-
-def diagonal(A: Array) -> Array:
-    """The diagonal of a square matrix in row-major memory, as a view that can be written to."""
-    return A.reshape(-1)[:: A.shape[0] + 1]
+    return _from_whitened(E, lambda: noisy_factor("K", exact, s2).logdet - N * np.log(s2), inner)
 
 
 def _difference(A: Array, B: Array) -> Array | None:
@@ -185,12 +124,12 @@ def _dense(K: Array, Sigma: Array, noise: float) -> float:
     difference = _difference(K, Sigma)
     if difference is None:
         return 0.0
-    outer = cholesky(shifted(Sigma, noise), name="Sigma + noise I")
+    outer = noisy_factor("Sigma", Sigma, noise)
     half = outer.solve_lower(difference)
     del difference
     E = outer.solve_lower(half.T)
     del half
-    return _from_whitened(E, lambda: cholesky(shifted(K, noise), name="K + noise I").logdet, outer)
+    return _from_whitened(E, lambda: noisy_factor("K", K, noise).logdet, outer)
 
 
 def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky) -> float:

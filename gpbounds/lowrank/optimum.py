@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
 from gpbounds.lowrank.approximation import KL
-from gpbounds.lowrank.divergence import covariance, noise_variance
+from gpbounds.lowrank.laws import covariance, noise_variance
 from gpbounds.psd import eigen
 from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.validation import non_negative, positive

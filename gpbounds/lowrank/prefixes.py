@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.lowrank.divergence import as_features, covariance, noise_variance, shifted
+from gpbounds.lowrank.laws import as_features, covariance, noise_variance, noisy_factor
 from gpbounds.psd import cholesky
 from gpbounds.validation import positive, whole
 
@@ -84,7 +84,7 @@ class Prefixes:
         """From K (N, N) and Ξ (N, R) as they are; ``log_det`` where log|I + K/σ²| is already known."""
         xp = namespace(K, features)
         if log_det is None:
-            log_det = cholesky(shifted(K, noise), name="K + noise I").logdet - K.shape[0] * float(np.log(noise))
+            log_det = noisy_factor("K", K, noise).logdet - K.shape[0] * float(np.log(noise))
         weighted = features.T @ (K @ features) / noise**2
         return cls(features.T @ features / noise, weighted, float(xp.trace(K)) / noise, log_det)
 
