@@ -44,8 +44,8 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
     """
     sizes = whole("N", N)
     if certified:
-        values = {n: settled(lambda n=n: xi_ball(n), upwards=True) for n in np.unique(sizes).tolist()}  # type: ignore[misc]
-        return _each(values, sizes)[()]
+        values = {n: _rounded_up(n) for n in np.unique(sizes).tolist()}
+        return np.array([values[n] for n in sizes.ravel().tolist()]).reshape(sizes.shape)[()]
     far = np.maximum(sizes, LISTED)
     inverse = 1.0 / far
     square = inverse * inverse
@@ -189,5 +189,9 @@ def _exactly(n: int) -> Fraction:
     return Fraction(total, n**n)
 
 
-def _each(values: dict[float, float], sizes: Float) -> Float:
-    return np.array([values[n] for n in sizes.ravel().tolist()]).reshape(sizes.shape)
+def _rounded_up(N: float) -> float:
+    if N > LISTED:
+        return settled(lambda: xi_ball(N), upwards=True)
+    truth = _exactly(int(N))  # a ball never tells a double from its neighbours: ξ(1) = 2, ξ(2) = 5/2
+    near = float(truth)
+    return near if Fraction(near) >= truth else math.nextafter(near, math.inf)

@@ -1,0 +1,91 @@
+"""Binary kl, its inverses, ξ(N) and the bounds in mpmath, straight from the ledger's definitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+
+
+def kl(q: Any, p: Any) -> Any:
+    """q ln(q/p) + (1−q) ln((1−q)/(1−p)), 0 ln 0 = 0."""
+    q, p = mp.mpf(q), mp.mpf(p)
+    if (p == 0 and q > 0) or (p == 1 and q < 1):
+        return mp.inf
+    total = q * mp.log(q / p) if q else mp.mpf(0)
+    return total + ((1 - q) * mp.log((1 - q) / (1 - p)) if q < 1 else 0)
+
+
+def kl_inverse(q: Any, eps: Any, side: str = "upper") -> tuple[Any, Any]:
+    """(p, 1 − p) of max or min{p : kl(q‖p) ≤ ε}, by bisection; the lower one from that of 1 − q.
+
+    The unknown is t = ln((1−q)/(1−p)), which keeps the digits of p and of 1 − p.  The precision is raised by the digits
+    that may cancel: near t = 0 the kl is like t², and 1 − q may need all those of q.
+    """
+    digits = mp.mp.prec
+    with mp.extradps(_cancellation(q, eps)):
+        q, eps = mp.mpf(q), mp.mpf(eps)
+        if side == "lower":
+            rest, p = _ends(1 - q, _exponent(1 - q, eps, digits))
+            return p, rest
+        return _ends(q, _exponent(q, eps, digits))
+
+
+def kl_inverse_gradient(q: Any, eps: Any, side: str = "upper") -> tuple[Any, Any]:
+    """p(1−p)(logit p − logit q)/(p−q) and p(1−p)/(p−q) at p = kl⁻¹(q, ε), for 0 < q < 1 and 0 < ε < ∞."""
+    digits = mp.mp.prec
+    with mp.extradps(_cancellation(q, eps)):
+        q, eps = mp.mpf(q), mp.mpf(eps)
+        a = q if side == "upper" else 1 - q
+        t = _exponent(a, eps, digits)
+        p = _ends(a, t)[0]
+        in_eps = p * mp.exp(-t) / -mp.expm1(-t)
+        in_q = in_eps * (mp.log(p / a) + t)
+        return in_q, in_eps if side == "upper" else -in_eps
+
+
+def _ends(q: Any, t: Any) -> tuple[Any, Any]:
+    """p and 1 − p."""
+    return q - (1 - q) * mp.expm1(-t) if q < 1 else mp.mpf(1), (1 - q) * mp.exp(-t)
+
+
+def _exponent(q: Any, eps: Any, digits: int) -> Any:
+    """t of the upper inverse, to so many binary digits."""
+    if q == 1 or eps == mp.inf:
+        return mp.inf
+    if eps == 0:
+        return mp.mpf(0)
+
+    def kl_at(t: Any) -> Any:
+        p = q - (1 - q) * mp.expm1(-t)
+        return (1 - q) * t + (q * mp.log(q / p) if q else 0)
+
+    high = eps / (1 - q) + 1
+    while kl_at(high / 2**16) > eps:
+        high /= 2**16
+    low = mp.mpf(0)
+    for _ in range(digits + 16):
+        middle = (low + high) / 2
+        low, high = (low, middle) if kl_at(middle) > eps else (middle, high)
+    return low
+
+
+def _cancellation(q: Any, eps: Any) -> int:
+    """Digits that 1 − q, p − q or kl may lose."""
+    sizes = [mp.mpf(v) for v in (q, eps) if 0 < v < mp.inf]
+    return sum(int(abs(mp.log10(v))) + 1 for v in sizes) + (20 if 0 < q < 1 else 0)
+
+
+def xi(N: int) -> Any:
+    """Σ_k C(N, k) (k/N)^k (1 − k/N)^(N−k)."""
+    total = mp.mpf(0)
+    for k in range(N + 1):
+        x = mp.mpf(k) / N
+        total += mp.binomial(N, k) * (x**k if k else 1) * ((1 - x) ** (N - k) if k < N else 1)
+    return total
+
+
+def bound(risk: Any, divergence: Any, N: int, delta: Any, log_prior_penalty: Any = 0) -> Any:
+    """kl⁻¹(R_S, (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N)."""
+    eps = (mp.mpf(divergence) + mp.mpf(log_prior_penalty) + mp.log(xi(N) / mp.mpf(delta))) / N
+    return kl_inverse(risk, eps)[0]
