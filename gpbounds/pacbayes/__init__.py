@@ -3,19 +3,29 @@
 from gpbounds.pacbayes.batches import batch_bound, batch_risk_bound
 from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound
 from gpbounds.pacbayes.binary_kl import kl
+from gpbounds.pacbayes.certificate import Certificate, Charge, Exact, Free, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse, kl_inverse_gradient
 from gpbounds.pacbayes.penalty import grid_penalty, log_penalty, mixture_kl, xi
+from gpbounds.pacbayes.procedure import certify
 from gpbounds.pacbayes.theorems import bound, bound_gradient
 
 __all__ = [
+    "Certificate",
+    "Charge",
+    "Exact",
+    "Free",
     "HyperGrid",
+    "Scaling",
+    "Sparse",
+    "Whitened",
     "batch_bound",
     "batch_risk_bound",
     "bayes_factor",
     "bayes_risk_bound",
     "bound",
     "bound_gradient",
+    "certify",
     "grid_penalty",
     "kl",
     "kl_inverse",

@@ -1,0 +1,164 @@
+"""The check of a certificate against data: each line recomputed, compared and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.pacbayes.certificate import formula, priors
+from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclose
+from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
+from gpbounds.pacbayes.certificate.report import Line, Report, conclude
+
+if TYPE_CHECKING:
+    from gpbounds.pacbayes.certificate.record import Certificate
+
+LOOSE = 100.0
+"""A stated R_S or KL may lie above the recomputed one by this many allowances: more is another number."""
+
+
+def check(certificate: Certificate, X: ArrayLike, y: ArrayLike) -> Report:
+    """`Certificate.check`, which says what it does."""
+    raw_X, raw_y = as_data(X, y)
+    lines = [*_declared(certificate, raw_X, raw_y), _seal(certificate), _grid(certificate)]
+    same = _data(certificate, raw_X, raw_y)
+    lines.append(same)
+    found: Enclosed | None = None
+    if same.state == "confirmed":
+        try:
+            scaled = certificate.inputs.apply(raw_X), certificate.outputs.apply(raw_y)
+            found = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
+        except ValueError as error:  # a Q, a loss or a scaling that does not fit these data
+            lines.append(Line("posterior", "failed", f"Q cannot be rebuilt: {error}"))
+        else:
+            lines.append(
+                Line("posterior", "confirmed", f"Q is rebuilt from the data: {certificate.posterior.describe()}.")
+            )
+    else:
+        lines.append(Line("posterior", "skipped", "not rebuilt: these are other data"))
+    lines += [
+        _number("kl", "KL(Q‖P)", certificate.kl, None if found is None else (found.kl, found.kl_error)),
+        _number(
+            "risk",
+            f"R_S under {certificate.loss!r}",
+            certificate.risk,
+            None if found is None else (found.risk, found.risk_error),
+        ),
+        *_penalties(certificate),
+        _bound(certificate, found),
+    ]
+    return conclude(certificate.rigorous, certificate.statement, lines)
+
+
+def _declared(certificate: Certificate, X: Float, y: Float) -> Iterator[Line]:
+    inputs, outputs = certificate.inputs.describe(), certificate.outputs.describe()
+    both = (
+        f"Inputs and outputs were {inputs}." if inputs == outputs else f"Inputs were {inputs}. Outputs were {outputs}."
+    )
+    yield Line("scaling", "declared", both)
+    doubts = {certificate.inputs.doubt(X), certificate.outputs.doubt(y)} - {""} if _fits(certificate, X) else set()
+    for doubt in doubts:
+        yield Line("doubt", "declared", f"{doubt} Ask the signer.")
+    lists = "".join(f"; one of {c.count} {c.what}, all listed in advance" for c in certificate.charges)
+    yield Line(
+        "in advance",
+        "declared",
+        "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
+        f"family, the mean 0 of the prior, the grid{lists}.",
+    )
+    yield Line("draws", "declared", "The rows are independent draws from one law, and so are the rows to come.")
+
+
+def _fits(certificate: Certificate, X: Float) -> bool:
+    return X.shape == (certificate.data.rows, certificate.data.columns)
+
+
+def _seal(certificate: Certificate) -> Line:
+    if certificate.seal == certificate.fresh_seal():
+        return Line("seal", "confirmed", "The record is as it was sealed.")
+    return Line("seal", "failed", "The record was changed after it was sealed.")
+
+
+def _grid(certificate: Certificate) -> Line:
+    try:
+        point = certificate.grid.at(certificate.indices)
+        located = priors.locate(certificate.kernel, certificate.grid)
+    except ValueError as error:
+        return Line("grid", "failed", str(error))
+    if located.theta != point.theta:
+        return Line("grid", "failed", f"The kernel is at indices {located.indices}, not at {certificate.indices}.")
+    return Line(
+        "grid",
+        "confirmed",
+        f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {certificate.kernel!r}.",
+    )
+
+
+def _data(certificate: Certificate, X: Float, y: Float) -> Line:
+    stated, found = certificate.data, fingerprint(X, y)
+    shapes = f"N = {stated.rows}, D = {stated.columns}"
+    if not _fits(certificate, X):
+        return Line(
+            "data",
+            "failed",
+            f"The certificate is about {shapes}; these data have N = {found.rows}, D = {found.columns}.",
+        )
+    if found.sha256 != stated.sha256:
+        return Line("data", "failed", "SHA-256 differs: other values, or the same rows in another order.")
+    return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
+
+
+def _number(name: str, title: str, stated: float, found: tuple[float, float] | None) -> Line:
+    """A stated number must not be below the recomputed one's upper end, nor be another number."""
+    if found is None:
+        return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
+    value, error = found
+    text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
+    top = min(value + error, 1.0) if name == "risk" else value + error
+    if not np.isfinite(top):
+        return Line(name, "failed", f"{text}: rounding leaves nothing to confirm. Usual cause: Kuu is nearly singular.")
+    if stated < top:
+        return Line(name, "failed", f"{text}: the stated number is too small.")
+    if stated > value + LOOSE * error:
+        return Line(name, "failed", f"{text}: the stated number is another one.")
+    return Line(name, "confirmed", text + ".")
+
+
+def _penalties(certificate: Certificate) -> Iterator[Line]:
+    count, N = certificate.count, certificate.data.rows
+    paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.what}" for c in certificate.charges)]
+    paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
+    for name, title, stated, found in (
+        (
+            "choices",
+            f"ln of all that was chosen from ({', '.join(paid)})",
+            certificate.log_count,
+            formula.log_count(count),
+        ),
+        (
+            "xi",
+            f"ln(ξ(N)/δ) at N = {N}, δ = {certificate.delta:g}",
+            certificate.log_xi,
+            formula.log_xi(N, certificate.delta),
+        ),
+    ):
+        if stated == found:
+            yield Line(name, "confirmed", f"{title}: {stated:.9g}, rounded up.")
+        else:
+            yield Line(name, "failed", f"{title}: stated {stated!r}, it is {found!r}.")
+
+
+def _bound(certificate: Certificate, found: Enclosed | None) -> Line:
+    count, N, delta = certificate.count, certificate.data.rows, certificate.delta
+    least = formula.risk_bound(certificate.risk, certificate.kl, count, N, delta)
+    if found is not None and np.isfinite(found.kl + found.kl_error):
+        risk, kl = min(found.risk + found.risk_error, 1.0), found.kl + found.kl_error
+        least = max(least, formula.risk_bound(risk, kl, count, N, delta))
+    text = f"kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N) by Arb is at most {least!r}; stated {certificate.bound!r}"
+    if least <= certificate.bound:
+        return Line("bound", "confirmed", text + ".")
+    return Line("bound", "failed", f"{text}: the stated bound is too small.")

@@ -1,0 +1,146 @@
+"""What a certificate can only state: how the data were scaled, and what was chosen from a list made in advance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.validation import choice, count, finite, positive
+
+ORIGINS = {
+    "as given": "taken as given: their units were fixed before the data were seen",
+    "fixed in advance": "shifted and scaled by constants that were fixed before the data were seen",
+    "disjoint split": "shifted and scaled by constants from data disjoint from these",
+    "charged": "shifted and scaled by constants from a list of {count} made before the data; ln {count} is paid",
+    "same data": "shifted and scaled by constants computed from these very data, which nothing pays for",
+}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How raw inputs or outputs became what the model sees, (raw − shift)/scale, and where the constants are from.
+
+    Constants that depend on the data make the prior and the loss depend on them, and the bound no longer follows
+    (P-45).  They may be fixed in advance, come from a disjoint split, or be one of ``count`` listed in advance, at the
+    price of ln ``count``.
+
+    Parameters
+    ----------
+    origin : "as given", "fixed in advance", "disjoint split", "charged" or "same data"
+        "as given" has no constants; "same data" makes a certificate non-rigorous.
+    shift, scale : float or one for each column
+        In the raw units; scale > 0.
+    count : int
+        Length of the list, for "charged"; otherwise 1.
+
+    Raises
+    ------
+    ValueError
+        for constants or a count that do not fit the origin.
+
+    >>> Scaling("disjoint split", shift=10.0, scale=2.0).apply(np.array([12.0, 7.0])).tolist()
+    [1.0, -1.5]
+    """
+
+    origin: str = "as given"
+    shift: Any = 0.0
+    scale: Any = 1.0
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        choice("origin", self.origin, tuple(ORIGINS))
+        for name, values in (("shift", finite("shift", self.shift)), ("scale", positive("scale", self.scale))):
+            if values.ndim > 1 or values.size == 0:
+                raise ValueError(f"{name}: expected one number or one for each column, got shape {values.shape}")
+            object.__setattr__(self, name, tuple(values.tolist()) if values.ndim else float(values))
+        object.__setattr__(self, "count", count("count", self.count))
+        if (self.count > 1) != (self.origin == "charged"):
+            raise ValueError(
+                f"count: expected 2 or more with origin 'charged', else 1, got {self.count} with {self.origin!r}"
+            )
+        if self.origin == "as given" and (
+            np.any(np.asarray(self.shift) != 0.0) or np.any(np.asarray(self.scale) != 1.0)
+        ):
+            raise ValueError(
+                "origin: expected 'as given' without constants, got a shift or scale: say where they come from"
+            )
+
+    @property
+    def rigorous(self) -> bool:
+        """False where constants came from the same data, uncharged."""
+        return self.origin != "same data"
+
+    def apply(self, raw: Float) -> Float:
+        """(raw − shift)/scale for raw values (N,) or (N, D); the same doubles on every machine."""
+        columns = raw.shape[1] if raw.ndim == 2 else 1
+        for name in ("shift", "scale"):
+            size = np.size(getattr(self, name))
+            if np.ndim(getattr(self, name)) and size != columns:
+                raise ValueError(f"{name}: expected one number or {columns}, one for each column, got {size}")
+        if self.origin == "as given":
+            return raw
+        with np.errstate(over="ignore"):
+            scaled = (raw - np.asarray(self.shift)) / np.asarray(self.scale)
+        if not np.isfinite(scaled).all():
+            raise ValueError("shift, scale: expected finite numbers after scaling, got an overflow")
+        return scaled
+
+    def describe(self) -> str:
+        """What was done, after "Inputs were" or "Outputs were"."""
+        constants = "" if self.origin == "as given" else f" (shift {_brief(self.shift)}, scale {_brief(self.scale)})"
+        return ORIGINS[self.origin].format(count=self.count) + constants
+
+    def doubt(self, raw: Float) -> str:
+        """A sentence where the numbers themselves suggest that these data were used to scale them, else "".
+
+        Constants that are the data's own means and standard deviations to nine digits, or raw columns that already
+        have mean 0 and variance 1, may be chance; a reader should ask.
+        """
+        if not self.rigorous:
+            return ""
+        scaled = np.atleast_2d(self.apply(raw).T)
+        means, deviations = scaled.mean(axis=1), scaled.std(axis=1)
+        ones = [np.abs(deviations - 1.0), np.abs(scaled.std(axis=1, ddof=1) - 1.0)] if raw.shape[0] > 1 else []
+        if any(np.all((np.abs(means) < 1e-9) & (gap < 1e-9)) for gap in ones):
+            return (
+                "After scaling every column has mean 0 and variance 1 to nine digits, as if scaled by these very data."
+            )
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        constants = {n: list(v) if isinstance(v := getattr(self, n), tuple) else v for n in ("shift", "scale")}
+        return {"origin": self.origin, **constants, "count": self.count}
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A choice made after seeing the data from a list of ``count`` fixed before: it costs ln ``count`` nats.
+
+    ln E for one of E accuracy goals ε (P-47), ln 2 for the better of a shared and separate lengthscales (P-45), ln of
+    the number of kernel families or grids.
+
+    >>> Charge("accuracy goals ε", 5)
+    Charge(what='accuracy goals ε', count=5)
+    """
+
+    what: str
+    count: int
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.what, str) or not self.what.strip():
+            raise ValueError(f"what: expected words for what was chosen, got {self.what!r}")
+        object.__setattr__(self, "count", count("count", self.count))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"what": self.what, "count": self.count}
+
+
+def _brief(values: Any) -> str:
+    numbers = np.atleast_1d(np.asarray(values))
+    shown = ", ".join(f"{v:.6g}" for v in numbers[:6]) + (f", ... {numbers.size} in all" if numbers.size > 6 else "")
+    return shown if np.ndim(values) == 0 else f"[{shown}]"

@@ -1,0 +1,172 @@
+"""Strict reading of a JSON record: every field is asked for by name and kind, and nothing else may be there."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpbounds.arrays import Float
+
+T = TypeVar("T")
+KINDS: dict[type, str] = {
+    dict: "an object",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
+
+
+class Fields:
+    """The fields of one JSON object, taken one by one; `done` refuses what is left.
+
+    Parameters
+    ----------
+    record : dict
+    where : str
+        The object's path, for messages.
+
+    >>> fields = Fields({"delta": 0.05}, "certificate")
+    >>> fields.number("delta")
+    0.05
+    >>> fields.done()
+    """
+
+    def __init__(self, record: Any, where: str) -> None:
+        if not isinstance(record, dict):
+            raise ValueError(f"{where}: expected an object with named fields, got {_shown(record)}")
+        self.record = dict(record)
+        self.where = where
+
+    def take(self, name: str) -> Any:
+        """The value of a field, whatever it is."""
+        if name not in self.record:
+            raise ValueError(
+                f"{self.where}: expected a field {name!r}, got {', '.join(map(repr, self.record)) or 'none'}"
+            )
+        return self.record.pop(name)
+
+    def _kind(self, name: str, *kinds: type) -> Any:
+        value = self.take(name)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            raise ValueError(f"{self.where}.{name}: expected {KINDS[kinds[0]]}, got {_shown(value)}")
+        return value
+
+    def text(self, name: str) -> str:
+        """A text."""
+        return str(self._kind(name, str))
+
+    def truth(self, name: str) -> bool:
+        """true or false."""
+        return bool(self._kind(name, bool))
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return int(self._kind(name, int))
+
+    def natural(self, name: str) -> int:
+        """A whole number >= 1."""
+        value = self.integer(name)
+        if value < 1:
+            raise ValueError(f"{self.where}.{name}: expected a whole number >= 1, got {value}")
+        return value
+
+    def digest(self, name: str) -> str:
+        """A SHA-256 in hexadecimal."""
+        text = self.text(name)
+        if not re.fullmatch("[0-9a-f]{64}", text):
+            raise ValueError(f"{self.where}.{name}: expected 64 hexadecimal digits, got {_shown(text)}")
+        return text
+
+    def built(self, make: Callable[[], T]) -> T:
+        """``make()``, its complaints with this object's path before them."""
+        try:
+            return make()
+        except ValueError as error:
+            text = str(error)
+            raise ValueError(text if text.startswith(self.where) else f"{self.where}.{text}") from None
+
+    def number(self, name: str) -> float:
+        """A finite number that a double holds."""
+        return _double(self._kind(name, float, int), f"{self.where}.{name}")
+
+    def part(self, name: str) -> Fields:
+        """An object within this one."""
+        return Fields(self.take(name), f"{self.where}.{name}")
+
+    def each(self, name: str) -> list[Any]:
+        """A list, unread."""
+        value = self.take(name)
+        if not isinstance(value, list):
+            raise ValueError(f"{self.where}.{name}: expected a list, got {_shown(value)}")
+        return value
+
+    def parts(self, name: str) -> list[Fields]:
+        """A list of objects."""
+        return [Fields(item, f"{self.where}.{name}[{i}]") for i, item in enumerate(self.each(name))]
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self.each(name)
+        if not all(isinstance(item, str) for item in found):
+            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(found)}")
+        return tuple(found)
+
+    def integers(self, name: str) -> tuple[int, ...]:
+        """A list of whole numbers."""
+        found = self.each(name)
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in found):
+            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(found)}")
+        return tuple(found)
+
+    def numbers(self, name: str) -> float | tuple[float, ...]:
+        """A number or a list of numbers."""
+        value = self.take(name)
+        where = f"{self.where}.{name}"
+        return tuple(_double(v, where) for v in value) if isinstance(value, list) else _double(value, where)
+
+    def array(self, name: str, ndim: int) -> Float:
+        """A list of numbers (``ndim`` 1), or a list of rows of equal length (2)."""
+        value, where = self.each(name), f"{self.where}.{name}"
+        if ndim == 1:
+            return np.array([_double(v, where) for v in value], dtype=np.float64)
+        if not value or not all(isinstance(row, list) and len(row) == len(value[0]) for row in value):
+            raise ValueError(f"{where}: expected a list of rows of equal length, got {_shown(value)}")
+        return np.array([[_double(v, where) for v in row] for row in value], dtype=np.float64)
+
+    def triangle(self, name: str) -> Float:
+        """A lower triangular matrix, written row by row up to the diagonal."""
+        rows, where = self.each(name), f"{self.where}.{name}"
+        for i, row in enumerate(rows):
+            if not isinstance(row, list) or len(row) != i + 1:
+                raise ValueError(f"{where}[{i}]: expected a row of {i + 1} number(s), got {_shown(row)}")
+        found = np.zeros((len(rows), len(rows)))
+        for i, row in enumerate(rows):
+            found[i, : i + 1] = [_double(v, where) for v in row]
+        return found
+
+    def done(self) -> None:
+        """Refuse fields that nobody asked for."""
+        if self.record:
+            raise ValueError(f"{self.where}: unknown field(s) {', '.join(map(repr, self.record))}")
+
+
+def _double(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{where}: expected a number, got {_shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number != value:
+        raise ValueError(f"{where}: expected a number that a double holds exactly, got {_shown(value)}")
+    return number
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,86 @@
+"""Certificates as text: JSON that holds every double exactly, read strictly, and a seal against accidents."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+FORMAT = "gpbounds certificate"
+SCHEMA = 1
+
+
+def seal(record: dict[str, Any]) -> str:
+    """SHA-256 of a record's canonical JSON (sorted keys, no spaces, ASCII), without its own field "seal".
+
+    It shows damage and careless edits.  It is no signature: whoever forges can seal again, and is then left to the
+    mathematics.
+
+    >>> seal({"b": 0.1, "a": 1})[:8], seal({"a": 1, "b": 0.1, "seal": "x"})[:8]
+    ('8c5bd7a8', '8c5bd7a8')
+    """
+    rest = {key: value for key, value in record.items() if key != "seal"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def write(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """``record`` as indented JSON, lists of numbers on one line; the shortest decimals give back the same doubles."""
+    text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+    # Only lists that json broke into lines: a text cannot hold a raw newline.
+    flat = re.sub(r"\[\n\s*([^\[\]{}\n]*(?:\n[^\[\]{}\n]*)*?)\n\s*\]", lambda m: f"[{_joined(m[1])}]", text)
+    Path(path).write_text(flat + "\n", encoding="utf-8")
+
+
+def _joined(body: str) -> str:
+    return " ".join(line.strip() for line in body.split("\n"))
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The record in a file, unread but for its format.
+
+    Raises
+    ------
+    ValueError
+        for what is not JSON, or not strict (NaN, a field twice), not a certificate, or of another schema.
+    OSError
+        for a file that cannot be read.
+    """
+    name = os.fspath(path)
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{name}: expected a certificate, JSON in UTF-8, got other bytes") from None
+    try:
+        record = json.loads(text, object_pairs_hook=_unique, parse_constant=_refused)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{name}: expected a certificate in JSON, but line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise ValueError(f"{name}: expected a certificate in JSON, got brackets nested too deep") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise ValueError(f'{name}: expected a certificate, a JSON object with "format": "{FORMAT}"')
+    if record.get("schema") != SCHEMA or isinstance(record["schema"], bool):
+        raise ValueError(
+            f"{name}: expected schema {SCHEMA}, got {record.get('schema')!r}: written by another version of gpbounds"
+        )
+    return record
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"expected each field once, got {twice!r} twice")
+    return found
+
+
+def _refused(word: str) -> Any:
+    raise ValueError(f"expected finite numbers, got {word}")

@@ -1,0 +1,80 @@
+"""What identifies a data set: its shapes and the SHA-256 of its raw values, row by row."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.whitening import as_targets
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Shapes and SHA-256 of a data set (X, y) in the order of its rows.
+
+    The hash is of the bytes ``b"X (N, D)\\n"``, X as little-endian float64 row by row, ``b"y (N,)\\n"``, y likewise, N
+    and D in decimal digits: any language recomputes it.  It is of the *raw* values, before scaling.
+
+    Attributes
+    ----------
+    sha256 : str
+        64 hexadecimal digits.
+    rows, columns : int
+        N and D of X (N, D).
+
+    >>> fingerprint([[0.0], [1.0]], [2.0, 3.0]).sha256[:16]
+    'cd5a01aa8da839db'
+    """
+
+    sha256: str
+    rows: int
+    columns: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"sha256": self.sha256, "rows": self.rows, "columns": self.columns}
+
+
+def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
+    """(X, y) as float64 arrays (N, D) and (N,) that hold exactly the numbers given.
+
+    Raises
+    ------
+    ValueError
+        for float32 (a certificate is about the numbers it hashes), CuPy arrays, wrong shapes, or whole numbers beyond
+        2⁵³.
+    NonFinite
+        for NaN or infinity.
+    """
+    for name, given in (("X", X), ("y", y)):
+        if is_cupy(given):
+            raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
+        kind = np.asarray(given).dtype
+        if kind.kind == "f" and kind.itemsize != 8:
+            raise ValueError(
+                f"{name}: expected float64, got {kind}: a certificate says exactly which numbers it is about"
+            )
+    points = as_points(X, "X")
+    targets = as_targets(y, points)
+    if targets.ndim != 1:
+        raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
+    for name, given, taken in (("X", X, points), ("y", y, targets)):
+        if np.asarray(given).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
+            raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
+    return points, targets
+
+
+def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
+    """The `Fingerprint` of (X, y); arguments and errors as of `as_data`."""
+    points, targets = as_data(X, y)
+    digest = hashlib.sha256()
+    for name, array in (("X", points), ("y", targets)):
+        shape = f"({array.shape[0]}, {array.shape[1]})" if array.ndim == 2 else f"({array.shape[0]},)"
+        digest.update(f"{name} {shape}\n".encode())
+        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
+    return Fingerprint(digest.hexdigest(), *points.shape)

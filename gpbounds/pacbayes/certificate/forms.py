@@ -1,0 +1,235 @@
+"""What Q is: the exact posterior, a sparse one with α between VFE and FITC, or a free one, plain or whitened.
+
+None of what these records hold needs a penalty (P-49): Q may be anything.  Each is rebuilt from its numbers alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float, as_points
+from gpbounds.pacbayes.certificate.fields import Fields
+from gpbounds.validation import closed_unit, finite, non_negative, positive
+
+
+class Posterior(ABC):
+    """A Gaussian process Q(f), absolutely continuous with respect to the prior."""
+
+    form: ClassVar[str]
+
+    @abstractmethod
+    def describe(self) -> str:
+        """One phrase."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+
+
+@dataclass(frozen=True)
+class Exact(Posterior):
+    """The exact GP posterior given the data, with noise variance ``noise``  (P-20, P-22).
+
+    >>> Exact(0.1).to_dict()
+    {'form': 'exact', 'noise': 0.1}
+    """
+
+    noise: float
+    form: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", _one("noise", positive("noise", self.noise)))
+
+    def describe(self) -> str:
+        return f"the exact GP posterior, noise variance {self.noise:.6g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"form": self.form, "noise": self.noise}
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(Posterior):
+    """The sparse posterior at inducing inputs Z: α = 0 is VFE (and DTC), α = 1 is FITC  (P-27).
+
+    Parameters
+    ----------
+    Z : array (M, D)
+        In the units of the scaled inputs.
+    noise : float
+        σ² > 0.
+    alpha : float in [0, 1]
+    jitter : float >= 0
+        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.
+    """
+
+    Z: Any
+    noise: float
+    alpha: float = 0.0
+    jitter: float = 0.0
+    form: ClassVar[str] = "sparse"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "Z", _frozen(_points(self.Z)))
+        object.__setattr__(self, "noise", _one("noise", positive("noise", self.noise)))
+        object.__setattr__(self, "alpha", _one("alpha", closed_unit("alpha", self.alpha)))
+        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+
+    def describe(self) -> str:
+        return (
+            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, α = {self.alpha:g}, "
+            f"noise variance {self.noise:.6g}, jitter {self.jitter:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "form": self.form,
+            "noise": self.noise,
+            "alpha": self.alpha,
+            "jitter": self.jitter,
+            "Z": self.Z.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Free(Posterior):
+    """The sparse posterior with Q(u) = N(a_M, B) at inducing inputs Z, a_M and B free  (P-25, P-26).
+
+    Parameters
+    ----------
+    Z : array (M, D)
+    mean : array (M,)
+        a_M.
+    cov : array (M, M)
+        B, symmetric positive definite.
+    jitter : float >= 0
+        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.
+    """
+
+    Z: Any
+    mean: Any
+    cov: Any
+    jitter: float = 0.0
+    form: ClassVar[str] = "free"
+
+    def __post_init__(self) -> None:
+        points = _points(self.Z)
+        M = points.shape[0]
+        mean, cov = finite("mean", self.mean), finite("cov", self.cov)
+        if mean.shape != (M,) or cov.shape != (M, M):
+            raise ValueError(f"mean, cov: expected shapes ({M},) and ({M}, {M}), got {mean.shape} and {cov.shape}")
+        if not np.array_equal(cov, cov.T):
+            raise ValueError("cov: expected a matrix that equals its transpose to the last bit, as (B + Bᵀ)/2 does")
+        for name, value in (("Z", points), ("mean", mean), ("cov", cov)):
+            object.__setattr__(self, name, _frozen(value))
+        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+
+    def describe(self) -> str:
+        return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), jitter {self.jitter:g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "form": self.form,
+            "jitter": self.jitter,
+            "Z": self.Z.tolist(),
+            "mean": self.mean.tolist(),
+            "cov": _triangle(self.cov),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened(Posterior):
+    """The sparse posterior with u = Lv, v ~ N(μ, CCᵀ), L Lᵀ = Kuu + jitter·I: the KL needs no inverse of Kuu  (P-26).
+
+    Parameters
+    ----------
+    Z : array (M, D)
+    mean : array (M,)
+        μ.
+    factor : array (M, M)
+        C, lower triangular with a positive diagonal.
+    jitter : float >= 0
+    """
+
+    Z: Any
+    mean: Any
+    factor: Any
+    jitter: float = 0.0
+    form: ClassVar[str] = "whitened"
+
+    def __post_init__(self) -> None:
+        points = _points(self.Z)
+        M = points.shape[0]
+        mean, factor = finite("mean", self.mean), finite("factor", self.factor)
+        if mean.shape != (M,) or factor.shape != (M, M):
+            raise ValueError(f"mean, factor: expected shapes ({M},) and ({M}, {M}), got {mean.shape}, {factor.shape}")
+        if np.triu(factor, 1).any() or not (np.diagonal(factor) > 0.0).all():
+            raise ValueError("factor: expected a lower triangular matrix with a positive diagonal")
+        for name, value in (("Z", points), ("mean", mean), ("factor", factor)):
+            object.__setattr__(self, name, _frozen(value))
+        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+
+    def describe(self) -> str:
+        return (
+            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, free and whitened, jitter {self.jitter:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "form": self.form,
+            "jitter": self.jitter,
+            "Z": self.Z.tolist(),
+            "mean": self.mean.tolist(),
+            "factor": _triangle(self.factor),
+        }
+
+
+def from_fields(fields: Fields) -> Posterior:
+    """The posterior that ``to_dict`` wrote; B as the rows of its lower triangle."""
+    form = fields.text("form")
+    found: Posterior
+    if form == Exact.form:
+        found = fields.built(lambda: Exact(fields.number("noise")))
+    elif form == Sparse.form:
+        numbers = {name: fields.number(name) for name in ("noise", "alpha", "jitter")}
+        found = fields.built(lambda: Sparse(fields.array("Z", 2), **numbers))
+    elif form == Free.form:
+        cov = fields.triangle("cov")
+        cov = np.tril(cov) + np.tril(cov, -1).T
+        found = fields.built(lambda: Free(fields.array("Z", 2), fields.array("mean", 1), cov, fields.number("jitter")))
+    elif form == Whitened.form:
+        C = fields.triangle("factor")
+        found = fields.built(
+            lambda: Whitened(fields.array("Z", 2), fields.array("mean", 1), C, fields.number("jitter"))
+        )
+    else:
+        raise ValueError(f"{fields.where}.form: expected 'exact', 'sparse', 'free' or 'whitened', got {form!r}")
+    fields.done()
+    return found
+
+
+def _triangle(matrix: Float) -> list[list[float]]:
+    return [row[: i + 1] for i, row in enumerate(matrix.tolist())]
+
+
+def _one(name: str, value: Float) -> float:
+    if value.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {value.shape}")
+    return float(value)
+
+
+def _points(Z: ArrayLike) -> Float:
+    points = as_points(Z, "Z")
+    if points.dtype != np.float64:
+        raise ValueError(f"Z: expected float64, got {points.dtype}")
+    return points
+
+
+def _frozen(values: Float) -> Float:
+    kept = np.array(values)
+    kept.setflags(write=False)
+    return kept

@@ -1,0 +1,288 @@
+"""The certificate: a frozen record of what was proved, made from data, saved, loaded and checked."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
+from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
+from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate.fingerprint import Fingerprint, as_data, fingerprint
+from gpbounds.pacbayes.certificate.forms import Posterior
+from gpbounds.pacbayes.certificate.report import NOT_RIGOROUS, Report
+from gpbounds.pacbayes.checks import delta_values
+from gpbounds.pacbayes.grid import HyperGrid
+from gpbounds.validation import finite
+
+SLACK = 4.0
+"""Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """An upper bound on the Gibbs risk of a GP posterior Q, with all that a third party needs to recompute it.
+
+    With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).
+
+    Claims P-14, P-44, P-45, P-47, P-49 (Reeb et al., PAC-GP, Eq. 5, §3).  Hypotheses: iid rows, a loss in [0, 1], and
+    loss, δ, kernel family, grid and scaling fixed before the data were seen or charged: the last is what a file cannot
+    prove, so `check` prints it first.  Q is the one rebuilt at a θ *on* the grid.
+
+    Made by `issue` (or `certify`, the whole procedure), kept by `save` and `load`, checked by `check`.
+
+    Attributes
+    ----------
+    loss : Loss
+        Carries its ε, in the units of the scaled outputs.
+    delta : float
+    grid : HyperGrid
+    indices : tuple of int
+        θ's place in the grid.
+    kernel : Kernel
+        The prior's kernel at θ; the prior's mean is 0.
+    posterior : Posterior
+        What defines Q.
+    inputs, outputs : Scaling
+        How the raw data were scaled.
+    charges : tuple of Charge
+        Choices from lists made in advance.
+    data : Fingerprint
+        Of the raw data.
+    risk, kl : float
+        R_S(Q) and KL(Q‖P^θ), with an allowance for rounding above their values.
+    log_count, log_xi : float
+        ln(|Θ|·charges) and ln(ξ(N)/δ), rounded up.
+    bound : float
+    versions : dict of str to str
+        Of the software it was made with.
+    seal : str
+        See `files.seal`.
+    """
+
+    loss: Loss
+    delta: float
+    grid: HyperGrid
+    indices: tuple[int, ...]
+    kernel: Kernel
+    posterior: Posterior
+    inputs: Scaling
+    outputs: Scaling
+    charges: tuple[Charge, ...]
+    data: Fingerprint
+    risk: float
+    kl: float
+    log_count: float
+    log_xi: float
+    bound: float
+    versions: dict[str, str]
+    seal: str = ""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            *((name, 0.0, 1.0) for name in ("delta", "risk", "bound")),
+            *((name, 0.0, np.inf) for name in ("kl", "log_count", "log_xi")),
+        ):
+            value = float(finite(name, getattr(self, name)))
+            if not low <= value <= high or (name == "delta" and value in (0.0, 1.0)):
+                raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")
+            object.__setattr__(self, name, value + 0.0)
+
+    @classmethod
+    def issue(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        posterior: Posterior,
+        kernel: Kernel,
+        *,
+        grid: HyperGrid,
+        loss: Loss,
+        delta: float,
+        inputs: Scaling | None = None,
+        outputs: Scaling | None = None,
+        charges: Iterable[Charge] = (),
+        nonrigorous: bool = False,
+    ) -> Certificate:
+        """Evaluate R_S, KL and the bound of a Q, and put them on record.
+
+        Parameters
+        ----------
+        X : array (N, D)
+            Raw inputs, float64.
+        y : array (N,)
+            Raw targets, float64.
+        posterior : Exact, Sparse, Free or Whitened
+            What defines Q, in the units of the scaled data.
+        kernel : SquaredExponential or Matern
+            The prior's, with hyperparameters on the grid.
+        grid : HyperGrid
+        loss : Loss
+        delta : float in (0, 1)
+            Probability of failure.
+        inputs, outputs : Scaling, optional
+            How raw data become what the model sees; "as given" unless said otherwise.
+        charges : sequence of Charge
+            What was chosen after seeing the data from lists made before.
+        nonrigorous : bool
+            Let constants from the same data pass; the certificate then says in its first line that it is none.
+
+        Raises
+        ------
+        ValueError
+            for a θ off the grid, a scaling from the same data without ``nonrigorous``, an infinite KL, and wrong
+            arguments.
+        NotPositiveDefinite
+            where Q cannot be built.
+        """
+        raw_X, raw_y = as_data(X, y)
+        inputs, outputs = inputs or Scaling(), outputs or Scaling()
+        paid = tuple(charges)
+        for name, scaling in (("inputs", inputs), ("outputs", outputs)):
+            if not isinstance(scaling, Scaling):
+                raise ValueError(f"{name}: expected a Scaling, got {type(scaling).__name__}")
+        if not all(isinstance(charge, Charge) for charge in paid):
+            raise ValueError(f"charges: expected a sequence of Charge, got {charges!r}")
+        if not (nonrigorous or (inputs.rigorous and outputs.rigorous)):
+            raise ValueError(
+                "inputs, outputs: expected a scaling fixed in advance, from disjoint data or charged; got 'same data': "
+                "prior and loss then depend on the data, and no bound follows (P-45). Scale with other data, or pass "
+                "nonrigorous=True for a record that says so in its first line"
+            )
+        if not isinstance(loss, Loss):
+            raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
+        failure = delta_values(delta)
+        if failure.ndim or failure >= 1.0:
+            raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
+        point = priors.locate(kernel, grid)
+        found = enclose(posterior, kernel, inputs.apply(raw_X), outputs.apply(raw_y), loss)
+        kl, risk = found.kl + SLACK * found.kl_error, min(found.risk + SLACK * found.risk_error, 1.0)
+        if not np.isfinite(kl):
+            raise ValueError(
+                "posterior: expected a Q whose KL(Q‖P) is finite and known beyond rounding, got infinity. Usual cause: "
+                "inducing inputs so close that Kuu is nearly singular; take fewer of them or a jitter"
+            )
+        record = cls(
+            loss=loss,
+            delta=float(failure),
+            grid=grid,
+            indices=point.indices,
+            kernel=kernel,
+            posterior=posterior,
+            inputs=inputs,
+            outputs=outputs,
+            charges=paid,
+            data=fingerprint(raw_X, raw_y),
+            risk=risk,
+            kl=kl,
+            log_count=0.0,
+            log_xi=0.0,
+            bound=1.0,
+            versions=_versions(),
+        )
+        N, count = record.data.rows, record.count
+        return replace(
+            record,
+            log_count=formula.log_count(count),
+            log_xi=formula.log_xi(N, record.delta),
+            bound=formula.risk_bound(risk, kl, count, N, record.delta),
+        ).sealed()
+
+    @property
+    def rigorous(self) -> bool:
+        """False where data were scaled with themselves, uncharged."""
+        return self.inputs.rigorous and self.outputs.rigorous
+
+    @property
+    def scalings(self) -> tuple[tuple[str, Scaling], ...]:
+        """Both scalings, by name."""
+        return ("inputs", self.inputs), ("outputs", self.outputs)
+
+    @property
+    def count(self) -> int:
+        """How many priors and losses the union bound is over: |Θ| times the lengths of all lists."""
+        lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
+        return int(np.prod([self.grid.size, *lists], dtype=object))
+
+    @property
+    def statement(self) -> str:
+        """What is claimed, in one sentence."""
+        lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
+        return (
+            f"{lead}With probability at least 1 − {self.delta:g} over the draw of the {self.data.rows} rows, the Gibbs "
+            f"risk of Q, the mean of {self.loss!r} on a new row, is at most {self.bound!r}."
+        )
+
+    def check(self, X: ArrayLike, y: ArrayLike) -> Report:
+        """Recompute everything from the data, and say line by line what holds.
+
+        The fingerprint of the raw data, θ's place in the grid, R_S and KL with an allowance for their rounding, what
+        choices cost, and the bound, enclosed in Arb; confirmed when every line holds, the last one as: upper end ≤
+        stated bound.  Declarations, which no file can prove, come first.
+
+        Parameters
+        ----------
+        X, y : arrays (N, D) and (N,)
+            The raw data.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for arrays that are no data at all; data that differ from the certified ones are a line that failed.
+        """
+        return checking.check(self, X, y)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON; `load` gives back the same doubles."""
+        files.write(self.to_dict(), path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Certificate:
+        """Read a file that `save` wrote, strictly.
+
+        Raises
+        ------
+        ValueError
+            for a file that is not a certificate of this schema: says which field, what was expected and what came.
+        OSError
+            for a file that cannot be read.
+        """
+        record = files.read(path)
+        try:
+            return cls(**schema.from_dict(record))
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return schema.to_dict(self)
+
+    def fresh_seal(self) -> str:
+        """The seal that the record as it stands would have."""
+        return files.seal(self.to_dict())
+
+    def sealed(self) -> Certificate:
+        """The record with a fresh seal."""
+        return replace(self, seal=self.fresh_seal())
+
+    def __str__(self) -> str:
+        lead = "" if self.rigorous else f"{NOT_RIGOROUS} "
+        return f"{lead}{self.statement} KL = {self.kl:.6g}, R_S = {self.risk:.6g}. Q: {self.posterior.describe()}."
+
+
+def _versions() -> dict[str, str]:
+    import flint
+    import scipy
+
+    import gpbounds
+
+    packages = {"gpbounds": gpbounds, "numpy": np, "scipy": scipy, "python-flint": flint}
+    return {"python": platform.python_version(), **{name: str(p.__version__) for name, p in packages.items()}}

@@ -1,0 +1,96 @@
+"""What a check found, line by line: first what a file cannot prove, then what was confirmed or failed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+State = Literal["declared", "confirmed", "failed", "skipped"]
+MARKS: dict[State, str] = {"declared": "declared", "confirmed": "ok", "failed": "FAILED", "skipped": "skipped"}
+NOT_RIGOROUS = "NOT RIGOROUS: the data were scaled with themselves, and nothing pays for it. This is no guarantee."
+
+
+@dataclass(frozen=True)
+class Line:
+    """One finding.
+
+    Attributes
+    ----------
+    name : str
+        What it is about: "seal", "data", "grid", "posterior", "risk", "kl", "penalty", "bound", or a declaration.
+    state : "declared", "confirmed", "failed" or "skipped"
+    text : str
+    """
+
+    name: str
+    state: State
+    text: str
+
+    def __str__(self) -> str:
+        return _folded(MARKS[self.state], self.name, self.text)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of `Certificate.check`; printed, it reads from top to bottom.
+
+    Attributes
+    ----------
+    confirmed : bool
+        True when every line that can be checked holds.
+    rigorous : bool
+        False for a certificate that calls itself non-rigorous.
+    statement : str
+        What the certificate claims.
+    lines : tuple of Line
+        Declarations first.
+    """
+
+    confirmed: bool
+    rigorous: bool
+    statement: str
+    lines: tuple[Line, ...]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Names of the lines that failed."""
+        return tuple(line.name for line in self.lines if line.state == "failed")
+
+    def line(self, name: str) -> Line:
+        """The first line of this name; ``KeyError`` when there is none."""
+        for line in self.lines:
+            if line.name == name:
+                return line
+        raise KeyError(name)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if not self.confirmed:
+            return f"NOT CONFIRMED: {', '.join(self.failed)} failed."
+        return "CONFIRMED, given what is declared." if self.rigorous else "The numbers are confirmed, but NOT RIGOROUS."
+
+    def __str__(self) -> str:
+        declared = [str(line) for line in self.lines if line.state == "declared"]
+        checked = [str(line) for line in self.lines if line.state != "declared"]
+        claim = _folded("claimed", "", f"Given what is declared, which no file can prove: {self.statement}")
+        return "\n".join([*(() if self.rigorous else (NOT_RIGOROUS,)), *declared, claim, *checked, self.verdict])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        lines = [{"name": line.name, "state": line.state, "text": line.text} for line in self.lines]
+        return {"confirmed": self.confirmed, "rigorous": self.rigorous, "statement": self.statement, "lines": lines}
+
+
+def _folded(mark: str, name: str, text: str) -> str:
+    lead = f"{mark:<8}  {name:<10}  "
+    return textwrap.fill(text, 110, initial_indent=lead, subsequent_indent=" " * len(lead), break_long_words=False)
+
+
+def conclude(rigorous: bool, statement: str, lines: Iterable[Line]) -> Report:
+    """The `Report` of some lines: confirmed when none failed and none that matters was skipped."""
+    found = tuple(lines)
+    confirmed = all(line.state in ("declared", "confirmed") for line in found)
+    return Report(confirmed, rigorous, statement, found)

@@ -1,0 +1,101 @@
+"""The fields of a certificate's file, schema 1: what is written, and what is read, field by field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpbounds.losses import from_dict as loss_from_dict
+from gpbounds.pacbayes.certificate import files, forms, priors
+from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.fields import Fields
+from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
+from gpbounds.pacbayes.grid import HyperGrid
+
+if TYPE_CHECKING:
+    from gpbounds.pacbayes.certificate.record import Certificate
+
+NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
+
+
+def to_dict(certificate: Certificate) -> dict[str, Any]:
+    """A certificate as what JSON holds."""
+    return {
+        "format": files.FORMAT,
+        "schema": files.SCHEMA,
+        "rigorous": certificate.rigorous,
+        "inputs": certificate.inputs.to_dict(),
+        "outputs": certificate.outputs.to_dict(),
+        "charges": [charge.to_dict() for charge in certificate.charges],
+        "loss": certificate.loss.to_dict(),
+        "grid": certificate.grid.to_dict(),
+        "indices": list(certificate.indices),
+        "kernel": priors.to_dict(certificate.kernel),
+        "posterior": certificate.posterior.to_dict(),
+        "data": certificate.data.to_dict(),
+        **{name: getattr(certificate, name) for name in NUMBERS},
+        "versions": dict(certificate.versions),
+        "seal": certificate.seal,
+    }
+
+
+def from_dict(record: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `Certificate` from what `to_dict` wrote.
+
+    Raises
+    ------
+    ValueError
+        for a field that is missing, unknown, of another kind or out of range: says which.
+    """
+    fields = Fields(record, "certificate")
+    for name in ("format", "schema"):
+        fields.take(name)
+    rigorous = fields.truth("rigorous")
+    versions = fields.part("versions")
+    found: dict[str, Any] = {
+        "inputs": _scaling(fields.part("inputs")),
+        "outputs": _scaling(fields.part("outputs")),
+        "charges": tuple(_charge(part) for part in fields.parts("charges")),
+        "loss": _loss(fields.part("loss")),
+        "grid": _grid(fields.part("grid")),
+        "indices": fields.integers("indices"),
+        "kernel": priors.from_fields(fields.part("kernel")),
+        "posterior": forms.from_fields(fields.part("posterior")),
+        "data": _data(fields.part("data")),
+        **{name: fields.number(name) for name in NUMBERS},
+        "versions": {name: versions.text(name) for name in list(versions.record)},
+        "seal": fields.digest("seal"),
+    }
+    fields.done()
+    if rigorous != (found["inputs"].rigorous and found["outputs"].rigorous):
+        raise ValueError(f"certificate.rigorous: expected what the scalings say, {not rigorous}, got {rigorous}")
+    return found
+
+
+def _scaling(fields: Fields) -> Scaling:
+    constants = {name: fields.numbers(name) for name in ("shift", "scale")}
+    found = fields.built(lambda: Scaling(fields.text("origin"), **constants, count=fields.integer("count")))
+    fields.done()
+    return found
+
+
+def _charge(fields: Fields) -> Charge:
+    found = fields.built(lambda: Charge(fields.text("what"), fields.integer("count")))
+    fields.done()
+    return found
+
+
+def _loss(fields: Fields) -> Any:
+    return fields.built(lambda: loss_from_dict(fields.record))
+
+
+def _grid(fields: Fields) -> HyperGrid:
+    edges = fields.numbers("low"), fields.numbers("high")
+    found = fields.built(lambda: HyperGrid(*edges, fields.integers("steps"), fields.texts("names")))
+    fields.done()
+    return found
+
+
+def _data(fields: Fields) -> Fingerprint:
+    found = Fingerprint(fields.digest("sha256"), fields.natural("rows"), fields.natural("columns"))
+    fields.done()
+    return found

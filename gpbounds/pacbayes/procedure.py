@@ -1,0 +1,91 @@
+"""From an optimised model to a valid certificate, in the one order that is valid (ledger P-44)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
+from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.fingerprint import as_data
+from gpbounds.pacbayes.certificate.forms import Posterior
+from gpbounds.pacbayes.certificate.record import Certificate
+from gpbounds.pacbayes.grid import HyperGrid
+
+Rule = Callable[[Kernel, Float, Float], Posterior]
+"""(kernel at θ̂, scaled X, scaled y) → what defines Q there."""
+
+
+def certify(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Kernel,
+    rebuild: Rule,
+    *,
+    grid: HyperGrid,
+    loss: Loss,
+    delta: float,
+    inputs: Scaling | None = None,
+    outputs: Scaling | None = None,
+    charges: Iterable[Charge] = (),
+    nonrigorous: bool = False,
+) -> Certificate:
+    """Round an optimised θ to the grid, rebuild Q there, and certify that Q.
+
+    θ̂ = clip then round of ln θ;  Q = rebuild(θ̂);  B = kl⁻¹(R_S(Q), (KL(Q‖P^θ̂) + ln|Θ| + ln(ξ(N)/δ))/N), rounded up.
+
+    Claim P-44 (Reeb et al., PAC-GP, §3.1).  R_S and KL of the Q that belongs to the unrounded θ, with ln|Θ| added, are
+    no bound: keeping that Q would cost KL(Q_θ‖P^θ̂), which is infinite as a rule.  What ``rebuild`` chooses at θ̂
+    (noise, Z, M, α, a_M, B) is free and may be optimised again on the same data (P-49).
+
+    Parameters
+    ----------
+    X, y : arrays (N, D) and (N,)
+        Raw data, float64.
+    kernel : SquaredExponential or Matern
+        With the optimised hyperparameters, anywhere.
+    rebuild : function of (kernel, X, y) to Exact, Sparse, Free or Whitened
+        Gets the kernel at θ̂ and the scaled data.
+    grid, loss, delta, inputs, outputs, charges, nonrigorous
+        As in `Certificate.issue`.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        as `Certificate.issue`; for a grid whose names are not those of the kernel.
+
+    >>> import numpy as np
+    >>> from gpbounds import SquaredExponential
+    >>> from gpbounds.losses import Band
+    >>> from gpbounds.pacbayes.certificate import Exact
+    >>> x = np.linspace(0.0, 1.0, 200)
+    >>> found = certify(x, np.sin(4.0 * x), SquaredExponential(0.73, 0.41), lambda kernel, X, y: Exact(0.1),
+    ...                 grid=HyperGrid.shared(-3.0, 3.0, 12), loss=Band(0.5), delta=0.05)
+    >>> found.indices, round(found.bound, 3), found.check(x, np.sin(4.0 * x)).confirmed
+    ((5, 4), 0.101, True)
+    """
+    raw_X, raw_y = as_data(X, y)
+    inputs, outputs = inputs or Scaling(), outputs or Scaling()
+    rounded = priors.with_hyperparameters(kernel, grid.round(priors.hyperparameters(kernel)))
+    posterior = rebuild(rounded, inputs.apply(raw_X), outputs.apply(raw_y))
+    if not isinstance(posterior, Posterior):
+        raise ValueError(
+            f"rebuild: expected it to return Exact, Sparse, Free or Whitened, got {type(posterior).__name__}"
+        )
+    return Certificate.issue(
+        raw_X,
+        raw_y,
+        posterior,
+        rounded,
+        grid=grid,
+        loss=loss,
+        delta=delta,
+        inputs=inputs,
+        outputs=outputs,
+        charges=charges,
+        nonrigorous=nonrigorous,
+    )
