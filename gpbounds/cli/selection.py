@@ -35,7 +35,8 @@ def add_select(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         type=options.whole,
         default=1000,
-        help="the largest number of inducing points that is tried (default %(default)s)",
+        help="the largest number of inducing points (or rank of a mercer expansion) that is tried (default "
+        "%(default)s)",
     )
 
 

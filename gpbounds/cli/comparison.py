@@ -1,0 +1,84 @@
+"""The ranks of several approximations in words, and side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.cli import output
+from gpbounds.cli.afterwards import Afterwards
+from gpbounds.plan import Plan
+
+NAMES = {"inducing": "Inducing points", "fourier": "Random Fourier features", "mercer": "Mercer expansion"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A plan with what it is about: its level ("a priori" or "data-aware"), a heading, the inputs in words."""
+
+    level: str
+    title: str
+    inputs: str
+    plan: Plan
+    y_norm2: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        return {"case": self.level, "inputs": self.inputs, "y_norm2": self.y_norm2, **self.plan.to_dict()}
+
+
+def text(plan: Plan) -> str:
+    """A plan as lines to read, in the words of its method."""
+    if plan.method == "inducing":
+        return str(plan)
+    fourier = plan.method == "fourier"
+    if plan.M is None or plan.bound is None:
+        rank = "number of features" if fourier else "rank"
+        lines = [f"No {rank} below N = {plan.N} brings the bound down to {plan.target:g}."]
+    elif fourier:
+        lines = [
+            f"{plan.M} real features, cosine and sine of {plan.M // 2} frequencies, suffice for a bound <= "
+            f"{plan.target:g}; N = {plan.N}."
+        ]
+    else:
+        lines = [f"r = {plan.M} of N = {plan.N} suffice for a bound <= {plan.target:g}."]
+    lines += [str(plan.bound)] if plan.bound is not None else []
+    if plan.bound_before is not None:
+        lines.append(
+            f"With one {'frequency' if fourier else 'term'} fewer the bound is {float(plan.bound_before):.6g}."
+        )
+    if plan.needed is not None:
+        lines.append(f"On these rows no approximation of rank below {plan.needed} reaches the target (L-10).")
+    if plan.cost is not None:
+        lines.append(f"Cost: {plan.cost}.")
+    return "\n".join([*lines, *plan.meaning, *(f"Note: {note}" for note in plan.notes)])
+
+
+def comparison(entries: list[Entry], after: Afterwards | None, target: float) -> str:
+    """The ranks side by side, inducing points after the fact among them."""
+    rows = []
+    for entry in entries:
+        plan, bound = entry.plan, entry.plan.bound
+        some = "none < N" if plan.M is None else str(plan.M)
+        made = {
+            "inducing": "inducing points",
+            "fourier": "features" if plan.M is None else f"cos, sin of {plan.M // 2}",
+            "mercer": "eigenfunctions",
+        }[plan.method]
+        sure = "-" if bound is None else _percent(float(np.asarray(bound.confidence)))
+        value = "-" if bound is None else f"{float(bound):.3g}"
+        needed = "-" if plan.needed is None else str(plan.needed)
+        rows.append((plan.method, entry.level, str(plan.N), some, made, sure, needed, value))
+    if after is not None:
+        some = f"none <= {after.tried}" if after.M is None else str(after.M)
+        value = "-" if after.at is None else f"{float(after.at[1]):.3g}"
+        row = ("inducing", "after the fact", str(after.N), some, "inducing points", "certain", str(after.needed), value)
+        rows.append(row)
+    head = f"Ranks that suffice for KL <= {target:g} nats:"
+    return f"{head}\n{output.table(('method', 'level', 'rows', 'rank', 'made of', 'sure', 'needed', 'bound'), rows)}"
+
+
+def _percent(confidence: float) -> str:
+    return "certain" if confidence == 1.0 else f"{100 * confidence:g} %"

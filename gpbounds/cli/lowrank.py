@@ -1,0 +1,271 @@
+"""The ranks of random Fourier features and of truncated Mercer expansions, a priori and given the rows."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpbounds.arrays import Float
+from gpbounds.cli import options, worst
+from gpbounds.cli.afterwards import least
+from gpbounds.cli.comparison import NAMES, Entry
+from gpbounds.cli.problem import Problem, describe, describe_kernel, short
+from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.plan import Cost, Plan
+
+ETA = 0.1
+ONE_KERNEL = "needs one kernel given the rows: it is left out with --lengthscale-range."
+NO_FUNCTIONS = (
+    "The eigenfunctions of this kernel and law have no closed form here (MercerFeatures has those of se with Gaussian "
+    "inputs): the rank is that of a truncated expansion, which has to be computed by other means."
+)
+
+Found = tuple[list[Entry], list[str]]
+Rows = Callable[[], tuple[float | None, int]]
+
+
+def _worst(problem: Problem, make: Callable[[Kernel], Plan]) -> Plan:
+    """The plan for the kernel that needs most."""
+    every = [make(kernel) for kernel in problem.kernels]
+    i = worst.worst_plan(every)
+    at = (f"The worst kernel of the grid is {describe_kernel(problem.kernels[i])}.",) if len(every) > 1 else ()
+    return replace(every[i], notes=(*every[i].notes, *at))
+
+
+def _told(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -> Plan:
+    """``plan`` with its target as given, what it implies, and more notes."""
+    from gpbounds.rates.meaning import total_variation
+    from gpbounds.sandwich import predictive
+
+    meaning: tuple[str, ...] = ()
+    if plan.bound is not None:
+        found = predictive(plan.bound, ETA, test_inputs=test_inputs)
+        sure = float(np.asarray(found.kl.confidence))
+        between = found.sandwich
+        meaning = (
+            f"KL <= {target:g} means: no event's probability under the law of y is off by more than "
+            f"{total_variation(target, 1.0):.3g} (total variation).",
+            f"Predictions of some of the N from the others, with probability {sure:.3g}: means within "
+            f"{float(between.mean):.3g} approximate standard deviations of the exact ones, exact variances (noise "
+            f"included) between {float(between.low):.3g} and {float(between.high):.3g} times the approximate ones "
+            "(L-63, N-tail).",
+        )
+    return replace(plan, target=target, meaning=meaning, notes=(*plan.notes, *notes))
+
+
+# Random Fourier features
+
+
+def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
+    """A priori for any inputs of the width that is known; given the rows, for their range and effective dimension."""
+    from gpbounds.lowrank.fourier import fourier_rank
+
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    statement, target = problem.statement, args.target
+    method = "sharpest" if statement.form == "sharpest" else "printed"
+    matern = not isinstance(problem.kernels[0], SquaredExponential)
+    notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
+
+    def ask(N: int, width: Float | None, dimension: Callable[[Kernel], float] | None = None) -> Plan:
+        def one(kernel: Kernel) -> Plan:
+            return fourier_rank(
+                kernel,
+                N,
+                noise=statement.noise,
+                eps=target / N,
+                width=None if width is None or matern else width.tolist(),
+                delta=statement.delta,
+                method=method,
+                effective_dimension=None if dimension is None else dimension(kernel),
+            )
+
+        return _told(_worst(problem, one), target, "fourier", notes)
+
+    for case in problem.cases:
+        if case.kind != "a priori":
+            continue
+        width = _width(args, case.inputs.dim)
+        if width is None and isinstance(case.inputs, Uniform):
+            width = case.inputs.widths
+        if width is None and not matern:
+            if problem.data is None:
+                law = f"{describe(case.inputs)}, which are not bounded"
+                reasons.append(f"no bound for {law}; say with --width how wide the data are.")
+            continue
+        try:
+            plan = ask(case.sizes[0], width)
+        except ValueError as error:
+            reasons.append(f"no a priori bound: {full_stop(error)}")
+            continue
+        entries.append(
+            Entry(
+                "a priori", f"{NAMES['fourier']}, a priori: {_box(width, case.inputs.dim, matern)}", _repr(width), plan
+            )
+        )
+    if problem.data is not None and _one_kernel(problem, args, reasons):
+        data = problem.data
+        ranges = np.ptp(data.X, axis=0)
+        width = _width(args, data.D)
+        if width is not None and (width < ranges).any():
+            j = int(np.argmax(width < ranges))
+            raise options.UsageError(
+                f"--width: expected at least the range of the data, {ranges[j]:.4g} in input {j + 1}, got {width[j]:g}"
+            )
+        width = _rounded_up(ranges) if width is None else width
+        known, needed = rows()
+        try:
+            plan = ask(data.N, width, None if known is None else lambda kernel: known)
+        except ValueError as error:
+            reasons.append(f"no data-aware bound: {full_stop(error)}")
+        else:
+            entries.append(
+                Entry(
+                    "data-aware",
+                    f"{NAMES['fourier']}, data-aware: these {data.N} rows; {_box(width, data.D, matern)}",
+                    _repr(width),
+                    replace(plan, needed=needed),
+                )
+            )
+    return entries, reasons
+
+
+def _width(args: argparse.Namespace, dim: int) -> Float | None:
+    """``--width``, one for each dimension."""
+    if args.width is None:
+        return None
+    values = np.asarray(args.width, dtype=np.float64)
+    if values.size not in (1, dim):
+        raise options.UsageError(
+            f"--width: expected one number or one for each of {dim} dimension(s), got {values.size}"
+        )
+    if not (np.isfinite(values) & (values > 0.0)).all():
+        raise options.UsageError(f"--width: expected positive numbers, got {short(values)}")
+    return np.broadcast_to(values, (dim,))
+
+
+def _rounded_up(ranges: Float) -> Float:
+    """To four digits, so that the hypothesis can be read."""
+    unit = 10.0 ** (np.floor(np.log10(ranges)) - 3.0)
+    return np.maximum(ranges, np.round(np.ceil(ranges / unit * (1.0 + 1e-12)) * unit, 12))
+
+
+def _box(width: Float | None, dim: int, matern: bool) -> str:
+    if width is None or matern:
+        return "any inputs"
+    same = bool((width == width[0]).all())
+    where = "" if dim == 1 else " in each dimension" if same else " in their dimensions"
+    return f"any inputs of range {short(width[0] if same else width)}{where}"
+
+
+def _repr(width: Float | None) -> str:
+    return "any" if width is None else f"any of range {width.tolist()}"
+
+
+# Mercer expansion
+
+
+def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
+    """A priori for inputs from the law; given the rows, from what the features leave of them, for certain."""
+    from gpbounds.lowrank.truncation import mercer_rank
+
+    entries: list[Entry] = []
+    reasons: list[str] = []
+    statement, target = problem.statement, args.target
+    for case in problem.cases:
+        if case.kind != "a priori":
+            continue
+        law, N = case.inputs, case.sizes[0]
+        closed = isinstance(law, Gaussian) and isinstance(problem.kernels[0], SquaredExponential)
+        notes = (*problem.notes, *case.notes, *(() if closed else (NO_FUNCTIONS,)))
+
+        def one(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
+            return mercer_rank(
+                kernel, law, N, noise=statement.noise, eps=target / N, delta=statement.delta, form=statement.form
+            )
+
+        try:
+            plan = _told(_worst(problem, one), target, "mercer", notes)
+        except ValueError as error:
+            reasons.append(f"no a priori bound: {full_stop(error)}")
+            continue
+        entries.append(
+            Entry("a priori", f"{NAMES['mercer']}, a priori: {describe(law)}, drawn independently", repr(law), plan)
+        )
+    if problem.data is not None and _one_kernel(problem, args, reasons):
+        if not isinstance(problem.kernels[0], SquaredExponential):
+            reasons.append("no data-aware bound: eigenfunctions in closed form are known for --kernel se only.")
+        else:
+            entries.append(_certificate(problem, args, rows))
+    return entries, reasons
+
+
+def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entry:
+    """The least rank whose residual on these rows proves the target (L-54): no probability in it."""
+    from tqdm import tqdm
+
+    from gpbounds.lowrank.features import MercerFeatures
+    from gpbounds.lowrank.truncation import residual_certificate
+
+    data, target, noise = problem.data, args.target, problem.statement.noise
+    (kernel,) = problem.kernels
+    assert data is not None
+    assert isinstance(kernel, SquaredExponential)
+    law = Gaussian(data.X.std(axis=0).round(12))
+    last = min(args.most, data.N - 1)
+    found: dict[int, Any] = {}
+
+    def bound(r: int) -> Any:
+        if r not in found:
+            progress.update()
+            left = MercerFeatures(kernel, law, r).fit(data.X).residual_diagonal(data.X)
+            found[r] = residual_certificate(left * (1.0 + 1e-11), noise)
+        return found[r]
+
+    with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=None) as progress:
+        r, _ = least(lambda r: float(bound(r)) <= target, 1, last)
+        at, before = (None, None) if r is None else (bound(r), bound(r - 1) if r > 1 else None)
+    notes = [f"Features of {describe(law)}; holds for these {data.N} rows and this kernel, fitted or not."]
+    if r is None:
+        notes.append(f"No rank up to {last} (--most) does; there the bound is {float(bound(last)):.3g}.")
+    _, needed = rows()
+    plan = Plan("mercer", data.N, target, r, at, before, needed, cost=None if r is None else Cost.of(data.N, r))
+    title = f"{NAMES['mercer']}, data-aware: these {data.N} rows, what the features leave of them"
+    return Entry("data-aware", title, f"{data.N} rows", _told(plan, target, "given", tuple(notes)))
+
+
+# What the rows say
+
+
+def _one_kernel(problem: Problem, args: argparse.Namespace, reasons: list[str]) -> bool:
+    if args.lengthscale_range:
+        reasons.append(ONE_KERNEL)
+    return not args.lengthscale_range
+
+
+def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None, int]:
+    """(a bound above tr K(K + σ²I)⁻¹, None beyond --rows rows; the rank below which no approximation meets the target).
+
+    Eigenvalues of some of the rows are below those of all of them, so that the second holds for these, too (L-10).
+    """
+    from gpbounds.lowrank.optimum import optimal_rank
+    from gpbounds.psd import eigen
+
+    data = problem.data
+    assert data is not None
+    part, noise = data.subset(args.rows, args.seed), problem.statement.noise
+    decomposed = eigen(problem.kernels[0](part.X), "k(X, X)")
+    high: NDArray[np.float64] = decomposed.values + decomposed.rounding
+    known = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
+    return known, optimal_rank(np.maximum(decomposed.values - decomposed.rounding, 0.0), noise, args.target)
+
+
+def full_stop(error: Exception) -> str:
+    """What went wrong, as a sentence."""
+    return f"{str(error).rstrip('.')}."
