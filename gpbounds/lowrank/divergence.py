@@ -35,7 +35,8 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
 
     Claims L-04, L-11 (Daskalakis et al., §4).  0 for Sigma = K, exactly; relative error about eps·λ_max(Σ₂)/σ² at
     worst, however small KL is, the entries of K and Sigma taken as they are.  No jitter is ever added.  Two Cholesky
-    factorisations and two triangular solves, 8N³/3 flops: about the time of K's eigenvalues.
+    factorisations and two triangular solves, 8N³/3 flops: about the time of K's eigenvalues.  At most 4.2 N² numbers
+    are held beside K and Sigma.
 
     Parameters
     ----------
