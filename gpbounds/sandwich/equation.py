@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, blockwise
+from gpbounds.sandwich.rounding import outwards
 
 TERMS = 28
 """Terms of the series; at its end v = 1 the next one is below 1e-19."""
@@ -54,14 +55,11 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     (-1.9999999999999986e-15, 2.0000000000000013e-15)
     """
     g = checked("gamma", gamma)
+    with np.errstate(over="ignore", under="ignore"):
+        b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
+    found = (b_less, t_less) if minus_one else (b, t, log_b)
     if certified:
-        from gpbounds.sandwich.rounding import outwards
-
-        found = outwards(g.ravel(), minus_one)
-    else:
-        with np.errstate(over="ignore", under="ignore"):
-            b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
-        found = (b_less, t_less) if minus_one else (b, t, log_b)
+        found = outwards(g.ravel(), found)
     return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in found)
 
 

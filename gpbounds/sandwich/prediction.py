@@ -119,7 +119,9 @@ def predictive(
     mean = total - known
     if proved:
         mean = np.where(known == 0.0, total, np.nextafter(mean, np.inf))
-    sure = np.asarray(whole.confidence) * np.asarray(part.confidence)
+    sure = np.maximum(
+        np.asarray(whole.confidence) + np.asarray(part.confidence) - 1.0, 0.0
+    )  # whatever their dependence
     assumptions = tuple(dict.fromkeys((*whole.assumptions, *part.assumptions, JOINT, *where, DRAWN)))
     origin = f"{whole.claim}, " if whole.claim else ""
     terms = {"KL(joint)": whole.value, "KL(train)": part.value}
@@ -144,7 +146,7 @@ def predictive(
         claim = f"{origin}L-60, L-61, L-62" + (", N-tail" if quadratic else "")
     value = np.where(mean == 0.0, 0.0, factor * mean)
     kl = Bound(
-        _plain(np.nextafter(value, np.inf) if proved else value),
+        _plain(np.where(mean == 0.0, 0.0, np.nextafter(value, np.inf)) if proved else value),
         "upper",
         _plain(after),
         claim,

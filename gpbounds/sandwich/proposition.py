@@ -112,7 +112,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     left = gamma if mahalanobis is None else _left(gamma, mahalanobis, sure)
     b, t, log_b = roots(left, certified=sure)
     with np.errstate(over="ignore", divide="ignore"):
-        mean, first = np.sqrt(2.0 * gamma), np.sqrt(np.expm1(2.0 * gamma))
+        mean, first = np.sqrt(2.0 * gamma), np.exp(gamma) * np.sqrt(-np.expm1(-2.0 * gamma))
         small, large = 1.0 / np.asarray(t), 1.0 / np.asarray(b)
     if sure:  # square roots and quotients are off by half a digit at most
         mean = np.where(gamma == 0.0, 0.0, np.nextafter(mean, np.inf))

@@ -18,17 +18,14 @@ BITS = 1 << 14
 """The most digits, in bits; 2048 settle every pair of floats."""
 
 
-def outwards(gamma: Float, minus_one: bool) -> tuple[Float, ...]:
-    """(b down, t up, log b down), or (b − 1 down, t − 1 up), of a vector γ ≥ 0: the nearest float on the safe side.
+def outwards(gamma: Float, start: tuple[Float, ...]) -> tuple[Float, ...]:
+    """(b down, t up, log b down), or (b − 1 down, t − 1 up), from approximations ``start``: the nearest safe floats.
 
     φ(x) = x − 1 − log x falls up to 1 and rises beyond, so x ≤ b exactly where x < 1 and φ(x) ≥ 2γ, and x ≥ t exactly
     where x > 1 and φ(x) ≥ 2γ.  A float x ≠ 1 is never a root for a float γ (log x would be algebraic), so enough bits
     settle the sign.
     """
-    from gpbounds.sandwich.equation import roots
-
-    start = roots(gamma, minus_one=minus_one)
-    kinds = ((_less_one, -1), (_less_one, 1)) if minus_one else ((_ratio, -1), (_ratio, 1), (_logarithm, -1))
+    kinds = ((_less_one, -1), (_less_one, 1)) if len(start) == 2 else ((_ratio, -1), (_ratio, 1), (_logarithm, -1))
     found = [np.array(values) for values in start]
     for i, g in enumerate(gamma):
         if g == 0.0 or g == np.inf:
