@@ -57,7 +57,7 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     g = checked("gamma", gamma)
     with np.errstate(over="ignore", under="ignore"):
         b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
-    found = (b_less, t_less) if minus_one else (b, t, log_b)
+    found: tuple[Float, ...] = (b_less, t_less) if minus_one else (b, t, log_b)
     if certified:
         found = outwards(g.ravel(), found)
     return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in found)
