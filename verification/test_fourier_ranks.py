@@ -18,7 +18,7 @@ from scipy.stats import kstest
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
-from gpbounds.lowrank.leverage import leverage_bound, leverage_density
+from gpbounds.lowrank.leverage import LeverageDensity, leverage_bound, leverage_density
 from gpbounds.reference import lowrank_ranks as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -160,6 +160,22 @@ def test_the_density_integrates_to_its_mass_and_is_what_is_drawn(
     observe.holds("N-shell", abs(weights.mean() - 1.0) < 6.0 * weights.std() / 800**0.5 + 1e-9)
     p = np.array([float(reference.density(e.tolist())) for e in eta[:5]])
     observe.equal("N-shell", weights[:5], p * density.total / density.density(eta[:5]), rtol=1e-10)
+
+
+@pytest.mark.claim("N-shell")
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_draws_inside_a_thick_shell_are_uniform(observe: Observer, dim: int) -> None:
+    # A ball of radius 1, a shell out to 2, the tail: radii in thirds of the mass, r^D uniform inside each.
+    radii, n = np.array([0.0, 1.0, 2.0]), 10.0
+    tail = n * float(mp.gammainc(mp.mpf(dim) / 2, 2, mp.inf, regularized=True))
+    density = LeverageDensity(np.ones(dim), n, radii, np.zeros(2), np.full(3, tail))
+    r = np.sqrt((density.sample(6000, np.random.default_rng(dim)) ** 2).sum(axis=1))
+    for low, high in ((0.0, 1.0), (1.0, 2.0)):
+        inside = r[(r > low) & (r <= high)]
+        observe.holds("N-shell", abs(inside.size - 2000) < 6 * 37)
+        observe.holds("N-shell", kstest((inside**dim - low**dim) / (high**dim - low**dim), "uniform").pvalue > 1e-6)
+    beyond = (gammainc(0.5 * dim, 0.5 * r[r > 2.0] ** 2) - (1.0 - tail / n)) / (tail / n)
+    observe.holds("N-shell", kstest(beyond, "uniform").pvalue > 1e-6)
 
 
 @pytest.mark.claim("L-22")
