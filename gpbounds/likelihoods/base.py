@@ -1,0 +1,154 @@
+"""What a likelihood can do: its density, derivatives in f, their ranges, and means over f ~ N(m, v)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods.arguments import over_blocks, prepare, variances
+from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
+from gpbounds.validation import choice
+
+Numbers = ArrayLike | Array
+
+
+class Likelihood(ABC):
+    """A likelihood p(y|f) of one real latent value f.
+
+    Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision; numbers in, numbers out.
+    Throughout, ℓ = log p and φ = p as functions of f.
+
+    Attributes
+    ----------
+    name : str
+        What `to_dict` and the command line call it.
+    """
+
+    name: ClassVar[str]
+
+    # What a likelihood defines, on flat arrays of one length with y already checked and in its own convention.
+    @abstractmethod
+    def _targets(self, y: Array) -> Array: ...
+
+    @abstractmethod
+    def _log_density(self, y: Array, f: Array) -> Array: ...
+
+    @abstractmethod
+    def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]: ...
+
+    @abstractmethod
+    def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _range(self, y: Array, form: str) -> DerivativeRange: ...
+
+    def log_density(self, y: Numbers, f: Numbers) -> Any:
+        """log p(y|f), with its relative accuracy in the tails; −∞ only where it leaves the range of doubles.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for a y the likelihood has no density for, shapes that do not broadcast, NaN or infinity.
+        """
+        return self._pointwise(lambda y, f: (self._log_density(y, f),), y, f)[0]
+
+    def density(self, y: Numbers, f: Numbers) -> Any:
+        """p(y|f).  Errors as in `log_density`."""
+        return self._pointwise(lambda y, f: (namespace(f).exp(self._log_density(y, f)),), y, f)[0]
+
+    def derivatives(self, y: Numbers, f: Numbers) -> tuple[Any, Any, Any]:
+        """ℓ', ℓ'', ℓ''': the derivatives of log p(y|f) in f.  Errors as in `log_density`."""
+        first, second, third = self._pointwise(self._derivatives, y, f)
+        return first, second, third
+
+    def density_derivatives(self, y: Numbers, f: Numbers) -> tuple[Any, Any, Any]:
+        """φ, φ' = φℓ' and φ'' = φ(ℓ'² + ℓ''); 0 where φ underflows.  Errors as in `log_density`."""
+
+        def found(y: Array, f: Array) -> tuple[Array, ...]:
+            xp = namespace(f)
+            value = xp.exp(self._log_density(y, f))
+            first, second, _ = self._derivatives(y, f)
+            parts = (value * first, value * (first * first + second))
+            return (value, *(xp.where(value > 0.0, part, 0.0) for part in parts))
+
+        value, first, second = self._pointwise(found, y, f)
+        return value, first, second
+
+    def derivative_range(self, y: Numbers, form: str = "sharp") -> DerivativeRange:
+        """Ranges of φ = p(y|f), φ' and φ'' over all real f: Table 1 of Wei et al. and better (D-30 … D-36).
+
+        Parameters
+        ----------
+        y : array
+            Targets; they matter for `Bernoulli` and `Poisson` only.
+        form : "sharp", "corrected" or "printed"
+            The exact infimum and supremum (limits at ±∞ count), to rounding; Table 1 with its misprints corrected;
+            Table 1 to the letter, for comparison, its record saying where it is false.
+
+        Raises
+        ------
+        ValueError
+            for a y the likelihood has no density for, or another form.
+        """
+        choice("form", form, FORMS)
+        _, (targets,) = prepare(y=y)
+        return self._range(self._targets(targets), form)
+
+    def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, gradient: bool = False) -> Any:
+        """log E p(y|f), f ~ N(m, v): minus the log-loss DLM term (D-02), the log predictive density.
+
+        In closed form where there is one (D-05, D-06), else by quadrature to a relative error of E p below 1e-11, or
+        a few roundings of the logarithm.  v = 0 is the point mass at m.
+
+        Parameters
+        ----------
+        y : array
+            Targets.
+        m, v : arrays
+            Mean and variance of f, v ≥ 0.
+        gradient : bool
+            Whether to return (value, ∂/∂m, ∂/∂v); at v = 0 their limits ℓ' and ½(ℓ'² + ℓ'').
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments, NaN or infinity.
+        NotConverged
+            where the quadrature does not reach its accuracy.
+        """
+        return self._expectation(self._log_expected_density, y, m, v, gradient)
+
+    def expected_log_density(self, y: Numbers, m: Numbers, v: Numbers, gradient: bool = False) -> Any:
+        """E log p(y|f), f ~ N(m, v): the ELBO's term; at most `log_expected_density` (Jensen, D-02).
+
+        Accuracy, parameters, errors as there; the gradient's limits at v = 0 are ℓ' and ½ℓ''.
+        """
+        return self._expectation(self._expected_log_density, y, m, v, gradient)
+
+    def _pointwise(self, function: Callable[..., tuple[Array, ...]], y: Numbers, f: Numbers) -> tuple[Any, ...]:
+        xp, (targets, values) = prepare(y=y, f=f)
+        return over_blocks(function, xp, self._targets(targets), values)
+
+    def _expectation(self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool) -> Any:
+        xp, (targets, means, spreads) = prepare(y=y, m=m, v=v)
+        targets = self._targets(targets)
+        found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, variances(spreads))
+        return found if gradient else found[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters, ready for JSON; `gpbounds.likelihoods.from_dict` reads them back."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+
+def where_zero(v: Array, at_zero: tuple[Array, ...], elsewhere: tuple[Array, ...]) -> tuple[Array, ...]:
+    """``at_zero`` where v = 0."""
+    xp = namespace(v)
+    return tuple(xp.where(v == 0.0, a, b) for a, b in zip(at_zero, elsewhere, strict=True))

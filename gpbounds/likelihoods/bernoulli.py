@@ -1,0 +1,117 @@
+"""The Bernoulli likelihood with the probit or the logit link."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods.arguments import labels
+from gpbounds.likelihoods.base import Likelihood
+from gpbounds.likelihoods.concave import log_mean
+from gpbounds.likelihoods.factors import LogCdf, Sigmoid, Softplus
+from gpbounds.likelihoods.ranges import DerivativeRange, record
+from gpbounds.likelihoods.special import log_cdf, mills, sigmoid, softplus
+from gpbounds.validation import choice
+
+
+@dataclass(frozen=True)
+class Bernoulli(Likelihood):
+    """p(y|f) = Φ(sf) (probit) or 1/(1 + e^−sf) (logit), s = ±1 the sign of the label.
+
+    Labels are all in {0, 1} or all in {−1, 1}; 0 and −1 both mean s = −1, and together they are refused.
+    Probit: log E p = log Φ(sm/√(1 + v))  (D-06).  The rest is quadrature.  Sharp ranges for s = 1, mirrored for −1:
+    φ ∈ (0, 1), probit φ' ∈ (0, 1/√(2π)], |φ''| ≤ 1/√(2πe)  (D-32), logit φ' ∈ (0, ¼], |φ''| ≤ 1/(6√3)  (D-30);
+    Table 1 has −φ' ≤ the same, and ¼ for the logit's φ''.
+
+    Parameters
+    ----------
+    link : "probit" or "logit"
+
+    Raises
+    ------
+    ValueError
+        for another link, and for labels that are neither, or mixed.
+
+    >>> model = Bernoulli("probit")
+    >>> round(float(model.log_expected_density(1, 0.5, 3.0)), 6)  # log Φ(0.25)
+    -0.512984
+    >>> Bernoulli("logit").derivative_range(1).first
+    (0.0, 0.25)
+    """
+
+    link: str = "probit"
+    name = "bernoulli"
+
+    def __post_init__(self) -> None:
+        choice("link", self.link, ("probit", "logit"))
+
+    def _targets(self, y: Array) -> Array:
+        return labels(y)
+
+    def _log_density(self, y: Array, f: Array) -> Array:
+        return log_cdf(y * f) if self.link == "probit" else -softplus(-y * f)
+
+    def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        z = y * f
+        if self.link == "probit":
+            first, second, third = mills(z)
+        else:
+            first, up = sigmoid(-z), sigmoid(z)
+            second = -first * up
+            third = second * (first - up)
+        return y * first, second, y * third
+
+    def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        if self.link == "probit":
+            xp = namespace(m)
+            total = 1.0 + v
+            z = y * m / xp.sqrt(total)
+            if not gradient:
+                return (log_cdf(z),)
+            slope = mills(z)[0]
+            return log_cdf(z), y * slope / xp.sqrt(total), -0.5 * z * slope / total
+        return _signed(y, _log_mean_sigmoid(y * m, v, gradient))
+
+    def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        """−E A(f) with log E A by quadrature: A = −log Φ or log(1 + e^−f) is log-concave."""
+        if self.link == "probit":
+            return _signed(y, _minus_exp(log_mean(LogCdf(), y, y * m, v, gradient)))
+        value, *rest = _minus_exp(log_mean(Softplus(), y, -y * m, v, gradient))
+        return _signed(-y, (value, *rest))
+
+    def _range(self, y: Array, form: str) -> DerivativeRange:
+        if self.link == "probit":
+            steep, bent, claim = 1.0 / math.sqrt(2.0 * math.pi), 1.0 / math.sqrt(2.0 * math.pi * math.e), "D-32"
+        else:
+            steep, bent, claim = 0.25, 0.25 if form != "sharp" else 1.0 / (6.0 * math.sqrt(3.0)), "D-30"
+        if form != "sharp":
+            return record(y, (0.0, 1.0, -steep, steep, -bent, bent), form, claim)
+        xp = namespace(y)
+        ends = (0.0, 1.0, xp.where(y > 0.0, 0.0, -steep), xp.where(y > 0.0, steep, 0.0), -bent, bent)
+        return record(y, ends, form, claim)
+
+
+def _signed(y: Array, found: tuple[Array, ...]) -> tuple[Array, ...]:
+    """∂/∂m of a function of ym."""
+    return found if len(found) == 1 else (found[0], y * found[1], found[2])
+
+
+def _minus_exp(found: tuple[Array, ...]) -> tuple[Array, ...]:
+    """−e^L and its derivatives from L and its derivatives."""
+    value = -namespace(found[0]).exp(found[0])
+    return (value, *(value * part for part in found[1:]))
+
+
+def _log_mean_sigmoid(m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+    """log E σ(f): for m > 0 as log(1 − E σ(−f)), so that what is missing to 1 keeps its digits."""
+    xp = namespace(m)
+    found = log_mean(Sigmoid(), 0.0 * m, -xp.abs(m), v, gradient)
+    small = found[0]
+    value = xp.where(m > 0.0, xp.log1p(-xp.exp(small)), small)
+    if not gradient:
+        return (value,)
+    odds = xp.exp(small) / -xp.expm1(small)
+    by_mean = xp.where(m > 0.0, odds, 1.0) * found[1]
+    by_variance = xp.where(m > 0.0, -odds, 1.0) * found[2]
+    return value, by_mean, by_variance

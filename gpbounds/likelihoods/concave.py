@@ -1,0 +1,149 @@
+"""E p(f) for f ~ N(m, v) and a log-concave factor p: mode, support, quadrature.
+
+Everything is written in δ = f − m, so that a small variance loses nothing to a large mean.  With δ₀ near the mode
+of −δ²/(2v) + log p(m + δ) and t = δ − δ₀,
+
+    log E p = log p(f₀) − δ₀²/(2v) + log ∫ exp(−t(t + 2δ₀)/(2v) + log p(f₀ + t) − log p(f₀)) dt/√(2πv),
+
+whose integrand is near 1 at 0 and unimodal.  The derivatives are means under the tilted law q̃ ∝ N(m, v)·p: with
+ℓ = log p, ∂_m log E p = E ℓ' and ∂_v log E p = ½E[ℓ'² + ℓ''] (Stein); where v is large against the width of p
+the same numbers are E[δ]/v and ½(E[δ²]/v² − 1/v), which cancel less.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import partial
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.errors import NotConverged
+from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
+from gpbounds.likelihoods.trapezoid import DROP, integrate, outer_edge
+
+POINT_MASS = 1e-200
+"""A variance this small moves no digit of a mean."""
+
+
+class Factor(ABC):
+    """A log-concave factor p(f) = e^ℓ(f); y is a parameter, an array as long as f."""
+
+    step: float
+    """Spacing of nodes that resolves where ℓ bends."""
+
+    @abstractmethod
+    def value(self, f: Array, y: Array) -> Array:
+        """ℓ(f)."""
+
+    @abstractmethod
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        """ℓ'(f), which decreases, and ℓ''(f)."""
+
+    def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
+        """ℓ(f₀ + t) − ℓ(f₀)."""
+        return self.value(f0 + t, y) - base[0]
+
+    def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
+        """What `rise` needs to know at f₀; the first is ℓ(f₀)."""
+        return (self.value(f0, y),)
+
+    def peak(self, y: Array) -> Array:
+        """Where ℓ is largest, ±∞ where it is monotone."""
+        return namespace(y).full(y.shape, float("inf"))
+
+    def bend(self, y: Array) -> Array:
+        """Where ℓ bends most."""
+        return 0.0 * y
+
+    def nearer(self, t: Array, base: tuple[Array, ...], gap: Array) -> Array:
+        """A tighter outer bound than t on how far up the product reaches, if there is one."""
+        return t
+
+    def mode(self, m: Array, v: Array, y: Array) -> Array:
+        """δ₀ with δ₀ ≈ v ℓ'(m + δ₀), to within a fraction of the width of the product."""
+        return find_mode(self, m, v, y)
+
+
+def find_mode(factor: Factor, m: Array, v: Array, y: Array, rounds: int = 200) -> Array:
+    """Newton's steps on δ/v − ℓ'(m + δ), which increases; bisection where they leave the bracket."""
+    xp = namespace(m)
+    delta = xp.zeros(m.shape)
+    slope, curve = factor.slopes(m, y)
+    reach, peak = v * slope, factor.peak(y) - m
+    up = slope > 0.0
+    low = xp.where(up, 0.0, xp.maximum(reach, xp.where(xp.isfinite(peak), xp.minimum(peak, 0.0), reach)))
+    high = xp.where(up, xp.minimum(reach, xp.where(xp.isfinite(peak), xp.maximum(peak, 0.0), reach)), 0.0)
+    left = xp.arange(m.size)
+    for k in range(rounds):
+        d, part_m, part_v, part_y = (delta, m, v, y) if k == 0 else (delta[left], m[left], v[left], y[left])
+        slope, curve = factor.slopes(part_m + d, part_y)
+        gap, stiff = slope - d / part_v, 1.0 / part_v - curve
+        lower = xp.where(gap >= 0.0, d, low[left])
+        upper = xp.where(gap <= 0.0, d, high[left])
+        low[left], high[left] = lower, upper
+        newton = d + gap / stiff
+        inside = (newton > lower) & (newton < upper) & (k % 4 < 3)
+        done = (gap * gap <= 0.04 * stiff) | (lower >= upper)
+        delta[left] = xp.where(done, d, xp.where(inside, newton, 0.5 * (lower + upper)))
+        left = left[~done]
+        if left.size == 0:
+            return delta
+    raise NotConverged(f"expected the mode of N(m, v)·p after {rounds} steps, {left.size} of {m.size} were not found")
+
+
+def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:
+    """log E p, and with ``gradient`` its derivatives in m and in v; flat arrays of one length.
+
+    Raises
+    ------
+    NotConverged
+        see `gpbounds.likelihoods.trapezoid.integrate`.
+    """
+    xp = namespace(m)
+    flat = v < POINT_MASS
+    v = xp.where(flat, 1.0, v)
+    d0 = factor.mode(m, v, y)
+    f0 = m + d0
+    base = factor.base(f0, y)
+    slope, curve = factor.slopes(f0, y)
+    gap = slope - d0 / v
+
+    def falls(side: int, t: Array) -> tuple[Array, Array]:
+        here = side * t
+        drop = here * (here + 2.0 * d0) / (2.0 * v) - factor.rise(here, f0, y, base)
+        return drop, side * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
+
+    ends = []
+    for side in (-1, 1):
+        push = side * gap * v
+        edge = push + xp.sqrt(push * push + 2.0 * v * DROP)
+        edge = factor.nearer(edge, base, gap) if side > 0 else edge
+        ends.append(outer_edge(edge, partial(falls, side)))
+    width = xp.minimum(factor.step, xp.maximum(ends[0], ends[1]))  # a narrow product has nothing to resolve
+    sharp = -curve * v > 1.0
+
+    def columns(t: Array, y: Array, v: Array, d0: Array, f0: Array, sharp: Array, *base: Array) -> list[Array]:
+        weight = xp.exp(factor.rise(t, f0, y, base) - t * (t + 2.0 * d0) / (2.0 * v))
+        if not gradient:
+            return [weight]
+        first, second = factor.slopes(f0 + t, y)
+        pull = (d0 + t) / v
+        by_mean = xp.where(sharp, pull, first)
+        by_variance = 0.5 * xp.where(sharp, pull * pull - 1.0 / v, first * first + second)
+        return [weight, weight * by_mean, weight * by_variance]
+
+    sums = integrate(
+        columns,
+        (y, v, d0, f0, sharp, *base),
+        -ends[0],
+        ends[1],
+        factor.bend(y) - f0,
+        width,
+        3 if gradient else 1,
+    )
+    found = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
+    found += [part / sums[0] for part in sums[1:]]
+    if bool(flat.any()):
+        first, second = factor.slopes(m, y)
+        limits = (factor.value(m, y), first, 0.5 * (first * first + second))
+        found = [xp.where(flat, limit, part) for limit, part in zip(limits, found, strict=False)]
+    return tuple(found)

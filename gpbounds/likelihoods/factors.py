@@ -1,0 +1,162 @@
+"""The log-concave factors whose means have no closed form."""
+
+from __future__ import annotations
+
+import math
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods.concave import DROP, Factor
+from gpbounds.likelihoods.special import (
+    HAZARD,
+    bend,
+    log_factorial_excess,
+    log_rate_solution,
+    log_softplus,
+    scipy_special,
+    sigmoid,
+    softplus,
+    softplus_ratio,
+)
+
+FAR = 5.0
+"""log(−log(1 − T)) = log T + T/2 to 1e-13 from here on."""
+
+
+class Sigmoid(Factor):
+    """1/(1 + e^−f); poles at ±iπ."""
+
+    step = 0.6
+
+    def value(self, f: Array, y: Array) -> Array:
+        return -softplus(-f)
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        down = sigmoid(-f)
+        return down, -down * sigmoid(f)
+
+
+class Softplus(Factor):
+    """log(1 + e^f)."""
+
+    step = 0.6
+
+    def value(self, f: Array, y: Array) -> Array:
+        return log_softplus(f, softplus(f))
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        ratio = softplus_ratio(f)
+        return ratio, ratio * (sigmoid(-f) - ratio)
+
+
+class LogCdf(Factor):
+    """A(f) = −log Φ(f); its nearest zeros and poles are 2.8 from the real line.
+
+    With x = |f|, the tail T = Φ(−x) and the hazard H = ϕ(x)/T: A = −log T for f < 0, −log(1 − T) above.
+    """
+
+    step = 0.5
+
+    def value(self, f: Array, y: Array) -> Array:
+        return self._parts(f)[0]
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        """A'/A = −M/A and A''/A − (A'/A)², where M = ϕ/Φ and A'' = M(f + M)."""
+        xp = namespace(f)
+        _, size, tail, hazard = self._parts(f)
+        x = xp.abs(f)
+        excess = xp.where(x > 100.0, (1.0 - 2.0 / (x * x)) / xp.maximum(x, 100.0), hazard - x)  # H − x
+        steep = xp.where(f > 0.0, hazard * tail / (1.0 - tail), hazard)
+        first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
+        return first, -first * xp.where(f > 0.0, f + steep, excess) - first * first
+
+    def _parts(self, f: Array) -> tuple[Array, ...]:
+        """log A, A, T, H."""
+        xp = namespace(f)
+        x = xp.abs(f)
+        scaled = scipy_special(f).erfcx(x / math.sqrt(2.0))
+        log_tail = xp.log(0.5 * scaled) - 0.5 * x * x
+        tail = xp.exp(log_tail)
+        size = xp.where(f > 0.0, -xp.log1p(-tail), -log_tail)
+        return xp.where(f > FAR, log_tail + 0.5 * tail, xp.log(size)), size, tail, HAZARD / scaled
+
+
+class ExponentialRate(Factor):
+    """g^y e^−g/y!, g = e^f.  With λ = e^f₀: ℓ(f₀ + t) − ℓ(f₀) = (y − λ)t − λ(e^t − 1 − t)."""
+
+    step = 0.28
+
+    def value(self, f: Array, y: Array) -> Array:
+        """−y(e^u − 1 − u) − [log y! − y log y + y], u = f − log y; −e^f for y = 0."""
+        xp = namespace(f)
+        u = f - xp.log(xp.maximum(y, 1.0))
+        return xp.where(y > 0.0, -y * bend(u), -xp.exp(f)) - log_factorial_excess(y)
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        xp = namespace(f)
+        rate = xp.exp(f)
+        u = f - xp.log(xp.maximum(y, 1.0))
+        return xp.where(y > 0.0, -y * xp.expm1(u), -rate), -rate
+
+    def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
+        return self.value(f0, y), namespace(f0).exp(f0), self.slopes(f0, y)[0]
+
+    def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
+        large = bool((base[1] > 1e6).any())  # e^t − 1 − t as it stands is good to eps·√λ
+        return base[2] * t - base[1] * (bend(t) if large else namespace(t).expm1(t) - t)
+
+    def bend(self, y: Array) -> Array:
+        return namespace(y).log1p(y) + 1.0
+
+    def nearer(self, t: Array, base: tuple[Array, ...], gap: Array) -> Array:
+        """λ(e^t − 1 − t) ≤ D + gap⁺t."""
+        xp = namespace(t)
+        for _ in range(3):
+            t = xp.minimum(t, xp.log1p(t + (DROP + xp.maximum(gap, 0.0) * t) / base[1]))
+        return t
+
+    def mode(self, m: Array, v: Array, y: Array) -> Array:
+        """δ = v(y − e^(m + δ)) by Lambert's function: w = v e^(m + δ) solves w + log w = m + vy + log v (D-14)."""
+        xp = namespace(m)
+        log_w = log_rate_solution(m + v * y + xp.log(v))
+        delta = xp.where(v * y < 1.0, v * y - xp.exp(log_w), log_w - xp.log(v) - m)
+        slope, curve = self.slopes(m + delta, y)
+        return delta + (slope - delta / v) / (1.0 / v - curve)
+
+
+class SoftplusRate(Factor):
+    """g^y e^−g/y!, g = log(1 + e^f)."""
+
+    step = 0.5
+
+    def value(self, f: Array, y: Array) -> Array:
+        """−y(e^u − 1 − u) − [log y! − y log y + y], u = log g − log y; −g for y = 0."""
+        xp = namespace(f)
+        g = softplus(f)
+        u = log_softplus(f, g) - xp.log(xp.maximum(y, 1.0))
+        return xp.where(y > 0.0, -y * bend(u), -g) - log_factorial_excess(y)
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        up, ratio = sigmoid(f), softplus_ratio(f)
+        first = y * ratio - up
+        return first, sigmoid(-f) * first - y * ratio * ratio
+
+    def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
+        g = softplus(f0)
+        return self.value(f0, y), g, log_softplus(f0, g)
+
+    def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
+        """y log(g/g₀) − (g − g₀), the logarithm from g/g₀ − 1 where g₀ > 20."""
+        xp = namespace(t)
+        f = f0 + t
+        g, g0 = softplus(f), base[1]
+        change = g - g0
+        ratio = log_softplus(f, g) - base[2]
+        far = (g0 > 20.0) & (change > -0.5 * g0)
+        if bool(far.any()):
+            ratio = xp.where(far, xp.log1p(xp.maximum(change / g0, -0.5)), ratio)
+        return y * ratio - change
+
+    def peak(self, y: Array) -> Array:
+        xp = namespace(y)
+        count = xp.maximum(y, 1.0)
+        return xp.where(y > 0.0, count + xp.log(-xp.expm1(-count)), -float("inf"))

@@ -1,0 +1,68 @@
+"""The Gaussian likelihood: everything in closed form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods.arguments import one_positive
+from gpbounds.likelihoods.base import Likelihood
+from gpbounds.likelihoods.ranges import DerivativeRange, record
+from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """p(y|f) = N(y|f, σ²).
+
+    log E p = log N(y|m, v + σ²) and E log p = −½ log 2πσ² − ((y − m)² + v)/(2σ²)  (D-05; Wei et al., §2).  With
+    c = 1/(√(2π)σ): φ ∈ (0, c], |φ'| ≤ c/(√e σ), φ'' ∈ [−c/σ², 2c/(σ²e^{3/2})], all attained  (D-31; Table 1).
+
+    Parameters
+    ----------
+    noise : float
+        σ², a variance, in squared units of y.
+
+    Raises
+    ------
+    ValueError
+        for a noise that is not one positive finite number.
+
+    >>> model = Gaussian(noise=0.5)
+    >>> [round(float(mean(1.0, 0.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
+    [-1.418939, -2.072365]
+    """
+
+    noise: float
+    name = "gaussian"
+
+    def __post_init__(self) -> None:
+        one_positive(self, "noise")
+
+    def _targets(self, y: Array) -> Array:
+        return y
+
+    def _log_density(self, y: Array, f: Array) -> Array:
+        return -HALF_LOG_TWO_PI - 0.5 * math.log(self.noise) - 0.5 * (y - f) ** 2 / self.noise
+
+    def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        return (y - f) / self.noise, 0.0 * f - 1.0 / self.noise, 0.0 * f
+
+    def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        total, d = v + self.noise, y - m
+        value = -HALF_LOG_TWO_PI - 0.5 * namespace(v).log(total) - 0.5 * d * d / total
+        if not gradient:
+            return (value,)
+        return value, d / total, 0.5 * (d * d / total - 1.0) / total
+
+    def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        value = self._log_density(y, m) - 0.5 * v / self.noise
+        return (value, (y - m) / self.noise, 0.0 * v - 0.5 / self.noise) if gradient else (value,)
+
+    def _range(self, y: Array, form: str) -> DerivativeRange:
+        std = math.sqrt(self.noise)
+        c = math.exp(-HALF_LOG_TWO_PI) / std
+        steep = c / (math.sqrt(math.e) * std)
+        ends = (0.0, c, -steep, steep, -c / self.noise, 2.0 * c / (self.noise * math.exp(1.5)))
+        return record(y, ends, form, "D-31")

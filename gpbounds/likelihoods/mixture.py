@@ -1,0 +1,166 @@
+"""Means of a Student-t likelihood over f ~ N(m, v), as integrals where the Gaussian is averaged first; scale 1.
+
+d = y − m.  The density is a mixture of Gaussians over their variance w = e^x, x having density ∝ exp(−½ν(x + e^−x)):
+
+    E p = ∫ N(d|0, v + e^x) W(x) dx,
+
+and by log(1 + z) = ∫ (1 − e^−zt) e^−t dt/t with E e^{−t(y−f)²/ν} in closed form, a = v/ν, b = d²/ν, q = 1 + 2at:
+
+    E log(1 + (y − f)²/ν) = ∫ (1 − q^−½ e^{−bt/q}) e^−t dt/t.
+
+Both integrands are analytic in |Im| < π/2 of log w and log t: no peak of the product in f is to be found.  The
+nodes are the same for all y, m, v; only how far right they reach differs, so the arrays are sorted by that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.errors import NotConverged
+from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
+from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP
+
+HALVINGS = 6
+LEFT = -3.7
+"""e^−u − u > 43 there: the compressed left tail of the second integral ends."""
+
+Columns = Callable[..., Sequence[Array]]
+
+
+def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> tuple[Array, ...]:
+    """log E p for scale 1, and with ``gradient`` its derivatives in d and in v."""
+    xp = namespace(d)
+    half, square = 0.5 * df, d * d
+    best = _peak(square, v, df)
+    start, step = _left_end(df), min(0.24, 0.5 / math.sqrt(half))
+    # Right of x the mixing law alone, and that law against a Gaussian no wider than w^½, are below e^−DROP of the peak.
+    room = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
+    reach = xp.minimum(0.5 * room + xp.sqrt(0.25 * room * room + 2.0 * room), (DROP - best + half) / (half + 0.5))
+    reach = xp.maximum(reach, 2.0 / math.sqrt(half))
+
+    def columns(x: float, d: Array, square: Array, v: Array, best: Array) -> list[Array]:
+        log_weight = -half * (x - 1.0 + math.exp(-x))
+        inverse = 1.0 / (v + math.exp(x))
+        weight = xp.exp(log_weight - best - 0.5 * square * inverse) * xp.sqrt(inverse)
+        if not gradient:
+            return [weight]
+        return [weight, -weight * d * inverse, 0.5 * weight * (square * inverse - 1.0) * inverse]
+
+    sums = _marched(columns, (d, square, v, best), start, step, reach, 3 if gradient else 1)
+    value = best + xp.log(sums[0]) - HALF_LOG_TWO_PI - _log_mass(half)
+    return (value, *(part / sums[0] for part in sums[1:]))
+
+
+def _peak(square: Array, v: Array, df: float) -> Array:
+    """About the largest value of −½ log(v + w) − ½d²/(v + w) − ½ν(log w − 1 + 1/w), and never more.
+
+    Its derivative in log w vanishes where w(d² − v − w)/(v + w)² = ν(1 − 1/w): near w = 1, or, 1/w left out, at a
+    root of (ν + 1)w² − (d² − (2ν + 1)v)w + νv²; Newton's steps follow.
+    """
+    xp = namespace(v)
+
+    def parts(x: Array) -> tuple[Array, Array, Array]:
+        w = xp.exp(x)
+        total, p = v + w, w / (v + w)
+        q = square / total
+        value = -0.5 * xp.log(total) - 0.5 * q - 0.5 * df * (x - 1.0 + 1.0 / w)
+        first = 0.5 * p * (q - 1.0) - 0.5 * df * (1.0 - 1.0 / w)
+        second = 0.5 * p * (1.0 - p) * (q - 1.0) - 0.5 * p * p * q - 0.5 * df / w
+        return value, first, second
+
+    middle = square - (2.0 * df + 1.0) * v
+    root = xp.sqrt(xp.maximum(middle * middle - 4.0 * df * (df + 1.0) * v * v, 0.0))
+    x = xp.zeros(v.shape)
+    best = parts(x)[0]
+    near = xp.clip((square - v - 1.0) / (df * (v + 1.0) ** 2), -0.5, 3.0)
+    far = xp.log(xp.maximum((middle + root) / (2.0 * (df + 1.0)), 1.0))
+    for guess in (near, far, xp.log((square + df) / (df + 1.0))):
+        value = parts(guess)[0]
+        x, best = xp.where(value > best, guess, x), xp.maximum(value, best)
+    for _ in range(4):
+        _, first, second = parts(x)
+        x = x + xp.clip(first / xp.maximum(xp.abs(second), 0.1), -1.0, 1.0)
+        best = xp.maximum(best, parts(x)[0])
+    return best
+
+
+def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> tuple[Array, ...]:
+    """−½(ν + 1) E log(1 + (y − f)²/ν), and with ``gradient`` its derivatives in d and in v.
+
+    The left tail is compressed by t = e^(u − e^−u)/(1 + a + b).
+    """
+    xp = namespace(d)
+    a, b = v / df, d * d / df
+    size = 1.0 + a + b
+
+    def columns(u: float, a: Array, b: Array, size: Array) -> list[Array]:
+        t = math.exp(u - math.exp(-u)) / size
+        at = a * t
+        inverse = 1.0 / (1.0 + 2.0 * at)
+        bt = b * t * inverse
+        power = -0.5 * xp.log1p(2.0 * at) - bt
+        weight = (1.0 + math.exp(-u)) * xp.exp(-t)
+        found = [-weight * xp.expm1(power)]
+        if gradient:
+            slope = weight * t * inverse * xp.exp(power)
+            found += [slope, slope * (1.0 - 2.0 * bt)]
+        return found
+
+    sums = _marched(columns, (a, b, size), LEFT, 0.25, xp.log(DROP * size), 3 if gradient else 1)
+    factor = -0.5 * (df + 1.0)
+    return tuple(factor * part * c for part, c in zip(sums, (1.0, 2.0 * d / df, 1.0 / df), strict=False))
+
+
+def _left_end(df: float) -> float:
+    """The x < 0 left of which the mixing law against any Gaussian is below e^−DROP of the integrand at 0.
+
+    There ½ν(e^−x − 1 + x) + x/2 > DROP: N(d|0, v + w) ≤ w^−½ N(d|0, v + 1) for w < 1.
+    """
+    r = math.log1p(2.0 * (DROP + 20.0) / df) + 1.0
+    for _ in range(60):
+        r = math.log(1.0 + r + (2.0 * DROP + r) / df)
+    return -r
+
+
+def _log_mass(half: float) -> float:
+    """log ∫ exp(−h(x − 1 + e^−x)) dx = log Γ(h) + h − h log h."""
+    if half < 15.0:
+        return math.lgamma(half) + half - half * math.log(half)
+    square = 1.0 / half**2
+    series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / half
+    return HALF_LOG_TWO_PI - 0.5 * math.log(half) + series
+
+
+def _marched(
+    columns: Columns, parameters: Sequence[Array], start: float, step: float, reach: Array, count: int
+) -> list[Array]:
+    """∫ columns(x, *parameters) dx by the trapezoidal rule from ``start`` to ``reach``, checked as in `trapezoid`."""
+    xp = namespace(reach)
+    sums = [xp.empty(reach.shape) for _ in range(count)]
+    left = xp.argsort(-reach)
+    for _ in range(HALVINGS):
+        lengths = xp.ceil((reach[left] - start) / step)
+        lengths = lengths if xp is np else lengths.get()
+        part = [p[left] for p in parameters]
+        halves = [[xp.zeros(left.shape) for _ in range(count)] for _ in range(2)]
+        active = lengths.size
+        for j in range(int(lengths[0]) + 1):
+            while active > 1 and lengths[active - 1] < j:
+                active -= 1
+            for total, value in zip(halves[j % 2], columns(start + j * step, *(p[:active] for p in part)), strict=True):
+                total[:active] += value
+        for total, even, odd in zip(sums, *halves, strict=True):
+            total[left] = step * (even + odd)
+        even, odd = halves[0][0], halves[1][0]
+        left = left[~(xp.abs(even - odd) <= AGREEMENT * (even + odd))]
+        if left.size == 0:
+            return sums
+        step *= 0.5
+    raise NotConverged(
+        f"expected even and odd nodes of the trapezoidal rule to agree to {AGREEMENT:g}, and {left.size} of "
+        f"{reach.size} integrals did not with a step of {2.0 * step:.3g}: are targets or variances beyond 1e100?"
+    )

@@ -1,0 +1,68 @@
+"""The record of proved ranges: p(y|f) and its first two derivatives in f lie in them for every real f."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.validation import choice
+
+Pair = tuple[Any, Any]
+
+FORMS = ("sharp", "corrected", "printed")
+"""The exact infimum and supremum; Table 1 with its misprints corrected; Table 1 to the letter."""
+
+
+@dataclass(frozen=True, eq=False)
+class DerivativeRange:
+    """(low, high) of φ(f) = p(y|f), φ' and φ'' over all real f, one entry a y.
+
+    Attributes
+    ----------
+    density, first, second : pairs of float or array
+        low ≤ φ ≤ high, and so on.  Limits at ±∞ count.
+    form : str
+        "sharp", "corrected" or "printed".
+    claim : str
+        Ledger id.
+    holds : bool
+        False where the printed numbers are no bounds.
+    note : str
+        What is wrong with the printed form, if anything is.
+    """
+
+    density: Pair
+    first: Pair
+    second: Pair
+    form: str
+    claim: str
+    holds: bool = True
+    note: str = ""
+
+    def __str__(self) -> str:
+        def pair(name: str, ends: Pair) -> str:
+            if np.ndim(ends[0]) or np.ndim(ends[1]):
+                return f"{name} in [{float(ends[0].min()):.6g}, {float(ends[1].max()):.6g}] at most"
+            return f"{name} in [{float(ends[0]):.6g}, {float(ends[1]):.6g}]"
+
+        rows = [pair(n, e) for n, e in (("φ", self.density), ("φ'", self.first), ("φ''", self.second))]
+        text = f"{', '.join(rows)} ({self.claim}, {self.form})."
+        return f"{text}\n  {self.note}" if self.note else text
+
+
+def over(y: Array, *ends: Any) -> tuple[Any, ...]:
+    """``ends`` in the shape of y; plain numbers where y is one on the host."""
+    xp = namespace(y)
+    found = [xp.broadcast_to(xp.asarray(e, dtype=np.float64), y.shape) for e in ends]
+    return tuple(float(e) if xp is np and not y.shape else xp.array(e) for e in found)
+
+
+def record(
+    y: Array, ends: tuple[Any, ...], form: str, claim: str, holds: bool = True, note: str = ""
+) -> DerivativeRange:
+    """A `DerivativeRange` from six ends: density low, high, first low, high, second low, high."""
+    a, b, c, d, e, f = over(y, *ends)
+    return DerivativeRange((a, b), (c, d), (e, f), choice("form", form, FORMS), claim, holds, note)

@@ -1,0 +1,104 @@
+"""The Student-t likelihood."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods.arguments import one_positive
+from gpbounds.likelihoods.base import Likelihood
+from gpbounds.likelihoods.mixture import log_mean_student, mean_log_student
+from gpbounds.likelihoods.ranges import DerivativeRange, record
+
+
+def log_constant(df: float) -> float:
+    """log Γ((ν+1)/2) − log Γ(ν/2) − ½ log πν, by its series for large ν, where the two cancel.
+
+    >>> round(log_constant(1.0), 6), round(log_constant(1e6) + 0.5 * math.log(2.0 * math.pi), 12)
+    (-1.14473, -2.5e-07)
+    """
+    if df < 60.0:
+        return math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi * df)
+    a = 0.5 * df
+    series = (-1 / 8 + (1 / 192 - (1 / 640 - (17 / 14336 - 31 / 18432 / a**2) / a**2) / a**2) / a**2) / a
+    return series - 0.5 * math.log(2.0 * math.pi)
+
+
+@dataclass(frozen=True)
+class StudentT(Likelihood):
+    """p(y|f) = c (1 + (y − f)²/(σ²ν))^(−(ν+1)/2), c = Γ((ν+1)/2)/(Γ(ν/2)√(πν)σ).
+
+    As a function of f it is not log-concave, and N(m, v)·p can have two peaks.  Its means are integrals over one
+    positive variable instead, where Gaussians have been averaged in closed form (`gpbounds.likelihoods.mixture`).
+    Ranges, all attained  (D-35; Table 1, whose √(πνσ) in c must be √(πν)σ; ``form="printed"`` keeps it, and is false
+    for σ < 1):  |φ'| ≤ (c/σ)((ν+1)/ν)√(ν/(ν+2)) ((ν+2)/(ν+3))^((ν+3)/2) at (y−f)² = σ²ν/(ν+2), φ'' from
+    −(c/σ²)(ν+1)/ν at f = y to 2(c/σ²)((ν+1)/ν)((ν+2)/(ν+5))^((ν+5)/2) at (y−f)² = 3σ²ν/(ν+2).
+
+    Parameters
+    ----------
+    df : float
+        ν > 0, degrees of freedom.
+    scale : float
+        σ > 0, in units of y.
+
+    Raises
+    ------
+    ValueError
+        for a df or scale that is not one positive finite number.
+
+    >>> model = StudentT(df=4.0, scale=1.0)
+    >>> [round(float(mean(8.0, 0.0, 1.0)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
+    [-7.839133, -8.030969]
+    """
+
+    df: float
+    scale: float
+    name = "student_t"
+
+    def __post_init__(self) -> None:
+        one_positive(self, "df")
+        one_positive(self, "scale")
+
+    def _targets(self, y: Array) -> Array:
+        return y
+
+    def _log_density(self, y: Array, f: Array) -> Array:
+        z = (y - f) / self.scale
+        return self._log_c - 0.5 * (self.df + 1.0) * namespace(f).log1p(z * z / self.df)
+
+    @property
+    def _log_c(self) -> float:
+        return log_constant(self.df) - math.log(self.scale)
+
+    def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
+        z, nu, scale = (y - f) / self.scale, self.df, self.scale
+        total = nu + z * z
+        first = (nu + 1.0) / scale * z / total
+        second = (nu + 1.0) / scale**2 * (z * z - nu) / total**2
+        third = 2.0 * (nu + 1.0) / scale**3 * z * (z * z - 3.0 * nu) / total**3
+        return first, second, third
+
+    def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        found = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((found[0] - math.log(self.scale), *found[1:]))
+
+    def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        found = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((found[0] + self._log_c, *found[1:]))
+
+    def _rescaled(self, found: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Derivatives in d = (y − m)/σ and v/σ² as derivatives in m and v."""
+        return found if len(found) == 1 else (found[0], -found[1] / self.scale, found[2] / self.scale**2)
+
+    def _range(self, y: Array, form: str) -> DerivativeRange:
+        nu, c, holds, note = self.df, math.exp(self._log_c), True, ""
+        if form == "printed":
+            c *= math.sqrt(self.scale)
+            holds = self.scale >= 1.0
+            note = "Table 1 prints √(πνσ) for √(πν)σ in c: these numbers are √σ times the right ones."
+        slope = c / self.scale * (nu + 1.0) / nu
+        steep = slope * math.sqrt(nu / (nu + 2.0)) * math.exp(-0.5 * (nu + 3.0) * math.log1p(1.0 / (nu + 2.0)))
+        low = -slope / self.scale
+        high = 2.0 * slope / self.scale * math.exp(-0.5 * (nu + 5.0) * math.log1p(3.0 / (nu + 2.0)))
+        return record(y, (0.0, c, -steep, steep, low, high), form, "D-35", holds, note)
