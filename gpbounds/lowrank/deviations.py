@@ -35,9 +35,10 @@ def markov(mean: Float, top: Float, delta: Float) -> Any:
     return np.minimum(mean / delta, top)
 
 
-def _entropy(u: Float) -> Any:
-    """(1 + u) log(1 + u) − u for u > −1, without cancellation."""
-    return np.where(u > 1.0, (1.0 + u) * np.log1p(u) - u, (1.0 + u) * log1p_residual(-u / (1.0 + u)))
+def _entropy(b: Float, step: Float) -> Any:
+    """a log(a/b) − a + b at a = b + step > 0, without cancellation where the step is small."""
+    u = step / b
+    return np.where(u > 1.0, (b + step) * np.log1p(u) - step, (b + step) * log1p_residual(-u / (1.0 + u)))
 
 
 def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
@@ -49,14 +50,13 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     shape = np.broadcast_shapes(*(np.shape(a) for a in (mean, top, N, delta)))
     p, level = np.broadcast_to(mean / top, shape), np.broadcast_to(-np.log(delta) / N, shape)
     inside = (p > 0.0) & (p < 1.0)
-    p = np.maximum(np.where(inside, p, 0.5), 1e-250)  # a larger Λ gives a larger bound; excess/p must not overflow
+    p = np.maximum(np.where(inside, p, 0.5), 1e-305)  # a larger Λ gives a larger bound; excess/p must not overflow
     reachable = inside & (-np.log(p) > level)
     left = 1.0 - p
     excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), left * (1.0 - 2.0**-53))
     for _ in range(NEWTON):
-        up, down = excess / p, -excess / left
-        value = p * _entropy(up) + left * _entropy(down)
-        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(up) - np.log1p(down))
+        value = _entropy(p, excess) + _entropy(left, -excess)
+        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / left))
     q = np.where(reachable, np.minimum(p + excess, 1.0), 1.0)
     return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)
 
