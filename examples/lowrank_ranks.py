@@ -6,7 +6,7 @@ The least rank r with KL(exact || approximate) <= 0.01·N, for two kernels and t
 promises (probability 95 %, before the data are seen) and the rank that no approximation can do without (L-10).
 
 Random Fourier features: KL need not fall with each further frequency, so "least" is found along a growing sequence of
-frequencies, by going up in fours and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws,
+frequencies, by doubling and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws,
 and least to greatest shaded.  Where the first draw needs r > N, no other is tried.  Mercer truncation, Gaussian kernel:
 KL falls with r, and the least r is found by bisection.  Matérn: eigenvalues and eigenvectors of the data's kernel
 matrix, as in the paper, which is the optimum itself.  Beside the PNG lies a CSV file with the numbers.
@@ -31,7 +31,7 @@ from tqdm import tqdm
 
 from gpbounds import Gaussian, SquaredExponential
 from gpbounds.cli import options
-from gpbounds.lowrank import FourierFeatures, MercerFeatures, mercer_rank, optimal_rank
+from gpbounds.lowrank import FourierFeatures, MercerFeatures, kl_features, mercer_rank, optimal_rank
 from gpbounds.lowrank.prefixes import Prefixes
 from gpbounds.psd import eigen
 
@@ -78,16 +78,17 @@ def fourier_rank(
     """An even r with KL(r) <= εN < KL(r - 2) along one sequence of frequencies; None if r = N is not enough."""
     N = len(K)
     Xi = side_by_side(FourierFeatures(setting.kernel, N - N % 2, rng), X)
-    pairs, known = 16, 0
+    pairs, known, possible = 16, 0, False
     while True:
         pairs = min(pairs, N // 2)
+        if 8 * pairs > N // 2 and not possible:  # before much work is done: is r = N enough?
+            if kl_features(K, Xi * np.sqrt(1.0 / (N // 2)), NOISE) > EPS * N:
+                return None
+            possible = True
         prefixes = Prefixes.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
-
-        if prefixes.kl(2 * pairs, 1.0 / pairs) <= EPS * N:
+        if pairs == N // 2 or averaged(prefixes, EPS * N, pairs):
             return 2 * first(partial(averaged, prefixes, EPS * N), known, pairs)
-        if pairs == N // 2:
-            return None
-        known, pairs = pairs, 4 * pairs
+        known, pairs = pairs, 2 * pairs
 
 
 def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: float, least: int) -> int | None:
