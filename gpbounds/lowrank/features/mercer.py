@@ -36,7 +36,7 @@ class MercerFeatures(Features):
     A tensor grid with the d-th root of r functions per dimension, as the paper has it (L-56, misprinted), is not
     offered: it is never better than "best".
 
-    The features are exact for any inputs to 5e-15·√v for degrees up to 900 and 25 standard deviations (L-52).  What
+    The features are right to 5e-15·√v a dimension, for degrees up to 900 within 25 standard deviations (L-52).  What
     they leave of K is small only where inputs are about as wide as ``inputs`` says: :meth:`residual_diagonal` tells.
 
     Parameters
