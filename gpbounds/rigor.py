@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from gpbounds.errors import NotConverged
@@ -103,3 +104,13 @@ def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> flo
         outer = high if upwards else low
         bits *= 2
     return outer
+
+
+def decimal(value: float, upwards: bool, digits: int = 17) -> str:
+    """``value``, which may have hundreds of decimal digits, rounded up or down to so many significant ones.
+
+    >>> decimal(0.1, True), decimal(0.1, False)  # the double is 0.1000000000000000055...
+    ('0.10000000000000001', '0.10000000000000000')
+    """
+    rounding = ROUND_CEILING if upwards else ROUND_FLOOR
+    return str(Context(prec=digits, rounding=rounding, Emin=-400, Emax=400).create_decimal(Decimal(value)))

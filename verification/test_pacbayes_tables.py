@@ -11,7 +11,6 @@ from observer import Observer
 from gpbounds import pacbayes
 from gpbounds.pacbayes import bound
 
-
 # Tables 1 and 2, δ = 0.01, 1201 grid points for each of T hyperparameters: (name, N, T): rows (R_S, KL/N, B, B_Pin).
 TABLES = {
     ("boston, kl- and sqrt-PAC-GP", 404, 2): [

@@ -20,7 +20,7 @@ number of inducing points meets the target), 2 with one sentence on stderr where
 def build_parser() -> Parser:
     """The parser of ``gpbounds`` and its commands."""
     from gpbounds import __version__
-    from gpbounds.cli import certify, claims, curve, demo, plan, rate
+    from gpbounds.cli import certify, claims, curve, demo, klinv, pac, plan, rate
 
     parser = Parser(
         prog="gpbounds",
@@ -29,7 +29,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"gpbounds {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (rate, plan, curve, certify, claims, demo):
+    for module in (rate, plan, curve, klinv, pac, certify, claims, demo):
         module.add(commands)
     return parser
 

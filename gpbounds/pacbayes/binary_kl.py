@@ -46,10 +46,16 @@ def _excess(a: Float, b: Float, d: Float) -> Float:
     z = d / (a + b)
     square = z * z
     near = z * (d - 2.0 * a * square * artanh_remainder(square, 36))  # ln(b/a) = 2 artanh z
-    above = d - a * np.log(np.minimum(b / a, 1e300))
-    below = a * (np.log(a / b) - 1.0) + b
+    above = d - a * _log_ratio(b, a)
+    below = a * (_log_ratio(a, b) - 1.0) + b
     far = np.where(d > 0.0, np.where(a == 0.0, b, above), below)
     return np.where(d == 0.0, 0.0, np.where(np.abs(z) <= NEAR, near, far))
+
+
+def _log_ratio(a: Float, b: Float) -> Float:
+    """ln(a/b), also where a/b overflows."""
+    ratio = a / b
+    return np.where(ratio < np.inf, np.log(ratio), np.log(a) - np.log(b))
 
 
 def artanh_remainder(square: Float, terms: int) -> Float:

@@ -1,0 +1,66 @@
+"""``gpbounds klinv``: all p with kl(q‖p) <= eps, with certified digits and slopes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from gpbounds.cli import options, output
+from gpbounds.rigor import decimal
+
+EPILOG = """\
+example:
+  gpbounds klinv 0.02 0.05
+
+  prints 0.000629165 <= p <= 0.0985722, with 1 - p to full relative accuracy, 17 digits that are proved (Arb balls) and
+  the slopes.  An empirical risk q and the penalty eps of `gpbounds pac` make the upper end a bound on the true risk.
+
+theorem: Reeb et al., Eq. 3, 12 and 13: P-03, P-06, P-07, P-12 of `gpbounds claims`.
+"""
+DIGITS = 17
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "klinv", help="the inverse of the binary kl", description=options.purpose(__doc__), epilog=EPILOG
+    )
+    parser.add_argument("q", metavar="Q", type=options.number, help="empirical risk in [0, 1]")
+    parser.add_argument("eps", metavar="EPS", type=options.number, help="right-hand side in nats, 0 to inf")
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print both ends, or a JSON record of them."""
+    ends = {side: end(args.q, args.eps, side) for side in ("lower", "upper")}
+    if args.json:
+        output.print_json({"command": "klinv", "q": args.q, "eps": args.eps, **ends, "claims": ["P-03", "P-12"]})
+        return
+    low, high = (ends[side]["p"] for side in ("lower", "upper"))
+    print(f"kl({args.q:g}‖p) <= {args.eps:g} for {low:.6g} <= p <= {high:.6g} and no other p (P-03).\n")
+    rows = [
+        (side, repr(found["p"]), repr(found["1-p"]), f"{found['dp/dq']:.6g}", f"{found['dp/deps']:.6g}")
+        for side, found in ends.items()
+    ]
+    print(output.table(("", "p", "1 - p", "dp/dq", "dp/deps"), rows))
+    print(f"\nProved, rounding included (P-12), {DIGITS} digits:")
+    print(f"  {ends['lower']['certified']} <= p <= {ends['upper']['certified']}")
+    print(f"  {ends['upper']['certified 1-p']} <= 1 - p <= {ends['lower']['certified 1-p']}")
+
+
+def end(q: float, eps: float, side: Any) -> dict[str, Any]:
+    """One end: value, complement, slopes, and decimals on the safe side of the truth."""
+    from gpbounds.pacbayes import kl_inverse, kl_inverse_gradient
+
+    value, rest = (float(kl_inverse(q, eps, side, complement)) for complement in (False, True))
+    proved, proved_rest = (float(kl_inverse(q, eps, side, c, certified=True)) for c in (False, True))
+    in_q, in_eps = kl_inverse_gradient(q, eps, side)
+    return {
+        "p": value,
+        "1-p": rest,
+        "dp/dq": float(in_q),
+        "dp/deps": float(in_eps),
+        "certified": decimal(proved, side == "upper", DIGITS),
+        "certified 1-p": decimal(proved_rest, side == "lower", DIGITS),
+    }

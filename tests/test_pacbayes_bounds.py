@@ -1,0 +1,134 @@
+"""The PAC-Bayes bounds as records: terms, confidence, broadcasting, certificates, nonsense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpbounds.pacbayes import (
+    batch_bound,
+    batch_risk_bound,
+    bayes_factor,
+    bayes_risk_bound,
+    bound,
+    bound_gradient,
+    grid_penalty,
+    kl_inverse,
+    log_penalty,
+    mixture_kl,
+    xi,
+)
+
+
+def test_terms_add_up_to_the_right_hand_side():
+    B = bound(0.093, 42.0, 404, 0.01, grid_penalty(1201, 2))
+    parts = [B.terms[name] for name in ("KL/N", "ln(1/p)/N", "ln(ξ/δ)/N")]
+    assert sum(parts) == pytest.approx(B.terms["ε"], rel=1e-15)
+    assert sum(parts) == pytest.approx((42.0 + log_penalty(404, 0.01, grid_penalty(1201, 2))) / 404, rel=1e-14)
+    assert float(B) == kl_inverse(0.093, B.terms["ε"])
+    assert (B.claim, B.confidence, B.side, B.certified) == ("P-14", 0.99, "upper", False)
+    assert "Σ p_θ" in B.assumptions[-1]
+    assert bound(0.093, 42.0, 404, 0.01).claim == "P-09"
+    assert "ln(2√N/δ)/N" in bound(0.093, 42.0, 404, 0.01, form="maurer").terms
+
+
+def test_everything_broadcasts():
+    risk, sizes = np.linspace(0, 1, 5)[:, None], np.array([1, 100, 10**12])
+    for form in ("sharpest", "maurer", "pinsker"):
+        for side in ("upper", "lower"):
+            B = bound(risk, 2.0, sizes, 0.05, form=form, side=side)
+            proved = bound(risk, 2.0, sizes, 0.05, form=form, side=side, certified=True)
+            assert B.value.shape == proved.value.shape == B.terms["R_S"].shape == (5, 3)
+            outward = (proved.value - B.value) * (1 if side == "upper" else -1)
+            assert (outward >= -1e-15).all()
+            assert (outward <= 1e-15 * np.maximum(1.0, np.abs(B.value))).all()
+            assert float(bound(risk[2, 0], 2.0, 100, 0.05, form=form, side=side)) == B.value[2, 1]
+    assert all(slope.shape == (5, 3) for slope in bound_gradient(risk, 2.0, sizes, 0.05))
+
+
+def test_limits():
+    assert float(bound(0.3, np.inf, 100, 0.05)) == 1.0
+    assert float(bound(0.3, np.inf, 100, 0.05, certified=True)) == 1.0
+    assert float(bound(0.3, 1.0, 100, 0.05, np.inf, side="lower")) == 0.0
+    assert float(bound(1.0, 0.0, 1, 1.0)) == 1.0
+    assert float(bound(0.0, 0.0, 1, 1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
+    assert float(bound(0.9, 100.0, 100, 0.05, form="pinsker")) > 1.0  # honest, though vacuous
+    assert float(bound(0.25, 0.0, 10**12, 1e-300)) == pytest.approx(0.25, abs=1e-4)
+
+
+def test_more_data_more_confidence_and_less_complexity():
+    values = np.array([float(bound(0.1, 20.0, N, 0.05)) for N in (10, 100, 1000, 10**6)])
+    assert (np.diff(values) < 0).all()
+    values = np.array([float(bound(0.1, KL, 1000, 0.05)) for KL in (0.0, 1.0, 100.0, 1e5)])
+    assert (np.diff(values) > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.2, 1.0, 10, 0.1), "risk: expected a number in"),
+        ((0.1, -1.0, 10, 0.1), "kl: expected a number >= 0"),
+        ((0.1, np.nan, 10, 0.1), "kl: expected a number >= 0"),
+        ((0.1, 1.0, 0, 0.1), "N: expected a whole number >= 1"),
+        ((0.1, 1.0, 10.5, 0.1), "N: expected a whole number >= 1"),
+        ((0.1, 1.0, 10, 0.0), r"delta: expected a number in \(0, 1\], got 0.0"),
+        ((0.1, 1.0, 10, 1.5), "delta: expected a number in"),
+        ((0.1, 1.0, 10, 0.1, -1.0), "log_prior_penalty: expected a number >= 0"),
+        ((0.1, 1.0, 10, 0.1, 0.0, "best"), "form: expected one of 'sharpest', 'maurer', 'pinsker', got 'best'"),
+    ],
+)
+def test_nonsense_is_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bound(*arguments)
+    with pytest.raises(ValueError, match=message):
+        bound_gradient(*arguments)
+
+
+def test_more_nonsense_is_refused():
+    with pytest.raises(ValueError, match="side"):
+        bound(0.1, 1.0, 10, 0.1, side="left")
+    with pytest.raises(ValueError, match="N: expected a whole number >= 1, got 0"):
+        xi(0)
+    with pytest.raises(ValueError, match="points"):
+        grid_penalty(0, 2)
+    with pytest.raises(ValueError, match="one number for each θ"):
+        mixture_kl(3.0, 0.0)
+    with pytest.raises(ValueError, match=r"expected Σ exp\(−penalty\) <= 1"):
+        mixture_kl([1.0, 2.0], [0.1, 0.1])
+    with pytest.raises(ValueError, match="both or none"):
+        bayes_risk_bound(0.1, accuracy=0.5)
+    with pytest.raises(ValueError, match="got a lower bound"):
+        bayes_risk_bound(bound(0.1, 1.0, 10, 0.1, side="lower"))
+    with pytest.raises(ValueError, match="batch: expected a whole number >= 1"):
+        batch_risk_bound(0.1, 0, 0.1)
+
+
+def test_bayes_risk_carries_what_the_gibbs_bound_assumes():
+    gibbs = bound(0.1, 3.0, 400, 0.05, certified=True)
+    bayes = bayes_risk_bound(gibbs)
+    assert float(bayes) == 2 * float(gibbs)
+    assert bayes.certified
+    assert bayes.confidence == gibbs.confidence
+    assert bayes.assumptions[:-1] == gibbs.assumptions
+    sharper = bayes_risk_bound(gibbs, accuracy=0.6, least_std=1.0)
+    assert float(gibbs) < float(sharper) < float(bayes)
+    assert float(bayes_risk_bound(gibbs, accuracy=0.6, least_std=0.0)) == float(bayes)
+    np.testing.assert_array_equal(bayes_risk_bound([0.0, 0.5, 1.0]).value, [0.0, 1.0, 2.0])
+    assert bayes_factor(1e300, 1e-300) == 2.0
+
+
+def test_batches_add_their_probability_of_failure():
+    whole = batch_bound(0.1, 100, 5.0, 10_000, 0.01, 0.02)
+    assert whole.confidence == pytest.approx(0.97)
+    assert float(whole) > float(bound(0.1, 5.0, 10_000, 0.01))
+    assert float(batch_risk_bound(0.1, 100, 1.0)) == 0.1  # no confidence, no width
+    assert batch_bound(0.1, 100, 5.0, 10_000, 0.7, 0.7).confidence == 0.0
+    low, high = (float(batch_risk_bound(0.1, 100, 0.01, side=side)) for side in ("lower", "upper"))
+    assert low < 0.1 < high
+
+
+def test_soft_minimum_along_an_axis():
+    each = np.array([[1.0, np.inf, 3.0], [0.0, 0.0, 0.0]])
+    flat = np.log(3.0)
+    np.testing.assert_allclose(mixture_kl(each, flat), [-np.log((np.exp(-1) + np.exp(-3)) / 3), 0.0], atol=1e-15)
+    np.testing.assert_allclose(mixture_kl(each.T, flat, axis=0), mixture_kl(each, flat), atol=1e-15)

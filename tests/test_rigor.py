@@ -1,0 +1,85 @@
+"""Balls round outwards, signs are settled, and Arb's precision is left as it was."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from flint import arb, ctx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpbounds import rigor
+from gpbounds.errors import NotConverged
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(a=numbers, b=numbers.filter(bool))
+def test_quotients_lie_between_neighbouring_doubles(a, b):
+    truth = Fraction(a) / Fraction(b)
+    with rigor.at_bits(200):
+        ball = rigor.exact(a) / rigor.exact(b)
+        low, high = rigor.below(ball), rigor.above(ball)
+    if math.isfinite(low):
+        assert Fraction(low) <= truth
+    if math.isfinite(high):
+        assert Fraction(high) >= truth
+    assert high in (low, math.nextafter(low, math.inf))
+
+
+@given(value=numbers)
+def test_doubles_are_kept(value):
+    ball = rigor.exact(value)
+    assert ball.is_exact()
+    assert rigor.below(ball) == rigor.above(ball) == value
+
+
+def test_balls_wider_than_a_double_and_endless_ones():
+    ball = arb(1, 1e-3)
+    assert rigor.below(ball) <= 0.999
+    assert rigor.above(ball) >= 1.001
+    nothing = arb("nan")
+    assert (rigor.below(nothing), rigor.above(nothing)) == (-math.inf, math.inf)
+    assert rigor.above(rigor.exact(1e300) ** 2) == math.inf
+    assert rigor.below(rigor.exact(1e300) ** 2) == 1.7976931348623157e308
+    assert rigor.above(rigor.exact(1e-300) ** 2) == 5e-324
+
+
+def test_signs_need_the_precision_they_need():
+    tiny = lambda: (rigor.exact(1.0) + rigor.exact(1e-300)).log() - rigor.exact(1e-300)  # noqa: E731
+    assert rigor.sign(tiny) == -1
+    assert rigor.sign(lambda: -tiny()) == 1
+    assert rigor.sign(lambda: rigor.exact(0.5) - rigor.exact(0.25) * 2) == 0
+    with pytest.raises(NotConverged, match="not settled"):
+        rigor.sign(lambda: rigor.exact(2.0).sqrt() ** 2 - 2, bits=8192)
+
+
+@pytest.mark.parametrize("upwards", [False, True])
+def test_settled_is_next_to_the_truth(upwards):
+    value = rigor.settled(lambda: rigor.exact(2.0).sqrt(), upwards)
+    square = Fraction(value) ** 2
+    assert (square > 2) == upwards
+    assert (Fraction(math.nextafter(value, math.inf if not upwards else 0.0)) ** 2 > 2) != upwards
+
+
+def test_precision_is_restored():
+    before = ctx.prec
+    rigor.sign(lambda: rigor.exact(1.0))
+    rigor.settled(lambda: rigor.exact(3.0).log(), True)
+    with pytest.raises(ZeroDivisionError), rigor.at_bits(999):
+        1 / 0  # noqa: B018
+    assert ctx.prec == before
+
+
+@given(value=numbers, digits=st.integers(1, 20))
+def test_decimals_are_rounded_outwards(value, digits):
+    assert (
+        Fraction(rigor.decimal(value, False, digits)) <= Fraction(value) <= Fraction(rigor.decimal(value, True, digits))
+    )
+
+
+@given(value=numbers)
+def test_seventeen_digits_give_the_double_back(value):
+    assert value in (float(rigor.decimal(value, True)), float(rigor.decimal(value, False)))
