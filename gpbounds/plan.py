@@ -7,6 +7,13 @@ from typing import Any
 
 from gpbounds.bound import Bound
 
+UNITS = {
+    "inducing": ("inducing points", "inducing point"),
+    "fourier": ("random Fourier features", "frequency"),
+    "mercer": ("eigenfunctions", "eigenfunction"),
+}
+"""What M counts, and the step by which it falls, by method."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -32,7 +39,7 @@ class Plan:
     Attributes
     ----------
     method : str
-        What the rank is of: "inducing".
+        What the rank is of: "inducing", "fourier" or "mercer".
     N : int
     target : float
         What the bound must not exceed.
@@ -41,13 +48,14 @@ class Plan:
     bound : Bound or None
         The bound at M.
     bound_before : Bound or None
-        The bound at M - 1, which exceeds the target; None if M = 1 or M is None.
+        The bound with one unit (inducing point, eigenfunction, random frequency) less, which exceeds the target; None
+        if there is no less, or where the method plans without it.
     needed : int or None
-        The least M that any choice of inducing variables needs, where that is known (given data; N-low).
+        The least rank that any approximation of this kind needs, where that is known (given data; N-low, L-10).
     meaning : tuple of str
         What meeting the target implies.
     cost : Cost or None
-        Time and memory of a sparse GP with M inducing points.
+        Time and memory of a sparse GP of rank M.
     notes : tuple of str
         What a reader should know before quoting the plan.
     """
@@ -64,14 +72,21 @@ class Plan:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        units, unit = UNITS[self.method]
         if self.M is None or self.bound is None:
-            lines = [f"No M < N = {self.N} brings the bound down to {self.target:g}."]
+            lines = [f"No number of {units} below N = {self.N} brings the bound down to {self.target:g}."]
         else:
-            lines = [f"M = {self.M} of N = {self.N} suffice for a bound <= {self.target:g}.", str(self.bound)]
+            made = f" (cosine and sine of {self.M // 2} frequencies)" if self.method == "fourier" else ""
+            lines = [
+                f"M = {self.M} {units}{made} suffice for a bound <= {self.target:g}; N = {self.N}.",
+                str(self.bound),
+            ]
         if self.bound_before is not None:
-            lines.append(f"At M - 1 the bound is {float(self.bound_before):.6g}.")
+            lines.append(f"With one {unit} less the bound is {float(self.bound_before):.6g}.")
         if self.needed is not None:
-            lines.append(f"No choice of fewer than {self.needed} inducing variables can reach the target (N-low).")
+            few = f"choice of fewer than {self.needed} {units}" if self.method == "inducing" else ""
+            what, claim = (few, "N-low") if few else (f"approximation of rank below {self.needed}", "L-10")
+            lines.append(f"No {what} can reach the target ({claim}).")
         if self.cost is not None:
             lines.append(f"Cost: {self.cost}.")
         return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])

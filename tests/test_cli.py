@@ -183,14 +183,14 @@ def test_plan_is_the_plan_of_the_library(capsys):
     assert {**plan, **expected.to_dict()} == plan
     assert answer["statement"]["delta"] == 0.05
     text = " ".join(ask(capsys, *words).split())
-    assert f"M = {expected.M} of N = 1000000 suffice" in text
-    assert f"At M - 1 the bound is {float(expected.bound_before):.6g}." in text
+    assert f"M = {expected.M} inducing points suffice" in text
+    assert f"With one inducing point less the bound is {float(expected.bound_before):.6g}." in text
     assert all(sentence in text for sentence in expected.meaning)
 
 
 def test_a_target_that_no_M_meets_is_an_answer(capsys):
     words = ("plan", "-N", 50, "--lengthscale", 0.01, "--target", 1e-3)
-    assert "No M < N = 50 brings the bound down to 0.001." in ask(capsys, *words)
+    assert "No number of inducing points below N = 50 brings the bound down to 0.001." in ask(capsys, *words)
     assert ask_json(capsys, *words)["plans"][0]["M"] is None
 
 

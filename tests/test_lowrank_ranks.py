@@ -130,7 +130,7 @@ def test_no_rank_below_N_is_an_answer() -> None:
     assert plan.M is None
     assert plan.bound is None
     assert plan.meaning == ()
-    assert "No M < N = 50" in str(plan)
+    assert "No number of random Fourier features below N = 50" in str(plan)
     assert "random frequencies" in plan.notes[0]
     assert json.loads(json.dumps(plan.to_dict()))["M"] is None
 

@@ -69,7 +69,7 @@ def test_a_billion_points(kernel: Kernel, inputs: InputLaw, target: float) -> No
 def test_nothing_suffices_is_an_answer() -> None:
     plan = inducing_points(SquaredExponential(1.0, 1e-3), 50, 0.5, target=1e-3)
     assert (plan.M, plan.bound, plan.bound_before, plan.cost) == (None, None, None, None)
-    assert "No M < N = 50" in str(plan)
+    assert "No number of inducing points below N = 50" in str(plan)
 
 
 def test_printed_form_need_not_decrease_and_the_plan_knows() -> None:

@@ -29,33 +29,6 @@ class Entry:
         return {"case": self.level, "inputs": self.inputs, "y_norm2": self.y_norm2, **self.plan.to_dict()}
 
 
-def text(plan: Plan) -> str:
-    """A plan as lines to read, in the words of its method."""
-    if plan.method == "inducing":
-        return str(plan)
-    fourier = plan.method == "fourier"
-    if plan.M is None or plan.bound is None:
-        rank = "number of features" if fourier else "rank"
-        lines = [f"No {rank} below N = {plan.N} brings the bound down to {plan.target:g}."]
-    elif fourier:
-        lines = [
-            f"{plan.M} real features, cosine and sine of {plan.M // 2} frequencies, suffice for a bound <= "
-            f"{plan.target:g}; N = {plan.N}."
-        ]
-    else:
-        lines = [f"r = {plan.M} of N = {plan.N} suffice for a bound <= {plan.target:g}."]
-    lines += [str(plan.bound)] if plan.bound is not None else []
-    if plan.bound_before is not None:
-        lines.append(
-            f"With one {'frequency' if fourier else 'term'} fewer the bound is {float(plan.bound_before):.6g}."
-        )
-    if plan.needed is not None:
-        lines.append(f"On these rows no approximation of rank below {plan.needed} reaches the target (L-10).")
-    if plan.cost is not None:
-        lines.append(f"Cost: {plan.cost}.")
-    return "\n".join([*lines, *plan.meaning, *(f"Note: {note}" for note in plan.notes)])
-
-
 def comparison(entries: list[Entry], after: Afterwards | None, target: float) -> str:
     """The ranks side by side, inducing points after the fact among them."""
     rows = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpbounds.cli import approximations, options, output, selection
 from gpbounds.cli.afterwards import Afterwards, afterwards
-from gpbounds.cli.comparison import Entry, comparison, text
+from gpbounds.cli.comparison import Entry, comparison
 from gpbounds.cli.problem import Problem, from_arguments
 
 EPILOG = """\
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     elif problem.data is not None:
         print(f"\n{levels(entries, after, args)}")
     for entry in entries:
-        print(f"\n{output.wrapped(entry.title)}\n{output.wrapped(text(entry.plan), '  ')}")
+        print(f"\n{output.wrapped(entry.title)}\n{output.wrapped(str(entry.plan), '  ')}")
     if after is not None:
         name = selection.NAMES.get(after.method, after.method)
         print(f"\nAfter the fact: {name} inducing points among these rows; y as it is")

@@ -156,12 +156,12 @@ def fourier_kl(
 def fourier_rank(
     kernel: Kernel,
     N: int,
-    *,
     noise: float,
     eps: float,
-    width: ArrayLike | None = None,
     delta: float = 0.05,
+    width: ArrayLike | None = None,
     method: str = "sharpest",
+    *,
     effective_dimension: float | None = None,
 ) -> Plan:
     """How many random Fourier features suffice for KL(exact‖features) ≤ eps·N, whatever the N inputs in a box.

@@ -175,10 +175,10 @@ def mercer_rank(
     kernel: Kernel,
     inputs: InputLaw,
     N: int,
-    *,
     noise: float,
     eps: float,
     delta: float | None = 0.05,
+    *,
     form: str = "sharpest",
 ) -> Plan:
     """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ eps·N.
