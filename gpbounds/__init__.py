@@ -48,7 +48,8 @@ _HOME = {
 }
 _ROOMS = (
     *("claims", "divergences", "inputs", "kdpp", "kernels", "likelihoods", "losses"),
-    *("lowrank", "pacbayes", "plotting", "rates", "reference", "renyi", "sandwich", "spectra", "whitening"),
+    *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
+    *("sandwich", "spectra", "whitening"),
 )
 
 __all__ = sorted([*_HOME, *_ROOMS])
