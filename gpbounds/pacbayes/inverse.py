@@ -29,8 +29,9 @@ def kl_inverse(
 
     Claims P-03, P-04 (Reeb et al., Eq. 3 and App. A).  Increasing in q and ε, and jointly concave (the upper one).
     Within 4 ulp for p and, with ``complement``, for 1 − p, on either side and everywhere on [0, 1] × [0, ∞]; neither is
-    the rounded difference of the other.  ``certified=True`` (P-12): never on the wrong side of the truth, and at most
-    2 ulp from it, each value settled with Arb balls.
+    the rounded difference of the other.  Rounding may take back up to 2 ulp between neighbouring arguments.
+    ``certified=True`` (P-12): never on the wrong side of the truth, at most 1 ulp from it, and monotone; each value is
+    settled with Arb balls.
 
     Parameters
     ----------
