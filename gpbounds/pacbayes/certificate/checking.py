@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpbounds.pacbayes.certificate.record import Certificate
 
 LOOSE = 100.0
-"""A stated R_S or KL may lie above the recomputed one by this many allowances: more is another number."""
+"""A stated R_S or KL may lie above the recomputed one by this many allowances and a millionth: beyond it is another."""
 
 
 def check(certificate: Certificate, X: ArrayLike, y: ArrayLike) -> Report:
@@ -33,7 +33,7 @@ def check(certificate: Certificate, X: ArrayLike, y: ArrayLike) -> Report:
             scaled = certificate.inputs.apply(raw_X), certificate.outputs.apply(raw_y)
             found = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
         except ValueError as error:  # a Q, a loss or a scaling that does not fit these data
-            lines.append(Line("posterior", "failed", f"Q cannot be rebuilt: {error}"))
+            lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
             lines.append(
                 Line("posterior", "confirmed", f"Q is rebuilt from the data: {certificate.posterior.describe()}.")
@@ -60,9 +60,9 @@ def _declared(certificate: Certificate, X: Float, y: Float) -> Iterator[Line]:
         f"Inputs and outputs were {inputs}." if inputs == outputs else f"Inputs were {inputs}. Outputs were {outputs}."
     )
     yield Line("scaling", "declared", both)
-    doubts = {certificate.inputs.doubt(X), certificate.outputs.doubt(y)} - {""} if _fits(certificate, X) else set()
-    for doubt in doubts:
-        yield Line("doubt", "declared", f"{doubt} Ask the signer.")
+    for (name, scaling), raw in zip(certificate.scalings, (X, y), strict=True):
+        if doubt := scaling.doubt(raw):
+            yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
     lists = "".join(f"; one of {c.count} {c.what}, all listed in advance" for c in certificate.charges)
     yield Line(
         "in advance",
@@ -120,10 +120,10 @@ def _number(name: str, title: str, stated: float, found: tuple[float, float] | N
     text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
-        return Line(name, "failed", f"{text}: rounding leaves nothing to confirm. Usual cause: Kuu is nearly singular.")
+        return Line(name, "failed", f"{text}: rounding leaves nothing to confirm.")
     if stated < top:
         return Line(name, "failed", f"{text}: the stated number is too small.")
-    if stated > value + LOOSE * error:
+    if stated > value * (1.0 + 1e-6) + LOOSE * error:
         return Line(name, "failed", f"{text}: the stated number is another one.")
     return Line(name, "confirmed", text + ".")
 

@@ -101,12 +101,15 @@ class Scaling:
         """
         if not self.rigorous:
             return ""
-        scaled = np.atleast_2d(self.apply(raw).T)
+        try:
+            scaled = np.atleast_2d(self.apply(raw).T)
+        except ValueError:  # constants for other columns than these
+            return ""
         means, deviations = scaled.mean(axis=1), scaled.std(axis=1)
         ones = [np.abs(deviations - 1.0), np.abs(scaled.std(axis=1, ddof=1) - 1.0)] if raw.shape[0] > 1 else []
         if any(np.all((np.abs(means) < 1e-9) & (gap < 1e-9)) for gap in ones):
             return (
-                "After scaling every column has mean 0 and variance 1 to nine digits, as if scaled by these very data."
+                "after scaling every column has mean 0 and variance 1 to nine digits, as if scaled by these very data."
             )
         return ""
 

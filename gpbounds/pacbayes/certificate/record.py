@@ -23,8 +23,9 @@ from gpbounds.pacbayes.checks import delta_values
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.validation import finite
 
-SLACK = 4.0
-"""Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one."""
+SLACK = 8.0
+"""Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one or
+more (its allowance may be larger)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,8 @@ class Certificate:
         if not np.isfinite(kl):
             raise ValueError(
                 "posterior: expected a Q whose KL(Q‖P) is finite and known beyond rounding, got infinity. Usual cause: "
-                "inducing inputs so close that Kuu is nearly singular; take fewer of them or a jitter"
+                "inducing inputs so close that Kuu is nearly singular (take fewer, or a jitter), or a noise variance "
+                "that is small against the rounding of K"
             )
         record = cls(
             loss=loss,
@@ -272,6 +274,12 @@ class Certificate:
     def sealed(self) -> Certificate:
         """The record with a fresh seal."""
         return replace(self, seal=self.fresh_seal())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Certificate) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.fresh_seal())
 
     def __str__(self) -> str:
         lead = "" if self.rigorous else f"{NOT_RIGOROUS} "
