@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.pacbayes.inverse import nearest_inverse
+from gpbounds.pacbayes.nearest import nearest_inverse
 from gpbounds.rigor import exact, sign
 
 

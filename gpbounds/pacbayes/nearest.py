@@ -1,0 +1,104 @@
+"""The inverse of the binary kl to the nearest few doubles: p, 1 − p and the slopes from one solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpbounds.arrays import Float, blockwise
+from gpbounds.pacbayes.solver import FAR, log_rise, odds, rise
+
+SMALL = 1e-300
+"""Below it q is scaled, so that (1−q)/q does not overflow."""
+SCALE = 2.0**200
+
+
+def nearest_inverse(q: Float, eps: Float, upper: bool, complement: bool) -> Float:
+    """`kl_inverse` of arrays that are checked, without certificate."""
+    quantity = _remaining if upper == complement else _reached
+    return _flat(lambda a, b: (quantity(_solve(a, b, upper)),), q, eps)[0]
+
+
+def nearest_gradient(q: Float, eps: Float, upper: bool) -> tuple[Float, Float]:
+    """∂p/∂q and |∂p/∂ε| of arrays that are checked."""
+    in_q, in_eps = _flat(lambda a, b: _slopes(a if upper else 1.0 - a, _solve(a, b, upper)), q, eps)
+    return in_q, in_eps
+
+
+def _flat(work: Callable[[Float, Float], tuple[Float, ...]], q: Float, eps: Float) -> tuple[Float, ...]:
+    """``work(q, eps)`` of broadcasting arrays, in one-dimensional blocks that fit a cache."""
+    q, eps = np.broadcast_arrays(q, eps)
+    with np.errstate(all="ignore"):  # the limits divide by 0 and underflow on purpose
+        parts = blockwise(work, q.reshape(-1), eps.reshape(-1))
+    return tuple(part.reshape(q.shape) for part in parts)
+
+
+class _Solved(NamedTuple):
+    """An upper inverse p = q + (1−q)y, with 1 − q = rest + lost; q, ε and p are ``scale`` times what they stand for."""
+
+    q: Float
+    rest: Float
+    lost: Any
+    eps: Float
+    scale: Any
+    y: Float
+
+
+def _solve(q: Float, eps: Float, upper: bool) -> _Solved:
+    """The upper inverse itself, or for the lower one that of 1 − q.  Where q is tiny it is scaled, or negligible."""
+    if not upper:
+        return _Solved(1.0 - q, q, 0.0, eps, 1.0, rise(1.0 - q, q, eps))
+    scale: Any = 1.0
+    rest = 1.0 - q
+    lost = (1.0 - rest) - q
+    tiny = (q < SMALL) & (q > 0.0)
+    if tiny.any():
+        scaled = tiny & (eps < SMALL * 1e40)
+        scale = np.where(scaled, SCALE, 1.0)
+        q, eps = np.where(tiny & ~scaled, 0.0, q * scale), eps * scale
+    return _Solved(q, rest, lost, eps, scale, rise(q, rest, eps))
+
+
+def _reached(s: _Solved) -> Float:
+    """p of the upper inverse, 1 − p of the lower one."""
+    return (s.q + s.rest * s.y) / s.scale
+
+
+def _remaining(s: _Solved) -> Float:
+    """1 − p of the upper inverse, p of the lower one."""
+    return s.rest * _share(s)
+
+
+def _share(s: _Solved) -> Float:
+    """(1−p)/(1−q) = 1 − y, or e^−c e^−u where y is not small."""
+    c = np.minimum(s.eps / s.rest, FAR)
+    # c is rounded, and e^−c feels it: what it lacks, with the product c·rest split exactly.
+    high, low = _product(c, s.rest)
+    lacking = np.where(c < FAR, (((s.eps - high) - low) - c * s.lost) / s.rest, 0.0)
+    far = np.exp(-c) * np.exp(-(log_rise(s.q, s.rest, odds(s.q, s.rest), s.y) + lacking))
+    near = (s.y < 0.5 * s.q) | (s.rest == 0.0) | (s.eps == 0.0)
+    return np.where(near, 1.0 - s.y, far)
+
+
+def _product(a: Float, b: Float) -> tuple[Float, Float]:
+    """a·b = high + low exactly (Dekker), for numbers far from overflow and underflow."""
+    high = a * b
+    a1, b1 = (134217729.0 * v for v in (a, b))
+    a1, b1 = a1 - (a1 - a), b1 - (b1 - b)
+    a2, b2 = a - a1, b - b1
+    return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2
+
+
+def _slopes(risk: Float, s: _Solved) -> tuple[Float, Float]:
+    """∂p/∂q and |∂p/∂ε|: p(1−p)/(p−q), times logit p − logit q = ln(p/q) + c + u for the latter's q, ``risk``."""
+    p, share, d = _reached(s), _share(s), s.rest * s.y
+    in_eps = (s.q + d) / s.y * share
+    c = np.minimum(s.eps / s.rest, FAR)
+    log = np.where(s.q > 0.0, np.log1p(d / s.q), np.log(p) - np.log(risk))
+    in_q = in_eps * (log + (c + log_rise(s.q, s.rest, odds(s.q, s.rest), s.y)))
+    # The limits: ε = 0, then q = 1, then p = 1.
+    still, end = s.eps == 0.0, s.rest == 0.0
+    in_eps = np.where(end, 0.0, np.where(still, np.where(s.q == 0.0, 1.0, np.inf), in_eps))
+    return np.where(still, 1.0, np.where(end | (share == 0.0), 0.0, in_q)), in_eps
