@@ -16,7 +16,8 @@ from gpbounds.divergences.predictions import (
     one_number,
     vector,
 )
-from gpbounds.divergences.sparse import Errors, Rounding, SparsePosterior
+from gpbounds.divergences.rounding import Errors, Rounding, norm
+from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter, cholesky
 from gpbounds.validation import closed_unit
@@ -84,62 +85,68 @@ def collapsed_posterior(
     r = vector("y", y, points) - mean_at(prior_mean, points)
     white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)
     D = power * white.residual + s2
-    G, b = (white.gram / s2, white.projected / s2) if power == 0.0 else _weighted(white, r, D, chunk)
+    lift = 0.0
+    if power == 0.0:
+        G, b = white.gram / s2, white.projected / s2
+    else:
+        G, b, lift = _weighted(white, r, D, chunk)
     xp, M = namespace(points), white.M
     turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(αΛ + σ²I)⁻¹Vᵀ")
     C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
     mu = C @ (C.T @ b)
-    errors = _errors(white, r, D, s2, power, mu, b, C, G, Rounding.of(white.inducing, error))
+    errors = _errors(white, Rounding.of(white.inducing, error), r, D, power * lift, mu, b, C, G)
     return SparsePosterior(white.inducing, mu, C, prior_mean, errors, error)
 
 
-def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, Array]:
-    """VD⁻¹Vᵀ and VD⁻¹r."""
+def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, Array, float]:
+    """VD⁻¹Vᵀ, VD⁻¹r, and the largest |w_i|²/D_i, w = L⁻ᵀV."""
     xp = namespace(r)
     roots, G, b = xp.sqrt(D), xp.zeros((white.M, white.M)), xp.zeros(white.M)
+    largest = 0.0
     for rows, V in white.inducing.chunks(white.X, chunk):
         V /= roots[rows]
         G += V @ V.T  # the same array twice: a symmetric rank-k update
         b += V @ (r[rows] / roots[rows])
-    return G, b
+        w = white.inducing.lift(V)
+        largest = max(largest, float(xp.einsum("ij,ij->j", w, w).max()))
+    return G, b, largest
 
 
 def _errors(
-    white: Whitening,
-    r: Array,
-    D: Array,
-    noise: float,
-    alpha: float,
-    mu: Array,
-    b: Array,
-    C: Array,
-    G: Array,
-    rounding: Rounding,
+    white: Whitening, rounding: Rounding, r: Array, D: Array, lift: float, mu: Array, b: Array, C: Array, G: Array
 ) -> Errors:
-    """First-order changes of μ, CCᵀ = A⁻¹ and the KL by what rounding does to Ṽ = VD^(−½), ρ̃ = D^(−½)r, G = ṼṼᵀ.
+    """First-order changes by E, by δ of each column, by η of D = αΛ + σ²I, relatively, and by g of A = I + G.
 
-    Ṽ → (I + F)Ṽ + Δ:  |dμ| ≤ 2|F||μ| + |Δ|(ρ + |μ|/2), ρ = |ρ̃ − Ṽᵀμ|, for |A⁻¹Ṽ| ≤ ½, |A⁻¹G| ≤ 1;
-    D → D(1 + η):      |dμ| ≤ ηρ/2;
-    G → G + g:         |dμ| ≤ g|μ|, and g is (4 + √N + √M) eps (1 + Tr G); likewise b;
-    and dKL = ½tr((A⁻¹ − A⁻²)dG) + μᵀdμ.
+    With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
+    mean at x:  |CᵀV| [|E||H||e| + δ̃(|H|ρ + |e|) + ηρ + g|μ| + g'], g' the rounding of VD⁻¹r;
+    |CᵀV|²:     |CᵀV|² [|E||H|² + 2δ̃|H| + η + g];
+    KL:         ½|E||T|² + |E||e|(½|e| + |L⁻ᵀA⁻¹μ|) + δ̃(|H| + |L⁻ᵀA⁻¹μ|ρ + |Cᵀμ||e|)
+                + (½ tr(A⁻¹ − A⁻²) + |A⁻¹μ||μ|)g + ½η|I − A⁻¹|² + |Cᵀμ|ηρ + |A⁻¹μ|g'.
     """
-    xp, N, M = namespace(r), white.N, white.M
-    size, fit = float(xp.sqrt(mu @ mu)), float((r * r / D).sum())
+    xp, N, M, side = namespace(r), white.N, white.M, white.inducing
+    fit = float((r * r / D).sum())
     rho = float(np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit))
-    trace = float(G.trace())
-    S = C @ C.T
-    bend = max(float((C * C).sum()) - float((S * S).sum()), 0.0)  # tr(A⁻¹ − A⁻²)
-    columns = rounding.of_columns(xp.sqrt(white.inducing.kernel.diag(white.X))) - rounding.F
-    delta = float(xp.sqrt(((xp.maximum(columns, 0.0)) ** 2 / D).sum()))
-    spread = float(white.inducing.kernel.max_variance)
-    eta = alpha * (2.0 * np.sqrt(spread) * float(rounding.of_columns(np.sqrt(spread))) + M * EPS * spread) / noise
-    eta += 4.0 * EPS
-    g = (4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace)
-    F = rounding.F
-    mean = 2.0 * F * size + delta * (rho + 0.5 * size) + 0.5 * eta * rho + g * size
-    mean += (4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit)
-    covariance = 2.0 * F + delta + 0.25 * eta + g
-    kl = (F + 0.5 * delta) * np.sqrt(M) + 0.5 * (eta + g) * bend + size * mean
-    largest = max(F, eta, g)
-    margin = 1.5 if largest < 0.1 else np.inf
-    return Errors(margin * mean, margin * covariance, margin * kl)
+    S, trace = C @ C.T, float(G.trace())
+    bend = max(norm(C) ** 2 - norm(S) ** 2, 0.0)
+    rest = xp.eye(M) - S
+    H, e, size, T = norm(side.lift(C)), norm(side.lift(mu)), norm(mu), norm(side.lift(rest))
+    shrunk, along = S @ mu, norm(C.T @ mu)
+    again = norm(side.lift(shrunk))
+    E, diagonal = rounding.E, side.kernel.diag(white.X)
+    columns = norm((rounding.steps * diagonal + rounding.entry) / xp.sqrt(D))
+    eta = lift * E + (2.0 * M + 4.0) * EPS * float((diagonal / D).max()) + 4.0 * EPS
+    g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
+    g_fit = float((4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit))
+    mean = E * H * e + columns * (H * rho + e) + eta * rho + g * size + g_fit
+    variance = E * H * H + 2.0 * columns * H + eta + g
+    kl = 0.5 * E * T * T + E * e * (0.5 * e + again) + columns * (H + again * rho + along * e)
+    kl += 0.5 * g * bend + 0.5 * eta * norm(rest) ** 2 + norm(shrunk) * (size * g + g_fit) + along * eta * rho
+    margin = 1.5 if max(variance, E * T * T) < 0.1 else np.inf  # beyond, first order is not enough
+    return Errors(
+        rounding,
+        weights=e,
+        size=size,
+        kl=margin * kl if kl > 0.0 else 0.0,
+        mean_half=margin * mean if mean > 0.0 else 0.0,
+        variance_half=margin * variance,
+    )

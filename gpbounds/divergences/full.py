@@ -86,7 +86,7 @@ class Spectral:
     """K = U diag(λ) Uᵀ with r = y − m and σ²: all that the KL and the predictions at the data need.
 
     Rounding is that of a symmetric matrix E with |E| ≤ ``shift``: the eigenvalues and eigenvectors found are those of
-    K + E, to N·eps.
+    K + E, to (64 + 4N)·eps.
     """
 
     found: Eigen
@@ -117,13 +117,18 @@ class Spectral:
 
         x = np.asarray(self.found.values) / self.noise
         volume = np.where(x < 1.0, log1p_residual(-x / (1.0 + x)), np.log1p(x) - x / (1.0 + x))
-        fit = self.x * (self.rotated / (1.0 + self.x)) ** 2
+        fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)
         return 0.5 * float(volume.sum()) + 0.5 * float(fit.sum()) / self.noise
+
+    @property
+    def steps(self) -> float:
+        """(64 + 4N) eps: the orthonormality of eigenvectors that LAPACK finds, and a product with them."""
+        return (64.0 + 4.0 * self.r.shape[0]) * EPS
 
     @cached_property
     def shift(self) -> float:
-        """|E|: N eps |K|, and N times the error of a kernel value."""
-        return self.found.rounding + self.r.shape[0] * self.entry_error
+        """|E|: (64 + 4N) eps |K|, and N times the error of a kernel value."""
+        return self.steps * float(self.found.values[0]) + self.r.shape[0] * self.entry_error
 
     @cached_property
     def margin(self) -> float:
@@ -133,12 +138,19 @@ class Spectral:
 
     @property
     def kl_rounding(self) -> float:
-        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, and N eps (KL + |r|²/σ²) for what is summed."""
-        x, N = self.x, self.r.shape[0]
-        alpha2 = float((self.rotated / (1.0 + x)) @ (self.rotated / (1.0 + x))) / self.noise**2
-        slope = float((x / (1.0 + x) ** 2).sum()) / self.noise + 3.0 * alpha2
-        summed = N * EPS * (self.kl + float(self.r @ self.r) / self.noise)
-        return 0.5 * self.shift * slope * self.margin + summed
+        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, and (64 + 4N) eps (KL + |r|²/σ²) for what is summed."""
+        summed = self.steps * (self.kl + self._squares(self.r))
+        if self.shift == 0.0:
+            return summed
+        slope = float((self.x / (1.0 + self.x) / (1.0 + self.x)).sum()) + 3.0 * self._squares(
+            self.rotated / (1.0 + self.x)
+        )
+        return 0.5 * self.shift / self.noise * slope * self.margin + summed
+
+    def _squares(self, a: Array) -> float:
+        """|a|²/σ²."""
+        with np.errstate(over="ignore"):
+            return float(((a / np.sqrt(self.noise)) ** 2).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,16 +195,16 @@ class FullPosterior:
 
     def _at_data(self) -> Prediction:
         s, xp = self.spectral, namespace(self.X)
-        N, share = self.X.shape[0], s.x / (1.0 + s.x)
+        share = s.x / (1.0 + s.x)
         mean = self.mean_at_data + s.basis @ (share * s.rotated)
         variance = self.noise * ((s.basis * s.basis) @ share)
         alpha = float(xp.sqrt(((s.rotated / (1.0 + s.x)) ** 2).sum())) / self.noise
-        moved = s.shift * alpha * s.margin + 2.0 * N * EPS * float(xp.sqrt(s.r @ s.r))
+        moved = s.shift * alpha * s.margin + s.steps * float(xp.sqrt(s.r @ s.r))
         return Prediction(
             mean,
             variance,
             moved + 4.0 * EPS * (xp.abs(self.mean_at_data) + xp.abs(mean)),
-            s.shift * s.margin + 4.0 * N * EPS * self.noise + 4.0 * EPS * variance,
+            s.shift * s.margin + 2.0 * s.steps * self.noise + 4.0 * EPS * variance,
         )
 
     def _elsewhere(self, X: Array) -> Prediction:
@@ -206,12 +218,12 @@ class FullPosterior:
         size, reach = xp.sqrt((cross * cross).sum(axis=1)), xp.sqrt((weights * weights).sum(axis=1))
         weighted = s.rotated / scale
         alpha = float(xp.sqrt(weighted @ weighted))
-        shift = (s.shift + 2.0 * N * EPS * float(scale.max())) * s.margin
+        shift = (s.shift + s.steps * float(scale.max())) * s.margin
         off = np.sqrt(N) * s.entry_error
-        mean_error = shift * alpha * reach + off * alpha + 2.0 * N * EPS * size * alpha
+        mean_error = shift * alpha * reach + off * alpha + s.steps * size * alpha
         mean_error += 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
         variance_error = shift * reach**2 + 2.0 * off * reach + s.entry_error + 4.0 * EPS * diagonal
-        variance_error += 2.0 * N * EPS * size * reach
+        variance_error += 2.0 * s.steps * size * reach
         variance = rounded_up(diagonal - explained, variance_error, "latent variance")
         return Prediction(mean, variance, mean_error, variance_error)
 

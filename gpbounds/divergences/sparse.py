@@ -8,7 +8,7 @@ inside the KL alone makes it too small, P-29.)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -27,8 +27,9 @@ from gpbounds.divergences.predictions import (
     square,
     vector,
 )
+from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky
+from gpbounds.psd import Jitter, cholesky
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
 
@@ -109,15 +110,6 @@ def triangular(name: str, value: ArrayLike | Array) -> Array:
     return C
 
 
-@dataclass(frozen=True)
-class Errors:
-    """What rounding may have moved a derived posterior by: |μ|, the norm of CCᵀ, the KL."""
-
-    mean: float = 0.0
-    covariance: float = 0.0
-    kl: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
 class SparsePosterior:
     """A sparse GP posterior Q: q(v) = N(μ, CCᵀ), u = m(Z) + Lv, and f given u as under the prior.
@@ -133,8 +125,7 @@ class SparsePosterior:
     prior_mean : function or None
         m(x).
     errors : Errors
-        How far rounding may have taken μ, C and the KL from those of the posterior that was asked for; zeros where μ
-        and C themselves are the definition of Q.
+        What rounding may have done to Q and to its predictions.
     entry_error : float
         What the kernel's values may be off by.
     """
@@ -142,8 +133,8 @@ class SparsePosterior:
     inducing: Inducing
     mean: Array
     factor: Array
-    prior_mean: PriorMean = None
-    errors: Errors = Errors()
+    prior_mean: PriorMean
+    errors: Errors
     entry_error: float = 0.0
 
     @property
@@ -186,73 +177,20 @@ class SparsePosterior:
         return Prediction(*found)
 
     def _at(self, X: Array, V: Array, known: Array) -> tuple[Array, Array, Array, Array]:
-        xp = namespace(V)
+        xp, M, errors = namespace(V), self.inducing.M, self.errors
         m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)
         mean = m + V.T @ self.mean
-        root = xp.sqrt(diagonal)
-        moved = self.rounding.of_columns(root)
-        size = float(xp.sqrt(self.mean @ self.mean))
-        M = self.inducing.M
-        mean_error = moved * size + root * (M * EPS * size + self.errors.mean)
-        mean_error += 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
         left = diagonal - xp.einsum("ij,ij->j", V, V)
         left[known] = 0.0
-        beyond = xp.maximum(-left, 0.0)  # rounding that is seen
+        seen = xp.maximum(-left, 0.0)  # rounding below 0
         left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
         half = self.factor.T @ V
         within = xp.einsum("ij,ij->j", half, half)
-        grown = max(1.0, self._largest)
-        variance_error = 2.0 * root * moved * grown + 2.0 * M * EPS * diagonal * grown
-        variance_error += diagonal * self.errors.covariance + self.entry_error
-        return mean, left + within, mean_error, xp.maximum(variance_error, 2.0 * beyond)
-
-    @cached_property
-    def _largest(self) -> float:
-        """At least the largest eigenvalue of CCᵀ."""
-        size = namespace(self.factor).abs(self.factor)
-        return min(float(size.sum(axis=0).max() * size.sum(axis=1).max()), float((size * size).sum()))
-
-    @cached_property
-    def rounding(self) -> Rounding:
-        """How far rounding may have taken L and the columns of V."""
-        return Rounding.of(self.inducing, self.entry_error)
-
-
-def factor_error(chol: Cholesky, entry_error: float = 0.0) -> tuple[float, float]:
-    """|F| where the Cholesky factor found is L(I + F), L the true one; and |L⁻¹|_F.
-
-    |F| ≤ |L⁻¹EL⁻ᵀ|_F/√2 ≤ |L⁻¹|_F² |E|/√2 with |E| = (4 + √M) eps Tr(LLᵀ) + M·entry_error, the kind of estimate that
-    `gap` makes.  Infinite from 1/10 on, where first order is not enough.
-    """
-    xp, L, M = namespace(chol.L), chol.L, chol.L.shape[0]
-    inverse = chol.solve_lower(xp.eye(M))
-    reach = float(xp.sqrt((inverse * inverse).sum()))
-    shift = (4.0 + np.sqrt(M)) * EPS * float((L * L).sum()) + M * entry_error
-    F = shift * reach * reach / np.sqrt(2.0)
-    return (1.25 * F if F < 0.1 else np.inf), reach
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """Rounding of L and of V = L⁻¹Kuf: V comes out as (I + F)⁻¹V + Δ.
-
-    The columns of Δ are at most column·√k(x,x) + entry.
-    """
-
-    F: float
-    column: float
-    entry: float
-
-    @staticmethod
-    def of(side: Inducing, entry_error: float) -> Rounding:
-        L, M = side.chol.L, side.M
-        F, reach = factor_error(side.chol, entry_error)
-        column = (4.0 + np.sqrt(M)) * EPS * reach * np.sqrt(float((L * L).sum()))
-        return Rounding(F, 1.25 * column, 1.25 * np.sqrt(M) * entry_error * reach)
-
-    def of_columns(self, root: Array) -> Array:
-        """Bounds on the change of columns of V, given √k(x,x) of each."""
-        return root * (self.F + self.column) + self.entry
+        w = self.inducing.lift(V)
+        sizes = xp.sqrt(diagonal), xp.sqrt(within), xp.sqrt(xp.einsum("ij,ij->j", w, w))
+        mean_error = errors.of_mean(*sizes) + 4.0 * EPS * (xp.abs(m) + xp.abs(mean))
+        variance_error = errors.of_variance(*sizes) + self.entry_error + 2.0 * seen
+        return mean, left + within, mean_error, variance_error
 
 
 def whitened_posterior(
@@ -300,7 +238,8 @@ def whitened_posterior(
     C = triangular("factor", factor)
     if C.shape[0] != side.M:
         raise ValueError(f"factor: expected shape ({side.M}, {side.M}), one row for each row of Z, got {C.shape}")
-    return SparsePosterior(side, vector("mean", mean, side.Z), C, prior_mean, Errors(), absolute_error(entry_error))
+    mu, error = vector("mean", mean, side.Z), absolute_error(entry_error)
+    return SparsePosterior(side, mu, C, prior_mean, whitened_errors(Rounding.of(side, error), side, mu, C), error)
 
 
 def free_posterior(
@@ -316,8 +255,8 @@ def free_posterior(
     """The sparse posterior with Q(f_M) = N(a, B): μ = L⁻¹(a − m_M), C = L⁻¹·(Cholesky factor of B).
 
     Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10), B ≻ 0.  Parameters and errors as in `whitened_posterior`;
-    mean = a (M,), covariance = B (M, M).  The whitened numbers are kept and are Q: the KL is exact for them, and a
-    little off that of (a, B) where Kuu is ill-conditioned (``errors`` says by how much).
+    mean = a (M,), covariance = B (M, M).  ``errors`` says how far rounding, where Kuu is ill-conditioned, may have
+    taken KL and predictions from those of (a, B).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> q = free_posterior(SquaredExponential(), [0.0], [1.0], [[0.25]])
@@ -329,12 +268,5 @@ def free_posterior(
     shift = vector("mean", mean, side.Z) - mean_at(prior_mean, side.Z)
     chol = cholesky(B, name="covariance")
     C = namespace(B).tril(side.chol.solve_lower(chol.L))
-    found = SparsePosterior(side, side.chol.solve_lower(shift), C, prior_mean, Errors(), absolute_error(entry_error))
-    return replace(found, errors=_whitening_errors(found, factor_error(chol)[0]))
-
-
-def _whitening_errors(q: SparsePosterior, of_covariance: float) -> Errors:
-    """L and the factor of B carry relative errors F: μ, S = CCᵀ, ½tr S and log|C| move by F|μ|, 2F|S|, F tr S, F√M."""
-    F, C = q.rounding.F + q.rounding.column + of_covariance, q.factor
-    size, spread = float(q.mean @ q.mean), float((C * C).sum())
-    return Errors(F * np.sqrt(size), 2.0 * F * spread, F * (spread + np.sqrt(q.inducing.M) + size))
+    mu, error = side.chol.solve_lower(shift), absolute_error(entry_error)
+    return SparsePosterior(side, mu, C, prior_mean, free_errors(Rounding.of(side, error), side, mu, C, chol), error)

@@ -1,0 +1,149 @@
+"""How far rounding may take a sparse posterior, its KL and its predictions: first-order estimates, a posteriori.
+
+Rounding is that of a perturbed Kuu + E and of perturbed columns of Kuf, k + δ: a Cholesky factor and triangular solves
+are exact for such data.  |E| = (4 + √M) eps |Kuu|_F + M·entry_error, the kind of estimate that `gap` makes, and
+|δ| = (4 + √M) eps k(x,x) + √M·entry_error.  What they do is read off with the vectors e = L⁻ᵀμ, w = L⁻ᵀV and the matrix
+H = L⁻ᵀC, P⁻¹ = HHᵀ, none of which grows with the condition of Kuu as long as the data do not make it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.divergences.predictions import EPS
+from gpbounds.psd import Cholesky
+from gpbounds.whitening import Inducing
+
+
+def norm(A: Array) -> float:
+    """Frobenius norm."""
+    return float(namespace(A).sqrt((A * A).sum()))
+
+
+def factor_error(chol: Cholesky, shift: float) -> float:
+    """|F| where the Cholesky factor found is L(I + F): at most |L⁻¹|_F² |E|/√2; infinite from 1/10 on.
+
+    >>> factor_error(Cholesky(np.eye(2), 0.0), 1e-15) < 2e-15
+    True
+    """
+    inverse = chol.solve_lower(namespace(chol.L).eye(chol.L.shape[0]))
+    F = shift * norm(inverse) ** 2 / np.sqrt(2.0)
+    return float(1.25 * F) if F < 0.1 else np.inf
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The sizes of E and δ, for one set of inducing points.
+
+    Attributes
+    ----------
+    E : float
+        |E|.
+    steps : float
+        (4 + √M) eps, so that |δ| = steps·k(x,x) + entry.
+    entry : float
+        √M·entry_error.
+    F : float
+        Relative error of L, as `factor_error`.
+    """
+
+    E: float
+    steps: float
+    entry: float
+    F: float
+
+    @staticmethod
+    def of(side: Inducing, entry_error: float) -> Rounding:
+        steps = float((4.0 + np.sqrt(side.M)) * EPS)
+        E = steps * norm(side.chol.L @ side.chol.L.T) + side.M * entry_error
+        return Rounding(E, steps, float(np.sqrt(side.M) * entry_error), factor_error(side.chol, E))
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Bounds on the changes of KL, means and variances, given √k(x,x), |CᵀV| and |w| at x, as polynomials in these.
+
+    Attributes
+    ----------
+    rounding : Rounding
+    weights : float
+        |e|: a change δ of k(Z, x) moves the mean by δᵀe.
+    size : float
+        |μ|.
+    kl : float
+        Change of the KL.
+    mean_half, mean_lift, mean_root : float
+        Coefficients of |CᵀV|, |w| and √k(x,x) in the change of the mean.
+    variance_half, variance_cross, variance_root : float
+        Coefficients of |CᵀV|², |w||CᵀV| and √k(x,x)|CᵀV| in the change of the variance.
+    """
+
+    rounding: Rounding
+    weights: float
+    size: float
+    kl: float = 0.0
+    mean_half: float = 0.0
+    mean_lift: float = 0.0
+    mean_root: float = 0.0
+    variance_half: float = 0.0
+    variance_cross: float = 0.0
+    variance_root: float = 0.0
+
+    def of_mean(self, root: Array, half: Array, lift: Array) -> Array:
+        """Change of the mean m + kᵀe."""
+        delta = self.rounding.steps * root * root + self.rounding.entry
+        own = self.rounding.steps * self.size * root + self.weights * delta
+        return times(self.mean_half, half) + times(self.mean_lift, lift) + times(self.mean_root, root) + own
+
+    def of_variance(self, root: Array, half: Array, lift: Array) -> Array:
+        """Change of the variance k(x,x) − kᵀKuu⁻¹k + |CᵀV|²."""
+        delta = self.rounding.steps * root * root + self.rounding.entry
+        left = self.rounding.E * lift * lift + 2.0 * delta * lift + 2.0 * self.rounding.steps * root * root
+        within = times(self.variance_half, half * half) + times(self.variance_cross, lift * half)
+        return left + within + times(self.variance_root, root * half)
+
+
+def times(coefficient: float, x: Array) -> Array:
+    """coefficient·x, 0 where x = 0 even if the coefficient is infinite."""
+    if np.isfinite(coefficient):
+        return coefficient * x
+    return namespace(x).where(x == 0.0, 0.0, np.inf)
+
+
+def whitened_errors(rounding: Rounding, side: Inducing, mu: Array, C: Array) -> Errors:
+    """μ and C are Q: the KL is exact for them, and the predictions carry the error F of L.
+
+    V comes out as (I + F)⁻¹V: the mean moves by |F||μ|√k, |CᵀV|² by 2|F||C||CᵀV|√k.
+    """
+    size, spread = norm(mu), norm(C)
+    return Errors(
+        rounding,
+        weights=norm(side.lift(mu)),
+        size=size,
+        mean_root=rounding.F * size if size > 0.0 else 0.0,
+        variance_root=2.0 * rounding.F * spread,
+    )
+
+
+def free_errors(rounding: Rounding, side: Inducing, mu: Array, C: Array, covariance: Cholesky) -> Errors:
+    """a and B are Q; a Cholesky factor of B with the relative error F_B.
+
+    mean = wᵀ(a − m): E moves it by |w||E||e|; wᵀBw moves by 2|w||E||H||CᵀV| and F_B; and the KL by
+    ½|E|(|H|² + tr Kuu⁻¹ + |e|²) + F_B(tr CCᵀ + √M).
+    """
+    H, e, size = norm(side.lift(C)), norm(side.lift(mu)), norm(mu)
+    within = factor_error(covariance, rounding.steps * norm(covariance.L) ** 2)
+    inverse = norm(side.chol.solve_lower(namespace(mu).eye(side.M)))
+    kl = 0.5 * rounding.E * (H**2 + inverse**2 + e**2) + within * (norm(C) ** 2 + np.sqrt(side.M))
+    return Errors(
+        rounding,
+        weights=e,
+        size=size,
+        kl=float(kl),
+        mean_lift=rounding.E * e,
+        variance_half=2.0 * within,
+        variance_cross=2.0 * rounding.E * H,
+    )
