@@ -185,7 +185,7 @@ def outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array
     def narrow(a: Array, b: Array) -> tuple[Array, Array]:
         mid, half = xp.clip(0.5 * (a + b), -2.0 * FAR, 2.0 * FAR), 0.5 * (b - a)
         slope, bend = xp.zeros_like(mid), xp.zeros_like(mid)
-        for x, w in nodes():
+        for x, w in nodes(0):
             low, high, at_low, at_high = both_sides(mid, half, x)
             slope -= w * (low * at_low + high * at_high)
             bend += w * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
@@ -195,5 +195,5 @@ def outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array
         return density(b) - density(a), moment_density(b) - moment_density(a)
 
     a, b = ratio(below, s), ratio(above, s)
-    slope, bend = pieces(b - a < 2.0, narrow, broad, a, b)
+    slope, bend = pieces(b - a < 2.0, narrow, (a, b), broad, (a, b))
     return xp.where(slope == 0.0, 0.0, slope / s), xp.where(bend == 0.0, 0.0, 0.5 * bend / s / s)

@@ -71,10 +71,10 @@ class Relative(Loss):
             inside += (s / c) * (2.0 * density(delta) - density(a) - density(b))
             return (inside,)
 
-        def wide(a: Array, b: Array, tail: Array, above: Array, size: Array, c: Array, s: Array) -> tuple[Array]:
+        def wide(size: Array, c: Array, s: Array) -> tuple[Array]:
             return (absolute_moment(size / s, c / s, 1),)
 
-        found += pieces(s > c, wide, narrow, a, b, tail, above, size, c, s)[0]
+        found += pieces(s > c, wide, (size, c, s), narrow, (a, b, tail, above, size, c, s))[0]
         if bool((s == 0.0).any()):
             found = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, size / c), found)
         return found
@@ -88,16 +88,18 @@ class Relative(Loss):
             first = lean(a, cdf(-xp.abs(a)), cdf(-b), cdf(-delta))
             return first, 2.0 * density(delta) - density(a) - density(b)
 
-        def wide(a: Array, b: Array, size: Array, c: Array, s: Array) -> tuple[Array, Array]:
+        def wide(size: Array, c: Array, s: Array) -> tuple[Array, Array]:
             delta, e = xp.minimum(size / s, 2.0 * FAR), c / s
             first, second = xp.zeros_like(e), xp.zeros_like(e)
-            for x, w in nodes():
-                low, high, at_low, at_high = both_sides(delta, e, x)
-                first -= w * at_low * xp.expm1(-2.0 * x * e * delta)
-                second += w * (1.0 - x) * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
+            for power, side in ((0, 1.0), (1, -1.0)):  # (1 − x) times an even function
+                for x, w in nodes(power):
+                    low, high, at_low, at_high = both_sides(delta, e, x)
+                    second += side * w * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
+                    if power:
+                        first -= (w / x) * at_low * xp.expm1(-2.0 * x * e * delta)
             return e * first, e * e * second
 
-        first, second = pieces(s > c, wide, narrow, a, b, size, c, s)
+        first, second = pieces(s > c, wide, (size, c, s), narrow, (a, b, size, c, s))
         return -sign * first / c, xp.where(second == 0.0, 0.0, 0.5 * second / s / c)
 
     def _scaled(self, y: Array, m: Array, s: Array) -> tuple[Array, ...]:

@@ -68,10 +68,10 @@ class Squared(Loss):
             inside -= width * ((share + 1.0) * density(a) - (share - 1.0) * density(b))
             return (inside,)
 
-        def wide(a: Array, b: Array, tail: Array, above: Array, size: Array, width: Array) -> tuple[Array]:
+        def wide(size: Array, width: Array) -> tuple[Array]:
             return (absolute_moment(size / eps / width, 1.0 / width, 2),)
 
-        found += pieces(width > 1.0, wide, narrow, a, b, tail, above, size, width)[0]
+        found += pieces(width > 1.0, wide, (size, width), narrow, (a, b, tail, above, size, width))[0]
         if bool((s == 0.0).any()):
             found = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, (size / eps) ** 2), found)
         return found
@@ -88,17 +88,17 @@ class Squared(Loss):
             edge = at_a + density(b)
             return odd, within - xp.where(edge == 0.0, 0.0, edge / width)
 
-        def wide(a: Array, b: Array, size: Array, width: Array) -> tuple[Array, Array]:
+        def wide(size: Array, width: Array) -> tuple[Array, Array]:
             delta, e = xp.minimum(size / eps / width, 2.0 * FAR), 1.0 / width
             odd, even = xp.zeros_like(e), xp.zeros_like(e)
-            for x, w in nodes():
+            for x, w in nodes(2):
                 low, high, at_low, at_high = both_sides(delta, e, x)
-                odd += w * x * at_low * xp.expm1(-2.0 * x * e * delta)
-                even += w * x * (high * at_high - low * at_low)
+                odd += (w / x) * at_low * xp.expm1(-2.0 * x * e * delta)
+                even += (w / x) * (high * at_high - low * at_low)
             return e * odd, e * e * even
 
         a, b, width = ratio(near, s), ratio(size + eps, s), s / eps
-        odd, even = pieces(width > 1.0, wide, narrow, a, b, size, width)
+        odd, even = pieces(width > 1.0, wide, (size, width), narrow, (a, b, size, width))
         return sign * (2.0 / eps) * odd, even / eps / eps
 
 
