@@ -15,6 +15,7 @@ from gpbounds.likelihoods.special import (
     scipy_special,
     sigmoid,
     softplus,
+    softplus_curve,
     softplus_ratio,
 )
 
@@ -44,8 +45,10 @@ class Softplus(Factor):
         return log_softplus(f, softplus(f))
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        ratio = softplus_ratio(f)
-        return ratio, ratio * (sigmoid(-f) - ratio)
+        return softplus_ratio(f), softplus_curve(f)
+
+    def second(self, f: Array, y: Array) -> Array:
+        return softplus_ratio(f) * sigmoid(-f)
 
 
 class LogCdf(Factor):
@@ -60,14 +63,25 @@ class LogCdf(Factor):
         return self._parts(f)[0]
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        """A'/A = −M/A and A''/A − (A'/A)², where M = ϕ/Φ and A'' = M(f + M)."""
+        first, second = self._ratios(f)
+        return first, second - first * first
+
+    def second(self, f: Array, y: Array) -> Array:
+        return self._ratios(f)[1]
+
+    def _ratios(self, f: Array) -> tuple[Array, Array]:
+        """A'/A = −M/A and A''/A, where M = ϕ/Φ and A'' = M(f + M)."""
         xp = namespace(f)
         _, size, tail, hazard = self._parts(f)
         x = xp.abs(f)
-        excess = xp.where(x > 100.0, (1.0 - 2.0 / (x * x)) / xp.maximum(x, 100.0), hazard - x)  # H − x
+        tall = xp.maximum(x, 10.0)
+        fraction = 0.0 * x
+        for k in range(8, 0, -1):
+            fraction = k / (tall + fraction)
+        excess = xp.where(x > 10.0, fraction, hazard - x)  # H − x = 1/(x + 2/(x + …))
         steep = xp.where(f > 0.0, hazard * tail / (1.0 - tail), hazard)
         first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
-        return first, -first * xp.where(f > 0.0, f + steep, excess) - first * first
+        return first, -first * xp.where(f > 0.0, f + steep, excess)
 
     def _parts(self, f: Array) -> tuple[Array, ...]:
         """log A, A, T, H."""
@@ -136,9 +150,8 @@ class SoftplusRate(Factor):
         return xp.where(y > 0.0, -y * bend(u), -g) - log_factorial_excess(y)
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        up, ratio = sigmoid(f), softplus_ratio(f)
-        first = y * ratio - up
-        return first, sigmoid(-f) * first - y * ratio * ratio
+        up = sigmoid(f)
+        return y * softplus_ratio(f) - up, y * softplus_curve(f) - up * sigmoid(-f)
 
     def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
         g = softplus(f0)

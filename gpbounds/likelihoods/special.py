@@ -40,13 +40,21 @@ def sigmoid(f: Array) -> Array:
 def log_softplus(f: Array, g: Array) -> Array:
     """log g, g = log(1 + e^f): f itself where g underflows."""
     xp = namespace(f)
-    return xp.where(f < UNDERFLOW, f, xp.log(g))
+    found = xp.log(g)
+    return xp.where(f < UNDERFLOW, f, found) if bool((f < UNDERFLOW).any()) else found
 
 
 def softplus_ratio(f: Array) -> Array:
     """σ(f)/log(1 + e^f) = (log log(1 + e^f))': 1 at −∞, 1/f at +∞."""
     xp = namespace(f)
     return xp.where(f < UNDERFLOW, 1.0, sigmoid(f) / softplus(xp.maximum(f, UNDERFLOW)))
+
+
+def softplus_curve(f: Array) -> Array:
+    """(log g)'' = −r(r − 1 + σ) for g = log(1 + e^f), r = σ/g; r − 1 + σ = e^−g(e^g − 1 − g)/g cancels nowhere."""
+    xp = namespace(f)
+    g = softplus(xp.maximum(f, UNDERFLOW))
+    return -softplus_ratio(f) * xp.where(g < 1.0, bend(g) * xp.exp(-g), 1.0 - (1.0 + g) * xp.exp(-g)) / g
 
 
 def bend(t: Array) -> Array:

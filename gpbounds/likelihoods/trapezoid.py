@@ -38,7 +38,7 @@ PER_ROOT = 5.6
 Columns = Callable[..., Sequence[Array]]
 
 
-def outer_edge(start: Array, drop: Callable[[Array], tuple[Array, Array]], steps: int = 4) -> Array:
+def outer_edge(start: Array, drop: Callable[[Array], tuple[Array, Array]], steps: int = 2) -> Array:
     """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`: Newton from outside, which stays outside."""
     xp = namespace(start)
     t = start

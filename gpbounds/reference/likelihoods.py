@@ -1,6 +1,6 @@
 """Likelihoods p(y|f), their derivatives in f and their means over f ~ N(m, v) in mpmath, by the definitions.
 
-A likelihood is a function log p(y, f).  Means are quadratures of the definition; nothing is simplified first.
+A likelihood is a function log p(y, f).  Derivatives are numerical, means are quadratures; nothing is simplified.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mpmath import diff, erfc, exp, expm1, gamma, inf, log, log1p, loggamma, mp, mpf, pi, quad, sqrt
+from mpmath import diff, erfc, exp, gamma, log, log1p, loggamma, mp, mpf, pi, quad, sqrt
 
 LogDensity = Callable[[Any, Any], Any]
+Function = Callable[[Any], Any]
+Points = Sequence[tuple[Any, Any]]
+"""Where a likelihood bends, and how sharply: pairs (place, width)."""
 
 
 def rate(f: Any, link: str) -> Any:
@@ -24,14 +27,19 @@ def gaussian(noise: Any) -> LogDensity:
 
 
 def bernoulli(link: str) -> LogDensity:
-    """log Φ(sf) or log σ(sf), s = ±1 for y ∈ {−1, 1}."""
-    if link == "probit":
-        return lambda y, f: log(erfc(-y * f / sqrt(mpf(2))) / 2)
-    return lambda y, f: -log1p(exp(-y * f))
+    """log Φ(yf) or log 1/(1 + e^−yf), y ∈ {−1, 1}."""
+    if link == "logit":
+        return lambda y, f: -log1p(exp(-y * f))
+
+    def probit(y: Any, f: Any) -> Any:
+        tail = erfc(abs(f) / sqrt(mpf(2))) / 2
+        return log1p(-tail) if y * f > 0 else log(tail)
+
+    return probit
 
 
 def poisson(link: str) -> LogDensity:
-    """log g^y e^{−g}/y!  (D-33, D-34)."""
+    """log g^y e^−g/y!  (D-33, D-34)."""
     return lambda y, f: (y * log(rate(f, link)) if y else 0) - rate(f, link) - loggamma(y + 1)
 
 
@@ -41,7 +49,7 @@ def printed_poisson(link: str) -> LogDensity:
 
 
 def student_t(df: Any, scale: Any) -> LogDensity:
-    """log c (1 + (y−f)²/(σ²ν))^{−(ν+1)/2}, c = Γ((ν+1)/2)/(Γ(ν/2)√(πν)σ)  (D-35)."""
+    """log c (1 + (y−f)²/(σ²ν))^(−(ν+1)/2)  (D-35)."""
     c = student_constant(df, scale)
     return lambda y, f: log(c) - (df + 1) / mpf(2) * log1p((y - f) ** 2 / (scale**2 * df))
 
@@ -56,31 +64,43 @@ def printed_student_constant(df: Any, scale: Any) -> Any:
     return gamma((mpf(df) + 1) / 2) / gamma(mpf(df) / 2) / sqrt(pi * df * scale)
 
 
-def derivatives(log_density: LogDensity, y: Any, f: Any, order: int = 3) -> list[Any]:
-    """The first ``order`` derivatives of log p(y|f) in f, numerically with extra digits."""
-    with mp.workdps(3 * mp.dps):
-        found = [diff(lambda t: log_density(y, t), f, k) for k in range(1, order + 1)]
+def derivatives(log_density: LogDensity, y: Any, f: Any) -> list[Any]:
+    """The first three derivatives of log p(y|f) in f."""
+    with mp.workdps(4 * mp.dps):
+        found = [diff(lambda t: log_density(y, t), mpf(f), k) for k in (1, 2, 3)]
     return [+d for d in found]
 
 
-def cuts(points: Sequence[Any], m: Any, v: Any, reach: Any = 16) -> list[Any]:
-    """Where to cut the line for a quadrature over N(m, v): around its mean, and around ``points`` on every scale."""
-    s = sqrt(mpf(v))
-    around = {m + k * s for k in (-reach, -8, -5, -3, -1, 0, 1, 3, 5, 8, reach)}
-    for p, width in points:
-        around |= {p + sign * width * mpf(4) ** k for k in range(-1, 7) for sign in (-1, 1)} | {mpf(p)}
-    return sorted(c for c in around if m - reach * s <= c <= m + reach * s)
+def density_derivatives(log_density: LogDensity, y: Any, f: Any, order: int) -> Any:
+    """The derivative of p(y|f) in f of that order."""
+    with mp.workdps(2 * mp.dps):
+        found = diff(lambda t: exp(log_density(y, t)), mpf(f), order)
+    return +found
 
 
-def mean(value: Callable[[Any], Any], m: Any, v: Any, points: Sequence[Any] = (), reach: Any = 16) -> Any:
-    """E value(f), f ~ N(m, v); ``points`` are pairs (where it bends, how sharply)."""
+def extremes(function: Function, grid: Sequence[Any]) -> tuple[Any, Any]:
+    """Least and largest value on the line, its limits 0 at ±∞ included: the best of a grid, then golden sections."""
+    values = [function(f) for f in grid]
+    found = []
+    for sign in (-1, 1):
+        best = max(range(1, len(grid) - 1), key=lambda i: sign * values[i])
+        top = highest(lambda f, sign=sign: sign * function(f), grid[best - 1], grid[best + 1])
+        found.append(function(top))
+    return min(found[0], mpf(0)), max(found[1], mpf(0))
+
+
+def expected_log_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Points = ()) -> list[Any]:
+    """E log p and its derivatives in m and in v, as means of log p times the scores (f−m)/v, ((f−m)²−v)/(2v²)."""
     m, v = mpf(m), mpf(v)
-    grid = cuts([(mpf(p), mpf(w)) for p, w in points], m, v, mpf(reach))
-    return quad(lambda f: value(f) * exp(-((f - m) ** 2) / (2 * v)), grid) / sqrt(2 * pi * v)
+    s = sqrt(v)
+    reach = (16 + s) * s  # log p may grow like e^f, whose mean lies around m + v, or bend where all of it comes from
+    low, high = min(m - reach, *(p - 9 * w for p, w in points)), max(m + reach, *(p + 9 * w for p, w in points))
+    grid = _cuts([(m, s), *points], low, high)
+    return _integrals(lambda f: log_density(y, f) * exp(-((f - m) ** 2) / (2 * v)) / sqrt(2 * pi * v), m, v, grid)
 
 
-def expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Sequence[Any] = ()) -> Any:
-    """E p(y|f), f ~ N(m, v), to a relative error: the line is cut around the mode of the product, too."""
+def log_expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Points = ()) -> list[Any]:
+    """log E p and its derivatives in m and in v, to a relative error of E p however small it is."""
     m, v = mpf(m), mpf(v)
 
     def height(f: Any) -> Any:
@@ -88,90 +108,66 @@ def expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Se
 
     tops = [highest(height, *pair) for pair in _brackets(height, m, v, points)]
     top = max(height(t) for t in tops)
-    here = [(mpf(p), mpf(w)) for p, w in points] + [(t, _width(height, t)) for t in tops]
     ends = [_edge(height, top, t, side) for t in tops for side in (-1, 1)]
-    low, high = min(ends), max(ends)
-    around = {low, high}
-    for p, width in here:
-        around |= {p + sign * width * mpf(3) ** k for k in range(-1, 10) for sign in (-1, 1)} | {p}
-    grid = sorted(c for c in around if low <= c <= high)
-    return exp(top) * quad(lambda f: exp(height(f) - top), grid) / sqrt(2 * pi * v)
+    grid = _cuts([*points, *((t, _width(height, t)) for t in tops)], min(ends), max(ends))
+    mass, by_mean, by_variance = _integrals(lambda f: exp(height(f) - top), m, v, grid)
+    return [top + log(mass) - log(2 * pi * v) / 2, by_mean / mass, by_variance / mass]
 
 
-def _brackets(height: Any, m: Any, v: Any, points: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Intervals around the local maxima of ``height`` on a grid that is fine near ``points`` and the mean."""
-    s = sqrt(v)
-    grid = {m + k * s / 4 for k in range(-60, 61)} | {m}
-    for p, w in points:
-        grid |= {mpf(p) + sign * mpf(w) * mpf(2) ** k for k in range(-2, 40) for sign in (-1, 1)} | {mpf(p)}
+def _integrals(function: Function, m: Any, v: Any, grid: Sequence[Any]) -> list[Any]:
+    """∫ function, and against the two scores of N(m, v); scaled, because quadrature stops at an absolute error."""
+    s, size = sqrt(v), max(abs(function(c)) for c in grid)
+    found = []
+    for unit, score in (
+        (1, lambda z: 1),
+        (s, lambda z: z),
+        (v, lambda z: (z * z - 1) / 2),
+    ):
+        total = quad(lambda f, score=score: function(f) / size * score((f - m) / s), grid)
+        found.append(total * size / unit)
+    return found
+
+
+def _cuts(points: Points, low: Any, high: Any) -> list[Any]:
+    """Where to cut [low, high] for a quadrature: around every point on every scale."""
+    found = {low, high}
+    for place, width in points:
+        p, w = mpf(place), mpf(width)
+        found |= {p + sign * w * mpf(3) ** k for k in range(-1, 10) for sign in (-1, 1)} | {p}
+    return sorted(c for c in found if low <= c <= high)
+
+
+def _brackets(height: Function, m: Any, v: Any, points: Points) -> list[tuple[Any, Any]]:
+    """Intervals around the local maxima of ``height`` on a grid that is fine near the points and the mean."""
+    grid = {m + k * sqrt(v) / 4 for k in range(-60, 61)}
+    for place, width in points:
+        p, w = mpf(place), mpf(width)
+        grid |= {p + sign * w * mpf(2) ** k for k in range(-2, 40) for sign in (-1, 1)} | {p}
     line = sorted(grid)
     values = [height(f) for f in line]
-    return [
-        (line[i - 1], line[i + 1])
-        for i in range(1, len(line) - 1)
-        if values[i] >= values[i - 1] and values[i] >= values[i + 1]
-    ]
+    inner = range(1, len(line) - 1)
+    return [(line[i - 1], line[i + 1]) for i in inner if values[i] >= max(values[i - 1], values[i + 1])]
 
 
-def highest(height: Any, low: Any, high: Any) -> Any:
-    """Where ``height`` is largest in (low, high), by golden section."""
+def highest(height: Function, low: Any, high: Any) -> Any:
+    """Where ``height`` is largest in (low, high), by golden sections."""
     ratio = (sqrt(mpf(5)) - 1) / 2
     for _ in range(90):
         step = ratio * (high - low)
         left, right = high - step, low + step
-        if height(left) < height(right):
-            low = left
-        else:
-            high = right
+        low, high = (low, right) if height(left) >= height(right) else (left, high)
     return (low + high) / 2
 
 
-def _width(height: Any, top: Any) -> Any:
+def _width(height: Function, top: Any) -> Any:
     step = mpf("1e-8") * (1 + abs(top))
     curvature = (height(top + step) - 2 * height(top) + height(top - step)) / step**2
     return 1 / sqrt(max(abs(curvature), mpf("1e-12")))
 
 
-def _edge(height: Any, top: Any, start: Any, side: int, drop: Any = 100) -> Any:
+def _edge(height: Function, top: Any, start: Any, side: int, drop: Any = 100) -> Any:
     """How far out ``height`` is more than ``drop`` below the top."""
     step = _width(height, start)
     while height(start + side * step) > top - drop:
         step *= mpf(3) / 2
     return start + side * step
-
-
-def extremes(function: Callable[[Any], Any], grid: Sequence[Any]) -> tuple[Any, Any]:
-    """Least and largest value on the line, its limits 0 at both ends included, by a grid and golden sections."""
-    values = [function(f) for f in grid]
-    low = high = mpf(0)
-    for i in range(1, len(grid) - 1):
-        if values[i] >= max(values[i - 1], values[i + 1]) and values[i] > high - mpf("0.1") * abs(high):
-            high = max(high, function(highest(function, grid[i - 1], grid[i + 1])))
-        if values[i] <= min(values[i - 1], values[i + 1]) and values[i] < low + mpf("0.1") * abs(low):
-            low = min(low, function(highest(lambda f: -function(f), grid[i - 1], grid[i + 1])))
-    return low, high
-
-
-def density_derivatives(log_density: LogDensity, y: Any, f: Any) -> tuple[Any, Any, Any]:
-    """p(y|f) and its first two derivatives in f, numerically."""
-    with mp.workdps(2 * mp.dps):
-        found = [diff(lambda t: exp(log_density(y, t)), f, k) for k in range(3)]
-    return +found[0], +found[1], +found[2]
-
-
-__all__ = [
-    "bernoulli",
-    "density_derivatives",
-    "derivatives",
-    "expected_density",
-    "expm1",
-    "extremes",
-    "gaussian",
-    "inf",
-    "mean",
-    "poisson",
-    "printed_poisson",
-    "printed_student_constant",
-    "student_constant",
-    "student_t",
-]
