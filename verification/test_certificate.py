@@ -208,12 +208,12 @@ def test_certificates_fail_at_most_as_often_as_promised(observe: Observer, N: in
 
 @pytest.mark.slow
 @pytest.mark.claim("P-44", "P-47", "P-49")
-@pytest.mark.parametrize("delta", [0.01, 0.1, 0.5])
-@pytest.mark.parametrize("N", [1, 2, 5, 20])
+@pytest.mark.parametrize("delta", [0.01, 0.5])
+@pytest.mark.parametrize("N", [1, 3, 10])
 def test_certificates_fail_at_most_as_often_as_promised_in_many_worlds(observe: Observer, N: int, delta: float) -> None:
-    for signal, noise in ((0.0, 1.0), (1.0, 0.4), (0.0, 0.61), (2.0, 0.0)):
-        found = failures(noisy(24, noise, signal), N, delta, seed=N, draws=20_000)
-        observe.frequency("P-47", found["paid"], 20_000, delta)
+    for signal, noise in ((0.0, 1.0), (0.0, 0.61), (2.0, 0.0)):
+        found = failures(noisy(24, noise, signal), N, delta, seed=N, draws=10_000)
+        observe.frequency("P-47", found["paid"], 10_000, delta)
 
 
 @pytest.mark.claim("P-44")
