@@ -69,7 +69,11 @@ def posterior_kl(
     way = choice("method", method, ("eigen", "cholesky"))
     matrix, s2 = square("K", K), noise_variance(noise)
     r = vector("y_minus_mean", y_minus_mean, matrix)
-    return _by_cholesky(matrix, r, s2) if way == "cholesky" else Spectral(eigen(matrix, "K", vectors=True), r, s2).kl
+    return (
+        _by_cholesky(matrix, r, s2)
+        if way == "cholesky"
+        else Spectral(matrix, eigen(matrix, "K", vectors=True), r, s2).kl
+    )
 
 
 def _by_cholesky(K: Array, r: Array, noise: float) -> float:
@@ -85,10 +89,11 @@ def _by_cholesky(K: Array, r: Array, noise: float) -> float:
 class Spectral:
     """K = U diag(λ) Uᵀ with r = y − m and σ²: all that the KL and the predictions at the data need.
 
-    Rounding is that of a symmetric matrix E with |E| ≤ ``shift``: the eigenvalues and eigenvectors found are those of
-    K + E, to (64 + 4N)·eps.
+    Rounding is that of a symmetric matrix E, |E| ≤ ``shift``, and of eigenvectors that are orthonormal to ``steps``;
+    both are measured, not guessed.
     """
 
+    K: Array
     found: Eigen
     r: Array
     noise: float
@@ -120,15 +125,19 @@ class Spectral:
         fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)
         return 0.5 * float(volume.sum()) + 0.5 * float(fit.sum()) / self.noise
 
-    @property
+    @cached_property
     def steps(self) -> float:
-        """(64 + 4N) eps: the orthonormality of eigenvectors that LAPACK finds, and a product with them."""
-        return (64.0 + 4.0 * self.r.shape[0]) * EPS
+        """(16 + 2N) eps + 2|UᵀU − I|: eigenvectors that are nearly orthonormal, and a product with them."""
+        gram = self.basis.T @ self.basis - namespace(self.r).eye(self.r.shape[0])
+        return (16.0 + 2.0 * self.r.shape[0]) * EPS + 2.0 * float((gram * gram).sum()) ** 0.5
 
     @cached_property
     def shift(self) -> float:
-        """|E|: (64 + 4N) eps |K|, and N times the error of a kernel value."""
-        return self.steps * float(self.found.values[0]) + self.r.shape[0] * self.entry_error
+        """|E|: |K − U diag(λ) Uᵀ| as computed, steps·|K|, and N times the error of a kernel value."""
+        values = namespace(self.r).asarray(self.found.values)
+        left = self.K - (self.basis * values) @ self.basis.T
+        own = float((left * left).sum()) ** 0.5 + self.steps * float(self.found.values[0])
+        return own + self.r.shape[0] * self.entry_error
 
     @cached_property
     def margin(self) -> float:
@@ -138,7 +147,7 @@ class Spectral:
 
     @property
     def kl_rounding(self) -> float:
-        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, and (64 + 4N) eps (KL + |r|²/σ²) for what is summed."""
+        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, and steps·(KL + |r|²/σ²) for what is summed."""
         summed = self.steps * (self.kl + self._squares(self.r))
         if self.shift == 0.0:
             return summed
@@ -204,7 +213,7 @@ class FullPosterior:
             mean,
             variance,
             moved + 4.0 * EPS * (xp.abs(self.mean_at_data) + xp.abs(mean)),
-            s.shift * s.margin + 2.0 * s.steps * self.noise + 4.0 * EPS * variance,
+            s.shift * s.margin + 2.0 * s.steps * self.noise * float(share.max()) + 4.0 * EPS * variance,
         )
 
     def _elsewhere(self, X: Array) -> Prediction:
@@ -268,5 +277,5 @@ def full_posterior(
     m = mean_at(prior_mean, points)
     r = vector("y", y, points) - m
     K = square("k(X, X)", kernel(points))
-    spectral = Spectral(eigen(K, "k(X, X)", vectors=True), r, s2, error)
+    spectral = Spectral(K, eigen(K, "k(X, X)", vectors=True), r, s2, error)
     return FullPosterior(kernel, points, s2, prior_mean, m, spectral)
