@@ -43,7 +43,7 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
     reach = xp.maximum(reach, 2.0 / math.sqrt(half))
 
     def columns(x: float, d: Array, square: Array, v: Array, best: Array) -> list[Array]:
-        log_weight = -half * (x - 1.0 + math.exp(-x))
+        log_weight = -half * (x + math.expm1(-x))
         inverse = 1.0 / (v + math.exp(x))
         weight = xp.exp(log_weight - best - 0.5 * square * inverse) * xp.sqrt(inverse)
         if not gradient:
@@ -67,8 +67,8 @@ def _peak(square: Array, v: Array, df: float) -> Array:
         w = xp.exp(x)
         total, p = v + w, w / (v + w)
         q = square / total
-        value = -0.5 * xp.log(total) - 0.5 * q - 0.5 * df * (x - 1.0 + 1.0 / w)
-        first = 0.5 * p * (q - 1.0) - 0.5 * df * (1.0 - 1.0 / w)
+        value = -0.5 * xp.log(total) - 0.5 * q - 0.5 * df * (x + xp.expm1(-x))
+        first = 0.5 * p * (q - 1.0) + 0.5 * df * xp.expm1(-x)
         second = 0.5 * p * (1.0 - p) * (q - 1.0) - 0.5 * p * p * q - 0.5 * df / w
         return value, first, second
 

@@ -83,7 +83,7 @@ def integrate(
     Raises
     ------
     NotConverged
-        where even 2⁸ times the first number of nodes do not do.
+        where 2⁸ times the first number of nodes do not do, either.
     """
     xp = namespace(low)
     bend = xp.clip(bend, low, high)
@@ -92,6 +92,7 @@ def integrate(
     level = xp.ceil(xp.log(xp.maximum(wanted / NODES, 1.0)) / np.log(GROWTH)).astype(np.int64)
     sums = [xp.empty(low.shape) for _ in range(count)]
     left = xp.ones(low.shape, dtype=bool)
+    nodes = 0
     for k in range(LEVELS):
         chosen = xp.flatnonzero(left & (level <= k))
         if chosen.size == 0:

@@ -1,0 +1,97 @@
+"""How long a million means over N(m, v) take: ``python benchmarks/bench_likelihoods.py [--json FILE] [--repeats 7]``.
+
+Triples (y, m, v): "usual", m ~ N(0, 2²), log v ~ N(0, 1) and y drawn from the model; "broad", m ~ U(−50, 50),
+v from 1e-6 to 1e4.  For scale: a Gauss–Hermite rule of 32 nodes at (m, v), which is good to a few digits only
+where v is large; its worst error in log E p over the usual triples is printed with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, processor, row, surroundings
+
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+
+N = 1_000_000
+GOAL = 2.0
+MODELS = (
+    Gaussian(0.5),
+    Bernoulli("probit"),
+    Bernoulli("logit"),
+    Poisson("exp"),
+    Poisson("softplus"),
+    StudentT(4.0, 0.7),
+)
+
+
+def triples(model: Likelihood, kind: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    m, v = 2.0 * rng.standard_normal(N), rng.lognormal(size=N)
+    f = m + np.sqrt(v) * rng.standard_normal(N)
+    if isinstance(model, Bernoulli):
+        y = np.where(rng.random(N) < model.density(1, f), 1.0, 0.0)
+    elif isinstance(model, Poisson):
+        rate = np.minimum(np.exp(f) if model.link == "exp" else np.log1p(np.exp(f)), 1e9)
+        y = rng.poisson(rate).astype(float)
+    else:
+        y = f + 0.7 * rng.standard_t(4.0, N)
+    if kind == "broad":
+        m, v = rng.uniform(-50.0, 50.0, N), 10.0 ** rng.uniform(-6.0, 4.0, N)
+    return y, m, v
+
+
+def hermite(model: Likelihood, y: np.ndarray, m: np.ndarray, v: np.ndarray, count: int = 32) -> np.ndarray:
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    total = np.zeros(y.shape)
+    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        total += weight * model.density(y, m + np.sqrt(v) * node)
+    return np.log(total)
+
+
+def evaluate(function: Callable[..., object], *arguments: object) -> None:
+    function(*arguments)
+
+
+def timings(repeats: int) -> Iterator[Timing]:
+    for model in MODELS:
+        for kind in ("usual", "broad"):
+            y, m, v = triples(model, kind)
+            for mean, goal in (("log_expected_density", GOAL), ("expected_log_density", None)):
+                for gradient in (False, True):
+                    run = partial(evaluate, getattr(model, mean), y, m, v, gradient)
+                    name = f"{model}, {mean}{' and gradient' if gradient else ''}, {kind}"
+                    yield measure(Case(name, None if gradient else goal, run), repeats)
+    for model in (Bernoulli("logit"), Poisson("exp"), StudentT(4.0, 0.7)):
+        y, m, v = triples(model, "usual")
+        with np.errstate(divide="ignore"):
+            error = np.abs(hermite(model, y, m, v) - model.log_expected_density(y, m, v)).max()
+            name = f"Gauss–Hermite, 32 nodes, {model}, usual (worst error {error:.1g})"
+            yield measure(Case(name, None, partial(evaluate, hermite, model, y, m, v)), repeats)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    options = parser.parse_args()
+    about = surroundings()
+    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
+    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    found = []
+    for timing in timings(options.repeats):
+        found.append(timing)
+        print(row(timing), flush=True)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        report = {"about": about, "timings": [timing.to_dict() for timing in found]}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
