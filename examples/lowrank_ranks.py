@@ -6,14 +6,14 @@ The least rank r with KL(exact || approximate) <= 0.01·N, for two kernels and t
 promises (probability 95 %, before the data are seen) and the rank that no approximation can do without (L-10).
 
 Random Fourier features: KL need not fall with each further frequency, so "least" is found along a growing sequence of
-frequencies, by doubling and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws,
-and least to greatest shaded.  Where the first draw needs r > N, no other is tried.  Mercer truncation, Gaussian kernel:
+frequencies, by doubling and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws, least to
+greatest shaded.  Where the first draw needs r > N, no other is tried.  Mercer truncation, Gaussian kernel:
 KL falls with r, and the least r is found by bisection.  Matérn: eigenvalues and eigenvectors of the data's kernel
 matrix, as in the paper, which is the optimum itself.  Beside the PNG lies a CSV file with the numbers.
 
 Theory: random features by leverage for the Gaussian kernel and by its spectral density for Matérn (N-rff); Mercer by
-the least of Cantelli, Chernoff and Markov (L-43), for Matérn where its spectrum is known.  Lengthscale 1/(2π) for both;
-for Matérn the paper does not say.
+the least of Cantelli, Chernoff and Markov (L-43), for Matérn up to D = 3, where eigenvalues are estimates for D > 1.
+Lengthscale 1/(2π) for both; for Matérn the paper does not say.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from gpbounds.psd import eigen
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of one kernel in one dimension; None where it is N or more, or not known."""
+    """The ranks of one kernel in one dimension; None where r = N is not enough, or where the rank is not known."""
 
     setting: Setting
     D: int
@@ -228,7 +228,7 @@ def table(found: Sequence[Ranks]) -> list[list[Any]]:
 
 
 HEADER = (
-    *("kernel", "D", "fourier_median", "fourier_draws (N: not reached below N)", "fourier_theory"),
+    *("kernel", "D", "fourier_median", "fourier_draws (N: r = N is not enough)", "fourier_theory"),
     *("mercer", "mercer_theory", "optimum"),
 )
 
@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     picture(found, N, args.draws).savefig(args.out)
     write(args.out, HEADER, table(found))
     for r in found:
-        fourier = f"{r.median:g}" if np.isfinite(r.median) else f"N = {N} or more"
+        fourier = f"{r.median:g}" if np.isfinite(r.median) else "more than N"
         print(f"{r.setting.name}, D = {r.D}: Fourier {fourier}, Mercer {r.mercer}, least of any method {r.optimum}")
     print(args.out)
 
