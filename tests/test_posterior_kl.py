@@ -217,7 +217,14 @@ def test_arguments_of_posteriors():
 
 @pytest.mark.parametrize(
     "factor",
-    [np.eye(2)[::-1], [[1.0, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]], [[-1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0]]],
+    [
+        np.eye(2)[::-1],
+        [[1.0, 0.1], [0.0, 1.0]],
+        [[1.0, 0.0], [0.0, 0.0]],
+        [[-1.0, 0.0], [0.0, 1.0]],
+        [[1.0, 0.0]],
+        [[1.0, 0.0], [np.nan, 1.0]],
+    ],
 )
 def test_a_factor_that_is_none(factor):
     with pytest.raises(ValueError, match="factor: expected"):

@@ -57,6 +57,7 @@ class Rounding:
 
     @staticmethod
     def of(side: Inducing, entry_error: float) -> Rounding:
+        """The sizes for ``side``, the kernel's values being right to ``entry_error``."""
         steps = float((4.0 + np.sqrt(side.M)) * EPS)
         E = steps * norm(side.chol.L @ side.chol.L.T) + side.M * entry_error
         return Rounding(E, steps, float(np.sqrt(side.M) * entry_error), factor_error(side.chol, E))

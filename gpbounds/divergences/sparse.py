@@ -28,6 +28,7 @@ from gpbounds.divergences.predictions import (
     vector,
 )
 from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
+from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter, cholesky
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
@@ -103,8 +104,8 @@ def triangular(name: str, value: ArrayLike | Array) -> Array:
     if C.dtype.kind not in "biuf" or C.ndim != 2 or C.shape[0] != C.shape[1] or not C.size:
         raise ValueError(f"{name}: expected a square matrix of real numbers, got {C.dtype} of {C.shape}")
     C = C.astype(np.float64, copy=False)
-    for row in range(C.shape[0]):
-        vector(f"{name}, row {row}", C[row], C)
+    if not bool(xp.isfinite(C).all()):
+        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
     if bool(xp.triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
         raise ValueError(f"{name}: expected a lower triangular matrix with a positive diagonal (a Cholesky factor)")
     return C
