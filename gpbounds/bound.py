@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +14,26 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from gpbounds.arrays import Float
 
 
-def _brief(values: Any) -> str:
+def outward(value: float, side: str) -> str:
+    """At most six digits, rounded up or down, never to nearest: what is printed is a bound, too.
+
+    >>> outward(0.12345671, "upper"), outward(0.12345679, "lower"), outward(0.1, "upper")
+    ('0.123457', '0.123456', '0.1')
+    """
+    if not math.isfinite(value):
+        return f"{value:g}"
+    rounding = ROUND_CEILING if side == "upper" else ROUND_FLOOR
+    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(value))):.6g}"
+
+
+def _brief(values: Any, side: str) -> str:
     values = np.asarray(values)
     if values.ndim == 0:
-        return f"{values:.6g}"
-    return f"[{values.min():.6g} .. {values.max():.6g}] of shape {values.shape}" if values.size else "[]"
+        return outward(float(values), side)
+    if not values.size:
+        return "[]"
+    low, high = (outward(float(end), side) for end in (values.min(), values.max()))
+    return f"[{low} .. {high}] of shape {values.shape}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +95,9 @@ class Bound(NDArrayOperatorsMixin):
         if (sure == 1.0).all():
             how = "always"
         else:
-            how = f"with probability at least {sure.min():.6g}"
+            how = f"with probability at least {outward(float(sure.min()), 'lower')}"
         rounding = ", rounding included" if self.certified else ""
-        lines = [f"{self.quantity} {relation} {_brief(self.value)} {how} ({self.claim}{rounding})."]
+        lines = [f"{self.quantity} {relation} {_brief(self.value, self.side)} {how} ({self.claim}{rounding})."]
         lines += [f"  Assumes: {sentence}" for sentence in self.assumptions]
         return "\n".join(lines)
 

@@ -177,3 +177,15 @@ def test_defaults_claim_nothing_extra():
     assert bare.assumptions == ()
     assert dict(bare.terms) == {}
     assert str(bare) == "value <= 1 always (R-x)."
+
+
+@pytest.mark.parametrize("value", [0.1234561, 0.1234569, -7.7777771, 1e-300 / 3.0, 1e7 / 3.0, 0.0, 0.1, np.inf])
+def test_what_is_printed_is_a_bound_too(value):
+    """Six digits, but never to the wrong side; the same for the confidence."""
+    for side in ("upper", "lower"):
+        words = str(Bound(value, side, 1.0 - 1e-8, "R-thm1", quantity="x")).split()
+        shown, sure = float(words[2]), float(words[7])
+        assert shown >= value if side == "upper" else shown <= value
+        assert abs(shown - value) <= 1e-5 * abs(value) or np.isinf(value)
+        assert 0.99999 <= sure <= 1.0 - 1e-8
+    assert str(Bound(0.1, "upper", 0.95, "R-thm1", quantity="x")).startswith("x <= 0.1 with probability at least 0.95")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, outward
 from gpbounds.cli.data import Data
 from gpbounds.cli.selection import Chooser, NoSuchSubset
 from gpbounds.kernels import Kernel
@@ -76,7 +76,9 @@ def interval(bounds: Pair) -> str:
     """Lower and upper bound in one line."""
     lower, upper = bounds
     claims = " and ".join(dict.fromkeys((lower.claim, upper.claim)))
-    return f"{float(lower):.6g} <= {upper.quantity} <= {float(upper):.6g}, always ({claims})."
+    return (
+        f"{outward(float(lower), 'lower')} <= {upper.quantity} <= {outward(float(upper), 'upper')}, always ({claims})."
+    )
 
 
 def least(meets: Callable[[int], bool | None], first: int, last: int) -> tuple[int | None, int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds import plotting
 from gpbounds.arrays import Float
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, outward
 from gpbounds.cli.data import Data
 from gpbounds.cli.selection import Chooser, NoSuchSubset
 from gpbounds.kernels import Kernel
@@ -55,7 +55,10 @@ class Brackets:
     def rows(self) -> list[tuple[str, ...]]:
         """A table: M, ELBO, lower bound, upper bound, its claim, width."""
         return [
-            (str(M), *(f"{float(v):.6g}" for v in (elbo, lower, upper)), f"{upper - lower:.3g}", upper.claim)
+            (
+                *(str(M), f"{float(elbo):.6g}", outward(float(lower), "lower"), outward(float(upper), "upper")),
+                *(f"{upper - lower:.3g}", upper.claim),
+            )
             for M, elbo, (lower, upper) in zip(self.M, self.elbo, self.bounds, strict=True)
         ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, outward
 from gpbounds.cli import options, output
 from gpbounds.cli.problem import Case, from_arguments
 from gpbounds.rates.meaning import sentences
@@ -81,9 +81,12 @@ def _cells(case: Case, counts: list[int], alpha: list[float], values: Any) -> It
 def _text(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> str:
     if np.ndim(bound.value) == 0:
         return "\n".join([str(bound), *sentences(float(bound), alpha[0])])
-    rows = [(str(N), str(M), f"{a:g}", f"{value:.6g}") for N, M, a, value in _cells(case, counts, alpha, bound.value)]
+    rows = [
+        (str(N), str(M), f"{a:g}", outward(value, "upper"))
+        for N, M, a, value in _cells(case, counts, alpha, bound.value)
+    ]
     sure = float(np.asarray(bound.confidence).ravel()[0])
-    head = f"{bound.quantity} <= bound, each with probability at least {sure:.6g} ({bound.claim}):"
+    head = f"{bound.quantity} <= bound, each with probability at least {outward(sure, 'lower')} ({bound.claim}):"
     assumed = [f"  Assumes: {sentence}" for sentence in bound.assumptions]
     return "\n".join([head, output.table(("N", "M", "alpha", "bound"), rows), *assumed])
 
