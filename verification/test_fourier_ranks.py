@@ -157,7 +157,12 @@ def test_the_density_integrates_to_its_mass_and_is_what_is_drawn(
     if dim > 1:
         observe.holds("N-shell", kstest(first**2, "beta", (0.5, 0.5 * (dim - 1))).pvalue > 1e-6)
     weights = density.weights(eta)
-    observe.holds("N-shell", abs(weights.mean() - 1.0) < 6.0 * weights.std() / 800**0.5 + 1e-9)
+    # Bernstein for weights in [0, w], of mean 1 and so of variance below w: it fails with probability below 1e-9.
+    start = -0.5 * (dim * np.log(2.0 * np.pi) + edges[:-1] ** 2) - density.log_heights
+    w = density.total * max(np.exp(start.max(initial=-np.inf)), 1.0 / n)
+    third = w * np.log(2e9) / (3.0 * 800)
+    observe.holds("N-shell", (weights <= w * (1.0 + 1e-12)).all())
+    observe.holds("N-shell", abs(weights.mean() - 1.0) < third + np.sqrt(third**2 + 6.0 * third))
     p = np.array([float(reference.density(e.tolist())) for e in eta[:5]])
     observe.equal("N-shell", weights[:5], p * density.total / density.density(eta[:5]), rtol=1e-10)
 
