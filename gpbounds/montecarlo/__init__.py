@@ -1,1 +1,31 @@
 """Biased Monte Carlo: how many samples a direct loss needs, how biased it is, and exact product sampling."""
+
+from gpbounds.montecarlo.envelopes import Envelope, cover
+from gpbounds.montecarlo.gradients import (
+    Gradients,
+    exact_gradient,
+    expected_gradients,
+    product_gradient,
+    sampled_gradient,
+)
+from gpbounds.montecarlo.objective import bias, expected_objective
+from gpbounds.montecarlo.product import ProductSample, sample_product
+from gpbounds.montecarlo.sizes import SampleSize, failure_share, lemma6, sample_size
+
+__all__ = [
+    "Envelope",
+    "Gradients",
+    "ProductSample",
+    "SampleSize",
+    "bias",
+    "cover",
+    "exact_gradient",
+    "expected_gradients",
+    "expected_objective",
+    "failure_share",
+    "lemma6",
+    "product_gradient",
+    "sample_product",
+    "sample_size",
+    "sampled_gradient",
+]

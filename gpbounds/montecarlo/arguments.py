@@ -1,0 +1,72 @@
+"""Arguments of this room, checked; functions of one (y, m, v) over arrays of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.likelihoods import Likelihood
+
+
+def model(likelihood: Any) -> Likelihood:
+    """A likelihood."""
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(
+            f"likelihood: expected one of gpbounds.likelihoods, such as Poisson('exp'), got {likelihood!r}"
+        )
+    return likelihood
+
+
+def sample_counts(L: ArrayLike) -> Float:
+    """Numbers of samples: whole numbers ≥ 1, or inf."""
+    numbers = np.asarray(L)
+    if numbers.dtype.kind == "f":
+        found = numbers.astype(np.float64)
+        validation.whole("L", np.where(found == np.inf, 1.0, found))
+        return found
+    return validation.whole("L", L)
+
+
+def triples(likelihood: Likelihood, y: Any, m: Any, v: Any) -> tuple[Float, Float, Float]:
+    """y, m and v broadcast; the likelihood refuses a y it has no density for."""
+    found = [np.asarray(validation.finite(name, value)) for name, value in (("y", y), ("m", m))]
+    found.append(np.asarray(validation.non_negative("v", v)))
+    try:
+        y_, m_, v_ = np.broadcast_arrays(*found)
+    except ValueError:
+        raise ValueError(f"y, m, v: expected shapes that broadcast, got {[a.shape for a in found]}") from None
+    likelihood.log_density(y_, m_)
+    return y_, m_, v_
+
+
+def each(function: Callable[[float, float, float, Float], Float], y: Float, m: Float, v: Float, L: Float) -> Float:
+    """``function(y, m, v, all L that belong to them)`` -> (parts, L.size), for each distinct triple once.
+
+    The result has shape (parts, *the shape that y, m, v and L broadcast to).
+    """
+    try:
+        arrays = np.broadcast_arrays(y, m, v, L)
+    except ValueError:
+        raise ValueError(f"L: expected a shape that broadcasts with y, m, v {y.shape}, got {L.shape}") from None
+    flat = [a.ravel() for a in arrays]
+    groups: dict[tuple[float, float, float], list[int]] = {}
+    for i, key in enumerate(zip(*(a.tolist() for a in flat[:3]), strict=True)):
+        groups.setdefault(key, []).append(i)
+    found: Any = None
+    for key, where in groups.items():
+        values = function(*key, flat[3][where])
+        found = np.empty((values.shape[0], flat[3].size)) if found is None else found
+        found[:, where] = values
+    if found is None:
+        return np.empty((1, *arrays[0].shape))
+    return np.asarray(found.reshape(-1, *arrays[0].shape))
+
+
+def one_or_array(values: Float) -> Any:
+    """A number where the shape is that of one."""
+    return float(values) if values.ndim == 0 else values

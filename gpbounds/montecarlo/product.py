@@ -1,0 +1,193 @@
+"""Exact draws from q̃ ∝ N(m, v)·p(y|f), for many (y, m, v) at once: uPS, by rejection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.likelihoods.special import log_cdf, softplus
+from gpbounds.montecarlo.arguments import model, triples
+from gpbounds.montecarlo.envelopes import Envelope, cover
+
+BLOCK = 2**15
+"""Proposals looked at together: what fits a cache."""
+SPARE = 1.05
+WASTED = 10_000
+"""Rounds after which draws are given up: their acceptance is not what it was computed to be."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductSample:
+    """Draws and what they cost.
+
+    Attributes
+    ----------
+    draws : array (size, ...)
+        Independent draws, exact up to rounding; (...) is the shape that y, m and v broadcast to.
+    envelope : Envelope
+        The proposals; ``envelope.acceptance`` is the probability, one for each (y, m, v).
+    proposals, accepted : int
+        How many were made and accepted in all, those beyond ``size`` included.
+    """
+
+    draws: Float
+    envelope: Envelope
+    proposals: int
+    accepted: int
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted over proposed."""
+        return self.accepted / self.proposals if self.proposals else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.draws.size} draws from {self.proposals} proposals, {self.acceptance:.3g} of them accepted."
+
+
+def sample_product(
+    likelihood: Likelihood,
+    y: ArrayLike,
+    m: ArrayLike,
+    v: ArrayLike,
+    size: int,
+    rng: np.random.Generator,
+    proposal: str = "best",
+) -> ProductSample:
+    """``size`` draws from q̃(f) ∝ N(f|m, v)·p(y|f) for each (y, m, v): uPS  (D-10, D-14; Wei et al., §3).
+
+    Rejection from the proposals g of `gpbounds.montecarlo.cover`: a draw f of g is kept with probability
+    N(f|m, v)p(y|f)/(K·g(f)) ≤ 1, so that what is kept has law q̃, exactly.  Minus the mean score of the
+    draws is then an unbiased gradient of −log E p (`product_gradient`), for any number of draws.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    y, m, v : arrays
+        Targets, means and variances > 0 of f.
+    size : int
+        Draws for each.
+    rng : numpy.random.Generator
+    proposal : "best", "widened", "shifted" or "flat"
+        See `cover`: the best is accepted at least every fourth time where p is log-concave; the widened one is the
+        paper's, with the best width and constant.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments; and where the acceptance probability is below 1e-9, so that no draw would come.
+
+    >>> from gpbounds.likelihoods import Poisson
+    >>> found = sample_product(Poisson("exp"), [0, 3], 0.5, 1.0, 50_000, np.random.default_rng(0))
+    >>> [round(float(x), 1) for x in found.draws.mean(axis=0)], found.draws.shape
+    ([-0.4, 0.8], (50000, 2))
+    """
+    likelihood = model(likelihood)
+    count = validation.count("size", size)
+    y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
+    found = cover(likelihood, y_, m_, v_, proposal)
+    rate = np.asarray(found.acceptance)
+    if rate.size and not rate.min() > 1e-9:
+        worst = int(np.argmin(rate))
+        raise ValueError(
+            f"expected an acceptance above 1e-9, got {float(rate.min()):.3g} at y = {float(y_.flat[worst]):g}, "
+            f"m = {float(m_.flat[worst]):g}, v = {float(v_.flat[worst]):g}: choose another proposal"
+        )
+    work = _Work(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), found, count)
+    if isinstance(likelihood, Gaussian) and proposal == "best":
+        work.draws += work.std * rng.standard_normal(work.draws.shape) + (m_.ravel() + work.shift)
+        work.proposals = work.accepted = work.draws.size
+    elif rate.size:
+        work.fill(rng)
+    return ProductSample(work.draws.reshape((count, *y_.shape)), found, work.proposals, work.accepted)
+
+
+class _Work:
+    """The columns (y, m, v), what the ratio of each needs, and how far its draws have come."""
+
+    def __init__(self, likelihood: Likelihood, y: Float, m: Float, v: Float, cover: Envelope, size: int) -> None:
+        parts = (cover.shift, cover.n, cover.touch, cover.width)
+        self.shift, n, touch, self.width = (np.asarray(part, dtype=np.float64).ravel() for part in parts)
+        self.std = np.sqrt(n * v)
+        self.rate = np.asarray(cover.acceptance).ravel()
+        self.offset = self.shift - touch  # of the proposal's mean from the point of contact
+        bent = (1.0 - 1.0 / n) / v
+        flat = self.width > 0.0
+        self.linear = np.where(flat, touch / v, np.where(self.shift != 0.0, self.shift / v, bent * touch))
+        self.square = np.where(flat, 0.5 / v, np.where(self.shift != 0.0, 0.0, 0.5 * bent))
+        self.contact = m + touch
+        self.base = np.asarray(likelihood.log_density(y, self.contact)) + 1e-14
+        self.sign = np.where(y > 0.0, 1.0, -1.0)
+        self.y, self.likelihood = y, likelihood
+        if isinstance(likelihood, Poisson) and likelihood.link == "exp":
+            self.rise_rate = np.exp(self.contact)
+        self.draws = np.zeros((size, y.size))
+        self.have = np.zeros(y.size, dtype=np.int64)
+        self.proposals = self.accepted = 0
+
+    def log_ratio(self, t: Float, c: Any) -> Float:
+        """log of product over envelope at contact + t, a column for each of ``c``, flat proposals' tails left out."""
+        model, y = self.likelihood, self.y[c]
+        bent = t * (self.linear[c] + self.square[c] * t)
+        if isinstance(model, Poisson) and model.link == "exp":
+            return (y - self.linear[c]) * t - self.square[c] * t * t - self.rise_rate[c] * np.expm1(t)
+        if isinstance(model, Bernoulli):
+            z = self.sign[c] * (self.contact[c] + t)
+            return (log_cdf(z) if model.link == "probit" else -softplus(-z)) - self.base[c] - bent
+        return np.asarray(model._log_density(y, self.contact[c] + t)) - self.base[c] - bent
+
+    def fill(self, rng: np.random.Generator) -> None:
+        """Rounds of proposals for the columns that lack draws, columns of like need together."""
+        for columns in (np.flatnonzero(self.width == 0.0), np.flatnonzero(self.width > 0.0)):
+            self._fill(columns, rng)
+
+    def _fill(self, order: Any, rng: np.random.Generator) -> None:
+        size = self.draws.shape[0]
+        with np.errstate(all="ignore"):
+            for _ in range(WASTED):
+                if order.size == 0:
+                    return
+                need = (size - self.have[order]) / self.rate[order]
+                order = order[np.argsort(need, kind="stable")]
+                need = np.sort(need)
+                start = 0
+                while start < order.size:
+                    rows = int(min(SPARE * need[start] + 2.0, BLOCK))
+                    stop = min(order.size, start + max(1, BLOCK // rows))
+                    rows = int(min(SPARE * need[stop - 1] + 2.0, max(BLOCK // (stop - start), 2)))
+                    self._round(order[start:stop], rows, rng)
+                    start = stop
+                order = order[self.have[order] < size]
+        raise ValueError(f"expected {size} draws after {WASTED} rounds, {order.size} (y, m, v) lack some")
+
+    def propose(self, rows: int, c: Any, rng: np.random.Generator) -> tuple[Float, Float | float]:
+        """Proposals as t = f − contact, and minus the logarithm of a flat envelope's tail there."""
+        if self.width[c[0]] == 0.0:
+            t = rng.standard_normal((rows, c.size))
+            t *= self.std[c]
+            t += self.offset[c]
+            return t, 0.0
+        u = rng.uniform(-2.0, 2.0, (rows, c.size))
+        x = np.abs(u)
+        tail = np.where(x > 1.0, -np.log1p(np.minimum(1.0 - x, 0.0)), 0.0)
+        t = self.width[c] * np.copysign(np.where(x > 1.0, 1.0 + tail, x), u)
+        return t, tail
+
+    def _round(self, c: Any, rows: int, rng: np.random.Generator) -> None:
+        t, tail = self.propose(rows, c, rng)
+        kept = self.log_ratio(t, c) + tail > -rng.standard_exponential((rows, c.size))
+        size = self.draws.shape[0]
+        place = np.cumsum(kept, axis=0, dtype=np.int32)
+        place += (self.have[c] - 1).astype(np.int32)
+        self.proposals += t.size
+        self.accepted += int(np.count_nonzero(kept))
+        self.have[c] = np.minimum(place[-1] + 1, size)
+        kept &= place < size
+        row, column = np.nonzero(kept)
+        where = c[column]
+        self.draws[place[row, column], where] = t[row, column] + self.contact[where]

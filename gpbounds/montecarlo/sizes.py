@@ -1,0 +1,303 @@
+"""How many samples biased Monte Carlo needs at a step: Lemma 6 and Corollary 5 of Wei et al., printed and improved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.likelihoods import Likelihood
+from gpbounds.montecarlo.arguments import model, one_or_array
+
+FORMS = ("chernoff", "improved", "printed")
+Schedule = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleSize:
+    """Samples that keep the error of a bMC step within γ_t·(c₃ + c₄‖∇h‖), the condition of convergence (iii).
+
+    Attributes
+    ----------
+    L : int or array
+        The least whole number that is enough; a float beyond 2⁵³.
+    threshold : float or array
+        What L must exceed.
+    step, alpha : float or array
+        γ_t, and α_t = min(γ_t, ½), the relative error that is allowed.
+    delta : float or array
+        δ_t, the share of this step in the probability of failure.
+    zeta : float or array
+        Lower bound on E p(y|f).
+    factors : mapping of str to float or array
+        What each of the three averages (of φ, φ', φ'') asks of L·α²/ln(6n/δ_t), or for φ by Chernoff.
+    c3, c4 : float or array
+        Constants of condition (iii), c₃ for A = max‖a_i‖ as given.
+    form, claim : str
+    notes : tuple of str
+        What must be true, and what was repaired.
+    """
+
+    L: Any
+    threshold: Any
+    step: Any
+    alpha: Any
+    delta: Any
+    zeta: Any
+    factors: Mapping[str, Any]
+    c3: Any
+    c4: float
+    form: str
+    claim: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        sizes, c3 = np.asarray(self.L), np.asarray(self.c3)
+        how = f"{sizes.max():,.0f}" + (f" at most, {sizes.min():,.0f} at least," if sizes.ndim else "")
+        head = (
+            f"L = {how} samples suffice ({self.claim}, {self.form}); "
+            f"the error of the step is then at most {c3.max():.4g} times the step."
+        )
+        return "\n".join([head, *(f"  {note}" for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain lists, numbers and strings, ready for JSON."""
+        named = {"L": self.L, "threshold": self.threshold, "step": self.step, "alpha": self.alpha}
+        named |= {"delta": self.delta, "zeta": self.zeta, "c3": self.c3, "c4": self.c4}
+        return {
+            **{name: np.asarray(value).tolist() for name, value in named.items()},
+            "factors": {name: np.asarray(value).tolist() for name, value in self.factors.items()},
+            "form": self.form,
+            "claim": self.claim,
+            "notes": list(self.notes),
+        }
+
+
+def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, alpha: ArrayLike, delta: ArrayLike) -> Any:
+    """The least L > (b−a)²/(2α²μ²)·ln(2/δ): then X̄_L/μ ∈ [1−α, 1+α] with probability ≥ 1−δ  (D-41; Lemma 6).
+
+    X_1, … independent in [a, b] with mean μ ≠ 0; Hoeffding's inequality twice.  Not tight: a Bernoulli variable fails
+    with probability at most 0.1δ at this L.
+
+    Parameters
+    ----------
+    low, high, mean : arrays
+        a ≤ μ ≤ b, μ ≠ 0; they broadcast with what follows.
+    alpha, delta : arrays
+        In (0, 1).
+
+    Returns
+    -------
+    float or array
+        Whole numbers, exact up to 2⁵³.
+
+    Raises
+    ------
+    ValueError
+        for a mean of 0 or outside [a, b], α or δ outside (0, 1).
+
+    >>> lemma6(0.0, 1.0, 0.5, 0.1, 0.05)
+    738.0
+    """
+    a, b, mu = (np.asarray(validation.finite(n, x)) for n, x in (("low", low), ("high", high), ("mean", mean)))
+    if (mu == 0.0).any() or (mu < a).any() or (mu > b).any():
+        raise ValueError(
+            f"mean: expected low <= mean <= high, mean not 0, got low {low!r}, high {high!r}, mean {mean!r}"
+        )
+    share, failure = np.asarray(validation.open_unit("alpha", alpha)), np.asarray(validation.open_unit("delta", delta))
+    with np.errstate(over="ignore"):
+        return one_or_array(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
+
+
+def least_above(threshold: ArrayLike) -> Float:
+    """The least whole number that exceeds ``threshold``, which is rounded up by a few ulp first."""
+    return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
+
+
+def failure_share(delta: ArrayLike, iteration: ArrayLike) -> Any:
+    """δ_t = 6δ/(π²t²), which add up to δ over t = 1, 2, …  (D-48; Wei et al., after Cor. 5).
+
+    Raises
+    ------
+    ValueError
+        for δ outside (0, 1), t not a whole number ≥ 1.
+
+    >>> round(failure_share(0.05, 1), 6)
+    0.030396
+    """
+    total = np.asarray(validation.open_unit("delta", delta))
+    t = np.asarray(validation.whole("iteration", iteration))
+    return one_or_array(np.asarray(6.0 * total / (math.pi * t) ** 2))
+
+
+def sample_size(
+    likelihood: Likelihood,
+    y: ArrayLike,
+    *,
+    n: ArrayLike,
+    delta: ArrayLike,
+    step: ArrayLike | Schedule,
+    iteration: ArrayLike,
+    zeta: ArrayLike | None = None,
+    m: ArrayLike | None = None,
+    v: ArrayLike | None = None,
+    form: str = "improved",
+    design: ArrayLike = 1.0,
+) -> SampleSize:
+    """Samples a data point for bMC at step t, so that with probability 1 − δ all steps meet condition (iii) of Prop. 2.
+
+    With E p(y|f) ≥ ζ > 0, φ = p ∈ [0, B], φ' ∈ [b', B'], φ'' ∈ [b'', B''], B* the largest of these in size,
+    α = min(γ_t, ½), δ_t = 6δ/(π²t²), and samples fresh at each step:
+
+        L > ln(6n/δ_t)/(2α²)·max{B²/ζ², (B'−b')², (B''−b'')²},   ‖w_t‖ ≤ γ_t c₃,  c₃ = 2A(1 + B*)/ζ,  c₄ = 0   (D-50).
+
+    Proof: by Hoeffding each of 3n averages errs by more than αE φ, α, α with probability ≤ δ_t/(3n).  Else
+    |X̄'/X̄ − μ'/μ| ≤ α/((1−α)μ) + |μ'|α/((1−α)μ) ≤ 2α(1 + B*)/ζ, for φ' and for ½φ'' alike.
+
+    ``form="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend to
+    0 without being 0, and it asks for m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43): α_t
+    = min(γ_t, ½) here, too.  Its c₃ = 2√2 A(2B* + 1)/ζ (D-47), with the constants of Table 1, corrected.
+    ``form="chernoff"`` replaces B²/(2ζ²), by Chernoff's bound P(|X̄ − μ| > αμ) ≤ 2e^(−L·k), with the larger of
+    1/k, k = min kl((1±α)ζ/B ‖ ζ/B): about 1/ζ instead of 1/ζ², never above D-50's (Pinsker).  kl((1±α)p‖p) grows
+    with p, being jointly convex and 0 at p = 0, so that ζ serves for every E p ≥ ζ.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    y : array
+        Targets; the result has an entry for each, and their largest L serves all.
+    n : int or array
+        How many data the union bound covers.
+    delta : float or array
+        Probability of failure over all steps, in (0, 1).
+    step : float, array or callable
+        γ_t > 0, or a schedule t ↦ γ_t.
+    iteration : int or array
+        t ≥ 1.
+    zeta : float or array, optional
+        ζ ≤ E p(y|f) along all steps; by default E p at m and v, which says nothing about other m and v.
+    m, v : arrays, optional
+        Mean and variance of f.
+    form : "improved", "chernoff" or "printed"
+    design : float
+        A = max_i ‖(a_i1, vec a_i2 a_i2ᵀ)‖.
+
+    Raises
+    ------
+    ValueError
+        for a wrong argument, a ζ above what is possible or above E p, neither ζ nor m and v, or the printed form
+        without m and v.
+
+    >>> from gpbounds.likelihoods import Bernoulli
+    >>> probit, given = Bernoulli("probit"), {"n": 1000, "delta": 0.05, "step": lambda t: 1 / t, "iteration": 10}
+    >>> [sample_size(probit, 1, m=1e-3, v=1.0, form=f, **given).L for f in ("printed", "improved", "chernoff")]
+    [9887496276, 3356, 3351]
+    >>> print(sample_size(probit, 1, zeta=0.1, **given))
+    L = 83,991 samples suffice (D-50, improved); the error of the step is then at most 40 times the step.
+      Assumes E p(y|f) >= 0.1 at every step, and samples drawn afresh at each.
+    """
+    likelihood = model(likelihood)
+    validation.choice("form", form, FORMS)
+    targets = np.asarray(validation.finite("y", y))
+    count = np.asarray(validation.whole("n", n))
+    t = np.asarray(validation.whole("iteration", iteration))
+    failure = np.asarray(failure_share(delta, t))
+    gamma = np.asarray(validation.positive("step", step(t) if callable(step) else step))
+    norm = np.asarray(validation.positive("design", design))
+    alpha = np.minimum(gamma, 0.5)
+    ranges = likelihood.derivative_range(targets, "corrected" if form == "printed" else "sharp")
+    (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
+    star = np.maximum.reduce([np.abs(np.asarray(x)) for x in (B, b1, B1, b2, B2)])
+    floor, slopes = _floor(likelihood, targets, zeta, m, v, B)
+    widths = np.asarray(B1) - b1, np.asarray(B2) - b2
+    with np.errstate(over="ignore", divide="ignore"):
+        if form == "printed":
+            if slopes is None:
+                raise ValueError("form=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
+            mean, first, second = slopes
+            sizes = [np.where(e != 0.0, np.abs(e), 1.0) for e in (first, second)]
+            factors = {"φ": (B / mean) ** 2, "φ'": (widths[0] / sizes[0]) ** 2, "φ''": (widths[1] / sizes[1]) ** 2}
+            c3, claim = 2.0 * math.sqrt(2.0) * norm * (2.0 * star + 1.0) / floor, "D-42"
+        else:
+            factors = {"φ": (B / floor) ** 2, "φ'": widths[0] ** 2, "φ''": widths[1] ** 2}
+            if form == "chernoff":
+                factors["φ"] = np.minimum(factors["φ"], 2.0 * alpha**2 / relative_divergence(floor / B, alpha))
+            c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if form == "improved" else "N-cher"
+        largest = np.maximum.reduce(list(np.broadcast_arrays(*factors.values())))
+        threshold = np.log(6.0 * count / failure) / (2.0 * alpha**2) * largest
+    notes = [f"Assumes E p(y|f) >= {floor.min():.6g} at every step, and samples drawn afresh at each."]
+    if (gamma > 0.5).any():
+        notes.append("Where the step exceeds 1/2, alpha = 1/2 stands for it (D-43).")
+    if form == "printed":
+        notes.append("Assumes E φ' and E φ'' as at m and v: this L holds there only.")
+    shape = np.broadcast_shapes(threshold.shape, c3.shape)
+    return SampleSize(
+        L=_whole(least_above(np.broadcast_to(threshold, shape))),
+        threshold=one_or_array(threshold),
+        step=one_or_array(gamma),
+        alpha=one_or_array(alpha),
+        delta=one_or_array(failure),
+        zeta=one_or_array(floor),
+        factors={name: one_or_array(np.asarray(value)) for name, value in factors.items()},
+        c3=one_or_array(c3),
+        c4=0.0,
+        form=form,
+        claim=claim,
+        notes=tuple(notes),
+    )
+
+
+def relative_divergence(p: ArrayLike, alpha: ArrayLike) -> Float:
+    """min kl((1±α)p‖p) for p, α ∈ (0, 1]; the side 1 + α, past 1, cannot happen.
+
+    With a = (1±α): p(a log a − a + 1) + (1 − ap) log((1 − ap)/(1 − p)) − (1 − ap) + (1 − p), two positive parts.
+    """
+    p_, alpha_ = np.asarray(p, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+
+    def one(a: Float) -> Float:
+        with np.errstate(all="ignore"):
+            x = p_ * a / (1.0 - p_)  # (1 − (1+a)p)/(1 − p) = 1 − x
+            grown = np.where(np.abs(a) < 1e-4, a * a * (0.5 - a / 6.0), (1.0 + a) * np.log1p(a) - a)
+            rest = np.where(np.abs(x) < 1e-4, x * x * (0.5 + x / 6.0), (1.0 - x) * np.log1p(-x) + x)
+            rest = np.where(x == 1.0, 1.0, rest)
+            return np.where(x <= 1.0, p_ * grown + (1.0 - p_) * rest, np.inf)
+
+    down, up = one(-alpha_), one(alpha_)
+    certain = p_ >= 1.0  # X is constant then
+    return np.where(certain, np.inf, np.minimum(down, np.where(np.isfinite(up), up, np.inf)))
+
+
+def _floor(
+    likelihood: Likelihood, y: Float, zeta: Any, m: Any, v: Any, B: Any
+) -> tuple[Float, tuple[Float, Float, Float] | None]:
+    """ζ, and E φ, E φ', E φ'' where m and v are given."""
+    slopes = None
+    if (m is None) != (v is None):
+        raise ValueError(f"m and v: expected both or neither, got {'m' if v is None else 'v'} alone")
+    if m is not None and v is not None:
+        value, by_mean, by_variance = (np.asarray(x) for x in likelihood.log_expected_density(y, m, v, gradient=True))
+        mean = np.exp(value)
+        slopes = mean, mean * by_mean, 2.0 * mean * by_variance
+        if not (mean > 0.0).all():
+            raise ValueError("m, v: expected E p(y|f) > 0 in double precision, got one that underflows")
+    if zeta is None:
+        if slopes is None:
+            raise ValueError("zeta: expected a lower bound on E p(y|f), or m and v to compute it from; got neither")
+        return slopes[0], slopes
+    floor = np.asarray(validation.positive("zeta", zeta))
+    limit = np.asarray(B) if slopes is None else slopes[0]
+    if (floor > limit * (1.0 + 1e-9)).any():
+        known = "the largest value of p(y|f)" if slopes is None else "E p(y|f) at m and v"
+        raise ValueError(f"zeta: expected at most {known}, {float(np.min(limit)):.6g}, got {float(np.max(floor)):.6g}")
+    return floor, slopes
+
+
+def _whole(L: Float) -> Any:
+    """An int where one number fits."""
+    return int(L) if L.ndim == 0 and L < 2.0**53 else one_or_array(L)
