@@ -13,7 +13,8 @@ example:
   gpbounds plan -N 1e6 --lengthscale 0.5 --target 0.1
 
 Every number names its theorem; `gpbounds claims R-thm1` prints one.  Exit status: 0 with an answer (also where no
-number of inducing points meets the target), 2 with one sentence on stderr where the question makes no sense.
+number of inducing points meets the target), 1 where a certificate is not confirmed, 2 with one sentence on stderr
+where the question makes no sense.
 """
 
 
