@@ -221,13 +221,13 @@ def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, 
     for rows, V in side.chunks(X, chunk):
         gram += V @ V.T  # the same array twice: a symmetric rank-k update
         projected += V @ targets[rows]
-        residual[rows] = _residual(kernel.diag(X[rows]), V)
+        residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
     known, rank = matched(X, Z) if side.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
     residual[xp.asarray(known)] = 0.0
     return Whitening(side, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
 
 
-def _residual(diagonal: Array, V: Array) -> Array:
+def residual_diagonal(diagonal: Array, V: Array) -> Array:
     """The diagonal of K − VᵀV; refused where it is below 0 by more than rounding."""
     xp = namespace(V)
     residual = diagonal - xp.einsum("ij,ij->j", V, V)

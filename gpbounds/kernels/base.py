@@ -1,17 +1,20 @@
-"""What a covariance function is: a matrix, its diagonal, and the largest value k(x, x) takes."""
+"""What a covariance function is: a matrix, its diagonal, the largest value k(x, x) takes, and its derivatives."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, namespace
+from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import squared_distances
-from gpbounds.validation import positive
+from gpbounds.kernels.fused import fused
+from gpbounds.validation import finite, positive
 
 
 class Kernel(ABC):
@@ -33,6 +36,37 @@ class Kernel(ABC):
     def max_variance(self) -> float:
         """v = sup_x k(x, x), in squared units of y."""
 
+    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
+        out[...] = self(X1, X2)
+        return out
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What `log_parameters` lists, in its order."""
+        raise _cannot(self)
+
+    @property
+    def log_parameters(self) -> Float:
+        """Logarithms of the hyperparameters that are fitted, shape (p,)."""
+        raise _cannot(self)
+
+    def with_log_parameters(self, values: ArrayLike) -> Kernel:
+        """The same kernel with other hyperparameters."""
+        raise _cannot(self)
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        """Derivatives of Σ_ij C_ij k(x_i, z_j), C the ``cotangent`` (N, M): in `log_parameters` (p,), and in X2 (M, D).
+
+        ``cotangent`` is overwritten; ``value`` is k(X1, X2) if it is at hand.  X2 = X1 counts as the second argument
+        only: for symmetric C the derivative in both is twice that.
+        """
+        raise _cannot(self)
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c the ``cotangent`` (N,); none here depends on X."""
+        raise _cannot(self)
+
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
 
@@ -40,12 +74,65 @@ class Kernel(ABC):
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
 
+def _cannot(kernel: Kernel) -> TypeError:
+    return TypeError(
+        f"kernel: expected one whose derivatives are known, got {type(kernel).__name__}; define parameter_names, "
+        "log_parameters, with_log_parameters, pull and pull_diag to train it"
+    )
+
+
+class _Pair(Kernel):
+    """What sums and products share: the parameters of one kernel, then those of the other."""
+
+    k1: Kernel
+    k2: Kernel
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return tuple(f"k{i}.{name}" for i, k in enumerate((self.k1, self.k2), 1) for name in k.parameter_names)
+
+    @property
+    def log_parameters(self) -> Float:
+        return np.concatenate([self.k1.log_parameters, self.k2.log_parameters])
+
+    def with_log_parameters(self, values: ArrayLike) -> Kernel:
+        first, second = np.split(as_log_parameters(values, self), [self.k1.log_parameters.size])
+        pair: Any = type(self)
+        return pair(self.k1.with_log_parameters(first), self.k2.with_log_parameters(second))
+
+
+def as_log_parameters(values: ArrayLike, kernel: Kernel) -> Float:
+    """``values`` as finite float64 of the shape of the kernel's `log_parameters`."""
+    given, expected = finite("log_parameters", values), kernel.log_parameters.shape
+    if given.shape != expected:
+        raise ValueError(f"log_parameters: expected shape {expected} ({kernel.parameter_names}), got {given.shape}")
+    return given
+
+
+def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
+    """exp of each, refused where it is 0 or infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.exp(logs)
+    for name, log, value in zip(names, logs, values, strict=True):
+        if not 0.0 < value < np.inf:
+            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
+    return values.tolist()
+
+
 @dataclass(frozen=True)
-class Sum(Kernel):
+class Sum(_Pair):
     """k1 + k2."""
 
     k1: Kernel
     k2: Kernel
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        first, moved = self.k1.pull(X1, X2, cotangent.copy())
+        second, also = self.k2.pull(X1, X2, cotangent)
+        return np.concatenate([first, second]), moved + also
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        return np.concatenate([self.k1.pull_diag(X, cotangent), self.k2.pull_diag(X, cotangent)])
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
         return self.k1(X1, X2) + self.k2(X1, X2)
@@ -59,11 +146,21 @@ class Sum(Kernel):
 
 
 @dataclass(frozen=True)
-class Product(Kernel):
+class Product(_Pair):
     """k1 · k2, elementwise (Schur product)."""
 
     k1: Kernel
     k2: Kernel
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        left, right = self.k1(X1, X2), self.k2(X1, X2)
+        first, moved = self.k1.pull(X1, X2, cotangent * right, left)
+        second, also = self.k2.pull(X1, X2, cotangent * left, right)
+        return np.concatenate([first, second]), moved + also
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        first = self.k1.pull_diag(X, cotangent * self.k2.diag(X))
+        return np.concatenate([first, self.k2.pull_diag(X, cotangent * self.k1.diag(X))])
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
         return self.k1(X1, X2) * self.k2(X1, X2)
@@ -115,6 +212,69 @@ class Stationary(Kernel):
     @abstractmethod
     def correlation(self, squared: Array) -> Array:
         """ρ as a function of r² (any shape)."""
+
+    def slope(self, squared: Array) -> Array:
+        """−2 dρ/d(r²), 0 where it is not defined; any shape."""
+        raise _cannot(self)
+
+    @property
+    def expands(self) -> bool:
+        """Whether `slope` is smooth enough at r = 0 for sums Σ W(x − z)² to be expanded."""
+        return True
+
+    @property
+    def formula(self) -> str:
+        """k as an expression in s = r² and the variance, for a GPU; empty where there is none."""
+        return ""
+
+    def covariance(self, squared: Array) -> Array:
+        """variance · ρ, where ``squared`` may be overwritten."""
+        K = self.correlation(squared)
+        K *= self.variance
+        return K
+
+    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        if namespace(left) is not np and self.formula:
+            return fused(self.formula, left, right, self.variance, out)
+        K = self.covariance(squared_distances(left, right, out))
+        if K is not out:
+            out[...] = K
+        return out
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        if self.dim is None:
+            return ("variance", "lengthscale")
+        return ("variance", *(f"lengthscale[{d}]" for d in range(self.dim)))
+
+    @property
+    def log_parameters(self) -> Float:
+        return np.log(np.concatenate([[self.variance], np.atleast_1d(self.lengthscale)]))
+
+    def with_log_parameters(self, values: ArrayLike) -> Kernel:
+        variance, *lengthscales = exponentials(as_log_parameters(values, self), self.parameter_names)
+        return replace(self, variance=variance, lengthscale=lengthscales[0] if self.dim is None else lengthscales)
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        xp, squared = namespace(left), squared_distances(left, right)
+        K = self.variance * self.correlation(squared) if value is None else value
+        scale = float(xp.vdot(cotangent, K))
+        cotangent *= self.slope(squared)
+        cotangent *= self.variance
+        return self._pulled(left, right, cotangent, scale)
+
+    def _pulled(self, left: Array, right: Array, W: Array, scale: float) -> tuple[Float, Array]:
+        """From W = cotangent · variance · slope and the derivative in log variance."""
+        squares, moved = pull_distances(left, right, W, self.expands)
+        moved /= namespace(moved).asarray(self.lengthscales(left.shape[1]))
+        return np.concatenate([[scale], [squares.sum()] if self.dim is None else squares]), moved
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        sums = np.zeros(self.log_parameters.size)
+        sums[0] = self.variance * float(cotangent.sum())
+        return sums
 
     def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
         points = as_points(X, name)

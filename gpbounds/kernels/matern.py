@@ -75,6 +75,36 @@ class Matern(Stationary):
             low, high = high * decay, (high + z * z * low / (4.0 * order * (order - 1.0))) * decay
         return xp.minimum(high, 1.0)  # ρ <= 1; rounding may exceed it
 
+    @property
+    def formula(self) -> str:
+        z = f"sqrt({2.0 * self.nu} * s)"
+        polynomials = {0.5: "1.0", 1.5: f"(1.0 + {z})", 2.5: f"(1.0 + {z} + {5.0 / 3.0!r} * s)"}
+        return f"variance * {polynomials[self.nu]} * exp(-{z})" if self.nu in polynomials else ""
+
+    @property
+    def expands(self) -> bool:
+        """False where −2 dρ/d(r²) is not bounded at r = 0 or has a cusp there."""
+        return self.nu >= 1.5
+
+    def slope(self, squared: Array) -> Array:
+        """−2 dρ_ν/d(r²) = ν/(ν−1) ρ_{ν−1}, z = √(2ν) r in both, for ν > 1; else 2ν c_ν z^(ν−1) K_{1−ν}(z), 0 at r = 0.
+
+        c_ν = 2^(1−ν)/Γ(ν); from d/dz z^ν K_ν(z) = −z^ν K_{ν−1}(z).
+        """
+        xp = namespace(squared)
+        if self.nu > 1.0:
+            lower = Matern(self.nu - 1.0)
+            return self.nu / (self.nu - 1.0) * lower.correlation(squared * (self.nu / (self.nu - 1.0)))
+        z = xp.minimum(xp.sqrt(2.0 * self.nu * squared), 1e6)
+        apart = z > 1e-150
+        safe = xp.where(apart, z, 1.0)
+        if self.nu == 0.5:
+            return xp.where(apart, xp.exp(-safe) / safe, 0.0)
+        from scipy.special import gamma, kve
+
+        scaled = 2.0 ** (2.0 - self.nu) * self.nu / gamma(self.nu) * safe ** (self.nu - 1.0) * kve(1.0 - self.nu, safe)
+        return xp.where(apart, scaled * xp.exp(-safe), 0.0)
+
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.nu)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels.base import Stationary
 
 
@@ -32,3 +32,21 @@ class SquaredExponential(Stationary):
     def correlation(self, squared: Array) -> Array:
         """exp(-r²/2)."""
         return namespace(squared).exp(-0.5 * squared)
+
+    @property
+    def formula(self) -> str:
+        return "variance * exp(-0.5 * s)"
+
+    def covariance(self, squared: Array) -> Array:
+        squared *= -0.5
+        K = namespace(squared).exp(squared, out=squared)
+        K *= self.variance
+        return K
+
+    def slope(self, squared: Array) -> Array:
+        """−2 dρ/d(r²) = ρ."""
+        return self.correlation(squared)
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        cotangent *= self(X1, X2) if value is None else value
+        return self._pulled(self._scaled(X1, "X1"), self._scaled(X2, "X2"), cotangent, float(cotangent.sum()))

@@ -1,0 +1,261 @@
+"""One family of objectives: a power a of K − Q restricted to a structure.
+
+With R = K − Q on its diagonal, on blocks of it, in full, or nowhere, and a in [0, 1]:
+
+    F = Σ_p log N(y_p; 0, Q + aR + σ²I) − P·(1−a)/(2a)·log|I + aR/σ²|      (a → 0: … − P·Tr R/(2σ²))
+
+| method  | structure | a         |                                                   |
+|---------|-----------|-----------|---------------------------------------------------|
+| "vfe"   | diagonal  | 0         | variational free energy of Titsias, SGPR          |
+| "dtc"   | none      | –         | deterministic training conditional                |
+| "fitc"  | diagonal  | 1         | fully independent training conditional            |
+| "pep"   | diagonal  | ``power`` | power expectation propagation                     |
+| "pic"   | blocks    | 1         | partially independent conditional; PITC's F       |
+| "renyi" | full      | 1 − α     | Rényi α-ELBO, a lower bound on log p(y) (R-elbo*) |
+| "exact" | full      | 1         | log p(y)                                          |
+
+a = 0 is the same for every structure; a ↦ F is not monotone for diagonals, and non-decreasing when R is full (R-mono).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting import exact
+from fitting.blocks import Blocks
+from fitting.diagonal import Diagonal
+from fitting.inner import Evaluation
+from fitting.partition import Partition, partition
+from fitting.posterior import BlockPosterior, InducingPosterior, Posterior, exact_posterior
+from fitting.streamed import KEEP, Stream, Workspace, stream
+from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Jitter
+from gpbounds.validation import choice, closed_unit, count, positive
+from gpbounds.whitening import CHUNK, as_targets, with_jitter
+
+Structure = Literal["diagonal", "blocks", "full", "none"]
+METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the family.
+
+    >>> member("pep", power=0.5)
+    Member(structure='diagonal', power=0.5)
+    """
+
+    structure: Structure
+    power: float
+
+    def __post_init__(self) -> None:
+        choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
+        object.__setattr__(self, "power", _one("power", closed_unit("power", self.power)))
+
+    @property
+    def is_exact(self) -> bool:
+        """True for the exact GP: Q + R = K, and no inducing point is needed."""
+        return self.structure == "full" and self.power == 1.0
+
+    @property
+    def is_diagonal(self) -> bool:
+        """True where only the diagonal of K − Q enters; at a = 0 only its trace does, whatever the structure."""
+        return self.structure in ("diagonal", "none") or self.power == 0.0
+
+    @property
+    def predicts_inside(self) -> bool:
+        """True for PIC and the exact GP: within its block a new point is correlated by K, not by Q."""
+        return self.structure in ("blocks", "full") and self.power == 1.0
+
+
+def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
+    """The member by its name in the literature; ``power`` for "pep", ``alpha`` in [0, 1] for "renyi", else None.
+
+    >>> member("renyi", alpha=0.25), member("vfe")
+    (Member(structure='full', power=0.75), Member(structure='diagonal', power=0.0))
+    """
+    choice("method", method, METHODS)
+    for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
+        if (value is None) == (method == owner):
+            expected = "a number in [0, 1]" if method == owner else "None"
+            raise ValueError(f"{name}: expected {expected} for method={method!r}, got {value!r}")
+    if method == "pep":
+        return Member("diagonal", power)  # type: ignore[arg-type]
+    if method == "renyi":
+        return Member("full", 1.0 - _one("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
+    fixed: dict[str, tuple[Structure, float]] = {
+        "vfe": ("diagonal", 0.0),
+        "dtc": ("none", 0.0),
+        "fitc": ("diagonal", 1.0),
+        "pic": ("blocks", 1.0),
+        "exact": ("full", 1.0),
+    }
+    return Member(*fixed[method])
+
+
+def _one(name: str, value: Any) -> float:
+    if np.ndim(value):
+        raise ValueError(f"{name}: expected one number, got shape {np.shape(value)}")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """F of one member and one data set, as a function of (kernel, noise, Z); made by `objective`.
+
+    Attributes
+    ----------
+    member : Member
+    X : array (N, D)
+        Sorted by block where there are blocks.
+    Y : array (N, P)
+        P outputs, independent given the hyperparameters, which they share.
+    parts : Partition
+        The blocks.
+    single : bool
+        Whether y came as (N,): predictions have the same shape.
+    jitter, chunk, space : as in `objective`
+    """
+
+    member: Member
+    X: Array
+    Y: Array
+    parts: Partition
+    single: bool
+    jitter: Jitter = "auto"
+    chunk: int = CHUNK
+    space: Workspace = field(default_factory=Workspace, repr=False)
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.X.shape[0])
+
+    def evaluate(
+        self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
+    ) -> Evaluation:
+        """F at (kernel, noise, Z), with its derivatives in log hyperparameters, log noise and Z.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        noise : float
+            σ², in squared units of y.
+        Z : array (M, D), NumPy or CuPy as X is
+            Inducing inputs; None for the exact GP, which needs none.
+        gradient : bool
+            False for the value alone.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments.
+        NotPositiveDefinite
+            when Kuu or a block does not factorise with the jitter allowed.
+        """
+        s2 = _one("noise", positive("noise", noise))
+        if self.member.is_exact:
+            return exact.evaluate(kernel, self.X, self.Y, s2, gradient=gradient)
+        room = self._room(s2)
+
+        def attempt(amount: float) -> Evaluation:
+            relative = amount / kernel.max_variance if self.jitter == "auto" else 0.0
+            source = self.stream(kernel, Z, amount)
+            return room.evaluate(source, self.Y, gradient=gradient, relative_jitter=relative)
+
+        return with_jitter(attempt, kernel, self.jitter)
+
+    def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
+        """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
+        s2 = _one("noise", positive("noise", noise))
+        if self.member.is_exact:
+            return exact_posterior(kernel, self.X, self.Y, s2, self.single)
+        room = self._room(s2)
+
+        def attempt(amount: float) -> Posterior:
+            source = self.stream(kernel, Z, amount)
+            state, _ = room.forward(source, self.Y)
+            if isinstance(room, Blocks) and self.member.predicts_inside:
+                return BlockPosterior(source.inducing, s2, state, self.single, self.X, self.Y, self.parts)
+            return InducingPosterior(source.inducing, s2, state, self.single)
+
+        return with_jitter(attempt, kernel, self.jitter)
+
+    def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
+        """The chunks that `evaluate` reads, for functions of one's own of the same posterior."""
+        if Z is None:
+            raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
+        namespace(self.X, Z)
+        centres = as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
+        pieces = None if self.member.is_diagonal else self.parts.chunks(self.chunk)
+        return stream(kernel, self.X, centres, jitter, chunk=self.chunk, parts=pieces, space=self.space)
+
+    def _room(self, noise: float) -> Diagonal | Blocks:
+        if self.member.is_diagonal:
+            return Diagonal(self.member.power, noise, kept=self.member.structure != "none")
+        return Blocks(self.member.power, noise, self.parts.blocks)
+
+
+def objective(
+    X: ArrayLike | Array,
+    y: ArrayLike | Array,
+    method: str | Member = "vfe",
+    *,
+    power: float | None = None,
+    alpha: float | None = None,
+    blocks: int | Sequence[int] | Array | None = None,
+    jitter: Jitter = "auto",
+    chunk: int = CHUNK,
+    keep: int = KEEP,
+) -> Objective:
+    """The objective of one member on one data set.
+
+    Parameters
+    ----------
+    X : array (N, D), NumPy or CuPy
+        Work is done where X lives, in float64.
+    y : array (N,) or (N, P)
+    method : str or Member
+        See the table above.
+    power : float
+        a, for "pep".
+    alpha : float
+        Rényi order in [0, 1], for "renyi": 0 is the exact evidence, 1 is "vfe".
+    blocks : int or array (N,)
+        For "pic": rows of a block of consecutive rows, or a label for each row.
+    jitter : float or "auto"
+        On Kuu; "auto" takes the least of 0, 1e-12 … 1e-6 times the variance that works and says so in `Evaluation`.
+    chunk : int
+        Rows of X at a time.
+    keep : int
+        Bytes of Kuf and V kept between the two passes; beyond it they are computed twice.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, y, Z, kernel = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [[0.0], [2.0]], SquaredExponential()
+    >>> renyi = [objective(X, y, "renyi", alpha=a) for a in (0.0, 0.5, 1.0)]
+    >>> [round(F.evaluate(kernel, 0.1, Z).value, 4) for F in renyi]
+    [-3.2002, -3.5277, -4.5099]
+    """
+    chosen = method if isinstance(method, Member) else member(method, power=power, alpha=alpha)
+    points = as_points(X, "X").astype(np.float64, copy=False)
+    targets = as_targets(y, points)
+    N, single = points.shape[0], targets.ndim == 1
+    if (blocks is None) == (chosen.structure == "blocks"):
+        expected = "a size or labels" if blocks is None else "None"
+        raise ValueError(f"blocks: expected {expected} for structure {chosen.structure!r}, got {blocks!r}")
+    parts = partition(N if blocks is None else blocks, N)
+    columns = targets[:, None] if single else targets
+    if parts.order is not None:
+        points, columns = points[parts.order], columns[parts.order]
+    return Objective(chosen, points, columns, parts, single, jitter, count("chunk", chunk), Workspace(keep))

@@ -1,0 +1,76 @@
+"""Rows in blocks: sorted by label, so that a block is a slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitting.backend import host
+from gpbounds.validation import count, finite
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Blocks of consecutive rows, after sorting.
+
+    Attributes
+    ----------
+    labels : tuple
+        One for each block.
+    blocks : tuple of slices
+    order : array (N,) or None
+        Which row comes where; None when the rows were sorted already.
+    """
+
+    labels: tuple[float, ...]
+    blocks: tuple[slice, ...]
+    order: Any
+
+    @cached_property
+    def homes(self) -> dict[float, slice]:
+        """The rows of each label."""
+        return dict(zip(self.labels, self.blocks, strict=True))
+
+    def chunks(self, size: int) -> list[slice]:
+        """Whole blocks, as many as it takes to hold ``size`` rows.
+
+        >>> partition(2, 7).chunks(3)
+        [slice(0, 4, None), slice(4, 7, None)]
+        """
+        found, start = [], 0
+        for block in self.blocks:
+            if block.stop - start >= size or block is self.blocks[-1]:
+                found.append(slice(start, block.stop))
+                start = block.stop
+        return found
+
+
+def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
+    """Blocks of ``blocks`` consecutive rows, or one for each distinct label in ``blocks`` (N,).
+
+    >>> partition([5, 3, 5], 3)
+    Partition(labels=(3.0, 5.0), blocks=(slice(0, 1, None), slice(1, 3, None)), order=array([1, 0, 2]))
+    """
+    given = host(blocks)
+    if given.ndim == 0:
+        labels = np.arange(N) // count("blocks", given)
+    else:
+        labels = as_labels(given, N)
+    order = np.argsort(labels, kind="stable")
+    names, starts = np.unique(labels[order], return_index=True)
+    stops = [*starts[1:].tolist(), N]
+    slices = tuple(slice(int(a), int(b)) for a, b in zip(starts, stops, strict=True))
+    in_order = bool((order == np.arange(N)).all())
+    return Partition(tuple(float(v) for v in names), slices, None if in_order else order)
+
+
+def as_labels(labels: Any, N: int) -> Any:
+    """Finite numbers (N,)."""
+    found = finite("blocks", host(labels))
+    if found.shape != (N,):
+        raise ValueError(f"blocks: expected a label for each of {N} rows, got shape {found.shape}")
+    return found

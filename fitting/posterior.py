@@ -1,0 +1,253 @@
+"""The predictive law of each member: mean K̃_*f Ξ⁻¹y and covariance K̃_** − K̃_*f Ξ⁻¹K̃_f*, Ξ = Q + aR + σ²I.
+
+K̃_*f = Q_*f and K̃_** = K_** for VFE, DTC, FITC, power EP and Rényi; the exact GP has K for both; PIC has K within the
+block of the new point and Q elsewhere.  Variances are sums of terms that are not negative.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.exact import factorised
+from fitting.inner import Inner
+from fitting.partition import Partition, as_labels
+from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.psd import Cholesky, cholesky
+from gpbounds.whitening import CHUNK, Inducing, residual_diagonal, slices
+
+
+class Posterior(ABC):
+    """A Gaussian process given the data."""
+
+    kernel: Kernel
+    noise: float
+    single: bool
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Number of input dimensions."""
+
+    def predict(
+        self,
+        X: ArrayLike | Array,
+        *,
+        full_cov: bool = False,
+        noisy: bool = False,
+        blocks: ArrayLike | Array | None = None,
+        chunk: int = CHUNK,
+    ) -> tuple[Array, Array]:
+        """Mean, and variance or covariance, of f (of y with ``noisy``) at new points.
+
+        Parameters
+        ----------
+        X : array (N*, D)
+        full_cov : bool
+            True for the covariance (N*, N*) instead of the variances (N*,); the outputs share it.
+        noisy : bool
+            True adds σ².
+        blocks : array (N*,), for PIC only
+            The label of each new point's block; under a label without data Q alone counts.
+        chunk : int
+            Rows at a time; with ``full_cov`` all at once.
+
+        Returns
+        -------
+        mean : array (N*,), or (N*, P) where y was (N, P)
+        variance : array (N*,), or covariance (N*, N*)
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments.
+        """
+        points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
+        xp, labels = namespace(points), self._labels(blocks, points.shape[0])
+        if full_cov:
+            mean, spread = self._law(points, labels, full=True)
+            spread = (spread + spread.T) / 2.0
+            nugget = self.noise * xp.eye(points.shape[0])
+        else:
+            pieces = list(slices(points.shape[0], chunk))
+            laws = [self._law(points[i], None if labels is None else labels[i], full=False) for i in pieces]
+            mean, spread = (xp.concatenate(column) for column in zip(*laws, strict=True))
+            nugget = self.noise
+        return (mean[:, 0] if self.single else mean), spread + nugget if noisy else spread
+
+    def _labels(self, blocks: Any, N: int) -> Any:
+        if blocks is not None:
+            raise ValueError("blocks: expected None, as only PIC (blocks, a = 1) predicts by block, got labels")
+        return None
+
+    @abstractmethod
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        """Mean (n, P), and variance (n,) or covariance (n, n), of f at checked points."""
+
+
+@dataclass(frozen=True, eq=False)
+class InducingPosterior(Posterior):
+    """q(u) = N(Lw, LSLᵀ), and f given u as under the prior: VFE, DTC, FITC, power EP, Rényi.
+
+    mean = Vᵀw,   covariance = [K_** − VᵀV] + VᵀSV,   V = L⁻¹k(Z, ·).
+
+    Attributes
+    ----------
+    inducing : Inducing
+        Kernel, Z, and L with L Lᵀ = Kuu + jitter·I.
+    noise : float
+        σ².
+    state : Inner
+        w and S of the whitened inducing variables v = L⁻¹u.
+    single : bool
+        Whether means are (N*,) rather than (N*, P).
+    """
+
+    inducing: Inducing
+    noise: float
+    state: Inner
+    single: bool
+
+    @property
+    def kernel(self) -> Kernel:  # type: ignore[override]
+        """The prior's covariance function."""
+        return self.inducing.kernel
+
+    @property
+    def dim(self) -> int:
+        return int(self.inducing.Z.shape[1])
+
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of Kuu."""
+        return self.inducing.chol.jitter
+
+    @cached_property
+    def kl(self) -> float:
+        """Σ_p KL[q_p(u)‖p(u)] = ½[P(log|I + G| − tr(I − S)) + |w|²], in nats (P-26)."""
+        state, P = self.state, self.state.mean.shape[1]
+        spread = state.chol.logdet - float(state.gained.trace())
+        return 0.5 * (P * spread + float((state.mean * state.mean).sum()))
+
+    def inducing_law(self) -> tuple[Array, Array]:
+        """Mean (M,) or (M, P) and covariance (M, M) of u = f(Z)."""
+        L = self.inducing.chol.L
+        half = self.state.chol.solve_lower(L.T)
+        mean = L @ self.state.mean
+        return (mean[:, 0] if self.single else mean), half.T @ half
+
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        xp, V = namespace(X), self.inducing.whiten(X)
+        half = self.state.chol.solve_lower(V)
+        mean = V.T @ self.state.mean
+        if full:
+            return mean, self.kernel(X) - V.T @ V + half.T @ half
+        return mean, residual_diagonal(self.kernel.diag(X), V) + xp.einsum("ij,ij->j", half, half)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPosterior(InducingPosterior):
+    """PIC: with E = K_*b − Q_*b on the block b of a new point, D_b = K_b − Q_b + σ²I and t = v_* − V_bD_b⁻¹Eᵀ,
+
+    mean = tᵀw + E D_b⁻¹y_b,   covariance = [K_** − Q_** − E D_b⁻¹Eᵀ] within a block, + tᵀS t' everywhere.
+
+    Attributes
+    ----------
+    X, Y : arrays (N, D), (N, P)
+        The data, sorted by block.
+    parts : Partition
+    """
+
+    X: Array
+    Y: Array
+    parts: Partition
+
+    def _labels(self, blocks: Any, N: int) -> Any:
+        if blocks is None:
+            raise ValueError("blocks: expected the label of each new point's block, got None")
+        return as_labels(blocks, N)
+
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        xp, kernel, n = namespace(X), self.kernel, X.shape[0]
+        V, own = self.inducing.whiten(X), xp.zeros((n, n) if full else n)
+        mean = xp.zeros((n, self.Y.shape[1]))
+        for inside, home in self._groups(labels):
+            new, v = X[inside], V[:, inside]
+            left = kernel(new) - v.T @ v if full else residual_diagonal(kernel.diag(new), v)
+            if home is not None:
+                Vb, chol = self._block(home)
+                E = kernel(new, self.X[home]) - v.T @ Vb
+                gain = chol.solve(E.T)  # D_b⁻¹Eᵀ
+                mean[inside] = gain.T @ self.Y[home]
+                V[:, inside] = v - Vb @ gain
+                half = chol.solve_lower(E.T)
+                left = left - half.T @ half if full else xp.maximum(left - xp.einsum("ij,ij->j", half, half), 0.0)
+            if full:
+                own[xp.ix_(inside, inside)] = left
+            else:
+                own[inside] = left
+        half = self.state.chol.solve_lower(V)
+        mean += V.T @ self.state.mean
+        return mean, own + (half.T @ half if full else xp.einsum("ij,ij->j", half, half))
+
+    def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:
+        for label in np.unique(labels):
+            yield np.flatnonzero(labels == label), self.parts.homes.get(float(label))
+
+    def _block(self, home: slice) -> tuple[Array, Cholesky]:
+        """V_b and the factor of D_b."""
+        X = self.X[home]
+        Vb = self.inducing.whiten(X)
+        D = self.kernel(X) - Vb.T @ Vb
+        D += self.noise * namespace(X).eye(X.shape[0])
+        return Vb, cholesky(D, name="K - Q + σ²I")
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPosterior(Posterior):
+    """The exact GP: mean K_*f(K + σ²I)⁻¹Y, covariance K_** − K_*f(K + σ²I)⁻¹K_f* (R-gp).
+
+    Attributes
+    ----------
+    kernel : Kernel
+    noise : float
+        σ².
+    X : array (N, D)
+    chol : Cholesky
+        Factor of K + σ²I.
+    weights : array (N, P)
+        (K + σ²I)⁻¹Y.
+    single : bool
+    """
+
+    kernel: Kernel
+    noise: float
+    X: Array
+    chol: Cholesky
+    weights: Array
+    single: bool
+
+    @property
+    def dim(self) -> int:
+        return int(self.X.shape[1])
+
+    def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
+        cross = self.kernel(X, self.X)
+        half = self.chol.solve_lower(cross.T)
+        mean = cross @ self.weights
+        if full:
+            return mean, self.kernel(X) - half.T @ half
+        return mean, residual_diagonal(self.kernel.diag(X), half)
+
+
+def exact_posterior(kernel: Kernel, X: Array, Y: Array, noise: float, single: bool) -> ExactPosterior:
+    """Factorise K + σ²I and solve for the weights; checked float64 arrays."""
+    _, chol = factorised(kernel, X, noise)
+    return ExactPosterior(kernel, noise, X, chol, chol.solve(Y), single)
