@@ -112,7 +112,7 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
     slope, curve = factor.slopes(f0, y)
     gap = slope - d0 / v
 
-    def falls(side: int, t: Array) -> tuple[Array, Array]:
+    def falls(side: int, t: Array, y: Array, v: Array, d0: Array, f0: Array, *base: Array) -> tuple[Array, Array]:
         here = side * t
         drop = here * (here + 2.0 * d0) / (2.0 * v) - factor.rise(here, f0, y, base)
         return drop, side * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
@@ -122,7 +122,7 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
         push = side * gap * v
         edge = push + xp.sqrt(push * push + 2.0 * v * DROP)
         edge = factor.nearer(edge, base, gap) if side > 0 else edge
-        ends.append(outer_edge(edge, partial(falls, side)))
+        ends.append(outer_edge(edge, partial(falls, side), (y, v, d0, f0, *base)))
     width = xp.minimum(factor.step, xp.maximum(ends[0], ends[1]))  # a narrow product has nothing to resolve
     sharp = -curve * v > 1.0
 

@@ -8,6 +8,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.concave import DROP, Factor
 from gpbounds.likelihoods.special import (
     HAZARD,
+    UNDERFLOW,
     bend,
     log_factorial_excess,
     log_rate_solution,
@@ -158,14 +159,18 @@ class SoftplusRate(Factor):
         return self.value(f0, y), g, log_softplus(f0, g)
 
     def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
-        """y log(g/g₀) − (g − g₀), the logarithm from g/g₀ − 1 where g₀ > 20."""
+        """y log(g/g₀) − (g − g₀), the logarithm from g/g₀ − 1 where g₀ > 2000."""
         xp = namespace(t)
         f = f0 + t
         g, g0 = softplus(f), base[1]
         change = g - g0
-        ratio = log_softplus(f, g) - base[2]
-        far = (g0 > 20.0) & (change > -0.5 * g0)
+        ratio = xp.log(g / g0)
+        low = f < UNDERFLOW
+        if bool(low.any()):
+            ratio = xp.where(low, f - base[2], ratio)
+        far = g0 > 2000.0
         if bool(far.any()):
+            far &= change > -0.5 * g0
             ratio = xp.where(far, xp.log1p(xp.maximum(change / g0, -0.5)), ratio)
         return y * ratio - change
 

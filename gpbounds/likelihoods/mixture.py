@@ -25,6 +25,8 @@ from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
 from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP
 
 HALVINGS = 6
+SMALLEST = 1e-290
+"""Sums below it, of a variance and a deviation that are both nothing, have no digits to agree in."""
 LEFT = -3.7
 """e^−u − u > 43 there: the compressed left tail of the second integral ends."""
 
@@ -156,7 +158,7 @@ def _marched(
         for total, even, odd in zip(sums, *halves, strict=True):
             total[left] = step * (even + odd)
         even, odd = halves[0][0], halves[1][0]
-        left = left[~(xp.abs(even - odd) <= AGREEMENT * (even + odd))]
+        left = left[~(xp.abs(even - odd) <= AGREEMENT * (even + odd) + SMALLEST)]
         if left.size == 0:
             return sums
         step *= 0.5

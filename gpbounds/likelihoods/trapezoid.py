@@ -36,16 +36,27 @@ PER_ROOT = 5.6
 """Nodes for each cube root of a distance, measured on the factors of this package."""
 
 Columns = Callable[..., Sequence[Array]]
+Drop = Callable[..., tuple[Array, Array]]
 
 
-def outer_edge(start: Array, drop: Callable[[Array], tuple[Array, Array]], steps: int = 2) -> Array:
-    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`: Newton from outside, which stays outside."""
+def outer_edge(start: Array, drop: Drop, parameters: Sequence[Array], rounds: int = 60) -> Array:
+    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`: Newton from outside, which stays outside.
+
+    ``drop(t, *parameters)`` gives D and its slope.  Two steps for all, more for those that still shrink by a third.
+    """
     xp = namespace(start)
-    t = start
-    for _ in range(steps):
-        value, slope = drop(t)
+    t, left, part = start.copy(), xp.arange(start.size), list(parameters)
+    for k in range(rounds):
+        here = t[left]
+        value, slope = drop(here, *part)
         step = (value - DROP) / slope
-        t = xp.where((step > 0.0) & (step < t), t - step, t)
+        step = xp.where((step > 0.0) & (step < here), step, 0.0)
+        t[left] = here - step
+        if k > 0:
+            moving = step > here / 3.0
+            left, part = left[moving], [p[moving] for p in part]
+            if left.size == 0:
+                break
     return t
 
 
@@ -112,7 +123,7 @@ def integrate(
     if bool(left.any()):
         raise NotConverged(
             f"expected even and odd nodes of the trapezoidal rule to agree to {AGREEMENT:g}, and {int(left.sum())} of "
-            f"{left.size} integrals did not with {nodes} nodes: are mean and variance far beyond 1e6 and 1e8?"
+            f"{left.size} integrals did not with {nodes} nodes: are there counts beyond 1e8 or variances beyond 1e6?"
         )
     return sums
 
