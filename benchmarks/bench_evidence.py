@@ -6,13 +6,10 @@ whitening cannot do without (a triangular solve and a rank-k update per chunk), 
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, row, surroundings
+from harness import Case, Timing, arguments, measure, opening, row, save
 
 from gpbounds import SquaredExponential
 from gpbounds.psd import cholesky
@@ -66,17 +63,11 @@ def cases(N: int) -> Iterator[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser = arguments(__doc__)
     parser.add_argument("--N", type=int, default=100_000, help="number of data (default 100 000)")
     options = parser.parse_args()
 
-    about = surroundings()
-    print(
-        f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, threads: {about['threads']}"
-    )
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     timings: list[Timing] = []
     for case in cases(options.N):
         goal = 2.0 * timings[1].median if case.name.startswith("evidence, O") else case.goal
@@ -89,10 +80,7 @@ def main() -> None:
         "evidence_in_vfe": cheap / vfe,
     }
     print(f"\nevidence takes {cheap / vfe:.2f} VFE values; matrix products are {products / vfe:.0%} of a VFE value")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in timings], "shares": shares}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, timings, shares=shares)
 
 
 if __name__ == "__main__":

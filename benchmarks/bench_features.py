@@ -7,13 +7,10 @@ phase for each column) and Mercer features of the same rank stand beside them.  
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, processor, row, surroundings
+from harness import Case, Timing, arguments, measure, opening, row, save
 
 from gpbounds import Gaussian, SquaredExponential
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures
@@ -69,23 +66,16 @@ def keep(values: np.ndarray) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser = arguments(__doc__)
     parser.add_argument("--N", type=int, default=400_000, help="rows (default %(default)s)")
     options = parser.parse_args()
 
-    about = surroundings()
-    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     found = []
     for timing in timings(options.N, options.repeats):
         found.append(timing)
         print(row(timing), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in found]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, found)
 
 
 if __name__ == "__main__":

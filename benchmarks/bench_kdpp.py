@@ -6,13 +6,10 @@ Tr(K − Q) over the samples is set beside its exact value, since a fast sampler
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, at_least_seven, measure, processor, row, surroundings
+from harness import WIDTH, Case, arguments, measure, opening, row, save
 
 from gpbounds import SquaredExponential, kdpp
 from gpbounds.psd import Eigen, eigen
@@ -82,14 +79,9 @@ def mean_trace(K: np.ndarray, draw: Callable[[], np.ndarray], draws: int = 9) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=9, help="runs a case, at least 7 (default 9)")
-    options = parser.parse_args()
+    options = arguments(__doc__, 9).parse_args()
 
-    about = surroundings()
-    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     timings, traces = [], []
     for N, M in GOALS:
         K, found = problem(N)
@@ -102,10 +94,7 @@ def main() -> None:
     print("\nmean of Tr(K − Q)")
     for trace in traces:
         print(f"{trace['name']:<{WIDTH}} {trace['mean_trace']}")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in timings], "traces": traces}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, timings, traces=traces)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,11 @@ on arrays.  Two sets of pairs (q, ε): moderate ones (q uniform, ε exponential 
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-from bench_rate import Case, Timing, at_least_seven, measure, processor, surroundings
+from harness import Case, Timing, arguments, measure, opening, save
 
 from gpbounds.pacbayes import kl_inverse
 
@@ -112,13 +109,9 @@ def record(name: str, kind: str, count: int, timing: Timing, off: float, wrong: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=9, help="runs a case, at least 7 (default 9)")
-    options = parser.parse_args()
-    about = surroundings()
-    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; one core is used")
-    print(f"{'':<28} {'pairs':<10} {'values/s':>12} {'goal':>12} {'largest error':>15} {'NaN of 2000':>12}")
+    options = arguments(__doc__, 9).parse_args()
+    heads = f"{'':<28} {'pairs':<10} {'values/s':>12} {'goal':>12} {'largest error':>15} {'NaN of 2000':>12}"
+    about = opening(heads)
     records = []
     for kind in ("moderate", "decades"):
         for name, (method, count) in METHODS.items():
@@ -135,9 +128,7 @@ def main() -> None:
             wanted = "" if goal is None else f"{goal:,.0f}"
             print(f"{name:<28} {kind:<10} {rate:>12,.0f} {wanted:>12} {off:>11.3g} ulp {wrong:>12}{missed}", flush=True)
             records.append(record(name, kind, count, timing, off, wrong))
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({"about": about, "timings": records}, indent=1) + "\n")
+    save(options.json, about, records)
 
 
 if __name__ == "__main__":

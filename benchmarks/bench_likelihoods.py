@@ -7,15 +7,12 @@ where v is large; its worst error in log E p over the usual triples is printed w
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, processor, row, surroundings
+from harness import Case, Timing, arguments, measure, opening, row, save
 
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 
@@ -80,21 +77,13 @@ def timings(repeats: int) -> Iterator[Timing]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
-    options = parser.parse_args()
-    about = surroundings()
-    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    options = arguments(__doc__).parse_args()
+    about = opening()
     found = []
     for timing in timings(options.repeats):
         found.append(timing)
         print(row(timing), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in found]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, found)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,11 @@ far above it); a collapsed posterior beside the whitening it is read off, and th
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, row, surroundings
+from harness import Case, Timing, arguments, measure, opening, row, save
 from scipy.special import ndtr
 
 from gpbounds import SquaredExponential
@@ -77,27 +74,18 @@ def posteriors() -> Iterator[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser = arguments(__doc__)
     parser.add_argument("--values", type=int, default=1_000_000, help="predictions (default 1 000 000)")
     options = parser.parse_args()
 
-    about = surroundings()
-    print(
-        f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, threads: {about['threads']}"
-    )
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     timings: list[Timing] = []
     for cases in (mean_losses(options.values), posteriors()):
         for case in cases:
             goal = FACTOR * timings[0].median if "goal" in case.name else case.goal
             timings.append(measure(Case(case.name, goal, case.run), options.repeats))
             print(row(timings[-1]), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in timings]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, timings)
 
 
 if __name__ == "__main__":

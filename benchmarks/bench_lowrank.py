@@ -6,13 +6,10 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, row, surroundings
+from harness import Case, Timing, arguments, measure, opening, row, save
 from scipy.linalg import eigh
 
 from gpbounds import Matern
@@ -56,17 +53,11 @@ def cases(N: int) -> Iterator[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser = arguments(__doc__)
     parser.add_argument("--N", type=int, default=5000, help="number of data (default 5000)")
     options = parser.parse_args()
 
-    about = surroundings()
-    print(
-        f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, threads: {about['threads']}"
-    )
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     timings: list[Timing] = []
     for case in cases(options.N):
         goal = None if case.goal is None else case.goal * timings[0].median
@@ -76,10 +67,7 @@ def main() -> None:
     for timing in timings[1:]:
         shares[timing.name.partition(" (goal")[0]] = timing.median / timings[0].median
     print("\nin eigendecompositions: " + ", ".join(f"{name}: {share:.2f}" for name, share in shares.items()))
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in timings], "in_eigendecompositions": shares}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, timings, in_eigendecompositions=shares)
 
 
 if __name__ == "__main__":

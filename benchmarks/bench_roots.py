@@ -6,13 +6,10 @@ one logarithm of as many numbers, and a thousand certified values.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, at_least_seven, measure, row, surroundings
+from harness import Case, arguments, measure, opening, row, save
 
 from gpbounds.sandwich import roots
 
@@ -56,23 +53,14 @@ def proved(gamma: np.ndarray) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=9, help="runs a case, at least 7 (default 9)")
-    options = parser.parse_args()
+    options = arguments(__doc__, 9).parse_args()
 
-    about = surroundings()
-    print(f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, {about['system']}")
-    print(f"Python {about['python']}, {about['libraries']}; threads: {about['threads']}")
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     timings = []
     for case in cases():
         timings.append(measure(case, options.repeats))
         print(row(timings[-1]), flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in timings]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, timings)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
-from bench_rate import WIDTH, Case, Timing, at_least_seven, measure, processor, row, surroundings
+from harness import WIDTH, Case, Timing, arguments, measure, opening, row, save
 
 from gpbounds import SquaredExponential, kdpp
 
@@ -77,9 +76,7 @@ def large() -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
-    parser.add_argument("--repeats", type=at_least_seven, default=7, help="runs a case, at least 7 (default 7)")
+    parser = arguments(__doc__)
     parser.add_argument("--large", action="store_true", help="one run a method at N = 1 000 000 as well")
     parser.add_argument("--once", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -87,9 +84,7 @@ def main() -> None:
         print(json.dumps(once(options.once)))
         return
 
-    about = surroundings()
-    print(f"{processor()}, {about['cores']} cores, load {about['load_average']:.2f}; threads: {about['threads']}")
-    print(f"\n{'':<{WIDTH}} {'median':>8} {'quartiles':>19} {'goal':>8} {'ratio':>6}")
+    about = opening()
     found = []
     for timing in timings(options.repeats):
         found.append(timing)
@@ -99,10 +94,7 @@ def main() -> None:
         singles.append(single)
         name = f"select, {single['method']}, N = {LARGE}, M = {M}, D = {D}"
         print(f"{name:<{WIDTH}} {single['seconds']:>6.1f} s, peak {single['peak_gb']:.1f} GB", flush=True)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        report = {"about": about, "timings": [timing.to_dict() for timing in found], "large": singles}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+    save(options.json, about, found, large=singles)
 
 
 if __name__ == "__main__":
