@@ -14,6 +14,7 @@ from observer import Observer
 
 from gpbounds.divergences import gaussian_kl
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson
+from gpbounds.likelihoods.factors import ExponentialRate, LogCdf, Sigmoid, Softplus, SoftplusRate
 from gpbounds.reference import likelihoods as reference
 
 SEEDS = st.integers(0, 10**6)
@@ -132,6 +133,18 @@ def test_each_dlm_term_is_at_most_the_elbo_term(observe: Observer, seed: int) ->
             for mean in (case.likelihood.log_expected_density, case.likelihood.expected_log_density)
         ]
         observe.equal("D-02", points, [case.likelihood.log_density(y, case.m)] * 2, rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.claim("D-02")
+def test_the_factors_of_the_quadrature_are_log_concave(observe: Observer) -> None:
+    """What mode, support and unimodality rest on: ℓ'' ≤ 0 for σ, log(1 + e^f), −log Φ and both Poisson densities."""
+    f = np.concatenate([np.linspace(-40.0, 40.0, 4001), np.geomspace(41.0, 600.0, 50), -np.geomspace(41.0, 600.0, 50)])
+    for factor in (Sigmoid(), Softplus(), LogCdf(), ExponentialRate(), SoftplusRate()):
+        for y in (0.0, 1.0, 7.0, 1e4):
+            with np.errstate(all="ignore"):
+                first, second = factor.slopes(f, np.full(f.shape, y))
+                rounding = 1e-15 * (1.0 + first**2)
+            observe.holds("D-02", (second <= rounding).all(), f.size)
 
 
 def one_point(case: Case, m: float, v: float, k: float, beta: float) -> tuple[float, float, float]:

@@ -38,10 +38,10 @@ class Factor(ABC):
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
         """ℓ'(f), which decreases, and ℓ''(f)."""
 
-    def second(self, f: Array, y: Array) -> Array:
-        """p''/p = ℓ'² + ℓ''."""
+    def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
+        """p'/p = ℓ' and p''/p = ℓ'² + ℓ''."""
         first, curve = self.slopes(f, y)
-        return first * first + curve
+        return first, first * first + curve
 
     def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
         """ℓ(f₀ + t) − ℓ(f₀)."""
@@ -131,8 +131,9 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
         if not gradient:
             return [weight]
         f, pull = f0 + t, (d0 + t) / v
-        by_mean = xp.where(sharp, pull, factor.slopes(f, y)[0])
-        by_variance = 0.5 * xp.where(sharp, pull * pull - 1.0 / v, factor.second(f, y))
+        first, second = factor.ratios(f, y)
+        by_mean = xp.where(sharp, pull, first)
+        by_variance = 0.5 * xp.where(sharp, pull * pull - 1.0 / v, second)
         return [weight, weight * by_mean, weight * by_variance]
 
     sums = integrate(
@@ -147,6 +148,7 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
     found = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
     found += [part / sums[0] for part in sums[1:]]
     if bool(flat.any()):
-        limits = (factor.value(m, y), factor.slopes(m, y)[0], 0.5 * factor.second(m, y))
+        first, second = factor.ratios(m, y)
+        limits = (factor.value(m, y), first, 0.5 * second)
         found = [xp.where(flat, limit, part) for limit, part in zip(limits, found, strict=False)]
     return tuple(found)

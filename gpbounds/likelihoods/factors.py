@@ -48,8 +48,9 @@ class Softplus(Factor):
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
         return softplus_ratio(f), softplus_curve(f)
 
-    def second(self, f: Array, y: Array) -> Array:
-        return softplus_ratio(f) * sigmoid(-f)
+    def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
+        ratio = softplus_ratio(f)
+        return ratio, ratio * sigmoid(-f)
 
 
 class LogCdf(Factor):
@@ -64,13 +65,10 @@ class LogCdf(Factor):
         return self._parts(f)[0]
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        first, second = self._ratios(f)
+        first, second = self.ratios(f, y)
         return first, second - first * first
 
-    def second(self, f: Array, y: Array) -> Array:
-        return self._ratios(f)[1]
-
-    def _ratios(self, f: Array) -> tuple[Array, Array]:
+    def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
         """A'/A = −M/A and A''/A, where M = ϕ/Φ and A'' = M(f + M)."""
         xp = namespace(f)
         _, size, tail, hazard = self._parts(f)

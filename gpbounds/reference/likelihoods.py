@@ -81,12 +81,11 @@ def density_derivatives(log_density: LogDensity, y: Any, f: Any, order: int) -> 
 def extremes(function: Function, grid: Sequence[Any]) -> tuple[Any, Any]:
     """Least and largest value on the line, its limits 0 at ±∞ included: the best of a grid, then golden sections."""
     values = [function(f) for f in grid]
-    found = []
-    for sign in (-1, 1):
-        best = max(range(1, len(grid) - 1), key=lambda i: sign * values[i])
-        top = highest(lambda f, sign=sign: sign * function(f), grid[best - 1], grid[best + 1])
-        found.append(function(top))
-    return min(found[0], mpf(0)), max(found[1], mpf(0))
+    inner = range(1, len(grid) - 1)
+    least, most = min(inner, key=lambda i: values[i]), max(inner, key=lambda i: values[i])
+    low = function(highest(lambda f: -function(f), grid[least - 1], grid[least + 1]))
+    high = function(highest(function, grid[most - 1], grid[most + 1]))
+    return min(low, mpf(0)), max(high, mpf(0))
 
 
 def expected_log_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Points = ()) -> list[Any]:
