@@ -22,6 +22,7 @@ def test_ledger_is_209_claims_of_papers_and_the_new_ones():
         *("N-dpp", "N-thm", "N-dir", "N-se", "N-mat", "N-risk", "N-grid", "N-dom"),
         *("N-walk", "N-round", "N-tv", "N-lev", "N-moments", "N-quad", "N-block", "N-floor", "N-ritz", "N-student"),
         *("N-mean", "N-tail", "N-shell", "N-rff", "N-mercer"),
+        *("N-cher", "N-shift", "N-flat"),
     ]
 
 

@@ -21,7 +21,7 @@ MARGIN = 4e-15
 CLOSE = 1e-18
 """A peak is found once it can't be higher by half of this."""
 SLACK = 1e-9
-"""What E p may be off by, relative; a flat proposal is so much wider."""
+"""What E p may be off by, relative; a flat proposal is so much wider and higher."""
 ROUNDS = 300
 HALVINGS = 60
 
@@ -78,12 +78,13 @@ def cover(
 
         N(f|m, v)·p ≤ N(f|f̂, v)·e^(ℓ(f̂) − (f̂−m)²/(2v))  (N-shift),
 
-    accepted with probability E e^(ℓ(f) − ℓ(f̂) − ℓ'(f̂)(f−f̂)), f ~ N(f̂, v), which stays near (1 − vℓ'')^−½ however far the mean is from the target.
-    Flat, for log-concave p: with w = E p/(N(f̂|m, v)p(y|f̂)), the product is at most its peak times
-    min(1, e^(1 − |f−f̂|/w)), of area 4w (Devroye's bound for a log-concave density of known mode): acceptance ¼
-    always, so that the best of the three is never accepted less often than that (N-flat).  A Gaussian likelihood is accepted
-    always.
-    log K is rounded up, so that no ratio exceeds 1 by rounding.
+    accepted with probability E e^(ℓ(f) − ℓ(f̂) − ℓ'(f̂)(f−f̂)), f ~ N(f̂, v): near (1 − vℓ'')^−½ however far m is from
+    the target.  Any other tangent would be as valid.
+    Flat, for log-concave p: with w = E p/(N(f̂|m, v)p(y|f̂)) the product is at most its peak times
+    min(1, e^(1 − |f−f̂|/w)), of area 4w (Devroye, 1984, for log-concave densities of known mode): accepted with
+    probability ¼ always, so that the best of the three never is less often (N-flat).
+    A Gaussian likelihood's product is a Gaussian, and all of its draws are accepted.  log K is rounded up, so that no
+    ratio exceeds 1 by rounding.
 
     Parameters
     ----------
@@ -161,9 +162,10 @@ def _shifted(likelihood: Likelihood, y: Float, m: Float, v: Float) -> Parts:
 def _flat(likelihood: Likelihood, y: Float, m: Float, v: Float, log_mean: Float) -> Parts:
     d = _crossing(likelihood, y, m, v, lambda d: d / v, lambda d: 1.0 / v + 0.0 * d)
     top = np.asarray(likelihood.log_density(y, m + d))
-    with np.errstate(over="ignore"):
-        width = np.sqrt(2.0 * np.pi * v) * np.exp(log_mean - (top - 0.5 * d * d / v)) * (1.0 + SLACK)
-    return d, np.ones(d.shape), d, width, log_mean + np.log(4.0) + SLACK
+    height = top - 0.5 * d * d / v
+    slack = SLACK + MARGIN * (np.abs(log_mean) + np.abs(top) + np.abs(height))
+    width = np.sqrt(2.0 * np.pi * v) * np.exp(log_mean - height + slack)
+    return d, np.ones(d.shape), d, width, log_mean + np.log(4.0) + 2.0 * slack
 
 
 def _widened(likelihood: Likelihood, y: Float, m: Float, v: Float, n: Float | None) -> Parts:

@@ -29,6 +29,8 @@ AGREEMENT = 1e-6
 NEGLIGIBLE = 1e-17
 FIXED_UP_TO = 8.0
 """Up to so many nats beyond the peak's level the fixed panels resolve e^(−sZ)."""
+CENTRED = 3.0
+"""Below this u numerators are taken less their means: what e^(−sZ) then adds is small."""
 ENTRIES = 1_000_000
 FARTHEST = 709.0
 """u = e^707 there: beyond, what is left is infinite for all that doubles can tell."""
@@ -73,8 +75,11 @@ class Table:
         return np.where(grown < 1.0, small, large)
 
 
-def transforms(panels: Panels, u: Float, numerators: Sequence[Numerator] = ()) -> Table:
-    """The `Table` at the nodes u, in blocks; the panels' fixed rule where it resolves e^(−sZ), else one a node."""
+def transforms(panels: Panels, u: Float, numerators: Sequence[Numerator] = (), ratios: Sequence[float] = ()) -> Table:
+    """The `Table` at the nodes u, in blocks; the panels' fixed rule where it resolves e^(−sZ), else one a node.
+
+    ``ratios`` are E A/E X of the numerators.
+    """
     edge = panels.log_mean - panels.top + FIXED_UP_TO
     columns: list[list[Float]] = []
     k = 0
@@ -86,13 +91,15 @@ def transforms(panels: Panels, u: Float, numerators: Sequence[Numerator] = ()) -
         else:
             stop = min(u.size, k + max(1, ENTRIES // (2 * panels.nodes.delta.size)))
             nodes = panels.nodes_about(u[k:stop])
-        columns.append(_block(panels, nodes, u[k:stop], numerators))
+        columns.append(_block(panels, nodes, u[k:stop], numerators, ratios))
         k = stop
     log_mean, excess, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return Table(u, log_mean, excess, rest)
 
 
-def _block(panels: Panels, nodes: Nodes, u: Float, numerators: Sequence[Numerator]) -> list[Float]:
+def _block(
+    panels: Panels, nodes: Nodes, u: Float, numerators: Sequence[Numerator], ratios: Sequence[float]
+) -> list[Float]:
     s = np.exp(np.minimum(u, 709.0))[:, None]
     with np.errstate(all="ignore"):
         exponent = -np.exp(np.minimum(u[:, None] + nodes.ratio, 709.0))
@@ -106,12 +113,13 @@ def _block(panels: Panels, nodes: Nodes, u: Float, numerators: Sequence[Numerato
         excess = np.where(low, np.log1p(D), log_mean + s[:, 0])
         log_mean = np.where(u > 0.0, log_mean, excess - s[:, 0])
         found = [log_mean, excess]
-        if numerators:
-            change = np.where(low[:, None], np.exp(-s_low) * np.expm1(x), np.exp(exponent))
-        for numerator in numerators:
+        for numerator, ratio in zip(numerators, ratios, strict=True):
             # where Z underflows and φ'/φ overflows φ' is 0
             weight = np.where(nodes.tilted > 0.0, nodes.tilted * numerator(panels, nodes.delta), 0.0)
-            found.append(means(weight, [change])[0])
+            centred = means(weight - ratio * nodes.weight, [np.exp(-s_low) * np.expm1(x)])[0]
+            plain = means(weight, [np.where(low[:, None], np.exp(-s_low) * np.expm1(x), np.exp(exponent))])[0]
+            # E[x] is 0 exactly, but only almost so by the rule
+            found.append(np.where(u < CENTRED, centred + ratio * np.exp(-s_low[:, 0]) * D, plain))
     return found
 
 
@@ -122,7 +130,7 @@ class _Sums:
     panels: Panels
     L: Float
     numerators: Sequence[Numerator]
-    ratios: Float
+    ratios: Sequence[float]
     total: Float = field(init=False)
     size: Float = field(init=False)
 
@@ -134,16 +142,16 @@ class _Sums:
         """The integrands at z, added up; their sizes over the sums', node by node."""
         bulge = np.exp(z - 2.0)
         u = z + bulge
-        table = transforms(self.panels, u, self.numerators)
+        table = transforms(self.panels, u, self.numerators, self.ratios)
         rows = [table.power(self.L)]
         if self.numerators:
             with np.errstate(all="ignore"):
-                s = np.exp(np.minimum(u, 709.0))[:, None]
+                s = np.exp(np.minimum(u, 709.0))
                 rest = table.power(self.L - 1.0)
                 whole = np.exp((self.L - 1.0) * table.log_mean[:, None])
                 for part, ratio in zip(table.numerators, self.ratios, strict=True):
-                    value = self.L * s * (part[:, None] * whole + ratio * np.exp(-s) * rest)
-                    rows.append(np.where((whole > 0.0) | (rest != 0.0), value, 0.0))
+                    value = (s * part)[:, None] * whole + (ratio * s * np.exp(-s))[:, None] * rest
+                    rows.append(self.L * value)
         values = np.stack(rows) * (1.0 + bulge)[:, None]
         self.total += values.sum(axis=1)
         self.size += np.abs(values).sum(axis=1)
@@ -162,7 +170,7 @@ def excesses(panels: Panels, L: Float, numerators: Sequence[Numerator] = ()) -> 
     nodes = panels.nodes
     with np.errstate(all="ignore"):
         weights = [np.where(nodes.tilted > 0.0, nodes.tilted * a(panels, nodes.delta), 0.0) for a in numerators]
-    ratios = np.array([float(w.sum()) for w in weights])
+    ratios = [float(w.sum()) for w in weights]
     counted = nodes.ratio[nodes.tilted > NEGLIGIBLE * nodes.tilted.sum()]
     start = -float(np.log(L.max())) - 19.0 - min(18.0, max(0.0, float(counted.max())))
     sums = _Sums(panels, L, numerators, ratios)

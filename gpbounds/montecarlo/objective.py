@@ -137,7 +137,8 @@ def _one_sample(panels: Panels, gradient: bool) -> Float:
         found[0] = float((nodes.weight * bend(nodes.ratio)).sum())
         if gradient:  # −E ℓ' + E Zℓ' and the same with δ/(2v), by the same rule
             change = nodes.weight * np.expm1(nodes.ratio)
-            found[1:] = [float((change * a(p, nodes.delta)).sum()) for a in (by_mean, by_variance)]
+            values = [a(p, nodes.delta) for a in (by_mean, by_variance)]
+            found[1:] = [float((change * (a - (nodes.weight * a).sum())).sum()) for a in values]
     return found
 
 
@@ -168,10 +169,10 @@ def covariances(panels: Panels, numerators: Sequence[Numerator], second: float) 
     for numerator in numerators:
         with np.errstate(all="ignore"):
             a = numerator(panels, nodes.delta)
-            far = np.exp(nodes.log_weight + 2.0 * nodes.ratio) * (1.0 - 1.0 / nodes.Z)
-            near = nodes.tilted * np.expm1(np.minimum(nodes.ratio, 1.0))
-            weight = np.where(nodes.ratio > 1.0, far, near)
-            product = np.where(weight != 0.0, weight * a, 0.0).sum()
             mean = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0).sum()
+            far = np.exp(nodes.log_weight + 2.0 * nodes.ratio) * (1.0 - 1.0 / nodes.Z) * (a - mean / nodes.Z)
+            near = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0) - mean * nodes.weight  # E(Z − 1) is 0
+            near = near * np.expm1(np.minimum(nodes.ratio, 1.0))
+            product = np.where(nodes.ratio > 1.0, far, near).sum()
         found.append(float(product - mean * second))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mpmath import exp, expm1, factorial, inf, lambertw, log, mpf, pi, quad, sqrt
+from mpmath import exp, expm1, factorial, inf, lambertw, log, mp, mpf, pi, quad, sqrt
 
 from gpbounds.reference.likelihoods import LogDensity, highest
 
@@ -127,7 +127,9 @@ def relative_divergence(p: Any, alpha: Any) -> Any:
     def kl(q: Any) -> Any:
         return sum(a * log(a / b) for a, b in ((q, p), (1 - q, 1 - p)) if a) if q <= 1 else inf
 
-    return min(kl((1 - alpha) * p), kl((1 + alpha) * p))
+    with mp.workdps(2 * mp.dps + max(0, int(-2 * log(p, 10)))):  # for p = 1e-80 the terms cancel to 160 digits
+        found = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
+    return +found
 
 
 def centred(X: Any, s: Any) -> Any:
