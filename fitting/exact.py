@@ -32,8 +32,10 @@ def factorised(kernel: Kernel, X: Array, noise: float) -> tuple[Array, Cholesky]
     return K, cholesky(noisy, name="K + σ²I")
 
 
-def evaluate(kernel: Kernel, X: Array, Y: Array, noise: float, *, gradient: bool = True) -> Evaluation:
-    """F and its derivatives; checked float64 arrays, Y (N, P).
+def evaluate(
+    kernel: Kernel, X: Array, Y: Array, noise: float, Z: Array | None = None, *, gradient: bool = True
+) -> Evaluation:
+    """F and its derivatives; checked float64 arrays, Y (N, P).  Those in ``Z``, if it is given, are 0.
 
     >>> import numpy as np
     >>> from gpbounds.kernels import SquaredExponential
@@ -41,7 +43,7 @@ def evaluate(kernel: Kernel, X: Array, Y: Array, noise: float, *, gradient: bool
     >>> round(evaluate(SquaredExponential(), X, Y, 0.1).value, 4)  # gpbounds.renyi.log_evidence
     -3.2002
     """
-    N, P = Y.shape
+    (N, P), xp = Y.shape, namespace(Y)
     K, chol = factorised(kernel, X, noise)
     half = chol.solve_lower(Y)
     value = -0.5 * (P * (N * math.log(2.0 * math.pi) + chol.logdet) + float((half * half).sum()))
@@ -53,4 +55,4 @@ def evaluate(kernel: Kernel, X: Array, Y: Array, noise: float, *, gradient: bool
     cotangent += (0.5 * alpha) @ alpha.T
     slope = noise * float(cotangent.trace())
     parameters, _ = kernel.pull(X, X, cotangent, K)
-    return Evaluation(value, Gradient(parameters, slope, None))
+    return Evaluation(value, Gradient(parameters, slope, None if Z is None else xp.zeros_like(Z)))

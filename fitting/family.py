@@ -47,20 +47,32 @@ METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
 class Member:
     """One member of the family.
 
+    Attributes
+    ----------
+    structure : "diagonal", "blocks", "full" or "none"
+        Where K − Q is kept.
+    power : float
+        a.
+    inside : bool
+        Whether a new point is correlated by K, not by Q, with the data of its block: PIC and the exact GP, a = 1.
+
     >>> member("pep", power=0.5)
-    Member(structure='diagonal', power=0.5)
+    Member(structure='diagonal', power=0.5, inside=False)
     """
 
     structure: Structure
     power: float
+    inside: bool = False
 
     def __post_init__(self) -> None:
         choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
         object.__setattr__(self, "power", _one("power", closed_unit("power", self.power)))
+        if self.inside and not (self.structure in ("blocks", "full") and self.power == 1.0):
+            raise ValueError(f"inside: expected blocks or full with power 1, got {self.structure!r}, {self.power}")
 
     @property
-    def is_exact(self) -> bool:
-        """True for the exact GP: Q + R = K, and no inducing point is needed."""
+    def is_evidence(self) -> bool:
+        """True where F = log p(y), as Q + R = K: the exact GP, and Rényi at α = 0."""
         return self.structure == "full" and self.power == 1.0
 
     @property
@@ -68,17 +80,12 @@ class Member:
         """True where only the diagonal of K − Q enters; at a = 0 only its trace does, whatever the structure."""
         return self.structure in ("diagonal", "none") or self.power == 0.0
 
-    @property
-    def predicts_inside(self) -> bool:
-        """True for PIC and the exact GP: within its block a new point is correlated by K, not by Q."""
-        return self.structure in ("blocks", "full") and self.power == 1.0
-
 
 def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
     """The member by its name in the literature; ``power`` for "pep", ``alpha`` in [0, 1] for "renyi", else None.
 
     >>> member("renyi", alpha=0.25), member("vfe")
-    (Member(structure='full', power=0.75), Member(structure='diagonal', power=0.0))
+    (Member(structure='full', power=0.75, inside=False), Member(structure='diagonal', power=0.0, inside=False))
     """
     choice("method", method, METHODS)
     for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
@@ -89,14 +96,14 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
         return Member("diagonal", power)  # type: ignore[arg-type]
     if method == "renyi":
         return Member("full", 1.0 - _one("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
-    fixed: dict[str, tuple[Structure, float]] = {
-        "vfe": ("diagonal", 0.0),
-        "dtc": ("none", 0.0),
-        "fitc": ("diagonal", 1.0),
-        "pic": ("blocks", 1.0),
-        "exact": ("full", 1.0),
+    fixed = {
+        "vfe": Member("diagonal", 0.0),
+        "dtc": Member("none", 0.0),
+        "fitc": Member("diagonal", 1.0),
+        "pic": Member("blocks", 1.0, inside=True),
+        "exact": Member("full", 1.0, inside=True),
     }
-    return Member(*fixed[method])
+    return fixed[method]
 
 
 def _one(name: str, value: Any) -> float:
@@ -148,7 +155,7 @@ class Objective:
         noise : float
             σ², in squared units of y.
         Z : array (M, D), NumPy or CuPy as X is
-            Inducing inputs; None for the exact GP, which needs none.
+            Inducing inputs; may be None where F = log p(y), in which they do not enter.
         gradient : bool
             False for the value alone.
 
@@ -160,8 +167,9 @@ class Objective:
             when Kuu or a block does not factorise with the jitter allowed.
         """
         s2 = _one("noise", positive("noise", noise))
-        if self.member.is_exact:
-            return exact.evaluate(kernel, self.X, self.Y, s2, gradient=gradient)
+        if self.member.is_evidence:
+            centres = None if Z is None else self._centres(Z)
+            return exact.evaluate(kernel, self.X, self.Y, s2, centres, gradient=gradient)
         room = self._room(s2)
 
         def attempt(amount: float) -> Evaluation:
@@ -174,14 +182,14 @@ class Objective:
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         s2 = _one("noise", positive("noise", noise))
-        if self.member.is_exact:
+        if self.member.is_evidence and self.member.inside:
             return exact_posterior(kernel, self.X, self.Y, s2, self.single)
         room = self._room(s2)
 
         def attempt(amount: float) -> Posterior:
             source = self.stream(kernel, Z, amount)
             state, _ = room.forward(source, self.Y)
-            if isinstance(room, Blocks) and self.member.predicts_inside:
+            if self.member.inside:
                 return BlockPosterior(source.inducing, s2, state, self.single, self.X, self.Y, self.parts)
             return InducingPosterior(source.inducing, s2, state, self.single)
 
@@ -189,12 +197,15 @@ class Objective:
 
     def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
         """The chunks that `evaluate` reads, for functions of one's own of the same posterior."""
+        centres = self._centres(Z)
+        pieces = None if self.member.is_diagonal else self.parts.chunks(self.chunk)
+        return stream(kernel, self.X, centres, jitter, chunk=self.chunk, parts=pieces, space=self.space)
+
+    def _centres(self, Z: ArrayLike | Array | None) -> Array:
         if Z is None:
             raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
         namespace(self.X, Z)
-        centres = as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
-        pieces = None if self.member.is_diagonal else self.parts.chunks(self.chunk)
-        return stream(kernel, self.X, centres, jitter, chunk=self.chunk, parts=pieces, space=self.space)
+        return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
 
     def _room(self, noise: float) -> Diagonal | Blocks:
         if self.member.is_diagonal:

@@ -61,7 +61,7 @@ class Gradient:
     noise : float
         In log σ².
     Z : array (M, D) or None
-        In the inducing inputs; None for the exact GP.
+        In the inducing inputs; None where none were given.
     """
 
     kernel: Float
