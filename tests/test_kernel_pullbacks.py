@@ -1,0 +1,163 @@
+"""Kernels carry cotangents back to their hyperparameters and inputs: derivatives of Σ C∘K, whatever C is."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels.cotangents import pull_distances
+
+SEEDS = st.integers(0, 2**32 - 1)
+SCALES = [0.7, 1.3, 2.1]
+KERNELS = {
+    "SE": SquaredExponential(1.7, SCALES),
+    "SE, one lengthscale": SquaredExponential(0.4, 0.9),
+    **{f"Matérn {nu}": Matern(nu, 1.7, SCALES) for nu in (0.3, 0.5, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.3, 7.5)},
+    "sum": SquaredExponential(1.7, SCALES) + Matern(1.5, 0.5, 0.8),
+    "product": SquaredExponential(1.7, SCALES) * Matern(2.5, 0.5, 0.8),
+    "nested": (SquaredExponential(1.7, SCALES) + Matern(0.5, 0.5, 0.8)) * Matern(2.5, 0.5, 0.8) + Matern(0.7, 0.3, 2.0),
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+def slopes(function, point, step=1e-6):
+    """Central differences, extrapolated once: errors of the order of step⁴."""
+    flat, found = np.array(point, dtype=float), np.empty(np.size(point))
+    for i in range(flat.size):
+        ends = []
+        for h in (step, -step, 2 * step, -2 * step):
+            moved = flat.copy()
+            moved.flat[i] += h
+            ends.append(function(moved))
+        found[i] = (8.0 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12.0 * step)
+    return found.reshape(np.shape(point))
+
+
+@every_kernel
+@given(seed=SEEDS)
+def test_pull_backs_are_the_derivatives(kernel: Kernel, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, Z, C = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal((6, 4))
+    parameters, moved = kernel.pull(X, Z, C.copy())
+
+    def of_parameters(logs):
+        return float((C * kernel.with_log_parameters(logs)(X, Z)).sum())
+
+    size = np.abs(C).sum() * kernel.max_variance
+    np.testing.assert_allclose(parameters, slopes(of_parameters, kernel.log_parameters, 1e-4), atol=1e-9 * size)
+    near = np.sqrt(((X[:, None] - Z[None]) ** 2).sum(axis=2).min())
+    step = min(1e-4, near / 100.0)
+    numeric = slopes(lambda points: float((C * kernel(X, points)).sum()), Z, step)
+    np.testing.assert_allclose(moved, numeric, atol=1e-8 * size * (1.0 + 1e-6 / step))
+
+
+@every_kernel
+def test_a_value_at_hand_changes_nothing_and_the_cotangent_is_used_up(kernel: Kernel) -> None:
+    rng = np.random.default_rng(0)
+    X, Z, C = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal((6, 4))
+    first, second = kernel.pull(X, Z, C.copy()), kernel.pull(X, Z, C.copy(), kernel(X, Z))
+    np.testing.assert_allclose(first[0], second[0], rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(first[1], second[1], rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(kernel.fill(X, Z, np.full((6, 4), np.nan)), kernel(X, Z))
+
+
+@every_kernel
+def test_the_diagonal_is_pulled_back_too(kernel: Kernel) -> None:
+    rng = np.random.default_rng(1)
+    X, c = rng.standard_normal((6, 3)), rng.standard_normal(6)
+    numeric = slopes(lambda logs: float(c @ kernel.with_log_parameters(logs).diag(X)), kernel.log_parameters, 1e-4)
+    np.testing.assert_allclose(kernel.pull_diag(X, c), numeric, atol=1e-9)
+
+
+@every_kernel
+def test_parameters_go_there_and_back(kernel: Kernel) -> None:
+    logs = kernel.log_parameters
+    assert len(kernel.parameter_names) == logs.size == len(set(kernel.parameter_names))
+    again = kernel.with_log_parameters(logs + 0.5)
+    assert type(again) is type(kernel)
+    np.testing.assert_allclose(again.log_parameters, logs + 0.5, rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="log_parameters: expected shape"):
+        kernel.with_log_parameters(logs[:-1])
+    for bad in (800.0, -800.0):
+        with pytest.raises(ValueError, match="within the range of float64"):
+            kernel.with_log_parameters(np.full(logs.size, bad))
+
+
+@every_kernel
+def test_coinciding_points_have_a_finite_derivative(kernel: Kernel) -> None:
+    X = np.array([[0.3, -1.0, 2.0], [0.3, -1.0, 2.0], [1.0, 1.0, 1.0]])
+    parameters, moved = kernel.pull(X, X.copy(), np.ones((3, 3)))
+    assert np.isfinite(parameters).all()
+    assert np.isfinite(moved).all()
+    np.testing.assert_allclose(moved[0], moved[1], rtol=1e-10, atol=1e-13)  # neither pulls the other
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(1.0, 1.0), Matern(2.5, 1.0, 1.0), Matern(0.5, 1.0, 1.0)])
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e6, 1e9])
+def test_far_from_the_origin_no_digits_are_lost(kernel: Kernel, shift: float) -> None:
+    rng = np.random.default_rng(2)
+    grid = 2.0**-20
+    X, Z = (np.round(rng.standard_normal((n, 2)) / grid) * grid for n in (30, 10))
+    X[:5] += 300.0  # far apart: squares are not expanded
+    C = rng.standard_normal((30, 10))
+    here, there = kernel.pull(X, Z, C.copy()), kernel.pull(X + shift, Z + shift, C.copy())
+    np.testing.assert_allclose(there[0], here[0], rtol=1e-11)
+    np.testing.assert_allclose(there[1], here[1], rtol=1e-9, atol=1e-11)
+
+
+@given(seed=SEEDS, spread=st.floats(0.1, 50.0))
+def test_expanded_and_plain_sums_agree(seed: int, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    x, z, W = spread * rng.standard_normal((9, 2)), spread * rng.standard_normal((5, 2)), rng.standard_normal((9, 5))
+    fast, slow = pull_distances(x, z, W), pull_distances(x, z, W, expand=False)
+    size = np.abs(W).sum()
+    np.testing.assert_allclose(fast[0], slow[0], rtol=1e-11, atol=1e-12 * size * spread**2)
+    np.testing.assert_allclose(fast[1], slow[1], rtol=1e-11, atol=1e-12 * size * spread)
+
+
+def test_no_array_of_all_differences_is_formed() -> None:
+    N, M, D = 2000, 100, 50
+    rng = np.random.default_rng(3)
+    for kernel in (SquaredExponential(1.0, 5.0), Matern(0.5, 1.0, 5.0)):
+        X, Z, C = rng.standard_normal((N, D)), rng.standard_normal((M, D)), np.ones((N, M))
+        kernel.pull(X[:2], Z[:2], C[:2, :2].copy())
+        tracemalloc.start()
+        kernel.pull(X, Z, C)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 8 * (8 * N * M + 8 * N * D)  # N·M·D would be 50 N·M
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(1.7), Matern(0.5, 1.7), Matern(1.5, 1.7), Matern(2.5, 1.7)])
+def test_the_gpus_formula_is_the_kernel(kernel) -> None:
+    for r in (0.0, 1e-8, 0.3, 2.0, 30.0):
+        value = eval(kernel.formula, {"s": r * r, "variance": 1.7, "exp": math.exp, "sqrt": math.sqrt})
+        assert value == pytest.approx(float(kernel([[0.0]], [[r]])[0, 0]), rel=1e-13)
+    assert Matern(3.5).formula == ""
+
+
+def test_a_kernel_without_derivatives_says_what_to_define() -> None:
+    class Constant(Kernel):
+        def __call__(self, X1, X2=None):
+            return np.ones((len(X1), len(X1 if X2 is None else X2)))
+
+        def diag(self, X):
+            return np.ones(len(X))
+
+        @property
+        def max_variance(self):
+            return 1.0
+
+    for ask in (
+        lambda k: k.log_parameters,
+        lambda k: k.parameter_names,
+        lambda k: k.pull_diag(np.zeros((1, 1)), np.ones(1)),
+    ):
+        with pytest.raises(TypeError, match="expected one whose derivatives are known, got Constant"):
+            ask(Constant())
