@@ -1,5 +1,47 @@
 """Trained models that the bounds of :mod:`gpbounds` speak of.
 
-Nothing is trained yet: this package is the room kept for the collapsed family (VFE, FITC, power EP, Rényi, exact GP)
-and for PAC-Bayes training.  ``fitting`` imports ``gpbounds``; ``gpbounds`` never imports ``fitting``.
+>>> import numpy as np, fitting
+>>> X = np.linspace(0.0, 6.0, 50)[:, None]
+>>> model = fitting.SparseGP("vfe", n_inducing=10).fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
+>>> lower, upper = model.log_evidence_bounds()
+>>> bool(lower <= upper)
+True
+
+``fitting`` imports ``gpbounds``; ``gpbounds`` never imports ``fitting``.  Names are loaded when they are first used.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fitting.estimators import ExactGP as ExactGP
+    from fitting.estimators import RenyiGP as RenyiGP
+    from fitting.estimators import SparseGP as SparseGP
+    from fitting.estimators import load as load
+    from fitting.family import member as member
+    from fitting.family import objective as objective
+    from fitting.parameters import packing as packing
+
+_HOME = {
+    "ExactGP": "estimators",
+    "RenyiGP": "estimators",
+    "SparseGP": "estimators",
+    "load": "estimators",
+    "member": "family",
+    "objective": "family",
+    "packing": "parameters",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"fitting.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'fitting' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,113 @@
+"""The exact Gaussian process."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.family import Member, member
+from fitting.parameters import Parameters
+from fitting.training import Run
+from gpbounds.arrays import Float
+from gpbounds.kernels import Kernel
+
+
+class ExactGP(GaussianProcess):
+    """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
+
+    O(N³) time a step and O(N²) memory; with ``batch_size`` B a step takes O(B³) (sub-sampled covariances, Yue & Kontar,
+    Rényi divergence objective, Sec. 6.1), but predictions still factorise all of K.
+
+    Parameters
+    ----------
+    kernel : Kernel, optional
+        Where training starts.  None: a squared exponential with a lengthscale for each column, √D standard deviations
+        of it, and the mean square of y for its variance.
+    noise : float, optional
+        σ² where training starts.  None: a tenth of the mean square of y.
+    optimizer : "lbfgs", "adam" or None
+        None keeps the start.
+    max_iter : int
+        Iterations of each run.
+    tol : float
+        Relative change of the objective below which training has converged.
+    learning_rate : float
+        Of Adam.
+    batch_size : int, optional
+        Rows of a mini-batch, for Adam.  Batches know less of noise and lengthscales than the data: the optimum is
+        another one, and ``max_iter`` is a budget.
+    n_restarts : int
+        Further starts, at log-normal distances (1 in the logarithm) from the first.
+    fixed : tuple of str
+        Hyperparameters that keep their start: names out of ``kernel.parameter_names`` and "noise".
+    limits : dict of name to (low, high), optional
+        A factor of 1e6 about the start for the others.
+    normalize_y : bool
+        True subtracts the mean of each output and divides by its standard deviation, as scikit-learn does; kernel_,
+        noise_ and objective_ then speak of normalised targets, predictions of y.
+    random_state : int, Generator, RandomState or None
+    device : "cpu", "cuda" or "auto"
+    progress : bool
+        Show a bar.
+    checkpoint : path, optional
+        Training writes to this file every 10 iterations, and goes on from it.
+
+    >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+    >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))
+    >>> mean, std = model.predict([[1.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        noise: float | None = None,
+        *,
+        optimizer: str | None = "lbfgs",
+        max_iter: int = 1000,
+        tol: float = 1e-9,
+        learning_rate: float = 0.05,
+        batch_size: int | None = None,
+        n_restarts: int = 0,
+        fixed: tuple[str, ...] = (),
+        limits: dict[str, tuple[float, float]] | None = None,
+        normalize_y: bool = False,
+        random_state: Any = None,
+        device: str = "cpu",
+        progress: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.optimizer = optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_restarts = n_restarts
+        self.fixed = fixed
+        self.limits = limits
+        self.normalize_y = normalize_y
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+        self.checkpoint = checkpoint
+
+    def _member(self) -> Member:
+        return member("exact")
+
+    def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        found = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        return found[0], [outcome.run for outcome in found]
+
+    def _home(self) -> Any:
+        posterior: Any = self.posterior_
+        return posterior.X
+
+    def _bracket_inducing(self) -> Float:
+        return np.unique(self.X_train_, axis=0)

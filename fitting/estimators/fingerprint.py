@@ -1,0 +1,65 @@
+"""Which data and settings a checkpoint belongs to, and where random numbers come from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+
+from fitting.backend import host
+from gpbounds.arrays import Float
+from gpbounds.kernels import Kernel
+
+FREE = ("max_iter", "progress", "checkpoint", "device")
+"""Arguments that may change between a checkpoint and its continuation."""
+
+
+def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
+    """SHA-256 of the data and of every argument that steers training."""
+    digest = hashlib.sha256(type(estimator).__name__.encode())
+    for name, value in sorted(estimator.get_params(deep=False).items()):
+        if name not in FREE:
+            digest.update(f"{name}={_words(name, value)};".encode())
+    for array in (X, Y):
+        digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _words(name: str, value: Any) -> str:
+    if isinstance(value, Kernel):
+        shape = [type(value).__name__, list(value.parameter_names), value.log_parameters.tolist(), _orders(value)]
+        return json.dumps(shape)
+    if name == "random_state" and not isinstance(value, int | np.integer):
+        return "drawn"
+    if value is None or isinstance(value, str | bool | int | float | np.generic):
+        return repr(value.item() if isinstance(value, np.generic) else value)
+    if isinstance(value, dict | list | tuple):
+        return repr(sorted(value.items()) if isinstance(value, dict) else list(value))
+    return repr(host(value).tolist())
+
+
+def _orders(kernel: Any) -> list[Any]:
+    if hasattr(kernel, "k1"):
+        return [type(kernel).__name__, _orders(kernel.k1), _orders(kernel.k2)]
+    return [type(kernel).__name__, getattr(kernel, "nu", None)]
+
+
+def seed_of(random_state: Any) -> int:
+    """One whole number from None (drawn), a number, a Generator or a RandomState.
+
+    >>> seed_of(7)
+    7
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(2, np.uint64)[0])
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    raise ValueError(
+        f"random_state: expected None, a whole number >= 0, a Generator or a RandomState, got {random_state!r}"
+    )

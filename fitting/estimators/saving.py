@@ -1,0 +1,107 @@
+"""A fitted estimator in one file: arguments, what training found, the data, the posterior."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from fitting.archive import read_archive, write_archive
+from fitting.backend import host, place
+from fitting.family import Objective
+from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
+from fitting.posterior import Posterior
+from fitting.training import Run
+from gpbounds.kernels import Kernel
+
+KIND, VERSION = "model", 1
+NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "n_features_in_")
+ARRAYS = ("history_", "inducing_", "y_mean_", "y_scale_", "X_train_", "y_train_", "block_centres_", "block_units_")
+
+
+def write(path: str | os.PathLike[str], model: Any) -> None:
+    """Save a fitted ``model``; a ``random_state`` that is not a number is saved as None."""
+    arrays = {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
+    numbers = {name: getattr(model, name) for name in NUMBERS if hasattr(model, name)}
+    given: dict[str, Any] = {}
+    for name, value in model.get_params(deep=False).items():
+        if isinstance(value, Kernel):
+            given[name] = {"kernel": kernel_to_plain(value)}
+        elif name == "random_state" and not isinstance(value, int | np.integer):
+            given[name] = None
+        elif isinstance(value, os.PathLike):
+            given[name] = os.fspath(value)
+        elif value is None or isinstance(value, str | bool | int | float):
+            given[name] = value
+        elif isinstance(value, np.generic):
+            given[name] = value.item()
+        elif isinstance(value, tuple):
+            given[name] = {"tuple": list(value)}
+        elif name == "limits":
+            given[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
+        else:
+            given[name], arrays[f"argument/{name}"] = {"array": name}, host(value)
+    runs = []
+    for i, run in enumerate(model.runs_):
+        plain = asdict(run)
+        del plain["state"]
+        arrays[f"run/{i}/vector"], arrays[f"run/{i}/values"] = plain.pop("vector"), np.array(plain.pop("values"))
+        runs.append(plain)
+    about = {
+        "kind": KIND,
+        "version": VERSION,
+        "class": type(model).__name__,
+        "arguments": given,
+        "kernel": kernel_to_plain(model.kernel_),
+        "found": numbers,
+        "runs": runs,
+        "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
+    }
+    write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `write` wrote."""
+    return read_archive(path, KIND, VERSION)
+
+
+def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
+    """The constructor's arguments."""
+    found: dict[str, Any] = {}
+    for name, value in about["arguments"].items():
+        if not isinstance(value, dict):
+            found[name] = value
+        elif "kernel" in value:
+            found[name] = kernel_from_plain(value["kernel"])
+        elif "tuple" in value:
+            found[name] = tuple(value["tuple"])
+        elif "limits" in value:
+            found[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
+        else:
+            found[name] = arrays[f"argument/{value['array']}"]
+    return found
+
+
+def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Set what training found, but for the posterior."""
+    for name, value in about["found"].items():
+        setattr(model, name, value)
+    for name in ARRAYS:
+        if name in arrays:
+            setattr(model, name, arrays[name])
+    model.kernel_ = kernel_from_plain(about["kernel"])
+    names = about["feature_names"]
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.runs_ = tuple(
+        Run(vector=arrays[f"run/{i}/vector"], values=tuple(arrays[f"run/{i}/values"].tolist()), **plain)
+        for i, plain in enumerate(about["runs"])
+    )
+
+
+def posterior(arrays: dict[str, Any], problem: Objective, model: Any, xp: Any) -> Posterior:
+    """The posterior as it was."""
+    Z = place(model.inducing_, xp) if hasattr(model, "inducing_") else None
+    return posterior_from_arrays(arrays, problem, model.kernel_, model.noise_, Z)

@@ -1,0 +1,163 @@
+"""One training: restarts and rounds of the optimiser on the objective of one data set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitting.family import Objective
+from fitting.parameters import Packing, Parameters, packing
+from fitting.training import Batches, Loss, Run, Session, train_adam, train_lbfgs
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+
+SPREAD = 1.0
+"""Standard deviation of a restart's log hyperparameters about the first start's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Where a run ended.
+
+    Attributes
+    ----------
+    parameters : Parameters
+        The best point seen.
+    run : Run
+    at_bounds : tuple of str
+        Names of hyperparameters that sit on a limit there.
+    """
+
+    parameters: Parameters
+    run: Run
+    at_bounds: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Trainer:
+    """What every run of one training shares.
+
+    Attributes
+    ----------
+    make : (X, Y) ↦ Objective
+    X, Y : arrays (N, D), (N, P)
+        On the device.
+    optimizer : "lbfgs", "adam" or None
+        None keeps the start.
+    max_iter, tol, learning_rate, batch_size : as in the estimators
+    limits : mapping of name to (low, high)
+    fixed : sequence of str
+        Hyperparameters that keep their start.
+    learn_Z : bool
+    scale : array (D,)
+        Units of Z.
+    session : Session
+    progress : bool
+    """
+
+    make: Callable[[Array, Array], Objective]
+    X: Array
+    Y: Array
+    optimizer: str | None
+    max_iter: int
+    tol: float
+    learning_rate: float
+    batch_size: int | None
+    limits: Mapping[str, tuple[float, float]]
+    fixed: Sequence[str]
+    learn_Z: bool
+    scale: Float
+    session: Session
+    progress: bool
+
+    def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
+        """The runs from ``start`` and from ``restarts`` points about it, the best first.
+
+        ``redraw(kernel, i)`` gives the inducing points of restart i.  A restart without a value at its start is passed
+        over; Ctrl-C ends them all.
+        """
+        found = [self.run(f"{name} start 0", start)]
+        for i in range(1, restarts + 1):
+            if found[-1].run.status == "interrupted":
+                break
+            where = self._perturbed(start, i)
+            try:
+                there = Parameters(where.kernel, where.noise, redraw(where.kernel, i))
+                found.append(self.run(f"{name} start {i}", there))
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue
+        return sorted(found, key=lambda outcome: -outcome.run.value)
+
+    def run(self, name: str, start: Parameters) -> Outcome:
+        """One run of the optimiser, or what the session has of it."""
+        limits = {key: pair for key, pair in self.limits.items() if key not in self.fixed}
+        how = packing(
+            start.kernel,
+            start.noise,
+            start.Z,
+            learn_Z=self.learn_Z,
+            fixed=tuple(self.fixed),
+            limits=limits,
+            scale=self.scale,
+        )
+        if self.optimizer is None or not how.bounds:
+            run = self._as_it_is(start, how)
+        else:
+            # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
+            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
+        best = start if run.state.get("kept") else how.unpack(run.vector)
+        return Outcome(best, run, how.at_bounds(run.vector))
+
+    def _train(self, name: str, how: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
+        start, shared = how.pack(how.start), {"earlier": earlier, "save": save, "progress": self.progress}
+        low, high = (np.array(side, dtype=np.float64) for side in zip(*how.bounds, strict=True))
+        start = np.clip(start, low, high)
+        everything: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "label": name, **shared}
+        if self.optimizer == "lbfgs":
+            return train_lbfgs(how.loss(self.make(self.X, self.Y)), start, how.bounds, **everything)
+        rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
+        loss = how.loss(self.make(self.X, self.Y)) if self.batch_size is None else self._batches(how)
+        return train_adam(loss, start, how.bounds, learning_rate=self.learning_rate, rng=rng, **everything)
+
+    def _batches(self, how: Packing) -> Batches:
+        """Covariances of B random rows; N/B times their F stands for that of all."""
+        N = int(self.X.shape[0])
+        B, xp = min(int(self.batch_size or N), N), namespace(self.X)
+
+        def draw(rng: np.random.Generator) -> Loss:
+            rows = xp.asarray(np.sort(rng.choice(N, B, replace=False)))
+            inner = how.loss(self.make(self.X[rows], self.Y[rows]))
+
+            def scaled(vector: Float) -> tuple[float, Float]:
+                f, g = inner(vector)
+                return N / B * f, N / B * g
+
+            return scaled
+
+        return Batches(draw, draw(np.random.default_rng([*_words(self.session.seed), 1])))
+
+    def _as_it_is(self, start: Parameters, how: Packing) -> Run:
+        value = self.make(self.X, self.Y).evaluate(start.kernel, start.noise, start.Z, gradient=False).value
+        if not math.isfinite(value):
+            raise NonFinite("the objective: expected a finite value at the hyperparameters given, got none")
+        said = "The hyperparameters are kept as they were given."
+        return Run(how.pack(start), value, (value,), "converged", said, 1, 0, {"kept": True})
+
+    def _perturbed(self, start: Parameters, i: int) -> Parameters:
+        rng = np.random.default_rng([*_words(self.session.seed), 2, i])
+        names = (*start.kernel.parameter_names, "noise")
+        logs = np.append(start.kernel.log_parameters, math.log(start.noise))
+        moved = logs + SPREAD * rng.standard_normal(logs.size)
+        for k, name in enumerate(names):
+            low, high = np.log(self.limits.get(name, (0.0, math.inf)))
+            moved[k] = logs[k] if name in self.fixed else np.clip(moved[k], low, high)
+        return Parameters(start.kernel.with_log_parameters(moved[:-1]), float(np.exp(moved[-1])), start.Z)
+
+
+def _words(seed: int) -> list[int]:
+    """A seed of any size as a list for `numpy.random.default_rng`."""
+    return [seed & 0xFFFFFFFF, *_words(seed >> 32)] if seed > 0xFFFFFFFF else [seed]

@@ -1,0 +1,135 @@
+"""Where training starts: hyperparameters from the scale of the data, and inducing points."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.kernels import Kernel, SquaredExponential
+
+SPAN = 1e6
+"""Every hyperparameter stays within this factor of its start unless told otherwise."""
+
+SMALL = 500
+"""Rows up to which the gap that chooses M is bounded by dense algebra; beyond, by what O(NM²) says."""
+
+
+def units(X: Float) -> Float:
+    """Standard deviation of each column, 1 for a constant one; shape (D,).
+
+    >>> units(np.array([[1.0, 7.0], [5.0, 7.0]]))
+    array([2., 1.])
+    """
+    spread = X.std(axis=0)
+    return np.where(spread > 1e-12 * np.abs(X).max(axis=0), spread, 1.0)
+
+
+def default_kernel(X: Float, Y: Float) -> SquaredExponential:
+    """Squared exponential with the mean square of y for its variance and √D standard deviations for lengthscales."""
+    return SquaredExponential(_square(Y), units(X) * math.sqrt(X.shape[1]))
+
+
+def default_noise(Y: Float) -> float:
+    """A tenth of the mean square of y."""
+    return 0.1 * _square(Y)
+
+
+def _square(Y: Float) -> float:
+    with np.errstate(over="ignore", under="ignore"):
+        square = float(np.mean(Y * Y))
+    if not math.isfinite(square):
+        raise ValueError(
+            f"y: expected numbers whose squares are finite, got |y| up to {np.abs(Y).max():.3g}: rescale y"
+        )
+    return square if square > 1e-250 else 1.0
+
+
+def around(kernel: Kernel, noise: float) -> dict[str, tuple[float, float]]:
+    """Limits of every hyperparameter, a factor of 1e6 to either side.
+
+    >>> around(SquaredExponential(), 0.5)["noise"]
+    (5e-07, 500000.0)
+    """
+    values = np.exp(kernel.log_parameters).tolist()
+    pairs = zip((*kernel.parameter_names, "noise"), (*values, noise), strict=True)
+    return {name: (value / SPAN, value * SPAN) for name, value in pairs}
+
+
+def distinct_rows(X: Float) -> int:
+    """How many rows differ."""
+    return int(np.unique(X, axis=0).shape[0])
+
+
+def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.Generator) -> Float:
+    """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`.
+
+    Where the numerical rank of K is below M, "greedy" and "kdpp" have no choice left: as many points as the rank are
+    taken greedily, the others uniformly from what remains, since another lengthscale may need them.
+    """
+    from gpbounds.kdpp import select
+
+    M = min(M, distinct_rows(X))
+    if how in ("kmeans", "uniform"):
+        scale = units(X) if how == "kmeans" else 1.0
+        return select(kernel, X / scale, M, how, rng, jitter="auto").Z * scale
+    if how == "kdpp":
+        try:
+            return select(kernel, X, M, how, rng, jitter="auto").Z
+        except ValueError:  # M above the numerical rank
+            pass
+    chosen = select(kernel, X, M, "greedy", trace=0.0)
+    if chosen.M == M:
+        return chosen.Z
+    rest = np.unique(X, axis=0)
+    taken = {row.tobytes() for row in chosen.Z + 0.0}
+    rest = rest[[row.tobytes() not in taken for row in rest + 0.0]]
+    more = rng.choice(rest.shape[0], M - chosen.M, replace=False)
+    return np.concatenate([chosen.Z, rest[more]])
+
+
+def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, noise: float, alpha: float) -> float:
+    """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf where rounding leaves none."""
+    from gpbounds.renyi import gap
+
+    method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
+    try:
+        return float(gap(kernel, X, Y, Z, noise, alpha, jitter="auto", method=method)[1])
+    except ValueError:
+        return math.inf
+
+
+def enough_inducing(
+    kernel: Kernel, X: Float, Y: Float, noise: float, alpha: float, target: float, most: int
+) -> tuple[Float, float]:
+    """The fewest greedy points, within a twentieth, whose gap is proved to be at most ``target``, and that gap.
+
+    Returns
+    -------
+    Z : array (M, D)
+        ``most`` points, or as many as the numerical rank, where no fewer are enough.
+    gap : float
+    """
+    from gpbounds.kdpp import select
+
+    Z = select(kernel, X, min(most, distinct_rows(X)), "greedy", trace=0.0).Z
+
+    def reached(M: int) -> float:
+        return bounded_gap(kernel, X, Y, Z[:M], noise, alpha)
+
+    low, high = 0, min(4, Z.shape[0])
+    found = reached(high)
+    while found > target and high < Z.shape[0]:
+        low, high = high, min(2 * high, Z.shape[0])
+        found = reached(high)
+    while found <= target and high - low > max(1, high // 20):
+        middle = (low + high) // 2
+        value = reached(middle)
+        if value <= target:
+            high, found = middle, value
+        else:
+            low = middle
+    return Z[:high], found

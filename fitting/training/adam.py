@@ -1,0 +1,169 @@
+"""Adam, watched; for mini-batches, too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitting.training.run import Loss, Run
+from fitting.training.watch import Watch
+from gpbounds.arrays import Float
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+WINDOW = 50
+"""Steps without progress after which a run on all data has converged."""
+REFERENCE = 10
+"""Steps between two looks at the reference batch."""
+PATIENCE = 20
+"""Failures in a row after which a run has stalled."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Losses of random rows.
+
+    Attributes
+    ----------
+    draw : function of a Generator
+        The loss of the next batch.
+    reference : Loss
+        That of one batch held fixed: values on it can be compared, and say which point is the best.
+    """
+
+    draw: Callable[[np.random.Generator], Loss]
+    reference: Loss
+
+
+def train_adam(
+    loss: Loss | Batches,
+    start: Float,
+    bounds: list[tuple[float, float]],
+    *,
+    max_iter: int,
+    learning_rate: float = 0.05,
+    tol: float = 1e-9,
+    rng: np.random.Generator | None = None,
+    earlier: Run | None = None,
+    save: Callable[[Run], None] | None = None,
+    progress: bool = False,
+    label: str = "training",
+) -> Run:
+    """Minimise by Adam, each step clipped to ``bounds``; a run that is continued takes the same path bit for bit.
+
+    On all data it has converged once 50 steps improve the loss by less than ``tol`` times its size.  Mini-batches run
+    all ``max_iter`` steps; the point that stays is the best one on the reference batch, looked at every 10 steps.
+    Where the loss has no value, Adam goes back to the best point, forgets its moments and halves the step.
+
+    Parameters
+    ----------
+    loss : Loss or Batches
+    start : array (p,)
+    bounds : list of (low, high)
+    max_iter : int
+        Steps, those of ``earlier`` included.
+    learning_rate : float
+    tol : float
+    rng : numpy.random.Generator
+        For `Batches`.
+    earlier, save, progress : as in `train_lbfgs`
+
+    Raises
+    ------
+    NotPositiveDefinite, NonFinite, ArithmeticError
+        when there is no value at the start.
+
+    >>> run = train_adam(lambda x: (float(x @ x), 2.0 * x), np.array([0.3]), [(-9.0, 9.0)], max_iter=2000)
+    >>> run.status, abs(run.value) < 1e-6
+    ('converged', True)
+    """
+    watch = Watch(start, max_iter=max_iter, earlier=earlier, save=save, progress=progress, label=label)
+    walk = _Walk(watch, loss, bounds, learning_rate, np.random.default_rng(0) if rng is None else rng)
+    if earlier is not None and earlier.state:
+        walk.restore(earlier.state)
+    watch.state = walk.state
+    try:
+        return walk.go(max_iter, tol)
+    except KeyboardInterrupt:
+        return watch.interrupted()
+
+
+class _Walk:
+    def __init__(
+        self,
+        watch: Watch,
+        loss: Loss | Batches,
+        bounds: list[tuple[float, float]],
+        learning_rate: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.watch, self.loss, self.rng, self.rate = watch, loss, rng, learning_rate
+        self.low, self.high = (np.array(side, dtype=np.float64) for side in zip(*bounds, strict=True))
+        self.x = np.clip(watch.best, self.low, self.high)
+        self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
+        self.failed = 0
+        self._done = self._snapshot()
+
+    def go(self, max_iter: int, tol: float) -> Run:
+        watch, batches = self.watch, isinstance(self.loss, Batches)
+        if not watch.values:
+            f, _ = self._reference(self.x)
+            watch.begin(f)
+            watch.keep(self.x, f)
+        while watch.iterations < max_iter:
+            f = self._advance()
+            self._done = self._snapshot()  # what Ctrl-C in the midst of the next step goes back to
+            watch.step(f)
+            if self.failed >= PATIENCE:
+                return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen stands.")
+            if not batches and self._rests(tol):
+                return watch.end("converged", f"Converged after {watch.iterations} steps.")
+        if batches:
+            return watch.end("iterations", f"All {max_iter} mini-batches were drawn.")
+        return watch.end("iterations", f"All {max_iter} steps are used; raise max_iter to go on.")
+
+    def _advance(self) -> float:
+        watch, loss = self.watch, self.loss
+        f, g = watch.measure(loss.draw(self.rng) if isinstance(loss, Batches) else loss, self.x)
+        if not math.isfinite(f):
+            self.x, self.t, self.rate, self.failed = watch.best.copy(), 0, 0.5 * self.rate, self.failed + 1
+            self.first, self.second = np.zeros_like(self.x), np.zeros_like(self.x)
+            return f
+        self.failed = 0
+        if not isinstance(loss, Batches):
+            watch.keep(self.x, f)
+        self.t += 1
+        self.first = BETA1 * self.first + (1.0 - BETA1) * g
+        self.second = BETA2 * self.second + (1.0 - BETA2) * g * g
+        mean, square = self.first / (1.0 - BETA1**self.t), self.second / (1.0 - BETA2**self.t)
+        self.x = np.clip(self.x - self.rate * mean / (np.sqrt(square) + EPSILON), self.low, self.high)
+        if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
+            watch.keep(self.x, self._reference(self.x)[0])
+        return f
+
+    def _reference(self, x: Float) -> tuple[float, Float]:
+        return self.watch.measure(self.loss.reference if isinstance(self.loss, Batches) else self.loss, x)
+
+    def _rests(self, tol: float) -> bool:
+        values = self.watch.values
+        if len(values) <= 2 * WINDOW:
+            return False
+        recent, before = max(values[-WINDOW:]), max(values[:-WINDOW])
+        return recent <= before + tol * max(1.0, abs(before))
+
+    def _snapshot(self) -> dict[str, Any]:
+        plain = {"t": self.t, "rate": self.rate, "failed": self.failed, "rng": self.rng.bit_generator.state}
+        return {"x": self.x, "first": self.first, "second": self.second, **plain}
+
+    def state(self) -> dict[str, Any]:
+        """As it was after the last whole step."""
+        return self._done
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.x, self.first, self.second = state["x"], state["first"], state["second"]
+        self.t, self.rate, self.failed = state["t"], state["rate"], state["failed"]
+        self.rng.bit_generator.state = state["rng"]
+        self._done = self._snapshot()

@@ -1,0 +1,122 @@
+"""SciPy's L-BFGS-B, watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fitting.training.run import Loss, Run
+from fitting.training.watch import Watch
+from gpbounds.arrays import Float
+
+RESTARTS = 3
+"""How often the curvature is forgotten after a line search that failed, before the run counts as stalled."""
+
+FLAT = 1e-4
+"""Largest projected derivative, relative to F, at which a line search that finds nothing better counts as converged."""
+
+
+def train_lbfgs(
+    loss: Loss,
+    start: Float,
+    bounds: list[tuple[float, float]],
+    *,
+    max_iter: int,
+    tol: float = 1e-9,
+    earlier: Run | None = None,
+    save: Callable[[Run], None] | None = None,
+    progress: bool = False,
+    label: str = "training",
+) -> Run:
+    """Minimise ``loss`` within ``bounds``.
+
+    A point without a value (a matrix that does not factorise) is recorded as such, and the line search turns back from
+    it.  A run that is continued starts at its best point without the curvature: the same optimum, not the same path.
+
+    Parameters
+    ----------
+    loss : vector ↦ (value, gradient)
+    start : array (p,)
+    bounds : list of (low, high)
+    max_iter : int
+        Iterations, those of ``earlier`` included.
+    tol : float
+        Converged once an iteration changes the loss by less than ``tol`` times its size.
+    earlier : Run, optional
+        Continue it.
+    save : function of a Run, optional
+        Called every 10 iterations and at the end.
+    progress : bool
+        Show a bar.
+
+    Raises
+    ------
+    NotPositiveDefinite, NonFinite, ArithmeticError
+        when there is no value at the start.
+
+    >>> import numpy as np
+    >>> run = train_lbfgs(lambda x: (float(x @ x), 2.0 * x), np.array([3.0]), [(-9.0, 9.0)], max_iter=50)
+    >>> run.status, abs(run.value) < 1e-12
+    ('converged', True)
+    """
+    watch = Watch(start, max_iter=max_iter, earlier=earlier, save=save, progress=progress, label=label)
+    try:
+        return _search(watch, loss, bounds, max_iter, tol)
+    except KeyboardInterrupt:
+        return watch.interrupted()
+
+
+def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_iter: int, tol: float) -> Run:
+    from scipy.optimize import minimize
+
+    worst = -math.inf
+
+    def measured(x: Float) -> tuple[float, Float]:
+        nonlocal worst
+        f, g = watch.measure(loss, x)
+        if not math.isfinite(f):
+            if worst == -math.inf:  # the first point of all
+                watch.begin(f)
+            # Larger than every value seen, and flat: the line search interpolates towards where it came from.
+            return worst + 10.0 * (1.0 + abs(worst)), g
+        worst = max(worst, f)
+        watch.begin(f)
+        watch.keep(x, f)
+        return f, g
+
+    def moved(intermediate_result: Any) -> None:
+        watch.step(float(intermediate_result.fun))
+
+    for _ in range(RESTARTS):
+        left, before = max_iter - watch.iterations, watch.value
+        if left <= 0:
+            break
+        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": 1e-5, "maxcor": 20}
+        found = minimize(
+            measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
+        )
+        if found.success:
+            return watch.end("converged", f"Converged after {watch.iterations} iterations.")
+        if found.status == 1:
+            break
+        if watch.value <= before + tol * max(1.0, abs(watch.value)):
+            size = max(1.0, abs(watch.value))
+            if _slope(loss, watch, bounds) <= FLAT * size:
+                return watch.end(
+                    "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
+                )
+            said = f"The line search finds no better point after {watch.iterations} iterations; the best one stands."
+            return watch.end("stalled", said)
+    if watch.iterations < max_iter:
+        return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen stands.")
+    return watch.end("iterations", f"All {max_iter} iterations are used; raise max_iter to go on.")
+
+
+def _slope(loss: Loss, watch: Watch, bounds: list[tuple[float, float]]) -> float:
+    """Largest derivative at the best point along which one may move."""
+    low, high = (np.array(side, dtype=np.float64) for side in zip(*bounds, strict=True))
+    _, g = watch.measure(loss, watch.best)
+    return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))

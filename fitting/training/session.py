@@ -1,0 +1,85 @@
+"""The runs of one training, in a file from which it goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fitting.archive import read_archive, write_archive
+from fitting.training.run import Run
+
+KIND, VERSION = "checkpoint", 1
+
+
+class Session:
+    """Runs by name, in order; with a path they are read from it and written to it.
+
+    Parameters
+    ----------
+    path : path or None
+        None keeps nothing.
+    fingerprint : str
+        Of the data and the settings: a file made with others is refused.
+    seed : int
+        Where all random numbers of the training come from; that of the file counts.
+
+    Raises
+    ------
+    ValueError
+        when the file is of other data or settings.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None, fingerprint: str, seed: int) -> None:
+        self.path = None if path is None else Path(path)
+        self.fingerprint, self.seed = fingerprint, seed
+        self.runs: dict[str, Run] = {}
+        if self.path is not None and self.path.exists():
+            self._read(self.path)
+
+    def run(self, name: str, max_iter: int, train: Callable[[Run | None, Callable[[Run], None] | None], Run]) -> Run:
+        """``train(earlier, save)``, or what it left, if nothing is left to do."""
+        earlier = self.runs.get(name)
+        if earlier is not None and earlier.is_over(max_iter):
+            return earlier
+
+        def save(run: Run) -> None:
+            self.runs[name] = run
+            self._write()
+
+        found = train(earlier, None if self.path is None else save)
+        self.runs[name] = found
+        return found
+
+    def _write(self) -> None:
+        assert self.path is not None
+        arrays: dict[str, Any] = {}
+        runs = []
+        for i, (name, run) in enumerate(self.runs.items()):
+            plain = asdict(run)
+            state = plain.pop("state")
+            arrays[f"{i}/vector"], arrays[f"{i}/values"] = plain.pop("vector"), np.array(plain.pop("values"))
+            arrays |= {f"{i}/state/{key}": v for key, v in state.items() if isinstance(v, np.ndarray)}
+            numbers = {key: v for key, v in state.items() if not isinstance(v, np.ndarray)}
+            runs.append({"name": name, "state": numbers, **plain})
+        about = {"kind": KIND, "version": VERSION, "fingerprint": self.fingerprint, "seed": self.seed, "runs": runs}
+        write_archive(self.path, about, arrays)
+
+    def _read(self, path: Path) -> None:
+        about, arrays = read_archive(path, KIND, VERSION)
+        if about["fingerprint"] != self.fingerprint:
+            raise ValueError(
+                f"checkpoint: expected one of the same data and settings, got that of others in {os.fspath(path)!r}: "
+                "name another file, or delete this one"
+            )
+        self.seed = about["seed"]
+        for i, plain in enumerate(about["runs"]):
+            name, state = plain.pop("name"), plain.pop("state")
+            prefix = f"{i}/state/"
+            state |= {key.removeprefix(prefix): v for key, v in arrays.items() if key.startswith(prefix)}
+            values = tuple(arrays[f"{i}/values"].tolist())
+            self.runs[name] = Run(vector=arrays[f"{i}/vector"], values=values, state=state, **plain)

@@ -1,0 +1,114 @@
+"""What watches an optimiser: counts, keeps the best point, draws the bar, saves now and then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fitting.training.run import Loss, Run, Status
+from gpbounds.arrays import Float
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+
+EVERY = 10
+"""Iterations between two checkpoints."""
+
+FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
+"""What counts as an objective of −inf at a point."""
+
+
+class Watch:
+    """Shared by the optimisers; ``earlier`` is the run that is continued."""
+
+    def __init__(
+        self,
+        start: Float,
+        *,
+        max_iter: int,
+        earlier: Run | None = None,
+        save: Callable[[Run], None] | None = None,
+        progress: bool = False,
+        label: str = "training",
+    ) -> None:
+        self.best = np.array(start if earlier is None else earlier.vector, dtype=np.float64)
+        self.value = -math.inf if earlier is None else earlier.value
+        self.values = [] if earlier is None else list(earlier.values)
+        self.evaluations = 0 if earlier is None else earlier.evaluations
+        self.failures = 0 if earlier is None else earlier.failures
+        self.fault: BaseException | None = None
+        self.state: Callable[[], dict[str, Any]] = dict
+        self._save, self._bar = save, _bar(progress, label, max_iter, self.iterations)
+
+    @property
+    def iterations(self) -> int:
+        """Steps taken."""
+        return max(len(self.values) - 1, 0)
+
+    def measure(self, loss: Loss, x: Float) -> tuple[float, Float]:
+        """The loss and its gradient; (inf, 0) where there is none, which is counted."""
+        self.evaluations += 1
+        fault: BaseException | None = None
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                f, g = loss(x)
+            if math.isfinite(f) and bool(np.isfinite(g).all()):
+                return f, g
+        except FAULTS as error:
+            fault = error
+        self.failures += 1
+        self.fault = fault or ArithmeticError("the objective or its gradient is not finite")
+        return math.inf, np.zeros_like(x)
+
+    def keep(self, x: Float, f: float) -> None:
+        """Remember ``x`` if it is the best so far."""
+        if -f > self.value:
+            self.best, self.value = np.array(x, dtype=np.float64), -f
+
+    def begin(self, f: float) -> None:
+        """The value at the start, unless a run is continued; no value there is an error."""
+        if not math.isfinite(f):
+            assert self.fault is not None
+            raise type(self.fault)(f"The objective has no value at the start of training: {self.fault}") from self.fault
+        if not self.values:
+            self.values.append(-f)
+
+    def step(self, f: float) -> None:
+        """An iteration is over."""
+        self.values.append(-f)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"F = {self.value:.6g}", refresh=False)
+            self._bar.update()
+        if self._save is not None and self.iterations % EVERY == 0:
+            self._save(self.record("interrupted", "Training was cut short."))
+
+    def record(self, status: Status, reason: str) -> Run:
+        """What stands now, as a `Run`."""
+        counts = self.evaluations, self.failures
+        return Run(self.best, self.value, tuple(self.values), status, reason, *counts, self.state())
+
+    def end(self, status: Status, reason: str) -> Run:
+        """The final record, saved."""
+        if self._bar is not None:
+            self._bar.close()
+        run = self.record(status, reason)
+        if self._save is not None:
+            self._save(run)
+        return run
+
+    def interrupted(self) -> Run:
+        """The record after Ctrl-C; where there is no point to go back to, Ctrl-C goes on."""
+        if not math.isfinite(self.value):
+            if self._bar is not None:
+                self._bar.close()
+            raise KeyboardInterrupt
+        return self.end("interrupted", f"Interrupted after {self.iterations} iterations; the best point so far stands.")
+
+
+def _bar(progress: bool, label: str, total: int, done: int) -> Any:
+    if not progress:
+        return None
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, initial=done, desc=label, unit="it")
