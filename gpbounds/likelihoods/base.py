@@ -146,9 +146,3 @@ class Likelihood(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters, ready for JSON; `gpbounds.likelihoods.from_dict` reads them back."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-
-def where_zero(v: Array, at_zero: tuple[Array, ...], elsewhere: tuple[Array, ...]) -> tuple[Array, ...]:
-    """``at_zero`` where v = 0."""
-    xp = namespace(v)
-    return tuple(xp.where(v == 0.0, a, b) for a, b in zip(at_zero, elsewhere, strict=True))

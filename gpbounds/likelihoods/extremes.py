@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, is_cupy, namespace
 from gpbounds.likelihoods.factors import SoftplusRate
-from gpbounds.likelihoods.special import bend, log_factorial_excess, log_softplus, sigmoid, softplus, softplus_ratio
+from gpbounds.likelihoods.special import bend, log_factorial_excess, log_softplus, softplus_parts, softplus_third
 
 
 def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
@@ -79,15 +79,13 @@ def _search(counts: tuple[float, ...]) -> tuple[Float, ...]:
 
 def _derivative(y: Float, f: Float, order: int) -> Float:
     """The derivative of g^y e^−g/y! of that order, g = log(1 + e^f)."""
-    g, up, down, ratio = softplus(f), sigmoid(f), sigmoid(-f), softplus_ratio(f)
+    g, up, down, ratio, curve = softplus_parts(f)
     u = log_softplus(f, g) - np.log(np.maximum(y, 1.0))
     density = np.exp(np.where(y > 0.0, -y * bend(u), -g) - log_factorial_excess(y))
     first = y * ratio - up
-    second = down * first - y * ratio * ratio
+    second = y * curve - up * down
     if order == 1:
         return density * first
     if order == 2:
         return density * (first * first + second)
-    curve = ratio * (down - ratio)
-    third = y * (curve * (down - ratio) - ratio * (up * down + curve)) - up * down * (down - up)
-    return density * (first**3 + 3.0 * first * second + third)
+    return density * (first**3 + 3.0 * first * second + softplus_third(f, y))

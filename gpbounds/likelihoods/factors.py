@@ -16,8 +16,7 @@ from gpbounds.likelihoods.special import (
     scipy_special,
     sigmoid,
     softplus,
-    softplus_curve,
-    softplus_ratio,
+    softplus_parts,
 )
 
 FAR = 5.0
@@ -46,11 +45,12 @@ class Softplus(Factor):
         return log_softplus(f, softplus(f))
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        return softplus_ratio(f), softplus_curve(f)
+        _, _, _, ratio, curve = softplus_parts(f)
+        return ratio, curve
 
     def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
-        ratio = softplus_ratio(f)
-        return ratio, ratio * sigmoid(-f)
+        _, _, down, ratio, _ = softplus_parts(f)
+        return ratio, ratio * down
 
 
 class LogCdf(Factor):
@@ -149,8 +149,8 @@ class SoftplusRate(Factor):
         return xp.where(y > 0.0, -y * bend(u), -g) - log_factorial_excess(y)
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
-        up = sigmoid(f)
-        return y * softplus_ratio(f) - up, y * softplus_curve(f) - up * sigmoid(-f)
+        _, up, down, ratio, curve = softplus_parts(f)
+        return y * ratio - up, y * curve - up * down
 
     def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
         g = softplus(f0)

@@ -6,7 +6,7 @@ import math
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.concave import POINT_MASS
-from gpbounds.likelihoods.special import log_softplus, softplus, softplus_curve, softplus_ratio
+from gpbounds.likelihoods.special import log_softplus, softplus, softplus_parts
 from gpbounds.likelihoods.trapezoid import DROP, integrate
 
 
@@ -24,10 +24,12 @@ def mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Array
         weight = xp.exp(-0.5 * (t / s) ** 2) / (math.sqrt(2.0 * math.pi) * s)
         found = [weight * (1.0 + f - log_softplus(f, softplus(f)))]
         if gradient:
-            found += [weight * softplus_ratio(f), 0.5 * weight * softplus_curve(f)]
+            _, _, _, ratio, curve = softplus_parts(f)
+            found += [weight * ratio, 0.5 * weight * curve]
         return found
 
     sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1)
     found = (m + 1.0 - sums[0], *sums[1:])
-    limits = (log_softplus(m, softplus(m)), softplus_ratio(m), 0.5 * softplus_curve(m))
+    _, _, _, ratio, curve = softplus_parts(m)
+    limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)
     return tuple(xp.where(v < POINT_MASS, limit, part) for limit, part in zip(limits, found, strict=False))

@@ -13,7 +13,7 @@ from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extreme
 from gpbounds.likelihoods.factors import ExponentialRate, Factor, Softplus, SoftplusRate
 from gpbounds.likelihoods.gauss import mean_log_softplus
 from gpbounds.likelihoods.ranges import DerivativeRange, record
-from gpbounds.likelihoods.special import log_factorial_excess, scipy_special, sigmoid, softplus_ratio
+from gpbounds.likelihoods.special import log_factorial_excess, scipy_special, softplus_third
 from gpbounds.validation import choice
 
 PRINTED = "Table 1 prints g^y e^{+g}/y!, which is no density and unbounded; the numbers hold with e^{−g}."
@@ -64,14 +64,10 @@ class Poisson(Likelihood):
         return self._factor.value(f, y)
 
     def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
-        """With r = σ/g and s = 1 − σ: r' = r(s − r), and ℓ' = yr − σ."""
         first, second = self._factor.slopes(f, y)
         if self.link == "exp":
             return first, second, second
-        up, down, ratio = sigmoid(f), sigmoid(-f), softplus_ratio(f)
-        curve = ratio * (down - ratio)
-        third = y * (curve * (down - ratio) - ratio * (up * down + curve)) - up * down * (down - up)
-        return first, second, third
+        return first, second, softplus_third(f, y)
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         return log_mean(self._factor, y, m, v, gradient)

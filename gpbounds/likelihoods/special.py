@@ -44,17 +44,27 @@ def log_softplus(f: Array, g: Array) -> Array:
     return xp.where(f < UNDERFLOW, f, found) if bool((f < UNDERFLOW).any()) else found
 
 
-def softplus_ratio(f: Array) -> Array:
-    """σ(f)/log(1 + e^f) = (log log(1 + e^f))': 1 at −∞, 1/f at +∞."""
+def softplus_parts(f: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """g = log(1 + e^f), σ, 1 − σ, r = σ/g = (log g)' and (log g)'' = −r(r − 1 + σ), each to full relative accuracy.
+
+    r − 1 + σ = e^−g(e^g − 1 − g)/g cancels nowhere, and e^−g = 1 − σ.  Below `UNDERFLOW` the values are those there.
+    """
     xp = namespace(f)
-    return xp.where(f < UNDERFLOW, 1.0, sigmoid(f) / softplus(xp.maximum(f, UNDERFLOW)))
+    f = xp.maximum(f, UNDERFLOW)
+    q = xp.exp(-xp.abs(f))
+    g = xp.maximum(f, 0.0) + xp.log1p(q)
+    inverse = 1.0 / (1.0 + q)
+    upper = f > 0.0
+    up, down = xp.where(upper, inverse, q * inverse), xp.where(upper, q * inverse, inverse)
+    ratio = up / g
+    return g, up, down, ratio, -ratio * xp.where(g < 1.0, bend(g) * down, 1.0 - (1.0 + g) * down) / g
 
 
-def softplus_curve(f: Array) -> Array:
-    """(log g)'' = −r(r − 1 + σ) for g = log(1 + e^f), r = σ/g; r − 1 + σ = e^−g(e^g − 1 − g)/g cancels nowhere."""
-    xp = namespace(f)
-    g = softplus(xp.maximum(f, UNDERFLOW))
-    return -softplus_ratio(f) * xp.where(g < 1.0, bend(g) * xp.exp(-g), 1.0 - (1.0 + g) * xp.exp(-g)) / g
+def softplus_third(f: Array, y: Array) -> Array:
+    """The third derivative of y log g − g, to the accuracy of its terms: r'' = r'(1 − σ − r) − r(σ(1 − σ) + r')."""
+    _, up, down, ratio, curve = softplus_parts(f)
+    lean = curve / ratio  # 1 − σ − r
+    return y * (curve * lean - ratio * (up * down + curve)) - up * down * (down - up)
 
 
 def bend(t: Array) -> Array:
