@@ -1,7 +1,6 @@
 """Everything that differs between NumPy and CuPy, and the in-place linear algebra that chunks of rows need.
 
-Chunks are C-contiguous (n, M): their transposes are what LAPACK and BLAS take without a copy.  On a CPU all large
-products go to SciPy's BLAS, so that one pool of threads does the work.
+Chunks are C-contiguous (n, M).  On a CPU their products go to `fitting.blas`, on a GPU to CuPy.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fitting import blas
 from gpbounds.arrays import Array, Float, is_cupy, namespace
 from gpbounds.validation import choice
 
@@ -92,32 +92,34 @@ def lift_rows(L: Array, B: Array) -> Array:
 
 
 def _triangular(L: Array, B: Array, transposed: bool) -> Array:
+    if blas.fits(L, B):
+        blas.solve(L, B, transposed)
+        return B
     if namespace(L, B) is np:
-        from scipy.linalg.blas import dtrsm
-
-        # L.T and B.T are Fortran-contiguous views: nothing is copied, and B is solved in place.
-        solved = dtrsm(1.0, L.T, B.T, lower=0, trans_a=0 if transposed else 1, overwrite_b=1).T
+        from scipy.linalg import solve_triangular
     else:
         from cupyx.scipy.linalg import solve_triangular
-
-        solved = solve_triangular(L, B.T, lower=True, trans=1 if transposed else 0, check_finite=False).T
-    if solved is not B and not _same(solved, B):
-        B[...] = solved
+    B[...] = solve_triangular(L, B.T, lower=True, trans=1 if transposed else 0, check_finite=False).T
     return B
 
 
-def _same(A: Array, B: Array) -> bool:
-    return isinstance(A, np.ndarray) and A.ctypes.data == B.ctypes.data and A.strides == B.strides
+def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
+    """Overwrite the rows b of ``B`` (n, M) with Tb, or Tᵀb, for a lower triangular T, and return it.
+
+    >>> multiply_rows(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([[4.0, 2.0]]))
+    array([[8., 6.]])
+    """
+    if blas.fits(T, B):
+        blas.multiply(T, B, transposed)
+    else:
+        B[...] = B @ (T if transposed else T.T)
+    return B
 
 
 def add_gram(total: Array, B: Array) -> None:
-    """Add BᵀB to ``total`` (M, M), C-contiguous; only its upper triangle counts until `mirrored`."""
-    if namespace(total, B) is np:
-        from scipy.linalg.blas import dsyrk
-
-        result = dsyrk(1.0, B.T, beta=1.0, c=total.T, lower=1, overwrite_c=1).T
-        if not _same(result, total):
-            total[...] = result
+    """Add BᵀB to ``total`` (M, M); only its upper triangle counts until `mirrored`."""
+    if blas.fits(total, B):
+        blas.gram(B, total)
     else:
         total += B.T @ B
 
@@ -131,18 +133,43 @@ def mirrored(total: Array) -> Array:
 
 
 def product(A: Array, B: Array, out: Array) -> Array:
-    """A @ B written into ``out`` (n, m), C-contiguous."""
-    xp = namespace(A, B)
-    if xp is not np:
-        return xp.matmul(A, B, out=out)
-    from scipy.linalg.blas import dgemm
-
-    right, turn_right = (B.T, 0) if B.flags.c_contiguous else (B, 1)
-    left, turn_left = (A.T, 0) if A.flags.c_contiguous else (A, 1)
-    result = dgemm(1.0, right, left, c=out.T, trans_a=turn_right, trans_b=turn_left, overwrite_c=1).T
-    if not _same(result, out):
-        out[...] = result
+    """A @ B written into ``out`` (n, m)."""
+    if blas.fits(A, out) and (blas.fits(B) or blas.fits(B.T)):
+        blas.product(A, B, out)
+    else:
+        out[...] = A @ B
     return out
+
+
+def add_product(A: Array, B: Array, out: Array) -> Array:
+    """A @ B added to ``out`` (n, m).
+
+    >>> add_product(np.array([[1.0], [2.0]]), np.array([[3.0, 4.0]]), np.ones((2, 2)))
+    array([[4., 5.],
+           [7., 9.]])
+    """
+    if blas.fits(A, out) and (blas.fits(B) or blas.fits(B.T)):
+        blas.product(A, B, out, keep=1.0)
+    else:
+        out += A @ B
+    return out
+
+
+def inverse_factor(L: Array) -> Array:
+    """L⁻¹, lower triangular.
+
+    >>> inverse_factor(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    array([[ 0.5,  0. ],
+           [-0.5,  1. ]])
+    """
+    if namespace(L) is not np:
+        return _triangular(L, namespace(L).eye(L.shape[0]), transposed=False).T
+    from scipy.linalg.lapack import dtrtri
+
+    found, info = dtrtri(L.T, lower=0)
+    if info:
+        raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
+    return np.ascontiguousarray(np.triu(found).T)
 
 
 def inverse(L: Array) -> Array:
@@ -159,5 +186,5 @@ def inverse(L: Array) -> Array:
         if info:
             raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
         return mirrored(found)
-    rows = _triangular(L, namespace(L).eye(L.shape[0]), transposed=False)  # L⁻ᵀ
-    return rows @ rows.T
+    turned = inverse_factor(L).T
+    return turned @ turned.T

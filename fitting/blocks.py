@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from fitting.backend import add_gram, inverse, lift_rows, mirrored, solve_rows
 from fitting.inner import Evaluation, Gradient, Inner, inner
-from fitting.streamed import PullBack, Stream
+from fitting.streamed import Lane, PullBack, Stream
 from gpbounds.arrays import Array, namespace
 from gpbounds.psd import Cholesky, cholesky
 from gpbounds.whitening import residual_diagonal
@@ -83,49 +83,63 @@ class Blocks:
 
     def forward(self, source: Stream, Y: Array) -> tuple[Inner, float]:
         """q(v), and (1/a) Σ log|I + aR_b/σ²|."""
-        xp, M = namespace(source.X), source.M
-        G, b, penalty = xp.zeros((M, M)), xp.zeros((M, Y.shape[1])), 0.0
-        root = math.sqrt(self.noise)
-        for rows, _, V in source:
-            for block in self.within(source, rows, V):
-                whitened = block.chol.solve_lower(V[block.here]) / root
-                add_gram(G, xp.ascontiguousarray(whitened))
-                b += whitened.T @ (block.chol.solve_lower(Y[block.rows]) / root)
-                penalty += block.log_det
-        return inner(mirrored(G), b), penalty
+        sums = source.visit(lambda lane: _Forward(self, lane, Y))
+        return inner(mirrored(sum(s.G for s in sums)), sum(s.b for s in sums)), sum(s.penalty for s in sums)
 
     def evaluate(self, source: Stream, Y: Array, *, gradient: bool = True, relative_jitter: float = 0.0) -> Evaluation:
         """F, and its derivatives."""
         state, penalty = self.forward(source, Y)
-        reverse = _Reverse(self, source, state, Y.shape[1]) if gradient else None
-        fit = float((state.mean * state.mean).sum())
-        for rows, K, V in source:
-            cotangent = source.scratch("W", rows)
-            for block in self.within(source, rows, V):
-                e = Y[block.rows] - V[block.here] @ state.mean
-                half = block.chol.solve_lower(e)
-                fit += float((half * half).sum()) / self.noise
-                if reverse is not None:
-                    reverse.block(block, V[block.here], e, cotangent[block.here])
-            if reverse is not None:
-                reverse.outer += cotangent.T @ V
-                reverse.pull.whitened(rows, cotangent, K)
+        first, *others = source.visit(lambda lane: _Reverse(self, lane, Y, state, gradient))
+        for other in others:
+            first.add(other)
         N, P = Y.shape
         volume = state.chol.logdet + N * math.log(2.0 * math.pi * self.noise) + penalty
-        found = None if reverse is None else reverse.finish(relative_jitter)
-        return Evaluation(-0.5 * (P * volume + fit), found, source.inducing.chol.jitter)
+        value = -0.5 * (P * volume + first.fit + float((state.mean * state.mean).sum()))
+        return Evaluation(value, first.finish(relative_jitter) if gradient else None, source.inducing.chol.jitter)
+
+
+class _Forward:
+    """Sums VD⁻¹Vᵀ, VD⁻¹Y and the logarithms of the blocks' determinants."""
+
+    def __init__(self, member: Blocks, lane: Lane, Y: Array) -> None:
+        xp, M = namespace(Y), lane.source.M
+        self.member, self.lane, self.Y = member, lane, Y
+        self.G, self.b, self.penalty = xp.zeros((M, M)), xp.zeros((M, Y.shape[1])), 0.0
+
+    def chunk(self, rows: slice, K: Array, V: Array) -> None:
+        root = math.sqrt(self.member.noise)
+        for block in self.member.within(self.lane.source, rows, V):
+            whitened = namespace(V).ascontiguousarray(block.chol.solve_lower(V[block.here]) / root)
+            add_gram(self.G, whitened)
+            self.b += whitened.T @ (block.chol.solve_lower(self.Y[block.rows]) / root)
+            self.penalty += block.log_det
 
 
 class _Reverse:
-    def __init__(self, member: Blocks, source: Stream, state: Inner, P: int) -> None:
-        self.member, self.source, self.state, self.P = member, source, state, P
-        self.pull = PullBack(source)
-        self.outer = namespace(source.X).zeros((source.M, source.M))
-        self.noise = 0.0
+    """The second pass: chunk by chunk, then `finish`."""
 
-    def block(self, block: Block, V: Array, e: Array, cotangent: Array) -> None:
+    def __init__(self, member: Blocks, lane: Lane, Y: Array, state: Inner, gradient: bool) -> None:
+        M = lane.source.M
+        self.member, self.lane, self.Y, self.state, self.gradient = member, lane, Y, state, gradient
+        self.pull = PullBack(lane.source)
+        self.outer = namespace(Y).zeros((M, M))
+        self.noise = self.fit = 0.0
+
+    def chunk(self, rows: slice, K: Array, V: Array) -> None:
+        cotangent = self.lane.scratch("W", rows)
+        for block in self.member.within(self.lane.source, rows, V):
+            e = self.Y[block.rows] - V[block.here] @ self.state.mean
+            half = block.chol.solve_lower(e)
+            self.fit += float((half * half).sum()) / self.member.noise
+            if self.gradient:
+                self._block(block, V[block.here], e, cotangent[block.here])
+        if self.gradient:
+            self.outer += cotangent.T @ V
+            self.pull.whitened(rows, cotangent, K)
+
+    def _block(self, block: Block, V: Array, e: Array, cotangent: Array) -> None:
         """Fill the cotangent V̄ᵀ (n, M) of one block, and pull that of K_bb."""
-        xp, P, a, s2 = namespace(V), self.P, self.member.power, self.member.noise
+        xp, P, a, s2 = namespace(V), e.shape[1], self.member.power, self.member.noise
         Dinv = inverse(block.chol.L) / s2
         B, beta = Dinv @ V, Dinv @ e
         half = solve_rows(self.state.chol.L, B.copy())  # rows L_A⁻¹b: BSBᵀ = half·halfᵀ
@@ -140,6 +154,13 @@ class _Reverse:
         heavy += Dinv
         heavy *= 0.5
         self.pull.block(block.rows, heavy, block.K)
+
+    def add(self, other: _Reverse) -> None:
+        """What another thread has summed."""
+        self.pull.add(other.pull)
+        self.outer += other.outer
+        self.noise += other.noise
+        self.fit += other.fit
 
     def finish(self, relative_jitter: float) -> Gradient:
         """All derivatives."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fitting.backend import add_gram, mirrored, product
+from fitting.backend import add_gram, add_product, mirrored, product
 from fitting.inner import Evaluation, Gradient, Inner, inner
-from fitting.streamed import PullBack, Stream
+from fitting.streamed import Lane, PullBack, Stream
 from gpbounds.arrays import Array, namespace
 from gpbounds.whitening import residual_diagonal
 
@@ -41,21 +41,9 @@ class Diagonal:
 
     def forward(self, source: Stream, Y: Array) -> tuple[Inner, Array]:
         """q(v), and r (N,)."""
-        xp, M = namespace(source.X), source.M
-        G, b = xp.zeros((M, M)), xp.zeros((M, Y.shape[1]))
-        r = xp.empty(source.N)
-        for rows, _, V in source:
-            r[rows] = residual_diagonal(source.inducing.kernel.diag(source.X[rows]), V.T)
-            if self.power == 0.0:
-                add_gram(G, V)
-                b += V.T @ Y[rows]
-            else:
-                c = 1.0 / (self.noise + self.power * r[rows])
-                scaled = source.scratch("W", rows)
-                xp.multiply(V, xp.sqrt(c)[:, None], out=scaled)
-                add_gram(G, scaled)
-                b += V.T @ (c[:, None] * Y[rows])
-        G = mirrored(G)
+        r = namespace(source.X).empty(source.N)
+        sums = source.visit(lambda lane: _Forward(self, lane, Y, r))
+        G, b = mirrored(sum(s.G for s in sums)), sum(s.b for s in sums)
         if self.power == 0.0:
             G /= self.noise
             b /= self.noise
@@ -64,19 +52,20 @@ class Diagonal:
     def evaluate(self, source: Stream, Y: Array, *, gradient: bool = True, relative_jitter: float = 0.0) -> Evaluation:
         """F, and its derivatives."""
         state, r = self.forward(source, Y)
-        reverse = _Reverse(self, source, Y, state, r) if gradient else None
-        fit = float((state.mean * state.mean).sum())
-        for rows, K, V in source:
-            e = Y[rows] - V @ state.mean
-            c = self.precision(r[rows])
-            fit += float((e * e * c[:, None]).sum())
-            if reverse is not None:
-                reverse.chunk(rows, K, V, e, c)
+        if not gradient:
+            fits = source.visit(lambda lane: _Fit(self, Y, state, r))
+            return Evaluation(self._value(Y, state, r, sum(s.fit for s in fits)), None, source.inducing.chol.jitter)
+        setting = _Setting(self, source, Y, state, r)
+        first, *others = source.visit(lambda lane: _Reverse(setting, lane))
+        for other in others:
+            first.add(other)
+        value = self._value(Y, state, r, first.fit)
+        return Evaluation(value, first.finish(relative_jitter), source.inducing.chol.jitter)
+
+    def _value(self, Y: Array, state: Inner, r: Array, fit: float) -> float:
         N, P = Y.shape
         volume = state.chol.logdet + N * math.log(2.0 * math.pi * self.noise) + self.penalty(r)
-        value = -0.5 * (P * volume + fit)
-        found = None if reverse is None else reverse.finish(relative_jitter)
-        return Evaluation(value, found, source.inducing.chol.jitter)
+        return -0.5 * (P * volume + fit + float((state.mean * state.mean).sum()))
 
     def precision(self, r: Array) -> Array:
         """c = 1/(σ² + a·r)."""
@@ -92,63 +81,126 @@ class Diagonal:
         return float(xp.log1p(self.power / self.noise * r).sum()) / self.power
 
 
+class _Forward:
+    """Sums VCVᵀ and VCY, without C where it is the same for all; fills r."""
+
+    def __init__(self, member: Diagonal, lane: Lane, Y: Array, r: Array) -> None:
+        xp, M = namespace(Y), lane.source.M
+        self.member, self.lane, self.Y, self.r = member, lane, Y, r
+        self.G, self.b = xp.zeros((M, M)), xp.zeros((M, Y.shape[1]))
+
+    def chunk(self, rows: slice, K: Array, V: Array) -> None:
+        side = self.lane.source.inducing
+        self.r[rows] = residual_diagonal(side.kernel.diag(self.lane.source.X[rows]), V.T)
+        if self.member.power == 0.0:
+            add_gram(self.G, V)
+            self.b += V.T @ self.Y[rows]
+            return
+        c = self.member.precision(self.r[rows])
+        scaled = self.lane.scratch("W", rows)
+        namespace(V).multiply(V, namespace(V).sqrt(c)[:, None], out=scaled)
+        add_gram(self.G, scaled)
+        self.b += V.T @ (c[:, None] * self.Y[rows])
+
+
+class _Fit:
+    """Sums c|e|²."""
+
+    def __init__(self, member: Diagonal, Y: Array, state: Inner, r: Array) -> None:
+        self.member, self.Y, self.state, self.r = member, Y, state, r
+        self.fit = 0.0
+
+    def chunk(self, rows: slice, K: Array, V: Array) -> None:
+        e = self.Y[rows] - V @ self.state.mean
+        self.fit += float((self.member.precision(self.r[rows]) * (e * e).sum(axis=1)).sum())
+
+
+class _Setting:
+    """What all threads of the reverse pass read, and r̄, which they fill."""
+
+    def __init__(self, member: Diagonal, source: Stream, Y: Array, state: Inner, r: Array) -> None:
+        P, s2 = Y.shape[1], member.noise
+        self.member, self.source, self.Y, self.state, self.r, self.P = member, source, Y, state, r, P
+        self.gained, self.covariance = state.gained, state.covariance
+        self.slope = namespace(Y).empty(source.N)
+        if member.power == 0.0:
+            turn = self.gained if member.kept else -self.covariance
+            self.turn = source.inducing.lift(turn).T * (P / s2)
+            self.weights = source.inducing.lift(state.mean) / s2
+
+
 class _Reverse:
     """The second pass: chunk by chunk, then `finish`."""
 
-    def __init__(self, member: Diagonal, source: Stream, Y: Array, state: Inner, r: Array) -> None:
-        xp, P, s2 = namespace(Y), Y.shape[1], member.noise
-        self.member, self.source, self.state, self.r, self.P = member, source, state, r, P
-        self.pull = PullBack(source)
-        self.heavy = xp.zeros((source.M, source.M))  # V·diag(h)·Vᵀ
-        self.cotangent = xp.empty(source.N)  # r̄
-        self.noise = 0.0
-        lift = source.inducing.lift
-        if member.power == 0.0:
-            kernel_part = state.gained if member.kept else -state.covariance
-            self.turn = lift(kernel_part).T * (P / s2)
-            self.weights = lift(state.mean) / s2
+    def __init__(self, setting: _Setting, lane: Lane) -> None:
+        M = lane.source.M
+        self.setting, self.lane = setting, lane
+        self.pull = PullBack(lane.source)
+        self.heavy = namespace(setting.Y).zeros((M, M))  # V·diag(h)·Vᵀ
+        self.noise = self.fit = 0.0
 
-    def chunk(self, rows: slice, K: Array, V: Array, e: Array, c: Array) -> None:
-        if self.member.power == 0.0:
-            C = product(V, self.turn, self.source.scratch("W", rows))
-            C += e @ self.weights.T
-            self.noise += 0.5 * float((e * e).sum()) / self.member.noise**2
-            self.pull.cross(rows, C, K)
-            return
-        xp, P, a, s2 = namespace(V), self.P, self.member.power, self.member.noise
-        shrunk = product(V, self.state.covariance, self.source.scratch("W", rows))  # SV
-        q = xp.einsum("ij,ij->i", V, shrunk)
+    def chunk(self, rows: slice, K: Array, V: Array) -> None:
+        s = self.setting
+        e = s.Y[rows] - V @ s.state.mean
         squares = (e * e).sum(axis=1)
-        h = a * c * c * (P * q + squares)
-        self.cotangent[rows] = 0.5 * (h - P * c)
-        self.noise += 0.5 * float((c * (c * (P * q + squares) - P)).sum())
-        self.noise += 0.5 * P * (1.0 - a) / s2 * float((self.r[rows] * c).sum())
+        if s.member.power == 0.0:
+            self._common(rows, K, V, e, float(squares.sum()))
+        else:
+            self._weighted(rows, K, V, e, squares)
+
+    def _common(self, rows: slice, K: Array, V: Array, e: Array, total: float) -> None:
+        s, s2 = self.setting, self.setting.member.noise
+        self.fit += total / s2
+        self.noise += 0.5 * total / s2**2
+        C = product(V, s.turn, self.lane.scratch("W", rows))
+        self.pull.cross(rows, add_product(e, s.weights.T, C), K)
+
+    def _weighted(self, rows: slice, K: Array, V: Array, e: Array, squares: Array) -> None:
+        s, xp, P = self.setting, namespace(V), self.setting.P
+        a, s2 = s.member.power, s.member.noise
+        c = s.member.precision(s.r[rows])
+        self.fit += float((c * squares).sum())
+        shrunk = product(V, s.covariance, self.lane.scratch("W", rows))  # SV
+        reach = P * xp.einsum("ij,ij->i", V, shrunk) + squares
+        h = a * c * c * reach
+        s.slope[rows] = 0.5 * (h - P * c)
+        self.noise += 0.5 * float((c * (c * reach - P)).sum())
+        self.noise += 0.5 * P * (1.0 - a) / s2 * float((s.r[rows] * c).sum())
         xp.subtract(V, shrunk, out=shrunk)
         shrunk *= (P * c)[:, None]
-        scaled = self.source.scratch("S", rows)
+        scaled = self.lane.scratch("S", rows)
         xp.multiply(V, h[:, None], out=scaled)
         shrunk -= scaled
-        shrunk += (c[:, None] * e) @ self.state.mean.T
+        add_product(c[:, None] * e, s.state.mean.T, shrunk)
         xp.multiply(V, xp.sqrt(h)[:, None], out=scaled)
         add_gram(self.heavy, scaled)
         self.pull.whitened(rows, shrunk, K)
 
+    def add(self, other: _Reverse) -> None:
+        """What another thread has summed."""
+        self.pull.add(other.pull)
+        self.heavy += other.heavy
+        self.noise += other.noise
+        self.fit += other.fit
+
     def finish(self, relative_jitter: float) -> Gradient:
-        member, state, P, s2 = self.member, self.state, self.P, self.member.noise
+        """All derivatives."""
+        s, member, state = self.setting, self.setting.member, self.setting.state
+        P, s2 = s.P, member.noise
         outer = state.mean @ state.mean.T
         if member.kept:
-            outer += P * (state.gained @ state.G)
+            outer += P * (s.gained @ state.G)
         else:
-            outer -= P * state.gained
+            outer -= P * s.gained
         if member.power == 0.0:
-            known = float(state.gained.trace())  # tr SG
-            self.noise -= 0.5 * P * (self.source.N - known) / s2
+            known = float(s.gained.trace())  # tr SG
+            self.noise -= 0.5 * P * (s.source.N - known) / s2
             if member.kept:
-                self.noise += 0.5 * P * float(self.r.sum()) / s2**2
-                self.cotangent[...] = -0.5 * P / s2
+                self.noise += 0.5 * P * float(s.r.sum()) / s2**2
+                s.slope[...] = -0.5 * P / s2
         else:
             outer -= mirrored(self.heavy)
         if member.kept:
-            self.pull.diagonal(self.cotangent)
+            self.pull.diagonal(s.slope)
         pulled = self.pull.finish(outer, relative_jitter)
         return Gradient(pulled.kernel, s2 * self.noise, pulled.Z)
