@@ -37,7 +37,7 @@ def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple
         for another file, or one of a later version.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with Path(path).open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(arrays.pop(ABOUT).tobytes())
         found = about["kind"], about["version"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ def units(X: Float) -> Float:
     >>> units(np.array([[1.0, 7.0], [5.0, 7.0]]))
     array([2., 1.])
     """
-    spread = X.std(axis=0)
-    return np.where(spread > 1e-12 * np.abs(X).max(axis=0), spread, 1.0)
+    largest = np.abs(X).max(axis=0)
+    scale = np.where(largest > 0.0, largest, 1.0)
+    spread = (X / scale).std(axis=0)  # squares neither over- nor underflow
+    return np.where(spread > 1e-12, spread * scale, 1.0)
 
 
 def default_kernel(X: Float, Y: Float) -> SquaredExponential:
@@ -57,6 +60,19 @@ def around(kernel: Kernel, noise: float) -> dict[str, tuple[float, float]]:
     values = np.exp(kernel.log_parameters).tolist()
     pairs = zip((*kernel.parameter_names, "noise"), (*values, noise), strict=True)
     return {name: (value / SPAN, value * SPAN) for name, value in pairs}
+
+
+def within(limits: Mapping[str, tuple[float, float]], kernel: Kernel) -> Kernel:
+    """The kernel, with its hyperparameters moved into ``limits``.
+
+    >>> round(within({"variance": (2.0, 3.0)}, SquaredExponential()).max_variance, 12)
+    2.0
+    """
+    logs = kernel.log_parameters
+    for i, name in enumerate(kernel.parameter_names):
+        if name in limits:
+            logs[i] = np.clip(logs[i], *np.log(limits[name]))
+    return kernel.with_log_parameters(logs)
 
 
 def distinct_rows(X: Float) -> int:

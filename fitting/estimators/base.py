@@ -17,7 +17,7 @@ from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.family import Member, Objective, objective
 from fitting.parameters import Parameters
-from fitting.starts import around, default_kernel, default_noise, units
+from fitting.starts import around, default_kernel, default_noise, units, within
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
@@ -109,8 +109,10 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         single = targets.ndim == 1
         columns = targets[:, None] if single else targets
         columns = self._normalised(columns)
-        kernel = default_kernel(points, columns) if self.kernel is None else self.kernel
-        noise = default_noise(columns) if self.noise is None else self.noise
+        limits = self.limits or {}
+        kernel = within(limits, default_kernel(points, columns)) if self.kernel is None else self.kernel
+        noise = float(np.clip(default_noise(columns), *limits.get("noise", (0.0, np.inf))))
+        noise = noise if self.noise is None else self.noise
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
         self._prepare(points)
@@ -128,7 +130,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
             tol=float(positive("tol", self.tol)),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=self._batch(points.shape[0]),
-            limits={**around(kernel, float(positive("noise", noise))), **(self.limits or {})},
+            limits={**around(kernel, float(positive("noise", noise))), **limits},
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
             scale=units(points),
@@ -318,8 +320,9 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _warn(self, outcome: Outcome) -> None:
         run, said = outcome.run, []
         out_of_steps = run.status == "iterations" and getattr(self, "batch_size", None) is None
-        if out_of_steps or run.status in ("stalled", "interrupted"):
+        if out_of_steps or run.status == "stalled":
             said.append(run.reason)
+        said += [one.reason for one in self.runs_ if one.status == "interrupted"]
         if outcome.at_bounds:
             said.append(
                 f"{', '.join(outcome.at_bounds)} sit(s) on a limit: fix it, widen `limits`, or look at the data (a "

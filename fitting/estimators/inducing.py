@@ -89,10 +89,10 @@ class InducingGP(GaussianProcess):
 
             found = trainer.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
             outcome = found[0]
-            runs += [one.run for one in found]
+            runs += sorted((one.run for one in found), key=lambda run: run.status == "interrupted")
             here = outcome.parameters
             self.gap_ = bounded_gap(here.kernel, X, Y, host(here.Z), here.noise, alpha)
-            if self.gap_ <= target or outcome.run.status == "interrupted" or trainer.optimizer is None:
+            if self.gap_ <= target or runs[-1].status == "interrupted" or trainer.optimizer is None:
                 break
         if not self.gap_ <= target:
             reached = "no bound" if math.isinf(self.gap_) else f"{self.gap_:.3g} nats"

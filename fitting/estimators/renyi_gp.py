@@ -97,5 +97,8 @@ progress, checkpoint : as in `ExactGP`
     def _member(self) -> Member:
         return member("renyi", alpha=self.alpha)
 
+    def _bracket_options(self) -> dict[str, Any]:
+        return {"alphas": (float(self.alpha), 1.0)}
+
     def _order(self) -> float:
         return float(self.alpha) if self.alpha > 0.0 else 1.0

@@ -47,6 +47,11 @@ class Session:
         if earlier is not None and earlier.is_over(max_iter):
             return earlier
 
+        # What came after it may have started from its result.
+        order = list(self.runs)
+        for later in order[order.index(name) + 1 :] if name in order else []:
+            del self.runs[later]
+
         def save(run: Run) -> None:
             self.runs[name] = run
             self._write()

@@ -1,0 +1,122 @@
+"""A saved model is the same model."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import fitting
+from fitting import ExactGP, RenyiGP, SparseGP
+from fitting.archive import write_archive
+from fitting.estimators.base import GaussianProcess
+from gpbounds import Matern, SquaredExponential
+from gpbounds.kernels import Kernel
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (50, 2))
+Y = np.column_stack([np.sin(2.0 * X[:, 0]) + 3.0, 10.0 * np.cos(X[:, 1])]) + 0.1 * RNG.standard_normal((50, 2))
+NEW = RNG.uniform(-3.0, 3.0, (9, 2))
+KERNEL = Matern(1.7, 0.3, [0.1 + 0.2, 1.4]) * SquaredExponential(1.0 / 3.0, 7.0) + Matern(0.5, 0.1, 2.0)
+
+MODELS = [
+    ExactGP(random_state=np.random.RandomState(3)),
+    ExactGP(Matern(2.5, 1.0, [1.0, 1.0]), 0.1, normalize_y=True, fixed=("variance",), limits={"noise": (1e-3, 1.0)}),
+    RenyiGP(0.3, n_inducing=7, random_state=np.int64(3)),
+    SparseGP("vfe", KERNEL, 0.1, n_inducing=9, optimizer=None),
+    SparseGP("vfe", n_inducing=6, normalize_y=True, optimizer="adam"),
+    SparseGP("fitc", inducing=X[:5] + 0.1, learn_inducing=False),
+    SparseGP("pic", n_inducing=6, block_size=10),
+    SparseGP("vfe", n_inducing="auto", target_gap=50.0),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))
+def test_predictions_are_the_same_bit_for_bit(model, outputs, tmp_path):
+    model.set_params(max_iter=15).fit(X, Y[:, 0] if outputs == 1 else Y)
+    model.save(tmp_path / "model")
+    again = fitting.load(tmp_path / "model")
+    assert type(again) is type(model)
+    for one, other in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
+        assert (one == other).all()
+    assert (model.predict(NEW, return_std=True)[1] == again.predict(NEW, return_std=True)[1]).all()
+    assert (model.sample_y(NEW, 3) == again.sample_y(NEW, 3)).all()
+    found = {name: value for name, value in vars(model).items() if name.endswith("_") and name != "posterior_"}
+    for name, value in found.items():
+        if name == "runs_":
+            assert [(r.value, r.values, r.status, r.reason) for r in again.runs_] == [
+                (r.value, r.values, r.status, r.reason) for r in value
+            ]
+        else:
+            assert type(getattr(again, name)) is type(value)
+            assert np.all(getattr(again, name) == value), name
+    for name, value in model.get_params().items():
+        if name != "random_state":
+            assert np.all(getattr(again, name) == value), name
+    assert again.random_state == (3 if isinstance(model, RenyiGP) else None)
+    for one, other in zip(model.log_evidence_bounds(), again.log_evidence_bounds(), strict=True):
+        assert float(one) == float(other)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_saved_model_holds_no_pickle_and_trains_on(tmp_path):
+    path = tmp_path / "a file.model"
+    model = SparseGP(n_inducing=5, max_iter=10, checkpoint=tmp_path / "c").fit(X, Y[:, 0])
+    model.save(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a file.model", "c"]  # the name as given, nothing half
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(file["about"].tobytes())
+        assert all(file[name].dtype.kind in "fiu" for name in file.files)
+    assert (about["kind"], about["version"], about["class"]) == ("model", 1, "SparseGP")
+    again = SparseGP.load(str(path)).set_params(checkpoint=None, max_iter=500).fit(X, Y[:, 0])
+    assert again.objective_ >= model.objective_
+
+
+def test_what_is_not_a_model_is_refused(tmp_path):
+    path = tmp_path / "model"
+    with pytest.raises(FileNotFoundError):
+        fitting.load(path)
+    path.write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(ValueError, match="path: expected a model written by fitting"):
+        fitting.load(path)
+    ExactGP(SquaredExponential(), 0.1, optimizer=None).fit(X, Y[:, 0]).save(path)
+    with pytest.raises(ValueError, match="path: expected a saved SparseGP, got a ExactGP"):
+        SparseGP.load(path)
+    assert isinstance(GaussianProcess.load(path), ExactGP)
+    write_archive(path, {"kind": "checkpoint", "version": 1}, {})
+    with pytest.raises(ValueError, match="expected a model, got a checkpoint"):
+        fitting.load(path)
+    write_archive(path, {"kind": "model", "version": 99}, {})
+    with pytest.raises(ValueError, match="expected version 1 of a model, got 99"):
+        fitting.load(path)
+
+
+def test_a_kernel_of_one_s_own_is_not_saved(tmp_path):
+    class Constant(Kernel):
+        max_variance = 1.0
+        parameter_names = ("one",)
+        log_parameters = np.zeros(1)
+
+        def __call__(self, X1, X2=None):
+            return np.ones((len(X1), len(X1 if X2 is None else X2)))
+
+        def diag(self, X):
+            return np.ones(len(X))
+
+        def with_log_parameters(self, values):
+            return self
+
+    model = ExactGP(Constant(), 0.1, optimizer=None).fit(X, Y[:, 0])
+    with pytest.raises(ValueError, match=r"kernel: expected SquaredExponential, Matern, .* got Constant"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        ExactGP().save(tmp_path / "model")
