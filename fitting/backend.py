@@ -172,6 +172,30 @@ def inverse_factor(L: Array) -> Array:
     return np.ascontiguousarray(np.triu(found).T)
 
 
+def half_inverse(L: Array) -> Array:
+    """H with H + Hᵀ = (L Lᵀ)⁻¹: all that sums Σ H_ij B_ij with symmetric B need, without a pass that mirrors.
+
+    >>> half_inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    array([[ 0.25, -0.5 ],
+           [ 0.  ,  0.5 ]])
+    """
+    if namespace(L) is not np:
+        return 0.5 * inverse(L)
+    H = _upper_inverse(L)
+    H.ravel(order="K")[:: L.shape[0] + 1] *= 0.5
+    return H
+
+
+def _upper_inverse(L: Array) -> Array:
+    """The upper triangle of (L Lᵀ)⁻¹, 0 below, for L with 0 above its diagonal."""
+    from scipy.linalg.lapack import dpotri
+
+    found, info = dpotri(L.T, lower=0)
+    if info:
+        raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
+    return found
+
+
 def inverse(L: Array) -> Array:
     """(L Lᵀ)⁻¹, symmetric, at two thirds of the work of solving for the identity.
 
@@ -180,11 +204,6 @@ def inverse(L: Array) -> Array:
            [-0.5,  1. ]])
     """
     if namespace(L) is np:
-        from scipy.linalg.lapack import dpotri
-
-        found, info = dpotri(L.T, lower=0)
-        if info:
-            raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
-        return mirrored(found)
+        return mirrored(_upper_inverse(L))
     turned = inverse_factor(L).T
     return turned @ turned.T

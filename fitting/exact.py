@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from fitting.backend import inverse
+from fitting.backend import add_product, half_inverse
 from fitting.inner import Evaluation, Gradient
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
@@ -50,9 +50,9 @@ def evaluate(
     if not gradient:
         return Evaluation(value, None)
     alpha = chol.solve(Y)
-    cotangent = inverse(chol.L)
-    cotangent *= -0.5 * P
-    cotangent += (0.5 * alpha) @ alpha.T
+    cotangent = half_inverse(chol.L).T  # its transpose counts, too: K is symmetric
+    cotangent *= -P
+    add_product(0.5 * alpha, alpha.T, cotangent)
     slope = noise * float(cotangent.trace())
     parameters, _ = kernel.pull(X, X, cotangent, K)
     return Evaluation(value, Gradient(parameters, slope, None if Z is None else xp.zeros_like(Z)))
