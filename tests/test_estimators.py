@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import ExactGP, RenyiGP, SparseGP
+from fitting.backend import cuda_fault
 from fitting.family import Objective
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential, renyi
 
@@ -257,7 +258,7 @@ def test_auto_takes_as_many_points_as_the_gap_needs(model, data):
     assert truth <= model.gap_ <= model.target_gap
     assert 5 < model.inducing_.shape[0] < 60
     assert 1 <= len(model.runs_) <= 3
-    with pytest.warns(ConvergenceWarning, match="raise max_inducing"):
+    with pytest.warns(ConvergenceWarning, match=r"the gap is bounded by .* nats, more than target_gap"):
         few = clone(model).set_params(max_inducing=4).fit(X, y)
     assert few.inducing_.shape[0] == 4
     assert few.gap_ > model.target_gap
@@ -294,7 +295,7 @@ def test_fixed_hyperparameters_keep_their_start(data):
 
 
 def test_limits_hold_and_sitting_on_one_is_said(data):
-    with pytest.warns(ConvergenceWarning, match=r"noise sit\(s\) on a limit"):
+    with pytest.warns(ConvergenceWarning, match="At the lower limit: noise "):
         model = ExactGP(limits={"noise": (0.05, 1.0)}).fit(*data)
     assert model.noise_ == pytest.approx(0.05)
 
@@ -535,6 +536,45 @@ def test_the_bar_is_shown_when_asked_for(data, capsys):
     assert capsys.readouterr().err == ""
     ExactGP(progress=True).fit(*data)
     assert "F = " in capsys.readouterr().err
+
+
+@unconverged
+def test_a_second_fit_forgets_the_first(data, tmp_path):
+    model = SparseGP(n_inducing="auto", target_gap=50.0).fit(*data)
+    model.set_params(n_inducing=5, max_iter=20).fit(data[0][:, :1], data[1])
+    fresh = SparseGP(n_inducing=5, target_gap=50.0, max_iter=20).fit(data[0][:, :1], data[1])
+    assert set(vars(model)) == set(vars(fresh))
+    assert (model.predict(NEW[:, :1]) == fresh.predict(NEW[:, :1])).all()
+
+
+@pytest.mark.skipif(not cuda_fault(), reason="there is a GPU")
+def test_no_gpu_is_one_sentence(data, tmp_path):
+    with pytest.raises(ValueError, match=r"device: expected a machine that runs CuPy for 'cuda', but .*; use device="):
+        ExactGP(device="cuda").fit(*data)
+    here, auto = (ExactGP(KERNEL, 0.02, device=device).fit(*data) for device in ("cpu", "auto"))
+    assert (here.predict(NEW) == auto.predict(NEW)).all()
+    here.set_params(device="cuda").save(tmp_path / "model")
+    with pytest.raises(ValueError, match="device: expected a machine that runs CuPy"):
+        fitting.load(tmp_path / "model")
+    assert (fitting.load(tmp_path / "model", device="cpu").predict(NEW) == here.predict(NEW)).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
+@each_model
+def test_a_gpu_finds_the_same(model, data):
+    import cupy
+
+    X, y = data
+    cpu, gpu = (clone(model).set_params(max_iter=30, device=device) for device in ("cpu", "cuda"))
+    cpu.set_params(optimizer=None).fit(X, y)
+    gpu.set_params(optimizer=None).fit(cupy.asarray(X), cupy.asarray(y))
+    assert gpu.objective_ == pytest.approx(cpu.objective_, rel=1e-9)
+    there = gpu.predict(cupy.asarray(NEW), return_std=True)
+    for one, other in zip(cpu.predict(NEW, return_std=True), there, strict=True):
+        assert isinstance(other, cupy.ndarray)
+        np.testing.assert_allclose(other.get(), one, rtol=1e-6, atol=1e-9)
+    assert isinstance(gpu.predict(NEW), np.ndarray)
 
 
 def test_public_names():

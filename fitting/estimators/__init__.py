@@ -12,12 +12,14 @@ from fitting.estimators.sparse_gp import SparseGP
 __all__ = ["ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "load"]
 
 
-def load(path: str | os.PathLike[str]) -> GaussianProcess:
+def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:
     """The model that `GaussianProcess.save` wrote to ``path``: its predictions are the same, bit for bit.
+
+    ``device`` puts it elsewhere than where it was trained: "cpu" for a model of a GPU on a machine without one.
 
     Raises
     ------
     ValueError
         for a file that is not a model, or of another version.
     """
-    return GaussianProcess.load(path)
+    return GaussianProcess.load(path, device)

@@ -10,19 +10,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 
 from fitting.backend import array_module, host, place
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.inputs import new_points, training_data
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.family import Member, Objective, objective
 from fitting.parameters import Parameters
 from fitting.starts import around, default_kernel, default_noise, units, within
 from fitting.training import Run, Session
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count, positive
-from gpbounds.whitening import as_targets
 
 
 class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -105,7 +106,9 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         member = self._member()
         self._check_arguments()
-        points, targets = self._data(X, y)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)  # what an earlier fit left
+        points, targets = training_data(self, X, y)
         single = targets.ndim == 1
         columns = targets[:, None] if single else targets
         columns = self._normalised(columns)
@@ -139,7 +142,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
         outcome, runs = self._search(trainer, Parameters(kernel, float(noise)), points, columns)
         self._adopt(trainer, outcome, runs)
-        self._warn(outcome)
+        for sentence in self._complaints(outcome):
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
         return self
 
     def predict(
@@ -163,7 +167,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         if return_std and return_cov:
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
-        points = self._points(X)
+        self._fitted()
+        points = new_points(self, X)
         here, labels = place(points, namespace(self._home())), self._labels(points)
         mean, spread = self.posterior_.predict(here, full_cov=return_cov, noisy=noisy, blocks=labels)
         xp = namespace(points)
@@ -221,13 +226,14 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         saving.write(path, self)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model in the file that `save` wrote; ``device`` is that of the model, see `fitting.load`."""
+    def load(cls, path: str | os.PathLike[str], device: str | None = None) -> Self:
+        """The model in the file that `save` wrote, on ``device`` or where it was; see `fitting.load`."""
         about, arrays = saving.read(path)
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
             raise ValueError(f"path: expected a saved {cls.__name__}, got a {about['class']} in {os.fspath(path)!r}")
-        model = kinds[about["class"]](**saving.arguments(about, arrays))
+        given = saving.arguments(about, arrays) | ({} if device is None else {"device": device})
+        model = kinds[about["class"]](**given)
         saving.restore(model, about, arrays)
         xp = array_module(model.device)
         columns = model.y_train_[:, None] if model.y_train_.ndim == 1 else model.y_train_
@@ -271,25 +277,6 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         posterior: Any = self.posterior_
         return posterior.inducing.Z
 
-    def _data(self, X: Any, y: Any) -> tuple[Float, Float]:
-        if is_cupy(X) or is_cupy(y):
-            points = as_points(X)
-            targets = host(as_targets(y, points))
-            self.n_features_in_ = int(points.shape[1])
-            return host(points).astype(np.float64), targets.astype(np.float64)
-        from sklearn.utils.validation import validate_data
-
-        points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
-        return np.array(points), np.array(targets, dtype=np.float64)
-
-    def _points(self, X: Any) -> Array:
-        self._fitted()
-        if is_cupy(X):
-            return as_points(X, "X", self.n_features_in_).astype(np.float64, copy=False)
-        from sklearn.utils.validation import validate_data
-
-        return validate_data(self, X, dtype=np.float64, reset=False)
-
     def _fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
 
@@ -317,26 +304,20 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_iter_ = max(run.iterations, 1)
         problem.space.release()
 
-    def _warn(self, outcome: Outcome) -> None:
+    def _complaints(self, outcome: Outcome) -> list[str]:
+        """What the user should know of how training ended, sentence by sentence."""
         run, said = outcome.run, []
         out_of_steps = run.status == "iterations" and getattr(self, "batch_size", None) is None
         if out_of_steps or run.status == "stalled":
             said.append(run.reason)
         said += [one.reason for one in self.runs_ if one.status == "interrupted"]
-        if outcome.at_bounds:
-            said.append(
-                f"{', '.join(outcome.at_bounds)} sit(s) on a limit: fix it, widen `limits`, or look at the data (a "
-                "lengthscale at its upper limit: that input does not matter; noise at its lower limit: no noise)."
-            )
-        for sentence in said:
-            caution(sentence)
-
-
-def caution(sentence: str) -> None:
-    """A ConvergenceWarning that points at the caller of `fit`."""
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
+        for side, names, hint in (
+            ("lower", outcome.low, "no noise is found, or the data ask for less than `limits` allow"),
+            ("upper", outcome.high, "an input with such a lengthscale does not matter, or `limits` are too narrow"),
+        ):
+            if names:
+                said.append(f"At the {side} limit: {', '.join(names)} ({hint}). Fix it, or widen `limits`.")
+        return said
 
 
 def _descendants(cls: type) -> list[type]:

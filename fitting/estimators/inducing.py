@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fitting.backend import host
-from fitting.estimators.base import GaussianProcess, caution
+from fitting.estimators.base import GaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.parameters import Parameters
 from fitting.starts import bounded_gap, choose_inducing, enough_inducing
@@ -94,10 +94,14 @@ class InducingGP(GaussianProcess):
             self.gap_ = bounded_gap(here.kernel, X, Y, host(here.Z), here.noise, alpha)
             if self.gap_ <= target or runs[-1].status == "interrupted" or trainer.optimizer is None:
                 break
-        if not self.gap_ <= target:
-            reached = "no bound" if math.isinf(self.gap_) else f"{self.gap_:.3g} nats"
-            caution(
-                f"n_inducing='auto': the gap is bounded by {reached} with {M} inducing points, not by the target "
-                f"{target:g}: raise max_inducing ({self.max_inducing}) or the target."
-            )
         return outcome, runs
+
+    def _complaints(self, outcome: Outcome) -> list[str]:
+        said = super()._complaints(outcome)
+        if self.n_inducing == "auto" and not self.gap_ <= self.target_gap:
+            reached = "not bounded" if math.isinf(self.gap_) else f"bounded by {self.gap_:.3g} nats"
+            said.append(
+                f"n_inducing='auto': with {self.inducing_.shape[0]} inducing points the gap is {reached}, more than "
+                f"target_gap = {self.target_gap:g}: raise it, or max_inducing = {self.max_inducing}."
+            )
+        return said

@@ -28,13 +28,14 @@ class Outcome:
     parameters : Parameters
         The best point seen.
     run : Run
-    at_bounds : tuple of str
-        Names of hyperparameters that sit on a limit there.
+    low, high : tuples of str
+        Names of hyperparameters that sit on their lower or upper limit there.
     """
 
     parameters: Parameters
     run: Run
-    at_bounds: tuple[str, ...]
+    low: tuple[str, ...]
+    high: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,11 @@ class Trainer:
             # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
             run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
         best = start if run.state.get("kept") else how.unpack(run.vector)
-        return Outcome(best, run, how.at_bounds(run.vector))
+        ends = how.at_bounds(run.vector)
+        rows = zip(how.names, run.vector, how.bounds, strict=True)
+        nearer_low = {name for name, v, (low, high) in rows if v - low < high - v}
+        low = tuple(name for name in ends if name in nearer_low)
+        return Outcome(best, run, low, tuple(name for name in ends if name not in nearer_low))
 
     def _train(self, name: str, how: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
         start, shared = how.pack(how.start), {"earlier": earlier, "save": save, "progress": self.progress}

@@ -1,0 +1,33 @@
+"""Data as a user gives them, checked as scikit-learn checks them; CuPy arrays by `gpbounds.arrays`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fitting.backend import host
+from gpbounds.arrays import Array, Float, as_points, is_cupy
+from gpbounds.whitening import as_targets
+
+
+def training_data(estimator: Any, X: Any, y: Any) -> tuple[Float, Float]:
+    """Copies of X (N, D) and y (N,) or (N, P) in host memory; ``n_features_in_`` is set."""
+    if is_cupy(X) or is_cupy(y):
+        points = as_points(X)
+        targets = host(as_targets(y, points))
+        estimator.n_features_in_ = int(points.shape[1])
+        return host(points).astype(np.float64), targets.astype(np.float64)
+    from sklearn.utils.validation import validate_data
+
+    points, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
+    return np.array(points), np.array(targets, dtype=np.float64)
+
+
+def new_points(estimator: Any, X: Any) -> Array:
+    """X (N*, D) as finite float64, where it lives."""
+    if is_cupy(X):
+        return as_points(X, "X", estimator.n_features_in_).astype(np.float64, copy=False)
+    from sklearn.utils.validation import validate_data
+
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
