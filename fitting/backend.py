@@ -134,7 +134,7 @@ def mirrored(total: Array) -> Array:
 
 def product(A: Array, B: Array, out: Array) -> Array:
     """A @ B written into ``out`` (n, m)."""
-    if blas.fits(A, out) and (blas.fits(B) or blas.fits(B.T)):
+    if blas.takes(A) and blas.takes(B) and blas.fits(out):
         blas.product(A, B, out)
     else:
         out[...] = A @ B
@@ -148,7 +148,7 @@ def add_product(A: Array, B: Array, out: Array) -> Array:
     array([[4., 5.],
            [7., 9.]])
     """
-    if blas.fits(A, out) and (blas.fits(B) or blas.fits(B.T)):
+    if blas.takes(A) and blas.takes(B) and blas.fits(out):
         blas.product(A, B, out, keep=1.0)
     else:
         out += A @ B

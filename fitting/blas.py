@@ -60,6 +60,11 @@ def fits(*arrays: Any) -> bool:
     )
 
 
+def takes(A: Any) -> bool:
+    """Whether ``A`` or its transpose `fits`."""
+    return fits(A) or fits(A.T)
+
+
 def _stride(A: Float) -> int:
     return A.strides[0] // 8
 
@@ -83,26 +88,11 @@ def gram(B: Float, total: Float) -> None:
 
 
 def product(A: Float, B: Float, out: Float, *, keep: float = 0.0) -> None:
-    """``out`` (n, m) becomes A @ B + keep·out, for A (n, k), and B (k, m) or the transpose of a row-major array."""
+    """``out`` (n, m) becomes A @ B + keep·out, for A (n, k) and B (k, m), each row-major or the transpose of such."""
     (n, k), m = A.shape, B.shape[1]
-    turned = B.strides[1] != 8 or B.strides[0] < 8 * m
-    right = B.T if turned else B
-    _call(
-        "dgemm",
-        "T" if turned else "N",
-        "N",
-        m,
-        n,
-        k,
-        1.0,
-        right,
-        _stride(right),
-        A,
-        _stride(A),
-        keep,
-        out,
-        _stride(out),
-    )
+    left, right = A if fits(A) else A.T, B if fits(B) else B.T
+    how = "N" if fits(B) else "T", "N" if fits(A) else "T"
+    _call("dgemm", *how, m, n, k, 1.0, right, _stride(right), left, _stride(left), keep, out, _stride(out))
 
 
 @lru_cache
