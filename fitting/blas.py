@@ -34,7 +34,7 @@ def _routine(name: str) -> Any:
 def _call(name: str, *arguments: Any) -> None:
     """Letters are characters, ints and floats are passed by address, arrays by that of their first entry."""
     function, integer = _routine(name)
-    kept = []  # what the addresses point at must live until the call returns
+    kept: list[Any] = []  # what the addresses point at must live until the call returns
     for value in arguments:
         if isinstance(value, str):
             kept.append(ctypes.c_char(value.encode()))
@@ -98,7 +98,7 @@ def product(A: Float, B: Float, out: Float, *, keep: float = 0.0) -> None:
 @lru_cache
 def _controller() -> Any:
     import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be found)
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
 
