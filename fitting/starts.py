@@ -36,9 +36,9 @@ def default_kernel(X: Float, Y: Float) -> SquaredExponential:
     return SquaredExponential(_square(Y), units(X) * math.sqrt(X.shape[1]))
 
 
-def default_noise(Y: Float) -> float:
-    """A tenth of the mean square of y."""
-    return 0.1 * _square(Y)
+def default_noise(Y: Float, kernel: Kernel) -> float:
+    """A tenth of the mean square of y, and at least 1e-6 of the kernel's variance, so that K + σ²I factorises."""
+    return max(0.1 * _square(Y), 1e-6 * kernel.max_variance)
 
 
 def _square(Y: Float) -> float:

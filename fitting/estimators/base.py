@@ -16,6 +16,7 @@ from fitting.backend import array_module, host, place
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.inputs import new_points, training_data
+from fitting.estimators.sampling import normal_draws
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.family import Member, Objective, objective
 from fitting.parameters import Parameters
@@ -114,10 +115,10 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         columns = self._normalised(columns)
         limits = self.limits or {}
         kernel = within(limits, default_kernel(points, columns)) if self.kernel is None else self.kernel
-        noise = float(np.clip(default_noise(columns), *limits.get("noise", (0.0, np.inf))))
-        noise = noise if self.noise is None else self.noise
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
+        noise = float(np.clip(default_noise(columns, kernel), *limits.get("noise", (0.0, np.inf))))
+        noise = noise if self.noise is None else self.noise
         self._prepare(points)
         self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
         xp = array_module(self.device)  # type: ignore[arg-type]
@@ -191,20 +192,12 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         Eigenvalues of the covariance below 1e-8 of the prior's variance in absolute value that are negative count as 0.
         """
-        from gpbounds.psd import eigen
-
-        n = count("n_samples", n_samples)
-        rng = np.random.default_rng(seed_of(random_state))
+        n, rng = count("n_samples", n_samples), np.random.default_rng(seed_of(random_state))
         mean, cov = (host(part) for part in self.predict(X, return_cov=True, noisy=noisy))
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
-        covariance = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
-        floor = 1e-8 * self.kernel_.max_variance
-        found = eigen(covariance, "the predictive covariance", vectors=True, rounding=floor)
-        assert found.vectors is not None
-        root = found.vectors * np.sqrt(found.values)
-        normal = rng.standard_normal((means.shape[0], means.shape[1] * n))
-        drawn = (root @ normal).reshape(means.shape[0], means.shape[1], n)
+        shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
+        drawn = normal_draws(shared, 1e-8 * self.kernel_.max_variance, (means.shape[1], n), rng)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
 
@@ -306,18 +299,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _complaints(self, outcome: Outcome) -> list[str]:
         """What the user should know of how training ended, sentence by sentence."""
-        run, said = outcome.run, []
-        out_of_steps = run.status == "iterations" and getattr(self, "batch_size", None) is None
-        if out_of_steps or run.status == "stalled":
-            said.append(run.reason)
-        said += [one.reason for one in self.runs_ if one.status == "interrupted"]
-        for side, names, hint in (
-            ("lower", outcome.low, "no noise is found, or the data ask for less than `limits` allow"),
-            ("upper", outcome.high, "an input with such a lengthscale does not matter, or `limits` are too narrow"),
-        ):
-            if names:
-                said.append(f"At the {side} limit: {', '.join(names)} ({hint}). Fix it, or widen `limits`.")
-        return said
+        return outcome.complaints(self.runs_, getattr(self, "batch_size", None) is not None)
 
 
 def _descendants(cls: type) -> list[type]:

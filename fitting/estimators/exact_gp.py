@@ -28,7 +28,7 @@ class ExactGP(GaussianProcess):
         Where training starts.  None: a squared exponential with a lengthscale for each column, √D standard deviations
         of it, and the mean square of y for its variance.
     noise : float, optional
-        σ² where training starts.  None: a tenth of the mean square of y.
+        σ² where training starts.  None: a tenth of the mean square of y (or 1e-6 of the kernel's variance).
     optimizer : "lbfgs", "adam" or None
         None keeps the start.
     max_iter : int

@@ -37,6 +37,19 @@ class Outcome:
     low: tuple[str, ...]
     high: tuple[str, ...]
 
+    def complaints(self, runs: Sequence[Run], batches: bool) -> list[str]:
+        """What is not as one hopes, sentence by sentence; steps on mini-batches are a budget and may run out."""
+        said = [one.reason for one in runs if one.status == "interrupted"]
+        if self.run.status == "stalled" or (self.run.status == "iterations" and not batches):
+            said.append(self.run.reason)
+        for side, names, hint in (
+            ("lower", self.low, "no noise is found, or the data ask for less than `limits` allow"),
+            ("upper", self.high, "an input with such a lengthscale does not matter, or `limits` are too narrow"),
+        ):
+            if names:
+                said.append(f"At the {side} limit: {', '.join(names)} ({hint}). Fix it, or widen `limits`.")
+        return said
+
 
 @dataclass(frozen=True, eq=False)
 class Trainer:

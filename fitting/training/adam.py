@@ -89,6 +89,8 @@ def train_adam(
         return walk.go(max_iter, tol)
     except KeyboardInterrupt:
         return watch.interrupted()
+    finally:
+        watch.close()
 
 
 class _Walk:

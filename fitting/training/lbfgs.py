@@ -67,6 +67,8 @@ def train_lbfgs(
         return _search(watch, loss, bounds, max_iter, tol)
     except KeyboardInterrupt:
         return watch.interrupted()
+    finally:
+        watch.close()
 
 
 def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_iter: int, tol: float) -> Run:

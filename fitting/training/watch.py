@@ -70,7 +70,8 @@ class Watch:
         """The value at the start, unless a run is continued; no value there is an error."""
         if not math.isfinite(f):
             assert self.fault is not None
-            raise type(self.fault)(f"The objective has no value at the start of training: {self.fault}") from self.fault
+            said = f"The objective has no value at the start of training: {self.fault}"
+            raise type(self.fault)(f"{said} Or start from a larger noise or a shorter lengthscale.") from self.fault
         if not self.values:
             self.values.append(-f)
 
@@ -88,10 +89,13 @@ class Watch:
         counts = self.evaluations, self.failures
         return Run(self.best, self.value, tuple(self.values), status, reason, *counts, self.state())
 
-    def end(self, status: Status, reason: str) -> Run:
-        """The final record, saved."""
+    def close(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
+
+    def end(self, status: Status, reason: str) -> Run:
+        """The final record, saved."""
         run = self.record(status, reason)
         if self._save is not None:
             self._save(run)
@@ -100,8 +104,6 @@ class Watch:
     def interrupted(self) -> Run:
         """The record after Ctrl-C; where there is no point to go back to, Ctrl-C goes on."""
         if not math.isfinite(self.value):
-            if self._bar is not None:
-                self._bar.close()
             raise KeyboardInterrupt
         return self.end("interrupted", f"Interrupted after {self.iterations} iterations; the best point so far stands.")
 
