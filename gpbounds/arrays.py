@@ -65,6 +65,34 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
     return points
 
 
+def as_reals(xp: Any, name: str, value: Any) -> Array:
+    """``value`` as an array of doubles of any shape, without NaN; infinities are left to the caller."""
+    try:
+        array = xp.asarray(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected numbers, got {value!r}") from None
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
+    if bool(xp.isnan(array).any()):
+        raise NonFinite(f"{name}: expected numbers, got NaN")
+    return array.astype(np.float64, copy=False)
+
+
+def broadcastable(**given: Any) -> tuple[Any, list[Array]]:
+    """The array module, and the named arguments as finite arrays of doubles whose shapes broadcast."""
+    xp = namespace(*(v for v in given.values() if is_cupy(v) or np.ndim(v)))
+    arrays = [as_reals(xp, name, value) for name, value in given.items()]
+    for name, array in zip(given, arrays, strict=True):
+        if bool(xp.isinf(array).any()):
+            raise NonFinite(f"{name}: expected finite numbers, got infinity")
+    try:
+        np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(given, arrays, strict=True))
+        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
+    return xp, arrays
+
+
 def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 2**14) -> tuple[Any, ...]:
     """``function(*args)`` for elementwise functions of broadcasting NumPy arguments, in blocks that fit a cache.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,18 @@ def finite(name: str, value: ArrayLike) -> Float:
     """Finite numbers."""
     numbers = _numbers(name, value, "finite numbers")
     return _check(name, numbers, True, "a finite number")
+
+
+def one(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike) -> float:
+    """``value`` as a float, if it is a single number that passes ``check``.
+
+    >>> one(positive, "noise", 0.1)
+    0.1
+    """
+    number = check(name, value)
+    if number.ndim:
+        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
+    return float(number)
 
 
 def open_unit(name: str, value: ArrayLike) -> Float:

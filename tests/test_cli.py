@@ -512,7 +512,7 @@ def test_the_demo_as_a_reader_runs_it(capsys, tmp_path, monkeypatch):
     assert (tmp_path / "bound_vs_empirical.png").read_bytes().startswith(b"\x89PNG")
     for words in (
         "diabetes, N = 442, D = 10",
-        "by marginal likelihood (scikit-learn) on 442 of 442 rows",
+        "by marginal likelihood (fitting.ExactGP) on 442 of 442 rows",
         "one lengthscale per input",
         "vacuous",
         "N-low",

@@ -185,7 +185,11 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path):
 
     with pytest.raises(SystemError):
         train(Interrupting(valley, at, SystemError), tmp_path / "killed")
-    rest, whole = train(valley, tmp_path / "killed"), train(valley, None)
+    stopped = train(Interrupting(valley, at), tmp_path / "stopped")
+    assert (stopped.status, stopped.iterations) == ("interrupted", at - 2)  # of `at` evaluations, one was the start's
+    whole = train(valley, None)
+    assert train(valley, tmp_path / "stopped").values == whole.values
+    rest = train(valley, tmp_path / "killed")
     assert rest.values == whole.values
     assert (rest.vector == whole.vector).all()
 

@@ -13,14 +13,13 @@ from gpbounds.divergences.predictions import (
     double,
     mean_at,
     noise_variance,
-    one_number,
     vector,
 )
 from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter, cholesky
-from gpbounds.validation import closed_unit
+from gpbounds.validation import closed_unit, one
 from gpbounds.whitening import CHUNK, Whitening, whiten
 
 
@@ -80,7 +79,7 @@ def collapsed_posterior(
     """
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
-    s2, power = noise_variance(noise), one_number("alpha", alpha, closed_unit)
+    s2, power = noise_variance(noise), one(closed_unit, "alpha", alpha)
     error = absolute_error(entry_error)
     r = vector("y", y, points) - mean_at(prior_mean, points)
     white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.psd import Cholesky, cholesky
-from gpbounds.validation import finite
+from gpbounds.validation import finite, one
 
 
 def gaussian_kl(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike) -> float:
@@ -61,10 +61,7 @@ def gaussian_renyi(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: Ar
     >>> gaussian_renyi(0.0, 2.0, 0.0, 1.0, 2.5)
     inf
     """
-    order = finite("alpha", alpha)
-    if order.ndim:
-        raise ValueError(f"alpha: expected one number, got shape {order.shape}")
-    a = float(order)
+    a = one(finite, "alpha", alpha)
     m1, S1 = _law(mean1, cov1, "1")
     m2, S2 = _law(mean2, cov2, "2")
     if m1.shape != m2.shape:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.validation import finite, non_negative, positive
+from gpbounds.validation import non_negative, one, positive
 
 EPS = float(np.finfo(np.float64).eps)
 PriorMean = Callable[[Array], Array] | None
@@ -34,22 +34,14 @@ class Prediction:
     variance_error: Array
 
 
-def one_number(name: str, value: Any, check: Callable[[str, Any], Any] = finite) -> float:
-    """One number that passes ``check``."""
-    number = check(name, value)
-    if number.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
-    return float(number)
-
-
 def noise_variance(noise: Any) -> float:
     """σ² > 0, one number."""
-    return one_number("noise", noise, positive)
+    return one(positive, "noise", noise)
 
 
 def absolute_error(value: Any) -> float:
     """An absolute error ≥ 0 of the kernel's values, one number."""
-    return one_number("entry_error", value, non_negative)
+    return one(non_negative, "entry_error", value)
 
 
 def mean_at(prior_mean: PriorMean, X: Array) -> Array:

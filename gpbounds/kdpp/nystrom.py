@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
 from gpbounds.kdpp.esp import checked, log_esp
-from gpbounds.validation import count, non_negative
+from gpbounds.validation import count, non_negative, one
 
 
 def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
@@ -34,9 +34,7 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
     >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
     0.032258
     """
-    values, T, M = checked(eigenvalues), non_negative("trace", trace), count("M", M)
-    if T.ndim:
-        raise ValueError(f"trace: expected one number, got shape {T.shape}")
+    values, T, M = checked(eigenvalues), one(non_negative, "trace", trace), count("M", M)
     if int((values > 0).sum()) < M:
         value = 1.0
     elif T == 0.0:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
 from gpbounds.kdpp.esp import checked, scaled_esp
-from gpbounds.validation import count, non_negative
+from gpbounds.validation import count, non_negative, one
 
 
 def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
@@ -34,9 +34,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
     >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
     0.013245
     """
-    values, rho, M = checked(eigenvalues), non_negative("rounding", rounding), count("M", M, 0)
-    if rho.ndim:
-        raise ValueError(f"rounding: expected one number, got shape {rho.shape}")
+    values, rho, M = checked(eigenvalues), one(non_negative, "rounding", rounding), count("M", M, 0)
     low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
     high, high_power = scaled_esp(values + rho, M)
     # 1e-12 covers the rounding of both symmetric polynomials

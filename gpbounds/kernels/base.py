@@ -14,7 +14,7 @@ from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import squared_distances
 from gpbounds.kernels.fused import fused
-from gpbounds.validation import finite, positive
+from gpbounds.validation import finite, one, positive
 
 
 class Kernel(ABC):
@@ -189,12 +189,10 @@ class Stationary(Kernel):
     lengthscale: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        variance, lengthscale = positive("variance", self.variance), positive("lengthscale", self.lengthscale)
-        if variance.ndim:
-            raise ValueError(f"variance: expected one number, got shape {variance.shape}")
+        variance, lengthscale = one(positive, "variance", self.variance), positive("lengthscale", self.lengthscale)
         if lengthscale.ndim > 1 or lengthscale.size == 0:
             raise ValueError(f"lengthscale: expected a number or one per dimension, got shape {lengthscale.shape}")
-        object.__setattr__(self, "variance", float(variance))
+        object.__setattr__(self, "variance", variance)
         object.__setattr__(self, "lengthscale", float(lengthscale) if lengthscale.ndim == 0 else lengthscale)
 
     @cached_property

@@ -7,42 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, blockwise, is_cupy, namespace
-from gpbounds.errors import NonFinite
-from gpbounds.validation import positive
+from gpbounds.arrays import Array, blockwise, namespace
+from gpbounds.validation import one, positive
 
 LARGEST_COUNT = 2.0**53
 
 
-def prepare(**given: Any) -> tuple[Any, list[Array]]:
-    """The array module, and the arguments as finite float64 arrays whose shapes broadcast."""
-    xp = namespace(*(v for v in given.values() if is_cupy(v) or np.ndim(v)))
-    arrays = []
-    for name, value in given.items():
-        try:
-            array = xp.asarray(value)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name}: expected numbers, got {value!r}") from None
-        if array.dtype.kind not in "biuf":
-            raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
-        array = array.astype(np.float64, copy=False)
-        if not bool(xp.isfinite(array).all()):
-            raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity")
-        arrays.append(array)
-    try:
-        np.broadcast_shapes(*(a.shape for a in arrays))
-    except ValueError:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(given, arrays, strict=True))
-        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    return xp, arrays
-
-
 def one_positive(record: Any, name: str) -> None:
     """Check that a parameter of a frozen ``record`` is one positive number, and keep it as a float."""
-    number = positive(name, getattr(record, name))
-    if number.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
-    object.__setattr__(record, name, float(number))
+    object.__setattr__(record, name, one(positive, name, getattr(record, name)))
 
 
 def counts(y: Array) -> Array:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import over_blocks, prepare, variances
+from gpbounds.arrays import Array, broadcastable, namespace
+from gpbounds.likelihoods.arguments import over_blocks, variances
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
 from gpbounds.validation import choice
 
@@ -99,7 +99,7 @@ class Likelihood(ABC):
             for a y the likelihood has no density for, or another form.
         """
         choice("form", form, FORMS)
-        _, (targets,) = prepare(y=y)
+        _, (targets,) = broadcastable(y=y)
         return self._range(self._targets(targets), form)
 
     def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, gradient: bool = False) -> Any:
@@ -134,11 +134,11 @@ class Likelihood(ABC):
         return self._expectation(self._expected_log_density, y, m, v, gradient)
 
     def _pointwise(self, function: Callable[..., tuple[Array, ...]], y: Numbers, f: Numbers) -> tuple[Any, ...]:
-        xp, (targets, values) = prepare(y=y, f=f)
+        xp, (targets, values) = broadcastable(y=y, f=f)
         return over_blocks(function, xp, self._targets(targets), values)
 
     def _expectation(self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool) -> Any:
-        xp, (targets, means, spreads) = prepare(y=y, m=m, v=v)
+        xp, (targets, means, spreads) = broadcastable(y=y, m=m, v=v)
         targets = self._targets(targets)
         found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, variances(spreads))
         return found if gradient else found[0]

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, blockwise, is_cupy, namespace
-from gpbounds.errors import NonFinite
+from gpbounds.arrays import Array, as_reals, blockwise, broadcastable, namespace
 from gpbounds.losses.normal import ROOT_TWO_PI, two_sum
-from gpbounds.validation import positive
+from gpbounds.validation import one, positive
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
 """What an expectation may be off by; the largest error seen against 90 digits is 2.1 eps."""
@@ -51,7 +50,7 @@ class Loss(ABC):
 
     def value(self, y: ArrayLike | Array, v: ArrayLike | Array) -> Any:
         """ℓ(y, v), arrays that broadcast."""
-        xp, arrays = prepare(y=y, v=v)
+        xp, arrays = broadcastable(y=y, v=v)
         self._check(arrays[0])
         return over_blocks(lambda *a: (self._value(*a),), xp, *arrays)[0]
 
@@ -102,7 +101,7 @@ class Loss(ABC):
         mean_error, variance_error : arrays >= 0, infinite where nothing is known
         """
         xp, arrays = self._prediction(y, m, s2)
-        errors = [as_number(xp, n, v) for n, v in (("mean_error", mean_error), ("variance_error", variance_error))]
+        errors = [as_reals(xp, n, v) for n, v in (("mean_error", mean_error), ("variance_error", variance_error))]
         for name, error in zip(("mean_error", "variance_error"), errors, strict=True):
             if not bool((error >= 0.0).all()):
                 raise ValueError(f"{name}: expected numbers >= 0, got {float(error.min())!r}")
@@ -124,7 +123,7 @@ class Loss(ABC):
         return xp.where(found <= 1.0, found, 1.0) + ROUNDING  # NaN, from 0/0, counts as 1
 
     def _prediction(self, y: Any, m: Any, s2: Any) -> tuple[Any, list[Array]]:
-        xp, (targets, means, variances) = prepare(y=y, m=m, s2=s2)
+        xp, (targets, means, variances) = broadcastable(y=y, m=m, s2=s2)
         if bool((variances < 0.0).any()):
             raise ValueError(f"s2: expected variances >= 0, got {float(variances.min())!r}")
         self._check(targets)
@@ -146,38 +145,7 @@ class Loss(ABC):
 
 def parameter(loss: Loss, name: str) -> None:
     """Check that a parameter of ``loss`` is one positive number, and keep it as a float."""
-    number = positive(name, getattr(loss, name))
-    if number.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {number.shape}")
-    object.__setattr__(loss, name, float(number))
-
-
-def as_number(xp: Any, name: str, value: Any) -> Array:
-    """``value`` as real numbers in double precision, not NaN."""
-    try:
-        array = xp.asarray(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: expected numbers, got {value!r}") from None
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got dtype {array.dtype}")
-    if bool(xp.isnan(array).any()):
-        raise NonFinite(f"{name}: expected numbers, got NaN")
-    return array.astype(np.float64, copy=False)
-
-
-def prepare(**given: Any) -> tuple[Any, list[Array]]:
-    """The array module, and the arguments as finite float64 arrays that broadcast."""
-    xp = namespace(*(v for v in given.values() if is_cupy(v) or np.ndim(v)))
-    arrays = [as_number(xp, name, value) for name, value in given.items()]
-    for name, array in zip(given, arrays, strict=True):
-        if bool(xp.isinf(array).any()):
-            raise NonFinite(f"{name}: expected finite numbers, got infinity")
-    try:
-        np.broadcast_shapes(*(a.shape for a in arrays))
-    except ValueError:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(given, arrays, strict=True))
-        raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
-    return xp, arrays
+    object.__setattr__(loss, name, one(positive, name, getattr(loss, name)))
 
 
 def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.losses.base import ROUNDING, Loss, deviation, over_blocks, parameter, prepare, spread
+from gpbounds.arrays import Array, broadcastable, namespace
+from gpbounds.losses.base import ROUNDING, Loss, deviation, over_blocks, parameter, spread
 from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, two_sum
-from gpbounds.validation import finite
+from gpbounds.validation import finite, one
 
 
 class Outside(Loss):
@@ -125,10 +125,7 @@ class Interval(Outside):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            number = finite(name, getattr(self, name))
-            if number.ndim:
-                raise ValueError(f"{name}: expected one number, got shape {number.shape}")
-            object.__setattr__(self, name, float(number))
+            object.__setattr__(self, name, one(finite, name, getattr(self, name)))
         if not self.low <= self.high:
             raise ValueError(f"low, high: expected low <= high, got {self.low!r} and {self.high!r}")
         if not isinstance(self.relative, bool):
@@ -156,7 +153,7 @@ def outside_probability(
     >>> float(outside_probability(0.0, 0.0, 3.0, 1.0))
     1.0
     """
-    xp, (below, above, means, variances) = prepare(low=low, high=high, m=m, s2=s2)
+    xp, (below, above, means, variances) = broadcastable(low=low, high=high, m=m, s2=s2)
     if bool((below > above).any()):
         raise ValueError("low, high: expected low <= high everywhere")
     if bool((variances < 0.0).any()):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
+from gpbounds.validation import choice, count, one, open_unit, positive, whole
 
 METHODS = ("sharpest", "frobenius", "spectral", "classical", "printed")
 ROUNDING = 1e-11
@@ -36,19 +36,12 @@ class _Setting:
     assumptions: tuple[str, ...]
 
 
-def _number(name: str, value: Any, check: Any = validation.positive) -> float:
-    checked = check(name, value)
-    if checked.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {checked.shape}; call once for each")
-    return float(checked)
-
-
 def _setting(
     kernel: Kernel, N: int, noise: float, width: ArrayLike | None, classical: bool, effective_dimension: float | None
 ) -> _Setting:
     if not isinstance(kernel, SquaredExponential | Matern):
         raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-    level = _number("noise", noise) / kernel.variance
+    level = one(positive, "noise", noise) / kernel.variance
     ratio = N / level
     if not ratio <= LARGEST:
         raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
@@ -74,7 +67,7 @@ def _setting(
         sentences += ("Frequencies are drawn from the kernel's spectral density, with equal weights (L-29).",)
     dimension = min(total, N / (1.0 + level))
     if effective_dimension is not None:
-        dimension = min(dimension, _number("effective_dimension", effective_dimension))
+        dimension = min(dimension, one(positive, "effective_dimension", effective_dimension))
         sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
     return _Setting(ratio, total, dimension, widths, sentences)
 
@@ -146,9 +139,9 @@ def fourier_kl(
     >>> fourier_kl(kernel, 1000, [50, 200, 1000], noise=0.1, width=1.0).value.round(3).tolist()
     [inf, inf, 0.749]
     """
-    size, failing = validation.count("N", N), _number("delta", delta, validation.open_unit)
-    number = validation.whole("m", m)
-    classical = validation.choice("features", features, ("leverage", "classical")) == "classical"
+    size, failing = count("N", N), one(open_unit, "delta", delta)
+    number = whole("m", m)
+    classical = choice("features", features, ("leverage", "classical")) == "classical"
     s = _setting(kernel, size, noise, width, classical, effective_dimension)
     return _at(s, number if number.ndim else float(number), failing)
 
@@ -201,11 +194,11 @@ def fourier_rank(
     >>> plan.M, plan.bound.confidence
     (1854, 0.95)
     """
-    size, failing = validation.count("N", N), _number("delta", delta, validation.open_unit)
-    per_datum = _number("eps", eps)
+    size, failing = count("N", N), one(open_unit, "delta", delta)
+    per_datum = one(positive, "eps", eps)
     if per_datum < 1e-100:
         raise ValueError(f"eps: expected at least 1e-100 nats a datum, got {per_datum:g}")
-    validation.choice("method", method, METHODS)
+    choice("method", method, METHODS)
     if method == "printed":
         return _printed(kernel, size, noise, per_datum, width, failing)
     s = _setting(kernel, size, noise, width, method == "classical", effective_dimension)
@@ -244,7 +237,7 @@ def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike 
     if width is None:
         raise ValueError("width: expected the range of the inputs for method='printed'")
     widths = scaled_widths(kernel, width)
-    log_n = math.log(N * kernel.variance / _number("noise", noise))
+    log_n = math.log(N * kernel.variance / one(positive, "noise", noise))
     if eps >= 0.5 or widths.size > 5.0 * log_n + 1.0 or log_n <= 0.0:
         raise ValueError(
             f"eps, noise: Theorem 2 expects eps in (0, 0.5) and D <= 5 log(N/noise) + 1, got eps = {eps:g}, "

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.psd import Cholesky, cholesky
-from gpbounds.validation import positive
+from gpbounds.validation import one, positive
 
 LOST = 8.0
 """A pivot below so many roundings of the diagonal entry that it is left of has no digit that is true."""
@@ -16,10 +16,7 @@ LOST = 8.0
 
 def noise_variance(noise: float) -> float:
     """σ² as one number > 0."""
-    checked = positive("noise", noise)
-    if checked.ndim:
-        raise ValueError(f"noise: expected one number, got shape {checked.shape}")
-    return float(checked)
+    return one(positive, "noise", noise)
 
 
 def _matrix(name: str, value: ArrayLike, shape: str) -> Array:

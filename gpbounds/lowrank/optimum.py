@@ -10,7 +10,7 @@ from gpbounds.lowrank.approximation import KL
 from gpbounds.lowrank.laws import covariance, noise_variance
 from gpbounds.psd import eigen
 from gpbounds.renyi.scalars import log1p_residual
-from gpbounds.validation import non_negative, positive
+from gpbounds.validation import non_negative, one, positive
 
 
 def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
@@ -68,7 +68,5 @@ def optimal_rank(eigenvalues: ArrayLike, noise: float, target: float) -> int:
     >>> optimal_rank([4.0, 2.0, 1.0], 1.0, 0.2), optimal_rank([4.0, 2.0, 1.0], 1.0, 2.0)
     (2, 0)
     """
-    goal = positive("target", target)
-    if goal.ndim:
-        raise ValueError(f"target: expected one number, got shape {goal.shape}")
-    return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise)) <= float(goal))[0])
+    goal = one(positive, "target", target)
+    return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise)) <= goal)[0])

@@ -12,18 +12,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.psd import eigen
 from gpbounds.renyi.residual import as_host_points, noise_variance
 from gpbounds.renyi.scalars import G, scaled_log1p
-from gpbounds.validation import choice, count, non_negative, order, positive, whole
+from gpbounds.validation import choice, count, non_negative, one, order, positive, whole
 from gpbounds.whitening import whiten
 
 DENSE = 5000
 """Up to here all eigenvalues of K are computed."""
-
-
-def _order(alpha: float) -> float:
-    checked = order("alpha", alpha)
-    if checked.ndim:
-        raise ValueError(f"alpha: expected one number, got shape {checked.shape}")
-    return float(checked)
 
 
 def minimum_gap(
@@ -61,7 +54,7 @@ def minimum_gap(
     array([7., 3., 1., 0.])
     """
     choice("y", y, ("any", "prior"))
-    a, s2, counts = _order(alpha), noise_variance(noise), whole("M", M, 0)
+    a, s2, counts = one(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
@@ -92,12 +85,10 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, noise: float, alpha: f
     >>> needed_from_eigenvalues([4.0, 2.0, 1.0, 1e-6], 0.5, 1.0, 0.01)
     3
     """
-    goal = positive("target", target)
-    if goal.ndim:
-        raise ValueError(f"target: expected one number, got shape {goal.shape}")
+    goal = one(positive, "target", target)
     values = non_negative("eigenvalues_lower", eigenvalues_lower)
     gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), noise, alpha)
-    above = np.flatnonzero(gaps > float(goal))
+    above = np.flatnonzero(gaps > goal)
     return int(above[-1]) + 2 if above.size else 1
 
 

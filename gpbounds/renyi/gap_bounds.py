@@ -15,7 +15,7 @@ from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bra
 from gpbounds.renyi.gaps import Gap, gap_record
 from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.renyi.streamed import streamed
-from gpbounds.validation import choice, order
+from gpbounds.validation import choice, one, order
 from gpbounds.whitening import as_targets
 
 Form = Literal["sharpest", "printed"]
@@ -24,13 +24,6 @@ GAP = "D_α[q*‖p]"
 BEST = "q is the best approximation q* of order α, and the divergence is D_α[q*‖p(f, U | y)]."
 ANY_Y = "y may be any vector, chosen in any way."
 PRIOR_Y = "y is drawn from the prior, y ~ N(0, K + σ²I), with the kernel and the noise that are used."
-
-
-def _order(alpha: float) -> float:
-    checked = order("alpha", alpha)
-    if checked.ndim:
-        raise ValueError(f"alpha: expected one number, got shape {checked.shape}")
-    return float(checked)
 
 
 def _pair(
@@ -115,15 +108,15 @@ def gap(
     """
     form_ = choice("form", form, ("sharpest", "printed"))
     way = choice("method", method, ("auto", "dense", "blocks", "streamed"))
-    order = _order(alpha)
+    a = one(order, "alpha", alpha)
     if way == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         way = "dense" if N <= DENSE or form_ == "printed" else "blocks" if N <= LARGE else "streamed"
     if way == "dense":
-        return _dense(kernel, X, y, Z, noise, order, jitter, form_)
+        return _dense(kernel, X, y, Z, noise, a, jitter, form_)
     if form_ == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), order, way)
+    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), a, way)
 
 
 def _dense(
@@ -202,7 +195,7 @@ def gap_from_trace(
     >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 0.5)), 4)
     0.6527
     """
-    a = _order(alpha)
+    a = one(order, "alpha", alpha)
     problem = streamed(kernel, X, y, Z, noise, jitter)
     n, T = max(problem.white.rank, 1), problem.white.trace
     log_det = problem.P * float(trace_term(T, n, problem.noise, a))
@@ -250,7 +243,7 @@ def expected_gap_bounds(
     (0.5076, 0.5609)
     """
     form_ = choice("form", form, ("sharpest", "printed"))
-    found = gap_record(kernel, X, Z, noise, _order(alpha), jitter)
+    found = gap_record(kernel, X, Z, noise, one(order, "alpha", alpha), jitter)
     record, s2, a = found.record, found.noise, found.alpha
     log_det = record.log_det_term(s2, a)
     if form_ == "printed":

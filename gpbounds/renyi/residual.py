@@ -16,16 +16,13 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Cholesky, Jitter, cholesky, eigen
 from gpbounds.renyi.scalars import log_det_term
-from gpbounds.validation import finite, positive
+from gpbounds.validation import finite, one, positive
 from gpbounds.whitening import inducing, matched, with_jitter
 
 
 def number(name: str, value: Any) -> float:
     """One finite number."""
-    checked = finite(name, value)
-    if checked.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {checked.shape}")
-    return float(checked)
+    return one(finite, name, value)
 
 
 def noise_variance(noise: Any) -> float:

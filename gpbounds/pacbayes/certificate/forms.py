@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.pacbayes.certificate.fields import Fields
-from gpbounds.validation import closed_unit, finite, non_negative, positive
+from gpbounds.validation import closed_unit, finite, non_negative, one, positive
 
 
 class Posterior(ABC):
@@ -43,7 +43,7 @@ class Exact(Posterior):
     form: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", _one("noise", positive("noise", self.noise)))
+        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
 
     def describe(self) -> str:
         return f"the exact GP posterior, noise variance {self.noise:.6g}"
@@ -75,9 +75,9 @@ class Sparse(Posterior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
-        object.__setattr__(self, "noise", _one("noise", positive("noise", self.noise)))
-        object.__setattr__(self, "alpha", _one("alpha", closed_unit("alpha", self.alpha)))
-        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
+        object.__setattr__(self, "alpha", one(closed_unit, "alpha", self.alpha))
+        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return (
@@ -126,7 +126,7 @@ class Free(Posterior):
             raise ValueError("cov: expected a matrix that equals its transpose to the last bit, as (B + Bᵀ)/2 does")
         for name, value in (("Z", points), ("mean", mean), ("cov", cov)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), jitter {self.jitter:g}"
@@ -171,7 +171,7 @@ class Whitened(Posterior):
             raise ValueError("factor: expected a lower triangular matrix with a positive diagonal")
         for name, value in (("Z", points), ("mean", mean), ("factor", factor)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", _one("jitter", non_negative("jitter", self.jitter)))
+        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return (
@@ -214,12 +214,6 @@ def from_fields(fields: Fields) -> Posterior:
 
 def _triangle(matrix: Float) -> list[list[float]]:
     return [row[: i + 1] for i, row in enumerate(matrix.tolist())]
-
-
-def _one(name: str, value: Float) -> float:
-    if value.ndim:
-        raise ValueError(f"{name}: expected one number, got shape {value.shape}")
-    return float(value)
 
 
 def _points(Z: ArrayLike) -> Float:
