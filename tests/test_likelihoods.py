@@ -170,7 +170,7 @@ def test_wrong_arguments_are_answered(model):
     for mean in (model.log_expected_density, model.expected_log_density):
         with pytest.raises(ValueError, match=r"v: expected variances >= 0, got -0\.5"):
             mean(1, 0.0, [1.0, -0.5])
-        with pytest.raises(NonFinite, match="m: expected finite"):
+        with pytest.raises(NonFinite, match="m: expected numbers, got NaN"):
             mean(1, np.nan, 1.0)
         with pytest.raises(NonFinite, match="v: expected finite"):
             mean(1, 0.0, np.inf)
@@ -178,7 +178,7 @@ def test_wrong_arguments_are_answered(model):
             mean([1, 1], [0.0, 0.0, 0.0], 1.0)
         with pytest.raises(ValueError, match="m: expected"):
             mean(1, "zero", 1.0)
-    with pytest.raises(NonFinite, match="y: expected finite"):
+    with pytest.raises(NonFinite, match="y: expected numbers, got NaN"):
         model.log_density(np.nan, 0.0)
     with pytest.raises(NonFinite, match="f: expected finite"):
         model.log_density(1, [0.0, np.inf])
