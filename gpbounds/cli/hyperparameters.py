@@ -17,6 +17,9 @@ from gpbounds.validation import positive
 FIT_ROWS = 500
 """Rows that the marginal likelihood looks at: each of its steps costs their cube."""
 
+RANGES = {"variance": (1e-3, 1e5), "lengthscale": (1e-3, 1e5), "noise": (1e-6, 1e2)}
+"""Where they are looked for; inputs and targets are standardised."""
+
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -70,42 +73,53 @@ def fit(
 ) -> Hyperparameters:
     """Those of variance, lengthscale (one per input, or one ``shared``) and noise that are None, fitted to ``data``.
 
-    scikit-learn's GaussianProcessRegressor: marginal likelihood on at most ``rows`` seeded rows, L-BFGS from 1, √D, ½.
+    `fitting.ExactGP`: marginal likelihood on at most ``rows`` seeded rows, L-BFGS-B from 1, √D, ½.
     """
     if None not in (variance, lengthscale, noise):
         return given(nu, variance, lengthscale, noise)
+    # The command line is an application above both packages. No other file of gpbounds imports fitting: a test
+    # (tests/test_package.py) keeps it so.
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process import kernels as sk
+
+    from fitting import ExactGP
 
     part = data.subset(rows, seed)
     for name, value in (("variance", variance), ("lengthscale", lengthscale), ("noise", noise)):
         if value is not None:
             positive(name, value)
     start = math.sqrt(data.D) * (1.0 if shared else np.ones(data.D)) if lengthscale is None else lengthscale
-    limits: Any = (1e-3, 1e5)
-    scales = limits if lengthscale is None else "fixed"
-    shape = sk.RBF(start, scales) if nu == math.inf else sk.Matern(start, scales, nu=nu)
-    covariance = sk.ConstantKernel(*((1.0, limits) if variance is None else (variance, "fixed"))) * shape
-    covariance += sk.WhiteKernel(*((0.5, (1e-6, 1e2)) if noise is None else (noise, "fixed")))
+    kernel = build_kernel(nu, 1.0 if variance is None else variance, start)
+    free = {"variance": variance is None, "lengthscale": lengthscale is None, "noise": noise is None}
+    fitted = tuple(name for name, wanted in free.items() if wanted)
+    names = {name: name.partition("[")[0] for name in (*kernel.parameter_names, "noise")}
+    model = ExactGP(
+        kernel,
+        0.5 if noise is None else noise,
+        fixed=tuple(name for name, kind in names.items() if not free[kind]),
+        limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
+        random_state=seed,
+    )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        found = GaussianProcessRegressor(covariance, random_state=seed).fit(part.X, part.y).kernel_
-    names = {"variance": variance, "lengthscale": lengthscale, "noise": noise}
-    fitted = tuple(name for name, value in names.items() if value is None)
-    kernel = build_kernel(nu, float(found.k1.k1.constant_value), found.k1.k2.length_scale)
+        model.fit(part.X, part.y)
     origin = (
-        f"{', '.join(fitted).capitalize()} by marginal likelihood (scikit-learn) on {part.N} of {data.N} rows, "
+        f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
         f"{'one shared lengthscale' if shared else 'one lengthscale per input'}."
     )
-    return Hyperparameters(kernel, float(found.k2.noise_level), origin, fitted, _what_was_said(caught))
+    found: Any = model.kernel_
+    settled = build_kernel(
+        nu,
+        found.variance if variance is None else variance,
+        found.lengthscale if lengthscale is None else lengthscale,  # what is given is kept, to the last digit
+    )
+    return Hyperparameters(settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(caught))
 
 
 def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """The optimiser's warnings in one sentence each."""
+    """What training had to say, in one sentence each."""
     texts = [" ".join(str(w.message).split()) for w in caught]
-    edges = [text for text in texts if "close to the specified" in text]
-    others = [f"The optimiser said: {text.rstrip('.')}." for text in texts if text not in edges]
+    edges = [text.partition(" (")[0].split(": ")[1] for text in texts if text.startswith("At the ")]
+    said = [f"Training said: {text.rstrip('.')}." for text in texts if not text.startswith("At the ")]
     if edges:
-        others.append(f"{len(edges)} hyperparameter(s) ended at the edge of the range searched.")
-    return tuple(others)
+        said.append(f"Hyperparameter(s) that ended at the edge of the range searched: {', '.join(edges)}.")
+    return tuple(said)
