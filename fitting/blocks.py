@@ -11,7 +11,7 @@ One row a block is `fitting.diagonal`; a = 0 needs no blocks, as only the trace 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fitting.backend import add_gram, inverse, lift_rows, mirrored, solve_rows
@@ -68,8 +68,17 @@ class Blocks:
     noise: float
     blocks: tuple[slice, ...]
 
-    def within(self, source: Stream, rows: slice, V: Array) -> Iterator[Block]:
-        """The blocks of one chunk."""
+    def within(self, source: Stream, rows: slice, V: Array, kept: dict[int, list[Block]]) -> Iterable[Block]:
+        """The blocks of one chunk; remembered in ``kept`` as far as they need no more memory than Kuf may."""
+        if rows.start in kept:
+            return kept[rows.start]
+        blocks = self._within(source, rows, V)
+        if 24 * sum((b.stop - b.start) ** 2 for b in self.blocks) <= source.space.keep:
+            kept[rows.start] = list(blocks)
+            return kept[rows.start]
+        return blocks
+
+    def _within(self, source: Stream, rows: slice, V: Array) -> Iterator[Block]:
         kernel, xp = source.inducing.kernel, namespace(V)
         for block in self.blocks:
             if rows.start <= block.start and block.stop <= rows.stop:
@@ -81,15 +90,17 @@ class Blocks:
                 chol = cholesky(self.power * scaled + xp.eye(size), name="I + aR/σ²")
                 yield Block(here, block, K, R, chol, log_det_ratio(scaled, chol, self.power))
 
-    def forward(self, source: Stream, Y: Array) -> tuple[Inner, float]:
+    def forward(self, source: Stream, Y: Array, kept: dict[int, list[Block]] | None = None) -> tuple[Inner, float]:
         """q(v), and (1/a) Σ log|I + aR_b/σ²|."""
-        sums = source.visit(lambda lane: _Forward(self, lane, Y))
+        found: dict[int, list[Block]] = {} if kept is None else kept
+        sums = source.visit(lambda lane: _Forward(self, lane, Y, found))
         return inner(mirrored(sum(s.G for s in sums)), sum(s.b for s in sums)), sum(s.penalty for s in sums)
 
     def evaluate(self, source: Stream, Y: Array, *, gradient: bool = True, relative_jitter: float = 0.0) -> Evaluation:
         """F, and its derivatives."""
-        state, penalty = self.forward(source, Y)
-        first, *others = source.visit(lambda lane: _Reverse(self, lane, Y, state, gradient))
+        kept: dict[int, list[Block]] = {}
+        state, penalty = self.forward(source, Y, kept)
+        first, *others = source.visit(lambda lane: _Reverse(self, lane, Y, state, gradient, kept))
         for other in others:
             first.add(other)
         N, P = Y.shape
@@ -101,14 +112,14 @@ class Blocks:
 class _Forward:
     """Sums VD⁻¹Vᵀ, VD⁻¹Y and the logarithms of the blocks' determinants."""
 
-    def __init__(self, member: Blocks, lane: Lane, Y: Array) -> None:
+    def __init__(self, member: Blocks, lane: Lane, Y: Array, kept: dict[int, list[Block]]) -> None:
         xp, M = namespace(Y), lane.source.M
-        self.member, self.lane, self.Y = member, lane, Y
+        self.member, self.lane, self.Y, self.kept = member, lane, Y, kept
         self.G, self.b, self.penalty = xp.zeros((M, M)), xp.zeros((M, Y.shape[1])), 0.0
 
     def chunk(self, rows: slice, K: Array, V: Array) -> None:
         root = math.sqrt(self.member.noise)
-        for block in self.member.within(self.lane.source, rows, V):
+        for block in self.member.within(self.lane.source, rows, V, self.kept):
             whitened = namespace(V).ascontiguousarray(block.chol.solve_lower(V[block.here]) / root)
             add_gram(self.G, whitened)
             self.b += whitened.T @ (block.chol.solve_lower(self.Y[block.rows]) / root)
@@ -118,8 +129,10 @@ class _Forward:
 class _Reverse:
     """The second pass: chunk by chunk, then `finish`."""
 
-    def __init__(self, member: Blocks, lane: Lane, Y: Array, state: Inner, gradient: bool) -> None:
-        M = lane.source.M
+    def __init__(
+        self, member: Blocks, lane: Lane, Y: Array, state: Inner, gradient: bool, kept: dict[int, list[Block]]
+    ) -> None:
+        M, self.kept = lane.source.M, kept
         self.member, self.lane, self.Y, self.state, self.gradient = member, lane, Y, state, gradient
         self.pull = PullBack(lane.source)
         self.outer = namespace(Y).zeros((M, M))
@@ -127,7 +140,7 @@ class _Reverse:
 
     def chunk(self, rows: slice, K: Array, V: Array) -> None:
         cotangent = self.lane.scratch("W", rows)
-        for block in self.member.within(self.lane.source, rows, V):
+        for block in self.member.within(self.lane.source, rows, V, self.kept):
             e = self.Y[block.rows] - V[block.here] @ self.state.mean
             half = block.chol.solve_lower(e)
             self.fit += float((half * half).sum()) / self.member.noise
