@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -386,6 +388,27 @@ def test_a_rank_below_the_inducing_points_is_no_obstacle():
         ).fit(X, y)
         assert len(np.unique(model.inducing_)) == 40
         assert model.score(X, y) > 0.98
+
+
+@odd
+@unconverged
+@given(data=st.data())
+def test_whatever_the_data_are(model, data):
+    """Columns and targets of any unit, offset, rounding and repetition: training gains, and all is finite."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    N, D = data.draw(st.sampled_from([1, 2, 3, 7, 25])), data.draw(st.integers(1, 3))
+    power = st.integers(-8, 8)
+    X = rng.standard_normal((N, D)) * 10.0 ** data.draw(power)
+    X = data.draw(st.sampled_from([X, np.round(X), X + 1e6, X[[0] * N], X * (np.arange(D) > 0)]))
+    y = rng.standard_normal(N) * 10.0 ** data.draw(power)
+    y = data.draw(st.sampled_from([y, np.round(y), y + 1e6, 0.0 * y + y[0], np.where(np.arange(N) == 0, 1e6 * y, y)]))
+    model = clone(model).set_params(max_iter=data.draw(st.sampled_from([1, 20])), normalize_y=data.draw(st.booleans()))
+    model.fit(X, y)
+    assert model.objective_ >= model.history_[0]
+    mean, std = model.predict(X, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std <= np.sqrt(model.kernel_.max_variance) * model.y_scale_[0] * (1.0 + 1e-9)).all()
+    assert np.isfinite(model.sample_y(X)).all()
 
 
 @pytest.mark.parametrize("scale", [1e-120, 1e120])
