@@ -137,7 +137,7 @@ class _Reverse:
         self.setting, self.lane = setting, lane
         self.pull = PullBack(lane.source)
         self.heavy = namespace(setting.Y).zeros((M, M))  # V·diag(h)·Vᵀ
-        self.noise = self.fit = 0.0
+        self.noise = self.fit = 0.0  # the derivative in log σ², and Σ c|e|²
 
     def chunk(self, rows: slice, K: Array, V: Array) -> None:
         s = self.setting
@@ -151,7 +151,7 @@ class _Reverse:
     def _common(self, rows: slice, K: Array, V: Array, e: Array, total: float) -> None:
         s, s2 = self.setting, self.setting.member.noise
         self.fit += total / s2
-        self.noise += 0.5 * total / s2**2
+        self.noise += 0.5 * total / s2
         C = product(V, s.turn, self.lane.scratch("W", rows))
         self.pull.cross(rows, add_product(e, s.weights.T, C), K)
 
@@ -164,8 +164,8 @@ class _Reverse:
         reach = P * xp.einsum("ij,ij->i", V, shrunk) + squares
         h = a * c * c * reach
         s.slope[rows] = 0.5 * (h - P * c)
-        self.noise += 0.5 * float((c * (c * reach - P)).sum())
-        self.noise += 0.5 * P * (1.0 - a) / s2 * float((s.r[rows] * c).sum())
+        self.noise += 0.5 * s2 * float((c * (c * reach - P)).sum())
+        self.noise += 0.5 * P * (1.0 - a) * float((s.r[rows] * c).sum())
         xp.subtract(V, shrunk, out=shrunk)
         shrunk *= (P * c)[:, None]
         scaled = self.lane.scratch("S", rows)
@@ -194,13 +194,13 @@ class _Reverse:
             outer -= P * s.gained
         if member.power == 0.0:
             known = float(s.gained.trace())  # tr SG
-            self.noise -= 0.5 * P * (s.source.N - known) / s2
+            self.noise -= 0.5 * P * (s.source.N - known)
             if member.kept:
-                self.noise += 0.5 * P * float(s.r.sum()) / s2**2
+                self.noise += 0.5 * P * float(s.r.sum()) / s2
                 s.slope[...] = -0.5 * P / s2
         else:
             outer -= mirrored(self.heavy)
         if member.kept:
             self.pull.diagonal(s.slope)
         pulled = self.pull.finish(outer, relative_jitter)
-        return Gradient(pulled.kernel, s2 * self.noise, pulled.Z)
+        return Gradient(pulled.kernel, self.noise, pulled.Z)

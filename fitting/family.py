@@ -34,6 +34,7 @@ from fitting.partition import Partition, partition
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior, exact_posterior
 from fitting.streamed import KEEP, Stream, Workspace, stream
 from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
 from gpbounds.validation import choice, closed_unit, count, positive
@@ -167,6 +168,10 @@ class Objective:
             when Kuu or a block does not factorise with the jitter allowed.
         """
         s2 = _one("noise", positive("noise", noise))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return checked(self._evaluate(kernel, s2, Z, gradient))
+
+    def _evaluate(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         if self.member.is_evidence:
             centres = None if Z is None else self._centres(Z)
             return exact.evaluate(kernel, self.X, self.Y, s2, centres, gradient=gradient)
@@ -211,6 +216,22 @@ class Objective:
         if self.member.is_diagonal:
             return Diagonal(self.member.power, noise, kept=self.member.structure != "none")
         return Blocks(self.member.power, noise, self.parts.blocks)
+
+
+def checked(found: Evaluation) -> Evaluation:
+    """``found``, refused where its value or a derivative is not finite."""
+    parts = [("value", found.value)]
+    if found.gradient is not None:
+        g = found.gradient
+        total = 0.0 if g.Z is None else float(g.Z.sum())
+        parts += [("derivative in the hyperparameters", float(g.kernel.sum()) + g.noise), ("derivative in Z", total)]
+    for name, number in parts:
+        if not np.isfinite(number):
+            raise NonFinite(
+                f"objective: expected a finite {name}, got {number}. Usual causes: targets of a size whose square "
+                "overflows, or a noise variance that is 0 beside them. Rescale y, or keep the noise away from 0."
+            )
+    return found
 
 
 def objective(
@@ -268,5 +289,6 @@ def objective(
     parts = partition(N if blocks is None else blocks, N)
     columns = targets[:, None] if single else targets
     if parts.order is not None:
-        points, columns = points[parts.order], columns[parts.order]
+        order = namespace(points).asarray(parts.order)
+        points, columns = points[order], columns[order]
     return Objective(chosen, points, columns, parts, single, jitter, count("chunk", chunk), Workspace(keep))

@@ -198,8 +198,9 @@ class BlockPosterior(InducingPosterior):
         return mean, own + (half.T @ half if full else xp.einsum("ij,ij->j", half, half))
 
     def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:
+        xp = namespace(self.X)
         for label in np.unique(labels):
-            yield np.flatnonzero(labels == label), self.parts.homes.get(float(label))
+            yield xp.asarray(np.flatnonzero(labels == label)), self.parts.homes.get(float(label))
 
     def _block(self, home: slice) -> tuple[Array, Cholesky]:
         """V_b and the factor of D_b."""

@@ -166,9 +166,10 @@ class Stream:
 
     def _run(self, visitor: Visitor, first: int, step: int) -> None:
         lane = Lane(self, first)
-        for number in range(first, len(self.parts), step):
-            rows = self.parts[number]
-            visitor.chunk(rows, *self._chunk(number, rows, lane))
+        with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own; what is not finite is refused later
+            for number in range(first, len(self.parts), step):
+                rows = self.parts[number]
+                visitor.chunk(rows, *self._chunk(number, rows, lane))
 
     def _chunk(self, number: int, rows: slice, lane: Lane) -> tuple[Array, Array]:
         stays = rows.stop * 16 * self.M <= self.space.keep
