@@ -19,9 +19,8 @@ a = 0 is the same for every structure; a ↦ F is not monotone for diagonals, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,7 +28,9 @@ from numpy.typing import ArrayLike
 from fitting import exact
 from fitting.blocks import Blocks
 from fitting.diagonal import Diagonal
+from fitting.functional import Law, Loss, Outer, collapsed
 from fitting.inner import Evaluation
+from fitting.members import METHODS, Member, member, one_number
 from fitting.partition import Partition, partition
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior, exact_posterior
 from fitting.streamed import KEEP, Stream, Workspace, stream
@@ -37,80 +38,10 @@ from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
-from gpbounds.validation import choice, closed_unit, count, positive
+from gpbounds.validation import count, positive
 from gpbounds.whitening import CHUNK, as_targets, with_jitter
 
-Structure = Literal["diagonal", "blocks", "full", "none"]
-METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
-
-
-@dataclass(frozen=True)
-class Member:
-    """One member of the family.
-
-    Attributes
-    ----------
-    structure : "diagonal", "blocks", "full" or "none"
-        Where K − Q is kept.
-    power : float
-        a.
-    inside : bool
-        Whether a new point is correlated by K, not by Q, with the data of its block: PIC and the exact GP, a = 1.
-
-    >>> member("pep", power=0.5)
-    Member(structure='diagonal', power=0.5, inside=False)
-    """
-
-    structure: Structure
-    power: float
-    inside: bool = False
-
-    def __post_init__(self) -> None:
-        choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
-        object.__setattr__(self, "power", _one("power", closed_unit("power", self.power)))
-        if self.inside and not (self.structure in ("blocks", "full") and self.power == 1.0):
-            raise ValueError(f"inside: expected blocks or full with power 1, got {self.structure!r}, {self.power}")
-
-    @property
-    def is_evidence(self) -> bool:
-        """True where F = log p(y), as Q + R = K: the exact GP, and Rényi at α = 0."""
-        return self.structure == "full" and self.power == 1.0
-
-    @property
-    def is_diagonal(self) -> bool:
-        """True where only the diagonal of K − Q enters; at a = 0 only its trace does, whatever the structure."""
-        return self.structure in ("diagonal", "none") or self.power == 0.0
-
-
-def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
-    """The member by its name in the literature; ``power`` for "pep", ``alpha`` in [0, 1] for "renyi", else None.
-
-    >>> member("renyi", alpha=0.25), member("vfe")
-    (Member(structure='full', power=0.75, inside=False), Member(structure='diagonal', power=0.0, inside=False))
-    """
-    choice("method", method, METHODS)
-    for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
-        if (value is None) == (method == owner):
-            expected = "a number in [0, 1]" if method == owner else "None"
-            raise ValueError(f"{name}: expected {expected} for method={method!r}, got {value!r}")
-    if method == "pep":
-        return Member("diagonal", power)  # type: ignore[arg-type]
-    if method == "renyi":
-        return Member("full", 1.0 - _one("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
-    fixed = {
-        "vfe": Member("diagonal", 0.0),
-        "dtc": Member("none", 0.0),
-        "fitc": Member("diagonal", 1.0),
-        "pic": Member("blocks", 1.0, inside=True),
-        "exact": Member("full", 1.0, inside=True),
-    }
-    return fixed[method]
-
-
-def _one(name: str, value: Any) -> float:
-    if np.ndim(value):
-        raise ValueError(f"{name}: expected one number, got shape {np.shape(value)}")
-    return float(value)
+__all__ = ["METHODS", "Member", "Objective", "checked", "member", "objective"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +98,7 @@ class Objective:
         NotPositiveDefinite
             when Kuu or a block does not factorise with the jitter allowed.
         """
-        s2 = _one("noise", positive("noise", noise))
+        s2 = one_number("noise", positive("noise", noise))
         with np.errstate(over="ignore", invalid="ignore"):
             return checked(self._evaluate(kernel, s2, Z, gradient))
 
@@ -184,9 +115,34 @@ class Objective:
 
         return with_jitter(attempt, kernel, self.jitter)
 
+    def functional(
+        self,
+        kernel: Kernel,
+        noise: float,
+        Z: ArrayLike | Array,
+        loss: Loss,
+        outer: Callable[[float, Law], Outer],
+    ) -> Evaluation:
+        """Another function of the same posterior, with its derivatives: outer(Σ losses, q(v)); diagonal members only.
+
+        ``loss`` and ``outer`` as in :mod:`fitting.functional`; the other arguments and errors as in `evaluate`.
+        """
+        if not self.member.is_diagonal:
+            raise ValueError(f"method: expected a member with K - Q on its diagonal, got {self.member}")
+        s2 = one_number("noise", positive("noise", noise))
+        room = Diagonal(self.member.power, s2, kept=self.member.structure != "none")
+
+        def attempt(amount: float) -> Evaluation:
+            relative = amount / kernel.max_variance if self.jitter == "auto" else 0.0
+            source = self.stream(kernel, Z, amount)
+            return collapsed(room, source, self.Y, loss, outer, relative_jitter=relative)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            return checked(with_jitter(attempt, kernel, self.jitter))
+
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
-        s2 = _one("noise", positive("noise", noise))
+        s2 = one_number("noise", positive("noise", noise))
         if self.member.is_evidence and self.member.inside:
             return exact_posterior(kernel, self.X, self.Y, s2, self.single)
         room = self._room(s2)

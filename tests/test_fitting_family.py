@@ -306,7 +306,7 @@ def test_extreme_scales_give_numbers_or_a_sentence(method: str, scale: float, no
     X, y, Z = problem(17)
     F = build(X, scale * y, method)
     if scale > 1.0:
-        with pytest.raises(NonFinite, match="objective: expected a finite value, got -inf.*Rescale y"):
+        with pytest.raises(NonFinite, match=r"objective: expected a finite value, got -inf.*Rescale y"):
             F.evaluate(KERNEL, noise, Z)
         return
     try:

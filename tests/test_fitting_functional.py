@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitting.diagonal import Diagonal
+from fitting.family import objective
 from fitting.functional import Law, Outer, collapsed, free
 from fitting.streamed import Workspace, stream
 from gpbounds.divergences import whitened_kl
@@ -136,6 +137,33 @@ def test_the_evidence_bound_of_the_best_q_is_vfe(seed: int) -> None:
     assert loose.value == pytest.approx(vfe.value, rel=1e-9)
     assert np.abs(loose.mean).max() < 1e-7 * scale  # it is the best: nothing is left to gain
     assert np.abs(loose.factor).max() < 1e-6 * scale
+
+
+@pytest.mark.parametrize("method", ["vfe", "dtc", "fitc", "renyi"])
+def test_an_objective_evaluates_functions_of_its_posterior(method: str) -> None:
+    X, Y, Z = problem(3)
+    F = objective(X, Y, method, jitter=1e-6, **({"alpha": 0.5} if method == "renyi" else {}))
+    if method == "renyi":
+        with pytest.raises(ValueError, match="expected a member with K - Q on its diagonal"):
+            F.functional(KERNEL, 0.2, Z, odd(Y), odd_outer(0.2))
+        return
+    room = Diagonal(float(method == "fitc"), 0.2, kept=method != "dtc")
+    mine = F.functional(KERNEL, 0.2, Z, odd(Y), odd_outer(0.2))
+    other = collapsed(room, source_of(KERNEL, X, Z), Y, odd(Y), odd_outer(0.2))
+    assert mine.value == pytest.approx(other.value, rel=1e-9)
+    posterior = F.posterior(KERNEL, 0.2, Z)
+    seen = []
+
+    def loss(rows, means, variances):
+        seen.append((rows, means.copy(), variances.copy()))
+        return 0.0, np.zeros_like(means), np.zeros_like(variances)
+
+    kl = F.functional(KERNEL, 0.2, Z, loss, lambda total, law: Outer(law.kl()[0], 0.0, *law.kl()[1:]))
+    assert kl.value == pytest.approx(posterior.kl, rel=1e-9)
+    for rows, means, variances in seen:
+        law = posterior.predict(X[rows])
+        np.testing.assert_allclose(means, law[0], atol=1e-9)
+        np.testing.assert_allclose(variances, law[1], atol=1e-9)
 
 
 def test_kl_is_that_of_the_house() -> None:

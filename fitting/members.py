@@ -1,0 +1,83 @@
+"""The members of the family by their names in the literature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpbounds.validation import choice, closed_unit
+
+Structure = Literal["diagonal", "blocks", "full", "none"]
+METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One member of the family.
+
+    Attributes
+    ----------
+    structure : "diagonal", "blocks", "full" or "none"
+        Where K − Q is kept.
+    power : float
+        a.
+    inside : bool
+        Whether a new point is correlated by K, not by Q, with the data of its block: PIC and the exact GP, a = 1.
+
+    >>> member("pep", power=0.5)
+    Member(structure='diagonal', power=0.5, inside=False)
+    """
+
+    structure: Structure
+    power: float
+    inside: bool = False
+
+    def __post_init__(self) -> None:
+        choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
+        object.__setattr__(self, "power", one_number("power", closed_unit("power", self.power)))
+        if self.inside and not (self.structure in ("blocks", "full") and self.power == 1.0):
+            raise ValueError(f"inside: expected blocks or full with power 1, got {self.structure!r}, {self.power}")
+
+    @property
+    def is_evidence(self) -> bool:
+        """True where F = log p(y), as Q + R = K: the exact GP, and Rényi at α = 0."""
+        return self.structure == "full" and self.power == 1.0
+
+    @property
+    def is_diagonal(self) -> bool:
+        """True where only the diagonal of K − Q enters; at a = 0 only its trace does, whatever the structure."""
+        return self.structure in ("diagonal", "none") or self.power == 0.0
+
+
+def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
+    """The member by its name in the literature; ``power`` for "pep", ``alpha`` in [0, 1] for "renyi", else None.
+
+    >>> member("renyi", alpha=0.25), member("vfe")
+    (Member(structure='full', power=0.75, inside=False), Member(structure='diagonal', power=0.0, inside=False))
+    """
+    choice("method", method, METHODS)
+    for name, value, owner in (("power", power, "pep"), ("alpha", alpha, "renyi")):
+        if (value is None) == (method == owner):
+            expected = "a number in [0, 1]" if method == owner else "None"
+            raise ValueError(f"{name}: expected {expected} for method={method!r}, got {value!r}")
+    if method == "pep":
+        return Member("diagonal", power)  # type: ignore[arg-type]
+    if method == "renyi":
+        return Member("full", 1.0 - one_number("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
+    fixed = {
+        "vfe": Member("diagonal", 0.0),
+        "dtc": Member("none", 0.0),
+        "fitc": Member("diagonal", 1.0),
+        "pic": Member("blocks", 1.0, inside=True),
+        "exact": Member("full", 1.0, inside=True),
+    }
+    return fixed[method]
+
+
+def one_number(name: str, value: Any) -> float:
+    """``value`` as a float, refused where it is an array."""
+    if np.ndim(value):
+        raise ValueError(f"{name}: expected one number, got shape {np.shape(value)}")
+    return float(value)
