@@ -121,10 +121,12 @@ class _Setting:
     def __init__(self, member: Diagonal, source: Stream, Y: Array, state: Inner, r: Array) -> None:
         P, s2 = Y.shape[1], member.noise
         self.member, self.source, self.Y, self.state, self.r, self.P = member, source, Y, state, r, P
-        self.gained, self.covariance = state.gained, state.covariance
+        self.gained = state.gained  # here and below: found once, before threads need it
         self.slope = namespace(Y).empty(source.N)
-        if member.power == 0.0:
-            turn = self.gained if member.kept else -self.covariance
+        if member.power > 0.0:
+            self.covariance = state.covariance
+        else:
+            turn = self.gained if member.kept else -state.covariance
             self.turn = source.inducing.lift(turn).T * (P / s2)
             self.weights = source.inducing.lift(state.mean) / s2
 
