@@ -1,0 +1,318 @@
+"""How far a trained sparse GP is from the exact posterior, under the bounds of theory, as inducing points are added.
+
+    python examples/bound_vs_trained.py [--quick] [--alpha 1] [--rows 1000] [--data name=table.csv ...]
+
+Hyperparameters are trained once, by `fitting.ExactGP` (squared exponential, a lengthscale per input); the theorems
+speak of fixed ones.  For every M, inducing points are chosen greedily, drawn by k-DPPs, or learned: greedy ones, moved
+by training the sparse GP (VFE; the Rényi GP for alpha < 1) with the hyperparameters held.  For each, a bracket holds
+D_alpha[q* || p], in nats: the tightest that `gpbounds.renyi.gap` and `evidence` prove for this y.
+
+Upper bounds, before any inducing point is drawn: with probability 95 % D_alpha of a k-DPP's choice is below them; a
+priori from the input law alone (R-thm1, R-thm2, R-samp), data-aware from the eigenvalues of K (R-lem3).  "Any y" knows
+only the norm of y.  The floor (N-low) holds for every choice of inducing variables.
+
+Data: a smooth function of two Gaussian inputs with noise, scikit-learn's diabetes data, and CSV files, target last.
+A CSV file with all numbers lies beside the picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lowrank_setting import label_ends, write
+from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
+
+from fitting import ExactGP, RenyiGP, SparseGP
+from gpbounds import Empirical, Gaussian, SquaredExponential, kdpp, rate, renyi
+from gpbounds.cli import options
+from gpbounds.cli.data import Data, load, standardise
+from gpbounds.cli.demo import diabetes
+from gpbounds.cli.study import smallest_reaching
+from gpbounds.kernels import Kernel
+from gpbounds.plotting import BLACK, BLUE, GREEN, PURPLE, SKY, VERMILLION, divergence_symbol
+from gpbounds.plotting.elements import TEXT, axes, figure, headline, plain_ticks, positive, target_line
+from gpbounds.psd import eigen
+
+DELTA = 0.05
+CHOICES = {"k-DPP": GREEN, "greedy": SKY, "learned": PURPLE}
+BOUNDS = {
+    "a priori, any y": ("a priori,\nany $y$", BLUE, "-"),
+    "a priori, y from the prior": ("a priori, $y$\nfrom the prior", BLUE, "--"),
+    "data-aware, any y": ("data-aware,\nany $y$", VERMILLION, "-"),
+    "data-aware, y from the prior": ("data-aware, $y$\nfrom the prior", VERMILLION, "--"),
+}
+SMALLEST = 1e-5
+"""The picture ends where the greedy choice is surely this near, in nats."""
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """lower ≤ D_α ≤ upper for M inducing points chosen in one way."""
+
+    choice: str
+    M: int
+    draw: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Everything that is drawn of one data set."""
+
+    data: Data
+    alpha: float
+    kernel: Kernel
+    noise: float
+    M: np.ndarray
+    bounds: dict[str, np.ndarray]
+    floor: np.ndarray
+    brackets: tuple[Bracket, ...]
+
+    def ends(self, choice: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """M, lower and upper ends of one choice."""
+        these = [b for b in self.brackets if b.choice == choice]
+        table = np.array([(b.M, b.lower, b.upper) for b in these], dtype=np.float64).reshape(-1, 3)
+        return table[:, 0], table[:, 1], table[:, 2]
+
+
+def synthetic(N: int, seed: int) -> Data:
+    """sin(2x₁) + cos(x₁ + x₂) at Gaussian inputs, with noise of variance 0.09."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, 2))
+    y = np.sin(2.0 * X[:, 0]) + np.cos(X[:, 0] + X[:, 1]) + 0.3 * rng.standard_normal(N)
+    return standardise("synthetic", X, y)
+
+
+def trained(data: Data, seed: int) -> tuple[Kernel, float]:
+    """Kernel and noise of the exact GP; a lengthscale without an effect may end on its limit."""
+    start = SquaredExponential(1.0, np.sqrt(data.D) * np.ones(data.D))
+    limits = {name: (1e-2, 1e3) for name in start.parameter_names if name.startswith("lengthscale")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = ExactGP(start, 0.5, limits=limits, random_state=seed).fit(data.X, data.y)
+    return model.kernel_, float(model.noise_)
+
+
+def learned(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray, steps: int) -> np.ndarray:
+    """``Z`` moved to where the sparse objective is larger, kernel and noise held."""
+    held = (*kernel.parameter_names, "noise")
+    shared: dict[str, Any] = {"inducing": Z, "fixed": held, "max_iter": steps, "tol": 1e-8}
+    model = SparseGP("vfe", kernel, noise, **shared) if alpha == 1.0 else RenyiGP(alpha, kernel, noise, **shared)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # any Z serves: its bracket is what counts
+        return np.asarray(model.fit(data.X, data.y).inducing_)
+
+
+def bracket(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray) -> tuple[float, float]:
+    """The tightest lower and upper bound on D_α = log p(y) − L_α: `renyi.gap` by two methods, `renyi.evidence`."""
+    given = (kernel, data.X, data.y, Z, noise)
+    methods: tuple[Any, ...] = ("dense", "blocks")
+    pairs = [renyi.gap(*given, alpha, jitter="auto", method=method) for method in methods]
+    below, above = renyi.evidence(*given, alphas=sorted({alpha, 1.0}))
+    elbo = below.terms[f"elbo {alpha:g}"]
+    lows, highs = zip(*pairs, (below - elbo, above - elbo), strict=True)
+    return max(map(float, lows)), min(map(float, highs))
+
+
+def bounds(data: Data, kernel: Kernel, noise: float, alpha: float, M: np.ndarray) -> dict[str, np.ndarray]:
+    laws = {"a priori": Gaussian(data.X.std(axis=0).round(12)), "data-aware": Empirical(data.X)}
+    norms = {"any y": float((data.y**2).sum()), "y from the prior": None}
+    return {
+        f"{kind}, {y}": np.asarray(
+            rate(kernel, data.N, M, alpha, inputs=law, noise=noise, delta=DELTA, y_norm2=norm).value
+        )
+        for kind, law in laws.items()
+        for y, norm in norms.items()
+    }
+
+
+def chosen(
+    data: Data, kernel: Kernel, noise: float, alpha: float, M: int, draws: int, steps: int, seed: int
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    """(choice, draw, Z) for M inducing points."""
+    greedy = kdpp.select(kernel, data.X, M, "greedy", trace=0.0).Z
+    yield "greedy", 0, greedy
+    for draw in range(draws):
+        rng = np.random.default_rng([seed, M, draw])
+        yield "k-DPP", draw, kdpp.select(kernel, data.X, M, "kdpp", rng, jitter="auto").Z
+    yield "learned", 0, learned(data, kernel, noise, alpha, greedy, steps)
+
+
+def study(
+    data: Data,
+    alpha: float,
+    draws: int,
+    several: int,
+    steps: int,
+    seed: int,
+    progress: Callable[[Sequence[int]], Any] = iter,
+) -> Found:
+    kernel, noise = trained(data, seed)
+    decomposed = eigen(kernel(data.X), "k(X, X)")
+    certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
+    rank = int((decomposed.values > decomposed.rounding).sum())
+    most = min(rank, 3 * data.N // 4)
+    tails = np.append(np.cumsum(decomposed.values[::-1])[::-1], 0.0) / noise
+    most = max(3, min(most, int(np.searchsorted(-tails, -SMALLEST))))
+    sizes = np.unique(np.rint(np.geomspace(2, most, several)).astype(int))
+    M = np.unique(np.rint(np.geomspace(2, data.N - 1, 160)).astype(int))
+    found = []
+    for size in progress([int(size) for size in sizes]):
+        for choice, draw, Z in chosen(data, kernel, noise, alpha, size, draws, steps, seed):
+            found.append(Bracket(choice, size, draw, *bracket(data, kernel, noise, alpha, Z)))
+    floor = np.asarray(renyi.minimum_gap(certain, M, noise, alpha))
+    return Found(data, alpha, kernel, noise, M, bounds(data, kernel, noise, alpha, M), floor, tuple(found))
+
+
+def summary(found: Found, target: float) -> str:
+    """From which M on the target is met, by each bound and each choice."""
+    M = found.M.astype(np.float64)
+
+    def least(at: np.ndarray, value: np.ndarray) -> str:
+        first = smallest_reaching(at, value, target)
+        return f"no M < {found.data.N}" if first is None else f"M = {first}"
+
+    parts = [f"{name}: {least(M, value)}" for name, value in found.bounds.items()]
+    for choice in CHOICES:
+        at, _, high = found.ends(choice)
+        sizes = np.unique(at)
+        worst = np.array([high[at == size].max() for size in sizes])
+        parts.append(f"{choice}, proved: {least(sizes, worst)}".replace("no M", "no M tried"))
+    needed = M[found.floor > target]
+    parts.append(f"any choice needs more than {int(needed.max()) if needed.size else 0}")
+    name = "KL" if found.alpha == 1.0 else f"D_{found.alpha:g}"
+    return f"{found.data.name}, N = {found.data.N}: {name} <= {target:g} nats from\n  " + "\n  ".join(parts)
+
+
+def panel(ax: Any, found: Found, target: float) -> None:
+    M = found.M.astype(np.float64)
+    lows = np.concatenate([found.ends(choice)[1] for choice in CHOICES])
+    highs = np.concatenate([found.ends(choice)[2] for choice in CHOICES])
+    low = min(float(np.nanmin(positive(highs))), 0.5 * target) / 3.0
+    top = max(float(value.max()) for value in found.bounds.values()) * 2.0
+    ax.set_ylim(max(low, 1e-7), top)
+    ax.set_xscale("log")
+    ax.set_xlim(1.8, found.data.N * 3.6)
+    plain_ticks(ax, 2.0, float(found.data.N))
+    ends = []
+    bottom = ax.get_ylim()[0]
+    for name, value in found.bounds.items():
+        label, color, style = BOUNDS[name]
+        ax.plot(M, positive(value), color=color, linestyle=style, linewidth=1.8)
+        last = np.flatnonzero(value > 6.0 * bottom)[-1]
+        if M[last] > 0.7 * found.data.N:
+            ends.append((found.data.N, float(max(value[-1], value[last] if value[-1] < bottom else 0.0)), label, color))
+        else:  # the line leaves the picture earlier
+            here = (float(M[last]), float(value[last]))
+            label = label.replace(", $y$\nfrom the prior", ",\n$y$ from\nthe prior")
+            ax.annotate(
+                label, here, xytext=(7, 0), textcoords="offset points", fontsize=TEXT - 1, color=color, va="center"
+            )
+    ax.plot(M, positive(found.floor), color=BLACK, linestyle=":", linewidth=1.5)
+    ax.fill_between(M, np.maximum(positive(found.floor), bottom), bottom, color="0.93", zorder=0)
+    corner = "out of reach of any\ninducing variables"
+    ax.annotate(corner, (0.025, 0.02), xycoords="axes fraction", fontsize=TEXT - 1, color="0.3")
+    for i, (choice, color) in enumerate(CHOICES.items()):
+        at, below, above = found.ends(choice)
+        x = at * 1.03 ** (i - 1)
+        sizes = np.unique(at)
+        ax.plot(
+            sizes * 1.03 ** (i - 1),
+            [np.median(above[at == size]) for size in sizes],
+            color=color,
+            linewidth=1.0,
+            alpha=0.6,
+        )
+        ax.vlines(x, np.maximum(below, bottom), above, color=color, linewidth=3.0, alpha=0.8)
+        ax.plot(x, positive(above), linestyle="none", marker="_", markersize=8, markeredgewidth=2.0, color=color)
+        ax.plot(x, positive(below), linestyle="none", marker="_", markersize=8, markeredgewidth=2.0, color=color)
+    label_ends(ax, ends, gap=0.045)
+    target_line(ax, target)
+    assert (lows <= highs).all()
+
+
+def picture(found: Sequence[Found], target: float) -> Any:
+    from matplotlib.lines import Line2D
+
+    page = figure(6.2 * len(found), 6.0)
+    alpha = found[0].alpha
+    headline(
+        page, "A trained sparse GP's divergence from the exact posterior, under what theory promises for k-DPPs (95 %)"
+    )
+    for i, one in enumerate(found):
+        ax = axes(page, "", 100 + 10 * len(found) + 1 + i)
+        panel(ax, one, target)
+        title = f"{one.data.name}, N = {one.data.N}, D = {one.data.D}, noise variance {one.noise:.2g}"
+        ax.set_title(title, fontsize=TEXT, loc="left")
+        if i == 0:
+            ax.set_ylabel(f"{divergence_symbol(alpha)} (nats)", fontsize=TEXT + 1)
+    handles = [
+        Line2D([], [], color=color, linewidth=3.0, alpha=0.75, label=f"{choice}: the truth lies in the bracket")
+        for choice, color in CHOICES.items()
+    ]
+    page.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=TEXT, frameon=False)
+    return page
+
+
+def table(found: Sequence[Found]) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    for one in found:
+        name = one.data.name
+        rows += [[name, one.alpha, b.choice, b.M, b.draw, b.lower, b.upper] for b in one.brackets]
+        for bound, value in one.bounds.items():
+            rows += [[name, one.alpha, bound, int(M), None, None, v] for M, v in zip(one.M, value, strict=True)]
+        rows += [[name, one.alpha, "floor", int(M), None, v, None] for M, v in zip(one.M, one.floor, strict=True)]
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--data", metavar="NAME=FILE", nargs="+", default=[], help="CSV files in place of the two")
+    parser.add_argument("--alpha", type=options.number, default=1.0, help="Rényi order in (0, 1] (default 1, KL)")
+    parser.add_argument("--target", type=options.number, default=0.1, help="in nats (default %(default)s)")
+    parser.add_argument("--rows", type=options.whole, default=1000, help="at most so many rows (default %(default)s)")
+    parser.add_argument("--draws", type=options.whole, default=5, help="k-DPPs of each size (default %(default)s)")
+    parser.add_argument("--sizes", type=options.whole, default=12, help="how many sizes (default %(default)s)")
+    parser.add_argument("--steps", type=options.whole, default=200, help="of learning Z (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="200 rows, 9 sizes, 2 k-DPPs, 50 steps")
+    parser.add_argument("--seed", type=options.whole, default=0)
+    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/bound_vs_trained.png"))
+    args = parser.parse_args(argv)
+    rows, several, draws, steps = args.rows, args.sizes, args.draws, args.steps
+    if args.quick:
+        rows, several, draws, steps = 200, 9, 2, 50
+    try:
+        sets = [synthetic(rows, args.seed), diabetes()]
+        if args.data:
+            pairs = [item.partition("=") for item in args.data]
+            loaded = [(name, load(Path(path))) for name, _, path in pairs]
+            sets = [Data(name, data.X, data.y, data.notes) for name, data in loaded]
+        parts = [one.subset(rows, args.seed) for one in sets]
+        parts = [standardise(one.name, one.X, one.y) for one in parts]
+
+        def bar(name: str) -> Callable[[Sequence[int]], Any]:
+            return lambda sizes: tqdm(sizes, desc=name, unit="size")
+
+        found = [study(part, args.alpha, draws, several, steps, args.seed, bar(part.name)) for part in parts]
+    except (ValueError, OSError, ArithmeticError) as error:
+        parser.exit(2, f"bound_vs_trained.py: {error}\n")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    picture(found, args.target).savefig(args.out)
+    write(args.out, ("data", "alpha", "what", "M", "draw", "lower", "upper"), table(found))
+    for one in found:
+        print(summary(one, args.target))
+    print(args.out)
+
+
+if __name__ == "__main__":
+    main()
