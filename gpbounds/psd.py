@@ -128,7 +128,8 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
     if xp is np:
         from scipy.linalg import eigh
 
-        found = eigh(A, eigvals_only=not vectors, check_finite=False)
+        # divide and conquer where vectors are wanted: theirs are orthonormal to a few roundings, unlike those of "evr"
+        found = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
     else:
         found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
     rising, basis = found if vectors else (found, None)

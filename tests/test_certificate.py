@@ -13,7 +13,7 @@ import sys
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from gpbounds import Matern, SquaredExponential
@@ -98,7 +98,11 @@ def test_whatever_is_issued_is_confirmed_and_tampering_with_the_bound_is_not(
     scales = np.random.default_rng(seed).uniform(0.2, 3.0, D)
     grid = HyperGrid.ard(D, -3.0, 3.0, 60)
     posterior = Exact(noise) if exact else Sparse(X[: max(1, N // 3)], noise, alpha)
-    certificate = issue(posterior, X, y, on_grid(variance, scales, nu, grid), grid=grid)
+    try:
+        certificate = issue(posterior, X, y, on_grid(variance, scales, nu, grid), grid=grid)
+    except ValueError as refusal:  # Kuu nearly singular, noise small: no bound on the rounding, and so no certificate
+        assert "known beyond rounding" in str(refusal) and not exact
+        reject()
     assert certificate.check(X, y).confirmed
     if certificate.bound < 1.0:
         lower = dataclasses.replace(certificate, bound=math.nextafter(certificate.bound, 0.0)).sealed()
