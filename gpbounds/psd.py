@@ -52,6 +52,11 @@ class Cholesky:
 def _try(A: Array, jitter: float) -> Array | None:
     xp = namespace(A)
     shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
+    if xp is np and shifted.dtype == np.float64 and shifted.size:
+        from scipy.linalg.lapack import dpotrf
+
+        U, fault = dpotrf(shifted.T, lower=0, clean=1)  # of the transpose: LAPACK's order is Fortran's, one copy less
+        return None if fault or not np.isfinite(U).all() else U.T
     try:
         L = xp.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:
