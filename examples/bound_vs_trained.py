@@ -27,11 +27,12 @@ from typing import Any
 
 import numpy as np
 from lowrank_setting import write
+from regression_sets import named
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from fitting import ExactGP, RenyiGP, SparseGP
-from gpbounds import Empirical, Gaussian, SquaredExponential, kdpp, rate, renyi
+from gpbounds import Empirical, Gaussian, SquaredExponential, kdpp, rate, renyi, validation
 from gpbounds.cli import options
 from gpbounds.cli.data import Data, load, standardise
 from gpbounds.cli.demo import diabetes
@@ -247,7 +248,7 @@ def picture(found: Sequence[Found], target: float) -> Any:
         ax.set_title(title, fontsize=TEXT, loc="left")
         if i == 0:
             ax.set_ylabel(f"{divergence_symbol(alpha)} (nats)", fontsize=TEXT + 1)
-    handles = [Line2D([], [], color=color, linestyle=style, label=label) for label, color, style in BOUNDS.values()]
+    handles: list[Any] = [Line2D([], [], color=color, ls=style, label=label) for label, color, style in BOUNDS.values()]
     handles += [
         Line2D([], [], color=color, linewidth=3.0, alpha=0.8, label=f"{choice}: truth in the bracket")
         for choice, color in CHOICES.items()
@@ -286,11 +287,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.quick:
         rows, several, draws, steps = 200, 9, 2, 50
     try:
-        sets = [synthetic(rows, args.seed), diabetes()]
-        if args.data:
-            pairs = [item.partition("=") for item in args.data]
-            loaded = [(name, load(Path(path))) for name, _, path in pairs]
-            sets = [Data(name, data.X, data.y, data.notes) for name, data in loaded]
+        for name, value, least in (
+            ("--rows", rows, 10),
+            ("--sizes", several, 1),
+            ("--draws", draws, 1),
+            ("--steps", steps, 1),
+        ):
+            validation.count(name, value, least)
+        validation.positive("--target", args.target)
+        sets = [synthetic(rows, args.seed), diabetes()] if not args.data else []
+        for name, path in named(args.data):
+            data = load(path)
+            sets.append(Data(name, data.X, data.y, data.notes))
         parts = [one.subset(rows, args.seed) for one in sets]
         parts = [standardise(one.name, one.X, one.y) for one in parts]
 

@@ -71,12 +71,18 @@ def table_source(name: str, path: Path) -> Source:
     return Source(name, draw, f"of {len(y)}, D = {X.shape[1]}")
 
 
+def named(given: Sequence[str]) -> list[tuple[str, Path]]:
+    """Pairs from arguments of the form name=path."""
+    pairs = [item.partition("=") for item in given]
+    for name, equals, path in pairs:
+        if not (name and path):
+            raise ValueError(f"--data: expected name=path, got {name + equals + path!r}")
+    return [(name, Path(path)) for name, _, path in pairs]
+
+
 def sources(given: Sequence[str], noise: float) -> list[Source]:
     """The toy functions and the tables that were given, or those that lie beside the repository."""
-    pairs = [(name, Path(path)) for name, _, path in (item.partition("=") for item in given)]
-    for name, path in pairs:
-        if not path.name:
-            raise ValueError(f"--data: expected name=path, got {name!r}")
+    pairs = named(given)
     if not pairs:
         pairs = [(name, UCI / f"{name}.csv.gz") for name in ("bike", "elevators", "concrete")]
         missing = [name for name, path in pairs if not path.exists()]

@@ -37,6 +37,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from fitting import ExactGP, RenyiGP, SparseGP
+from gpbounds import validation
 from gpbounds.cli import options
 from gpbounds.plotting import BLACK, BLUE, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
@@ -272,6 +273,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.quick:
         rows, seeds, M, steps, alphas = 120, 3, 12, 40, (0.0, 0.25, 0.5, 1.0)
     try:
+        for name, value, least in (
+            ("--rows", rows, 10),
+            ("--seeds", seeds, 1),
+            ("--inducing", M, 1),
+            ("--steps", steps, 1),
+        ):
+            validation.count(name, value, least)
         chosen = [s for s in sources(args.data, args.noise) if args.only is None or s.name in args.only]
     except (ValueError, OSError) as error:
         parser.exit(2, f"renyi_alpha.py: {error}\n")

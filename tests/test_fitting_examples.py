@@ -208,3 +208,23 @@ def test_bounds_and_brackets_come_out_as_picture_and_table(example, tmp_path, ca
     with pytest.raises(SystemExit) as stop:
         script.main(["--data", f"own={tmp_path / 'none.csv'}"])
     assert stop.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "words"),
+    [
+        ("bound_vs_trained", ("--draws", "0"), "--draws: expected a whole number >= 1"),
+        ("bound_vs_trained", ("--rows", "2"), "--rows: expected a whole number >= 10"),
+        ("bound_vs_trained", ("--target", "-1"), "--target: expected a positive"),
+        ("bound_vs_trained", ("--rows", "20", "--alpha", "0"), "alpha: expected a number in (0, 1]"),
+        ("bound_vs_trained", ("--data", "=x"), "expected name=path, got '=x'"),
+        ("renyi_alpha", ("--rows", "2"), "--rows: expected a whole number >= 10"),
+        ("renyi_alpha", ("--seeds", "0"), "--seeds: expected a whole number >= 1"),
+        ("renyi_alpha", ("--only", "none"), "no data set of this name"),
+    ],
+)
+def test_questions_without_sense_get_one_sentence(example, script, arguments, words, capsys):
+    with pytest.raises(SystemExit) as stop:
+        example(script).main(list(arguments))
+    assert stop.value.code == 2
+    assert words in capsys.readouterr().err
