@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -101,6 +102,8 @@ def test_the_claim_is_seen_only_where_the_lead_is_no_accident(example):
     noisy = script.verdict(scores(script, np.array([[0.5, 0.3, 0.4], [0.5, 0.5, 0.4], [0.5, 0.2, 0.4]])), "d")
     assert noisy.near
     assert not noisy.seen
+    for order, near in ((0.35, True), (0.5, True), (0.65, True), (0.3, False), (0.7, False)):
+        assert dataclasses.replace(noisy, best=order).near == near
     elsewhere = script.verdict(scores(script, np.array([0.5, 0.4, 0.3]) + level), "d")
     assert elsewhere.best == 1.0
     assert not elsewhere.seen
