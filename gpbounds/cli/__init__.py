@@ -21,7 +21,7 @@ where the question makes no sense.
 def build_parser() -> Parser:
     """The parser of ``gpbounds`` and its commands."""
     from gpbounds import __version__
-    from gpbounds.cli import certify, claims, curve, demo, klinv, pac, plan, rate
+    from gpbounds.cli import certify, claims, curve, demo, klinv, mc, pac, plan, rate
 
     parser = Parser(
         prog="gpbounds",
@@ -30,7 +30,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"gpbounds {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (rate, plan, curve, klinv, pac, certify, claims, demo):
+    for module in (rate, plan, curve, klinv, pac, certify, mc, claims, demo):
         module.add(commands)
     return parser
 

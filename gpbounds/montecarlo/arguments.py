@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
+from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood
 
 
@@ -59,7 +60,13 @@ def each(function: Callable[[float, float, float, Float], Float], y: Float, m: F
         groups.setdefault(key, []).append(i)
     found: Any = None
     for key, where in groups.items():
-        values = function(*key, flat[3][where])
+        with np.errstate(all="ignore"):
+            values = function(*key, flat[3][where])
+        if np.isnan(values).any():
+            raise NotConverged(
+                f"expected numbers at y = {key[0]:g}, m = {key[1]:g}, v = {key[2]:g}, got NaN: an expectation is "
+                "beyond the range of double precision"
+            )
         found = np.empty((values.shape[0], flat[3].size)) if found is None else found
         found[:, where] = values
     if found is None:

@@ -1,0 +1,169 @@
+"""``gpbounds mc``: what averaging L samples inside a logarithm costs, and how many samples a step needs."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from typing import Any
+
+import numpy as np
+
+from gpbounds.cli import options, output
+
+EPILOG = """\
+example:
+  gpbounds mc --likelihood poisson --y 3 --m 0.5 --v 1 --step 1/t -n 1000
+
+  prints how biased -log(mean of L samples of p(y|f)), f ~ N(0.5, 1), is for L = 1 (the ELBO's term) to 10000; the
+  samples L(t) that a step of biased Monte Carlo needs so that gradient descent converges; and what an exact draw from
+  q(f)p(y|f) costs.
+
+theorem: Wei et al., Lemma 6 and Corollary 5, with the exact bias: D-21, D-22, D-42, D-50, N-cher, D-14 of `gpbounds
+claims`.
+"""
+LINKS = {"bernoulli": ("probit", "logit"), "poisson": ("exp", "softplus")}
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "mc", help="bias and cost of Monte Carlo", description=options.purpose(__doc__), epilog=EPILOG
+    )
+    parser.add_argument("--likelihood", choices=("gaussian", "bernoulli", "poisson", "student_t"), required=True)
+    parser.add_argument(
+        "--link", metavar="NAME", help="bernoulli: probit (default), logit; poisson: exp (default), softplus"
+    )
+    parser.add_argument("--noise", metavar="V", type=options.number, help="noise variance of gaussian (default 0.1)")
+    parser.add_argument("--df", metavar="NU", type=options.number, help="degrees of freedom of student_t (default 4)")
+    parser.add_argument("--scale", metavar="S", type=options.number, help="scale of student_t (default 1)")
+    parser.add_argument(
+        "--y", metavar="Y", type=options.number, required=True, help="target: a count, a label, a number"
+    )
+    parser.add_argument("--m", metavar="M", type=options.number, required=True, help="mean of f")
+    parser.add_argument("--v", metavar="V", type=options.number, required=True, help="variance of f")
+    parser.add_argument(
+        "--samples",
+        metavar="L[,L,...]",
+        type=options.wholes,
+        default=[1, 2, 5, 10, 100, 1000, 10_000],
+        help="numbers of samples (default 1,2,5,10,100,1000,10000)",
+    )
+    group = parser.add_argument_group("samples that a step needs")
+    group.add_argument("-n", "--n", dest="n", metavar="n", type=options.whole, default=1000, help="data (default 1000)")
+    group.add_argument(
+        "--delta", metavar="P", type=options.number, default=0.05, help="probability of failure (default %(default)s)"
+    )
+    group.add_argument(
+        "--step", metavar="C/t", type=schedule, default=(1.0, 1.0), help="C/t (default 1/t), C/t^A, or a number"
+    )
+    group.add_argument(
+        "--iterations",
+        metavar="T[,T,...]",
+        type=options.wholes,
+        default=[1, 10, 100, 1000],
+        help="iterations t (default 1,10,100,1000)",
+    )
+    group.add_argument("--zeta", metavar="Z", type=options.number, help="lower bound on E p(y|f) (default: E p itself)")
+    options.add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def schedule(text: str) -> tuple[float, float]:
+    """``0.1`` as (0.1, 0), ``C/t`` as (C, 1), ``C/t^A`` as (C, A)."""
+    head, slash, tail = text.replace(" ", "").partition("/")
+    constant = options.number(head)
+    if not slash:
+        return constant, 0.0
+    if tail == "t":
+        return constant, 1.0
+    if tail.startswith("t^"):
+        return constant, options.number(tail[2:])
+    raise argparse.ArgumentTypeError(f"expected a number, C/t or C/t^A, got {text!r}")
+
+
+def likelihood_of(args: argparse.Namespace) -> Any:
+    """The likelihood that the options describe; those of another one are refused."""
+    from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+
+    name = args.likelihood
+    if args.link is not None and name not in LINKS:
+        raise options.UsageError(f"--link belongs to bernoulli and poisson, not to {name}")
+    if args.noise is not None and name != "gaussian":
+        raise options.UsageError(f"--noise belongs to gaussian, not to {name}")
+    if (args.df is not None or args.scale is not None) and name != "student_t":
+        raise options.UsageError(f"--df and --scale belong to student_t, not to {name}")
+    if name == "gaussian":
+        return Gaussian(0.1 if args.noise is None else args.noise)
+    if name == "student_t":
+        return StudentT(4.0 if args.df is None else args.df, 1.0 if args.scale is None else args.scale)
+    return {"bernoulli": Bernoulli, "poisson": Poisson}[name](args.link or LINKS[name][0])
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the tables, or a JSON record of them."""
+    from gpbounds.montecarlo import bias, cover, expected_gradients, expected_objective, sample_size
+
+    likelihood = likelihood_of(args)
+    place = (likelihood, args.y, args.m, args.v)
+    L = np.array(args.samples, dtype=np.float64)
+    biases, objectives = bias(*place, L), expected_objective(*place, L)
+    limit = float(expected_objective(*place, math.inf))
+    gradients = expected_gradients(*place, L) if args.v > 0.0 else None
+    constant, power = args.step
+    t = np.array(args.iterations, dtype=np.float64)
+    known: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
+    known |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
+    forms = ("printed", "improved", "chernoff")
+    sizes = {form: sample_size(likelihood, args.y, form=form, **known) for form in forms}
+    exact = cover(*place) if args.v > 0.0 else None
+    if args.json:
+        output.print_json(
+            {
+                "command": "mc",
+                "likelihood": likelihood.to_dict(),
+                "y": args.y,
+                "m": args.m,
+                "v": args.v,
+                "dlm": limit,
+                "samples": args.samples,
+                "objective": objectives,
+                "bias": biases,
+                "gradients": gradients and vars(gradients),
+                "iterations": args.iterations,
+                "sizes": {form: found.to_dict() for form, found in sizes.items()},
+                "product_sampling": exact and {"acceptance": exact.acceptance, "n": exact.n, "shift": exact.shift},
+                "claims": ["D-21", "D-22", "D-24", "D-42", "D-50", "N-cher", "D-14"],
+            }
+        )
+        return
+    print(f"-log E p(y|f) = {limit:.6g} for y = {args.y:g}, f ~ N({args.m:g}, {args.v:g}), {likelihood}.\n")
+    print("L samples inside the logarithm, on average (L = 1: the ELBO's term; D-21, D-22):")
+    rows: list[tuple[str, ...]] = []
+    for k, value, b in zip(args.samples, objectives, biases, strict=True):
+        share = f"{100 * b / abs(limit):.2g} %" if limit else ""
+        rows.append((f"{k:,}", f"{value:.6f}", f"{b:.3g}", share))
+    print(output.table(("L", "E[-log mean]", "bias", "of -log E p"), rows))
+    if gradients is not None and np.any(gradients.wrong_sign):
+        wrong = ", ".join(f"{k:,}" for k, w in zip(args.samples, gradients.wrong_sign, strict=True) if w)
+        print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; take Σφ'ε/Σφ (D-24).")
+    print(
+        f"\nSamples for each of n = {args.n:,} data at step t, step size {step_text(constant, power)}, all steps ",
+        end="",
+    )
+    print(f"right with probability {1 - args.delta:g}:")
+    rows = []
+    for i, k in enumerate(args.iterations):
+        needed = [np.atleast_1d(sizes[form].L)[i] for form in forms]
+        counts = (*needed, needed[-1] * args.n)
+        rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
+    print(output.table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows))
+    for note in sizes["chernoff"].notes:
+        print(f"  {note}")
+    if exact is not None:
+        cost = 1.0 / float(exact.acceptance)
+        print(f"\nAn exact draw from q(f)p(y|f) costs {cost:.3g} proposals; its gradient is unbiased (D-10, D-14).")
+
+
+def step_text(constant: float, power: float) -> str:
+    """The schedule as it was given."""
+    return f"{constant:g}" + ("" if power == 0 else "/t" if power == 1 else f"/t^{power:g}")

@@ -1,0 +1,178 @@
+"""Biased Monte Carlo as a user meets it: shapes that broadcast, limits, small numbers, records that read, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gpbounds.errors import NonFinite
+from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from gpbounds.montecarlo import (
+    bias,
+    exact_gradient,
+    expected_gradients,
+    expected_objective,
+    failure_share,
+    lemma6,
+    product_gradient,
+    sample_size,
+    sampled_gradient,
+)
+
+MODELS = [
+    (Gaussian(0.3), 1.2),
+    (Bernoulli("probit"), 1),
+    (Bernoulli("logit"), 0),
+    (Poisson("exp"), 3),
+    (Poisson("softplus"), 0),
+    (StudentT(3.0, 0.5), -1.0),
+]
+every_model = pytest.mark.parametrize(("likelihood", "y"), MODELS, ids=lambda x: str(x))
+STEP = {"n": 100, "delta": 0.05, "step": 0.1, "iteration": 3}
+
+
+@every_model
+def test_one_sample_is_the_elbo_and_infinitely_many_the_direct_loss(likelihood, y):
+    found = expected_objective(likelihood, y, 0.4, 0.7, [1, np.inf])
+    assert found[0] == pytest.approx(-likelihood.expected_log_density(y, 0.4, 0.7), rel=1e-11)
+    assert found[1] == -likelihood.log_expected_density(y, 0.4, 0.7)
+    assert bias(likelihood, y, 0.4, 0.7, np.inf) == 0.0
+
+
+@every_model
+def test_a_point_mass_has_no_bias(likelihood, y):
+    value, by_mean, by_variance = bias(likelihood, y, 0.4, 0.0, 10, gradient=True)
+    assert (value, by_mean) == (0.0, 0.0)
+    nearly = bias(likelihood, y, 0.4, 1e-9, 10, gradient=True)
+    assert nearly[2] == pytest.approx(by_variance, rel=1e-5)
+    assert nearly[0] == pytest.approx(1e-9 * by_variance, rel=1e-5)
+
+
+def test_shapes_broadcast_and_numbers_stay_numbers():
+    L = np.array([1, 5, 50])
+    y, m = np.array([[0], [2]]), np.array([[0.1], [0.2]])
+    found = bias(Poisson("exp"), y, m, 0.5, L)
+    assert found.shape == (2, 3)
+    assert found[1, 2] == pytest.approx(bias(Poisson("exp"), 2, 0.2, 0.5, 50), rel=1e-12)
+    assert isinstance(bias(Poisson("exp"), 2, 0.2, 0.5, 50), float)
+    value, by_mean, _ = expected_objective(Poisson("exp"), y, m, 0.5, L, gradient=True)
+    assert value.shape == by_mean.shape == (2, 3)
+    assert bias(Poisson("exp"), np.empty(0), np.empty(0), 1.0, 3).shape == (0,)
+
+
+@pytest.mark.parametrize("v", [1e-30, 1e-20, 1e-12])
+def test_a_small_bias_keeps_its_digits(v):
+    model = Bernoulli("logit")
+    slope = float(model.derivatives(1, 0.7)[0])
+    assert bias(model, 1, 0.7, v, [1, 2, 1000]) == pytest.approx(v * slope**2 / 2 / np.array([1, 2, 1000]), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "m", "v"),
+    [
+        (Gaussian(0.01), 2.0, -3.0, 1.0),
+        (Gaussian(1e-2), 0.0, 0.0, 1e4),
+        (Bernoulli("probit"), 0, -20.0, 1.0),
+        (Bernoulli("probit"), 0, 8.0, 4.0),
+        (Poisson("exp"), 3, -1000.0, 1.0),
+        (Poisson("exp"), 5000, 8.0, 0.1),
+        (StudentT(0.5, 0.01), 20.0, 0.0, 100.0),
+    ],
+)
+def test_far_from_the_target(likelihood, y, m, v):
+    sizes = [1, 2, 3, 100, 1e6]
+    found = bias(likelihood, y, m, v, sizes)
+    assert np.isfinite(found).all()
+    assert (found >= 0.0).all()
+    assert (np.diff(found) <= 1e-12 * found[0]).all()
+    gap = float(likelihood.log_expected_density(y, m, v)) - float(likelihood.expected_log_density(y, m, v))
+    assert found[0] == pytest.approx(gap, rel=1e-7, abs=1e-10 * (1.0 + abs(gap)))
+
+
+def test_the_record_warns_where_the_printed_gradient_has_the_wrong_sign():
+    found = expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, [2, 100])
+    assert found.wrong_sign.tolist() == [True, False]
+    assert "Warning" in str(found)
+    assert "Warning" not in str(expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, 100))
+    m, v = exact_gradient(Bernoulli("probit"), 1, 0.5, 2.0)
+    assert (found.by_mean[0], found.by_variance[0]) == (m, v)
+
+
+def test_drawn_gradients_come_from_the_generator_that_is_given():
+    given = (Poisson("exp"), [0, 3], 0.5, 1.0, 4)
+    first, second = (sampled_gradient(*given, np.random.default_rng(3)) for _ in range(2))
+    assert np.array_equal(first, second)
+    assert first[0].shape == (2,)
+    assert np.isfinite(sampled_gradient(Poisson("exp"), 3, -1000.0, 1.0, 4, np.random.default_rng(0))).all()
+
+
+def test_sizes_as_records():
+    found = sample_size(Bernoulli("logit"), [0, 1], zeta=0.2, **STEP)
+    assert found.L.shape == (2,)
+    assert (found.L > found.threshold).all()
+    assert "D-50" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["L"] == found.L.tolist()
+    one = sample_size(Bernoulli("logit"), 1, zeta=0.2, **STEP)
+    assert isinstance(one.L, int)
+    assert one.L == found.L[1]
+    steps = sample_size(Bernoulli("logit"), 1, zeta=0.2, **{**STEP, "iteration": [1, 2], "step": lambda t: 1 / t})
+    assert steps.alpha.tolist() == [0.5, 0.5]
+    assert any("D-43" in note for note in steps.notes)
+
+
+@pytest.mark.parametrize("form", ["improved", "chernoff"])
+def test_smaller_steps_more_data_and_less_failure_ask_for_more(form):
+    base = sample_size(Poisson("exp"), 2, zeta=0.01, form=form, **STEP).threshold
+    for change in ({"step": 0.05}, {"n": 1000}, {"delta": 0.01}, {"iteration": 4}, {"zeta": 0.005}):
+        assert sample_size(Poisson("exp"), 2, form=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
+
+
+def test_lemma6_and_shares():
+    assert lemma6([-1.0, 0.0], 1.0, [-0.5, 0.5], 0.1, 0.05).tolist() == [2952.0, 738.0]
+    assert failure_share(0.05, [1, 2])[1] == pytest.approx(failure_share(0.05, 1) / 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: bias(Poisson(), 3, 0.0, 1.0, 0), "L: expected a whole number >= 1"),
+        (lambda: bias(Poisson(), 3, 0.0, 1.0, 1.5), "L: expected a whole number >= 1"),
+        (lambda: bias(Poisson(), 3, 0.0, -1.0, 2), "v: expected"),
+        (lambda: bias(Poisson(), 3.5, 0.0, 1.0, 2), "y: expected counts"),
+        (lambda: bias(Bernoulli(), 2, 0.0, 1.0, 2), "y: expected labels"),
+        (lambda: bias("poisson", 3, 0.0, 1.0, 2), "likelihood: expected"),
+        (lambda: bias(Poisson(), 3, 0.0, 1.0, 2, form="series"), "form: expected"),
+        (lambda: bias(Poisson(), 3, [0.0, 1.0], 1.0, [1, 2, 3]), "broadcast"),
+        (lambda: bias(Poisson(), 3, np.nan, 1.0, 2), "m: expected a finite number"),
+        (lambda: expected_gradients(Poisson(), 3, 0.0, 0.0, 2), "v: expected a positive"),
+        (lambda: sampled_gradient(Poisson(), 3, 0.0, 1.0, 0, np.random.default_rng(0)), "L: expected"),
+        (lambda: sampled_gradient(Poisson(), 3, 0.0, 1.0, 2, np.random.default_rng(0), "score"), "form: expected"),
+        (lambda: product_gradient([], 0.0, 1.0), "draws: expected"),
+        (lambda: product_gradient([1.0], 0.0, 0.0), "v: expected a positive"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "step": 0.0}), "step: expected a positive"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "step": lambda t: -t}), "step: expected a positive"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "n": 0}), "n: expected a whole number >= 1"),
+        (
+            lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "delta": 1.0}),
+            r"delta: expected a number in \(0, 1\)",
+        ),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "iteration": 0}), "iteration: expected"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.0, **STEP), "zeta: expected a positive"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.5, **STEP), "zeta: expected at most the largest value"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.2, m=0.0, v=1.0, **STEP), r"zeta: expected at most E p\(y\|f\)"),
+        (lambda: sample_size(Poisson(), 3, **STEP), "zeta: expected a lower bound"),
+        (lambda: sample_size(Poisson(), 3, m=0.0, **STEP), "m and v: expected both"),
+        (lambda: sample_size(Poisson(), 3, m=0.0, v=-1.0, **STEP), "v: expected"),
+        (lambda: sample_size(Poisson(), 3, m=-1e4, v=1.0, **STEP), "underflows"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, form="printed", **STEP), "expected m and v"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, form="sharp", **STEP), "form: expected"),
+        (lambda: lemma6(0.0, 1.0, 0.0, 0.1, 0.1), "mean: expected"),
+        (lambda: lemma6(0.0, 1.0, 2.0, 0.1, 0.1), "mean: expected"),
+        (lambda: lemma6(0.0, 1.0, 0.5, 1.0, 0.1), "alpha: expected"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(call, says):
+    with pytest.raises((ValueError, NonFinite), match=says):
+        call()
