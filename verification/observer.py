@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from statistics import median_low
 from typing import Any
 
 import mpmath
@@ -44,9 +45,7 @@ class Record:
         return {
             "cases": self.cases,
             "worst_slack": None if np.isinf(self.worst_slack) else self.worst_slack,
-            "tightness": {"best": min(finite), "mean": float(np.mean(finite)), "worst": max(finite)}
-            if finite
-            else None,
+            "tightness": {"best": min(finite), "median": median_low(finite), "worst": max(finite)} if finite else None,
             "worst_relative_error": self.worst_error,
             "counterexamples": self.counterexamples,
             "failure_frequencies": self.frequencies,
