@@ -1,142 +1,82 @@
-"""Value and gradient of VFE and of the exact GP, beside GPflow, GPyTorch and scikit-learn where they are installed:
+"""Value and gradient of VFE, FITC and the exact GP, and whole fits, beside other libraries where they are installed:
 
-    OPENBLAS_NUM_THREADS=2 OMP_NUM_THREADS=2 python benchmarks/bench_fitting.py [--json FILE] [--N 32000]
+    OPENBLAS_NUM_THREADS=2 OMP_NUM_THREADS=2 python benchmarks/bench_fitting.py [--json FILE] [--data FILE]
 
 The same objective in float64 at the same point, in hyperparameters, noise and inducing inputs; every library in a
 process of its own, whose peak memory is reported, too.  Shares are of the time that the products alone would take at
 the rate of this machine's own matrix product: 4NM² flops for VFE (solve 1, rank-k 1, product 2), 6NM² for FITC, N³ for
-the exact GP (factor ⅓, inverse ⅔).
+the exact GP (factor ⅓, inverse ⅔).  A fit is SciPy's L-BFGS-B from that point, in each library's own free parameters;
+its time is that until F reaches the level which all of them reach.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from harness import arguments, opening, save
+from peers import NOISE, PEERS, Loss, installed
 
-M, DIM, NOISE, LENGTHSCALE = 500, 8, 0.1, 3.0
-MODULES = {"fitting": "fitting", "GPflow": "gpflow", "GPyTorch": "gpytorch", "scikit-learn": "sklearn"}
-TASKS = {
-    "vfe": ("fitting", "GPflow", "GPyTorch"),
-    "fitc": ("fitting", "GPflow"),
-    "exact": ("fitting", "GPflow", "GPyTorch", "scikit-learn"),
-}
+M, DIM = 500, 8
 GOALS = {"vfe": 2.5, "exact": 2.5}
-Run = Callable[[], float]
+FLOPS = {"vfe": lambda N, M: 4.0 * N * M**2, "fitc": lambda N, M: 6.0 * N * M**2, "exact": lambda N, M: float(N) ** 3}
 
 
-def data(N: int, file: str | None) -> tuple[Any, Any, Any]:
-    """X (N, 8), y (N,) and Z (M, 8): smooth and noisy, or the first N rows of a CSV file, standardised."""
+def data(N: int, centres: int, file: str | None) -> tuple[Any, Any, Any]:
+    """X (N, 8), y (N,) and Z (centres, 8): smooth and noisy, or the first N rows of a CSV file, standardised."""
     rng = np.random.default_rng(0)
     if file is None:
         X = rng.standard_normal((N, DIM))
         y = np.sin(X @ rng.standard_normal(DIM)) + np.sqrt(NOISE) * rng.standard_normal(N)
     else:
-        table = np.loadtxt(file, delimiter=",", max_rows=N, comments="#", skiprows=1)
+        table = np.genfromtxt(file, delimiter=",", max_rows=N + 1, comments="#")
+        table = table[np.isfinite(table).all(axis=1)][:N]  # a heading is a row without numbers
         table = (table - table.mean(axis=0)) / table.std(axis=0)
         X, y = table[:, :-1], table[:, -1]
-    return X, y, X[rng.permutation(len(X))[:M]]
+    return X, y, X[rng.permutation(len(X))[:centres]]
 
 
-def ours(task: str, X: Any, y: Any, Z: Any) -> Run:
-    from fitting.family import objective
-    from gpbounds import SquaredExponential
-
-    F = objective(X, y, task)
-    kernel = SquaredExponential(1.0, np.full(X.shape[1], LENGTHSCALE))
-    return lambda: F.evaluate(kernel, NOISE, None if task == "exact" else Z).value
-
-
-def gpflow(task: str, X: Any, y: Any, Z: Any) -> Run:
-    import gpflow as library
-    import tensorflow as tf
-
-    kernel = library.kernels.SquaredExponential(1.0, np.full(X.shape[1], LENGTHSCALE))
-    both = X, y[:, None]
-    if task == "exact":
-        model = library.models.GPR(both, kernel, noise_variance=NOISE)
-    elif task == "vfe":
-        model = library.models.SGPR(both, kernel, Z, noise_variance=NOISE)
-    else:
-        model = library.models.GPRFITC(both, kernel, Z, noise_variance=NOISE)
-
-    @tf.function
-    def step() -> Any:
-        with tf.GradientTape() as tape:
-            loss = -model.maximum_log_likelihood_objective()
-        return loss, tape.gradient(loss, model.trainable_variables)
-
-    return lambda: -float(step()[0])
+def once(loss: Loss, start: Any, repeats: int) -> dict[str, Any]:
+    """Seconds of single evaluations, after one that warms up."""
+    value, seconds = -loss(start)[0], []
+    for i in range(repeats):
+        moved = start + 1e-9 * i  # nothing may be remembered from the last time
+        begin = time.perf_counter()
+        loss(moved)
+        seconds.append(time.perf_counter() - begin)
+    return {"value": value, "seconds": seconds}
 
 
-def gpytorch(task: str, X: Any, y: Any, Z: Any) -> Run:
-    import gpytorch as library
-    import torch
+def whole(loss: Loss, start: Any, steps: int) -> dict[str, Any]:
+    """The curve (seconds, best F so far) of one run of L-BFGS-B, compilation left out."""
+    from scipy.optimize import minimize
 
-    points, targets = torch.tensor(X), torch.tensor(y)
-    kernel = library.kernels.ScaleKernel(library.kernels.RBFKernel(ard_num_dims=X.shape[1])).double()
-    kernel.outputscale, kernel.base_kernel.lengthscale = 1.0, LENGTHSCALE
-    likelihood = library.likelihoods.GaussianLikelihood().double()
-    likelihood.noise = NOISE
+    loss(start)
+    curve: list[tuple[float, float]] = []
+    begin = time.perf_counter()
 
-    class Model(library.models.ExactGP):
-        def __init__(self) -> None:
-            super().__init__(points, targets, likelihood)
-            self.mean_module = library.means.ZeroMean()
-            self.covar_module = (
-                kernel
-                if task == "exact"
-                else library.kernels.InducingPointKernel(kernel, torch.tensor(Z.copy()), likelihood)
-            )
+    def watched(x: Any) -> tuple[float, Any]:
+        f, g = loss(x)
+        best = float(np.fmax(-f, curve[-1][1])) if curve else -f
+        curve.append((time.perf_counter() - begin, best))
+        return f, g
 
-        def forward(self, x: Any) -> Any:
-            return library.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    model = Model().double()
-    model.train()
-    likelihood.train()
-    objective = library.mlls.ExactMarginalLogLikelihood(likelihood, model)
-
-    def run() -> float:
-        model.zero_grad()
-        with library.settings.fast_computations(False, False, False):
-            value = objective(model(points), targets) * len(y)
-        (-value).backward()
-        return float(value)
-
-    return run
+    minimize(watched, start, jac=True, method="L-BFGS-B", options={"maxiter": steps, "maxcor": 20})
+    return {"value": curve[-1][1], "curve": curve}
 
 
-def sklearn(task: str, X: Any, y: Any, Z: Any) -> Run:
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-
-    kernel = ConstantKernel(1.0) * RBF(np.full(X.shape[1], LENGTHSCALE)) + WhiteKernel(NOISE)
-    model = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, y)
-    theta = model.kernel_.theta
-    return lambda: float(model.log_marginal_likelihood(theta, eval_gradient=True)[0])
-
-
-def child(library: str, task: str, N: int, repeats: int, file: str | None) -> dict[str, Any]:
+def child(library: str, task: str, N: int, centres: int, repeats: int, steps: int, file: str | None) -> dict[str, Any]:
     """Times one library on one task in this process."""
-    make = {"fitting": ours, "gpflow": gpflow, "gpytorch": gpytorch, "sklearn": sklearn}[library]
-    run = make(task, *data(N, file))
-    value, seconds = run(), []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
+    loss, start = PEERS[library][1](task, *data(N, centres, file))
+    found = whole(loss, start, steps) if steps else once(loss, start, repeats)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"value": value, "seconds": seconds, "peak_gb": peak / 1e9}
+    return {**found, "peak_gb": peak / 1e9}
 
 
 def product_rate() -> float:
@@ -149,57 +89,103 @@ def product_rate() -> float:
     return statistics.median(found[1:])
 
 
-def timed(library: str, task: str, N: int, repeats: int, file: str | None) -> dict[str, Any] | str:
+def apart(library: str, task: str, N: int, options: Any, steps: int = 0) -> dict[str, Any] | str:
     """`child` in a process of its own, or why there is no figure."""
-    options = ["--child", library, "--task", task, "--N", str(N), "--repeats", str(repeats)]
-    command = [sys.executable, __file__, *options, *(["--data", file] if file else [])]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    given = {"child": library, "task": task, "N": N, "centres": options.M, "repeats": options.repeats, "steps": steps}
+    command = [sys.executable, __file__, *(f"--{name}={value}" for name, value in given.items())]
+    ran = subprocess.run(
+        command + ([f"--data={options.data}"] if options.data else []), capture_output=True, text=True, check=False
+    )
     if ran.returncode:
         return ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else f"exit status {ran.returncode}"
     found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
     return found
 
 
+def compared(task: str, seconds: dict[str, float], goal: float | None) -> None:
+    """Ours beside the fastest of the others."""
+    peers = {name: value for name, value in seconds.items() if name != "fitting"}
+    if peers and "fitting" in seconds:
+        best = min(peers, key=lambda name: peers[name])
+        times = peers[best] / seconds["fitting"]
+        verdict = "" if goal is None or times >= goal else f"  MISSED: {goal:g} times"
+        print(f"  {times:.2f} times as fast as {best}, the fastest of the others{verdict}", flush=True)
+
+
+def evaluations(task: str, N: int, options: Any, rate: float) -> list[dict[str, Any]]:
+    """One line a library: an evaluation."""
+    rows, medians = [], {}
+    for name in installed(task):
+        found, label = apart(name, task, N, options), f"{name}, {task}, N = {N}"
+        if isinstance(found, str):
+            print(f"{label:<44} {found}", flush=True)
+            continue
+        medians[name] = statistics.median(found["seconds"])
+        share = FLOPS[task](N, options.M) / rate / medians[name]
+        rows.append({"library": name, "task": task, "N": N, "median_s": medians[name], "share": share, **found})
+        times = f"{1e3 * medians[name]:>6.0f} ms {1e3 * min(found['seconds']):>6.0f} ms"
+        print(f"{label:<44} {times} {found['peak_gb']:>5.2f} GB {share:>6.0%} {found['value']:>16.6f}", flush=True)
+    compared(task, medians, GOALS.get(task))
+    return rows
+
+
+def fits(task: str, N: int, options: Any) -> list[dict[str, Any]]:
+    """One line a library: a whole fit."""
+    curves = {}
+    for name in installed(task):
+        found, label = apart(name, task, N, options, options.steps), f"{name}, {task} fit, N = {N}"
+        if isinstance(found, str):
+            print(f"{label:<44} {found}", flush=True)
+        else:
+            curves[name] = found
+    level = min(found["value"] for found in curves.values())
+    rows, seconds = [], {}
+    for name, found in curves.items():
+        place, (until, _) = next((i, point) for i, point in enumerate(found["curve"]) if point[1] >= level)
+        seconds[name] = until
+        rows.append(
+            {"library": name, "task": f"{task} fit", "N": N, "level": level, "until_s": until}
+            | {"evaluations": place + 1, "final": found["value"], "peak_gb": found["peak_gb"]}
+        )
+        label = f"{name}, {task} fit, N = {N}, to F = {level:.2f}"
+        print(
+            f"{label:<44} {until:>6.1f} s after {place + 1} evaluations, {found['peak_gb']:.2f} GB; "
+            f"at the end F = {found['value']:.2f}",
+            flush=True,
+        )
+    compared(task, seconds, None)
+    return rows
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--N", type=int, default=32_000, help="number of data of the sparse tasks (default 32 000)")
+    parser.add_argument("--M", dest="M", type=int, default=M, help="inducing points (default %(default)s)")
     parser.add_argument("--exact", type=int, default=2_000, help="number of data of the exact GP (default 2000)")
-    parser.add_argument("--data", metavar="FILE", help="CSV file with a heading, the target in its last column")
-    parser.add_argument("--child", help="for the program's own use")
-    parser.add_argument("--task", help="for the program's own use")
+    parser.add_argument("--steps", type=int, default=60, help="L-BFGS-B iterations of a fit, 0 for none (default 60)")
+    parser.add_argument("--data", metavar="FILE", help="CSV file, the target in its last column")
+    for name in ("child", "task", "centres"):
+        parser.add_argument(f"--{name}", help="for the program's own use")
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(child(options.child, options.task, options.N, options.repeats, options.data)))
+        found = child(
+            options.child,
+            options.task,
+            options.N,
+            int(options.centres),
+            options.repeats,
+            options.steps,
+            options.data,
+        )
+        print(json.dumps(found))
         return
 
-    about, rate = (
-        opening(f"\n{'':<44} {'median':>9} {'least':>9} {'peak':>8} {'share':>6} {'value':>16}"),
-        product_rate(),
-    )
-    rows = []
-    for task, N in (("vfe", options.N), ("fitc", options.N), ("exact", options.exact)):
-        flops = {"vfe": 4.0 * N * M**2, "fitc": 6.0 * N * M**2, "exact": float(N) ** 3}[task]
-        medians = {}
-        for name in TASKS[task]:
-            if importlib.util.find_spec(MODULES[name]) is None:
-                continue
-            found = timed(MODULES[name], task, N, options.repeats, options.data)
-            label = f"{name}, {task}, N = {N}"
-            if isinstance(found, str):
-                print(f"{label:<44} {found}", flush=True)
-                continue
-            medians[name] = statistics.median(found["seconds"])
-            share = flops / rate / medians[name]
-            rows.append({"library": name, "task": task, "N": N, "median_s": medians[name], "share": share, **found})
-            times = f"{1e3 * medians[name]:>6.0f} ms {1e3 * min(found['seconds']):>6.0f} ms"
-            print(f"{label:<44} {times} {found['peak_gb']:>5.2f} GB {share:>6.0%} {found['value']:>16.6f}", flush=True)
-        peers = {name: seconds for name, seconds in medians.items() if name != "fitting"}
-        if peers and "fitting" in medians:
-            best = min(peers, key=lambda name: peers[name])
-            times = peers[best] / medians["fitting"]
-            goal = GOALS.get(task)
-            verdict = "" if goal is None or times >= goal else f"  MISSED: {goal:g} times"
-            print(f"  {times:.2f} times as fast as {best}, the fastest of the others{verdict}", flush=True)
+    about = opening(f"\n{'':<44} {'median':>9} {'least':>9} {'peak':>8} {'share':>6} {'value':>16}")
+    rate = product_rate()
+    tasks = (("vfe", options.N), ("fitc", options.N), ("exact", options.exact))
+    rows = [row for task, N in tasks for row in evaluations(task, N, options, rate)]
+    if options.steps:
+        rows += fits("vfe", options.N, options) + fits("exact", options.exact, options)
     print(f"\nmatrix product: {rate / 1e9:.0f} GFLOP/s")
     save(options.json, about, rows, gflops=rate / 1e9)
 
