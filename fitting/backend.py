@@ -175,22 +175,24 @@ def inverse_factor(L: Array) -> Array:
 def half_inverse(L: Array) -> Array:
     """H with H + Hᵀ = (L Lᵀ)⁻¹: all that sums Σ H_ij B_ij with symmetric B need, without a pass that mirrors.
 
+    H may take the memory of ``L``.
+
     >>> half_inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[ 0.25, -0.5 ],
            [ 0.  ,  0.5 ]])
     """
     if namespace(L) is not np:
         return 0.5 * inverse(L)
-    H = _upper_inverse(L)
+    H = _upper_inverse(L, overwrite=True)
     H.ravel(order="K")[:: L.shape[0] + 1] *= 0.5
     return H
 
 
-def _upper_inverse(L: Array) -> Array:
+def _upper_inverse(L: Array, *, overwrite: bool = False) -> Array:
     """The upper triangle of (L Lᵀ)⁻¹, 0 below, for L with 0 above its diagonal."""
     from scipy.linalg.lapack import dpotri
 
-    found, info = dpotri(L.T, lower=0)
+    found, info = dpotri(L.T, lower=0, overwrite_c=overwrite)
     if info:
         raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
     return found

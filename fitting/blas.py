@@ -7,8 +7,8 @@ do not.  A row-major (n, m) array is what BLAS calls a column-major m × n matri
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -108,8 +108,17 @@ def threads() -> int:
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One BLAS thread a caller for as long as it lasts: the callers are threads themselves."""
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+def share(count: int, run: Callable[[int], None]) -> None:
+    """run(0) … run(count − 1), each in a thread of its own with one BLAS thread; a single one where it was called.
+
+    >>> squares = [0, 0]
+    >>> share(2, lambda i: squares.__setitem__(i, i * i))
+    >>> squares
+    [0, 1]
+    """
+    if count == 1:
+        run(0)
+        return
+    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
+        for done in [pool.submit(run, number) for number in range(count)]:
+            done.result()

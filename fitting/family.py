@@ -105,7 +105,7 @@ class Objective:
     def _evaluate(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         if self.member.is_evidence:
             centres = None if Z is None else self._centres(Z)
-            return exact.evaluate(kernel, self.X, self.Y, s2, centres, gradient=gradient)
+            return exact.evaluate(kernel, self.X, self.Y, s2, centres, gradient=gradient, space=self.space)
         room = self._room(s2)
 
         def attempt(amount: float) -> Evaluation:

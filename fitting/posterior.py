@@ -250,5 +250,5 @@ class ExactPosterior(Posterior):
 
 def exact_posterior(kernel: Kernel, X: Array, Y: Array, noise: float, single: bool) -> ExactPosterior:
     """Factorise K + σ²I and solve for the weights; checked float64 arrays."""
-    _, chol = factorised(kernel, X, noise)
+    chol = factorised(kernel, X, noise)
     return ExactPosterior(kernel, noise, X, chol, chol.solve(Y), single)

@@ -13,7 +13,6 @@ as L̄ = −tril(L⁻ᵀV̄Vᵀ) and the pull-back of a Cholesky factor reads on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -21,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.backend import inverse_factor, lift_rows, multiply_rows, solve_rows
-from fitting.blas import one_thread, threads
+from fitting.blas import share, threads
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
@@ -150,13 +149,7 @@ class Stream:
         self.inverse  # noqa: B018  (found once, before threads need it)
         count = self._threads()
         visitors = [start(Lane(self, number)) for number in range(count)]
-        if count == 1:
-            self._run(visitors[0], 0, 1)
-            return visitors
-        with one_thread(), ThreadPoolExecutor(count) as pool:
-            runs = [pool.submit(self._run, visitor, number, count) for number, visitor in enumerate(visitors)]
-            for run in runs:
-                run.result()
+        share(count, lambda number: self._run(visitors[number], number, count))
         return visitors
 
     def _threads(self) -> int:

@@ -49,13 +49,14 @@ class Cholesky:
         return float(2.0 * xp.log(xp.diagonal(self.L)).sum())
 
 
-def _try(A: Array, jitter: float) -> Array | None:
+def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
     xp = namespace(A)
     shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
     if xp is np and shifted.dtype == np.float64 and shifted.size:
         from scipy.linalg.lapack import dpotrf
 
-        U, fault = dpotrf(shifted.T, lower=0, clean=1)  # of the transpose: LAPACK's order is Fortran's, one copy less
+        # of the transpose: LAPACK's order is Fortran's, one copy less
+        U, fault = dpotrf(shifted.T, lower=0, clean=1, overwrite_a=overwrite)
         return None if fault or not np.isfinite(U).all() else U.T
     try:
         L = xp.linalg.cholesky(shifted)
@@ -64,8 +65,11 @@ def _try(A: Array, jitter: float) -> Array | None:
     return L if bool(xp.isfinite(L).all()) else None  # CuPy returns NaN instead of raising
 
 
-def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix") -> Cholesky:
+def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite: bool = False) -> Cholesky:
     """Factorise a symmetric positive definite ``A`` (n × n) with the stated jitter.
+
+    With ``overwrite`` the factor may take the memory of ``A``, which then holds nothing of use; not with "auto", which
+    may need ``A`` again.
 
     Raises
     ------
@@ -75,10 +79,12 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix") -> Cholesky:
     >>> round(cholesky(np.array([[4.0, 2.0], [2.0, 3.0]])).logdet, 12)  # log 8
     2.07944154168
     """
+    if overwrite and jitter == "auto":
+        raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
     scale = float(namespace(A).diagonal(A).max())
     ladder = [step * scale for step in AUTO_LADDER] if jitter == "auto" else [float(non_negative("jitter", jitter))]
     for amount in ladder:
-        L = _try(A, amount)
+        L = _try(A, amount, overwrite)
         if L is not None:
             return Cholesky(L, amount)
     raise NotPositiveDefinite(
