@@ -120,6 +120,16 @@ def test_nan_in_a_matrix_does_not_factorise(jitter):
         psd.cholesky(A, jitter)
 
 
+def test_the_factor_may_take_the_place_of_the_matrix():
+    A = random_psd(3, 5, 2) + np.eye(5)
+    expected, where = psd.cholesky(A).L, A.copy()
+    found = psd.cholesky(where, overwrite=True)
+    np.testing.assert_array_equal(found.L, expected)
+    assert np.shares_memory(found.L, where)
+    with pytest.raises(ValueError, match="overwrite"):
+        psd.cholesky(A, "auto", overwrite=True)
+
+
 def test_the_matrix_is_left_as_it_was():
     A = random_psd(3, 5, 2)
     kept = A.copy()

@@ -1,0 +1,64 @@
+"""The exact GP by chunks of the lower triangle, on one thread or more, is the exact GP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from fitting import exact
+from fitting.streamed import Workspace
+from gpbounds.kernels import Matern, SquaredExponential
+
+KERNELS = (SquaredExponential(1.3, [0.7, 1.9]), Matern(1.5, 0.6, 1.1) + SquaredExponential(0.4, [2.0, 0.5]))
+
+
+def problem(N: int, P: int = 2):
+    rng = np.random.default_rng(N)
+    return rng.uniform(-2.0, 2.0, (N, 2)), rng.standard_normal((N, P))
+
+
+def dense(kernel, X, Y, noise):
+    """F by definition, and its derivatives by full matrices: ½ Σ_p tr[(α_pα_pᵀ − A) ∂K]."""
+    (N, P), K = Y.shape, kernel(X)
+    A = np.linalg.inv(K + noise * np.eye(N))
+    alpha = A @ Y
+    _, logdet = np.linalg.slogdet(K + noise * np.eye(N))
+    value = -0.5 * (P * (N * np.log(2.0 * np.pi) + logdet) + (Y * alpha).sum())
+    cotangent = 0.5 * (alpha @ alpha.T - P * A)
+    return value, kernel.pull(X, X, cotangent.copy())[0], noise * cotangent.trace()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("N", [1, exact.ROWS, exact.ROWS + 1, 5 * exact.ROWS + 7])
+def test_chunks_add_up_to_the_dense_formulas(kernel, N):
+    X, Y = problem(N)
+    found = exact.evaluate(kernel, X, Y, 0.3)
+    value, parameters, slope = dense(kernel, X, Y, 0.3)
+    assert found.value == pytest.approx(value, rel=1e-11)
+    np.testing.assert_allclose(found.gradient.kernel, parameters, rtol=1e-8, atol=1e-8 * abs(value))
+    assert found.gradient.noise == pytest.approx(slope, rel=1e-8, abs=1e-8 * abs(value))
+
+
+def test_threads_and_kept_memory_change_nothing():
+    """Two threads, one thread, and a workspace that a larger problem has used: the same to the last digits."""
+    X, Y = problem(5 * exact.ROWS + 7)
+    space = Workspace()
+    exact.evaluate(KERNELS[0], *problem(6 * exact.ROWS), 0.3, space=space)
+    seen = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, "blas"):
+            for memory in (None, space, space):
+                found = exact.evaluate(KERNELS[0], X, Y, 0.3, space=memory)
+                seen.append([found.value, found.gradient.noise, *found.gradient.kernel])
+    np.testing.assert_allclose(seen, np.broadcast_to(seen[0], np.shape(seen)), rtol=1e-11, atol=1e-9)
+
+
+def test_covariances_that_overflow_are_refused_by_every_thread():
+    from gpbounds.errors import NonFinite
+
+    X, Y = problem(5 * exact.ROWS)
+    X[-1] = 1e200
+    kernel = SquaredExponential(1.0, 1.0) * SquaredExponential(1e300, 1e-3) * SquaredExponential(1e300, 1.0)
+    with pytest.raises(NonFinite, match="NaN or infinity in K"), np.errstate(all="ignore"):
+        exact.evaluate(kernel, X, Y, 0.3)
