@@ -7,8 +7,9 @@ do not.  A row-major (n, m) array is what BLAS calls a column-major m × n matri
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -106,6 +107,25 @@ def _controller() -> Any:
 def threads() -> int:
     """How many threads BLAS may use at present, as OPENBLAS_NUM_THREADS and its like or `threadpoolctl` say."""
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
+
+
+WORTH = 10**7
+"""N·M² from which work is shared among threads; below, waiting for one another costs more than it saves."""
+
+
+@contextmanager
+def suited(work: int) -> Iterator[None]:
+    """One BLAS thread for as long as it lasts where ``work``, N·M² or the like, is less than `WORTH`.
+
+    >>> with suited(1000):
+    ...     threads()
+    1
+    """
+    if work >= WORTH:
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        yield
 
 
 def share(count: int, run: Callable[[int], None]) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import exact
+from fitting.blas import suited
 from fitting.blocks import Blocks
 from fitting.diagonal import Diagonal
 from fitting.functional import Law, Loss, Outer, collapsed
@@ -99,7 +100,7 @@ class Objective:
             when Kuu or a block does not factorise with the jitter allowed.
         """
         s2 = one_number("noise", positive("noise", noise))
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), suited(self._work(Z)):
             return checked(self._evaluate(kernel, s2, Z, gradient))
 
     def _evaluate(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
@@ -137,7 +138,7 @@ class Objective:
             source = self.stream(kernel, Z, amount)
             return collapsed(room, source, self.Y, loss, outer, relative_jitter=relative)
 
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), suited(self._work(Z)):
             return checked(with_jitter(attempt, kernel, self.jitter))
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
@@ -161,6 +162,13 @@ class Objective:
         centres = self._centres(Z)
         pieces = None if self.member.is_diagonal else self.parts.chunks(self.chunk)
         return stream(kernel, self.X, centres, jitter, chunk=self.chunk, parts=pieces, space=self.space)
+
+    def _work(self, Z: ArrayLike | Array | None) -> int:
+        """N·M² or the like, for `suited`."""
+        widest = 0 if Z is None else len(Z)  # type: ignore[arg-type]
+        if not self.member.is_diagonal:
+            widest = max(widest, *(rows.stop - rows.start for rows in self.parts.blocks))
+        return self.N * widest**2
 
     def _centres(self, Z: ArrayLike | Array | None) -> Array:
         if Z is None:

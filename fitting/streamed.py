@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.backend import inverse_factor, lift_rows, multiply_rows, solve_rows
-from fitting.blas import share, threads
+from fitting.blas import WORTH, share, threads
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
@@ -153,7 +153,7 @@ class Stream:
         return visitors
 
     def _threads(self) -> int:
-        if namespace(self.X) is not np or len(self.parts) == 1 or self.N * self.M**2 < 10**7:
+        if namespace(self.X) is not np or len(self.parts) == 1 or self.N * self.M**2 < WORTH:
             return 1
         return min(threads(), len(self.parts))
 
