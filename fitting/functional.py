@@ -118,6 +118,7 @@ def collapsed(
     loss: Loss,
     outer: Callable[[float, Law], Outer],
     *,
+    gradient: bool = True,
     relative_jitter: float = 0.0,
 ) -> Evaluation:
     """J where q is the posterior of ``member`` for targets ``Y`` (N, P); derivatives in (kernel, log σ², Z)."""
@@ -125,6 +126,8 @@ def collapsed(
     S, xp = state.covariance, namespace(Y)
     law = Law(state.mean, S, state.G + xp.eye(source.M), -state.chol.logdet)
     sums, found = _losses(source, law, r, loss, outer)
+    if not gradient:
+        return Evaluation(found.value, None, source.inducing.chol.jitter)
     b_bar = S @ (sums.mean if found.mean is None else sums.mean + found.mean)
     cross = b_bar @ law.mean.T
     A_bar = -(S @ (sums.H if found.covariance is None else sums.H + found.covariance) @ S) - 0.5 * (cross + cross.T)

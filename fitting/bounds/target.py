@@ -1,0 +1,99 @@
+"""What training by a PAC-Bayes bound makes small: B as a function of the sum of the expected losses and of KL(Q‖P)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from gpbounds.losses import Loss
+from gpbounds.pacbayes import bound, bound_gradient
+from gpbounds.validation import choice, count, non_negative, one, positive
+
+Goal = Literal["kl", "pinsker"]
+GOALS = ("kl", "pinsker")
+LEAST = float(np.finfo(np.float64).smallest_subnormal)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What one evaluation says.
+
+    Attributes
+    ----------
+    risk : float
+        R_S(Q), the mean over the data of the expected losses.
+    kl : float
+        KL(Q‖P) in nats.
+    bound : float
+        B.
+    jitter : float
+        What was added to the diagonal of Kuu, in Q and in P alike.
+    """
+
+    risk: float
+    kl: float
+    bound: float
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """B of N data, a loss and a confidence: upper bound on the true Gibbs risk with probability ≥ 1 − δ.
+
+    B = kl⁻¹(R_S, (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N), or B_Pin = R_S + √((KL + ln(1/p_θ) + ln(2√N/δ))/(2N)).
+
+    Claims P-08, P-11, P-14 (Reeb et al., PAC-GP, Eqs. 5, 14).  Hypotheses: those of `gpbounds.pacbayes.bound`.  While
+    hyperparameters move freely B is what training follows, no certificate: P-44 has them rounded first.
+
+    Parameters
+    ----------
+    loss : Loss
+    N : int
+    delta : float in (0, 1]
+    log_prior_penalty : float >= 0
+        ln(1/p_θ).
+    objective : "kl" or "pinsker"
+
+    Raises
+    ------
+    ValueError
+        for wrong arguments.
+
+    >>> from gpbounds.losses import Band
+    >>> B, in_total, in_kl = Target(Band(0.6), 404, 0.01).value_and_slopes(0.093 * 404, 42.0)
+    >>> round(B, 6), round(404 * in_total, 6), round(404 * in_kl, 6)
+    (0.297313, 1.449364, 1.02254)
+    """
+
+    loss: Loss
+    N: int
+    delta: float
+    log_prior_penalty: float = 0.0
+    objective: Goal = "kl"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
+        count("N", self.N)
+        choice("objective", self.objective, GOALS)
+        object.__setattr__(self, "delta", one(positive, "delta", self.delta))
+        object.__setattr__(self, "log_prior_penalty", one(non_negative, "log_prior_penalty", self.log_prior_penalty))
+        bound(0.5, 0.0, self.N, self.delta)  # refuses δ > 1
+
+    def value_and_slopes(self, total: float, kl: float) -> tuple[float, float, float]:
+        """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses.
+
+        ∂_q kl⁻¹ grows like ln(1/q) at q → 0.  Where all losses are 0 in double precision it is taken at the least
+        positive double, so that times derivatives of the losses that are 0 as well it gives 0.
+        """
+        risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
+        form: Literal["pinsker", "sharpest"] = "pinsker" if self.objective == "pinsker" else "sharpest"
+        given = self.N, self.delta, self.log_prior_penalty, form
+        in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *given)
+        return float(bound(risk, kl, *given)), float(in_risk) / self.N, float(in_kl)
+
+    def terms(self, total: float, kl: float, jitter: float = 0.0) -> Terms:
+        """R_S, KL and B."""
+        return Terms(min(total / self.N, 1.0), max(kl, 0.0), self.value_and_slopes(total, kl)[0], jitter)
