@@ -14,17 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting.backend import array_module, host, place
 from fitting.estimators import saving
-from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.inputs import new_points, training_data
 from fitting.estimators.sampling import normal_draws
+from fitting.estimators.starting import starting_point, trainer_of
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.family import Member, Objective, objective
 from fitting.parameters import Parameters
-from fitting.starts import around, default_kernel, default_noise, units, within
-from fitting.training import Run, Session
+from fitting.starts import units
+from fitting.training import Run
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.validation import choice, count, positive
+from gpbounds.validation import choice, count
 
 
 class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -107,41 +108,11 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         member = self._member()
         self._check_arguments()
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)  # what an earlier fit left
-        points, targets = training_data(self, X, y)
-        single = targets.ndim == 1
-        columns = targets[:, None] if single else targets
-        columns = self._normalised(columns)
-        limits = self.limits or {}
-        kernel = within(limits, default_kernel(points, columns)) if self.kernel is None else self.kernel
-        if not isinstance(kernel, Kernel):
-            raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
-        noise = float(np.clip(default_noise(columns, kernel), *limits.get("noise", (0.0, np.inf))))
-        noise = noise if self.noise is None else self.noise
-        self._prepare(points)
-        self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
-        xp = array_module(self.device)  # type: ignore[arg-type]
-        session = Session(
-            self.checkpoint, fingerprint(self, points, columns) if self.checkpoint else "", seed_of(self.random_state)
-        )
-        trainer = Trainer(
-            make=lambda A, B: self._objective(member, A, B),
-            X=place(points, xp),
-            Y=place(columns, xp),
-            optimizer=self.optimizer,
-            max_iter=count("max_iter", self.max_iter),
-            tol=float(positive("tol", self.tol)),
-            learning_rate=float(positive("learning_rate", self.learning_rate)),
-            batch_size=self._batch(points.shape[0]),
-            limits={**around(kernel, float(positive("noise", noise))), **limits},
-            fixed=tuple(self.fixed),
-            learn_Z=bool(getattr(self, "learn_inducing", False)),
-            scale=units(points),
-            session=session,
-            progress=bool(self.progress),
-        )
-        outcome, runs = self._search(trainer, Parameters(kernel, float(noise)), points, columns)
+        self._forget()
+        points, columns = self._settled(*training_data(self, X, y))
+        start = starting_point(self, points, columns)
+        trainer = trainer_of(self, lambda A, B: self._objective(member, A, B), points, columns, start)
+        outcome, runs = self._search(trainer, start, points, columns)
         self._adopt(trainer, outcome, runs)
         for sentence in self._complaints(outcome):
             warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
@@ -170,7 +141,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
         self._fitted()
         points = new_points(self, X)
-        here, labels = place(points, namespace(self._home())), self._labels(points)
+        here, labels = place(self._inputs(points), namespace(self._home())), self._labels(points)
         mean, spread = self.posterior_.predict(here, full_cov=return_cov, noisy=noisy, blocks=labels)
         xp = namespace(points)
         mean, spread = place(mean, xp), place(spread, xp)
@@ -235,6 +206,27 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return model
 
     # ------------------------------------------------------------------ what subclasses and `fit` need
+
+    def _forget(self) -> None:
+        """Delete what an earlier fit left."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
+    def _settled(self, X: Float, y: Float) -> tuple[Float, Float]:
+        """X and y (N, P) in the units of the model, kept as ``X_train_`` and ``y_train_``."""
+        single = y.ndim == 1
+        points, columns = self._inputs(X), self._normalised(y[:, None] if single else y)
+        self._prepare(points)
+        self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
+        return points, columns
+
+    def _inputs(self, X: Array) -> Array:
+        """X in the units of the model, where it lives."""
+        return X
+
+    def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
+        """What hyperparameters of ``kernel`` and the noise may be, where that is not left to the start."""
+        return dict(self.limits or {})
 
     def _check_arguments(self) -> None:
         if self.optimizer is not None:

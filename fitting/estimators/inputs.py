@@ -12,15 +12,21 @@ from gpbounds.whitening import as_targets
 
 
 def training_data(estimator: Any, X: Any, y: Any) -> tuple[Float, Float]:
-    """Copies of X (N, D) and y (N,) or (N, P) in host memory; ``n_features_in_`` is set."""
+    """Copies of X (N, D) and y (N,) or, for an estimator of several outputs, (N, P) in host memory.
+
+    ``n_features_in_`` is set.
+    """
+    many = bool(estimator.__sklearn_tags__().target_tags.multi_output)
     if is_cupy(X) or is_cupy(y):
         points = as_points(X)
         targets = host(as_targets(y, points))
+        if targets.ndim == 2 and not many:
+            raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(targets.shape)}")
         estimator.n_features_in_ = int(points.shape[1])
         return host(points).astype(np.float64), targets.astype(np.float64)
     from sklearn.utils.validation import validate_data
 
-    points, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, multi_output=True)
+    points, targets = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, multi_output=many)
     return np.array(points), np.array(targets, dtype=np.float64)
 
 

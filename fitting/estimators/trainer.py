@@ -71,6 +71,10 @@ class Trainer:
         Units of Z.
     session : Session
     progress : bool
+    prefix : str
+        Of the names of all runs: where one session has several trainings.
+    gtol : float
+        Largest derivative at which L-BFGS-B stops.
     """
 
     make: Callable[[Array, Array], Objective]
@@ -87,6 +91,8 @@ class Trainer:
     scale: Float
     session: Session
     progress: bool
+    prefix: str = ""
+    gtol: float = 1e-5
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` points about it, the best first.
@@ -108,6 +114,7 @@ class Trainer:
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or what the session has of it."""
+        name = self.prefix + name
         limits = {key: pair for key, pair in self.limits.items() if key not in self.fixed}
         how = packing(
             start.kernel,
@@ -136,7 +143,7 @@ class Trainer:
         start = np.clip(start, low, high)
         everything: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "label": name, **shared}
         if self.optimizer == "lbfgs":
-            return train_lbfgs(how.loss(self.make(self.X, self.Y)), start, how.bounds, **everything)
+            return train_lbfgs(how.loss(self.make(self.X, self.Y)), start, how.bounds, gtol=self.gtol, **everything)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
         loss = how.loss(self.make(self.X, self.Y)) if self.batch_size is None else self._batches(how)
         return train_adam(loss, start, how.bounds, learning_rate=self.learning_rate, rng=rng, **everything)

@@ -26,6 +26,7 @@ def train_lbfgs(
     *,
     max_iter: int,
     tol: float = 1e-9,
+    gtol: float = 1e-5,
     earlier: Run | None = None,
     save: Callable[[Run], None] | None = None,
     progress: bool = False,
@@ -45,6 +46,8 @@ def train_lbfgs(
         Iterations, those of ``earlier`` included.
     tol : float
         Converged once an iteration changes the loss by less than ``tol`` times its size.
+    gtol : float
+        Converged, too, where no derivative that one may follow is larger.
     earlier : Run, optional
         Continue it.
     save : function of a Run, optional
@@ -64,14 +67,14 @@ def train_lbfgs(
     """
     watch = Watch(start, max_iter=max_iter, earlier=earlier, save=save, progress=progress, label=label)
     try:
-        return _search(watch, loss, bounds, max_iter, tol)
+        return _search(watch, loss, bounds, max_iter, tol, gtol)
     except KeyboardInterrupt:
         return watch.interrupted()
     finally:
         watch.close()
 
 
-def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_iter: int, tol: float) -> Run:
+def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_iter: int, tol: float, gtol: float) -> Run:
     from scipy.optimize import minimize
 
     worst = -math.inf
@@ -96,7 +99,7 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
         left, before = max_iter - watch.iterations, watch.value
         if left <= 0:
             break
-        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": 1e-5, "maxcor": 20}
+        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": gtol, "maxcor": 20}
         found = minimize(
             measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
         )
