@@ -6,10 +6,11 @@ import os
 
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.exact_gp import ExactGP
+from fitting.estimators.pac_gp import PACGP
 from fitting.estimators.renyi_gp import RenyiGP
 from fitting.estimators.sparse_gp import SparseGP
 
-__all__ = ["ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "load"]
+__all__ = ["PACGP", "ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "load"]
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:

@@ -38,12 +38,19 @@ def starting_point(estimator: Any, X: Float, Y: Float) -> Parameters:
 
 
 def trainer_of(
-    estimator: Any, make: Callable[[Array, Array], Any], X: Float, Y: Float, start: Parameters, **more: Any
+    estimator: Any,
+    make: Callable[[Array, Array], Any],
+    X: Float,
+    Y: Float,
+    start: Parameters,
+    *,
+    kind: type[Trainer] = Trainer,
+    **more: Any,
 ) -> Trainer:
     """The trainer of the objectives that ``make`` builds, with the settings of ``estimator``, on its device."""
     xp = array_module(estimator.device)
     label = fingerprint(estimator, X, Y) if estimator.checkpoint else ""
-    return Trainer(
+    return kind(
         make=make,
         X=place(X, xp),
         Y=place(Y, xp),

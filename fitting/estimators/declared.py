@@ -1,0 +1,113 @@
+"""What a risk certificate has fixed before the data are seen, from what a user says: losses, scaling, grid, charges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpbounds.kernels import Kernel
+from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
+from gpbounds.pacbayes import Charge, HyperGrid, Scaling
+from gpbounds.pacbayes.certificate import priors
+from gpbounds.validation import choice, one, positive
+
+LOSSES: dict[str, Callable[[float], Loss]] = {
+    "band": Band,
+    "squared": Squared,
+    "exponential": Exponential,
+    "relative": Relative,
+    "interval": lambda epsilon: Interval(-epsilon, epsilon, relative=True),
+}
+"""By name, of ε: in the units of the scaled targets, for "relative" and "interval" as a share of |y|."""
+
+Limits = dict[str, tuple[float, float]]
+
+
+def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
+    """One loss for each ε; a `Loss` carries its own.
+
+    >>> losses_of("band", (0.2, 0.4))
+    (Band(epsilon=0.2), Band(epsilon=0.4))
+    """
+    values = np.asarray(epsilon, dtype=np.float64) if np.ndim(epsilon) else np.array([epsilon])
+    if isinstance(loss, Loss):
+        if np.ndim(epsilon):
+            raise ValueError(f"epsilon: expected one number where loss carries its own, got {epsilon!r} for {loss!r}")
+        return (loss,)
+    if not isinstance(loss, str):
+        raise ValueError(f"loss: expected one of {', '.join(map(repr, LOSSES))} or a gpbounds loss, got {loss!r}")
+    make = LOSSES[choice("loss", loss, tuple(LOSSES))]
+    if values.ndim != 1 or values.size == 0 or len(set(values.tolist())) < values.size:
+        raise ValueError(f"epsilon: expected one number, or several that differ, got {epsilon!r}")
+    return tuple(make(one(positive, "epsilon", value)) for value in values)
+
+
+def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:
+    """ln E for one of E accuracy goals (P-47); nothing for one.
+
+    >>> charges_of([Band(0.2), Band(0.4)])
+    (Charge(what='accuracy goals ε', count=2),)
+    """
+    return (Charge("accuracy goals ε", len(losses)),) if len(losses) > 1 else ()
+
+
+def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scaling]:
+    """Those of inputs and outputs, from "as given", one `Scaling` for both, or a pair.
+
+    Raises
+    ------
+    ValueError
+        for anything else, and for constants of the same data unless ``nonrigorous``.
+    """
+    pair = (scaling, scaling) if isinstance(scaling, str | Scaling) else scaling
+    if not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"scaling: expected 'as given', a Scaling, or a pair (inputs, outputs) of them, got {pair!r}")
+    found = []
+    for one_side in pair:
+        if isinstance(one_side, str) and one_side == "as given":
+            one_side = Scaling()
+        if not isinstance(one_side, Scaling):
+            raise ValueError(f"scaling: expected 'as given' or a gpbounds.pacbayes.Scaling, got {one_side!r}")
+        if not (one_side.rigorous or nonrigorous):
+            raise ValueError(
+                "scaling: expected constants fixed in advance, from disjoint data, or charged; got 'same data': prior "
+                "and loss then depend on the data, and no bound follows (P-45). Pass nonrigorous=True for a record "
+                "that says so in its first line"
+            )
+        found.append(one_side)
+    return found[0], found[1]
+
+
+def grid_of(grid: HyperGrid | None, kernel: Kernel) -> HyperGrid:
+    """``grid``, or for None ln θ from −6 to 6 in steps of 0.01 for every hyperparameter of ``kernel``.
+
+    >>> from gpbounds import SquaredExponential
+    >>> grid_of(None, SquaredExponential(1.0, [1.0, 1.0])).names
+    ('variance', 'lengthscale_1', 'lengthscale_2')
+    """
+    names = tuple(priors.hyperparameters(kernel))
+    if grid is None:
+        return HyperGrid(names=names)
+    if not isinstance(grid, HyperGrid):
+        raise ValueError(f"grid: expected a gpbounds.pacbayes.HyperGrid or None, got {grid!r}")
+    if set(grid.names) != set(names):
+        raise ValueError(
+            f"grid: expected the names {', '.join(names)}, the hyperparameters of the kernel, got "
+            f"{', '.join(grid.names)}: HyperGrid.shared() is for one lengthscale, HyperGrid.ard(D) for one each"
+        )
+    return grid
+
+
+def box(grid: HyperGrid, kernel: Kernel) -> Limits:
+    """The edges of ``grid`` by the names of the kernel's parameters: what training may reach."""
+    low, high = grid.at([0] * grid.T).theta, grid.at(grid.steps).theta
+    names = zip(kernel.parameter_names, priors.hyperparameters(kernel), strict=True)
+    return {name: (low[axis], high[axis]) for name, axis in names}
+
+
+def log_choices(grid: HyperGrid, charges: Sequence[Charge], scalings: Sequence[Scaling]) -> float:
+    """ln(|Θ| · lengths of all lists): what the bound pays besides KL(Q‖P^θ) and ln(ξ(N)/δ)."""
+    return math.log(math.prod([grid.size, *(c.count for c in charges), *(s.count for s in scalings)]))

@@ -1,0 +1,317 @@
+"""What the PAC-GP estimators share: train by the bound, round to the grid, settle the rest there, certify."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from fitting.backend import array_module, host, place
+from fitting.bounds.target import GOALS, Terms
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.declared import (
+    Limits,
+    box,
+    charges_of,
+    grid_of,
+    log_choices,
+    losses_of,
+    scalings_of,
+)
+from fitting.estimators.inputs import training_data
+from fitting.estimators.issuing import issue
+from fitting.estimators.starting import starting_point, trainer_of
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.parameters import Parameters
+from fitting.posterior import Posterior
+from fitting.training import Run
+from gpbounds.arrays import Array, Float, is_cupy, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
+from gpbounds.pacbayes import Certificate, HyperGrid, bound
+from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.forms import Posterior as Form
+from gpbounds.validation import choice, one, positive
+
+GTOL = 1e-8
+"""Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """One model: where free training ended, where it stands on the grid, and what is certified there.
+
+    Attributes
+    ----------
+    outcome : Outcome
+        Of free training.
+    last : Outcome or None
+        Of training at the rounded hyperparameters.
+    point : Parameters
+        On the grid.
+    runs : tuple of Run
+    certificate : Certificate
+    """
+
+    outcome: Outcome
+    last: Outcome | None
+    point: Parameters
+    runs: tuple[Run, ...]
+    certificate: Certificate
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended one of its runs."""
+        return any(run.status == "interrupted" for run in self.runs)
+
+
+class PacGaussianProcess(GaussianProcess):
+    """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
+
+    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N): Q is made for
+    this bound, in the order that keeps it valid (P-44).  A grid Θ is fixed before the data; hyperparameters, noise,
+    inducing inputs, free parameters are trained within its box; θ is rounded to Θ; all but θ is trained again there;
+    R_S and KL are evaluated on all N rows.
+
+    Attributes
+    ----------
+    certificate_ : gpbounds.pacbayes.Certificate
+        Of the model that predicts; ``certificate_.check(X, y)`` recomputes it from the raw data, in float64.
+    certificates_ : tuple of Certificate
+        One for each ε, in order, of a model trained for it; ``certificate_`` is the first.
+    risk_, kl_, bound_ : float
+        R_S(Q), KL(Q‖P^θ) and the bound, as ``certificate_`` has them: rounded upwards.
+    grid_ : HyperGrid
+    kernel_ : Kernel
+        On the grid, to the last bit.
+    unrounded_kernel_ : Kernel
+        Where free training ended.
+    inputs_, outputs_ : Scaling
+        How raw data become X_train_ and y_train_, in whose units kernel, noise, ε and inducing inputs are.
+    history_ : array
+        What was made small, B or B_Pin, at the start and after each iteration; then the same at the rounded θ.
+    objective_ : float
+        Less what was made small, at the end.
+    """
+
+    epsilon: Any
+    delta: float
+    loss: Any
+    objective: str
+    grid: HyperGrid | None
+    scaling: Any
+    nonrigorous: bool
+    normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+    @abstractmethod
+    def _bounds(self, loss: Loss, penalty: float) -> Callable[[Array, Array], Any]:
+        """(X, Y) ↦ the bound that is trained."""
+
+    @abstractmethod
+    def _terms(self, problem: Any, point: Any) -> Terms:
+        """R_S and KL of all data at ``point``."""
+
+    @abstractmethod
+    def _form(self, point: Any) -> Callable[[float], Form]:
+        """jitter ↦ Q as certificates write it."""
+
+    @abstractmethod
+    def _law(self, point: Any, jitter: float) -> Posterior:
+        """Q as the model predicts with it."""
+
+    def _trainer_kind(self) -> type[Trainer]:
+        return Trainer
+
+    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
+        """Train on X (N, D) and y (N,), and certify.
+
+        The best point seen stays, also after Ctrl-C, with a warning: it is rounded and certified as it is, and other ε
+        are certified for it, too.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, NaN or infinity, a checkpoint of other data, or a Q whose KL rounding leaves unknown.
+        NotPositiveDefinite
+            when a covariance does not factorise where training starts.
+
+        Warns
+        -----
+        ConvergenceWarning
+            when iterations ran out, nothing better was found, training was interrupted, a hyperparameter sits on the
+            edge of the grid or on its limit, or the bound says nothing.
+        """
+        self._member()
+        self._check_arguments()
+        losses = losses_of(self.loss, self.epsilon)
+        scalings = scalings_of(self.scaling, self.nonrigorous)
+        self._forget()
+        raw = training_data(self, X, y)
+        self.inputs_, self.outputs_ = scalings
+        points, columns = self._settled(*raw)
+        start = self._within(starting_point(self, points, columns))
+        self.grid_ = grid_of(self.grid, start.kernel)
+        charges = charges_of(losses)
+        penalty = log_choices(self.grid_, charges, scalings)
+        declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
+        make = self._bounds(losses[0], penalty)
+        first = trainer_of(self, make, points, columns, start, kind=self._trainer_kind(), gtol=GTOL)
+        found: list[Trained] = []
+        for i, loss in enumerate(losses):
+            trainer = replace(first, make=self._bounds(loss, penalty), prefix=f"epsilon {i} " if i else "")
+            here = start
+            if found and found[-1].interrupted:
+                trainer, here = replace(trainer, optimizer=None), found[0].point
+            found.append(self._trained(trainer, here, raw, {**declared, "loss": loss}))
+        self._adopt_all(first, found)
+        for sentence in self._sentences(found):
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _trained(self, trainer: Trainer, start: Parameters, raw: tuple[Float, Float], declared: Any) -> Trained:
+        """Free training, rounding, training of the rest at θ on the grid, and the certificate (P-44)."""
+        outcome, runs = self._search(trainer, start, *(host(a) for a in (trainer.X, trainer.Y)))
+        free = outcome.parameters.kernel
+        kernel = priors.with_hyperparameters(free, self.grid_.round(priors.hyperparameters(free)))
+        problem: Any = trainer.make(trainer.X, trainer.Y)
+        choices, last = [replace(outcome.parameters, kernel=kernel)], None
+        if trainer.optimizer is not None and not any(run.status == "interrupted" for run in runs):
+            again = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed))
+            last = again.run("on the grid", choices[0])
+            runs = [*runs, last.run]
+            choices.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
+        terms = [self._terms(problem, point) for point in choices]
+        values = [float(bound(t.risk, t.kl, problem.N, self.delta, problem.target.log_prior_penalty)) for t in terms]
+        best = int(np.argmin(values))
+        problem.space.release()
+        certificate = issue(
+            *raw,
+            self._form(choices[best]),
+            terms[best].jitter,
+            terms[best].kl,
+            kernel,
+            grid=self.grid_,
+            delta=float(self.delta),
+            **declared,
+        )
+        return Trained(outcome, last, choices[best], tuple(runs), certificate)
+
+    def _adopt_all(self, trainer: Trainer, found: list[Trained]) -> None:
+        one = found[0]
+        self._certified([each.certificate for each in found])
+        self.kernel_, self.noise_ = one.certificate.kernel, one.point.noise
+        self.unrounded_kernel_ = one.outcome.parameters.kernel
+        if one.point.Z is not None:
+            self.inducing_ = host(one.point.Z)
+        self.jitter_ = float(getattr(one.certificate.posterior, "jitter", 0.0))
+        self.posterior_ = self._law(one.point, self.jitter_)
+        problem = trainer.make(trainer.X, trainer.Y)
+        self.objective_ = -self._terms(problem, replace(one.point, kernel=self.kernel_)).bound
+        problem.space.release()
+        own = [one.outcome.run, *(() if one.last is None else (one.last.run,))]
+        self.history_ = -np.concatenate([np.array(run.values) for run in own])
+        self.stop_reason_ = " On the grid: ".join(run.reason for run in own)
+        self.runs_ = tuple(run for each in found for run in each.runs)
+        self.n_iter_ = max(sum(run.iterations for run in own), 1)
+
+    def _certified(self, certificates: list[Certificate]) -> None:
+        """Take over what certificates say."""
+        one = certificates[0]
+        self.certificates_, self.certificate_ = tuple(certificates), one
+        self.risk_, self.kl_, self.bound_ = one.risk, one.kl, one.bound
+        self.grid_, self.inputs_, self.outputs_ = one.grid, one.inputs, one.outputs
+
+    # ------------------------------------------------------------------ units
+
+    def _inputs(self, X: Array) -> Array:
+        if not is_cupy(X):
+            return self.inputs_.apply(X)
+        xp = namespace(X)
+        return (X - xp.asarray(self.inputs_.shift)) / xp.asarray(self.inputs_.scale)
+
+    def _normalised(self, Y: Float) -> Float:
+        self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
+        return self.outputs_.apply(Y[:, 0])[:, None]
+
+    # ------------------------------------------------------------------ arguments and complaints
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        choice("objective", self.objective, GOALS)
+        if one(positive, "delta", self.delta) >= 1.0:
+            raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
+        for name in self.limits or {}:
+            if name != "noise":
+                raise ValueError(
+                    f"limits: expected 'noise' alone, got {name!r}: the grid, fixed before the data, is the box of the "
+                    "kernel's hyperparameters"
+                )
+
+    def _limits(self, kernel: Kernel) -> Limits:
+        return {**box(grid_of(self.grid, kernel), kernel), **(self.limits or {})}
+
+    def _within(self, start: Parameters) -> Parameters:
+        """The start, refused outside the grid's box."""
+        logs = zip(start.kernel.parameter_names, start.kernel.log_parameters, strict=True)
+        limits = self._limits(start.kernel)
+        for name, value in logs:
+            low, high = limits[name]
+            if not math.log(low) - 1e-9 <= value <= math.log(high) + 1e-9:
+                raise ValueError(
+                    f"kernel: expected {name} within the grid, {low:.6g} to {high:.6g}, got {math.exp(value):.6g}: start "
+                    "within, or fix another grid, or other units, before the data are seen"
+                )
+        return start
+
+    def _sentences(self, found: list[Trained]) -> list[str]:
+        """What the user should know of how training ended, sentence by sentence."""
+        said: list[str] = []
+        for i, each in enumerate(found):
+            name = f"{self.certificates_[i].loss!r}: " if len(found) > 1 else ""
+            ends = [each.outcome, *(() if each.last is None else (each.last,))]
+            own = [run.reason for run in each.runs if run.status == "interrupted"]
+            batches = getattr(self, "batch_size", None) is not None
+            own += [
+                end.run.reason
+                for end in ends
+                if end.run.status == "stalled" or (end.run.status == "iterations" and not batches)
+            ]
+            own += self._edges(ends)
+            if each.certificate.bound >= 1.0:
+                own.append("The bound is 1 and says nothing: more data, a coarser grid or a larger ε are needed.")
+            said += [name + sentence for sentence in own]
+        return said
+
+    def _edges(self, ends: list[Outcome]) -> list[str]:
+        names = ends[0].parameters.kernel.parameter_names
+        said = []
+        for side in ("low", "high"):
+            word = "lower" if side == "low" else "upper"
+            if own := [name for name in getattr(ends[0], side) if name in names]:
+                said.append(
+                    f"At the {word} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
+                    "before the data are seen."
+                )
+            if "noise" in getattr(ends[-1], side):
+                said.append(f"At the {word} limit: noise. Fix it, or widen `limits`.")
+        return said
+
+    def _device(self) -> Any:
+        return array_module(self.device)  # type: ignore[arg-type]
+
+    def _placed(self) -> tuple[Array, Array]:
+        """The training data, on the device."""
+        xp = self._device()
+        return place(self.X_train_, xp), place(self.y_train_, xp)
