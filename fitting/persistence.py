@@ -8,6 +8,7 @@ from fitting.backend import host, place
 from fitting.family import Objective
 from fitting.inner import Inner
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
+from fitting.whitened import WhitenedPosterior
 from gpbounds.arrays import namespace
 from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
 from gpbounds.kernels.base import Stationary
@@ -51,7 +52,14 @@ def kernel_from_plain(plain: dict[str, Any]) -> Kernel:
 
 
 def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
-    """L, G, the factor of I + G and w of a sparse posterior; nothing for the exact one, which is computed again."""
+    """L, G, the factor of I + G and w of a sparse posterior, or L, μ and C of a free one.
+
+    Nothing for the exact one, which is computed again.
+    """
+    if isinstance(posterior, WhitenedPosterior):
+        chol = posterior.inducing.chol
+        free = {"L": chol.L, "jitter": chol.jitter, "mean": posterior.mean, "C": posterior.factor}
+        return {f"posterior/{name}": host(value) for name, value in free.items()}
     if not isinstance(posterior, InducingPosterior):
         return {}
     side, state = posterior.inducing, posterior.state
@@ -65,7 +73,12 @@ def posterior_from_arrays(
     """The posterior of ``objective`` at (kernel, noise, Z), from `posterior_to_arrays` where that left something."""
     if "posterior/L" not in arrays:
         return objective.posterior(kernel, noise, Z)
-    L, G, A, w = (place(arrays[f"posterior/{name}"], namespace(objective.X)) for name in ("L", "G", "A", "w"))
+    xp = namespace(objective.X)
+    if "posterior/C" in arrays:
+        L, mean, C = (place(arrays[f"posterior/{name}"], xp) for name in ("L", "mean", "C"))
+        side = Inducing(kernel, Z, Cholesky(L, float(arrays["posterior/jitter"])))
+        return WhitenedPosterior(side, noise, mean, C, objective.single)
+    L, G, A, w = (place(arrays[f"posterior/{name}"], xp) for name in ("L", "G", "A", "w"))
     side = Inducing(kernel, Z, Cholesky(L, float(arrays["posterior/jitter"])))
     state = Inner(G, Cholesky(A, 0.0), w)
     if objective.member.inside:

@@ -9,8 +9,9 @@ from fitting.estimators.exact_gp import ExactGP
 from fitting.estimators.pac_gp import PACGP
 from fitting.estimators.renyi_gp import RenyiGP
 from fitting.estimators.sparse_gp import SparseGP
+from fitting.estimators.sparse_pac_gp import SparsePACGP
 
-__all__ = ["PACGP", "ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "load"]
+__all__ = ["PACGP", "ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "SparsePACGP", "load"]
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:

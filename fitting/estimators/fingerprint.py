@@ -11,6 +11,8 @@ import numpy as np
 from fitting.backend import host
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
+from gpbounds.pacbayes import HyperGrid, Scaling
 
 FREE = ("max_iter", "progress", "checkpoint", "device")
 """Arguments that may change between a checkpoint and its continuation."""
@@ -33,6 +35,8 @@ def _words(name: str, value: Any) -> str:
         return json.dumps(shape)
     if name == "random_state" and not isinstance(value, int | np.integer):
         return "drawn"
+    if isinstance(value, HyperGrid | Loss | Scaling):
+        return repr(value)
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, dict | list | tuple):

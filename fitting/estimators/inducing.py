@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,20 @@ ROUNDS = 3
 """Rounds of choosing and training for ``n_inducing="auto"``, at most."""
 
 WAYS = ("greedy", "kdpp", "kmeans", "uniform")
+
+
+def drawn(estimator: Any, trainer: Trainer, X: Float) -> Callable[[Kernel, int], Any]:
+    """(kernel, i) ↦ the inducing points of start i, as the estimator's ``inducing`` and ``n_inducing`` ask for them."""
+
+    def draw(kernel: Kernel, i: int) -> Any:
+        if not isinstance(estimator.inducing, str):
+            Z = np.array(as_points(estimator.inducing, "inducing", X.shape[1]), dtype=np.float64)
+        else:
+            rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i])
+            Z = choose_inducing(kernel, X, count("n_inducing", estimator.n_inducing), estimator.inducing, rng)
+        return namespace(trainer.X).asarray(Z)
+
+    return draw
 
 
 class InducingGP(GaussianProcess):
@@ -61,14 +76,7 @@ class InducingGP(GaussianProcess):
         if self.n_inducing == "auto":
             return self._rounds(trainer, start, X, Y)
 
-        def draw(kernel: Kernel, i: int) -> Any:
-            if not isinstance(self.inducing, str):
-                Z = np.array(as_points(self.inducing, "inducing", X.shape[1]), dtype=np.float64)
-            else:
-                rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i])
-                Z = choose_inducing(kernel, X, count("n_inducing", self.n_inducing), self.inducing, rng)
-            return namespace(trainer.X).asarray(Z)
-
+        draw = drawn(self, trainer, X)
         first = Parameters(start.kernel, start.noise, draw(start.kernel, 0))
         found = trainer.best_of("sparse", first, self.n_restarts, draw)
         return found[0], [outcome.run for outcome in found]

@@ -16,12 +16,15 @@ from gpbounds.pacbayes import Certificate, Sparse, Whitened
 from gpbounds.pacbayes.certificate.forms import Posterior as Form
 from gpbounds.psd import AUTO_LADDER, cholesky
 
-WORTH = 1e-3
-"""A larger jitter is tried where rounding may cost this share of the KL, and taken where the bound gains as much."""
+WORTH = 1e-4
+"""A larger jitter is tried where rounding costs this share of the bound, and taken where the bound gains."""
+
+PATIENCE = 3
+"""Rungs in a row without a gain after which larger ones are not tried."""
 
 
 def issue(
-    X: Float, y: Float, form: Callable[[float], Form], jitter: float, kl: float, kernel: Kernel, **declared: Any
+    X: Float, y: Float, form: Callable[[float], Form], jitter: float, goal: float, kernel: Kernel, **declared: Any
 ) -> Certificate:
     """The certificate of the Q that ``form`` makes of ``jitter``, or of a larger one where rounding forbids that one.
 
@@ -35,8 +38,8 @@ def issue(
     form : function of a jitter
     jitter : float
         The first one tried.
-    kl : float
-        KL(Q‖P) there, as computed.
+    goal : float
+        The bound there, without what rounding may cost.
     kernel : Kernel
         On the grid.
     declared
@@ -45,16 +48,18 @@ def issue(
     rungs = [step * kernel.max_variance for step in AUTO_LADDER]
     best: Certificate | None = None
     fault: Exception | None = None
+    idle = 0
     for amount in [jitter, *(rung for rung in rungs if rung > jitter)]:
         try:
             found = Certificate.issue(X, y, form(amount), kernel, **declared)
         except (NotPositiveDefinite, ValueError) as error:
             fault = fault or error
             continue
-        if best is not None and found.bound > best.bound * (1.0 - WORTH):
-            break
-        best = found
-        if found.kl <= kl + WORTH * (1.0 + kl):
+        if best is None or found.bound < best.bound:
+            best, idle = found, 0
+        else:
+            idle += 1
+        if idle == PATIENCE or best.bound <= goal * (1.0 + WORTH):
             break
     if best is None:
         assert fault is not None

@@ -200,7 +200,7 @@ class PacGaussianProcess(GaussianProcess):
             *raw,
             self._form(choices[best]),
             terms[best].jitter,
-            terms[best].kl,
+            values[best],
             kernel,
             grid=self.grid_,
             delta=float(self.delta),
@@ -270,8 +270,8 @@ class PacGaussianProcess(GaussianProcess):
             low, high = limits[name]
             if not math.log(low) - 1e-9 <= value <= math.log(high) + 1e-9:
                 raise ValueError(
-                    f"kernel: expected {name} within the grid, {low:.6g} to {high:.6g}, got {math.exp(value):.6g}: start "
-                    "within, or fix another grid, or other units, before the data are seen"
+                    f"kernel: expected {name} in the grid, {low:.6g} to {high:.6g}, got {math.exp(value):.6g}: "
+                    "start within, or fix another grid, or other units, before the data are seen"
                 )
         return start
 

@@ -15,6 +15,10 @@ from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_fr
 from fitting.posterior import Posterior
 from fitting.training import Run
 from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
+from gpbounds.losses import from_dict as loss_from_dict
+from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
+from gpbounds.pacbayes.certificate import schema
 
 KIND, VERSION = "model", 1
 NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "n_features_in_")
@@ -38,7 +42,13 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         elif isinstance(value, np.generic):
             given[name] = value.item()
         elif isinstance(value, tuple):
-            given[name] = {"tuple": list(value)}
+            given[name] = {"tuple": [v.to_dict() if isinstance(v, Scaling) else v for v in value]}
+        elif isinstance(value, HyperGrid):
+            given[name] = {"grid": value.to_dict()}
+        elif isinstance(value, Loss):
+            given[name] = {"loss": value.to_dict()}
+        elif isinstance(value, Scaling):
+            given[name] = {"scaling": value.to_dict()}
         elif name == "limits":
             given[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
         else:
@@ -57,8 +67,11 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "kernel": kernel_to_plain(model.kernel_),
         "found": numbers,
         "runs": runs,
+        "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
+    if hasattr(model, "unrounded_kernel_"):
+        about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
     write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))
 
 
@@ -76,7 +89,13 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
         elif "kernel" in value:
             found[name] = kernel_from_plain(value["kernel"])
         elif "tuple" in value:
-            found[name] = tuple(value["tuple"])
+            found[name] = tuple(Scaling(**v) if isinstance(v, dict) else v for v in value["tuple"])
+        elif "grid" in value:
+            found[name] = HyperGrid(**value["grid"])
+        elif "loss" in value:
+            found[name] = loss_from_dict(value["loss"])
+        elif "scaling" in value:
+            found[name] = Scaling(**value["scaling"])
         elif "limits" in value:
             found[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
         else:
@@ -92,6 +111,9 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
         if name in arrays:
             setattr(model, name, arrays[name])
     model.kernel_ = kernel_from_plain(about["kernel"])
+    if about.get("certificates"):
+        model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
+        model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
     names = about["feature_names"]
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

@@ -11,7 +11,7 @@ from fitting.backend import array_module, place
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.trainer import Trainer
 from fitting.parameters import Parameters
-from fitting.starts import around, default_kernel, default_noise, units, within
+from fitting.starts import around, default_kernel, default_noise, strides, within
 from fitting.training import Session
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels import Kernel
@@ -62,7 +62,7 @@ def trainer_of(
         limits={**around(start.kernel, start.noise), **estimator._limits(start.kernel)},
         fixed=tuple(estimator.fixed),
         learn_Z=bool(getattr(estimator, "learn_inducing", False)),
-        scale=units(X),
+        scale=strides(start.kernel, X),
         session=Session(estimator.checkpoint, label, seed_of(estimator.random_state)),
         progress=bool(estimator.progress),
         **more,

@@ -115,8 +115,23 @@ class Trainer:
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or what the session has of it."""
         name = self.prefix + name
+        how = self._packing(start)
+        if self.optimizer is None or not how.bounds:
+            run = self._as_it_is(how)
+        else:
+            # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
+            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
+        best = how.start if run.state.get("kept") else how.unpack(run.vector)
+        ends = how.at_bounds(run.vector)
+        rows = zip(how.names, run.vector, how.bounds, strict=True)
+        nearer_low = {name for name, v, (low, high) in rows if v - low < high - v}
+        low = tuple(name for name in ends if name in nearer_low)
+        return Outcome(best, run, low, tuple(name for name in ends if name not in nearer_low))
+
+    def _packing(self, start: Parameters) -> Any:
+        """What `Packing` is: parameters as a vector, and back."""
         limits = {key: pair for key, pair in self.limits.items() if key not in self.fixed}
-        how = packing(
+        return packing(
             start.kernel,
             start.noise,
             start.Z,
@@ -125,17 +140,10 @@ class Trainer:
             limits=limits,
             scale=self.scale,
         )
-        if self.optimizer is None or not how.bounds:
-            run = self._as_it_is(start, how)
-        else:
-            # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
-            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
-        best = start if run.state.get("kept") else how.unpack(run.vector)
-        ends = how.at_bounds(run.vector)
-        rows = zip(how.names, run.vector, how.bounds, strict=True)
-        nearer_low = {name for name, v, (low, high) in rows if v - low < high - v}
-        low = tuple(name for name in ends if name in nearer_low)
-        return Outcome(best, run, low, tuple(name for name in ends if name not in nearer_low))
+
+    def _loss(self, how: Any) -> Loss:
+        """The objective of all data as a function of the vector, to be minimised."""
+        return how.loss(self.make(self.X, self.Y))
 
     def _train(self, name: str, how: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
         start, shared = how.pack(how.start), {"earlier": earlier, "save": save, "progress": self.progress}
@@ -143,34 +151,41 @@ class Trainer:
         start = np.clip(start, low, high)
         everything: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "label": name, **shared}
         if self.optimizer == "lbfgs":
-            return train_lbfgs(how.loss(self.make(self.X, self.Y)), start, how.bounds, gtol=self.gtol, **everything)
+            return train_lbfgs(self._loss(how), start, how.bounds, gtol=self.gtol, **everything)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
-        loss = how.loss(self.make(self.X, self.Y)) if self.batch_size is None else self._batches(how)
+        loss = self._loss(how) if self.batch_size is None else self._batches(how)
         return train_adam(loss, start, how.bounds, learning_rate=self.learning_rate, rng=rng, **everything)
 
     def _batches(self, how: Packing) -> Batches:
-        """Covariances of B random rows; N/B times their F stands for that of all."""
+        """Losses of B random rows: here N/B times the F of their covariances."""
         N = int(self.X.shape[0])
         B, xp = min(int(self.batch_size or N), N), namespace(self.X)
 
         def draw(rng: np.random.Generator) -> Loss:
-            rows = xp.asarray(np.sort(rng.choice(N, B, replace=False)))
-            inner = how.loss(self.make(self.X[rows], self.Y[rows]))
-
-            def scaled(vector: Float) -> tuple[float, Float]:
-                f, g = inner(vector)
-                return N / B * f, N / B * g
-
-            return scaled
+            return self._part(how, xp.asarray(np.sort(rng.choice(N, B, replace=False))))
 
         return Batches(draw, draw(np.random.default_rng([*_words(self.session.seed), 1])))
 
-    def _as_it_is(self, start: Parameters, how: Packing) -> Run:
-        value = self.make(self.X, self.Y).evaluate(start.kernel, start.noise, start.Z, gradient=False).value
+    def _part(self, how: Packing, rows: Array) -> Loss:
+        """What stands for the loss of all data, from some rows."""
+        inner, scale = how.loss(self.make(self.X[rows], self.Y[rows])), self.X.shape[0] / rows.shape[0]
+
+        def scaled(vector: Float) -> tuple[float, Float]:
+            f, g = inner(vector)
+            return scale * f, scale * g
+
+        return scaled
+
+    def _value(self, start: Any) -> float:
+        """The objective at ``start``."""
+        return self.make(self.X, self.Y).evaluate(start.kernel, start.noise, start.Z, gradient=False).value
+
+    def _as_it_is(self, how: Packing) -> Run:
+        value = self._value(how.start)
         if not math.isfinite(value):
             raise NonFinite("the objective: expected a finite value at the hyperparameters given, got none")
         said = "The hyperparameters are kept as they were given."
-        return Run(how.pack(start), value, (value,), "converged", said, 1, 0, {"kept": True})
+        return Run(how.pack(how.start), value, (value,), "converged", said, 1, 0, {"kept": True})
 
     def _perturbed(self, start: Parameters, i: int) -> Parameters:
         rng = np.random.default_rng([*_words(self.session.seed), 2, i])
