@@ -20,10 +20,11 @@ Problem = tuple[Loss, Any]
 def ours(task: str, X: Any, y: Any, Z: Any) -> Problem:
     from fitting.family import objective
     from fitting.parameters import packing
+    from fitting.starts import strides
     from gpbounds import SquaredExponential
 
     kernel = SquaredExponential(1.0, np.full(X.shape[1], LENGTHSCALE))
-    how = packing(kernel, NOISE, None if task == "exact" else Z)
+    how = packing(kernel, NOISE, None if task == "exact" else Z, scale=strides(kernel, X))
     return how.loss(objective(X, y, task)), how.pack(how.start)
 
 

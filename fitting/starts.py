@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.kernels import Kernel, SquaredExponential, Stationary
 
 SPAN = 1e6
 """Every hyperparameter stays within this factor of its start unless told otherwise."""
@@ -29,6 +29,19 @@ def units(X: Float) -> Float:
     scale = np.where(largest > 0.0, largest, 1.0)
     spread = (X / scale).std(axis=0)  # squares neither over- nor underflow
     return np.where(spread > 1e-12, spread * scale, 1.0)
+
+
+def strides(kernel: Kernel, X: Float) -> Float:
+    """In what units an optimiser moves inducing inputs: √(standard deviation · lengthscale) of each dimension; (D,).
+
+    Within one standard deviation lie few lengthscales or many.  Measured on four UCI sets, units of the standard
+    deviation lead L-BFGS to worse optima, units of the lengthscale on some; their geometric mean to neither.
+
+    >>> strides(SquaredExponential(1.0, 8.0), np.array([[1.0, 7.0], [5.0, 7.0]])).round(4)
+    array([4.    , 2.8284])
+    """
+    spread = units(X)
+    return np.sqrt(spread * kernel.lengthscales(X.shape[1])) if isinstance(kernel, Stationary) else spread
 
 
 def default_kernel(X: Float, Y: Float) -> SquaredExponential:
