@@ -116,6 +116,12 @@ def read_table(path: Path) -> tuple[Float, bool]:
     return values, header
 
 
+def column_names(path: Path) -> list[str] | None:
+    """The cells of the first line where it is a header, stripped; None where it holds numbers."""
+    cells = next((cells for _, cells in _lines(path)), [])
+    return None if all(_is_number(cell) for cell in cells) else [cell.strip() for cell in cells]
+
+
 def standardised(column: Float) -> Float | None:
     """``column`` with mean 0 and variance 1; None where it is constant to rounding."""
     scale = float(np.abs(column).max())

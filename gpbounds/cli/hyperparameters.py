@@ -77,8 +77,8 @@ def fit(
     """
     if None not in (variance, lengthscale, noise):
         return given(nu, variance, lengthscale, noise)
-    # The command line is an application above both packages. No other file of gpbounds imports fitting: a test
-    # (tests/test_package.py) keeps it so.
+    # The command line is an application above both packages. Besides this file only training.py imports fitting: a
+    # test (tests/test_package.py) keeps it so.
     from sklearn.exceptions import ConvergenceWarning
 
     from fitting import ExactGP

@@ -3,6 +3,7 @@
 Nothing here touches matplotlib's global state: figures are made by their class, and nothing is shown or saved.
 """
 
+from gpbounds.plotting.certificates import Predictions, certificate_page, plot_predictions, plot_terms
 from gpbounds.plotting.elements import (
     BLACK,
     BLUE,
@@ -40,11 +41,15 @@ __all__ = [
     "Band",
     "Bracket",
     "Curve",
+    "Predictions",
     "bound_curves",
     "bound_vs_empirical",
     "bounds_and_evidence",
+    "certificate_page",
     "divergence_symbol",
     "plot_band",
     "plot_curves",
+    "plot_predictions",
+    "plot_terms",
     "positive",
 ]

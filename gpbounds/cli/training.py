@@ -1,0 +1,127 @@
+"""A model trained by the bound on rows of a table: `fitting.PACGP` or `fitting.SparsePACGP`, and its certificate."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.cli.options import UsageError, build_kernel
+from gpbounds.cli.rows import Rows
+from gpbounds.kernels import Kernel
+from gpbounds.pacbayes import Certificate, HyperGrid
+from gpbounds.validation import count
+
+FULL_ROWS = 1500
+"""Up to so many rows the exact posterior is trained unless told otherwise: each step costs their cube."""
+
+INDUCING = 100
+"""Inducing points of a sparse model unless told otherwise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What training hands over.
+
+    Attributes
+    ----------
+    certificate : Certificate
+    mean, std : arrays (N,)
+        Latent predictions at the certified rows, in the units of the raw target.
+    how : str
+        One sentence on how it was trained.
+    notes : tuple of str
+        What training had to say.
+    """
+
+    certificate: Certificate
+    mean: Float
+    std: Float
+    how: str
+    notes: tuple[str, ...]
+
+
+def train(
+    rows: Rows,
+    *,
+    loss: str,
+    epsilon: float,
+    delta: float,
+    grid: tuple[float, float, int],
+    nu: float = math.inf,
+    shared: bool = False,
+    method: str | None = None,
+    inducing: int | None = None,
+    objective: str = "kl",
+    iterations: int = 1000,
+    seed: int = 0,
+    progress: bool = False,
+) -> Trained:
+    """Train on ``rows`` and certify, by P-44's procedure; ``method`` None chooses by N.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        as the estimators; for a number of inducing points that goes with no sparse method.
+    """
+    method = method or ("full" if rows.N <= FULL_ROWS else "fitc")
+    if method == "full" and inducing is not None:
+        raise UsageError("--inducing goes with --method fitc, vfe or free; the full posterior has no inducing points")
+    axes = HyperGrid.shared(*grid) if shared else HyperGrid.ard(rows.D, *grid)
+    # The command line is an application above both packages: besides this file only hyperparameters.py imports
+    # fitting, and a test (tests/test_package.py) keeps it so.
+    from sklearn.exceptions import ConvergenceWarning
+
+    from fitting import estimators
+
+    settings: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "loss": loss,
+        "objective": objective,
+        "grid": axes,
+        "kernel": start(rows, nu, axes, shared),
+        "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
+        "max_iter": count("--iterations", iterations),
+        "random_state": seed,
+        "progress": progress,
+    }
+    if method == "full":
+        model: Any = estimators.PACGP(**settings)
+    else:
+        M = min(INDUCING, rows.N) if inducing is None else count("--inducing", inducing)
+        model = estimators.SparsePACGP(n_inducing=M, form=method, **settings)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        model.fit(rows.X, rows.y)
+    mean, std = model.predict(rows.X, return_std=True)
+    made: Certificate = model.certificate_
+    how = f"{type(model).__name__}, objective {objective}. {model.stop_reason_}"
+    return Trained(made, mean, std, how, (*_at_the_edge(made), *_what_was_said(caught)))
+
+
+def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
+    """Where training starts: mean square of the target, √D standard deviations of the inputs, within the grid."""
+    X, y = rows.inputs.apply(rows.X), rows.outputs.apply(rows.y)
+    widths = X.std(axis=0)
+    widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
+    scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
+    values = np.exp(np.clip(np.log(np.append(float(np.mean(y * y)) or 1.0, scales)), grid.low, grid.high))
+    return build_kernel(nu, float(values[0]), float(values[1]) if shared else values[1:])
+
+
+def _at_the_edge(made: Certificate) -> tuple[str, ...]:
+    """Hyperparameters that training would have moved beyond the grid."""
+    places = zip(made.grid.names, made.indices, made.grid.steps, strict=True)
+    edges = [f"{name} ({'lower' if i == 0 else 'upper'})" for name, i, g in places if g and i in (0, g)]
+    return (f"At the edge of the grid: {', '.join(edges)}.",) if edges else ()
+
+
+def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    """What training warned of, in one sentence each; limits are told by `_at_the_edge`."""
+    texts = [" ".join(str(warning.message).split()) for warning in caught]
+    return tuple(f"Training said: {text.rstrip('.')}." for text in texts if not text.startswith("At the "))

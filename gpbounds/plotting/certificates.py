@@ -1,0 +1,188 @@
+"""A risk certificate on one page: predictions against truth, and what the bound is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.plotting.elements import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, TEXT, VERMILLION, figure, headline
+from gpbounds.rigor import decimal
+
+MOST = 2000
+"""A picture shows this many rows at most, evenly spaced in the order of the targets."""
+
+BARS = 400
+"""Up to so many rows each prediction has its standard deviation drawn."""
+
+COSTS = (BLUE, ORANGE, PURPLE, SKY, BLACK)
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says of rows whose targets are known.
+
+    Parameters
+    ----------
+    truth, mean, std : arrays (n,)
+        Targets, and mean and standard deviation of the latent predictions, in the units of the targets.
+    half_width : float or array (n,)
+        Deviation that the loss tolerates at each target.
+    """
+
+    truth: ArrayLike
+    mean: ArrayLike
+    std: ArrayLike
+    half_width: ArrayLike
+
+    def by_truth(self) -> tuple[Float, Float, Float, Float]:
+        """The four as arrays (n,), in the order of the targets."""
+        truth, mean, std, width = np.broadcast_arrays(self.truth, self.mean, self.std, self.half_width)
+        order = np.argsort(truth, kind="stable")
+        return tuple(np.asarray(v, dtype=np.float64)[order] for v in (truth, mean, std, width))  # type: ignore[return-value]
+
+
+def certificate_page(
+    predictions: Predictions,
+    risk: float,
+    costs: Sequence[tuple[str, float]],
+    bound: float,
+    *,
+    title: str,
+    target: str = "target",
+    tolerated: str = "tolerated",
+) -> Any:
+    """A figure of two panels: predictions against targets in the band that the loss tolerates, and the bound, stacked.
+
+    The bound is R_S and what is added to it; what is added is divided in proportion to ``costs``, for kl⁻¹ is not a
+    sum.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    risk, bound : float
+        R_S and the bound, 0 ≤ R_S ≤ bound ≤ 1.
+    costs : sequence of (label, nats)
+        What is paid besides R_S: KL(Q‖P), ln|Θ|, ...
+    title : str
+    target : str
+        What the target is called.
+    tolerated : str
+        What the band is called.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    page = figure(12.0, 6.4)
+    headline(page, title)
+    left, right = page.subplots(1, 2, width_ratios=(1.15, 1.0))
+    plot_predictions(left, predictions, target, tolerated)
+    plot_terms(right, risk, costs, bound)
+    for ax in (left, right):
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    return page
+
+
+def plot_predictions(ax: Any, predictions: Predictions, target: str = "target", tolerated: str = "tolerated") -> None:
+    """Draw predictions against targets on the axes ``ax``, the tolerated band about the diagonal behind them."""
+    truth, mean, std, width = predictions.by_truth()
+    inside = np.abs(mean - truth) <= width
+    low, high = min(truth.min(), mean.min()), max(truth.max(), mean.max())
+    margin = 0.04 * (high - low) or 1.0
+    ax.set_xlim(truth[0] - margin, truth[-1] + margin)
+    ax.set_ylim(low - margin, high + margin)
+    edges = np.concatenate([[truth[0] - margin], truth, [truth[-1] + margin]])
+    reach = np.concatenate([width[:1], width, width[-1:]])
+    ax.fill_between(edges, edges - reach, edges + reach, color="0.87", linewidth=0, label=tolerated)
+    ax.plot(edges, edges, color="0.45", linewidth=0.9)
+    N = truth.size
+    shown = np.unique(np.linspace(0, N - 1, min(N, MOST)).round().astype(int))
+    if shown.size <= BARS:
+        bar = {"color": "0.55", "linewidth": 0.7, "alpha": 0.7}
+        ax.vlines(truth[shown], (mean - std)[shown], (mean + std)[shown], label="± 1 std", **bar)
+    for kind, color, marker, name in ((inside, BLUE, "o", "mean within"), (~inside, VERMILLION, "^", "mean beyond")):
+        rows = shown[kind[shown]]
+        size = 16.0 if shown.size <= BARS else 7.0
+        label = f"{name}: {100.0 * kind.mean():.3g} % of rows"
+        ax.scatter(truth[rows], mean[rows], s=size, color=color, marker=marker, linewidth=0, alpha=0.75, label=label)
+    ax.set_xlabel(f"True {target}", fontsize=TEXT + 1)
+    ax.set_ylabel(f"Predicted {target}", fontsize=TEXT + 1)
+    ax.tick_params(labelsize=TEXT)
+    count = f"{N:,} certified rows" if shown.size == N else f"{N:,} certified rows, {shown.size:,} of them shown"
+    ax.set_title(f"Predictions at the {count}", fontsize=TEXT, loc="left")
+    ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
+
+
+def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: float) -> None:
+    """Draw the bound as a stacked bar on the axes ``ax``, below the trivial bound 1 and enlarged, labelled."""
+    nats = np.array([cost for _, cost in costs], dtype=np.float64)
+    total = nats.sum()
+    added = (bound - risk) * (nats / total if total > 0.0 else nats)
+    heights = np.array([risk, *added])
+    colors = [GREEN, *(COSTS[i % len(COSTS)] for i in range(len(costs)))]
+    zoom = 1.0 / bound if bound > 0.0 else 1.0
+    tops = np.cumsum(heights)
+    for left, scale, line in ((0.15, 1.0, 0.0), (1.15, zoom, 0.6)):
+        ax.bar(
+            left,
+            heights * scale,
+            0.5,
+            (tops - heights) * scale,
+            align="edge",
+            color=colors,
+            edgecolor="white",
+            linewidth=line,
+        )
+    for low, high in ((0.0, 0.0), (bound, 1.0)):
+        ax.plot([0.65, 1.15], [low, high], color="0.6", linewidth=0.8, linestyle=(0, (3, 2)))
+    ax.hlines([bound, bound * zoom], [0.15, 1.15], [0.65, 1.65], color=BLACK, linewidth=1.6)
+    ax.bar(0.15, 1.0, 0.5, align="edge", fill=False, edgecolor="0.45", linewidth=1.0, linestyle=(0, (4, 2)))
+    ax.text(0.4, 1.02, "trivial bound 1", fontsize=TEXT, ha="center", va="bottom", color="0.3")
+    texts = [f"$R_S$ on these rows: {risk:.4f}"]
+    texts += [f"{name}, {cost:,.4g} nats: +{part:.4f}" for (name, cost), part in zip(costs, added, strict=True)]
+    places = [*((tops - 0.5 * heights) * zoom), bound * zoom]
+    rows = zip(
+        (*texts, f"bound: {decimal(bound, True, 4)}"),
+        places,
+        apart(places, 0.06, 0.02, 1.0),
+        (*colors, BLACK),
+        strict=True,
+    )
+    for text, place, spot, color in rows:
+        ax.plot([1.67, 1.85], [place, spot], color=color, linewidth=1.0)
+        ax.text(1.89, spot, text, fontsize=TEXT, va="center", fontweight="bold" if color == BLACK else "normal")
+    ax.set_xlim(0.0, 3.7)
+    ax.set_ylim(0.0, 1.08)
+    ax.set_xticks([0.4, 1.4], ["up to 1", f"× {zoom:.3g}"])
+    ax.tick_params(labelsize=TEXT)
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylabel("Gibbs risk: mean loss of a new row", fontsize=TEXT + 1)
+    ax.set_title("What the bound is made of", fontsize=TEXT, loc="left")
+    said = (
+        "bound = $\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/N)$;\nwhat exceeds $R_S$ is divided in proportion to the nats"
+    )
+    ax.set_xlabel(said, fontsize=TEXT, loc="left")
+
+
+def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Increasing ``places`` moved no more than needed for neighbours to be ``gap`` apart, from ``low`` to ``high``.
+
+    >>> [round(place, 2) for place in apart([0.1, 0.11, 0.5], 0.1, 0.0, 1.0)]
+    [0.1, 0.2, 0.5]
+    >>> [round(place, 2) for place in apart([0.8, 0.95, 1.0], 0.1, 0.0, 1.0)]
+    [0.8, 0.9, 1.0]
+    """
+    moved = [max(place, low) for place in places]
+    for i in range(1, len(moved)):
+        moved[i] = max(moved[i], moved[i - 1] + gap)
+    ceiling = high
+    for i in reversed(range(len(moved))):
+        moved[i] = min(moved[i], ceiling)
+        ceiling = moved[i] - gap
+    return moved

@@ -1,0 +1,379 @@
+"""Training by the bound from a shell: the certificate is right and checks, the page is legible, nothing is lost."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import shlex
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from gpbounds.cli import certificate, main, rows, training
+from gpbounds.pacbayes import Certificate
+from gpbounds.plotting import Predictions, certificate_page, plot_terms
+from gpbounds.plotting.certificates import apart
+
+QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 40)
+N = 90
+
+
+def ask(capsys, *words):
+    status = main(["certify", *map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def sentence(err):
+    """The last line on stderr: what went wrong."""
+    return err.splitlines()[-1]
+
+
+def train(capsys, *words):
+    status, out, err = ask(capsys, "train", *words, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table with a header, gzipped, and with its target in the first column."""
+    place = tmp_path_factory.mktemp("train")
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-2.0, 2.0, (N, 2)) * [1.0, 3.0]
+    y = np.sin(1.5 * X[:, 0]) + 0.1 * X[:, 1] + 0.15 * rng.standard_normal(N)
+    table = np.column_stack([X, y]).tolist()
+    lines = ["a,b,yield", *(",".join(map(repr, row)) for row in table)]
+    (place / "data.csv").write_text("\n".join(lines) + "\n")
+    with gzip.open(place / "data.csv.gz", "wt") as file:
+        file.write("\n".join(lines[1:]) + "\n")
+    first = ["yield,a,b", *(",".join(map(repr, [row[2], *row[:2]])) for row in table)]
+    (place / "first.csv").write_text("\n".join(first) + "\n")
+    moved = [lines[0], *lines[2:], lines[1]]
+    (place / "moved.csv").write_text("\n".join(moved) + "\n")
+    return place
+
+
+@pytest.fixture(scope="module")
+def X(folder):
+    return rows.read(folder / "data.csv").X
+
+
+@pytest.fixture(scope="module")
+def y(folder):
+    return rows.read(folder / "data.csv").y
+
+
+@pytest.fixture(scope="module")
+def full(folder):
+    """A certificate of the exact posterior."""
+    out = folder / "full"
+    assert main(["certify", "train", str(folder / "data.csv"), *map(str, QUICK), "--out", str(out)]) == 0
+    return Certificate.load(out / "certificate.json")
+
+
+# What is certified
+
+
+def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y):
+    variance, scale, noise = full.kernel.variance, full.kernel.lengthscale, full.posterior.noise
+    K = variance * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2) / scale**2)
+    S = K + noise * np.eye(N)
+    mean = K @ np.linalg.solve(S, y)
+    cov = K - K @ np.linalg.solve(S, K)
+    std = np.sqrt(np.diagonal(cov))
+    risk = np.mean(norm.cdf((y - 0.6 - mean) / std) + norm.sf((y + 0.6 - mean) / std))
+    a = np.linalg.solve(S, y)
+    kl = 0.5 * (np.linalg.slogdet(S / noise)[1] - np.trace(np.linalg.solve(S, K)) + a @ K @ a)
+    assert 0.0 <= full.risk - risk < 1e-8  # with an allowance for rounding on top
+    assert 0.0 <= full.kl - kl < 1e-6
+    assert full.bound < 0.9  # the setting is one where something is proved
+
+
+def test_the_bound_is_kl_inverse_of_its_terms_at_40_digits(full):
+    with mpmath.workdps(40):
+        xi = mpmath.fsum(mpmath.ff(N, k) / mpmath.mpf(N) ** k for k in range(N + 1))
+        eps = (mpmath.mpf(full.kl) + 2 * mpmath.log(13) + mpmath.log(xi / mpmath.mpf(0.05))) / N
+        q = mpmath.mpf(full.risk)
+
+        def excess(p):
+            return q * mpmath.log(q / p) + (1 - q) * mpmath.log((1 - q) / (1 - p)) - eps
+
+        bound = mpmath.findroot(excess, (q + mpmath.mpf("1e-20"), 1 - mpmath.mpf("1e-20")), solver="anderson")
+        assert abs(excess(bound)) < 1e-30
+        assert 0 <= mpmath.mpf(full.bound) - bound < 1e-13
+
+
+def test_hyperparameters_lie_on_the_grid_asked_for(full):
+    assert (full.grid.low, full.grid.high, full.grid.steps) == ((-3.0, -3.0), (3.0, 3.0), (12, 12))
+    named = {"variance": full.kernel.variance, "lengthscale": full.kernel.lengthscale}
+    for i, value in zip(full.indices, named.values(), strict=True):
+        assert value == pytest.approx(np.exp(-3.0 + 0.5 * i), rel=1e-15)
+
+
+@pytest.mark.parametrize("method", ["fitc", "vfe", "free"])
+@pytest.mark.parametrize("objective", ["kl", "pinsker"])
+def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder, tmp_path, method, objective):
+    words = (*QUICK, "--method", method, "--inducing", 8, "--objective", objective, "--out", tmp_path)
+    answer = train(capsys, folder / "data.csv", *words)
+    status, out, _ = ask(capsys, "check", tmp_path / "certificate.json", "--data", folder / "data.csv")
+    assert status == 0, out
+    made = Certificate.load(tmp_path / "certificate.json")
+    assert made.posterior.Z.shape == (8, 2)
+    assert getattr(made.posterior, "alpha", None) == {"fitc": 1.0, "vfe": 0.0, "free": None}[method]
+    assert answer["bound"] == made.bound < 0.95
+    assert answer["nats"] == {"KL": made.kl, "ln|Θ|": made.log_count, "ln(ξ/δ)": made.log_xi}
+
+
+@pytest.mark.parametrize("loss", ["squared", "exponential", "relative", "interval"])
+def test_other_losses(capsys, folder, tmp_path, loss):
+    train(capsys, folder / "data.csv", *QUICK, "--loss", loss, "--out", tmp_path)
+    made = Certificate.load(tmp_path / "certificate.json")
+    assert made.loss.name == loss
+    assert ask(capsys, "check", tmp_path / "certificate.json", "--data", folder / "data.csv")[0] == 0
+
+
+def test_a_lengthscale_each_costs_more_axes(capsys, folder, tmp_path):
+    words = [word for word in QUICK if word not in ("--kernel-lengthscale", "shared")]
+    answer = train(capsys, folder / "data.csv", *words, "--kernel", "matern32", "--out", tmp_path)
+    assert answer["nats"]["ln|Θ|"] == pytest.approx(3 * np.log(13), rel=1e-12)
+    assert Certificate.load(tmp_path / "certificate.json").kernel.nu == 1.5
+
+
+def test_the_number_of_rows_chooses_the_method(capsys, folder, tmp_path, monkeypatch):
+    kinds = []
+    for limit in (N, N - 1):
+        monkeypatch.setattr(training, "FULL_ROWS", limit)
+        train(capsys, folder / "data.csv", *QUICK, "--out", tmp_path)
+        kinds.append(Certificate.load(tmp_path / "certificate.json").posterior.form)
+    assert kinds == ["exact", "sparse"]
+
+
+# Checking what was written
+
+
+@pytest.mark.parametrize("data", ["data.csv", "data.csv.gz"])
+def test_what_is_printed_checks_it_and_a_changed_file_does_not_pass(capsys, folder, tmp_path, data):
+    status, out, _ = ask(capsys, "train", folder / data, *QUICK, "--out", tmp_path / "new")
+    assert status == 0
+    made = Certificate.load(tmp_path / "new" / "certificate.json")
+    assert f"is at most {made.bound!r}" in " ".join(out.split())
+    table = {line.split()[0]: line.split()[1] for line in out.splitlines() if "/N  " in line or "R_S  " in line}
+    shown = {"KL/N": made.kl / N, "ln|Θ|/N": made.log_count / N, "ln(ξ/δ)/N": made.log_xi / N, "R_S": made.risk}
+    assert {name: float(value) for name, value in table.items()} == pytest.approx(shown, abs=5.1e-7)
+    assert "2 ln(13)" in out
+    assert (tmp_path / "new" / "certificate.png").read_bytes().startswith(b"\x89PNG")
+    assert not (tmp_path / "new" / "certificate_data.csv").exists()
+    command = shlex.split(out.splitlines()[-1])
+    assert command[:3] == ["gpbounds", "certify", "check"]
+    assert ask(capsys, *command[2:])[0] == 0
+    command[-1] = str(folder / "moved.csv")
+    assert ask(capsys, *command[2:])[0] == 1
+
+
+def test_rows_set_apart_scale_the_rest_which_alone_is_certified(capsys, folder, tmp_path, X, y):
+    words = ("--scaling", "split", "--share", 0.2, "--seed", 5, "--out", tmp_path)
+    answer = train(capsys, folder / "data.csv", *QUICK, *words)
+    made = Certificate.load(tmp_path / "certificate.json")
+    kept = rows.read(tmp_path / "certificate_data.csv")
+    assert (tmp_path / "certificate_data.csv").read_text().startswith("a,b,yield\n")
+    both = np.column_stack([X, y])
+    there = (both[:, None] == np.column_stack([kept.X, kept.y])[None]).all(axis=2).any(axis=1)
+    assert there.sum() == kept.N == made.data.rows == N - 18
+    assert made.inputs.origin == made.outputs.origin == "disjoint split"
+    np.testing.assert_allclose(made.inputs.shift, X[~there].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(made.inputs.scale, X[~there].std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose([made.outputs.shift, made.outputs.scale], [y[~there].mean(), y[~there].std()])
+    check = shlex.split(answer["check"])
+    assert check[-1] == str(tmp_path / "certificate_data.csv")
+    assert ask(capsys, *check[2:])[0] == 0
+    assert ask(capsys, "check", tmp_path / "certificate.json", "--data", folder / "data.csv")[0] == 1
+    assert "18 rows drawn at random (seed 5)" in " ".join(answer["data"]["notes"])
+
+
+def test_a_share_of_the_target_is_one_of_the_raw_target(folder):
+    centred = rows.read(folder / "data.csv", split=True)
+    as_share = rows.read(folder / "data.csv", split=True, centre=False)
+    assert centred.outputs.shift != 0.0 == as_share.outputs.shift
+    assert centred.outputs.scale == as_share.outputs.scale
+
+
+@pytest.mark.parametrize("target", ["yield", "1"])
+def test_another_column_may_be_the_target(capsys, folder, tmp_path, target, full):
+    answer = train(capsys, folder / "first.csv", *QUICK, "--target", target, "--out", tmp_path)
+    assert answer["bound"] == full.bound
+    assert (tmp_path / "certificate_data.csv").read_text() == (folder / "data.csv").read_text()
+    assert ask(capsys, *shlex.split(answer["check"])[2:])[0] == 0
+
+
+def test_inputs_that_do_not_vary_in_the_split_keep_their_unit(tmp_path):
+    table = np.column_stack([np.full(20, 7.0), np.arange(20.0), np.arange(20.0) ** 2])
+    (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()))
+    found = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
+    assert found.inputs.scale[0] == 1.0
+    assert "constant in them keep their unit: 1." in found.notes[-1]
+    with pytest.raises(ValueError, match="expected a target that varies in the 6 rows"):
+        rows.read(tmp_path / "flat.csv", "1", split=True, share=0.3)
+
+
+def test_the_same_seed_gives_the_same_certificate(capsys, folder, tmp_path):
+    seals = []
+    for seed in (1, 1, 2):
+        train(capsys, folder / "data.csv", *QUICK, "--scaling", "split", "--seed", seed, "--out", tmp_path)
+        seals.append(Certificate.load(tmp_path / "certificate.json").seal)
+    assert seals[0] == seals[1] != seals[2]
+
+
+def test_a_vacuous_bound_is_an_answer_with_advice(capsys, folder, tmp_path):
+    status, out, _ = ask(capsys, "train", folder / "data.csv", "--epsilon", 1e-4, "--iterations", 3, "--out", tmp_path)
+    assert status == 0
+    assert "The bound says next to nothing" in out
+
+
+# Questions without sense
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--epsilon", 0.6, "--share", 0.2), "--share goes with --scaling split"),
+        (("--epsilon", 0.6, "--scaling", "split", "--share", 1.5), "expected a number between 0 and 1, got 1.5"),
+        (("--epsilon", 0.6, "--scaling", "split", "--share", 0.999), "expected rows to be left, got 90 of 90"),
+        (("--epsilon", 0.6, "--method", "full", "--inducing", 5), "the full posterior has no inducing points"),
+        (("--epsilon", 0.6, "--inducing", 5), "the full posterior has no inducing points"),
+        (("--epsilon", 0.6, "--grid", -3, 3, 1.5), "expected a whole number of STEPS, got 1.5"),
+        (("--epsilon", 0.6, "--grid", 3, -3, 12), "variance: expected ln θ from low to high"),
+        (("--epsilon", 0.6, "--target", "c"), "expected one of a, b, yield or a column's number from 1 to 3, got 'c'"),
+        (("--epsilon", 0.6, "--target", "4"), "a column's number from 1 to 3, got '4'"),
+        (("--epsilon", 0.6, "--delta", 1.5), "delta: expected"),
+        (("--epsilon", -0.6), "epsilon: expected"),
+        (("--epsilon", 0.6, "--iterations", 0), "--iterations: expected"),
+        (("--epsilon", 0.6, "--kernel", "matern:0.7"), "expected a half-integer ν"),
+        ((), "required: --epsilon"),
+        (("--epsilon", 0.6, "--loss", "hinge"), "invalid choice: 'hinge'"),
+    ],
+)
+def test_questions_without_sense_exit_with_2_and_write_nothing(capsys, folder, tmp_path, words, said):
+    status, out, err = ask(capsys, "train", folder / "data.csv", *words, "--out", tmp_path)
+    assert (status, out) == (2, "")
+    assert said in sentence(err)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_data_are_never_overwritten(capsys, folder, tmp_path):
+    file = tmp_path / "certificate_data.csv"
+    file.write_text((folder / "data.csv").read_text())
+    status, _, err = ask(capsys, "train", file, *QUICK, "--scaling", "split", "--out", tmp_path)
+    assert status == 2
+    assert "would be overwritten" in sentence(err)
+    assert file.read_text() == (folder / "data.csv").read_text()
+
+
+def test_help_has_an_example_a_theorem_and_what_it_leaves_to_the_user(capsys):
+    status, text, _ = ask(capsys, "train", "--help")
+    assert status == 0
+    assert "example:\n  gpbounds certify train" in text
+    assert "P-44" in text
+    assert "costs ln(E), which this command does not charge" in text
+    assert "full up to 1500 rows" in text
+    assert training.FULL_ROWS == 1500
+    assert "(default 100)" in text
+    assert training.INDUCING == 100
+
+
+# The page
+
+
+def drawn(figure):
+    """The figure laid out, and its renderer."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return canvas.get_renderer()
+
+
+COSTS = [("KL(Q‖P)", 62.3), ("ln|Θ|", 14.1818), ("ln(ξ(N)/δ)", 8.41)]
+
+
+@pytest.mark.parametrize(
+    ("risk", "bound"), [(0.12, 0.25), (0.0, 1e-3), (0.9, 0.99999), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5001)]
+)
+@pytest.mark.parametrize("n", [3, 3000])
+def test_nothing_on_the_page_overlaps_or_is_cut_off(risk, bound, n):
+    rng = np.random.default_rng(0)
+    truth = rng.normal(35.0, 16.0, n)
+    said = Predictions(truth, truth + rng.normal(0.0, 5.0, n), np.full(n, 2.5), 9.0)
+    page = certificate_page(
+        said, risk, COSTS, bound, title="\n".join(["line " * 20] * 3), target="strength", tolerated="loss 0: within ±9"
+    )
+    renderer = drawn(page)
+    frame = page.bbox
+    texts = [page._suptitle]
+    for ax in page.axes:
+        for axis, view in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
+            texts += [tick.label1 for tick in axis.get_major_ticks() if view[0] <= tick.get_loc() <= view[1]]
+        texts += [*ax.texts, ax.xaxis.label, ax.yaxis.label]
+        texts += [ax.title, ax._left_title, *(ax.get_legend().get_texts() if ax.get_legend() else [])]
+    boxes = [(t.get_text(), t.get_window_extent(renderer)) for t in texts if t.get_text() and t.get_visible()]
+    assert len(boxes) > 15
+    for i, (text, box) in enumerate(boxes):
+        assert frame.x0 <= box.x0, text
+        assert box.x1 <= frame.x1, text
+        assert frame.y0 <= box.y0, text
+        assert box.y1 <= frame.y1, text
+        for other, taken in boxes[:i]:
+            assert not box.overlaps(taken), (text, other)
+
+
+def test_the_stack_ends_at_the_bound_and_is_divided_by_nats():
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    plot_terms(ax, 0.1, COSTS, 0.3)
+    bars = [patch for patch in ax.patches if patch.get_x() == 0.15][:4]
+    heights = np.array([bar.get_height() for bar in bars])
+    assert heights.sum() == pytest.approx(0.3, rel=1e-14)
+    assert heights[0] == 0.1
+    nats = np.array([cost for _, cost in COSTS])
+    np.testing.assert_allclose(heights[1:], 0.2 * nats / nats.sum(), rtol=1e-13)
+    assert [bar.get_y() for bar in bars] == pytest.approx([0.0, *np.cumsum(heights)[:-1]])
+
+
+def test_predictions_are_drawn_as_handed_in_and_their_shares_told():
+    said = Predictions([3.0, 1.0, 2.0], [3.1, 1.9, 2.0], [0.1, 0.2, 0.3], 0.5)
+    left, _ = certificate_page(said, 0.1, COSTS, 0.3, title="t").axes
+    points = [collection.get_offsets().tolist() for collection in left.collections[2:]]
+    assert points == [[[2.0, 2.0], [3.0, 3.1]], [[1.0, 1.9]]]
+    texts = [text.get_text() for text in left.get_legend().get_texts()]
+    assert "mean within: 66.7 % of rows" in texts
+    assert "mean beyond: 33.3 % of rows" in texts
+
+
+@given(
+    st.lists(st.floats(0.0, 1.0), min_size=1, max_size=6).map(sorted),
+    st.floats(1e-3, 0.15),
+)
+def test_labels_are_apart_within_the_axis_and_stay_where_there_is_room(places, gap):
+    moved = apart(places, gap, 0.0, 1.0)
+    assert all(b - a >= gap - 1e-12 for a, b in itertools.pairwise(moved))
+    assert min(moved) >= -1e-12
+    assert max(moved) <= 1.0 + 1e-12
+    if all(b - a >= gap for a, b in itertools.pairwise(places)):
+        assert moved == pytest.approx(places)
+
+
+def test_the_band_is_what_the_loss_tolerates_in_raw_units(capsys, folder, tmp_path, full):
+    table = rows.read(folder / "data.csv")
+    assert certificate.tolerance(table, full) == (0.6, "loss 0: within ±0.6")
+    train(capsys, folder / "data.csv", *QUICK, "--loss", "relative", "--scaling", "split", "--out", tmp_path)
+    made, kept = Certificate.load(tmp_path / "certificate.json"), rows.read(tmp_path / "certificate_data.csv")
+    width, _ = certificate.tolerance(kept, made)
+    scaled = made.outputs.apply(kept.y)
+    edge = made.loss.value(scaled, made.outputs.apply(kept.y + np.asarray(width)))
+    np.testing.assert_allclose(edge, 1.0, rtol=1e-9)
