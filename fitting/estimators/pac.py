@@ -116,8 +116,8 @@ class PacGaussianProcess(GaussianProcess):
         return tags
 
     @abstractmethod
-    def _bounds(self, loss: Loss, penalty: float) -> Callable[[Array, Array], Any]:
-        """(X, Y) ↦ the bound that is trained."""
+    def _bounds(self, loss: Loss, penalty: float, start: Parameters) -> Callable[[Array, Array], Any]:
+        """(X, Y) ↦ the bound that is trained, from ``start`` on."""
 
     @abstractmethod
     def _terms(self, problem: Any, point: Any) -> Terms:
@@ -166,11 +166,11 @@ class PacGaussianProcess(GaussianProcess):
         charges = charges_of(losses)
         penalty = log_choices(self.grid_, charges, scalings)
         declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
-        make = self._bounds(losses[0], penalty)
+        make = self._bounds(losses[0], penalty, start)
         first = trainer_of(self, make, points, columns, start, kind=self._trainer_kind(), gtol=GTOL)
         found: list[Trained] = []
         for i, loss in enumerate(losses):
-            trainer = replace(first, make=self._bounds(loss, penalty), prefix=f"epsilon {i} " if i else "")
+            trainer = replace(first, make=self._bounds(loss, penalty, start), prefix=f"epsilon {i} " if i else "")
             here = start
             if found and found[-1].interrupted:
                 trainer, here = replace(trainer, optimizer=None), found[0].point

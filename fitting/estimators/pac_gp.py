@@ -121,7 +121,7 @@ class PACGP(PacGaussianProcess):
     def _member(self) -> Member:
         return member("exact")
 
-    def _bounds(self, loss: Loss, penalty: float) -> Callable[[Array, Array], RiskBound]:
+    def _bounds(self, loss: Loss, penalty: float, start: Parameters) -> Callable[[Array, Array], RiskBound]:
         goal: Any = self.objective
         given: dict[str, Any] = {"delta": self.delta, "log_prior_penalty": penalty, "objective": goal}
         return lambda X, Y: risk_bound(X, Y[:, 0], loss, method="exact", **given)

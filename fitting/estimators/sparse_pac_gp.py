@@ -29,6 +29,10 @@ from gpbounds.whitening import inducing
 
 FORMS = ("fitc", "vfe", "interpolated", "free")
 
+JITTER = 1e-8
+"""On Kuu for form "free", in variances of the kernel at the start.  Without it inducing inputs draw together, and what q
+says of their difference is lost to rounding: training stalls, and the certificate's allowances grow."""
+
 
 class SparsePACGP(PacGaussianProcess):
     """Sparse Gaussian process whose hyperparameters, noise and inducing inputs minimise a PAC-Bayes bound on its risk.
@@ -45,7 +49,8 @@ class SparsePACGP(PacGaussianProcess):
         M; at most the distinct rows are used.
     form : "fitc", "vfe", "interpolated" or "free"
         What Q(u) is: the posterior that FITC, VFE or a model between (a = ``power``, P-27) gives; or free, from FITC's
-        on, which can only make B smaller and has M(M+3)/2 more numbers to train.
+        on, which can only make B smaller and has M(M+3)/2 more numbers to train.  A jitter of 1e-8 variances on Kuu is
+        then part of Q.
     power : float in [0, 1], optional
         a, for "interpolated" alone (left out: ½): 0 is VFE, 1 is FITC.
     epsilon, delta, loss, objective, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
@@ -150,11 +155,12 @@ as in `PACGP`
             )
         return super()._batch(N)
 
-    def _bounds(self, loss: Loss, penalty: float) -> Callable[[Array, Array], Any]:
+    def _bounds(self, loss: Loss, penalty: float, start: Parameters) -> Callable[[Array, Array], Any]:
         goal: Any = self.objective
         given: dict[str, Any] = {"delta": self.delta, "log_prior_penalty": penalty, "objective": goal}
         if self._is_free:
-            return lambda X, Y: free_bound(X, Y[:, 0], loss, **given)
+            jitter = JITTER * start.kernel.max_variance
+            return lambda X, Y: free_bound(X, Y[:, 0], loss, jitter=jitter, **given)
         return lambda X, Y: risk_bound(X, Y[:, 0], loss, method=self._member(), **given)
 
     def _trainer_kind(self) -> type[Trainer]:
