@@ -16,9 +16,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fitting.certifying import certify as certify
+    from fitting.estimators import PACGP as PACGP
     from fitting.estimators import ExactGP as ExactGP
     from fitting.estimators import RenyiGP as RenyiGP
     from fitting.estimators import SparseGP as SparseGP
+    from fitting.estimators import SparsePACGP as SparsePACGP
     from fitting.estimators import load as load
     from fitting.family import member as member
     from fitting.family import objective as objective
@@ -26,8 +29,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ExactGP": "estimators",
+    "PACGP": "estimators",
     "RenyiGP": "estimators",
     "SparseGP": "estimators",
+    "SparsePACGP": "estimators",
+    "certify": "certifying",
     "load": "estimators",
     "member": "family",
     "objective": "family",

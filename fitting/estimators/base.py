@@ -209,7 +209,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Delete what an earlier fit left."""
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+        for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
             delattr(self, name)
 
     def _settled(self, X: Float, y: Float) -> tuple[Float, Float]:
@@ -244,8 +244,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _objective(self, member: Member, X: Array, Y: Array) -> Objective:
         """F of rows X (n, D), Y (n, P); predictions have the shape that y came in."""
-        single = self.y_train_.ndim == 1
-        return objective(X, Y[:, 0] if single else Y, member, blocks=self._partition())
+        return objective(X, Y[:, 0] if self.y_train_.ndim == 1 else Y, member, blocks=self._partition())
 
     def _partition(self) -> Any:
         """Labels of blocks, for PIC."""

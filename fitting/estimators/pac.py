@@ -6,7 +6,7 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,18 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting.backend import array_module, host, place
 from fitting.bounds.target import GOALS, Terms
 from fitting.estimators.base import GaussianProcess
-from fitting.estimators.declared import (
-    Limits,
-    box,
-    charges_of,
-    grid_of,
-    log_choices,
-    losses_of,
-    scalings_of,
-)
+from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.inputs import training_data
 from fitting.estimators.issuing import issue
 from fitting.estimators.starting import starting_point, trainer_of
+from fitting.estimators.trained import Trained, complaints
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.parameters import Parameters
 from fitting.posterior import Posterior
@@ -42,34 +35,6 @@ from gpbounds.validation import choice, one, positive
 
 GTOL = 1e-8
 """Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """One model: where free training ended, where it stands on the grid, and what is certified there.
-
-    Attributes
-    ----------
-    outcome : Outcome
-        Of free training.
-    last : Outcome or None
-        Of training at the rounded hyperparameters.
-    point : Parameters
-        On the grid.
-    runs : tuple of Run
-    certificate : Certificate
-    """
-
-    outcome: Outcome
-    last: Outcome | None
-    point: Parameters
-    runs: tuple[Run, ...]
-    certificate: Certificate
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended one of its runs."""
-        return any(run.status == "interrupted" for run in self.runs)
 
 
 class PacGaussianProcess(GaussianProcess):
@@ -171,34 +136,38 @@ class PacGaussianProcess(GaussianProcess):
         found: list[Trained] = []
         for i, loss in enumerate(losses):
             trainer = replace(first, make=self._bounds(loss, penalty, start), prefix=f"epsilon {i} " if i else "")
-            here = start
-            if found and found[-1].interrupted:
-                trainer, here = replace(trainer, optimizer=None), found[0].point
-            found.append(self._trained(trainer, here, raw, {**declared, "loss": loss}))
-        self._adopt_all(first, found)
-        for sentence in self._sentences(found):
+            stopped = next((each for each in found if each.interrupted), None)
+            if stopped is None:
+                outcome, runs = self._search(trainer, start, points, columns)
+            else:
+                outcome = replace(trainer, optimizer=None).run("untrained", stopped.point)
+                runs = [outcome.run]
+            found.append(self._rounded(trainer, outcome, runs, raw, {**declared, "loss": loss}))
+        self._take(found)
+        for sentence in complaints(found, getattr(self, "batch_size", None) is not None):
             warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
         return self
 
-    def _trained(self, trainer: Trainer, start: Parameters, raw: tuple[Float, Float], declared: Any) -> Trained:
-        """Free training, rounding, training of the rest at θ on the grid, and the certificate (P-44)."""
-        outcome, runs = self._search(trainer, start, *(host(a) for a in (trainer.X, trainer.Y)))
+    def _rounded(
+        self, trainer: Trainer, outcome: Outcome, runs: list[Run], raw: tuple[Float, Float], declared: dict[str, Any]
+    ) -> Trained:
+        """From free training to the grid: rounding, training of the rest at θ there, and the certificate (P-44)."""
         free = outcome.parameters.kernel
         kernel = priors.with_hyperparameters(free, self.grid_.round(priors.hyperparameters(free)))
-        problem: Any = trainer.make(trainer.X, trainer.Y)
-        choices, last = [replace(outcome.parameters, kernel=kernel)], None
-        if trainer.optimizer is not None and not any(run.status == "interrupted" for run in runs):
-            again = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed))
-            last = again.run("on the grid", choices[0])
+        points, last = [replace(outcome.parameters, kernel=kernel)], None
+        if not (outcome.run.state.get("kept") or any(run.status == "interrupted" for run in runs)):
+            last = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed)).run("on the grid", points[0])
+            points.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
             runs = [*runs, last.run]
-            choices.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
-        terms = [self._terms(problem, point) for point in choices]
-        values = [float(bound(t.risk, t.kl, problem.N, self.delta, problem.target.log_prior_penalty)) for t in terms]
-        best = int(np.argmin(values))
+        problem: Any = trainer.make(trainer.X, trainer.Y)
+        terms = [self._terms(problem, point) for point in points]
         problem.space.release()
+        paid = problem.target.log_prior_penalty
+        values = [float(bound(each.risk, each.kl, problem.N, self.delta, paid)) for each in terms]
+        best = int(np.argmin(values))
         certificate = issue(
             *raw,
-            self._form(choices[best]),
+            self._form(points[best]),
             terms[best].jitter,
             values[best],
             kernel,
@@ -206,21 +175,19 @@ class PacGaussianProcess(GaussianProcess):
             delta=float(self.delta),
             **declared,
         )
-        return Trained(outcome, last, choices[best], tuple(runs), certificate)
+        return Trained(outcome, last, tuple(runs), points[best], terms[best], certificate)
 
-    def _adopt_all(self, trainer: Trainer, found: list[Trained]) -> None:
+    def _take(self, found: list[Trained]) -> None:
         one = found[0]
         self._certified([each.certificate for each in found])
         self.kernel_, self.noise_ = one.certificate.kernel, one.point.noise
-        self.unrounded_kernel_ = one.outcome.parameters.kernel
+        self.unrounded_kernel_ = one.free.parameters.kernel
         if one.point.Z is not None:
             self.inducing_ = host(one.point.Z)
         self.jitter_ = float(getattr(one.certificate.posterior, "jitter", 0.0))
         self.posterior_ = self._law(one.point, self.jitter_)
-        problem = trainer.make(trainer.X, trainer.Y)
-        self.objective_ = -self._terms(problem, replace(one.point, kernel=self.kernel_)).bound
-        problem.space.release()
-        own = [one.outcome.run, *(() if one.last is None else (one.last.run,))]
+        own = [end.run for end in one.ends]
+        self.objective_ = -one.terms.bound
         self.history_ = -np.concatenate([np.array(run.values) for run in own])
         self.stop_reason_ = " On the grid: ".join(run.reason for run in own)
         self.runs_ = tuple(run for each in found for run in each.runs)
@@ -275,43 +242,7 @@ class PacGaussianProcess(GaussianProcess):
                 )
         return start
 
-    def _sentences(self, found: list[Trained]) -> list[str]:
-        """What the user should know of how training ended, sentence by sentence."""
-        said: list[str] = []
-        for i, each in enumerate(found):
-            name = f"{self.certificates_[i].loss!r}: " if len(found) > 1 else ""
-            ends = [each.outcome, *(() if each.last is None else (each.last,))]
-            own = [run.reason for run in each.runs if run.status == "interrupted"]
-            batches = getattr(self, "batch_size", None) is not None
-            own += [
-                end.run.reason
-                for end in ends
-                if end.run.status == "stalled" or (end.run.status == "iterations" and not batches)
-            ]
-            own += self._edges(ends)
-            if each.certificate.bound >= 1.0:
-                own.append("The bound is 1 and says nothing: more data, a coarser grid or a larger ε are needed.")
-            said += [name + sentence for sentence in own]
-        return said
-
-    def _edges(self, ends: list[Outcome]) -> list[str]:
-        names = ends[0].parameters.kernel.parameter_names
-        said = []
-        for side in ("low", "high"):
-            word = "lower" if side == "low" else "upper"
-            if own := [name for name in getattr(ends[0], side) if name in names]:
-                said.append(
-                    f"At the {word} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
-                    "before the data are seen."
-                )
-            if "noise" in getattr(ends[-1], side):
-                said.append(f"At the {word} limit: noise. Fix it, or widen `limits`.")
-        return said
-
-    def _device(self) -> Any:
-        return array_module(self.device)  # type: ignore[arg-type]
-
     def _placed(self) -> tuple[Array, Array]:
         """The training data, on the device."""
-        xp = self._device()
+        xp = array_module(self.device)  # type: ignore[arg-type]
         return place(self.X_train_, xp), place(self.y_train_, xp)

@@ -30,8 +30,8 @@ from gpbounds.whitening import inducing
 FORMS = ("fitc", "vfe", "interpolated", "free")
 
 JITTER = 1e-8
-"""On Kuu for form "free", in variances of the kernel at the start.  Without it inducing inputs draw together, and what q
-says of their difference is lost to rounding: training stalls, and the certificate's allowances grow."""
+"""On Kuu for form "free", in variances of the kernel at the start.  Without it inducing inputs draw together, and what
+q says of their difference is lost to rounding: training stalls, and the certificate's allowances grow."""
 
 
 class SparsePACGP(PacGaussianProcess):
@@ -168,7 +168,7 @@ as in `PACGP`
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         draw = drawn(self, trainer, X)
-        first = start if start.Z is not None else Parameters(start.kernel, start.noise, draw(start.kernel, 0))
+        first = Parameters(start.kernel, start.noise, draw(start.kernel, 0))
         found = trainer.best_of("sparse", first, self.n_restarts, draw)
         return found[0], [outcome.run for outcome in found]
 
