@@ -19,7 +19,7 @@ from gpbounds.pacbayes import Certificate
 from gpbounds.plotting import Predictions, certificate_page, plot_terms
 from gpbounds.plotting.certificates import apart
 
-QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 40)
+QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 20)
 N = 90
 
 
@@ -116,8 +116,7 @@ def test_hyperparameters_lie_on_the_grid_asked_for(full):
         assert value == pytest.approx(np.exp(-3.0 + 0.5 * i), rel=1e-15)
 
 
-@pytest.mark.parametrize("method", ["fitc", "vfe", "free"])
-@pytest.mark.parametrize("objective", ["kl", "pinsker"])
+@pytest.mark.parametrize(("method", "objective"), [("fitc", "kl"), ("vfe", "pinsker"), ("free", "kl")])
 def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder, tmp_path, method, objective):
     words = (*QUICK, "--method", method, "--inducing", 8, "--objective", objective, "--out", tmp_path)
     answer = train(capsys, folder / "data.csv", *words)
@@ -235,6 +234,21 @@ def test_a_vacuous_bound_is_an_answer_with_advice(capsys, folder, tmp_path):
     assert "The bound says next to nothing" in out
 
 
+def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
+    status, out, _ = ask(capsys, "train", folder / "data.csv", *QUICK[:-1], 2, "--out", tmp_path)
+    assert status == 0
+    assert "raise --iterations" in out
+    assert "max_iter" not in out
+    assert "Note" not in out
+
+
+def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
+    text = (folder / "data.csv").read_text().replace("yield", "a $ b $^_")
+    (tmp_path / "$x_{$.csv").write_text(text)
+    train(capsys, tmp_path / "$x_{$.csv", *QUICK, "--out", tmp_path)
+    assert (tmp_path / "certificate.png").exists()
+
+
 # Questions without sense
 
 
@@ -302,9 +316,9 @@ COSTS = [("KL(Q‖P)", 62.3), ("ln|Θ|", 14.1818), ("ln(ξ(N)/δ)", 8.41)]
 
 
 @pytest.mark.parametrize(
-    ("risk", "bound"), [(0.12, 0.25), (0.0, 1e-3), (0.9, 0.99999), (1.0, 1.0), (0.0, 1.0), (0.5, 0.5001)]
+    ("risk", "bound", "n"),
+    [(0.12, 0.25, 3000), (0.0, 1e-3, 100), (0.9, 0.99999, 3), (1.0, 1.0, 1), (0.0, 1.0, 30), (0.5, 0.5001, 3)],
 )
-@pytest.mark.parametrize("n", [3, 3000])
 def test_nothing_on_the_page_overlaps_or_is_cut_off(risk, bound, n):
     rng = np.random.default_rng(0)
     truth = rng.normal(35.0, 16.0, n)

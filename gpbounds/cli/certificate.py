@@ -108,10 +108,15 @@ def picture(table: Rows, found: Trained) -> Any:
         made.risk,
         [("KL(Q‖P)", made.kl), ("ln|Θ|", made.log_count), ("ln(ξ(N)/δ)", made.log_xi)],
         made.bound,
-        title=title(table, made),
-        target=table.target,
+        title=as_written(title(table, made)),
+        target=as_written(table.target),
         tolerated=said,
     )
+
+
+def as_written(text: str) -> str:
+    """``text`` for a picture, where dollar signs would start mathematics."""
+    return text.replace("$", r"\$")
 
 
 def tolerance(table: Rows, made: Certificate) -> tuple[float | Float, str]:

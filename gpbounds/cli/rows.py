@@ -148,7 +148,8 @@ def _apart(N: int, share: float, seed: int) -> np.ndarray:
 
 def _constants(rows: Float, centre: bool) -> tuple[Scaling, Scaling, list[int]]:
     """Scalings of inputs and target by means and standard deviations of ``rows``; which inputs are constant there."""
-    means, stds = rows.mean(axis=0), rows.std(axis=0)
+    with np.errstate(over="ignore"):  # a Scaling refuses infinity
+        means, stds = rows.mean(axis=0), rows.std(axis=0)
     still = stds <= 1e-12 * np.abs(rows).max(axis=0)
     if still[-1]:
         raise ValueError(

@@ -100,17 +100,19 @@ def train(
         model.fit(rows.X, rows.y)
     mean, std = model.predict(rows.X, return_std=True)
     made: Certificate = model.certificate_
-    how = f"{type(model).__name__}, objective {objective}. {model.stop_reason_}"
-    return Trained(made, mean, std, how, (*_at_the_edge(made), *_what_was_said(caught)))
+    how = _in_words_of_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
+    said = tuple(dict.fromkeys(text for text in _what_was_said(caught) if text not in how))
+    return Trained(made, mean, std, how, (*_at_the_edge(made), *said))
 
 
 def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
     """Where training starts: mean square of the target, √D standard deviations of the inputs, within the grid."""
     X, y = rows.inputs.apply(rows.X), rows.outputs.apply(rows.y)
-    widths = X.std(axis=0)
+    with np.errstate(over="ignore"):  # what overflows starts at the grid's edge
+        square, widths = float(np.mean(y * y)), X.std(axis=0)
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
     scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
-    values = np.exp(np.clip(np.log(np.append(float(np.mean(y * y)) or 1.0, scales)), grid.low, grid.high))
+    values = np.exp(np.clip(np.log(np.append(square or 1.0, scales)), grid.low, grid.high))
     return build_kernel(nu, float(values[0]), float(values[1]) if shared else values[1:])
 
 
@@ -123,5 +125,10 @@ def _at_the_edge(made: Certificate) -> tuple[str, ...]:
 
 def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
     """What training warned of, in one sentence each; limits are told by `_at_the_edge`."""
-    texts = [" ".join(str(warning.message).split()) for warning in caught]
-    return tuple(f"Training said: {text.rstrip('.')}." for text in texts if not text.startswith("At the "))
+    texts = [_in_words_of_the_shell(str(warning.message)) for warning in caught]
+    return tuple(text for text in texts if not text.startswith("At the "))
+
+
+def _in_words_of_the_shell(text: str) -> str:
+    """On one line, with the option's name for the argument's."""
+    return " ".join(text.split()).replace("max_iter", "--iterations")
