@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 
 from fitting import family, functional
 from fitting.backend import inverse
+from fitting.blas import suited
 from fitting.bounds.free_packing import FreePacking, FreeParameters, free_packing, law
 from fitting.bounds.problem import Negative, expected, one_output
-from fitting.bounds.target import Goal, Target, Terms
+from fitting.bounds.target import KEEP, Goal, Target, Terms
 from fitting.functional import FreeEvaluation, Law, Outer
 from fitting.members import Member
 from fitting.posterior import InducingPosterior
-from fitting.streamed import KEEP, Workspace
+from fitting.streamed import Workspace
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
@@ -141,7 +142,7 @@ class FreeBound:
             source = problem.stream(kernel, Z, amount)
             return functional.free(source, mu, C, loss, outer, relative_jitter=relative)
 
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), suited(problem.N * M**2):
             found = _finite(with_jitter(attempt, kernel, problem.jitter))
         return outer.terms(found.jitter), found
 

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family
-from fitting.bounds.target import Goal, Target, Terms
+from fitting.blas import suited
+from fitting.bounds.target import KEEP, Goal, Target, Terms
 from fitting.diagonal import Diagonal
 from fitting.family import Member, Objective, checked
 from fitting.functional import Law, Loss, Outer, collapsed
 from fitting.inner import Evaluation, Gradient
 from fitting.members import one_number
 from fitting.posterior import Posterior
-from fitting.streamed import KEEP, Workspace
+from fitting.streamed import Workspace
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss as BoundedLoss
@@ -108,8 +109,9 @@ class RiskBound:
     def _evaluated(
         self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None, gradient: bool
     ) -> tuple[Terms, Evaluation]:
-        s2 = one_number("noise", positive("noise", noise))
-        with np.errstate(over="ignore", invalid="ignore"):
+        s2, widest = one_number("noise", positive("noise", noise)), 0 if Z is None else len(Z)  # type: ignore[arg-type]
+        work = self.N * (self.N if self.member.is_evidence else widest) ** 2
+        with np.errstate(over="ignore", invalid="ignore"), suited(work):
             found = self._full if self.member.is_evidence else self._sparse
             terms, evaluation = found(kernel, s2, Z, gradient)
             return terms, checked(evaluation)
@@ -210,7 +212,9 @@ def risk_bound(
     log_prior_penalty : float >= 0
         ln(1/p_θ).
     objective : "kl" or "pinsker"
-    jitter, chunk, keep : as in `fitting.family.objective`
+    jitter, chunk : as in `fitting.family.objective`
+    keep : int
+        Bytes of Kuf, V and SV kept between the passes; beyond it they are computed again.
 
     Raises
     ------

@@ -13,6 +13,9 @@ from gpbounds.validation import choice, count, non_negative, one, positive
 
 Goal = Literal["kl", "pinsker"]
 GOALS = ("kl", "pinsker")
+KEEP = 3 * 2**27
+"""Bytes of Kuf, V and SV kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
+
 LEAST = float(np.finfo(np.float64).smallest_subnormal)
 
 

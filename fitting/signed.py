@@ -1,0 +1,44 @@
+"""Σ_i s_i v_i v_iᵀ with weights of either sign, at half the work of a product of two matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fitting.backend import add_gram, mirrored
+from gpbounds.arrays import Array, namespace
+
+
+class SignedGram:
+    """Rows with s > 0 and rows with s < 0 are summed apart, each by rank-k updates of √|s|·v.
+
+    >>> total = SignedGram(np.zeros((2, 2)))
+    >>> V = np.array([[1.0, 2.0], [0.0, 1.0]])
+    >>> total.add(V, np.array([1.0, -4.0]), np.empty((2, 2)))
+    >>> total.sum().tolist()
+    [[1.0, 2.0], [2.0, 0.0]]
+    """
+
+    def __init__(self, zeros: Array) -> None:
+        self.plus, self.minus = zeros, zeros.copy()
+
+    def add(self, V: Array, weights: Array, scratch: Array) -> None:
+        """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten."""
+        xp = namespace(V)
+        if xp is not np:
+            self.plus += V.T @ xp.multiply(V, weights[:, None], out=scratch)
+            return
+        for total, sign in ((self.plus, 1.0), (self.minus, -1.0)):
+            chosen = np.flatnonzero(sign * weights > 0.0)
+            if chosen.size:
+                rows = np.take(V, chosen, axis=0, out=scratch[: chosen.size], mode="clip")
+                rows *= np.sqrt(sign * weights[chosen])[:, None]
+                add_gram(total, rows)
+
+    def merge(self, other: SignedGram) -> None:
+        """What another thread has summed."""
+        self.plus += other.plus
+        self.minus += other.minus
+
+    def sum(self) -> Array:
+        """The symmetric matrix."""
+        return mirrored(self.plus - self.minus)
