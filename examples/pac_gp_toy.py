@@ -1,0 +1,285 @@
+"""Training by the bound on a line: predictions as epsilon varies, and FITC's overfitting (paper 002, Figs. 1, 6, 7).
+
+    python examples/pac_gp_toy.py [--quick] [--seed 1] [--starts 100]
+
+200 simulated points: inputs in three clusters of [0, 6], a smooth function, noise of standard deviation 0.28, which is
+what a GP learns from the paper's own data set (Snelson's, which is not here).  Units are fixed by the script, so the
+certificates hold as they stand.
+
+First picture.  kl-PAC-SGP with M = 15 inducing points and epsilon half of, 1.5 and 5 times the noise of the full GP:
+mean and two standard deviations, without noise, in the band of epsilon; the full GP's, with noise, behind it.  FITC and
+VFE with as many points beside them.  The paper's KL/N is 0.097, 0.109 and 0.031 for its three epsilons: greatest in the
+middle, since a narrow band cannot hold many points and a wide one needs no fit.
+
+Second picture.  Every second point, M = 8, 100 starts with sigma^2 in [1e-5, 10] and random inducing points: noise and
+objective that each training reaches.  FITC's best optimum has sigma^2 ~ 1e-6 in the paper, kl-PAC-SGP's 2.1e-2, at
+epsilon = 0.6.  CSV files with all numbers lie beside the pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lowrank_setting import write
+from pac_settings import DELTA
+from sklearn.exceptions import ConvergenceWarning
+from tqdm import tqdm
+
+from fitting.estimators import ExactGP, SparseGP, SparsePACGP
+from gpbounds import SquaredExponential, validation
+from gpbounds.cli import options
+from gpbounds.plotting import BLACK, BLUE, GREEN, VERMILLION
+from gpbounds.plotting.elements import TEXT, figure, headline
+
+NOISE = 0.28
+"""Standard deviation."""
+GOALS = {0.5: 0.097, 1.5: 0.109, 5.0: 0.031}
+"""ε in units of the full GP's noise, and KL/N of the paper's left, middle and right plot (its ε are not printed)."""
+BOX = {"variance": (math.exp(-6), math.exp(6)), "lengthscale": (math.exp(-6), math.exp(6)), "noise": (1e-8, 1e4)}
+MINIMA = {"FITC": VERMILLION, "kl-PAC-SGP": BLUE}
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where one training ended: FITC's −log likelihood or kl-PAC-SGP's bound."""
+
+    method: str
+    start: int
+    noise_before: float
+    noise: float
+    objective: float
+    stopped: str
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Predictions on a line of points."""
+
+    name: str
+    mean: np.ndarray
+    std: np.ndarray
+    before: np.ndarray | None
+    after: np.ndarray | None
+    epsilon: float | None = None
+    bound: float | None = None
+    kl: float | None = None
+    risk: float | None = None
+
+
+def simulated(N: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs (N, 1) in three clusters of [0, 6] and targets (N,)."""
+    rng = np.random.default_rng(seed)
+    which = rng.choice(3, N, p=(0.4, 0.35, 0.25))
+    low, high = np.array([0.0, 2.1, 4.6])[which], np.array([1.7, 4.2, 6.0])[which]
+    x = np.sort(rng.uniform(low, high))
+    y = 0.8 * np.sin(3.3 * x) + 0.6 * np.sin(1.7 * x + 1.0)
+    return x[:, None], y + NOISE * rng.standard_normal(N)
+
+
+def quiet(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # local optima are what is shown
+        return model.fit(X, y)
+
+
+def curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, M: int, steps: int, seed: int, bar: Any) -> list[Curve]:
+    """The full GP first, then kl-PAC-SGP for each goal, FITC and VFE."""
+    rng = np.random.default_rng([seed, 1])
+    Z = np.sort(rng.uniform(X.min(), X.max(), (M, 1)), axis=0)
+    shared: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "max_iter": steps, "random_state": seed}
+    full = quiet(ExactGP(noise=1.0, limits=BOX, **shared), X, y)
+    bar.update()
+    found = [Curve("full GP", *full.predict(at, return_std=True, noisy=True), None, None)]
+    for goal in GOALS:
+        epsilon = round(goal * math.sqrt(full.noise_), 3)
+        model = quiet(SparsePACGP(M, epsilon=epsilon, delta=DELTA, inducing=Z, noise=1.0, **shared), X, y)
+        bar.update()
+        name = f"kl-PAC-SGP, ε = {epsilon:g} = {goal:.2g} σ"
+        said = (epsilon, model.bound_, model.kl_, model.risk_)
+        found.append(Curve(name, *model.predict(at, return_std=True), Z, model.inducing_, *said))
+    for method in ("fitc", "vfe"):
+        sparse = quiet(SparseGP(method, n_inducing=M, inducing=Z, noise=1.0, limits=BOX, **shared), X, y)
+        bar.update()
+        name = f"{method.upper()}, σ² = {sparse.noise_:.2g}"
+        found.append(Curve(name, *sparse.predict(at, return_std=True, noisy=True), Z, sparse.inducing_))
+    return found
+
+
+def minima(X: np.ndarray, y: np.ndarray, M: int, starts: int, steps: int, seed: int, bar: Any) -> list[Minimum]:
+    """Both methods from the same starts, on every second point."""
+    X, y = X[::2], y[::2]
+    found = []
+    for i in range(starts):
+        rng = np.random.default_rng([seed, 2, i])
+        before = float(10.0 ** rng.uniform(-5.0, 1.0))
+        Z = X[rng.choice(len(X), M, replace=False)]
+        shared: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "noise": before, "inducing": Z}
+        shared |= {"n_inducing": M, "max_iter": steps, "random_state": seed}
+        fitc = quiet(SparseGP("fitc", limits=BOX, **shared), X, y)
+        found.append(Minimum("FITC", i, before, fitc.noise_, -fitc.objective_, fitc.stop_reason_))
+        pac = quiet(SparsePACGP(epsilon=0.6, delta=DELTA, **shared), X, y)
+        found.append(Minimum("kl-PAC-SGP", i, before, pac.noise_, pac.bound_, pac.stop_reason_))
+        bar.update()
+    return found
+
+
+def best(found: Sequence[Minimum], method: str) -> Minimum:
+    return min((m for m in found if m.method == method), key=lambda m: m.objective)
+
+
+def draw_curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, found: Sequence[Curve]) -> Any:
+    full, *rest = found
+    page = figure(15.0, 7.2)
+    headline(
+        page,
+        f"Predictions from N = {len(y)} simulated points as the accuracy goal ε varies; FITC and VFE beside them",
+    )
+    grid = page.add_gridspec(2, 3)
+    places = [grid[0, 0], grid[0, 1], grid[0, 2], grid[1, 0], grid[1, 1]]
+    low, high = y.min() - 1.0, y.max() + 1.0
+    for place, curve in zip(places, rest, strict=True):
+        ax = page.add_subplot(place)
+        ax.fill_between(
+            at[:, 0], full.mean - 2 * full.std, full.mean + 2 * full.std, color=VERMILLION, alpha=0.13, lw=0
+        )
+        ax.plot(at[:, 0], full.mean, color=VERMILLION, linewidth=1.2)
+        if curve.epsilon is not None:
+            edges = (curve.mean - curve.epsilon, curve.mean + curve.epsilon)
+            ax.fill_between(at[:, 0], *edges, color=GREEN, alpha=0.18, lw=0)
+        ax.fill_between(at[:, 0], curve.mean - 2 * curve.std, curve.mean + 2 * curve.std, color=BLUE, alpha=0.28, lw=0)
+        ax.plot(at[:, 0], curve.mean, color=BLUE, linewidth=1.6)
+        ax.plot(X[:, 0], y, ".", color=BLACK, markersize=2.5)
+        for Z, height in ((curve.before, high - 0.2), (curve.after, low + 0.2)):
+            assert Z is not None
+            ax.plot(Z[:, 0], np.full(len(Z), height), "x", color="0.25", markersize=5.0, clip_on=True)
+        ax.set_xlim(at.min(), at.max())
+        ax.set_ylim(low, high)
+        title = curve.name
+        if curve.bound is not None and curve.kl is not None:
+            title += f"\nB = {curve.bound:.3f}, R_S = {curve.risk:.3f}, KL/N = {curve.kl / len(y):.3f}"
+        ax.set_title(title, fontsize=TEXT, loc="left")
+        ax.tick_params(labelsize=TEXT - 1)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    key = page.add_subplot(grid[1, 2])
+    key.axis("off")
+    key.legend(handles=legend(), loc="center left", fontsize=TEXT, frameon=False)
+    return page
+
+
+def legend() -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [
+        Line2D([], [], color=BLACK, marker=".", ls="", markersize=4.0, label="data"),
+        Line2D([], [], color=BLUE, linewidth=1.6, label="mean"),
+        Patch(
+            color=BLUE, alpha=0.28, lw=0, label="± 2 standard deviations\n(FITC and VFE with noise, kl-PAC-SGP without)"
+        ),
+        Patch(color=GREEN, alpha=0.18, lw=0, label="± ε about the mean: within it, no loss"),
+        Line2D([], [], color=VERMILLION, linewidth=1.2, label="full GP, mean"),
+        Patch(color=VERMILLION, alpha=0.13, lw=0, label="full GP, ± 2 standard deviations, with noise"),
+        Line2D([], [], color="0.25", marker="x", ls="", label="inducing points, before (top) and after (bottom)"),
+    ]
+
+
+def draw_minima(found: Sequence[Minimum]) -> Any:
+    page = figure(10.0, 4.4)
+    starts, noises = len(found) // 2, [m.noise for m in found]
+    headline(
+        page,
+        f"Where {starts} trainings end, from σ² in [1e-5, 10] and random inducing points (ringed: the best of them). "
+        "Broken line: the noise of the data.",
+    )
+    for i, (method, color) in enumerate(MINIMA.items()):
+        ax = page.add_subplot(1, 2, 1 + i)
+        mine = [m for m in found if m.method == method]
+        ax.plot([m.noise for m in mine], [m.objective for m in mine], ".", color=color, markersize=7.0, alpha=0.5)
+        top = best(found, method)
+        ring: dict[str, Any] = {"markersize": 12.0, "markerfacecolor": "none", "markeredgewidth": 1.5}
+        ax.plot(top.noise, top.objective, "o", color=BLACK, **ring)
+        ax.axvline(NOISE**2, color="0.5", linestyle="--", linewidth=1.0)
+        ax.set_xscale("log")
+        ax.set_xlim(min(1e-6, *noises) / 3.0, max(20.0, 2.0 * max(noises)))
+        ax.set_title(method, fontsize=TEXT + 1, loc="left")
+        ax.set_xlabel("σ² after training", fontsize=TEXT)
+        ax.set_ylabel("−log likelihood (nats)" if method == "FITC" else "bound B, ε = 0.6", fontsize=TEXT)
+        ax.tick_params(labelsize=TEXT - 1)
+        ax.grid(True, color="0.9", linewidth=0.7)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    return page
+
+
+def summary(shown: Sequence[Curve], N: int, found: Sequence[Minimum]) -> str:
+    """Our numbers beside the paper's; the data are others, so that orders are what can be compared."""
+    goals = [c for c in shown if c.kl is not None]
+    mine = [float(c.kl or 0.0) / N for c in goals]
+    theirs = list(GOALS.values())
+    same = np.argsort(mine).tolist() == np.argsort(theirs).tolist()
+    lines = [
+        f"{c.name}: KL/N = {k:.3f} (paper, other data: {t:.3f})" for c, k, t in zip(goals, mine, theirs, strict=True)
+    ]
+    lines.append(f"  the order of the three is {'the paper' if same else 'not the paper'}'s")
+    for method, said in (("FITC", "about 1e-6"), ("kl-PAC-SGP", "2.1e-2, at B far from 1")):
+        one, noises = best(found, method), [m.noise for m in found if m.method == method]
+        lines.append(
+            f"{method}: best of {len(noises)} optima {one.objective:.4g} at σ² = {one.noise:.2g} (paper: {said}); "
+            f"σ² from {min(noises):.2g} to {max(noises):.2g}; truth {NOISE**2:.2g}"
+        )
+    over = best(found, "FITC").noise < 1e-2 * NOISE**2
+    holds = best(found, "kl-PAC-SGP").noise > 0.1 * NOISE**2
+    lines.append(
+        f"  FITC's best optimum {'overfits' if over else 'does not overfit'}, as the paper says it does: {over}"
+    )
+    lines.append(f"  kl-PAC-SGP's keeps the order of the noise, as the paper says it does: {holds}")
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--seed", type=options.whole, default=1, help="of data and starts (default %(default)s)")
+    parser.add_argument("--starts", type=options.whole, default=100, help="trainings of each (default %(default)s)")
+    parser.add_argument("--steps", type=options.whole, default=1000, help="of L-BFGS-B, at most (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="10 starts")
+    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_gp_toy.png"))
+    args = parser.parse_args(argv)
+    starts = 10 if args.quick else args.starts
+    try:
+        validation.count("--starts", starts)
+        validation.count("--steps", args.steps)
+        validation.count("--seed", args.seed, 0)
+    except ValueError as error:
+        parser.exit(2, f"pac_gp_toy.py: {error}\n")
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    X, y = simulated(200, args.seed)
+    at = np.linspace(-0.7, 6.7, 400)[:, None]
+    with tqdm(total=starts + 6, unit="model") as bar:
+        shown = curves(X, y, at, 15, args.steps, args.seed, bar)
+        found = minima(X, y, 8, starts, args.steps, args.seed, bar)
+    second = args.out.with_name(f"{args.out.stem}_minima{args.out.suffix}")
+    draw_curves(X, y, at, shown).savefig(args.out)
+    draw_minima(found).savefig(second)
+    lines = [
+        [c.name, float(x), float(m), float(s)] for c in shown for x, m, s in zip(at[:, 0], c.mean, c.std, strict=True)
+    ]
+    write(args.out, ("model", "x", "mean", "std"), lines)
+    write(second, [f.name for f in fields(Minimum)], [astuple(m) for m in found])
+    print(summary(shown, len(y), found))
+    print(f"{time.perf_counter() - began:.0f} s; {args.out}, {second}")
+
+
+if __name__ == "__main__":
+    main()

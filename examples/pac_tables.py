@@ -1,0 +1,108 @@
+"""Figures of trained models beside those that paper 002 (Reeb et al., PAC-GP) prints, and whether they agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from pac_settings import Score
+
+FIGURES = ("B", "B_pin", "train", "test", "MSE", "KL_N", "noise")
+"""The columns of the paper's tables: bound, Pinsker's bound, Gibbs risks, mean squared error, KL/N, σ²."""
+HEADS = ("B", "B_Pin", "R_S train", "test risk", "MSE", "KL/N", "σ²")
+
+Printed = dict[str, tuple[float, float]]
+"""Mean and standard error of ten repetitions, for each of FIGURES."""
+
+
+def printed(line: str) -> Printed:
+    """A line of the paper's tables: mean and standard error in turn."""
+    numbers = [float(word) for word in line.split()]
+    return {name: (numbers[2 * i], numbers[2 * i + 1]) for i, name in enumerate(FIGURES)}
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard error, NaN for one value."""
+    found = np.asarray(values, dtype=np.float64)
+    error = float(found.std(ddof=1) / math.sqrt(found.size)) if found.size > 1 else math.nan
+    return float(found.mean()), error
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Our mean beside a printed one.
+
+    They agree when they differ by at most two standard errors of their difference and half a unit of the last digit
+    printed.  One seed of ours has no standard error: it is taken as √10 times that of the paper's ten, and a printed
+    error of 0.000 as 0.0005.
+    """
+
+    mean: float
+    error: float
+    count: int
+    paper: float
+    paper_error: float
+
+    @property
+    def allowed(self) -> float:
+        theirs = max(self.paper_error, 5e-4)
+        ours = theirs * math.sqrt(10.0 / self.count) if math.isnan(self.error) else self.error
+        return 2.0 * math.hypot(ours, theirs) + 5e-4
+
+    @property
+    def agrees(self) -> bool:
+        return abs(self.mean - self.paper) <= self.allowed
+
+    @property
+    def within_paper(self) -> bool:
+        """By the paper's standard error alone."""
+        return abs(self.mean - self.paper) <= 2.0 * max(self.paper_error, 5e-4) + 5e-4
+
+    @property
+    def word(self) -> str:
+        return "agrees" if self.agrees else f"{'above' if self.mean > self.paper else 'below'}"
+
+
+def agreement(scores: Sequence[Score], name: str, paper: Printed) -> Agreement:
+    """Of the figure ``name``; B is compared as the paper computes it, with 2√N."""
+    mean, error = mean_and_error([getattr(s, "B_maurer" if name == "B" else name) for s in scores])
+    return Agreement(mean, error, len(scores), *paper[name])
+
+
+def cell(mean: float, error: float) -> str:
+    """0.335 ± 0.004; four digits at most."""
+    digits = 3 if abs(mean) < 100.0 else 0
+    return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
+
+
+Groups = Iterable[tuple[str, Sequence[Score], Printed | None]]
+"""What to call a row of the table, the scores whose mean it holds, and the paper's row."""
+
+
+def beside(groups: Groups) -> str:
+    """A table in text: our means, the paper's under them, and what does not agree."""
+    width = 15
+    lines = ["".join([f"{'':28}", *(f"{head:>{width}}" for head in HEADS)])]
+    for name, scores, paper in groups:
+        found = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
+        lines.append(f"{name:28}" + "".join(f"{cell(*one):>{width}}" for one in found))
+        if paper is not None:
+            lines.append(f"{'   paper':28}" + "".join(f"{cell(*paper[f]):>{width}}" for f in FIGURES))
+            words = [agreement(scores, f, paper).word for f in FIGURES]
+            lines.append(f"{'':28}" + "".join(f"{word:>{width}}" for word in words))
+    return "\n".join(lines)
+
+
+def markdown(groups: Groups) -> str:
+    """The same for RESULTS.md."""
+    lines = ["| | " + " | ".join(HEADS) + " |", "|---|" + "---|" * len(HEADS)]
+    for name, scores, paper in groups:
+        found = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
+        lines.append(f"| {name} | " + " | ".join(cell(*one) for one in found) + " |")
+        if paper is not None:
+            words = ("" if agreement(scores, f, paper).agrees else " ✗" for f in FIGURES)
+            shown = (f"{cell(*paper[f])}{word}" for f, word in zip(FIGURES, words, strict=True))
+            lines.append("| *paper* | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
