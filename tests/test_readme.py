@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpbounds.cli import main
+from gpbounds.pacbayes import Certificate
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -27,6 +29,18 @@ def test_five_lines_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> N
     shown = block("", "and what it costs:").splitlines()[:2]
     assert printed[:2] == shown
     assert f"that {re.findall(r'[0-9]+', shown[0])[0]} inducing points" in README.read_text(encoding="utf-8")
+
+
+def test_the_guarantee_is_confirmed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both models get a bound that says something, and the certificate that was saved is confirmed."""
+    monkeypatch.chdir(tmp_path)
+    seen: dict[str, Any] = {}
+    exec(compile(block("python", "## Train, and hand over a guarantee"), "README.md", "exec"), seen)
+    *report, other = capsys.readouterr().out.splitlines()
+    assert Certificate.load(tmp_path / "certificate.json").check(seen["X"], seen["y"]).confirmed
+    assert report and 0.0 < seen["model"].bound_ <= float(other) < 1.0
 
 
 @pytest.mark.parametrize("line", [line for line in block("sh", "## From the shell").splitlines() if "FILE" not in line])
