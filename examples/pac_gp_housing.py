@@ -33,8 +33,7 @@ from pac_tables import FIGURES, HEADS, agreement, beside, markdown, mean_and_err
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from fitting.certifying import certify
-from fitting.estimators import PACGP, ExactGP
+from fitting import PACGP, ExactGP, certify
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
 from gpbounds.pacbayes import Certificate, HyperGrid
@@ -88,8 +87,9 @@ def score(variant: str, method: str, part: Part, epsilon: float, steps: int, see
         warnings.simplefilter("ignore", ConvergenceWarning)  # how training stopped is in the table
         certificate, took, stopped = trained(method, part, epsilon, steps, seed)
     spent = time.perf_counter() - began
-    about = ("housing", variant, method, False, 0, epsilon, seed, len(part.y))
-    return Score(*about, **figures(certificate, part), steps=took, stopped=stopped, seconds=spent)
+    about: dict[str, Any] = {"variant": variant, "method": method, "epsilon": epsilon, "seed": seed, "N": len(part.y)}
+    ended: dict[str, Any] = {"steps": took, "stopped": stopped, "seconds": spent}
+    return Score(data="housing", ard=False, M=0, **about, **figures(certificate, part), **ended)
 
 
 def chosen(found: Sequence[Score], variant: str, epsilon: float, method: str) -> list[Score]:

@@ -33,7 +33,7 @@ from pac_settings import DELTA
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from fitting.estimators import ExactGP, SparseGP, SparsePACGP
+from fitting import ExactGP, SparseGP, SparsePACGP
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
 from gpbounds.plotting import BLACK, BLUE, GREEN, VERMILLION
@@ -97,19 +97,22 @@ def curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, M: int, steps: int, see
     shared: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "max_iter": steps, "random_state": seed}
     full = quiet(ExactGP(noise=1.0, limits=BOX, **shared), X, y)
     bar.update()
-    found = [Curve("full GP", *full.predict(at, return_std=True, noisy=True), None, None)]
+    mean, std = full.predict(at, return_std=True, noisy=True)
+    found = [Curve("full GP", mean, std, None, None)]
     for goal in GOALS:
         epsilon = round(goal * math.sqrt(full.noise_), 3)
         model = quiet(SparsePACGP(M, epsilon=epsilon, delta=DELTA, inducing=Z, noise=1.0, **shared), X, y)
         bar.update()
         name = f"kl-PAC-SGP, ε = {epsilon:g} = {goal:.2g} σ"
         said = (epsilon, model.bound_, model.kl_, model.risk_)
-        found.append(Curve(name, *model.predict(at, return_std=True), Z, model.inducing_, *said))
+        mean, std = model.predict(at, return_std=True)
+        found.append(Curve(name, mean, std, Z, model.inducing_, *said))
     for method in ("fitc", "vfe"):
         sparse = quiet(SparseGP(method, n_inducing=M, inducing=Z, noise=1.0, limits=BOX, **shared), X, y)
         bar.update()
         name = f"{method.upper()}, σ² = {sparse.noise_:.2g}"
-        found.append(Curve(name, *sparse.predict(at, return_std=True, noisy=True), Z, sparse.inducing_))
+        mean, std = sparse.predict(at, return_std=True, noisy=True)
+        found.append(Curve(name, mean, std, Z, sparse.inducing_))
     return found
 
 

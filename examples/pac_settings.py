@@ -136,7 +136,7 @@ def split(X: np.ndarray, y: np.ndarray, variant: str, seed: int, rows: int | Non
     return Part(X[rest], y[rest], X[test], y[test], *scalings)
 
 
-def bounds(certificate: Certificate) -> dict[str, float]:
+def bounds(certificate: Certificate) -> dict[str, Any]:
     """The certified bound beside those with 2√N, from the certificate's own terms."""
     where = (certificate.risk, certificate.kl, certificate.data.rows, certificate.delta, certificate.log_count)
     forms = {"B_maurer": "maurer", "B_pin": "pinsker"}
@@ -158,7 +158,7 @@ def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndar
     return np.asarray(found.mean), np.asarray(found.variance)
 
 
-def figures(certificate: Certificate, part: Part) -> dict[str, float]:
+def figures(certificate: Certificate, part: Part) -> dict[str, Any]:
     """What the paper's tables say of a model, all of it from the certified Q."""
     assert isinstance(certificate.posterior, Exact | Sparse)
     mean, variance = predicted(certificate, part)

@@ -32,8 +32,7 @@ from pac_tables import FIGURES, HEADS, beside, markdown, mean_and_error, printed
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
-from fitting.certifying import certify
-from fitting.estimators import SparseGP, SparsePACGP
+from fitting import SparseGP, SparsePACGP, certify
 from gpbounds import SquaredExponential, validation
 from gpbounds.cli import options
 from gpbounds.pacbayes import Certificate, HyperGrid
@@ -88,9 +87,9 @@ def score(variant: str, method: str, part: Part, M: int, ard: bool, steps: int, 
         warnings.simplefilter("ignore", ConvergenceWarning)  # how training stopped is in the table
         certificate, model = trained(method, part, M, ard, steps, seed, bar)
     spent = time.perf_counter() - began
-    about = ("kin40k", variant, method, ard, M, EPSILON, seed, len(part.y))
-    ended = {"steps": model.n_iter_, "stopped": model.stop_reason_, "seconds": spent}
-    return Score(*about, **figures(certificate, part), **ended)
+    about: dict[str, Any] = {"variant": variant, "method": method, "ard": ard, "M": M, "seed": seed, "N": len(part.y)}
+    ended: dict[str, Any] = {"steps": model.n_iter_, "stopped": model.stop_reason_, "seconds": spent}
+    return Score(data="kin40k", epsilon=EPSILON, **about, **figures(certificate, part), **ended)
 
 
 def chosen(found: Sequence[Score], variant: str, ard: bool, method: str) -> list[Score]:
