@@ -112,7 +112,10 @@ def certify(
             stacklevel=2,
         )
     kernel = priors.with_hyperparameters(model.kernel_, place)
-    paid = (*_charged(model, losses), *charges)
+    more = tuple(charges)
+    if not all(isinstance(charge, Charge) for charge in more):
+        raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
+    paid = (*_charged(model, losses), *more)
     failure = one(positive, "delta", delta)
     q = _law(model, kernel, points, targets)
     penalty = log_choices(chosen, paid, (inputs, outputs))

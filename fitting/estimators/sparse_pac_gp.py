@@ -65,6 +65,7 @@ as in `PACGP`
         Rows of a mini-batch, for Adam and form "free": R_S is estimated from random rows (P-46).  Other forms have a Q
         that depends on all rows.  The certificate is always about all N.
 
+    >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
     >>> model = SparsePACGP(n_inducing=6, epsilon=0.5, delta=0.05).fit(X, y)

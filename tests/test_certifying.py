@@ -1,0 +1,207 @@
+"""`fitting.certify`: a certificate for any model, of the posterior that it has at the rounded hyperparameters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
+from gpbounds import Matern, SquaredExponential
+from gpbounds.losses import Band, Squared
+from gpbounds.pacbayes import Certificate, Charge, HyperGrid, Scaling, bound
+from gpbounds.pacbayes.certificate import priors
+
+N = 100
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (N, 2))
+Y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(N)
+Z = RNG.uniform(-2.0, 2.0, (8, 2))
+KERNEL = SquaredExponential(0.7, [0.9, 1.4])
+START = {"optimizer": None}
+
+MODELS = {
+    "exact": ExactGP(KERNEL, 0.2, **START),
+    "matern": ExactGP(Matern(2.5, 0.7, 1.1), 0.2, **START),
+    "vfe": SparseGP("vfe", KERNEL, 0.2, inducing=Z, **START),
+    "fitc": SparseGP("fitc", KERNEL, 0.2, inducing=Z, **START),
+    "dtc": SparseGP("dtc", KERNEL, 0.2, inducing=Z, **START),
+    "pep": SparseGP("pep", KERNEL, 0.2, power=0.3, inducing=Z, **START),
+    "renyi 0.6": RenyiGP(0.6, KERNEL, 0.2, inducing=Z, **START),
+    "renyi 0": RenyiGP(0.0, KERNEL, 0.2, inducing=Z, **START),
+    "renyi 1": RenyiGP(1.0, KERNEL, 0.2, inducing=Z, **START),
+}
+
+
+def covariance(name, kernel):
+    """Ξ − σ²I: Q + aR on the diagonal, or in full."""
+    K, Kfu = kernel(X), kernel(X, Z)
+    Q = Kfu @ np.linalg.solve(kernel(Z), Kfu.T)
+    if name in ("exact", "matern"):
+        return K
+    if name.startswith("renyi"):
+        return Q + (1.0 - float(name.split()[1])) * (K - Q)
+    power = {"vfe": 0.0, "dtc": 0.0, "fitc": 1.0, "pep": 0.3}[name]
+    return Q + power * np.diag((K - Q).diagonal())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_risk_and_kl_are_those_of_the_dense_posterior(name):
+    """Q(f at the data, or u) from N × N matrices, at the kernel on the grid; KL(Q‖P) of two normal laws."""
+    model = MODELS[name].fit(X, Y)
+    found = certify(model, X, Y, epsilon=0.5, delta=0.05)
+    assert found.check(X, Y).confirmed
+    kernel, Xi = found.kernel, covariance(name, found.kernel) + 0.2 * np.eye(N)
+    assert kernel == priors.with_hyperparameters(model.kernel_, found.grid.round(priors.hyperparameters(model.kernel_)))
+    if name in ("exact", "matern"):
+        cross, own = kernel(X), kernel(X) + 1e-9 * np.eye(N)
+    else:
+        own = kernel(Z)
+        cross = kernel(Z, X)
+    mean = cross @ np.linalg.solve(Xi, Y)
+    S = own - cross @ np.linalg.solve(Xi, cross.T)
+    tail = np.linalg.solve(own, kernel(Z, X)) if len(own) < N else np.eye(N)
+    m, v = tail.T @ mean, kernel.diag(X) - (tail * ((own - S) @ tail)).sum(axis=0)
+    s = np.sqrt(v)
+    risk = (norm.cdf((Y - m - 0.5) / s) + norm.cdf(-(Y - m + 0.5) / s)).mean()
+    kl = np.trace(np.linalg.solve(own, S)) - len(own) + mean @ np.linalg.solve(own, mean)
+    kl = 0.5 * (kl + np.linalg.slogdet(own)[1] - np.linalg.slogdet(S)[1])
+    rough = 1e-3 if len(own) == N else 1e-6  # K is nearly singular: the dense formula loses digits
+    assert found.risk == pytest.approx(risk, rel=1e-5)
+    assert found.kl == pytest.approx(kl, rel=rough)
+    axes = len(model.kernel_.parameter_names)
+    truth = bound(found.risk, found.kl, N, 0.05, axes * math.log(1201.0), certified=True)
+    assert found.bound == pytest.approx(float(truth), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PACGP(max_iter=15),
+        SparsePACGP(8, "vfe", max_iter=15, random_state=0),
+        SparsePACGP(8, "free", max_iter=15, random_state=0),
+        PACGP((0.5, 0.9), scaling=(Scaling("fixed in advance", 1.0, 2.0), Scaling("disjoint split", 0.1, 0.5))),
+    ],
+    ids=["exact", "vfe", "free", "scaled"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_model_trained_by_its_bound_gets_its_own_certificate(model):
+    model = model.fit(X, Y)
+    epsilon = model.epsilon if isinstance(model.epsilon, float) else model.epsilon[0]
+    assert certify(model, X, Y, epsilon=epsilon) == model.certificate_
+    other = certify(model, X, Y, loss="squared", epsilon=2.0, grid=HyperGrid.ard(2, steps=60))
+    assert other.grid.steps == (60, 60, 60)
+    assert other.loss == Squared(2.0)
+    assert other.charges == ()
+    assert other.check(X, Y).confirmed
+
+
+def test_several_goals_and_other_choices_are_charged():
+    model = MODELS["exact"].fit(X, Y)
+    one = certify(model, X, Y, epsilon=0.5)
+    pair = certify(model, X, Y, epsilon=(0.5, 0.8), charges=[Charge("kernel families", 2)])
+    assert [c.loss for c in pair] == [Band(0.5), Band(0.8)]
+    for c in pair:
+        assert c.log_count == pytest.approx(one.log_count + math.log(4.0), abs=1e-12)
+        assert c.check(X, Y).confirmed
+    assert (pair[0].risk, pair[0].kl) == (one.risk, one.kl)
+    assert pair[1].bound < one.bound < pair[0].bound
+    assert isinstance(one, Certificate)
+
+
+def test_kuu_that_is_nearly_singular_is_given_a_jitter_whose_rounding_is_known():
+    crowd = np.linspace(-2.0, 2.0, 40)[:, None]
+    x, y = X[:, :1], np.sin(2.0 * X[:, 0])
+    model = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd, optimizer=None).fit(x, y)
+    found = certify(model, x, y)
+    assert found.check(x, y).confirmed
+    assert 0.0 < found.posterior.jitter <= 1e-6
+    few = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd[::5], optimizer=None).fit(x, y)
+    assert found.bound == pytest.approx(certify(few, x, y).bound, rel=1e-3)
+
+
+def test_data_that_were_scaled_before_are_certified_raw():
+    """Constants from 50 other rows: the certificate is about raw values and says where the constants are from."""
+    raw_X, raw_y = 3.0 * X + 1.0, 5.0 * Y - 2.0
+    other = np.random.default_rng(5)
+    rows = other.normal(1.0, 3.0, (50, 2))
+    inputs = Scaling("disjoint split", rows.mean(axis=0), rows.std(axis=0))
+    outputs = Scaling("disjoint split", -2.3, 4.9)
+    model = ExactGP(KERNEL, 0.2, **START).fit(inputs.apply(raw_X), outputs.apply(raw_y))
+    found = certify(model, raw_X, raw_y, scaling=(inputs, outputs))
+    report = found.check(raw_X, raw_y)
+    assert report.confirmed
+    assert "disjoint" in report.lines[0].text
+    assert found.bound == certify(model, inputs.apply(raw_X), outputs.apply(raw_y)).bound
+    with pytest.raises(ValueError, match=r"X: expected the data that the model was trained on, after scaling"):
+        certify(model, raw_X, raw_y)
+
+
+def test_normalised_targets_are_refused_unless_their_constants_are_accounted_for():
+    model = ExactGP(KERNEL, 0.2, normalize_y=True, **START).fit(X, 3.0 * Y + 2.0)
+    raw = X, 3.0 * Y + 2.0
+    with pytest.raises(ValueError, match=r"got normalize_y=True: the mean .* come from these very targets.*P-45"):
+        certify(model, *raw)
+    loose = certify(model, *raw, nonrigorous=True)
+    assert not loose.rigorous
+    assert str(loose.check(*raw)).startswith("NOT RIGOROUS")
+    assert not loose.check(*raw).rigorous
+    listed = Scaling("charged", model.y_mean_, model.y_scale_, count=1000)
+    paid = certify(model, *raw, scaling=(Scaling(), listed))
+    assert paid.rigorous
+    assert paid.log_count == pytest.approx(loose.log_count + math.log(1000.0))
+    assert paid.check(*raw).confirmed
+    assert (paid.risk, paid.kl) == (loose.risk, loose.kl)
+    with pytest.raises(ValueError, match="y: expected the data that the model was trained on"):
+        certify(model, *raw, scaling=(Scaling(), Scaling("disjoint split", 2.0, 3.0)))
+    with pytest.raises(ValueError, match="scaling: expected constants fixed in advance"):
+        certify(model, *raw, scaling=(Scaling(), Scaling("same data", model.y_mean_, model.y_scale_)))
+
+
+def test_pic_is_refused_with_the_reason():
+    model = SparseGP("pic", KERNEL, 0.2, inducing=Z, block_size=20, **START).fit(X, Y)
+    with pytest.raises(ValueError, match="model: expected another method than 'pic': its prediction at x depends on"):
+        certify(model, X, Y)
+
+
+def test_a_kernel_outside_the_grid_is_moved_to_its_edge_and_that_is_said():
+    model = ExactGP(SquaredExponential(0.7, [0.9, 1e5]), 0.2, **START).fit(X, Y)
+    with pytest.warns(UserWarning, match="Outside the grid and moved to its edge: lengthscale_2"):
+        found = certify(model, X, Y)
+    assert found.kernel.lengthscale[1] == HyperGrid.ard(2).at([0, 0, 1200]).theta["lengthscale_2"]
+    assert found.check(X, Y).confirmed
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "options", "error", "sentence"),
+    [
+        (Ridge(), (X, Y), {}, ValueError, "model: expected one of ExactGP, .*, got Ridge"),
+        (None, (X, Y), {}, NotFittedError, "not fitted"),
+        ("exact", (X, Y + 1e-6), {}, ValueError, "y: expected the data that the model was trained on"),
+        ("exact", (X[:50], Y[:50]), {}, ValueError, "X: expected the data that the model was trained on"),
+        ("exact", (X.astype(np.float32), Y), {}, ValueError, "X: expected float64, got float32"),
+        ("exact", (X, Y), {"loss": "zero"}, ValueError, "loss: expected one of 'band'"),
+        ("exact", (X, Y), {"epsilon": 0.0}, ValueError, "epsilon: expected a positive"),
+        ("exact", (X, Y), {"delta": 1.0}, ValueError, "delta: expected one number in"),
+        ("exact", (X, Y), {"grid": HyperGrid.shared()}, ValueError, "grid: expected the names variance, lengthscale_1"),
+        ("exact", (X, Y), {"scaling": "raw"}, ValueError, "scaling: expected 'as given'"),
+        ("exact", (X, Y), {"charges": [2]}, ValueError, "charges: expected a sequence of gpbounds.pacbayes.Charge"),
+    ],
+)
+def test_what_cannot_be_certified_is_refused(model, data, options, error, sentence):
+    made = MODELS["exact"].fit(X, Y) if model == "exact" else ExactGP() if model is None else model
+    with pytest.raises(error, match=sentence):
+        certify(made, *data, **options)
+
+
+def test_several_outputs_and_sums_of_kernels_are_refused():
+    many = ExactGP(KERNEL, 0.2, **START).fit(X, np.column_stack([Y, Y]))
+    with pytest.raises(ValueError, match="model: expected one output, got 2"):
+        certify(many, X, Y)
+    total = ExactGP(KERNEL + KERNEL, 0.2, **START).fit(X, Y)
+    with pytest.raises(ValueError, match="kernel: expected a SquaredExponential or Matern kernel, got Sum"):
+        certify(total, X, Y)

@@ -1,0 +1,552 @@
+"""PACGP and SparsePACGP: what is certified is the theorem's number of the model that predicts, on the grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fitting
+from fitting import PACGP, SparseGP, SparsePACGP, certify
+from fitting.backend import cuda_fault
+from fitting.bounds import RiskBound
+from gpbounds import Matern, SquaredExponential
+from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
+from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound
+from gpbounds.pacbayes.certificate import priors
+
+unconverged = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+quick = {"max_iter": 3, "random_state": 0}
+
+
+@unconverged
+@parametrize_with_checks([PACGP(**quick), SparsePACGP(4, "free", **quick)])
+def test_scikit_learn_s_own_checks(estimator, check):
+    check(estimator)
+
+
+N, DELTA = 120, 0.05
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-2.0, 2.0, (N, 2))
+Y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(N)
+NEW = RNG.uniform(-3.0, 3.0, (7, 2))
+ISO = SquaredExponential(1.0, 1.0)
+
+MODELS = {
+    "exact": PACGP(delta=DELTA, random_state=0),
+    "isotropic": PACGP(delta=DELTA, kernel=ISO, noise=1.0, random_state=0),
+    "pinsker": PACGP(delta=DELTA, objective="pinsker", kernel=Matern(1.5, 1.0, 1.0), random_state=0),
+    "fitc": SparsePACGP(12, delta=DELTA, random_state=0),
+    "vfe": SparsePACGP(12, "vfe", delta=DELTA, loss="squared", random_state=0),
+    "between": SparsePACGP(12, "interpolated", power=0.3, delta=DELTA, loss="exponential", random_state=0),
+    "free": SparsePACGP(9, "free", delta=DELTA, kernel=ISO, random_state=0),
+}
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: clone(model).fit(X, Y) for name, model in MODELS.items()}
+
+
+def dense(model, kernel, points):
+    """Mean and variance of f at points, and KL(Q‖P), by matrices that are inverted."""
+    jitter = model.jitter_
+    if isinstance(model, PACGP):
+        K = kernel(X)
+        gain = np.linalg.solve(K + model.noise_ * np.eye(N), kernel(X, points)).T
+        own = np.linalg.solve(K + model.noise_ * np.eye(N), K).T
+        mean, variance = gain @ Y, kernel.diag(points) - (gain * kernel(points, X)).sum(axis=1)
+        alpha = np.linalg.solve(K + model.noise_ * np.eye(N), Y)  # P-23
+        kl = np.linalg.slogdet(K / model.noise_ + np.eye(N))[1] - np.trace(own) + alpha @ K @ alpha
+        return mean, variance, 0.5 * kl
+    Z = model.inducing_
+    P = kernel(Z) + jitter * np.eye(len(Z))
+    if model.form == "free":
+        L = np.linalg.cholesky(P)
+        m, S = L @ model.posterior_.mean, L @ model.posterior_.factor @ model.posterior_.factor.T @ L.T
+    else:
+        power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power}[model.form]
+        Kuf = kernel(Z, X)
+        D = model.noise_ + power * (kernel.diag(X) - (Kuf * np.linalg.solve(P, Kuf)).sum(axis=0))
+        A = np.linalg.inv(P + (Kuf / D) @ Kuf.T)
+        m, S = P @ A @ (Kuf / D) @ Y, P @ A @ P
+    C = np.linalg.solve(P, kernel(Z, points)).T
+    mean, variance = C @ m, kernel.diag(points) - ((C @ (P - S)) * C).sum(axis=1)
+    kl = np.trace(np.linalg.solve(P, S)) - len(Z) + np.linalg.slogdet(P)[1] - np.linalg.slogdet(S)[1]
+    return mean, variance, 0.5 * (kl + m @ np.linalg.solve(P, m))
+
+
+def expected_loss(loss, mean, variance):
+    """E ℓ by an integral on a fine grid, or the normal law."""
+    s, d = np.sqrt(variance), Y - mean
+    if isinstance(loss, Band):
+        return norm.cdf((d - loss.epsilon) / s) + norm.cdf(-(d + loss.epsilon) / s)
+    z = np.linspace(-9.0, 9.0, 20_001)
+    values = loss.value(Y[:, None], mean[:, None] + s[:, None] * z)
+    return (values * norm.pdf(z)).sum(axis=1) * (z[1] - z[0])
+
+
+def theorem(risk, kl, count, size, delta):
+    """kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N) at 40 digits, ξ by its sum, the inverse by bisection."""
+    with mpmath.workdps(40):
+        xi = mpmath.fsum(mpmath.ff(size, k) / mpmath.mpf(size) ** k for k in range(size + 1))
+        eps = (mpmath.mpf(kl) + mpmath.log(count) + mpmath.log(xi / delta)) / size
+        q, low, high = mpmath.mpf(risk), mpmath.mpf(risk), mpmath.mpf(1)
+        for _ in range(120):
+            p = (low + high) / 2
+            here = (q * mpmath.log(q / p) if q else 0) + (1 - q) * mpmath.log((1 - q) / (1 - p))
+            low, high = (p, high) if here <= eps else (low, p)
+        return float(high)
+
+
+@each_model
+def test_the_certificate_is_the_theorem_at_the_model_that_predicts(name, fitted):
+    model = fitted[name]
+    mean, variance, kl = dense(model, model.kernel_, X)
+    found, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(found, mean, atol=1e-6)
+    np.testing.assert_allclose(std**2, variance, rtol=1e-4)
+    loss = model.certificate_.loss
+    assert loss == {"vfe": Squared(0.6), "between": Exponential(0.6)}.get(name, Band(0.6))
+    risk = expected_loss(loss, mean, variance).mean()
+    # On record is no less than the truth, and hardly more.
+    assert risk * (1.0 - 1e-9) <= model.risk_ <= risk + 1e-6
+    assert kl * (1.0 - 1e-6) <= model.kl_ <= kl + 1e-4 * (1.0 + kl)
+    axes = len(model.kernel_.parameter_names)
+    truth = theorem(model.risk_, model.kl_, 1201**axes, N, DELTA)
+    assert truth <= model.bound_ <= truth * (1.0 + 1e-12)
+    assert model.bound_ == model.certificate_.bound
+    stated = bound(model.risk_, model.kl_, N, DELTA, axes * math.log(1201))
+    assert float(stated) == pytest.approx(model.bound_, rel=1e-12)
+
+
+@each_model
+def test_the_certificate_is_confirmed_and_tampering_is_not(name, fitted, tmp_path):
+    certificate = fitted[name].certificate_
+    assert certificate.check(X, Y).confirmed
+    assert certificate.check(X, Y).lines[0].text.startswith("Inputs and outputs were taken as given")
+    assert not certificate.check(X, Y + 1e-9).confirmed
+    better = replace(certificate, bound=certificate.bound * (1.0 - 1e-6))
+    assert better.check(X, Y).failed == ("seal", "bound")
+    assert better.sealed().check(X, Y).failed == ("bound",)
+    assert "kl" in replace(certificate, kl=certificate.kl * 0.99).sealed().check(X, Y).failed
+    certificate.save(tmp_path / "certificate.json")
+    assert Certificate.load(tmp_path / "certificate.json").check(X, Y).confirmed
+
+
+@each_model
+def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
+    model = fitted[name]
+    rounded = model.grid_.round(priors.hyperparameters(model.unrounded_kernel_))
+    found = priors.hyperparameters(model.kernel_)
+    assert found == rounded.theta == model.grid_.locate(found).theta
+    assert model.posterior_.kernel == model.kernel_ == model.certificate_.kernel
+    free, here = model.unrounded_kernel_.log_parameters, model.kernel_.log_parameters
+    assert 0.0 < np.abs(free - here).max() <= 0.005 + 1e-12
+    with pytest.raises(ValueError, match="expected a value of the grid"):
+        Certificate.issue(X, Y, Exact(0.1), model.unrounded_kernel_, grid=model.grid_, loss=Band(0.6), delta=DELTA)
+
+
+@each_model
+def test_training_lowers_the_certified_bound(name, fitted):
+    """Of the start, and of the same posterior trained by its evidence, on the same data."""
+    model = fitted[name]
+    start = clone(model).set_params(optimizer=None).fit(X, Y)
+    assert model.bound_ < start.bound_ - 0.02
+    assert model.history_[-1] <= model.history_[0] - 0.02
+    assert start.kernel_ == priors.with_hyperparameters(
+        start.unrounded_kernel_, start.grid_.round(priors.hyperparameters(start.unrounded_kernel_))
+    )
+    if name in ("exact", "isotropic"):
+        other = fitting.ExactGP(model.kernel, model.noise).fit(X, Y)
+    elif name in ("fitc", "vfe"):
+        other = SparseGP(name, n_inducing=12, random_state=0).fit(X, Y)
+    else:
+        return
+    evidence = certify(other, X, Y, loss=model.loss, delta=DELTA)
+    assert evidence.count == model.certificate_.count
+    assert model.bound_ < evidence.bound - 0.02
+
+
+@pytest.mark.parametrize("name", ["exact", "fitc", "free"])
+def test_nothing_near_by_on_the_grid_is_better(name, fitted):
+    """At the rounded hyperparameters noise, Z and q are trained: small steps gain nothing."""
+    model = fitted[name]
+    paid = model.certificate_.log_count
+    loss = model.certificate_.loss
+    rng = np.random.default_rng(1)
+    best = model.history_[-1]
+    for step in (1e-3, -1e-3):
+        if name == "free":
+            from fitting.bounds import free_bound
+
+            problem = free_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, jitter=model.jitter_)
+            q = model.posterior_
+            mean = q.mean + step * rng.standard_normal(q.mean.shape)
+            there = problem.terms(model.kernel_, model.inducing_, mean, q.factor * (1.0 + step))
+        else:
+            problem = fitting.bounds.risk_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, method=name)
+            Z = None if name == "exact" else model.inducing_ + step * rng.standard_normal(model.inducing_.shape)
+            there = problem.terms(model.kernel_, model.noise_ * math.exp(step), Z)
+        assert there.bound >= best - 1e-7
+
+
+def test_on_a_coarse_grid_training_again_makes_up_for_rounding():
+    grid = HyperGrid.shared(-6.0, 6.0, 6)
+    model = PACGP(delta=DELTA, grid=grid, kernel=ISO, noise=1.0).fit(X, Y)
+    assert model.grid_ is grid
+    assert model.certificate_.log_count == pytest.approx(2.0 * math.log(7.0))
+    before = math.exp(model.runs_[0].vector[-1])  # the noise of free training
+    options = {"grid": grid, "loss": Band(0.6), "delta": DELTA}
+    kept = Certificate.issue(X, Y, Exact(before), model.kernel_, **options)
+    assert model.bound_ < kept.bound - 1e-4
+    assert len(model.runs_) == 2
+    # Free training was below, and is no bound: its θ is not in Θ.
+    assert -model.runs_[0].value < model.bound_
+
+
+def test_what_pinsker_trains_is_certified_by_kl(fitted):
+    model = fitted["pinsker"]
+    pinsker = bound(model.risk_, model.kl_, N, DELTA, 2.0 * math.log(1201), form="pinsker")
+    assert model.history_[-1] == pytest.approx(float(pinsker), rel=1e-4)
+    assert model.bound_ < model.history_[-1]
+    other = clone(MODELS["pinsker"]).set_params(objective="kl").fit(X, Y)
+    assert other.bound_ < model.bound_
+    assert other.objective_ == pytest.approx(-other.bound_, rel=1e-5)
+
+
+def test_a_free_posterior_is_at_least_as_good_as_fitc_at_its_hyperparameters():
+    kernel, Z = SquaredExponential(0.3, 0.8), X[:9]
+    given = {"kernel": kernel, "noise": 0.1, "inducing": Z, "delta": DELTA, "learn_inducing": False}
+    given |= {"fixed": ("variance", "lengthscale")}
+    fitc, free = (SparsePACGP(9, form, **given).fit(X, Y) for form in ("fitc", "free"))
+    assert free.kernel_ == fitc.kernel_
+    assert free.bound_ < fitc.bound_ - 1e-4
+
+
+# ---------------------------------------------------------------------- several ε
+
+
+def test_several_goals_are_charged():
+    goals = (0.4, 0.7, 1.0)
+    model = PACGP(goals, DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
+    alone = PACGP(0.4, DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
+    assert [c.loss for c in model.certificates_] == [Band(e) for e in goals]
+    assert model.certificate_ == model.certificates_[0]
+    assert model.bound_ > alone.bound_
+    for certificate in model.certificates_:
+        assert certificate.charges == (Charge("accuracy goals ε", 3),)
+        assert certificate.log_count == pytest.approx(2.0 * math.log(1201) + math.log(3.0), abs=1e-12)
+        assert certificate.check(X, Y).confirmed
+        free = replace(certificate, charges=()).sealed()
+        assert free.check(X, Y).failed == ("choices",)  # ln 3 is gone
+    bounds = [c.bound for c in model.certificates_]
+    assert bounds == sorted(bounds, reverse=True)
+    assert len({c.posterior.noise for c in model.certificates_}) == 3  # a model for each
+    assert model.posterior_.noise == model.certificate_.posterior.noise
+    # Certified again: one of the goals costs like all of them, and gives the same.
+    assert certify(model, X, Y, epsilon=0.4, delta=DELTA).bound == model.bound_
+    assert certify(model, X, Y, epsilon=0.5, delta=DELTA).charges == ()
+    assert len(certify(model, X, Y, epsilon=goals, delta=DELTA)) == 3
+
+
+# ---------------------------------------------------------------------- units
+
+
+@pytest.mark.parametrize("name", ["exact", "fitc", "free"])
+def test_scaling_inside_is_scaling_before(name):
+    """The estimator applies declared constants and predicts in raw units."""
+    inputs, outputs = Scaling("fixed in advance", [3.0, -10.0], [0.5, 20.0]), Scaling("disjoint split", 7.0, 4.0)
+    raw_X, raw_y = X * np.array([0.5, 20.0]) + np.array([3.0, -10.0]), 4.0 * Y + 7.0
+    plain = clone(MODELS[name]).set_params(max_iter=10)
+    with pytest.warns(ConvergenceWarning):
+        before = clone(plain).fit(inputs.apply(raw_X), outputs.apply(raw_y))
+    with pytest.warns(ConvergenceWarning):
+        inside = clone(plain).set_params(scaling=(inputs, outputs)).fit(raw_X, raw_y)
+    assert inside.bound_ == before.bound_
+    assert inside.kernel_ == before.kernel_
+    fresh = NEW * np.array([0.5, 20.0]) + np.array([3.0, -10.0])
+    mean, std = before.predict(inputs.apply(fresh), return_std=True)
+    there = inside.predict(fresh, return_std=True)
+    np.testing.assert_allclose(there[0], 4.0 * mean + 7.0, rtol=1e-12)
+    np.testing.assert_allclose(there[1], 4.0 * std, rtol=1e-12)
+    report = inside.certificate_.check(raw_X, raw_y)
+    assert report.confirmed
+    assert "disjoint" in report.lines[0].text
+    assert not inside.certificate_.check(X, Y).confirmed
+    assert inside.score(raw_X, raw_y) == pytest.approx(before.score(inputs.apply(raw_X), outputs.apply(raw_y)))
+
+
+def test_a_charged_scaling_is_paid_in_training_and_on_record():
+    scaling = (Scaling(), Scaling("charged", 0.0, 0.5, count=50))
+    model = PACGP(1.2, DELTA, kernel=ISO, scaling=scaling).fit(X, Y)
+    assert model.certificate_.log_count == pytest.approx(2.0 * math.log(1201) + math.log(50.0))
+    assert model.history_[-1] == pytest.approx(model.bound_, rel=1e-6)
+
+
+def test_constants_of_the_same_data_make_no_certificate():
+    scaling = Scaling("same data", 0.0, 1.0)
+    with pytest.raises(ValueError, match=r"scaling: expected constants fixed in advance.*P-45"):
+        PACGP(scaling=scaling).fit(X, Y)
+    model = PACGP(scaling=scaling, nonrigorous=True, kernel=ISO).fit(X, Y)
+    assert not model.certificate_.rigorous
+    assert str(model.certificate_).startswith("NOT RIGOROUS")
+
+
+# ---------------------------------------------------------------------- losses by name
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("band", Band(0.3)),
+        ("squared", Squared(0.3)),
+        ("exponential", Exponential(0.3)),
+        ("relative", Relative(0.3)),
+        ("interval", Interval(-0.3, 0.3, relative=True)),
+        (Interval(-0.1, 0.5), Interval(-0.1, 0.5)),
+    ],
+)
+def test_losses_by_name(loss, expected):
+    model = SparsePACGP(5, epsilon=0.3, loss=loss, optimizer=None, random_state=0).fit(X, Y + 3.0)
+    assert model.certificate_.loss == expected
+    assert model.certificate_.check(X, Y + 3.0).confirmed
+
+
+# ---------------------------------------------------------------------- mini-batches, Ctrl-C, checkpoints
+
+
+@unconverged
+def test_mini_batches_train_a_free_posterior_and_the_certificate_is_of_all_rows():
+    given = {"optimizer": "adam", "batch_size": 40, "max_iter": 100, "delta": DELTA, "random_state": 0}
+    model = SparsePACGP(9, "free", kernel=ISO, noise=1.0, **given).fit(X, Y)
+    start = clone(model).set_params(optimizer=None, batch_size=None).fit(X, Y)
+    assert model.bound_ < start.bound_ - 0.02
+    assert "mini-batches" in model.stop_reason_
+    assert model.certificate_.data.rows == N
+    assert model.certificate_.check(X, Y).confirmed
+    assert (clone(model).fit(X, Y).predict(NEW) == model.predict(NEW)).all()
+
+
+@pytest.mark.parametrize("form", ["fitc", "vfe", "interpolated"])
+def test_other_forms_refuse_mini_batches_and_say_why(form):
+    with pytest.raises(ValueError, match=r"batch_size: expected None unless form='free'.*depends on all rows at once"):
+        SparsePACGP(5, form, optimizer="adam", batch_size=20).fit(X, Y)
+
+
+class Stop:
+    """`RiskBound.evaluate` that raises at one call."""
+
+    def __init__(self, at, error):
+        self.at, self.error, self.calls, self.true = at, error, 0, RiskBound.evaluate
+
+    def __call__(self, *args, **kwargs):
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+        return self.true(*args, **kwargs)
+
+
+def stopped(monkeypatch, at, error=KeyboardInterrupt):
+    stop = Stop(at, error)
+    monkeypatch.setattr(RiskBound, "evaluate", lambda *args, **kwargs: stop(*args, **kwargs))
+
+
+@pytest.mark.parametrize("at", [6, "on the grid"])
+def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch):
+    goals = (0.6, 0.8)
+    whole = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
+    calls = whole.runs_[0].evaluations + 2 if at == "on the grid" else at
+    stopped(monkeypatch, calls)
+    with pytest.warns(ConvergenceWarning) as said:
+        model = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
+    monkeypatch.undo()
+    words = " ".join(str(w.message) for w in said)
+    assert "Interrupted after" in words
+    assert "Not trained for Band(epsilon=0.8)" in words
+    assert all(c.check(X, Y).confirmed for c in model.certificates_)
+    first, second = model.certificates_
+    assert (first.posterior.Z == second.posterior.Z).all()  # the model at hand, for the other goal
+    assert first.kernel == second.kernel
+    assert second.bound < first.bound
+    start = clone(whole).set_params(optimizer=None).fit(X, Y)
+    assert whole.bound_ - 1e-9 <= model.bound_ < start.bound_
+    assert len(model.runs_) == (3 if at == "on the grid" else 2)
+    assert np.isfinite(model.predict(NEW)).all()
+
+
+@unconverged
+@pytest.mark.parametrize("form", ["fitc", "free"])
+def test_adam_goes_on_from_a_checkpoint_bit_for_bit(form, tmp_path, monkeypatch):
+    settings = {"optimizer": "adam", "batch_size": 30 if form == "free" else None, "epsilon": (0.6, 0.8)}
+    settings |= {"delta": DELTA, "max_iter": 14, "random_state": 0}
+    whole = SparsePACGP(5, form, **settings).fit(X, Y)
+    again = SparsePACGP(5, form, checkpoint=tmp_path / "again", **settings).fit(X, Y)
+    done = SparsePACGP(5, form, checkpoint=tmp_path / "again", **settings).fit(X, Y)
+    others = [again, done]
+    if form == "fitc":
+        killed = SparsePACGP(5, form, checkpoint=tmp_path / "killed", **settings)
+        stopped(monkeypatch, 42, SystemError)  # in the second goal's training
+        with pytest.raises(SystemError):
+            killed.fit(X, Y)
+        monkeypatch.undo()
+        others.append(killed.fit(X, Y))
+    for other in others:
+        assert (other.history_ == whole.history_).all()
+        assert other.certificates_ == whole.certificates_
+    with pytest.raises(ValueError, match="same data and settings"):
+        clone(again).set_params(grid=HyperGrid.ard(2, steps=600)).fit(X, Y)
+
+
+@unconverged
+def test_lbfgs_goes_on_from_a_checkpoint_to_the_same_bound(tmp_path):
+    whole = PACGP(delta=DELTA, random_state=0).fit(X, Y)
+    part = PACGP(delta=DELTA, random_state=0, checkpoint=tmp_path / "part", max_iter=4).fit(X, Y)
+    rest = PACGP(delta=DELTA, random_state=0, checkpoint=tmp_path / "part").fit(X, Y)
+    assert part.bound_ > whole.bound_
+    assert rest.bound_ == pytest.approx(whole.bound_, abs=1e-3)
+
+
+@unconverged
+def test_restarts_keep_the_best():
+    far = {"kernel": SquaredExponential(0.01, 20.0), "noise": 1.0, "delta": DELTA, "random_state": 1}
+    one, four = (PACGP(n_restarts=n, **far).fit(X, Y) for n in (0, 3))
+    assert four.bound_ <= one.bound_ + 1e-6
+    assert len(four.runs_) == 5
+
+
+# ---------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(MODELS[name] for name in ("exact", "vfe", "free")),
+        PACGP((0.4, 0.8), kernel=ISO, grid=HyperGrid.shared(-3.0, 3.0, 60), limits={"noise": (1e-3, 2.0)}),
+        SparsePACGP(5, loss=Interval(-0.1, 0.5), scaling=(Scaling("fixed in advance", [0.1, 0.0], 2.0), "as given")),
+        PACGP(epsilon=[0.4, 0.8], scaling=Scaling("disjoint split", 0.1, 2.0), kernel=ISO),
+    ],
+    ids=range(6),
+)
+@unconverged
+def test_a_saved_model_is_the_same_with_the_same_certificates(model, tmp_path):
+    model = clone(model).set_params(max_iter=8).fit(X, Y)
+    model.save(tmp_path / "model")
+    again = fitting.load(tmp_path / "model")
+    assert type(again) is type(model)
+    for one, other in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
+        assert (one == other).all()
+    assert (model.sample_y(NEW, 3) == again.sample_y(NEW, 3)).all()
+    assert again.certificates_ == model.certificates_
+    assert again.certificate_.check(X, Y).confirmed
+    for name, value in vars(model).items():
+        if name.endswith("_") and name not in ("posterior_", "runs_"):
+            assert np.all(getattr(again, name) == value), name
+    for name, value in model.get_params().items():
+        assert np.all(getattr(again, name) == value), name
+    with np.load(tmp_path / "model", allow_pickle=False) as file:
+        assert all(file[name].dtype.kind in "fiu" for name in file.files)
+
+
+# ---------------------------------------------------------------------- what is said
+
+
+def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
+    grid = HyperGrid.ard(2, [-6.0, -1.5, -1.5], [6.0, 0.0, 0.0], 30)
+    model = PACGP(delta=DELTA, grid=grid, kernel=SquaredExponential(0.5, [0.5, 0.5]))
+    with pytest.warns(ConvergenceWarning, match=r"At the upper edge of the grid: lengthscale\[1\]. Another grid"):
+        model.fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="The bound is 1 and says nothing"):
+        model = PACGP(1e-6, kernel=ISO, optimizer=None).fit(X[:3], 1e3 * Y[:3])
+    assert model.bound_ == 1.0
+    assert model.certificate_.check(X[:3], 1e3 * Y[:3]).confirmed
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (PACGP(epsilon=-1.0), "epsilon: expected a positive"),
+        (PACGP(epsilon=(0.4, 0.4)), "epsilon: expected one number, or several that differ"),
+        (PACGP(epsilon=()), "epsilon: expected one number, or several"),
+        (PACGP(epsilon=(0.4, 0.6), loss=Band(0.1)), "epsilon: expected one number where loss carries its own"),
+        (PACGP(loss="zero-one"), "loss: expected one of 'band'"),
+        (PACGP(loss=3.0), "loss: expected one of 'band'"),
+        (PACGP(delta=1.0), r"delta: expected a probability of failure in \(0, 1\)"),
+        (PACGP(delta=0.0), "delta: expected a positive"),
+        (PACGP(objective="evidence"), "objective: expected one of 'kl', 'pinsker'"),
+        (PACGP(grid="fine"), "grid: expected a gpbounds.pacbayes.HyperGrid or None"),
+        (PACGP(grid=HyperGrid.shared()), "grid: expected the names variance, lengthscale_1, lengthscale_2"),
+        (PACGP(kernel=SquaredExponential(1.0, 1e4)), "kernel: expected lengthscale in the grid"),
+        (PACGP(kernel=ISO + ISO), "kernel: expected a SquaredExponential or Matern kernel, got Sum"),
+        (PACGP(kernel=Matern(1.7)), "kernel: expected a half-integer"),
+        (PACGP(kernel="rbf"), "kernel: expected a gpbounds kernel or None"),
+        (PACGP(scaling="standardised"), "scaling: expected 'as given'"),
+        (PACGP(scaling=(1.0, 2.0)), "scaling: expected 'as given' or a gpbounds.pacbayes.Scaling"),
+        (PACGP(scaling=(Scaling("fixed in advance", [1.0] * 3), Scaling())), "shift: expected one number or 2"),
+        (PACGP(limits={"variance": (0.1, 1.0)}), "limits: expected 'noise' alone, got 'variance'"),
+        (SparsePACGP(0), "n_inducing: expected a whole number >= 1"),
+        (SparsePACGP(form="pic"), "form: expected one of 'fitc'"),
+        (SparsePACGP(power=0.5), "power: expected None unless form='interpolated'"),
+        (SparsePACGP(inducing="best"), "inducing: expected one of"),
+        (SparsePACGP(5, "free", batch_size=10), "batch_size: expected None unless optimizer='adam'"),
+    ],
+)
+def test_wrong_arguments_are_named(model, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        model.fit(X, Y)
+
+
+def test_one_output_and_targets_that_fit_the_loss():
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        PACGP().fit(X, np.column_stack([Y, Y]))
+    with pytest.raises(ValueError, match="y: expected targets that are not 0"):
+        PACGP(loss="relative").fit(X, np.where(np.arange(N) == 5, 0.0, Y))
+
+
+def test_a_free_law_has_no_noise(fitted):
+    with pytest.raises(ValueError, match="noisy: expected False"):
+        fitted["free"].predict(NEW, noisy=True)
+    draws = fitted["free"].sample_y(NEW, 4000)
+    mean, std = fitted["free"].predict(NEW, return_std=True)
+    assert (np.abs(draws.mean(axis=1) - mean) < 5.0 * std / math.sqrt(4000.0)).all()
+
+
+@unconverged
+def test_a_second_fit_forgets_the_first():
+    model = SparsePACGP(5, epsilon=(0.4, 0.6), max_iter=5, random_state=0).fit(X, Y)
+    model.set_params(epsilon=0.6).fit(X[:, :1], Y)
+    fresh = SparsePACGP(5, max_iter=5, random_state=0).fit(X[:, :1], Y)
+    assert set(vars(model)) == set(vars(fresh))
+    assert model.certificates_ == fresh.certificates_
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
+@each_model
+@unconverged
+def test_a_gpu_finds_the_same(name):
+    import cupy
+
+    scaling = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed in advance", 0.1, 1.0))
+    cpu, gpu = (
+        clone(MODELS[name]).set_params(optimizer=None, device=device, scaling=scaling) for device in ("cpu", "cuda")
+    )
+    cpu.fit(X, Y)
+    gpu.fit(cupy.asarray(X), cupy.asarray(Y))
+    assert gpu.bound_ == pytest.approx(cpu.bound_, rel=1e-6)
+    assert gpu.certificate_.check(X, Y).confirmed
+    there = gpu.predict(cupy.asarray(NEW), return_std=True)
+    for one, other in zip(cpu.predict(NEW, return_std=True), there, strict=True):
+        assert isinstance(other, cupy.ndarray)
+        np.testing.assert_allclose(other.get(), one, rtol=1e-5, atol=1e-8)
+    for one in (cpu, gpu):
+        one.set_params(optimizer="lbfgs", max_iter=3).fit(X, Y)
+    np.testing.assert_allclose(gpu.history_, cpu.history_, rtol=1e-4)
