@@ -85,8 +85,8 @@ def evaluate(
     """R_S, KL and B of the exact GP posterior, and the derivatives of B in log kernel parameters and in log σ².
 
     Claims P-01, P-08, P-20, P-22, P-23 (Reeb et al., PAC-GP, Eqs. 5–8, 14).  R_S takes *latent* variances.  Where
-    K ≪ σ² all digits are kept; where K ≫ σ² as many as a Cholesky factor has, with relative errors up to
-    eps·λ_max/σ².  No jitter: K may be singular.
+    K ≪ σ² all digits are kept; where K ≫ σ² the s_i may be off by eps·λ_max (relatively: eps·λ_max/σ²) and KL by
+    eps·(λ_max/σ²)·|y − m|²/σ², as K itself is by its rounding.  No jitter: K may be singular.
 
     Parameters
     ----------
