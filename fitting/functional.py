@@ -12,7 +12,7 @@ and where S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), as for FI
     b̄ = Sw̄,   Ā = −S(H + ∂J/∂S)S − ½(b̄wᵀ + wb̄ᵀ),   D̄_i = −c_i²(v_iᵀĀv_i + b̄ᵀv_i·y_i).
 
 In units of NM² flops a collapsed posterior takes 9 where SV stays between the passes (V 1, G 1, SV 2, H 1, ĀV 2,
-V·diag(r̄)Vᵀ 1, the pull-back through L 1), a free one 5.
+V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), a free one 5.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def collapsed(
     for also in more:
         reverse.merge(also)
     across = law.mean @ moment.T + twice @ state.G + b_bar @ (law.precision @ law.mean).T
-    across += 2.0 * (S @ H - reverse.gram.sum())
+    across += 2.0 * (S @ H - (reverse.gram.sum() if member.power > 0.0 else H))
     reverse.pull.diagonal(setting.s_bar)
     pulled = reverse.pull.finish(across, relative_jitter)
     slope = member.noise * (reverse.noise + found.noise)

@@ -116,7 +116,7 @@ class Adjoint:
 
 
 class Reverse:
-    """The last pass over a collapsed posterior: V̄ by chunks, and V·diag(r̄)Vᵀ; r̄ replaces s̄.
+    """The last pass over a collapsed posterior: V̄ by chunks, and V·diag(r̄)Vᵀ where a > 0; r̄ replaces s̄.
 
     With D = 1/c it is V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D) that is put together.
     """
@@ -147,7 +147,8 @@ class Reverse:
         bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
         add_product(xp.concatenate([s.m_bar[rows] * D[:, None], y], axis=1), more.rank.T, bar)
         bar /= D[:, None]
-        self.gram.add(V, r_bar, buffer)
+        if a > 0.0:
+            self.gram.add(V, r_bar, buffer)
         self.pull.whitened(rows, bar, K)
 
     def merge(self, other: Reverse) -> None:

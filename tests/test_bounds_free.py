@@ -1,0 +1,190 @@
+"""The PAC-Bayes bound of a free q(u) as it is trained: values and derivatives beside mpmath, batches, the vector."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bound_instances import LOSSES, exactly, free, slope
+from mpmath import mp
+from threadpoolctl import threadpool_limits
+
+from fitting.bounds import FreeParameters, free_bound, risk_bound
+from fitting.training import train_lbfgs
+from gpbounds.errors import NonFinite
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.losses import Band
+
+KERNEL, NOISE = SquaredExponential(1.3, [0.7, 1.4]), 0.2
+OPTIONS = {"delta": 0.05, "log_prior_penalty": 3.5}
+
+
+def problem(seed: int, N: int = 6, M: int = 3):
+    rng = np.random.default_rng(seed)
+    X, Z = rng.standard_normal((N, 2)), rng.standard_normal((M, 2))
+    y = np.sin(X @ rng.standard_normal(2)) + 0.3 * rng.standard_normal(N) + 0.05
+    return X, y, Z, *law(rng, M)
+
+
+def law(rng, M: int):
+    factor = 0.3 * np.tril(rng.standard_normal((M, M)))
+    factor[np.diag_indices(M)] = rng.uniform(0.3, 1.2, M)
+    return rng.standard_normal(M), factor
+
+
+def flat(found):
+    return np.concatenate([[found.value], *(np.ravel(a) for a in (found.kernel, found.Z, found.mean, found.factor))])
+
+
+def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: float = 0.0) -> None:
+    """Value, and the derivatives along two directions."""
+    found = B.evaluate(KERNEL, Z, mean, factor, rows)
+    truth = free(B.target, exactly(B.X), exactly(B.Y[:, 0]), jitter, rows)
+    point = [exactly(a) for a in (KERNEL.log_parameters, Z, mean, factor)]
+    risk, kl, value = truth(*point)
+    assert found.value == pytest.approx(-float(value), rel=digits)
+    if rows is None:
+        terms = B.terms(KERNEL, Z, mean, factor)
+        assert [terms.risk, terms.kl, -terms.bound] == pytest.approx([float(risk), float(kl), found.value], rel=digits)
+    bars = [found.kernel, found.Z, found.mean[:, 0], found.factor]
+    assert not np.triu(found.factor, 1).any()
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        steps = [rng.standard_normal(bar.shape) for bar in bars]
+        steps[3] = np.tril(steps[3])
+        numeric = float(slope(truth, point, [exactly(step) for step in steps]))
+        size = sum(np.abs(bar * step).sum() for bar, step in zip(bars, steps, strict=True))
+        mine = sum(float((bar * step).sum()) for bar, step in zip(bars, steps, strict=True))
+        assert mine == pytest.approx(-numeric, abs=100.0 * digits * size)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@pytest.mark.parametrize("objective", ["kl", "pinsker"])
+def test_value_and_derivatives_are_those_of_the_definition(loss, objective: str) -> None:
+    seed = len(loss.name)
+    X, y, Z, mean, factor = problem(seed)
+    B = free_bound(X, y, loss, objective=objective, jitter=0.0, chunk=4, **OPTIONS)
+    with mp.workdps(40):
+        compare(B, Z, mean, factor, seed, 1e-12)
+
+
+@pytest.mark.parametrize("rows", [[2], [5, 0, 3], [1, 1, 4, 1, 2, 0, 3]])
+def test_a_batch_estimates_the_risk_alone(rows: list[int]) -> None:
+    X, y, Z, mean, factor = problem(1)
+    B = free_bound(X, y, Band(0.6), jitter=0.0, chunk=2, **OPTIONS)
+    with mp.workdps(40):
+        compare(B, Z, mean, factor, 1, 1e-12, rows)
+
+
+def test_all_rows_are_no_batch_and_others_flatter() -> None:
+    """B is concave in R_S (P-04): over random rows its mean is not above B."""
+    X, y, Z, mean, factor = problem(2, N=40, M=4)
+    B = free_bound(X, y, Band(0.6), **OPTIONS)
+    whole = B.evaluate(KERNEL, Z, mean, factor)
+    np.testing.assert_allclose(flat(B.evaluate(KERNEL, Z, mean, factor, np.arange(40))), flat(whole), rtol=1e-10)
+    one_by_one = [B.evaluate(KERNEL, Z, mean, factor, [i]).value for i in range(40)]
+    assert np.mean(one_by_one) > whole.value + 1e-3
+    loose = free_bound(X, y, Band(0.6), objective="pinsker", **OPTIONS)  # linear in R_S: without bias
+    apart = [flat(loose.evaluate(KERNEL, Z, mean, factor, [i])) for i in range(40)]
+    np.testing.assert_allclose(np.mean(apart, axis=0), flat(loose.evaluate(KERNEL, Z, mean, factor)), atol=1e-12)
+
+
+def test_jitter_moves_with_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A jitter so large that its derivative shows."""
+    monkeypatch.setattr("gpbounds.whitening.AUTO_LADDER", (0.05,))
+    X, y, Z, mean, factor = problem(12)
+    with mp.workdps(40):
+        compare(free_bound(X, y, Band(0.6), **OPTIONS), Z, mean, factor, 1, 1e-12, jitter=0.05)
+
+
+def test_jitter_belongs_to_the_prior() -> None:
+    X, y, Z, mean, factor = problem(11)
+    Z[2] = Z[1]
+    B = free_bound(X, y, Band(0.6), **OPTIONS)
+    jitter = B.evaluate(KERNEL, Z, mean, factor).jitter
+    assert jitter > 0.0
+    with mp.workdps(50):
+        compare(B, Z, mean, factor, 1, 1e-4, jitter=jitter / KERNEL.variance)
+
+
+def test_chunks_memory_and_threads_change_nothing_but_rounding() -> None:
+    X, y, Z, mean, factor = problem(3, N=2600, M=64)
+    kernel = KERNEL + Matern(1.5, 0.2, 2.0)
+
+    def found(**options):
+        return flat(free_bound(X, y, Band(0.4), **OPTIONS, **options).evaluate(kernel, Z, mean, factor))
+
+    with threadpool_limits(1, "blas"):
+        usual = found(chunk=4000)
+        for options in ({"chunk": 300}, {"chunk": 300, "keep": 0}):
+            np.testing.assert_allclose(found(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+    with threadpool_limits(2, "blas"):
+        np.testing.assert_allclose(found(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+
+
+def test_it_starts_as_fitc_and_goes_below() -> None:
+    X, y, Z, *_ = problem(4, N=80, M=6)
+    fitc = risk_bound(X, y, Band(0.6), **OPTIONS).terms(KERNEL, NOISE, Z)
+    B = free_bound(X, y, Band(0.6), **OPTIONS)
+    start = B.start(KERNEL, NOISE, Z)
+    terms = B.terms(start.kernel, start.Z, start.mean, start.factor)
+    assert [terms.risk, terms.kl, terms.bound] == pytest.approx([fitc.risk, fitc.kl, fitc.bound], rel=1e-9)
+    how = B.packing(KERNEL, Z, start.mean, start.factor, learn_Z=False, fixed=KERNEL.parameter_names)
+    assert len(how.names) == 6 + 21
+    run = train_lbfgs(how.loss, how.pack(how.start), how.bounds, max_iter=40)
+    assert -run.value < fitc.bound - 1e-3
+    end = how.unpack(run.vector)
+    assert end.kernel == KERNEL
+    assert B.terms(end.kernel, end.Z, end.mean, end.factor).bound == pytest.approx(-run.value, rel=1e-12)
+
+
+def test_vector_and_parameters_to_and_fro() -> None:
+    X, y, Z, mean, factor = problem(5, N=30, M=4)
+    B = free_bound(X, y[:, None], Band(0.6), **OPTIONS)
+    how = B.packing(KERNEL, Z, limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
+    assert not how.start.mean.any()
+    np.testing.assert_array_equal(how.start.factor, np.eye(4))
+    vector = how.pack(FreeParameters(KERNEL, Z, mean, factor))
+    names = dict(zip(how.names, vector, strict=True))
+    assert how.bounds[0] == pytest.approx(np.log([0.1, 10.0]))
+    assert len(how.bounds) == vector.size == 3 + 8 + 4 + 10
+    assert names["log C[2,2]"] == pytest.approx(np.log(factor[2, 2]))
+    assert names["C[3,1]"] == factor[3, 1]
+    assert names["mean[3]"] == mean[3]
+    assert names["Z[1,0]"] == pytest.approx(Z[1, 0] / 2.0)
+    back = how.unpack(vector)
+    assert back.kernel.log_parameters == pytest.approx(KERNEL.log_parameters, rel=1e-12)
+    for mine, theirs in ((back.Z, Z), (back.mean, mean), (back.factor, factor)):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-14)
+    for rows in (None, [3, 7, 7]):
+        step = 1e-6 * np.random.default_rng(0).standard_normal(vector.size)
+        numeric = (how.loss(vector + step, rows)[0] - how.loss(vector - step, rows)[0]) / 2.0
+        assert how.loss(vector, rows)[1] @ step == pytest.approx(numeric, rel=1e-5)
+    vector[how.names.index("log C[0,0]")] = how.bounds[how.names.index("log C[0,0]")][0]
+    assert how.at_bounds(vector) == ("log C[0,0]",)
+
+
+def test_wrong_arguments_are_told_apart() -> None:
+    X, y, Z, mean, factor = problem(10)
+    B = free_bound(X, y, Band(0.6), **OPTIONS)
+    for given, words in (
+        ({"mean": mean[:2]}, "mean: expected shape"),
+        ({"factor": factor[:2]}, "factor: expected shape"),
+        ({"factor": factor + np.triu(np.ones((3, 3)), 1)}, "factor: expected a lower triangle"),
+        ({"factor": -factor}, "factor: expected a lower triangle with a positive diagonal"),
+        ({"rows": []}, "rows: expected whole numbers"),
+        ({"rows": [0.5]}, "rows: expected whole numbers"),
+        ({"rows": [6]}, "rows: expected numbers in 0 ... 5"),
+        ({"rows": [-1]}, "rows: expected numbers in 0 ... 5"),
+        ({"Z": Z[:, :1]}, "Z: expected 2 column"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, **given})
+    for name, value in (("mean", [np.inf, 0.0, 0.0]), ("factor", np.full((3, 3), np.nan))):
+        with pytest.raises(NonFinite, match=f"{name}: expected"):
+            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, name: value})
+    with pytest.raises(ValueError, match="y: expected one target"):
+        free_bound(X, np.column_stack([y, y]), Band(0.6), delta=0.05)
+    with pytest.raises(ValueError, match="vector: expected shape"):
+        B.packing(KERNEL, Z).unpack(np.zeros(3))
+    with pytest.raises(ValueError, match="name: expected one of"):
+        B.packing(KERNEL, Z, fixed=["period"])
