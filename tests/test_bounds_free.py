@@ -188,3 +188,18 @@ def test_wrong_arguments_are_told_apart() -> None:
         B.packing(KERNEL, Z).unpack(np.zeros(3))
     with pytest.raises(ValueError, match="name: expected one of"):
         B.packing(KERNEL, Z, fixed=["period"])
+
+
+@pytest.mark.gpu
+def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
+    X, y, Z, mean, factor = problem(13, N=300, M=20)
+    here = free_bound(X, y, Band(0.6), **OPTIONS).packing(KERNEL, Z, mean, factor)
+    there = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS).packing(
+        KERNEL, cupy.asarray(Z), cupy.asarray(mean), cupy.asarray(factor)
+    )
+    vector = here.pack(here.start)
+    np.testing.assert_array_equal(there.pack(there.start), vector)
+    for rows in (None, [5, 5, 17]):
+        (one, g), (two, h) = (how.loss(vector, rows) for how in (here, there))
+        assert two == pytest.approx(one, rel=1e-9)
+        np.testing.assert_allclose(h, g, rtol=1e-6, atol=1e-8 * np.abs(g).max())

@@ -8,6 +8,7 @@ from bound_instances import LOSSES, collapsed, exactly, slope
 from mpmath import mp, mpf
 from threadpoolctl import threadpool_limits
 
+from fitting.backend import host
 from fitting.bounds import Target, risk_bound
 from fitting.members import Member
 from fitting.parameters import packing
@@ -233,3 +234,18 @@ def test_wrong_arguments_are_told_apart() -> None:
         B.evaluate(KERNEL, 0.0, Z)
     with pytest.raises(NonFinite, match="y: expected finite numbers"):
         risk_bound(X, np.where(y > 0.0, np.nan, y), Band(0.6), delta=0.05)
+
+
+@pytest.mark.gpu
+@every_loss
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+def test_the_gpu_computes_what_the_cpu_does(cupy, loss, power: float) -> None:
+    X, y, Z = problem(13, N=300, M=20)
+    here = risk_bound(X, y, loss, **method_of(power), **OPTIONS).evaluate(KERNEL, NOISE, Z)
+    there = risk_bound(cupy.asarray(X), cupy.asarray(y), loss, chunk=70, **method_of(power), **OPTIONS)
+    found = there.evaluate(KERNEL, NOISE, cupy.asarray(Z))
+    assert isinstance(found.gradient.Z, cupy.ndarray)
+    numbers = np.concatenate(
+        [[found.value], found.gradient.kernel, [found.gradient.noise], host(found.gradient.Z).ravel()]
+    )
+    np.testing.assert_allclose(numbers, flat(here), rtol=1e-6, atol=1e-8 * np.abs(flat(here)).max())
