@@ -121,8 +121,8 @@ def evaluate(
         found = _fit(Triangle(kernel, X, Workspace() if space is None else space), Y[:, 0], noise)
         given = Y[:, 0], found.mean, noise * found.gain
         total = float(target.loss.expectation(*given).sum())
-        _, in_total, in_kl = target.value_and_slopes(total, found.kl)
-        terms = target.terms(total, found.kl)
+        B, in_total, in_kl = target.value_and_slopes(total, found.kl)
+        terms = Terms(min(total / target.N, 1.0), max(found.kl, 0.0), B)  # beyond by rounding only
         if not gradient:
             return terms, None
         in_mean, in_variance = target.loss.gradient(*given)

@@ -1,0 +1,174 @@
+"""How often the certificate of a *trained* model is wrong: data from a known law, fresh training sets, true risks.
+
+x is uniform on [0, 1], y = signal·sin(6x) + N(0, τ²).  A loss of y − v alone has the mean E ℓ(f(x), N(m, s + τ²)) over
+y and v, so that R(Q) is an integral over x: Gauss–Legendre, to far better than 1e-4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from fitting import PACGP, SparsePACGP
+from gpbounds import SquaredExponential
+from gpbounds.divergences import collapsed_posterior, full_posterior
+from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Sparse, kl_inverse
+from gpbounds.pacbayes.certificate import formula
+from gpbounds.pacbayes.certificate.evaluation import enclose
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+DELTA = 0.1
+GRID = HyperGrid.shared(-6.0, 2.0, 4)
+COMMON = {"delta": DELTA, "grid": GRID, "kernel": SquaredExponential(1.0, 0.3), "noise": 0.5, "tol": 1e-6}
+
+
+@dataclass(frozen=True)
+class World:
+    """The law of the data."""
+
+    signal: float
+    tau: float
+
+    def f(self, x: np.ndarray) -> np.ndarray:
+        return self.signal * np.sin(6.0 * x)
+
+    def draw(self, rng: np.random.Generator, N: int) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.uniform(size=N)
+        return x[:, None], self.f(x) + self.tau * rng.standard_normal(N)
+
+    def risk(self, certificate: Certificate, X: np.ndarray, y: np.ndarray, nodes: int = 400) -> float:
+        """R(Q), Q rebuilt from the certificate and its data by `gpbounds`, not by what was trained."""
+        x, weights = np.polynomial.legendre.leggauss(nodes)
+        mean, variance = law(certificate, X, y, 0.5 + 0.5 * x)
+        losses = certificate.loss.expectation(self.f(0.5 + 0.5 * x), mean, variance + self.tau**2)
+        return float(0.5 * weights @ losses)
+
+
+NOISE, SIGNAL = World(0.0, 0.6), World(1.0, 0.3)
+
+
+def law(certificate: Certificate, X: np.ndarray, y: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and latent variance of Q at x."""
+    q = certificate.posterior
+    if isinstance(q, Exact):
+        found = full_posterior(certificate.kernel, X, y, q.noise).predict(x[:, None])
+    else:
+        assert isinstance(q, Sparse)
+        found = collapsed_posterior(certificate.kernel, X, y, q.Z, q.noise, q.alpha, jitter=q.jitter).predict(
+            x[:, None]
+        )
+    return found.mean, found.variance
+
+
+def compatible(failures: int, draws: int, delta: float = DELTA) -> bool:
+    """Whether a probability of at most ``delta`` can have given so many: exact binomial test, level 1e-6."""
+    return bool(failures == 0 or binom.sf(failures - 1, draws, delta) > 1e-6)
+
+
+def without_penalty(certificate: Certificate) -> float:
+    """The broken one: kl⁻¹(R_S, KL/N), without ln|Θ| and ln(ξ(N)/δ)."""
+    return float(kl_inverse(certificate.risk, certificate.kl / certificate.data.rows))
+
+
+def failures(
+    world: World, make: Callable[[], PACGP | SparsePACGP], N: int, draws: int, seed: int
+) -> tuple[int, int, list[float]]:
+    """Training sets on which a certificate (any of a model's) is below the true risk, or a broken one; bound − risk."""
+    rng = np.random.default_rng(seed)
+    wrong = broken = 0
+    gaps = []
+    for _ in range(draws):
+        X, y = world.draw(rng, N)
+        made = make().fit(X, y).certificates_
+        risks = [world.risk(each, X, y) for each in made]
+        wrong += any(each.bound < risk for each, risk in zip(made, risks, strict=True))
+        broken += any(without_penalty(each) < risk for each, risk in zip(made, risks, strict=True))
+        gaps += [each.bound - risk for each, risk in zip(made, risks, strict=True)]
+    return wrong, broken, gaps
+
+
+@pytest.mark.parametrize("loss", ["band", "squared", "exponential"])
+def test_true_risks_are_known_to_1e_4(loss: str) -> None:
+    """Twice the nodes give the same, and so does simulation of x, y and v."""
+    rng = np.random.default_rng(1)
+    for world in (NOISE, SIGNAL):
+        X, y = world.draw(rng, 30)
+        certificate = PACGP(0.6, loss=loss, optimizer=None, **COMMON).fit(X, y).certificate_
+        risk = world.risk(certificate, X, y)
+        assert abs(risk - world.risk(certificate, X, y, 800)) < 1e-6
+        draws = 100_000
+        x, new = world.draw(rng, draws)
+        mean, variance = law(certificate, X, y, x[:, 0])
+        v = mean + np.sqrt(variance) * rng.standard_normal(draws)
+        losses = certificate.loss.value(new, v)
+        assert abs(losses.mean() - risk) < 5.0 * losses.std() / math.sqrt(draws)
+
+
+def test_trained_certificates_hold_and_without_the_penalty_they_do_not() -> None:
+    """60 training sets of 30 points without signal, where luck alone makes R_S small."""
+    wrong, broken, _ = failures(NOISE, lambda: PACGP(0.6, **COMMON), 30, 60, seed=0)
+    assert compatible(wrong, 60), wrong
+    assert not compatible(broken, 60), broken
+
+
+MODELS: dict[str, Callable[[], PACGP | SparsePACGP]] = {
+    "full": lambda: PACGP(0.6, **COMMON),
+    "full, three goals": lambda: PACGP((0.3, 0.6, 0.9), **COMMON),
+    "full, Pinsker": lambda: PACGP(0.6, objective="pinsker", **COMMON),
+    "full, squared loss": lambda: PACGP(0.9, loss="squared", **COMMON),
+    "FITC": lambda: SparsePACGP(4, epsilon=0.6, random_state=0, **COMMON),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [NOISE, SIGNAL], ids=["noise", "signal"])
+@pytest.mark.parametrize("name", MODELS)
+def test_trained_certificates_hold_on_300_training_sets(name: str, world: World) -> None:
+    wrong, broken, gaps = failures(world, MODELS[name], 30, 300, seed=1)
+    print(f"{name}, {world}: {wrong} of 300 wrong, {broken} without the penalty; mean bound − risk {np.mean(gaps):.3f}")
+    assert compatible(wrong, 300), wrong
+    if world is NOISE and name != "full, squared loss":
+        assert not compatible(broken, 300), broken
+
+
+# What no trained model may have certified
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[PACGP, np.ndarray, np.ndarray]:
+    X, y = SIGNAL.draw(np.random.default_rng(5), 60)
+    return PACGP((0.5, 0.8), **COMMON).fit(X, y), X, y
+
+
+def test_unrounded_hyperparameters_are_refused_however_well_the_rest_fits(trained) -> None:
+    """R_S, KL and bound of the unrounded θ, with ln|Θ| paid, sealed: its check fails at the grid, and there only."""
+    model, X, y = trained
+    certificate, kernel = model.certificate_, model.unrounded_kernel_
+    assert certificate.check(X, y).confirmed
+    given = {"grid": GRID, "loss": certificate.loss, "delta": DELTA}
+    with pytest.raises(ValueError, match="expected a value of the grid"):
+        Certificate.issue(X, y, certificate.posterior, kernel, **given)
+    found = enclose(certificate.posterior, kernel, X, y, certificate.loss)
+    risk, kl = found.risk + 2.0 * found.risk_error, found.kl + 2.0 * found.kl_error
+    stated = formula.risk_bound(risk, kl, certificate.count, 60, DELTA)
+    forged = dataclasses.replace(certificate, kernel=kernel, risk=risk, kl=kl, bound=stated).sealed()
+    assert forged.check(X, y).failed == ("grid",)
+
+
+def test_several_goals_declared_and_not_paid_for_are_refused(trained) -> None:
+    """Everything as if one ε had been chosen in advance, and two declared: ln 2 is missing."""
+    model, X, y = trained
+    for certificate in model.certificates_:
+        assert certificate.charges == (Charge("accuracy goals ε", 2),)
+        assert certificate.check(X, y).confirmed
+        stated = formula.risk_bound(certificate.risk, certificate.kl, GRID.size, 60, DELTA)
+        assert stated < certificate.bound
+        forged = dataclasses.replace(certificate, log_count=formula.log_count(GRID.size), bound=stated).sealed()
+        assert forged.check(X, y).failed == ("choices", "bound")
