@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of the exact GP posterior and its derivatives: O(N³) time, O(N²) memory, nothing cancels.
+"""The PAC-Bayes bound of the exact GP posterior and its derivatives: O(N³) time, O(N²) memory, small terms kept whole.
 
 With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and α = Ay, the posterior at the data has means m = Ey, latent variances
 s = σ²·diag E, and (P-22, P-23)
