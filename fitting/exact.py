@@ -114,7 +114,7 @@ def evaluate(
 ) -> Evaluation:
     """F and its derivatives; checked float64 arrays, Y (N, P).  Those in ``Z``, if it is given, are 0.
 
-    ``space`` holds two N × N matrices: give the same to the next call, which then need not ask for memory.
+    ``space`` holds 3N²/2 numbers: give the same to the next call, which then need not ask for memory.
 
     >>> import numpy as np
     >>> from gpbounds.kernels import SquaredExponential

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.backend import host, place
-from fitting.family import Objective
-from fitting.inner import Gradient
+from fitting.inner import Evaluation, Gradient
 from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.validation import finite, positive
 
 LIMITS = (1e-6, 1e6)
 """Between these every hyperparameter stays unless told otherwise, in its own units."""
+
+
+class Evaluated(Protocol):
+    """What is trained: larger is better."""
+
+    def evaluate(self, kernel: Kernel, noise: float, Z: Array | None = None) -> Evaluation:
+        """The value at a point, and its derivatives."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +117,7 @@ class Packing:
         rows = zip(self.names, np.asarray(vector), self.bounds, strict=True)
         return tuple(name for name, v, (low, high) in rows if v <= low + tol or v >= high - tol)
 
-    def loss(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
+    def loss(self, objective: Evaluated) -> Callable[[ArrayLike], tuple[float, Float]]:
         """vector ↦ (−F, −∂F), to be minimised."""
 
         def negative(vector: ArrayLike) -> tuple[float, Float]:
