@@ -27,7 +27,7 @@ def main() -> None:
 
     from fitting import SparseGP
 
-    about = opening("")
+    about = opening("\n")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((options.N + 10_000, 8))
     f = np.sin(X @ rng.standard_normal(8))
