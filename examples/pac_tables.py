@@ -96,13 +96,17 @@ def beside(groups: Groups) -> str:
 
 
 def markdown(groups: Groups) -> str:
-    """The same for RESULTS.md."""
-    lines = ["| | " + " | ".join(HEADS) + " |", "|---|" + "---|" * len(HEADS)]
+    """The same for RESULTS.md, with seeds and the mean time of a model; ✗ marks a printed number that is not met."""
+    lines = ["| | " + " | ".join(HEADS) + " | seeds | time |", "|---|" + "---|" * (len(HEADS) + 2)]
     for name, scores, paper in groups:
         found = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
-        lines.append(f"| {name} | " + " | ".join(cell(*one) for one in found) + " |")
+        seeds, spent = [s.seed for s in scores], mean_and_error([s.seconds for s in scores])[0]
+        about = f"{min(seeds)}" + (f" … {max(seeds)}" if len(seeds) > 1 else "")
+        lines.append(
+            f"| {name} | " + " | ".join(cell(*one) for one in found) + f" | {about} | {spent:.{int(spent < 10.0)}f} s |"
+        )
         if paper is not None:
             words = ("" if agreement(scores, f, paper).agrees else " ✗" for f in FIGURES)
             shown = (f"{cell(*paper[f])}{word}" for f, word in zip(FIGURES, words, strict=True))
-            lines.append("| *paper* | " + " | ".join(shown) + " |")
+            lines.append("| *paper* | " + " | ".join(shown) + " | ten | |")
     return "\n".join(lines)
