@@ -64,6 +64,7 @@ HARD = [
     ("student", 3.0, 3.0, 1e-12, 2.0, 5.0),
     ("exp", 0.0, 0.0, 1e4),  # half a Gaussian with an edge of width 1
     ("exp", 0.0, 50.0, 30.0),
+    ("exp", 0.0, -14.057896665842684, 2724.7399293647513),  # all of the slope comes from the edge
     ("exp", 1e4, -50.0, 1e4),
     ("exp", 1e6, 0.0, 1.0),
     ("softplus", 0.0, 30.0, 1e4),

@@ -25,6 +25,9 @@ DROP = 31.0
 AGREEMENT = 2e-7
 """What even and odd nodes may differ by, relative to the sum."""
 
+NEAR_ENOUGH = 1e-5
+"""The same for what is integrated beside it, relative to the integral of its absolute value: 1e-10 of that is meant."""
+
 NODES = 36
 GROWTH = 1.2
 DOUBLING = 4
@@ -83,7 +86,7 @@ def integrate(
     Parameters
     ----------
     columns : callable
-        ``columns(t, *parameters)`` gives ``count`` arrays; the first is the positive one that convergence is judged by.
+        ``columns(t, *parameters)`` gives ``count`` arrays, of which the first is positive.
     low, high : arrays
         Where the integrand is negligible.
     bend : array
@@ -145,13 +148,19 @@ def _rule(
     kappa, first, last = spread(below / step, above / step, xp.asarray(UNITS * nodes))
     width = (last - first) / (nodes - 1)
     halves = [[xp.zeros(below.shape) for _ in range(count)] for _ in range(2)]
+    sizes = [xp.zeros(below.shape) for _ in range(count - 1)]
     for j in range(nodes):
         x = first + j * width
         square = kappa * x * x
         t = bend + step * (x + square * x)
         stretch = 1.0 + 3.0 * square
-        for total, value in zip(halves[j % 2], columns(t), strict=True):
-            total += stretch * value
+        values = [stretch * value for value in columns(t)]
+        for total, value in zip(halves[j % 2], values, strict=True):
+            total += value
+        for size, value in zip(sizes, values[1:], strict=True):
+            size += xp.abs(value)
     even, odd = halves[0][0], halves[1][0]
     good = xp.abs(even - odd) <= AGREEMENT * (even + odd)
+    for a, b, size in zip(halves[0][1:], halves[1][1:], sizes, strict=True):
+        good &= xp.abs(a - b) <= NEAR_ENOUGH * size
     return [(a + b) * width * step for a, b in zip(*halves, strict=True)], good
