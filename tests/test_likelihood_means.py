@@ -34,7 +34,7 @@ def test_gradients_are_derivatives(model, mean, seed):
     function = getattr(model, mean)
     y, m, v = 1.0, float(3.0 * rng.standard_normal()), float(10.0 ** rng.uniform(-3, 1.5))
     _, by_mean, by_variance = function(y, m, v, gradient=True)
-    for got, h, shift in ((by_mean, 1e-3 * np.sqrt(v), (1, 0)), (by_variance, 1e-3 * v, (0, 1))):
+    for got, h, shift in ((by_mean, 2e-4 * np.sqrt(v), (1, 0)), (by_variance, 2e-4 * v, (0, 1))):
         steps = np.array([-2.0, -1.0, 1.0, 2.0]) * h
         values = function(y, m + shift[0] * steps, v + shift[1] * steps)
         slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)

@@ -84,6 +84,9 @@ def test_thresholds(observe: Observer, seed: int) -> None:
                 phi = min((B / mean) ** 2, 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
                 M = max(phi, first**2, second**2)
         truth = reference.threshold(n, share, alpha, M)
+        if truth > np.finfo(np.float64).max:  # beyond the doubles: no number of samples is named
+            observe.holds(claim, found.threshold == np.inf)
+            continue
         observe.equal(claim, found.threshold, truth, rtol=1e-9)
         observe.holds(claim, found.L > found.threshold)
         observe.holds("D-43", found.alpha == min(gamma, 0.5) and any("D-43" in s for s in found.notes) == (gamma > 0.5))
