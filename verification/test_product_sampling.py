@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from likelihood_instances import Case, draw, make
 from mpmath import diff, exp, log, mp, mpf, pi, quad, sqrt
@@ -65,6 +65,7 @@ def test_envelopes_cover_and_touch(observe: Observer, family: str, seed: int) ->
 @pytest.mark.claim("D-14")
 @pytest.mark.parametrize("family", CONCAVE)
 @given(seed=SEEDS)
+@example(seed=420)  # a softplus count of 17 945, two thousand standard deviations from its mean
 @settings(max_examples=5)
 def test_least_constants_and_the_best_width(observe: Observer, family: str, seed: int) -> None:
     """K*(n) against golden sections; log K* convex in a = 1 − 1/n, and no other n is better."""

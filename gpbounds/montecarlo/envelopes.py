@@ -206,7 +206,7 @@ def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Any, s
         far = np.sqrt(v)
         for _ in range(ROUNDS):
             inside = np.where(up, slopes(far)[0] > pull(far), slopes(-far)[0] < pull(-far))
-            inside &= far < 1e3 * (1.0 + np.abs(m) + np.sqrt(v))  # p without a peak: its slope underflows
+            inside &= far < 1e3 * (1.0 + np.abs(m) + np.sqrt(v) + np.abs(y))  # p without a peak: its slope underflows
             if not inside.any():
                 break
             far = np.where(inside, 2.0 * far, far)
