@@ -3,17 +3,22 @@
     python examples/pac_gp_toy.py [--quick] [--seed 1] [--starts 100]
 
 200 simulated points: inputs in three clusters of [0, 6], a smooth function, noise of standard deviation 0.28, which is
-what a GP learns from the paper's own data set (Snelson's, which is not here).  Units are fixed by the script, so the
-certificates hold as they stand.
+what a GP learns from the paper's own data set (Snelson's, which is not here).  Units and every epsilon are fixed by the
+script, so each certificate holds as it stands; the paper took epsilon from the noise that a GP learned from the same
+data, which none allows for (P-45).
 
-First picture.  kl-PAC-SGP with M = 15 inducing points and epsilon half of, 1.5 and 5 times the noise of the full GP:
-mean and two standard deviations, without noise, in the band of epsilon; the full GP's, with noise, behind it.  FITC and
-VFE with as many points beside them.  The paper's KL/N is 0.097, 0.109 and 0.031 for its three epsilons: greatest in the
-middle, since a narrow band cannot hold many points and a wide one needs no fit.
+First picture.  kl-PAC-SGP with M = 15 inducing points and epsilon half of, 1.5 and 5 times the noise: mean and two
+standard deviations, without noise, in the band of epsilon; the full GP's, with noise, behind it.  FITC and VFE with as
+many points beside them.  The paper's KL/N is 0.097, 0.109 and 0.031 for its three epsilons: greatest in the middle,
+since a narrow band cannot hold many points and a wide one needs no fit.
 
 Second picture.  Every second point, M = 8, 100 starts with sigma^2 in [1e-5, 10] and random inducing points: noise and
-objective that each training reaches.  FITC's best optimum has sigma^2 ~ 1e-6 in the paper, kl-PAC-SGP's 2.1e-2, at
-epsilon = 0.6.  CSV files with all numbers lie beside the pictures.
+objective that each training reaches.  FITC's best optimum has sigma^2 ~ 1e-6 in the paper, which is also where the
+transform of the published code ends; here the limit is 1e-8.  kl-PAC-SGP's has 2.1e-2, at epsilon = 0.6.  Whether the
+*best* optimum of FITC is one without noise depends on the draw of the data: with --seed 1 it is; with the others of
+0 ... 9, 20 starts each, it is not, but underestimates sigma^2 by a factor of 2 to 6.
+
+CSV files with all numbers lie beside the pictures.
 """
 
 from __future__ import annotations
@@ -42,7 +47,7 @@ from gpbounds.plotting.elements import TEXT, figure, headline
 NOISE = 0.28
 """Standard deviation."""
 GOALS = {0.5: 0.097, 1.5: 0.109, 5.0: 0.031}
-"""ε in units of the full GP's noise, and KL/N of the paper's left, middle and right plot (its ε are not printed)."""
+"""ε in units of the noise, and KL/N of the paper's left, middle and right plot (its ε are not printed)."""
 BOX = {"variance": (math.exp(-6), math.exp(6)), "lengthscale": (math.exp(-6), math.exp(6)), "noise": (1e-8, 1e4)}
 MINIMA = {"FITC": VERMILLION, "kl-PAC-SGP": BLUE}
 
@@ -100,7 +105,7 @@ def curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, M: int, steps: int, see
     mean, std = full.predict(at, return_std=True, noisy=True)
     found = [Curve("full GP", mean, std, None, None)]
     for goal in GOALS:
-        epsilon = round(goal * math.sqrt(full.noise_), 3)
+        epsilon = round(goal * NOISE, 3)
         model = quiet(SparsePACGP(M, epsilon=epsilon, delta=DELTA, inducing=Z, noise=1.0, **shared), X, y)
         bar.update()
         name = f"kl-PAC-SGP, ε = {epsilon:g} = {goal:.2g} σ"
@@ -233,7 +238,7 @@ def summary(shown: Sequence[Curve], N: int, found: Sequence[Minimum]) -> str:
         f"{c.name}: KL/N = {k:.3f} (paper, other data: {t:.3f})" for c, k, t in zip(goals, mine, theirs, strict=True)
     ]
     lines.append(f"  the order of the three is {'the paper' if same else 'not the paper'}'s")
-    for method, said in (("FITC", "about 1e-6"), ("kl-PAC-SGP", "2.1e-2, at B far from 1")):
+    for method, said in (("FITC", "about 1e-6"), ("kl-PAC-SGP", "2.1e-2")):
         one, noises = best(found, method), [m.noise for m in found if m.method == method]
         lines.append(
             f"{method}: best of {len(noises)} optima {one.objective:.4g} at σ² = {one.noise:.2g} (paper: {said}); "
