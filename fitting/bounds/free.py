@@ -13,11 +13,11 @@ from fitting.backend import inverse
 from fitting.blas import suited
 from fitting.bounds.free_packing import FreePacking, FreeParameters, free_packing, law
 from fitting.bounds.problem import Negative, expected, one_output
+from fitting.bounds.sourced import Sourced
 from fitting.bounds.target import KEEP, Goal, Target, Terms
 from fitting.functional import FreeEvaluation, Law, Outer
 from fitting.members import Member
 from fitting.posterior import InducingPosterior
-from fitting.streamed import Workspace
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
@@ -27,7 +27,7 @@ from gpbounds.whitening import CHUNK, with_jitter
 
 
 @dataclass(frozen=True, eq=False)
-class FreeBound:
+class FreeBound(Sourced):
     """−B of one data set, as a function of (kernel, Z, μ, C); made by `free_bound`.
 
     Attributes
@@ -37,34 +37,6 @@ class FreeBound:
     target : Target
         Loss, N, δ, ln(1/p_θ) and which bound.
     """
-
-    source: family.Objective
-    target: Target
-
-    @property
-    def X(self) -> Array:
-        """Inputs (N, D)."""
-        return self.source.X
-
-    @property
-    def Y(self) -> Array:
-        """Targets (N, 1)."""
-        return self.source.Y
-
-    @property
-    def N(self) -> int:
-        """Number of data."""
-        return self.source.N
-
-    @property
-    def single(self) -> bool:
-        """Whether y came as (N,)."""
-        return self.source.single
-
-    @property
-    def space(self) -> Workspace:
-        """Memory that is kept from one evaluation to the next."""
-        return self.source.space
 
     def evaluate(
         self,

@@ -122,7 +122,7 @@ def evaluate(
         given = Y[:, 0], found.mean, noise * found.gain
         total = float(target.loss.expectation(*given).sum())
         B, in_total, in_kl = target.value_and_slopes(total, found.kl)
-        terms = Terms(min(total / target.N, 1.0), max(found.kl, 0.0), B)  # beyond by rounding only
+        terms = target.terms(total, found.kl, B)
         if not gradient:
             return terms, None
         in_mean, in_variance = target.loss.gradient(*given)

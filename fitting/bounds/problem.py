@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family
 from fitting.blas import suited
+from fitting.bounds import full
+from fitting.bounds.sourced import Sourced
 from fitting.bounds.target import KEEP, Goal, Target, Terms
 from fitting.diagonal import Diagonal
 from fitting.family import Member, Objective, checked
@@ -16,7 +18,6 @@ from fitting.functional import Law, Loss, Outer, collapsed
 from fitting.inner import Evaluation, Gradient
 from fitting.members import one_number
 from fitting.posterior import Posterior
-from fitting.streamed import Workspace
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss as BoundedLoss
@@ -28,7 +29,7 @@ METHODS = ("fitc", "vfe", "pep", "exact")
 
 
 @dataclass(frozen=True, eq=False)
-class RiskBound:
+class RiskBound(Sourced):
     """−B of one posterior and one data set, as a function of (kernel, noise, Z); made by `risk_bound`.
 
     It takes the place of a `fitting.family.Objective` wherever one is trained: what is larger is better.
@@ -41,38 +42,10 @@ class RiskBound:
         Loss, N, δ, ln(1/p_θ) and which bound.
     """
 
-    source: Objective
-    target: Target
-
-    @property
-    def X(self) -> Array:
-        """Inputs (N, D)."""
-        return self.source.X
-
-    @property
-    def Y(self) -> Array:
-        """Targets (N, 1)."""
-        return self.source.Y
-
-    @property
-    def N(self) -> int:
-        """Number of data."""
-        return self.source.N
-
     @property
     def member(self) -> Member:
         """Of the family."""
         return self.source.member
-
-    @property
-    def single(self) -> bool:
-        """Whether y came as (N,)."""
-        return self.source.single
-
-    @property
-    def space(self) -> Workspace:
-        """Memory that is kept from one evaluation to the next."""
-        return self.source.space
 
     def evaluate(
         self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
@@ -117,8 +90,6 @@ class RiskBound:
             return terms, checked(evaluation)
 
     def _full(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> tuple[Terms, Evaluation]:
-        from fitting.bounds import full
-
         terms, g = full.evaluate(kernel, self.X, self.Y, s2, self.target, gradient=gradient, space=self.space)
         if g is None:
             return terms, Evaluation(-terms.bound, None, terms.jitter)
@@ -141,20 +112,22 @@ class RiskBound:
 
 
 class Negative:
-    """(Σ losses, q(v)) ↦ −B and its derivatives; remembers the last Σ and KL."""
+    """(Σ losses, q(v)) ↦ −B and its derivatives; remembers what the last evaluation says."""
+
+    last: Terms
 
     def __init__(self, target: Target) -> None:
-        self.target, self.total, self.kl = target, 0.0, 0.0
+        self.target = target
 
     def __call__(self, total: float, law: Law) -> Outer:
-        self.total = total
-        self.kl, in_mean, in_covariance = law.kl()
-        B, in_total, in_kl = self.target.value_and_slopes(total, self.kl)
+        kl, in_mean, in_covariance = law.kl()
+        B, in_total, in_kl = self.target.value_and_slopes(total, kl)
+        self.last = self.target.terms(total, kl, B)
         return Outer(-B, -in_total, -in_kl * in_mean, -in_kl * in_covariance)
 
     def terms(self, jitter: float) -> Terms:
         """Of the last evaluation."""
-        return self.target.terms(self.total, self.kl, jitter)
+        return replace(self.last, jitter=jitter)
 
 
 def expected(loss: BoundedLoss, Y: Array) -> Loss:

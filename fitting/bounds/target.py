@@ -97,6 +97,6 @@ class Target:
         in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *given)
         return float(bound(risk, kl, *given)), float(in_risk) / self.N, float(in_kl)
 
-    def terms(self, total: float, kl: float, jitter: float = 0.0) -> Terms:
-        """R_S, KL and B."""
-        return Terms(min(total / self.N, 1.0), max(kl, 0.0), self.value_and_slopes(total, kl)[0], jitter)
+    def terms(self, total: float, kl: float, bound: float) -> Terms:
+        """R_S, KL, and the B that `value_and_slopes` found."""
+        return Terms(min(total / self.N, 1.0), max(kl, 0.0), bound)  # beyond by rounding only
