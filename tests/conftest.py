@@ -1,5 +1,7 @@
 """What several tests share."""
 
+import itertools
+
 import pytest
 
 
@@ -14,3 +16,20 @@ def cupy():
     if devices == 0:
         pytest.skip("no CUDA device")
     return module
+
+
+@pytest.fixture
+def stopped(monkeypatch):
+    """``stopped(owner, at, error)``: call number ``at`` of ``owner.evaluate`` raises; Ctrl-C unless told otherwise."""
+
+    def patch(owner, at, error=KeyboardInterrupt):
+        true, calls = owner.evaluate, itertools.count(1)
+
+        def evaluate(*args, **kwargs):
+            if next(calls) == at:
+                raise error
+            return true(*args, **kwargs)
+
+        monkeypatch.setattr(owner, "evaluate", evaluate)
+
+    return patch

@@ -480,29 +480,11 @@ def test_predictions_ask_for_one_spread(data):
 # ---------------------------------------------------------------------- Ctrl-C, checkpoints
 
 
-class Stop:
-    """`Objective.evaluate` that raises at one call."""
-
-    def __init__(self, at, error):
-        self.at, self.error, self.calls, self.true = at, error, 0, Objective.evaluate
-
-    def __call__(self, *args, **kwargs):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return self.true(*args, **kwargs)
-
-
-def stopped(monkeypatch, at, error=KeyboardInterrupt):
-    stop = Stop(at, error)
-    monkeypatch.setattr(Objective, "evaluate", lambda *args, **kwargs: stop(*args, **kwargs))
-
-
 @pytest.mark.parametrize("n_inducing", [9, "auto"])
 @pytest.mark.parametrize("optimizer", ["lbfgs", "adam"])
-def test_ctrl_c_leaves_a_fitted_model_and_a_warning(optimizer, n_inducing, data, monkeypatch):
+def test_ctrl_c_leaves_a_fitted_model_and_a_warning(optimizer, n_inducing, data, monkeypatch, stopped):
     model = SparseGP(optimizer=optimizer, n_inducing=n_inducing, target_gap=100.0)
-    stopped(monkeypatch, 9)
+    stopped(Objective, 9)
     with pytest.warns(ConvergenceWarning, match="Interrupted after"):
         model.fit(*data)
     monkeypatch.undo()
@@ -515,14 +497,14 @@ def test_ctrl_c_leaves_a_fitted_model_and_a_warning(optimizer, n_inducing, data,
 
 @pytest.mark.parametrize("batch_size", [None, 20])
 @unconverged
-def test_adam_goes_on_from_a_checkpoint_bit_for_bit(batch_size, data, tmp_path, monkeypatch):
+def test_adam_goes_on_from_a_checkpoint_bit_for_bit(batch_size, data, tmp_path, monkeypatch, stopped):
     settings = {"optimizer": "adam", "max_iter": 35, "batch_size": batch_size, "random_state": 0, "n_inducing": 6}
     whole = RenyiGP(0.5, **settings).fit(*data)
     halves = RenyiGP(0.5, checkpoint=tmp_path / "halves", **settings)
     halves.set_params(max_iter=14).fit(*data)
     halves.set_params(max_iter=35).fit(*data)
     killed = RenyiGP(0.5, checkpoint=tmp_path / "killed", **settings)
-    stopped(monkeypatch, 27, SystemError)
+    stopped(Objective, 27, SystemError)
     with pytest.raises(SystemError):
         killed.fit(*data)
     monkeypatch.undo()

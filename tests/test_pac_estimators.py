@@ -342,30 +342,12 @@ def test_other_forms_refuse_mini_batches_and_say_why(form):
         SparsePACGP(5, form, optimizer="adam", batch_size=20).fit(X, Y)
 
 
-class Stop:
-    """`RiskBound.evaluate` that raises at one call."""
-
-    def __init__(self, at, error):
-        self.at, self.error, self.calls, self.true = at, error, 0, RiskBound.evaluate
-
-    def __call__(self, *args, **kwargs):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return self.true(*args, **kwargs)
-
-
-def stopped(monkeypatch, at, error=KeyboardInterrupt):
-    stop = Stop(at, error)
-    monkeypatch.setattr(RiskBound, "evaluate", lambda *args, **kwargs: stop(*args, **kwargs))
-
-
 @pytest.mark.parametrize("at", [6, "on the grid"])
-def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch):
+def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped):
     goals = (0.6, 0.8)
     whole = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
     calls = whole.runs_[0].evaluations + 2 if at == "on the grid" else at
-    stopped(monkeypatch, calls)
+    stopped(RiskBound, calls)
     with pytest.warns(ConvergenceWarning) as said:
         model = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
     monkeypatch.undo()
@@ -385,7 +367,7 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch):
 
 @unconverged
 @pytest.mark.parametrize("form", ["fitc", "free"])
-def test_adam_goes_on_from_a_checkpoint_bit_for_bit(form, tmp_path, monkeypatch):
+def test_adam_goes_on_from_a_checkpoint_bit_for_bit(form, tmp_path, monkeypatch, stopped):
     settings = {"optimizer": "adam", "batch_size": 30 if form == "free" else None, "epsilon": (0.6, 0.8)}
     settings |= {"delta": DELTA, "max_iter": 14, "random_state": 0}
     whole = SparsePACGP(5, form, **settings).fit(X, Y)
@@ -394,7 +376,7 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit(form, tmp_path, monkeypatch)
     others = [again, done]
     if form == "fitc":
         killed = SparsePACGP(5, form, checkpoint=tmp_path / "killed", **settings)
-        stopped(monkeypatch, 42, SystemError)  # in the second goal's training
+        stopped(RiskBound, 42, SystemError)  # in the second goal's training
         with pytest.raises(SystemError):
             killed.fit(X, Y)
         monkeypatch.undo()
