@@ -34,8 +34,8 @@ def units(X: Float) -> Float:
 def strides(kernel: Kernel, X: Float) -> Float:
     """In what units an optimiser moves inducing inputs: √(standard deviation · lengthscale) of each dimension; (D,).
 
-    Within one standard deviation lie few lengthscales or many.  Measured on four UCI sets, units of the standard
-    deviation lead L-BFGS to worse optima, units of the lengthscale on some; their geometric mean to neither.
+    Within one standard deviation lie few lengthscales or many.  After 300 iterations of L-BFGS on bike, kin40k and
+    concrete (one seed) units of the standard deviation ended worse on all three, units of the lengthscale on two.
 
     >>> strides(SquaredExponential(1.0, 8.0), np.array([[1.0, 7.0], [5.0, 7.0]])).round(4)
     array([4.    , 2.8284])
