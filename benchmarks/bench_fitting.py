@@ -102,7 +102,7 @@ def apart(library: str, task: str, N: int, options: Any, steps: int = 0) -> dict
     return found
 
 
-def compared(task: str, seconds: dict[str, float], goal: float | None) -> None:
+def compared(seconds: dict[str, float], goal: float | None) -> None:
     """Ours beside the fastest of the others."""
     peers = {name: value for name, value in seconds.items() if name != "fitting"}
     if peers and "fitting" in seconds:
@@ -125,7 +125,7 @@ def evaluations(task: str, N: int, options: Any, rate: float) -> list[dict[str, 
         rows.append({"library": name, "task": task, "N": N, "median_s": medians[name], "share": share, **found})
         times = f"{1e3 * medians[name]:>6.0f} ms {1e3 * min(found['seconds']):>6.0f} ms"
         print(f"{label:<44} {times} {found['peak_gb']:>5.2f} GB {share:>6.0%} {found['value']:>16.6f}", flush=True)
-    compared(task, medians, GOALS.get(task))
+    compared(medians, GOALS.get(task))
     return rows
 
 
@@ -153,7 +153,7 @@ def fits(task: str, N: int, options: Any) -> list[dict[str, Any]]:
             f"at the end F = {found['value']:.2f}",
             flush=True,
         )
-    compared(task, seconds, None)
+    compared(seconds, GOALS[task])
     return rows
 
 
