@@ -18,6 +18,10 @@ RESTARTS = 3
 FLAT = 1e-4
 """Largest projected derivative, relative to F, at which a line search that finds nothing better counts as converged."""
 
+MEMORY = 100
+"""Steps whose curvature is remembered.  What 20 reached in 250 iterations took from 181 to 244 of them on kin40k, energy
+and protein and on concrete for VFE and PAC-Bayes bounds; FITC on concrete and bike ended a little worse (one seed)."""
+
 
 def train_lbfgs(
     loss: Loss,
@@ -99,7 +103,7 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
         left, before = max_iter - watch.iterations, watch.value
         if left <= 0:
             break
-        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": gtol, "maxcor": 20}
+        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": gtol, "maxcor": MEMORY}
         found = minimize(
             measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
         )
