@@ -155,6 +155,7 @@ def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
         Certificate.issue(X, Y, Exact(0.1), model.unrounded_kernel_, grid=model.grid_, loss=Band(0.6), delta=DELTA)
 
 
+@unconverged  # FITC's own objective finds no noise in these data
 @each_model
 def test_training_lowers_the_certified_bound(name, fitted):
     """Of the start, and of the same posterior trained by its evidence, on the same data."""
