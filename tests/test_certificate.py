@@ -205,6 +205,18 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
     assert report.to_dict()["confirmed"] is True
 
 
+def test_a_kernel_of_many_lengthscales_stays_one_sentence():
+    """NumPy breaks the text of an array into lines; nobody who reads a report wants its indentation."""
+    X, y = problem(D=13)
+    grid = HyperGrid.ard(13, -3.0, 3.0, 60)
+    kernel = on_grid(1.3, np.linspace(0.3, 9.0, 13), grid=grid)
+    said = issue(Exact(0.3), X, y, kernel, grid=grid).check(X, y).line("grid").text
+    assert "\n" not in said
+    assert "  " not in said
+    for value in kernel.lengthscale:
+        assert f"{value:.6g}"[:5] in said
+
+
 def test_the_procedure_rounds_then_rebuilds():
     seen = []
 

@@ -91,11 +91,8 @@ def _grid(certificate: Certificate) -> Line:
         return Line("grid", "failed", str(error))
     if located.theta != point.theta:
         return Line("grid", "failed", f"The kernel is at indices {located.indices}, not at {certificate.indices}.")
-    return Line(
-        "grid",
-        "confirmed",
-        f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {certificate.kernel!r}.",
-    )
+    kernel = " ".join(repr(certificate.kernel).split())  # NumPy breaks a long array into lines
+    return Line("grid", "confirmed", f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {kernel}.")
 
 
 def _data(certificate: Certificate, X: Float, y: Float) -> Line:
