@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from fitting.backend import add_gram, inverse, lift_rows, mirrored, solve_rows
 from fitting.inner import Evaluation, Gradient, Inner, inner
 from fitting.streamed import Lane, PullBack, Stream
 from gpbounds.arrays import Array, namespace
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.products import add_gram
+from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
 from gpbounds.whitening import residual_diagonal
 
 

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.backend import host
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.issuing import issue, sparse_form, whitened_form, whitened_law
 from fitting.family import objective
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound

@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fitting.backend import add_gram, add_product, mirrored, product
 from fitting.inner import Evaluation, Gradient, Inner, inner
 from fitting.streamed import Lane, PullBack, Stream
 from gpbounds.arrays import Array, namespace
+from gpbounds.linalg.products import add_gram, add_product, product
+from gpbounds.linalg.triangular import mirrored
 from gpbounds.whitening import residual_diagonal
 
 

@@ -13,14 +13,15 @@ from functools import cached_property
 
 import numpy as np
 
-from fitting.backend import add_product, half_inverse
-from fitting.blas import share, threads
 from fitting.inner import Evaluation, Gradient
 from fitting.streamed import Workspace
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.lanes import share, threads
+from gpbounds.linalg.products import add_product
+from gpbounds.linalg.triangular import half_inverse
 from gpbounds.whitening import slices
 
 ROWS = 128

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import exact
-from fitting.blas import suited
 from fitting.blocks import Blocks
 from fitting.diagonal import Diagonal
 from fitting.functional import Law, Loss, Outer, collapsed
@@ -38,7 +37,8 @@ from fitting.streamed import KEEP, Stream, Workspace, stream
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.lanes import suited
 from gpbounds.validation import count, positive
 from gpbounds.whitening import CHUNK, as_targets, with_jitter
 

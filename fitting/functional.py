@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fitting.backend import inverse_factor
 from fitting.diagonal import Diagonal
 from fitting.inner import Evaluation, Gradient
 from fitting.passes import Adjoint, Forward, Loss, Reverse, Setting, Shelf, Single
 from fitting.streamed import Stream
 from gpbounds.arrays import Array, Float, namespace
+from gpbounds.linalg.triangular import inverse_factor
 
 __all__ = ["FreeEvaluation", "Law", "Loss", "Outer", "collapsed", "free"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from fitting.backend import inverse
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.triangular import inverse
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.backend import host, place
 from fitting.inner import Evaluation, Gradient
-from gpbounds.arrays import Array, Float, as_points, namespace
+from gpbounds.arrays import Array, Float, as_points, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.validation import finite, positive
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fitting.backend import add_product, product
 from fitting.diagonal import Diagonal
 from fitting.signed import SignedGram
 from fitting.streamed import Lane, PullBack, Stream
 from gpbounds.arrays import Array, namespace
+from gpbounds.linalg.products import add_product, product
 from gpbounds.whitening import residual_diagonal
 
 Loss = Callable[[slice, Array, Array], tuple[float, Array, Array]]

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fitting.backend import host, place
 from fitting.family import Objective
 from fitting.inner import Inner
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
 from fitting.whitened import WhitenedPosterior
-from gpbounds.arrays import namespace
+from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
 from gpbounds.kernels.base import Stationary
-from gpbounds.psd import Cholesky
+from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
 
 

@@ -20,7 +20,7 @@ from fitting.inner import Inner
 from fitting.partition import Partition, as_labels
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.whitening import CHUNK, Inducing, residual_diagonal, slices
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitting.backend import add_gram, mirrored
 from gpbounds.arrays import Array, namespace
+from gpbounds.linalg.products import add_gram
+from gpbounds.linalg.triangular import mirrored
 
 
 class SignedGram:

@@ -19,11 +19,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from fitting.backend import inverse_factor, lift_rows, multiply_rows, solve_rows
-from fitting.blas import WORTH, share, threads
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.lanes import WORTH, share, threads
+from gpbounds.linalg.triangular import inverse_factor, lift_rows, multiply_rows, solve_rows
 from gpbounds.validation import count
 from gpbounds.whitening import CHUNK, Inducing, inducing, slices
 

@@ -29,6 +29,13 @@ def host(array: Any) -> Float:
     return array.get() if is_cupy(array) else np.asarray(array)
 
 
+def place(array: Any, xp: Any) -> Array:
+    """``array`` where ``xp`` works, unchanged if it is there."""
+    if xp is np:
+        return array.get() if is_cupy(array) else array
+    return xp.asarray(array)
+
+
 def namespace(*arrays: object) -> Any:
     """The module, ``numpy`` or ``cupy``, whose functions work on ``arrays``; mixing the two is an error."""
     on_gpu = [is_cupy(a) for a in arrays if a is not None]

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.arrays import Array, as_points, host, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -65,11 +65,7 @@ class Inducing:
 
     def lift(self, A: Array) -> Array:
         """L⁻ᵀA for A (M, P): VᵀA = k(X, Z) L⁻ᵀA."""
-        if namespace(self.chol.L) is np:
-            from scipy.linalg import solve_triangular
-        else:
-            from cupyx.scipy.linalg import solve_triangular
-        return solve_triangular(self.chol.L, A, lower=True, trans=1, check_finite=False)
+        return self.chol.solve_upper(A)
 
     def transposed_times(self, X: Array, A: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
         """(rows, (VᵀA)[rows]) for A (M, P), in O(NM): k(X, Z)(L⁻ᵀA)."""
@@ -275,5 +271,4 @@ def matched(X: Array, Z: Array) -> tuple[Any, int]:
 
 
 def _bytes(points: Array) -> list[bytes]:
-    host = points.get() if is_cupy(points) else points
-    return [row.tobytes() for row in host.astype(np.float64) + 0.0]  # turns -0.0 into 0.0
+    return [row.tobytes() for row in host(points).astype(np.float64) + 0.0]  # turns -0.0 into 0.0

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fitting import exact
-from fitting.backend import place
 from fitting.bounds import full, risk_bound
 from fitting.bounds.target import Target
 from fitting.streamed import Workspace
+from gpbounds.arrays import place
 from gpbounds.divergences import full_posterior
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential

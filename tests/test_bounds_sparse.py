@@ -8,11 +8,11 @@ from bound_instances import LOSSES, collapsed, exactly, slope
 from mpmath import mp, mpf
 from threadpoolctl import threadpool_limits
 
-from fitting.backend import host
 from fitting.bounds import Target, risk_bound
 from fitting.members import Member
 from fitting.parameters import packing
 from fitting.training import train_lbfgs
+from gpbounds.arrays import host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band, Relative

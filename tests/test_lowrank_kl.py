@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import gaussian_kl
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg import eigen
 from gpbounds.lowrank import (
     kappa,
     kappa_inverse,
@@ -27,7 +28,6 @@ from gpbounds.lowrank import (
     optimal_rank,
     spectral_kl,
 )
-from gpbounds.psd import eigen
 
 SEEDS = st.integers(0, 2**32 - 1)
 

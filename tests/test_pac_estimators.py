@@ -15,9 +15,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify
-from fitting.backend import cuda_fault
 from fitting.bounds import RiskBound
 from gpbounds import Matern, SquaredExponential
+from gpbounds.devices import cuda_fault
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors

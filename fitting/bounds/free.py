@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family, functional
-from fitting.backend import inverse
-from fitting.blas import suited
 from fitting.bounds.free_packing import FreePacking, FreeParameters, free_packing, law
 from fitting.bounds.problem import Negative, expected, one_output
 from fitting.bounds.sourced import Sourced
@@ -21,8 +19,10 @@ from fitting.posterior import InducingPosterior
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import Jitter, cholesky
+from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.triangular import inverse
 from gpbounds.losses import Loss
-from gpbounds.psd import Jitter, cholesky
 from gpbounds.whitening import CHUNK, with_jitter
 
 

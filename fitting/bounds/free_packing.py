@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.backend import host, place
 from fitting.functional import FreeEvaluation
 from fitting.inner import Gradient
 from fitting.parameters import Packing, Parameters, packing
-from gpbounds.arrays import Array, Float, as_points, broadcastable, namespace
+from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.validation import finite
 

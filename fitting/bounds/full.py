@@ -27,16 +27,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.backend import add_product, host, inverse_factor, product
-from fitting.blas import suited
 from fitting.bounds.target import Target, Terms
 from fitting.exact import Triangle
 from fitting.inner import Gradient
 from fitting.streamed import Workspace
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky
+from gpbounds.linalg import Cholesky
+from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.products import add_product, product
+from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.renyi.scalars import log1p_residual
 
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family
-from fitting.blas import suited
 from fitting.bounds import full
 from fitting.bounds.sourced import Sourced
 from fitting.bounds.target import KEEP, Goal, Target, Terms
@@ -20,8 +19,9 @@ from fitting.members import one_number
 from fitting.posterior import Posterior
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.lanes import suited
 from gpbounds.losses import Loss as BoundedLoss
-from gpbounds.psd import Jitter
 from gpbounds.validation import choice, positive
 from gpbounds.whitening import CHUNK, with_jitter
 

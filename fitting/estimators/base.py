@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.backend import array_module, host, place
 from fitting.estimators import saving
 from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.inputs import new_points, training_data
@@ -23,7 +22,8 @@ from fitting.family import Member, Objective, objective
 from fitting.parameters import Parameters
 from fitting.starts import units
 from fitting.training import Run
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count
 

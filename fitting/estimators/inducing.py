@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.parameters import Parameters
 from fitting.starts import bounded_gap, choose_inducing, enough_inducing
 from fitting.training import Run
-from gpbounds.arrays import Float, as_points, namespace
+from gpbounds.arrays import Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count, positive
 

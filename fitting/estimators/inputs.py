@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
-from gpbounds.arrays import Array, Float, as_points, is_cupy
+from gpbounds.arrays import Array, Float, as_points, host, is_cupy
 from gpbounds.whitening import as_targets
 
 

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
 from fitting.posterior import InducingPosterior
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import AUTO_LADDER, cholesky
 from gpbounds.pacbayes import Certificate, Sparse, Whitened
 from gpbounds.pacbayes.certificate.forms import Posterior as Form
-from gpbounds.psd import AUTO_LADDER, cholesky
 
 WORTH = 1e-4
 """A larger jitter is tried where rounding costs this share of the bound, and taken where the bound gains."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.backend import array_module, host, place
 from fitting.bounds.target import GOALS, Terms
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
@@ -25,7 +24,8 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.parameters import Parameters
 from fitting.posterior import Posterior
 from fitting.training import Run
-from gpbounds.arrays import Array, Float, is_cupy, namespace
+from gpbounds.arrays import Array, Float, host, is_cupy, namespace, place
+from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Certificate, HyperGrid, bound

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
 
 
 def normal_draws(covariance: Float, rounding: float, shape: tuple[int, int], rng: np.random.Generator) -> Float:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
-from fitting.backend import host, place
 from fitting.family import Objective
 from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
+from gpbounds.arrays import host, place
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
 from fitting.estimators.inducing import InducingGP
 from fitting.family import Member, member
 from fitting.starts import distinct_rows, units
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count
 

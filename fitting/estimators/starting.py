@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import array_module, place
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.trainer import Trainer
 from fitting.parameters import Parameters
 from fitting.starts import around, default_kernel, default_noise, strides, within
 from fitting.training import Session
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, place
+from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
 from gpbounds.validation import count, positive
 

@@ -254,8 +254,8 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
 
     Eigenvalues of some of the rows are below those of all of them, so that the second holds for these, too (L-10).
     """
+    from gpbounds.linalg import eigen
     from gpbounds.lowrank.optimum import optimal_rank
-    from gpbounds.psd import eigen
 
     data = problem.data
     assert data is not None

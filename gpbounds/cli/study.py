@@ -14,8 +14,8 @@ from gpbounds.cli.data import Data
 from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.problem import Case, Problem, Statement, data_cases, headline
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import eigen
 from gpbounds.plan import Plan
-from gpbounds.psd import eigen
 
 Progress = Callable[[Sequence[Any]], Iterable[Any]]
 

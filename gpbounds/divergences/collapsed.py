@@ -18,7 +18,7 @@ from gpbounds.divergences.predictions import (
 from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter, cholesky
+from gpbounds.linalg import Jitter, cholesky
 from gpbounds.validation import closed_unit, one
 from gpbounds.whitening import CHUNK, Whitening, whiten
 

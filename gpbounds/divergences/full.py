@@ -23,7 +23,7 @@ from gpbounds.divergences.predictions import (
     vector,
 )
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, cholesky, eigen
+from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.validation import choice
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_reals, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.psd import Cholesky, cholesky, failures_raise
+from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise
 from gpbounds.validation import finite, one
 
 

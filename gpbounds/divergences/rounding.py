@@ -14,7 +14,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.divergences.predictions import EPS
-from gpbounds.psd import Cholesky
+from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.arrays import Array, as_points, host, namespace
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
     EPS,
@@ -30,7 +30,7 @@ from gpbounds.divergences.predictions import (
 from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter, cholesky
+from gpbounds.linalg import Jitter, cholesky
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
 
@@ -90,9 +90,9 @@ def _whitened_kl(mu: Array, C: Array) -> float:
     from gpbounds.renyi.scalars import log1p_residual
 
     diagonal = C.diagonal()
-    host = diagonal.get() if is_cupy(diagonal) else diagonal
-    change = (host - 1.0) * (host + 1.0)
-    spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(host))
+    entries = host(diagonal)
+    change = (entries - 1.0) * (entries + 1.0)
+    spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries))
     below = C - namespace(C).diag(diagonal)
     return 0.5 * float(spread.sum()) + 0.5 * float((below * below).sum()) + 0.5 * float(mu @ mu)
 

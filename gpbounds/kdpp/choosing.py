@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kdpp.distinct import Indices, groups_of, host_points, repeated
 from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, uniform_order
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kdpp.prefixes import prefixes
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, one, positive
 from gpbounds.whitening import with_jitter
 

@@ -8,9 +8,9 @@ from gpbounds.arrays import Float
 from gpbounds.kdpp.distinct import Indices, first_of_each, repeated
 from gpbounds.kdpp.leverage import exact_scores, matching_ridge, ridge_leverage
 from gpbounds.kdpp.nystrom import nystrom_tv
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kernels import Kernel
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
+from gpbounds.linalg.pivoted import pivoted
 
 DENSE = 2000
 """Up to so many rows k(X, X) is decomposed; beyond, a low-rank approximation takes its place."""

@@ -14,7 +14,7 @@ from gpbounds.kdpp.projection import Indices
 from gpbounds.kdpp.rounding import rounding_tv
 from gpbounds.kdpp.sampling import sample_eigen
 from gpbounds.kernels.base import Kernel
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, open_unit
 
 

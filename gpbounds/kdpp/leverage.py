@@ -9,7 +9,7 @@ from gpbounds.arrays import Float
 from gpbounds.kdpp.checks import distinct_indices
 from gpbounds.kdpp.distinct import host_points
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, cholesky, eigen
+from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.validation import non_negative, one, positive
 from gpbounds.whitening import slices
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kernels.base import Kernel
-from gpbounds.psd import cholesky
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.pivoted import pivoted
 
 DRIFT = 1e-6
 """What rounding may move of the law of one draw between two fresh factorisations, in total variation."""

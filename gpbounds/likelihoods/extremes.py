@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, is_cupy, namespace
+from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.likelihoods.factors import SoftplusRate
 from gpbounds.likelihoods.special import bend, log_factorial_excess, log_softplus, softplus_parts, softplus_third
 
@@ -46,10 +46,10 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
 def softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
     """The same for g = log(1 + e^f), by a search over f (D-33); each count is searched once."""
     xp = namespace(y)
-    host = y.get() if is_cupy(y) else y
-    distinct, where = np.unique(host, return_inverse=True)
+    targets = host(y)
+    distinct, where = np.unique(targets, return_inverse=True)
     table = np.array(_search(tuple(distinct.tolist()))).reshape(4, -1)
-    a, b, c, d = (xp.asarray(row[where].reshape(host.shape)) for row in table)
+    a, b, c, d = (xp.asarray(row[where].reshape(targets.shape)) for row in table)
     return a, b, c, d
 
 

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
+from gpbounds.linalg import eigen
 from gpbounds.lowrank.laws import covariance, noise_variance, noisy_factor
-from gpbounds.psd import eigen
 from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.validation import choice, finite, non_negative, positive, whole
 

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NotPositiveDefinite
+from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.lowrank.laws import as_features, covariance, diagonal, noise_variance, noisy_factor
-from gpbounds.psd import Cholesky, cholesky
 from gpbounds.renyi.scalars import log1p_residual
 
 SINGULAR = 1e-4
@@ -137,7 +137,7 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
     """½[Tr E − log|I + E|]; where I + E is nearly singular its log-determinant is that of Σ₁ less that of Σ₂."""
     xp = namespace(E)
     E = xp.ascontiguousarray(E)
-    values = _host(diagonal(E)).copy()
+    values = host(diagonal(E)).copy()
     diagonal(E)[...] += 1.0
     try:
         L = xp.ascontiguousarray(cholesky(E, name="I + E").L)
@@ -145,12 +145,8 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
         pivots = None
     else:
         diagonal(L)[...] = 0.0
-        squares = _host(xp.einsum("ij,ij->i", L, L))
+        squares = host(xp.einsum("ij,ij->i", L, L))
         pivots = values - squares
     if pivots is None or pivots.min() < SINGULAR - 1.0:
         return float(0.5 * (values.sum() + outer.logdet - log_det_exact()))
     return float(0.5 * (squares.sum() + log1p_residual(pivots).sum()))
-
-
-def _host(vector: Array) -> Float:
-    return vector if namespace(vector) is np else namespace(vector).asnumpy(vector)

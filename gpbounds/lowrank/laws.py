@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.validation import one, positive
 
 LOST = 8.0

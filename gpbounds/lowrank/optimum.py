@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
+from gpbounds.linalg import eigen
 from gpbounds.lowrank.approximation import KL
 from gpbounds.lowrank.laws import covariance, noise_variance
-from gpbounds.psd import eigen
 from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.validation import non_negative, one, positive
 

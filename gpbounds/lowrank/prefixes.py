@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
+from gpbounds.linalg import cholesky
 from gpbounds.lowrank.laws import as_features, covariance, noise_variance, noisy_factor
-from gpbounds.psd import cholesky
 from gpbounds.validation import positive, whole
 
 

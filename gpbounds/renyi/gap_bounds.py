@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import is_cupy
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky
+from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
 
 QUANTITY = "log p(y)"

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky, eigen
+from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.renyi.scalars import log_det_term
 from gpbounds.validation import finite, one, positive
 from gpbounds.whitening import inducing, matched, with_jitter

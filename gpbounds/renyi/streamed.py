@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, Jitter, eigen
+from gpbounds.linalg import Eigen, Jitter, eigen
 from gpbounds.renyi.residual import noise_variance
 from gpbounds.validation import count
 from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
 
 BLOCK = 512
 """Rows of a block of Δ: as much work as Kuf again at M = 512, and wᵀΔw bounded up to 512 times better than by √Δ_ii."""
-
-
-def host(array: Array) -> Any:
-    """``array`` in host memory."""
-    return array.get() if is_cupy(array) else array
 
 
 @dataclass(frozen=True)

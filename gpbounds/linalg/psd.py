@@ -1,4 +1,4 @@
-"""The one room where matrices are factorised and checked.
+"""Factors and eigenvalues of positive (semi-)definite matrices: what was done is recorded.
 
 No silent jitter: ``jitter`` is a number used as given, or ``"auto"``: the least of 0, 1e-12 ... 1e-6 times the largest
 diagonal entry that factorises.  What was used is returned.
@@ -14,6 +14,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.validation import non_negative
 
 Jitter = float | Literal["auto"]
@@ -29,19 +30,15 @@ class Cholesky:
 
     def solve_lower(self, B: Array) -> Array:
         """L⁻¹ B."""
-        if namespace(self.L) is np:
-            from scipy.linalg import solve_triangular
-        else:
-            from cupyx.scipy.linalg import solve_triangular
-        return solve_triangular(self.L, B, lower=True, check_finite=False)
+        return solve_triangular(self.L, B)
+
+    def solve_upper(self, B: Array) -> Array:
+        """L⁻ᵀ B."""
+        return solve_triangular(self.L, B, transposed=True)
 
     def solve(self, B: Array) -> Array:
         """(A + jitter·I)⁻¹ B."""
-        if namespace(self.L) is np:
-            from scipy.linalg import solve_triangular
-        else:
-            from cupyx.scipy.linalg import solve_triangular
-        return solve_triangular(self.L, self.solve_lower(B), lower=True, trans=1, check_finite=False)
+        return self.solve_upper(self.solve_lower(B))
 
     @property
     def logdet(self) -> float:

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting.backend import add_gram, array_module, cuda_fault, inverse, lift_rows, mirrored, place, product, solve_rows
 from fitting.family import METHODS, objective
+from gpbounds.arrays import place
+from gpbounds.devices import array_module, cuda_fault
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.linalg.products import add_gram, product
+from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))
