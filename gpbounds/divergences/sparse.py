@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, host, namespace
+from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
     EPS,
@@ -30,6 +30,7 @@ from gpbounds.divergences.predictions import (
 from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
+from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
@@ -83,18 +84,7 @@ def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
     2.5
     """
     C = triangular("factor", factor)
-    return _whitened_kl(vector("mean", mean, C), C)
-
-
-def _whitened_kl(mu: Array, C: Array) -> float:
-    from gpbounds.renyi.scalars import log1p_residual
-
-    diagonal = C.diagonal()
-    entries = host(diagonal)
-    change = (entries - 1.0) * (entries + 1.0)
-    spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries))
-    below = C - namespace(C).diag(diagonal)
-    return 0.5 * float(spread.sum()) + 0.5 * float((below * below).sum()) + 0.5 * float(mu @ mu)
+    return FactorLaw(vector("mean", mean, C)[:, None], C).kl
 
 
 def triangular(name: str, value: ArrayLike | Array) -> Array:
@@ -146,7 +136,7 @@ class SparsePosterior:
     @cached_property
     def kl(self) -> float:
         """KL(Q‖P) in nats: `whitened_kl`."""
-        return _whitened_kl(self.mean, self.factor)
+        return FactorLaw(self.mean[:, None], self.factor).kl
 
     @property
     def kl_rounding(self) -> float:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, broadcastable, namespace
+from gpbounds.arrays import Array, Float, broadcastable, namespace
 from gpbounds.likelihoods.arguments import over_blocks, variances
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
+from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import choice
 
 Numbers = ArrayLike | Array
@@ -142,6 +144,22 @@ class Likelihood(ABC):
         targets = self._targets(targets)
         found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, variances(spreads))
         return found if gradient else found[0]
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What `log_parameters` lists, in its order: positive numbers of the likelihood itself, such as the noise."""
+        return tuple(field.name for field in fields(self) if field.type == "float")  # type: ignore[arg-type]
+
+    @property
+    def log_parameters(self) -> Float:
+        """Logarithms of the parameters that can be trained, shape (q,)."""
+        return np.log(np.array([getattr(self, name) for name in self.parameter_names], dtype=np.float64))
+
+    def with_log_parameters(self, values: ArrayLike) -> Likelihood:
+        """The same likelihood with other parameters."""
+        names = self.parameter_names
+        found = exponentials(as_log_parameters(values, names), names)
+        return replace(self, **dict(zip(names, found, strict=True)))  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
         """Name and parameters, ready for JSON; `gpbounds.likelihoods.from_dict` reads them back."""

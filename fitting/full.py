@@ -1,4 +1,6 @@
-"""The PAC-Bayes bound of the exact GP posterior and its derivatives: O(N³) time, O(N²) memory, small terms kept whole.
+"""Any function J of a sum of expected losses over the data and of KL(Q‖P), Q the exact GP posterior, and its derivatives.
+
+O(N³) time, O(N²) memory, small terms kept whole: what a PAC-Bayes bound of the exact GP is trained by.
 
 With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and α = Ay, the posterior at the data has means m = Ey, latent variances
 s = σ²·diag E, and (P-22, P-23)
@@ -13,10 +15,10 @@ so that σ² − σ²P_ii, in which log10(σ²/s_i) digits cancel, is never form
 than log10(N + 1) digits where variances are equal, since E_ii ≥ (K_ii/σ²)/(1 + tr K/σ²).  m is KAy where σ² ≥ tr K, and
 y − σ²α elsewhere.
 
-With m̄, s̄ and k the derivatives of B in m, s and KL, g = Pm̄ + (k/2)(2Pα − α), D = diag(s̄σ² − k/2), w = σ²Eα:
+With m̄, s̄ and k the derivatives of J in m, s and KL, g = Pm̄ + (k/2)(2Pα − α), D = diag(s̄σ² − k/2), w = σ²Eα:
 
     K̄ = [PDP + (k/2)P]/σ² + ½(αgᵀ + gαᵀ),
-    ∂B/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kα)ᵀw,
+    ∂J/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kα)ᵀw,
 
 the last because ⟨K̄, K⟩ and the explicit dependence on σ² add up; (E²)_ii = E_ii² + Σ_{j≠i} P_ij².
 """
@@ -27,17 +29,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.bounds.target import Target, Terms
-from fitting.exact import Triangle
-from fitting.inner import Gradient
-from fitting.streamed import Workspace
+from fitting.evaluation import Evaluation, Goal, Gradient
+from fitting.expected import ExpectedLoss
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.lanes import suited
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.triangular import inverse_factor
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.renyi.scalars import log1p_residual
 
 
@@ -47,14 +49,12 @@ class Fit:
 
     Attributes
     ----------
-    triangle : Triangle
-        K by chunks.
-    noise : float
-        σ².
+    given : Exact
+        K + σ²I factorised; its factor's memory is used up.
     half : array (N, N)
         L⁻¹, lower triangular.
-    alpha, again : arrays (N,)
-        α and Pα.
+    again : array (N,)
+        Pα.
     mean, left : arrays (N,)
         m = Ey and w = σ²Eα.
     gain : array (N,)
@@ -62,10 +62,8 @@ class Fit:
     kl : float
     """
 
-    triangle: Triangle
-    noise: float
+    given: Exact
     half: Array
-    alpha: Array
     again: Array
     mean: Array
     left: Array
@@ -78,15 +76,16 @@ def evaluate(
     X: Array,
     Y: Array,
     noise: float,
-    target: Target,
+    loss: ExpectedLoss,
+    goal: Goal,
     *,
     gradient: bool = True,
     space: Workspace | None = None,
-) -> tuple[Terms, Gradient | None]:
-    """R_S, KL and B of the exact GP posterior, and the derivatives of B in log kernel parameters and in log σ².
+) -> Evaluation:
+    """J of the exact GP posterior, and its derivatives in log kernel parameters and in log σ².
 
-    Claims P-01, P-08, P-20, P-22, P-23 (Reeb et al., PAC-GP, Eqs. 5–8, 14).  R_S takes *latent* variances.  Where
-    K ≪ σ² all digits are kept; where K ≫ σ² the s_i may be off by eps·λ_max (relatively: eps·λ_max/σ²) and KL by
+    Claims P-20, P-22, P-23 (Reeb et al., PAC-GP, Eqs. 5–8).  Losses take *latent* variances.  Where K ≪ σ² all digits
+    are kept; where K ≫ σ² the s_i may be off by eps·λ_max (relatively: eps·λ_max/σ²) and KL by
     eps·(λ_max/σ²)·|y − m|²/σ², as K itself is by its rounding.  No jitter: K may be singular.
 
     Parameters
@@ -97,10 +96,11 @@ def evaluate(
     Y : array (N, 1)
     noise : float
         σ² > 0.
-    target : Target
-        Of N data.
+    loss : ExpectedLoss
+        Without parameters of its own.
+    goal : Goal
     gradient : bool
-        False for the terms alone.
+        False for the value alone.
     space : Workspace, optional
         Holds N²/2 + N² numbers; give the same to the next call.
 
@@ -111,29 +111,29 @@ def evaluate(
     NonFinite
         for covariances that are not finite.
 
+    >>> from fitting.bounds import Target
+    >>> from fitting.expected import of_loss
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
-    >>> x = np.linspace(0.0, 6.0, 100)[:, None]
-    >>> terms, slope = evaluate(SquaredExponential(), x, np.sin(x), 0.1, Target(Band(0.5), 100, 0.01))
-    >>> round(terms.risk, 4), round(terms.kl, 4), round(terms.bound, 4), round(slope.noise, 4)
-    (0.0, 12.8729, 0.1821, -0.0276)
+    >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, 0.01)
+    >>> found = evaluate(SquaredExponential(), x, np.sin(x), 0.1, of_loss(target.loss), target)
+    >>> round(found.kl, 4), round(found.value, 4), round(found.gradient.noise, 4)
+    (12.8729, 0.1821, -0.0276)
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"), suited(X.shape[0] ** 3):
-        found = _fit(Triangle(kernel, X, Workspace() if space is None else space), Y[:, 0], noise)
-        given = Y[:, 0], found.mean, noise * found.gain
-        total = float(target.loss.expectation(*given).sum())
-        B, in_total, in_kl = target.value_and_slopes(total, found.kl)
-        terms = target.terms(total, found.kl, B)
-        if not gradient:
-            return terms, None
-        in_mean, in_variance = target.loss.gradient(*given)
-        return terms, _pulled(found, in_total * in_mean, in_total * in_variance, in_kl)
+        found = _fit(exact(kernel, X, Y, noise, space))
+        losses = loss(Y, found.mean[:, None], noise * found.gain)
+        total = float(losses.total)
+        value, in_total, in_kl = goal(total, found.kl)
+        slope = None
+        if gradient:
+            slope = _pulled(found, in_total * losses.in_mean[:, 0], in_total * losses.in_variance, in_kl)
+        return Evaluation(value, slope, total=total, kl=found.kl)
 
 
-def _fit(triangle: Triangle, y: Array, noise: float) -> Fit:
-    xp = namespace(y)
-    chol = triangle.factorise(noise)
-    alpha = chol.solve(y)
+def _fit(given: Exact) -> Fit:
+    triangle, chol, noise, y = given.triangle, given.chol, given.noise, given.Y[:, 0]
+    xp, alpha = namespace(y), given.weights[:, 0]
     again = noise * chol.solve(alpha)
     diagonal = triangle.kernel.diag(triangle.X)
     if noise >= float(diagonal.sum()):  # y − σ²α would cancel
@@ -153,7 +153,7 @@ def _fit(triangle: Triangle, y: Array, noise: float) -> Fit:
             f"noise {noise:.3g} is below the rounding error of K, whose variances reach {float(diagonal.max()):.3g}. "
             "Raise the noise or its lower bound, or shorten the lengthscale."
         )
-    return Fit(triangle, noise, half, alpha, again, mean, left, gain, kl)
+    return Fit(given, half, again, mean, left, gain, kl)
 
 
 def _times(triangle: Triangle, v: Array) -> Array:
@@ -211,7 +211,7 @@ def _gram(half: Array) -> Array:
 
 
 def _pulled(found: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradient:
-    xp, triangle, noise, alpha = namespace(in_mean), found.triangle, found.noise, found.alpha
+    xp, triangle, noise, alpha = namespace(in_mean), found.given.triangle, found.given.noise, found.given.weights[:, 0]
     g = noise * (found.half.T @ (found.half @ in_mean)) + 0.5 * in_kl * (2.0 * found.again - alpha)
     left, right = xp.stack([alpha, g], axis=1), xp.stack([g, alpha])
     A = _gram(found.half)
@@ -242,7 +242,8 @@ def _pulled(found: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gra
 
     triangle.each(pull)
     by_noise = float(D @ squared) - float((in_mean + in_kl * alpha) @ found.left)
-    return Gradient(np.sum(parts, axis=0) + triangle.kernel.pull_diag(triangle.X, diagonal), by_noise, None)
+    in_kernel = np.sum(parts, axis=0) + triangle.kernel.pull_diag(triangle.X, diagonal)
+    return Gradient(in_kernel, np.array([by_noise]))
 
 
 def _mirror(A: Array, rows: slice) -> None:
