@@ -1,4 +1,4 @@
-"""Features of rows: what a low-rank approximation Q = VVᵀ of K is made of, and how derivatives flow back through them."""
+"""Features of rows: what a low-rank approximation Q = VVᵀ of K is made of, and the way back for derivatives."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Basis(ABC):
     def width(self) -> int:
         """How many numbers a row the pull-back needs again, besides the features."""
 
-    def prepare(self) -> None:
+    def prepare(self) -> None:  # noqa: B027  (nothing, for most)
         """Compute, once, what several lanes are about to read."""
 
     @abstractmethod
@@ -74,7 +74,7 @@ class Basis(ABC):
 
     @abstractmethod
     def lift(self, B: Array) -> Array:
-        """Overwrite the rows b of ``B`` (n, M), cotangents of features, with those of the functions they are made of."""
+        """Overwrite the rows of ``B`` (n, M), cotangents of features, with those of the functions they are made of."""
 
     @abstractmethod
     def pull_back(self) -> PullBack:

@@ -115,7 +115,18 @@ class Objective(Protocol):
 
     A jitter on Kuu that has to grow is tried within; a point at which there is no value raises `NotPositiveDefinite`
     or `NonFinite`.
+
+    Attributes
+    ----------
+    held : tuple of str
+        Names of parameters on which it does not depend.
     """
+
+    @property
+    def held(self) -> tuple[str, ...]: ...
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` with every block that the objective needs, from the others where it is not there."""
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """The value at ``point``, and its derivatives."""

@@ -93,13 +93,23 @@ class FamilyObjective:
             found = replace(found, jitter=jitter)
         return finite_or_refused(found if self.weight == 1.0 else found.times(self.weight))
 
+    held = ()
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` itself."""
+        return point
+
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``: an `fitting.evaluation.Objective`."""
         return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
 
     def batch(self, rows: Array) -> FamilyObjective:
         """N/n times F of n of the rows by themselves."""
+        if self.member.structure == "blocks":
+            raise ValueError("rows: expected all of them for PIC, whose blocks some rows would tear")
         part = self.data.only(rows)
+        if self.data.parts is not None:
+            part = replace(part, parts=partition(part.N, part.N))
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
@@ -186,9 +196,7 @@ def objective(
     if parts is not None and parts.order is not None:
         order = namespace(points).asarray(parts.order)
         points, columns = points[order], columns[order]
-    return FamilyObjective(
-        chosen, Data(points, columns, single, jitter, count("chunk", chunk), parts, Workspace(keep))
-    )
+    return FamilyObjective(chosen, Data(points, columns, single, jitter, count("chunk", chunk), parts, Workspace(keep)))
 
 
 def at_point(kernel: Kernel, noise: float, Z: Array | None = None) -> Parameters:

@@ -1,4 +1,4 @@
-"""Any function J of a sum of expected losses over the data and of KL(Q‖P), Q the exact GP posterior, and its derivatives.
+"""Any function J of a sum of expected losses over the data and of KL(Q‖P), Q the exact GP posterior.
 
 O(N³) time, O(N²) memory, small terms kept whole: what a PAC-Bayes bound of the exact GP is trained by.
 

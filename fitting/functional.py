@@ -33,9 +33,7 @@ from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.products import add_product, product
 
 
-def collapsed(
-    member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True
-) -> Evaluation:
+def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J where q is the posterior of ``member``; derivatives in (kernel, log σ², Z)."""
     q, _ = member.posterior(source)
     losses = source.reduce(lambda: _Losses(q, source, loss, gradient))

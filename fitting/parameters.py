@@ -301,7 +301,9 @@ def packing_of(
     for owner, held in owners:
         free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
         own = tuple(held.parameter_names[i] for i in free)
-        bounds = [_logs_of_limits(name, given, value) for name, value in zip(own, held.log_parameters[free], strict=True)]
+        bounds = [
+            _logs_of_limits(name, given, value) for name, value in zip(own, held.log_parameters[free], strict=True)
+        ]
         blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
     if start.Z is not None:
         units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))

@@ -1,8 +1,8 @@
 """Rows of data by chunks: one pass maps every chunk to sums, by lanes on one machine, and adds the lanes' sums.
 
-A pass is an object with two methods (`Pass`): it takes chunks one after the other, and says what it has summed.  Features
-of a chunk, and what earlier passes found for its rows, stay with the chunk as far as memory allows; what does not fit is
-computed again.
+A pass is an object with two methods (`Pass`): it takes chunks one after the other, and says what it has summed.
+Features of a chunk, and what earlier passes found for its rows, stay with the chunk as far as memory allows; what does
+not fit is computed again.
 """
 
 from __future__ import annotations

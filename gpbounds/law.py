@@ -1,7 +1,7 @@
 """The law of the whitened inducing variables v = L⁻¹u: q(v) = N(w_p, S) for each of P outputs, against p(v) = N(0, I).
 
-Two ways to hold S: a factor C with CCᵀ = S, when q is free; and the matrix G with S = (I + G)⁻¹, when q is the posterior
-of Gaussian rows, G the weighted Gram matrix of their features.  Each keeps the digits that the other would lose.
+Two ways to hold S: a factor C with CCᵀ = S, when q is free; and the matrix G with S = (I + G)⁻¹, when q is the
+posterior of Gaussian rows, G the weighted Gram matrix of their features.  Each keeps the digits that the other loses.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ class FactorLaw(Law):
         xp, diagonal = namespace(self.factor), self.factor.diagonal()
         entries = host(diagonal)
         change = (entries - 1.0) * (entries + 1.0)
-        spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries))
+        spread = np.where(
+            np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries)
+        )
         below = self.factor - xp.diag(diagonal)
         P = self.P
         return 0.5 * P * float(spread.sum()) + 0.5 * P * float((below * below).sum()) + 0.5 * _squared(self.mean)

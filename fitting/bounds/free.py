@@ -46,6 +46,12 @@ class FreeBound:
         """The rows."""
         return self.source.data
 
+    held = ("noise",)
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` with FITC's q where it has none."""
+        return point if point.q is not None else self.start(point.kernel, point.noise, point.Z)
+
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """B at ``point``: an `fitting.evaluation.Objective`."""
         q, loss, share = point.q, of_loss(self.target.loss), self.target.N / self.data.N

@@ -46,15 +46,19 @@ class RiskBound:
         """The rows."""
         return self.source.data
 
+    held = ()
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` itself."""
+        return point
+
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """B at ``point``: an `fitting.evaluation.Objective`."""
         kernel, Z = point.kernel, point.Z
         noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
         loss = of_loss(self.target.loss)
         if member.is_evidence:
-            found = full.evaluate(
-                kernel, data.X, data.Y, noise, loss, self.target, gradient=gradient, space=data.space
-            )
+            found = full.evaluate(kernel, data.X, data.Y, noise, loss, self.target, gradient=gradient, space=data.space)
             if Z is not None and found.gradient is not None:
                 still = namespace(data.X).zeros(np.shape(Z))
                 found = replace(found, gradient=replace(found.gradient, Z=still))

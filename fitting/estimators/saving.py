@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
-from fitting.family import Objective
 from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
-from gpbounds.arrays import host, place
+from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
@@ -123,7 +122,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     )
 
 
-def posterior(arrays: dict[str, Any], problem: Objective, model: Any, xp: Any) -> Posterior:
-    """The posterior as it was."""
-    Z = place(model.inducing_, xp) if hasattr(model, "inducing_") else None
+def posterior(model: Any, arrays: dict[str, Any]) -> Posterior:
+    """The posterior as it was, on the model's device."""
+    problem = model._objective()
+    Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     return posterior_from_arrays(arrays, problem, model.kernel_, model.noise_, Z)
