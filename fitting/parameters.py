@@ -203,8 +203,13 @@ class Packing:
         """Derivatives in the entries of the vector, of a gradient at ``point``."""
         return np.concatenate([np.zeros(0), *(block.pull(gradient, point) for block in self.blocks)])
 
-    def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the entries that sit on their lower and on their upper bound, within ``tol``; the nearer of both."""
+    def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[str, ...]:
+        """Names of the entries that sit on a bound, within ``tol``."""
+        either = {name for side in self.at_lower_and_upper(vector, tol) for name in side}
+        return tuple(name for name in self.names if name in either)
+
+    def at_lower_and_upper(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the entries on their lower and on their upper bound, within ``tol``; each on the nearer one."""
         low, high = np.array(self.bounds, dtype=np.float64).reshape(-1, 2).T
         values = np.asarray(vector)
         nearer_low = values - low < high - values

@@ -75,7 +75,12 @@ class FreeBound:
         return replace(self, source=replace(self.source, data=self.data.only(rows)))
 
     def evaluate(
-        self, kernel: Kernel, Z: ArrayLike | Array, mean: ArrayLike | Array, factor: ArrayLike | Array
+        self,
+        kernel: Kernel,
+        Z: ArrayLike | Array,
+        mean: ArrayLike | Array,
+        factor: ArrayLike | Array,
+        rows: ArrayLike | Array | None = None,
     ) -> Evaluation:
         """−B at (kernel, Z, μ, C), with its derivatives in log hyperparameters, Z, μ and C.
 
@@ -87,6 +92,8 @@ class FreeBound:
             μ, of v = L⁻¹u, L Lᵀ = Kuu + jitter·I; its derivative has shape (M, 1).
         factor : array (M, M)
             C, lower triangular with a positive diagonal.
+        rows : array (n,) of int, optional
+            R_S is estimated by these alone, as in `batch`.
 
         Raises
         ------
@@ -95,10 +102,14 @@ class FreeBound:
         NotPositiveDefinite
             when Kuu does not factorise with the jitter allowed.
         """
-        return -self.minimised(self._point(kernel, Z, mean, factor))
+        return -(self if rows is None else self.batch(rows)).minimised(self._point(kernel, Z, mean, factor))
 
-    def terms(self, point: Parameters) -> Terms:
-        """R_S over all data, KL, B and the jitter; errors as in `evaluate`."""
+    def terms(self, kernel: Kernel, Z: ArrayLike | Array, mean: ArrayLike | Array, factor: ArrayLike | Array) -> Terms:
+        """R_S over all data, KL, B and the jitter; arguments and errors as in `evaluate`."""
+        return self.terms_at(self._point(kernel, Z, mean, factor))
+
+    def terms_at(self, point: Parameters) -> Terms:
+        """The same at a point."""
         return self.target.terms(self.minimised(point, gradient=False))
 
     def packing(
@@ -154,8 +165,9 @@ def free_bound(
     >>> from gpbounds.losses import Band
     >>> X, Z = np.linspace(0.0, 6.0, 200), np.linspace(0.0, 6.0, 6)
     >>> B = free_bound(X, np.sin(X), Band(0.5), delta=0.01)
-    >>> round(B.terms(B.start(SquaredExponential(), 0.1, Z)).bound, 4)
+    >>> round(B.terms_at(B.start(SquaredExponential(), 0.1, Z)).bound, 4)
     0.1141
     """
     source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=keep)
-    return FreeBound(one_output(source, loss), Target(loss, source.data.N, delta, log_prior_penalty, objective))
+    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    return FreeBound(one_output(source, loss), target)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family, full
-from fitting.bounds.target import KEEP, KINDS, Kind, Target, Terms
+from fitting.bounds.target import KEEP, Kind, Target, Terms
 from fitting.data import Data
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
@@ -97,8 +97,12 @@ class RiskBound:
         """
         return -self.minimised(at_point(kernel, noise, Z), gradient=gradient)
 
-    def terms(self, point: Parameters) -> Terms:
-        """R_S, KL, B and the jitter at ``point``; errors as in `evaluate`."""
+    def terms(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Terms:
+        """R_S, KL, B and the jitter at (kernel, noise, Z); arguments and errors as in `evaluate`."""
+        return self.terms_at(at_point(kernel, noise, Z))
+
+    def terms_at(self, point: Parameters) -> Terms:
+        """The same at a point."""
         return self.target.terms(self.minimised(point, gradient=False))
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
@@ -159,19 +163,18 @@ def risk_bound(
     ValueError, NonFinite
         for wrong arguments.
 
-    >>> from fitting.family import at_point
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
     >>> X = np.linspace(0.0, 6.0, 200)
     >>> B = risk_bound(X, np.sin(X), Band(0.5), delta=0.01)
-    >>> found = B.terms(at_point(SquaredExponential(), 0.1, np.linspace(0.0, 6.0, 6)))
+    >>> found = B.terms(SquaredExponential(), 0.1, np.linspace(0.0, 6.0, 6))
     >>> round(found.risk, 4), round(found.kl, 3), round(found.bound, 4)
     (0.0033, 13.642, 0.1141)
     """
     if isinstance(method, str):
         choice("method", method, METHODS)
-    choice("objective", objective, KINDS)
     source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=keep)
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
-    return RiskBound(one_output(source, loss), Target(loss, source.data.N, delta, log_prior_penalty, objective))
+    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    return RiskBound(one_output(source, loss), target)

@@ -43,7 +43,7 @@ class WithInducing(GaussianProcess):
         super()._check_arguments()
         if isinstance(self.inducing, str):
             choice("inducing", self.inducing, WAYS)
-        if self.n_inducing != "auto":
+        if not isinstance(self.n_inducing, str):
             count("n_inducing", self.n_inducing)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:

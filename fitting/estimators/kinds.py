@@ -1,4 +1,4 @@
-"""What the posterior Q of a certified model may be: the exact GP's, one that data give through inducing inputs, or free.
+"""What the posterior Q of a certified model may be: the exact GP's, one that data give through Z, or free.
 
 Each kind says what is trained, how certificates write Q, and how Q predicts.
 """

@@ -111,7 +111,7 @@ def certified(
         last = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed)).run("on the grid", points[0])
         points.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
         runs = [*runs, last.run]
-    terms = [problem.terms(point) for point in points]
+    terms = [problem.terms_at(point) for point in points]
     problem.data.space.release()
     paid = problem.target.log_prior_penalty
     values = [float(bound(each.risk, each.kl, problem.target.N, delta, paid)) for each in terms]

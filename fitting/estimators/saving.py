@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
+from fitting.estimators.remarks import Remark
 from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -66,6 +67,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "kernel": kernel_to_plain(model.kernel_),
         "found": numbers,
         "runs": runs,
+        "remarks": [asdict(remark) for remark in model.remarks_],
         "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
@@ -113,6 +115,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
+    remarks = about.get("remarks", ())  # files from before there were any
+    model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)

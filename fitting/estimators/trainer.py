@@ -113,7 +113,7 @@ class Trainer:
             # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
             run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
         best = how.start if run.state.get("kept") else how.unpack(run.vector)
-        return Outcome(best, run, *how.at_bounds(run.vector))
+        return Outcome(best, run, *how.at_lower_and_upper(run.vector))
 
     def _packing(self, start: Parameters) -> Packing:
         names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
