@@ -1,0 +1,183 @@
+"""``cupy.ndarray``: NumPy's memory behind CuPy's surface and CuPy's refusals."""
+
+import sys
+from operator import attrgetter
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy import _surface
+from cupy._counts import copied, stats
+
+DTYPES = "?bBhHiIlLqQefdFD"
+SCALARS = (bool, int, float, complex, np.generic)
+ARITHMETIC = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}
+OTHERS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+    "neg": "negative",
+    "pos": "positive",
+    "abs": "absolute",
+    "invert": "invert",
+    "matmul": "matmul",
+}
+
+
+class ndarray:
+    """An array on the device; ``_host`` is its memory, which only the stand-in itself may touch."""
+
+    __slots__ = ("__weakref__", "_host")
+    __array_priority__ = 100
+    __hash__ = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("the stand-in makes arrays by cupy.empty, cupy.zeros, cupy.asarray, ... only")
+
+    def __getattr__(self, name: str) -> Any:
+        raise _surface.unlearnt("cupy.ndarray", name)
+
+    # What NumPy tries with an array that is not its own.
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed: use `.get()`")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any] = (), **kwargs: Any) -> Any:
+        if method != "__call__" or ufunc.__name__ not in _surface.SURFACE["cupy"]:
+            return NotImplemented
+        return getattr(cupy, ufunc.__name__)(*inputs, *out, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        owner = function.__module__.replace("numpy", "cupy", 1)
+        if function.__name__ not in _surface.SURFACE.get(owner, ()):
+            return NotImplemented
+        return getattr(sys.modules[owner], function.__name__)(*args, **kwargs)
+
+    # To the host: each is a copy that waits for the device.
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
+        if stream is not None or out is not None or not blocking:
+            raise NotImplementedError("the stand-in has learnt get(order=) only")
+        return copied("d2h", np.array(self._host, order=order, copy=True))
+
+    def item(self) -> Any:
+        return self.get().item()
+
+    def tolist(self) -> Any:
+        return self.get().tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self.get().tobytes(order)
+
+    def __format__(self, specification: str) -> str:
+        return format(self.get(), specification)
+
+    def __reduce__(self) -> Any:
+        return cupy.array, (self.get(),)
+
+    # Parts.  As in CuPy there is no __index__, no __contains__, and @= is not in place.
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> "ndarray":
+        index, fancy = indexed(key)
+        stats["launch"] += fancy
+        return device(np.array(self._host[index], order="C") if fancy else self._host[index])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        index, fancy = indexed(key)
+        stats["launch"] += 1
+        if isinstance(value, ndarray):
+            value = value._host
+        elif fancy:
+            value = copied("h2d", np.asarray(value))
+        elif isinstance(value, np.ndarray) and value.ndim:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+        elif not isinstance(value, (*SCALARS, np.ndarray)):
+            raise TypeError(f"Unsupported type {type(value)}")
+        if fancy:
+            places = np.arange(self.size).reshape(self.shape)[index]
+            if np.unique(places).size < places.size:
+                raise AssertionError("assignment to repeated indices: CuPy does not say which value stays")
+        self._host[index] = value
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def __copy__(self) -> "ndarray":
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> "ndarray":
+        return self.copy()
+
+
+def device(memory: Any) -> ndarray:
+    """A device array on this memory."""
+    memory = np.asarray(memory)
+    if memory.dtype.char not in DTYPES:
+        raise ValueError(f"Unsupported dtype {memory.dtype}")
+    made = object.__new__(ndarray)
+    made._host = memory
+    return made
+
+
+def indexed(key: Any) -> tuple[tuple[Any, ...], bool]:
+    """An index for NumPy under which integers keep device scalars, and whether it is one that copies."""
+    parts, fancy = [], False
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, ndarray):
+            stats["sync"] += part.dtype == bool
+            part, fancy = part._host, True
+        elif isinstance(part, (list, tuple, np.ndarray)):
+            part, fancy = copied("h2d", np.asarray(part)), True
+        parts.append(part)
+    if not any(part is Ellipsis for part in parts):
+        parts.append(Ellipsis)
+    return tuple(parts), fancy
+
+
+def _delegates(short: str, name: str) -> None:
+    """The operator of this short name calls the function of this name, arithmetic from the right and in place too."""
+    setattr(ndarray, f"__{short}__", lambda self, *other: getattr(cupy, name)(self, *other))
+    if short in ARITHMETIC or short == "matmul":
+        setattr(ndarray, f"__r{short}__", lambda self, other: getattr(cupy, name)(other, self))
+    if short in ARITHMETIC:
+        setattr(ndarray, f"__i{short}__", lambda self, other: getattr(cupy, name)(self, other, self))
+
+
+def _reads(convert: Any) -> None:
+    setattr(ndarray, f"__{convert.__name__}__", lambda self: convert(self.get()))
+
+
+for _operator in (ARITHMETIC | OTHERS).items():
+    _delegates(*_operator)
+for _convert in (bool, int, float, complex, repr, str):
+    _reads(_convert)
+for _name in ("shape", "dtype", "size", "ndim", "strides", "itemsize", "nbytes", "flags"):
+    setattr(ndarray, _name, property(attrgetter(f"_host.{_name}")))
+for _name in ("T", "mT", "real", "imag"):
+    setattr(ndarray, _name, property(lambda self, name=_name: device(getattr(self._host, name))))
