@@ -26,7 +26,9 @@ def written(parameters: Iterable[inspect.Parameter]) -> str:
     """Parameters without annotations; a default that is not a literal becomes Ellipsis."""
 
     def literal(value: Any) -> bool:
-        return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+        return (
+            value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
+        )
 
     plain = []
     for p in parameters:

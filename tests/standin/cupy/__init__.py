@@ -26,7 +26,7 @@ def _learnt(name: str) -> Any:
         return _ufunc.learnt("cupy", name, _np)
     if kind.startswith("(") and hasattr(_functions, name):
         return getattr(_functions, name)
-    if name in _functions.FUNCTIONS:
+    if name in _functions.LEARNT:
         return _functions.function("cupy", name, getattr(_np, name))
     host = getattr(_np, name, ...)
     if isinstance(host, (float, type(None))) or (isinstance(host, type) and issubclass(host, _np.generic)):

@@ -1,6 +1,7 @@
 """``cupy.ElementwiseKernel``: its very source, compiled by the host's C compiler and run on the host."""
 
 import ctypes
+import math
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from cupy._counts import stats
 from cupy._ndarray import SCALARS, device, ndarray
 
@@ -26,22 +28,34 @@ void run(long long size, {pointers}) {{
   }}
 }}
 """
+Types = dict[str, np.dtype]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """"raw T x": one letter is a type that the arrays decide; a raw array is indexed by the source itself."""
+    """``raw T x`` or ``int64 n``: arrays decide what a single letter is; the source itself indexes what is raw."""
 
-    name: str
-    type: str
-    raw: bool
+    text: str
 
-    @classmethod
-    def parsed(cls, text: str) -> "Parameter":
-        *raw, kind, name = text.split()
-        if raw not in ([], ["raw"]):
-            raise ValueError(f"Unknown keyword {raw}")
-        return cls(name, kind, bool(raw))
+    @property
+    def type(self) -> str:
+        return self.text.split()[-2]
+
+    @property
+    def name(self) -> str:
+        return self.text.split()[-1]
+
+    @property
+    def raw(self) -> bool:
+        return self.text.split()[0] == "raw"
+
+    @property
+    def c_type(self) -> str:
+        return self.type if len(self.type) == 1 else C_TYPES[self.type]
+
+    @property
+    def pointer(self) -> str:
+        return self.name if self.raw else f"{self.name}_"
 
 
 class ElementwiseKernel:
@@ -50,82 +64,74 @@ class ElementwiseKernel:
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **unlearnt: Any) -> None:
         if unlearnt:
             raise NotImplementedError(f"the stand-in's ElementwiseKernel has not learnt {sorted(unlearnt)}")
-        self.in_params, self.out_params = (
-            [Parameter.parsed(p) for p in text.split(",")] for text in (in_params, out_params)
-        )
-        self.operation, self.name = operation, name
+        self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
+        self.params, self.operation, self.name = self.ins + self.outs, operation, name
 
     def __call__(self, *args: Any, size: int | None = None) -> Any:
-        parameters = self.in_params + self.out_params
-        if len(args) not in (len(self.in_params), len(parameters)):
+        given, outs = args[: len(self.ins)], args[len(self.ins) :]
+        if len(given) < len(self.ins) or len(outs) not in (0, len(self.outs)):
             raise TypeError(f"Wrong number of arguments for {self.name!r}: {len(args)}")
-        if any(not isinstance(a, (ndarray, *SCALARS)) for a in args):
+        if not all(isinstance(a, (ndarray, *SCALARS)) for a in args):
             raise TypeError(f"Unsupported type in {[type(a) for a in args]}")
-        if not all(isinstance(a, ndarray) for a in args[len(self.in_params) :]):
+        if not all(isinstance(a, ndarray) for a in outs):
             raise TypeError("Output arguments type must be cupy.ndarray")
-        given = list(zip(parameters, args, strict=False))
-        types = _types(given)
-        looped = [a.shape for p, a in given if isinstance(a, ndarray) and not p.raw]
-        if bool(looped) == (size is not None):
-            raise ValueError("Loop size is undecided." if size is None else "'size' goes with raw arrays only.")
-        shape = np.broadcast_shapes(*looped) if size is None else (size,)
-        outs = args[len(self.in_params) :]
-        if not outs:
-            outs = tuple(device(np.empty(shape, types[p.type])) for p in self.out_params)
-        if any(o.shape != shape for p, o in zip(self.out_params, outs, strict=True) if not p.raw):
+        types = self._types(args)
+        shape = self._shape(args, size)
+        outs = outs or tuple(device(np.empty(shape, types[p.type])) for p in self.outs)
+        if any(o.shape != shape for p, o in zip(self.outs, outs, strict=True) if not p.raw):
             raise ValueError("Out shape is mismatched")
         buffers = []
-        for p, value in zip(parameters, (*args[: len(self.in_params)], *outs), strict=True):
+        for p, value in zip(self.params, (*given, *outs), strict=True):
             memory = np.asarray(value._host if isinstance(value, ndarray) else value, types[p.type])
             buffers.append(np.array(memory if p.raw else np.broadcast_to(memory, shape), order="C"))
         stats["launch"] += 1
-        routine = _compiled(self._source(types))
-        routine(ctypes.c_longlong(int(np.prod(shape))), *(ctypes.c_void_p(b.ctypes.data) for b in buffers))
-        for out, filled in zip(outs, buffers[len(self.in_params) :], strict=True):
+        run = _compiled(self._source(types))
+        run(ctypes.c_longlong(math.prod(shape)), *(ctypes.c_void_p(b.ctypes.data) for b in buffers))
+        for out, filled in zip(outs, buffers[len(self.ins) :], strict=True):
             out._host[...] = filled
         return outs[0] if len(outs) == 1 else outs
 
-    def _source(self, types: dict[str, np.dtype]) -> str:
-        def stored(p: Parameter) -> str:
-            return p.name if p.raw else f"{p.name}_"
+    def _types(self, args: tuple[Any, ...]) -> Types:
+        """Each type's dtype: an array must have exactly it, a scalar is converted."""
+        types = {p.type: np.dtype(p.type) for p in self.params if len(p.type) > 1}
+        for p, value in reversed(list(zip(self.params, args, strict=False))):
+            if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
+                raise TypeError(f"Type is mismatched. {p.text}: {value.dtype}, expected {types[p.type]}")
+            if p.raw and not isinstance(value, ndarray):
+                raise TypeError(f"{p.text}: expected a cupy.ndarray, got {type(value)}")
+        return types
 
-        def written(p: Parameter) -> str:
-            return C_TYPES[types[p.type].name]
+    def _shape(self, args: tuple[Any, ...], size: int | None) -> tuple[int, ...]:
+        """The shape that is looped over: that of the arrays which are not raw, or ``size``."""
+        shapes = [a.shape for p, a in zip(self.params, args, strict=False) if isinstance(a, ndarray) and not p.raw]
+        if size is None and not shapes:
+            raise ValueError("Loop size is undecided.")
+        if size is not None and shapes:
+            raise ValueError("'size' can be used only if all arrays are raw.")
+        return np.broadcast_shapes(*shapes) if size is None else (size,)
 
-        pointers = [f"const {written(p)} *{stored(p)}" for p in self.in_params]
-        pointers += [f"{written(p)} *{stored(p)}" for p in self.out_params]
-        reads = [f"const {written(p)} {p.name} = {p.name}_[i];" for p in self.in_params if not p.raw]
-        reads += [f"{written(p)} {p.name} = {p.name}_[i];" for p in self.out_params if not p.raw]
+    def _source(self, types: Types) -> str:
+        looped = [p for p in self.params if not p.raw]
         return SOURCE.format(
-            typedefs="\n".join(f"typedef {C_TYPES[t.name]} {name};" for name, t in types.items() if len(name) == 1),
-            pointers=", ".join(pointers),
-            reads=" ".join(reads),
+            typedefs="\n".join(
+                f"typedef {C_TYPES[t.name]} {letter};" for letter, t in types.items() if len(letter) == 1
+            ),
+            pointers=", ".join(f"{'const ' * (p in self.ins)}{p.c_type} *{p.pointer}" for p in self.params),
+            reads=" ".join(f"{'const ' * (p in self.ins)}{p.c_type} {p.name} = {p.pointer}[i];" for p in looped),
             operation=self.operation,
-            writes=" ".join(f"{p.name}_[i] = {p.name};" for p in self.out_params if not p.raw),
+            writes=" ".join(f"{p.pointer}[i] = {p.name};" for p in self.outs if not p.raw),
         )
-
-
-def _types(given: list[tuple[Parameter, Any]]) -> dict[str, np.dtype]:
-    """Each type's dtype; arrays must have exactly it, scalars are converted."""
-    types = {p.type: np.dtype(p.type) for p, _ in given if len(p.type) > 1}
-    for p, value in reversed(given):
-        if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
-            raise TypeError(f"Type is mismatched. {p.name} {value.dtype} {types[p.type]} {p.type}")
-        if p.raw and not isinstance(value, ndarray):
-            raise TypeError(f"{p.name}: expected a cupy.ndarray for a raw argument, got {type(value)}")
-    return types
 
 
 @cache
 def _compiled(source: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.c")
+        path, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
         path.write_text(source, encoding="utf-8")
-        library = path.with_suffix(".so")
-        command = [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", library, path, "-lm"]
-        built = subprocess.run(command, capture_output=True, text=True, check=False)
+        compiler = [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-Werror=implicit-function-declaration"]
+        built = subprocess.run([*compiler, "-o", library, path, "-lm"], capture_output=True, text=True, check=False)
         if built.returncode:
             raise RuntimeError(f"the kernel does not compile:\n{built.stderr}\n{source}")
-        routine = ctypes.CDLL(str(library)).run
-    routine.restype = None
-    return routine
+        run = ctypes.CDLL(str(library)).run
+    run.restype = None
+    return run

@@ -4,40 +4,20 @@ import sys
 from operator import attrgetter
 from typing import Any
 
-import cupy
 import numpy as np
+
+import cupy
 from cupy import _surface
 from cupy._counts import copied, stats
 
 DTYPES = "?bBhHiIlLqQefdFD"
 SCALARS = (bool, int, float, complex, np.generic)
-ARITHMETIC = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "true_divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "power",
-    "lshift": "left_shift",
-    "rshift": "right_shift",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-}
-OTHERS = {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-    "neg": "negative",
-    "pos": "positive",
-    "abs": "absolute",
-    "invert": "invert",
-    "matmul": "matmul",
-}
+# Operators and the functions that they call; arithmetic has reflected and in-place forms, comparisons have not.
+ARITHMETIC = """add add, sub subtract, mul multiply, truediv true_divide, floordiv floor_divide, mod remainder,
+    pow power, lshift left_shift, rshift right_shift, and bitwise_and, or bitwise_or, xor bitwise_xor"""
+OTHERS = """lt less, le less_equal, gt greater, ge greater_equal, eq equal, ne not_equal, neg negative, pos positive,
+    abs absolute, invert invert, matmul matmul"""
+READS = "item tolist tobytes __bool__ __int__ __float__ __complex__ __repr__ __str__ __format__"
 
 
 class ndarray:
@@ -76,18 +56,6 @@ class ndarray:
             raise NotImplementedError("the stand-in has learnt get(order=) only")
         return copied("d2h", np.array(self._host, order=order, copy=True))
 
-    def item(self) -> Any:
-        return self.get().item()
-
-    def tolist(self) -> Any:
-        return self.get().tolist()
-
-    def tobytes(self, order: str = "C") -> bytes:
-        return self.get().tobytes(order)
-
-    def __format__(self, specification: str) -> str:
-        return format(self.get(), specification)
-
     def __reduce__(self) -> Any:
         return cupy.array, (self.get(),)
 
@@ -113,16 +81,15 @@ class ndarray:
         stats["launch"] += 1
         if isinstance(value, ndarray):
             value = value._host
-        elif fancy:
+        elif fancy and not isinstance(value, SCALARS):
             value = copied("h2d", np.asarray(value))
         elif isinstance(value, np.ndarray) and value.ndim:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         elif not isinstance(value, (*SCALARS, np.ndarray)):
             raise TypeError(f"Unsupported type {type(value)}")
-        if fancy:
-            places = np.arange(self.size).reshape(self.shape)[index]
-            if np.unique(places).size < places.size:
-                raise AssertionError("assignment to repeated indices: CuPy does not say which value stays")
+        places = np.arange(self.size).reshape(self.shape)[index]
+        if fancy and np.unique(places).size < places.size:
+            raise AssertionError("assignment to repeated indices: CuPy does not say which value stays")
         self._host[index] = value
 
     def fill(self, value: Any) -> None:
@@ -160,23 +127,23 @@ def indexed(key: Any) -> tuple[tuple[Any, ...], bool]:
     return tuple(parts), fancy
 
 
-def _delegates(short: str, name: str) -> None:
-    """The operator of this short name calls the function of this name, arithmetic from the right and in place too."""
-    setattr(ndarray, f"__{short}__", lambda self, *other: getattr(cupy, name)(self, *other))
-    if short in ARITHMETIC or short == "matmul":
-        setattr(ndarray, f"__r{short}__", lambda self, other: getattr(cupy, name)(other, self))
-    if short in ARITHMETIC:
-        setattr(ndarray, f"__i{short}__", lambda self, other: getattr(cupy, name)(self, other, self))
+def _calls(operator: str, name: str, arithmetic: bool) -> None:
+    setattr(ndarray, f"__{operator}__", lambda self, *other: getattr(cupy, name)(self, *other))
+    if arithmetic or operator == "matmul":
+        setattr(ndarray, f"__r{operator}__", lambda self, other: getattr(cupy, name)(other, self))
+    if arithmetic:
+        setattr(ndarray, f"__i{operator}__", lambda self, other: getattr(cupy, name)(self, other, self))
 
 
-def _reads(convert: Any) -> None:
-    setattr(ndarray, f"__{convert.__name__}__", lambda self: convert(self.get()))
+def _reads(name: str) -> None:
+    setattr(ndarray, name, lambda self, *args: getattr(self.get(), name)(*args))
 
 
-for _operator in (ARITHMETIC | OTHERS).items():
-    _delegates(*_operator)
-for _convert in (bool, int, float, complex, repr, str):
-    _reads(_convert)
+for _table in (ARITHMETIC, OTHERS):
+    for _pair in _table.split(","):
+        _calls(*_pair.split(), _table is ARITHMETIC)
+for _name in READS.split():
+    _reads(_name)
 for _name in ("shape", "dtype", "size", "ndim", "strides", "itemsize", "nbytes", "flags"):
     setattr(ndarray, _name, property(attrgetter(f"_host.{_name}")))
 for _name in ("T", "mT", "real", "imag"):

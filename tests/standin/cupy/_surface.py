@@ -26,9 +26,9 @@ def unlearnt(owner: str, name: str) -> Exception:
     return NotImplementedError(f"CuPy has {owner}.{name}, its stand-in has not learnt it yet: see its README.md")
 
 
-def loops(owner: str, name: str) -> list[tuple[str, str]]:
+def loops(owner: str, name: str) -> tuple[tuple[str, ...], ...]:
     """The dtypes that a ufunc takes and gives, in the order in which CuPy tries them."""
-    return [tuple(loop.split("->")) for loop in entry(owner, name).split()[1:]]
+    return tuple(tuple(loop.split("->")) for loop in entry(owner, name).split()[1:])
 
 
 @cache

@@ -1,26 +1,31 @@
 """Elementwise functions: CuPy's loops and refusals around NumPy's or SciPy's arithmetic."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
+
 from cupy import _surface
 from cupy._counts import stats
 from cupy._ndarray import DTYPES, SCALARS, device, ndarray
 
+Loop = tuple[str, str]
+Kind = np.dtype | type
+"""A dtype, or the type of a Python number, which has no precision of its own beside arrays."""
 RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 2}
 
 
 class ufunc:
-    """``host`` on device arrays and scalars, in the first of ``loops`` that takes them, as CuPy chooses it."""
+    """``host`` on device arrays and scalars, by the loop that CuPy would choose."""
 
-    def __init__(self, name: str, loops: list[tuple[str, str]], host: Callable[..., Any]) -> None:
+    def __init__(self, name: str, loops: tuple[Loop, ...], host: Callable[..., Any]) -> None:
         self.name, self.__name__, self._loops, self._host = f"cupy_{name}", name, loops, host
         self.nin, self.nout = (len(chars) for chars in loops[0])
         self.types = ["->".join(loop) for loop in loops]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("at", "accumulate", "outer", "reduce", "reduceat"):
+        if name in ("accumulate", "at", "outer", "reduce", "reduceat"):
             raise NotImplementedError(f"the stand-in has not learnt cupy.{self.__name__}.{name}")
         raise AttributeError(name)
 
@@ -28,53 +33,55 @@ class ufunc:
         self, *args: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind", **unknown: Any
     ) -> Any:
         if unknown:
-            raise TypeError(f"Wrong arguments {unknown} for cupy.{self.__name__}")
-        if not self.nin <= len(args) <= self.nin + self.nout or (out is not None and len(args) > self.nin):
-            raise TypeError(f"Wrong number of arguments for cupy.{self.__name__}")
-        given = [_operand(a) for a in args[: self.nin]]
-        outs = args[self.nin :] if out is None else out if isinstance(out, tuple) else (out,)
-        takes, gives = self._loop(given, dtype)
-        if not all(o is None or isinstance(o, ndarray) for o in outs):
-            raise TypeError("Output arguments type must be cupy.ndarray")
+            raise TypeError(f"Wrong arguments {sorted(unknown)} for {self.name}")
+        given, outs = args[: self.nin], args[self.nin :]
+        if len(given) < self.nin or len(outs) > self.nout or (out is not None and outs):
+            raise TypeError(f"Wrong number of arguments for {self.name}")
+        if out is not None:
+            outs = out if isinstance(out, tuple) else (out,)
+        if not all(isinstance(a, (ndarray, *SCALARS)) for a in (*given, *(o for o in outs if o is not None))):
+            raise TypeError(f"Unsupported type in {[type(a) for a in (*given, *outs)]} for {self.name}")
+        operands = [a._host if isinstance(a, ndarray) else a for a in given]
+        loop = _chosen(self._loops, tuple(map(_kind, operands)), None if dtype is None else np.dtype(dtype))
+        if loop is None:
+            raise TypeError(f"Wrong type ({[_kind(a) for a in operands]}, dtype {dtype}) of arguments for {self.name}")
         stats["launch"] += 1
         with np.errstate(all="ignore"):
-            found = self._host(*(np.asarray(a).astype(char, copy=False) for a, char in zip(given, takes, strict=True)))
-        results = []
-        for i, (array, char) in enumerate(zip(found if self.nout > 1 else (found,), gives, strict=True)):
-            target = outs[i] if i < len(outs) else None
-            results.append(_into(np.asarray(array, char, order="C"), target, casting))
-        return tuple(results) if self.nout > 1 else results[0]
-
-    def _loop(self, given: list[Any], dtype: Any) -> tuple[str, str]:
-        ranks = [(RANKS[np.asarray(a).dtype.kind], type(a) in (int, float, complex)) for a in given]
-        strong = max((rank for rank, python in ranks if not python), default=-1)
-        weak = -1 < max((rank for rank, python in ranks if python), default=-1) <= strong
-        for takes, gives in self._loops:
-            if dtype is not None:
-                fits = all(np.dtype(char) == dtype for char in gives)
-            else:
-                fits = all(_takes(char, a, weak) for char, a in zip(takes, given, strict=True))
-            if fits:
-                return takes, gives
-        raise TypeError(f"Wrong type ({dtype or [np.asarray(a).dtype for a in given]}) of arguments for {self.name}")
+            found = self._host(*map(np.asarray, operands, loop[0]))
+        parts = [np.asarray(p, c, order="C") for p, c in zip(found if self.nout > 1 else [found], loop[1], strict=True)]
+        made = [_into(o, part, casting) for o, part in zip((*outs, *[None] * self.nout), parts, strict=False)]
+        return tuple(made) if self.nout > 1 else made[0]
 
 
-def _operand(value: Any) -> Any:
-    if not isinstance(value, (ndarray, *SCALARS)):
-        raise TypeError(f"Unsupported type {type(value)}")
-    return value._host if isinstance(value, ndarray) else value
+def _kind(operand: Any) -> Kind:
+    return type(operand) if type(operand) in (int, float, complex) else np.asarray(operand).dtype
 
 
-def _takes(char: str, value: Any, weak: bool) -> bool:
-    """Whether a loop takes an operand: Python's numbers, where arrays decide, have no precision of their own."""
-    if np.can_cast(np.asarray(value).dtype, char):
-        return True
-    return weak and type(value) in (int, float, complex) and np.result_type(type(value)(0), np.dtype(char)) == char
+@cache
+def _chosen(loops: tuple[Loop, ...], kinds: tuple[Kind, ...], dtype: np.dtype | None) -> Loop | None:
+    """The first loop that gives ``dtype``, or the first that takes the operands without loss."""
+    if dtype is not None:
+        return next((loop for loop in loops if all(char == dtype for char in loop[1])), None)
+    numbers, arrays = ([k for k in kinds if isinstance(k, type) is python] for python in (True, False))
+    weak = _rank(numbers) <= _rank(arrays)
+
+    def takes(char: str, kind: Kind) -> bool:
+        return np.can_cast(np.dtype(kind), char) or (
+            weak and isinstance(kind, type) and np.result_type(kind(0), np.dtype(char)) == char
+        )
+
+    return next((loop for loop in loops if all(map(takes, loop[0], kinds))), None)
 
 
-def _into(found: np.ndarray, out: ndarray | None, casting: str) -> ndarray:
+def _rank(kinds: list[Kind]) -> int:
+    return max((RANKS[np.dtype(k).kind] for k in kinds), default=-1)
+
+
+def _into(out: ndarray | None, found: np.ndarray, casting: str) -> ndarray:
     if out is None:
         return device(found)
+    if not isinstance(out, ndarray):
+        raise TypeError("Output arguments type must be cupy.ndarray")
     if np.broadcast_shapes(found.shape, out.shape) != out.shape:
         raise ValueError(f"Out shape is mismatched: {found.shape} into {out.shape}")
     if not np.can_cast(found.dtype, out.dtype, casting):
@@ -85,8 +92,10 @@ def _into(found: np.ndarray, out: ndarray | None, casting: str) -> ndarray:
 
 def learnt(owner: str, name: str, host: Any) -> ufunc:
     """The ufunc of this name, with the loops that CuPy has for it."""
+    if not hasattr(host, name):
+        raise _surface.unlearnt(owner, name)
     return ufunc(name, _surface.loops(owner, name), getattr(host, name))
 
 
-chosen = ufunc("where", [(f"?{c}{c}", c) for c in DTYPES], np.where)
-clipped = ufunc("clip", [(3 * c, c) for c in DTYPES], np.clip)
+chosen = ufunc("where", tuple((f"?{c}{c}", c) for c in DTYPES), np.where)
+clipped = ufunc("clip", tuple((3 * c, c) for c in DTYPES), np.clip)

@@ -4,15 +4,16 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.linalg import LinAlgError
+
 from cupy import _surface
 from cupy._counts import stats
 from cupy._ndarray import device, ndarray
-from numpy.linalg import LinAlgError
 
-FACTORISATIONS = "eigh eigvalsh norm qr slogdet svd".split()
-FAILED = os.environ.get("STANDIN_CHOLESKY", "finite")
-if FAILED not in ("finite", "nan"):
-    raise ValueError(f"STANDIN_CHOLESKY: expected 'finite' or 'nan', got {FAILED!r}")
+FACTORISATIONS = ("eigh", "eigvalsh", "norm", "qr", "slogdet", "svd")
+_FAILED = os.environ.get("STANDIN_CHOLESKY", "finite")
+if _FAILED not in ("finite", "nan"):
+    raise ValueError(f"STANDIN_CHOLESKY: expected 'finite' or 'nan', got {_FAILED!r}")
 
 
 def __getattr__(name: str) -> Any:
@@ -21,7 +22,7 @@ def __getattr__(name: str) -> Any:
 
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
         _surface.check("cupy.linalg", name, (a, *args), kwargs)
-        on_device(a)
+        _on_device(a)
         stats["launch"] += 1
         finite = np.isfinite(a._host)
         found = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
@@ -31,11 +32,10 @@ def __getattr__(name: str) -> Any:
                 part.fill(np.nan)
         return tuple(map(device, parts)) if isinstance(found, tuple) else device(parts[0])
 
-    globals()[name] = call
     return call
 
 
-def on_device(*arrays: Any) -> None:
+def _on_device(*arrays: Any) -> None:
     """Refuse arrays of the host as CuPy does."""
     if not all(isinstance(a, ndarray) for a in arrays):
         raise LinAlgError("cupy.linalg only supports cupy.ndarray")
@@ -46,7 +46,7 @@ def cholesky(a: ndarray) -> ndarray:
     import cupyx
     from scipy.linalg.lapack import dpotrf, spotrf
 
-    on_device(a)
+    _on_device(a)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
         raise LinAlgError("expected a square matrix; the stand-in has not learnt stacks")
     stats["launch"] += 1
@@ -55,8 +55,8 @@ def cholesky(a: ndarray) -> ndarray:
     if not np.isfinite(a._host).all():
         return device(np.tril(np.full(a.shape, np.nan, a.dtype if single else float)))
     factor, fault = (spotrf if single else dpotrf)(a._host, lower=1, clean=1)
-    if fault and cupyx.raises():
+    if fault and cupyx._raises():
         raise LinAlgError(f"Error reported by potrf in cuSOLVER. devInfo = {fault}")
-    if fault and FAILED == "nan":
+    if fault and _FAILED == "nan":
         factor[np.tril_indices_from(factor)] = np.nan
     return device(np.ascontiguousarray(factor))

@@ -10,7 +10,7 @@ from cupy import _surface
 _state = threading.local()
 
 
-def raises() -> bool:
+def _raises() -> bool:
     return getattr(_state, "linalg", "ignore") == "raise"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from cupy import _surface
 from cupy._counts import stats
 from cupy._ndarray import device, ndarray
-from cupy.linalg import on_device
+from cupy.linalg import _on_device
 from scipy.linalg.blas import dtrsm, strsm
 
 
@@ -19,7 +19,7 @@ def solve_triangular(
     overwrite_b: bool = False,
     check_finite: bool = False,
 ) -> ndarray:
-    on_device(a, b)
+    _on_device(a, b)
     if a.ndim != 2 or a.shape[0] != a.shape[1] or len(a) != len(b):
         raise ValueError(f"expected a square matrix and as many rows, got {a.shape} and {b.shape}")
     if overwrite_b or check_finite or trans not in (0, 1, "N", "T"):
