@@ -1,16 +1,16 @@
 """Write ``surface.json`` beside this file: the names of an installed CuPy, their parameters, the loops of its ufuncs.
 
-    python tests/standin/surface.py
+    python -P tests/standin/surface.py
 
-CuPy imports without a GPU: a virtual environment with any of its wheels (version 14 or later) is enough.  An entry is
-the parameters of a function or method, "(a, axis=None)"; "ufunc" and its loops; or the kind of anything else.
+``-P`` is there so that CuPy itself is imported, not the stand-in beside this file.  It imports without a GPU: a virtual
+environment with any of its wheels (version 14 or later) is enough.  An entry is the parameters of a function or method,
+"(a, axis=None)"; "ufunc" and its loops; or the kind of anything else.
 """
 
 import ast
 import importlib
 import inspect
 import json
-import math
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,25 +23,19 @@ MODULES = ("cupy", "cupy.cuda", "cupy.linalg", "cupyx", "cupyx.scipy.special")
 
 
 def written(parameters: Iterable[inspect.Parameter]) -> str:
-    """Parameters without annotations; a default that is not a literal becomes Ellipsis."""
-
-    def literal(value: Any) -> bool:
-        return (
-            value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
-        )
-
+    """Parameters without ``self`` and annotations; a default that is not a literal becomes Ellipsis."""
     plain = []
     for p in parameters:
-        default = p.default if p.default is p.empty or literal(p.default) else ...
-        plain.append(p.replace(annotation=p.empty, default=default))
-    return str(inspect.Signature(plain))
+        literal = p.default is p.empty or isinstance(p.default, (bool, int, float, str, type(None)))
+        plain.append(p.replace(annotation=p.empty, default=p.default if literal else ...))
+    return str(inspect.Signature(p for p in plain if p.name != "self"))
 
 
 def from_source(text: str) -> str:
     """The same for ``def name(...)`` as Python or Cython writes it: types before names are dropped."""
     bare = re.sub(r"\b\w+ (?=\w)", "", text.partition("(")[2].rpartition(")")[0])
     made = eval(f"lambda {bare}: None")  # the text is CuPy's own docstring
-    return written(p for p in inspect.signature(made).parameters.values() if p.name != "self")
+    return written(inspect.signature(made).parameters.values())
 
 
 def entry(value: Any) -> str:
@@ -55,7 +49,7 @@ def entry(value: Any) -> str:
     if not callable(value):
         return "value"
     try:
-        return written(p for p in inspect.signature(value).parameters.values() if p.name != "self")
+        return written(inspect.signature(value).parameters.values())
     except (TypeError, ValueError):
         first = (value.__doc__ or "").strip().partition("\n")[0].partition(" ->")[0]
         return from_source(first) if first.endswith(")") else "callable"
@@ -66,22 +60,21 @@ def names(owner: ModuleType | type) -> dict[str, str]:
     return {name: entry(getattr(owner, name)) for name in offered}
 
 
-def triangular_module() -> dict[str, str]:
+def scipy_linalg() -> dict[str, str]:
     """cupyx.scipy.linalg, which cannot be imported without cuBLAS, from its source."""
     folder = Path(importlib.import_module("cupyx.scipy").__path__[0], "linalg")
     imports = [n for n in ast.parse((folder / "__init__.py").read_text()).body if isinstance(n, ast.ImportFrom)]
     offered = {alias.name for n in imports for alias in n.names if not alias.name.startswith("_")}
-    functions = [n for path in folder.glob("*.py") for n in ast.parse(path.read_text()).body]
-    return {
-        n.name: from_source(f"{n.name}({ast.unparse(n.args)})")
-        for n in functions
-        if isinstance(n, ast.FunctionDef) and n.name in offered
-    }
+    bodies = [n for path in folder.glob("*.py") for n in ast.parse(path.read_text()).body]
+    functions = {n.name: n for n in bodies if isinstance(n, ast.FunctionDef) and n.name in offered}
+    return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
 
 
 def main() -> None:
+    if cupy.__version__.endswith("standin"):
+        raise SystemExit("expected CuPy itself, got its stand-in: run python -P, without PYTHONPATH")
     surface = {module: names(importlib.import_module(module)) for module in MODULES}
-    surface["cupyx.scipy.linalg"] = dict(sorted(triangular_module().items()))
+    surface["cupyx.scipy.linalg"] = scipy_linalg()
     surface["cupy.ndarray"] = names(cupy.ndarray) | {n: "special" for n in dir(cupy.ndarray) if n.startswith("__")}
     blocks = [f'"version": {json.dumps(cupy.__version__)}']
     for module, entries in surface.items():

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from cupy import _surface
+from cupy import _surface, _ufunc
 from cupy._counts import copied, stats
 from cupy._ndarray import device, ndarray
-from cupy._ufunc import chosen, clipped
 
 KINDS = {
     # shares memory with its argument where NumPy's does
@@ -138,11 +137,11 @@ def _unfilled(memory: np.ndarray) -> ndarray:
 def where(condition: ndarray, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return function("cupy", "nonzero", np.nonzero)(condition)
-    return chosen(condition.astype("?"), x, y)
+    return _ufunc.where(condition.astype("?"), x, y)
 
 
 def clip(a: ndarray, a_min: Any, a_max: Any, out: ndarray | None = None) -> ndarray:
-    return clipped(a, a_min, a_max, out=out)
+    return _ufunc.clip(a, a_min, a_max, out=out)
 
 
 def matmul(*args: Any, **kwargs: Any) -> ndarray:

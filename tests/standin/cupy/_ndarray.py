@@ -1,6 +1,6 @@
 """``cupy.ndarray``: NumPy's memory behind CuPy's surface and CuPy's refusals."""
 
-import sys
+from importlib import import_module
 from operator import attrgetter
 from typing import Any
 
@@ -24,7 +24,6 @@ class ndarray:
     """An array on the device; ``_host`` is its memory, which only the stand-in itself may touch."""
 
     __slots__ = ("__weakref__", "_host")
-    __array_priority__ = 100
     __hash__ = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -39,15 +38,16 @@ class ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed: use `.get()`")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: tuple[Any] = (), **kwargs: Any) -> Any:
-        if method != "__call__" or ufunc.__name__ not in _surface.SURFACE["cupy"]:
-            return NotImplemented
-        return getattr(cupy, ufunc.__name__)(*inputs, *out, **kwargs)
+        for owner in ("cupy", "cupyx.scipy.special"):
+            if method == "__call__" and ufunc.__name__ in _surface.SURFACE[owner]:
+                return getattr(import_module(owner), ufunc.__name__)(*inputs, *out, **kwargs)
+        return NotImplemented
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         owner = function.__module__.replace("numpy", "cupy", 1)
         if function.__name__ not in _surface.SURFACE.get(owner, ()):
             return NotImplemented
-        return getattr(sys.modules[owner], function.__name__)(*args, **kwargs)
+        return getattr(import_module(owner), function.__name__)(*args, **kwargs)
 
     # To the host: each is a copy that waits for the device.
 
@@ -87,9 +87,10 @@ class ndarray:
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         elif not isinstance(value, (*SCALARS, np.ndarray)):
             raise TypeError(f"Unsupported type {type(value)}")
-        places = np.arange(self.size).reshape(self.shape)[index]
-        if fancy and np.unique(places).size < places.size:
-            raise AssertionError("assignment to repeated indices: CuPy does not say which value stays")
+        if fancy:
+            places = np.arange(self.size).reshape(self.shape)[index]
+            if np.unique(places).size < places.size:
+                raise AssertionError("assignment to repeated indices: CuPy does not say which value stays")
         self._host[index] = value
 
     def fill(self, value: Any) -> None:

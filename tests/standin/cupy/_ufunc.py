@@ -39,10 +39,12 @@ class ufunc:
             raise TypeError(f"Wrong number of arguments for {self.name}")
         if out is not None:
             outs = out if isinstance(out, tuple) else (out,)
-        if not all(isinstance(a, (ndarray, *SCALARS)) for a in (*given, *(o for o in outs if o is not None))):
-            raise TypeError(f"Unsupported type in {[type(a) for a in (*given, *outs)]} for {self.name}")
+        wrong = [type(a) for a in given if not isinstance(a, (ndarray, *SCALARS))]
+        wrong += [type(o) for o in outs if not isinstance(o, (ndarray, type(None)))]
+        if wrong:
+            raise TypeError(f"Unsupported type {wrong} for {self.name}")
         operands = [a._host if isinstance(a, ndarray) else a for a in given]
-        loop = _chosen(self._loops, tuple(map(_kind, operands)), None if dtype is None else np.dtype(dtype))
+        loop = _first(self._loops, tuple(map(_kind, operands)), None if dtype is None else np.dtype(dtype))
         if loop is None:
             raise TypeError(f"Wrong type ({[_kind(a) for a in operands]}, dtype {dtype}) of arguments for {self.name}")
         stats["launch"] += 1
@@ -58,7 +60,7 @@ def _kind(operand: Any) -> Kind:
 
 
 @cache
-def _chosen(loops: tuple[Loop, ...], kinds: tuple[Kind, ...], dtype: np.dtype | None) -> Loop | None:
+def _first(loops: tuple[Loop, ...], kinds: tuple[Kind, ...], dtype: np.dtype | None) -> Loop | None:
     """The first loop that gives ``dtype``, or the first that takes the operands without loss."""
     if dtype is not None:
         return next((loop for loop in loops if all(char == dtype for char in loop[1])), None)
@@ -80,8 +82,6 @@ def _rank(kinds: list[Kind]) -> int:
 def _into(out: ndarray | None, found: np.ndarray, casting: str) -> ndarray:
     if out is None:
         return device(found)
-    if not isinstance(out, ndarray):
-        raise TypeError("Output arguments type must be cupy.ndarray")
     if np.broadcast_shapes(found.shape, out.shape) != out.shape:
         raise ValueError(f"Out shape is mismatched: {found.shape} into {out.shape}")
     if not np.can_cast(found.dtype, out.dtype, casting):
@@ -97,5 +97,5 @@ def learnt(owner: str, name: str, host: Any) -> ufunc:
     return ufunc(name, _surface.loops(owner, name), getattr(host, name))
 
 
-chosen = ufunc("where", tuple((f"?{c}{c}", c) for c in DTYPES), np.where)
-clipped = ufunc("clip", tuple((3 * c, c) for c in DTYPES), np.clip)
+where = ufunc("where", tuple((f"?{c}{c}", c) for c in DTYPES), np.where)
+clip = ufunc("clip", tuple((3 * c, c) for c in DTYPES), np.clip)

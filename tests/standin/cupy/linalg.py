@@ -25,7 +25,8 @@ def __getattr__(name: str) -> Any:
         _on_device(a)
         stats["launch"] += 1
         finite = np.isfinite(a._host)
-        found = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
+        with np.errstate(all="ignore"):
+            found = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
         parts = [np.array(part) for part in (found if isinstance(found, tuple) else (found,))]
         if not finite.all():
             for part in parts:
