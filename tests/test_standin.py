@@ -250,6 +250,8 @@ def test_a_cholesky_that_fails_is_silent_unless_asked(cupy, monkeypatch: pytest.
     rng = np.random.default_rng(3)
     A = rng.standard_normal((6, 6))
     good, bad = A @ A.T + np.eye(6), A @ A.T - 3.0 * np.eye(6)
+    large = np.pad(np.eye(400), (0, 6))
+    large[400:, 400:] = bad
     np.testing.assert_allclose(cupy.linalg.cholesky(cupy.asarray(good)).get(), np.linalg.cholesky(good), rtol=1e-12)
     for failed, finite in (("finite", True), ("nan", False)):
         monkeypatch.setattr(cupy.linalg, "_FAILED", failed)
@@ -257,8 +259,9 @@ def test_a_cholesky_that_fails_is_silent_unless_asked(cupy, monkeypatch: pytest.
         assert np.isfinite(L).all() == finite
         assert not np.allclose(L @ L.T, bad)
         assert (np.triu(L, 1) == 0.0).all()
-        with cupyx.errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError, match="potrf"):
-            cupy.linalg.cholesky(cupy.asarray(bad))
+        for indefinite in (bad, large, bad.astype("f")):
+            with cupyx.errstate(linalg="raise"), pytest.raises(np.linalg.LinAlgError, match="potrf"):
+                cupy.linalg.cholesky(cupy.asarray(indefinite))
 
 
 def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
@@ -272,6 +275,8 @@ def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
         values, vectors = cupy.linalg.eigh(A)
         assert values.shape == (3,)
         assert np.isnan(vectors.get()).all()
+        with pytest.raises(np.linalg.LinAlgError):  # of the pivot before it
+            cupy.linalg.cholesky(cupy.asarray([[-1.0, 0.0], [0.0, np.nan]]))
 
 
 def test_how_failures_are_treated_belongs_to_a_thread(cupy) -> None:
