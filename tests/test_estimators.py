@@ -565,12 +565,9 @@ def test_no_gpu_is_one_sentence(data, tmp_path):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
 @each_model
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_gpu_finds_the_same(model, data):
-    import cupy
-
+def test_a_gpu_finds_the_same(cupy, model, data):
     X, y = data
     cpu, gpu = (clone(model).set_params(optimizer=None, device=device) for device in ("cpu", "cuda"))
     cpu.fit(X, y)

@@ -15,7 +15,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify
-from fitting.backend import cuda_fault
 from fitting.bounds import RiskBound
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
@@ -512,12 +511,9 @@ def test_a_second_fit_forgets_the_first():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
 @each_model
 @unconverged
-def test_a_gpu_finds_the_same(name):
-    import cupy
-
+def test_a_gpu_finds_the_same(cupy, name):
     scaling = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed in advance", 0.1, 1.0))
     cpu, gpu = (
         clone(MODELS[name]).set_params(optimizer=None, device=device, scaling=scaling) for device in ("cpu", "cuda")
