@@ -115,15 +115,11 @@ class Objective(Protocol):
 
     A jitter on Kuu that has to grow is tried within; a point at which there is no value raises `NotPositiveDefinite`
     or `NonFinite`.
-
-    Attributes
-    ----------
-    held : tuple of str
-        Names of parameters on which it does not depend.
     """
 
     @property
-    def held(self) -> tuple[str, ...]: ...
+    def held(self) -> tuple[str, ...]:
+        """Names of parameters on which it does not depend."""
 
     def complete(self, point: Parameters) -> Parameters:
         """``point`` with every block that the objective needs, from the others where it is not there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,8 +100,8 @@ def fit(
         limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
         random_state=seed,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `_what_was_said`
         model.fit(part.X, part.y)
     origin = (
         f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
@@ -112,14 +113,16 @@ def fit(
         found.variance if variance is None else variance,
         found.lengthscale if lengthscale is None else lengthscale,  # what is given is kept, to the last digit
     )
-    return Hyperparameters(settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(caught))
+    return Hyperparameters(
+        settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(model.remarks_)
+    )
 
 
-def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+def _what_was_said(remarks: Sequence[Any]) -> tuple[str, ...]:
     """What training had to say, in one sentence each."""
-    texts = [" ".join(str(w.message).split()) for w in caught]
-    edges = [text.partition(" (")[0].split(": ")[1] for text in texts if text.startswith("At the ")]
-    said = [f"Training said: {text.rstrip('.')}." for text in texts if not text.startswith("At the ")]
+    edges = [name for remark in remarks if "limit" in remark.kind for name in remark.names]
+    texts = [" ".join(remark.text.split()).rstrip(".") for remark in remarks if "limit" not in remark.kind]
+    said = [f"Training said: {text}." for text in texts]
     if edges:
         said.append(f"Hyperparameter(s) that ended at the edge of the range searched: {', '.join(edges)}.")
     return tuple(said)
