@@ -40,7 +40,7 @@ from gpbounds.linalg.lanes import suited
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ import numpy as np
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.triangular import inverse, inverse_factor
+from gpbounds.numerics.log1p import log1p_residual
 
 
 class Law(ABC):
@@ -107,8 +108,6 @@ class FactorLaw(Law):
     @cached_property
     def kl(self) -> float:
         """½[P(Σ_i (C_ii² − 1 − log C_ii²) + Σ_{i>j} C_ij²) + |w|²]: a sum of terms ≥ 0."""
-        from gpbounds.renyi.scalars import log1p_residual
-
         xp, diagonal = namespace(self.factor), self.factor.diagonal()
         entries = host(diagonal)
         change = (entries - 1.0) * (entries + 1.0)

@@ -15,11 +15,11 @@ import gpbounds
 from gpbounds.divergences import gaussian_renyi
 from gpbounds.inputs import Empirical, Gaussian, Uniform
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.numerics.scalars import tangent
 from gpbounds.rates import forms
 from gpbounds.rates.expected_trace import log_best_truncation
 from gpbounds.reference import rates as reference
 from gpbounds.reference.spectra import isotropic_tails
-from gpbounds.renyi.scalars import tangent
 from gpbounds.spectra import spectrum
 
 ORDERS = st.one_of(st.floats(1e-6, 0.999), st.sampled_from([0.5, 1.0, 0.51, 1 - 1e-9]))

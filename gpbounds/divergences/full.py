@@ -24,6 +24,7 @@ from gpbounds.divergences.predictions import (
 )
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import choice
 
 
@@ -118,8 +119,6 @@ class Spectral:
     @property
     def kl(self) -> float:
         """KL(Q‖P), P-23."""
-        from gpbounds.renyi.scalars import log1p_residual
-
         x = np.asarray(self.found.values) / self.noise
         volume = np.where(x < 1.0, log1p_residual(-x / (1.0 + x)), np.log1p(x) - x / (1.0 + x))
         fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, as_reals, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import finite, one
 
 
@@ -126,8 +127,6 @@ def _eigh(A: Array) -> tuple[Float, Array]:
 
 def _volume(x: Float, alpha: float) -> Any:
     """½[log(1 + βx)/β − log(1 + x)] for x > −1 and α ≥ 0, without cancellation near x = 0, α = 0 and α = 1."""
-    from gpbounds.renyi.scalars import log1p_residual
-
     beta = 1.0 - alpha
     w = -x / (1.0 + x)  # 1 + βx = (1 + x)(1 + αw), (1 + x)(1 + w) = 1
     near = np.abs(x) < 0.5

@@ -18,7 +18,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.linalg import eigen
 from gpbounds.lowrank.laws import covariance, noise_variance, noisy_factor
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import choice, finite, non_negative, positive, whole
 
 Form = Literal["sharpest", "corrected", "printed"]

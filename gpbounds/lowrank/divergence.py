@@ -19,7 +19,7 @@ from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.lowrank.laws import as_features, covariance, diagonal, noise_variance, noisy_factor
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 
 SINGULAR = 1e-4
 """Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""

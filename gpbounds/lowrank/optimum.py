@@ -9,7 +9,7 @@ from gpbounds.bound import Bound
 from gpbounds.linalg import eigen
 from gpbounds.lowrank.approximation import KL
 from gpbounds.lowrank.laws import covariance, noise_variance
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import non_negative, one, positive
 
 

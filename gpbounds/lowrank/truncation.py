@@ -15,8 +15,8 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import deviations
+from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
 from gpbounds.plan import Cost, Plan
-from gpbounds.renyi.scalars import log1p_ratio, log1p_residual
 from gpbounds.spectra import Spectrum, spectrum
 
 FORMS = ("sharpest", "printed")

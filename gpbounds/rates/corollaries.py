@@ -9,7 +9,7 @@ from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
-from gpbounds.renyi.scalars import trace_term
+from gpbounds.numerics.scalars import trace_term
 from gpbounds.spectra.geometric import log_ratio
 
 

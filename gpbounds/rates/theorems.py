@@ -13,9 +13,9 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.scalars import Tangent, tangent
 from gpbounds.rates import forms
 from gpbounds.rates.expected_trace import SMALLEST, TraceLaw, trace_law
-from gpbounds.renyi.scalars import Tangent, tangent
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")

@@ -10,7 +10,7 @@ import numpy as np
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky, eigen
-from gpbounds.renyi.scalars import log1p_sum_bounds
+from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.renyi.streamed import Streamed, host
 from gpbounds.whitening import slices
 

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
+from gpbounds.numerics.log1p import scaled_log1p
+from gpbounds.numerics.scalars import G
 from gpbounds.renyi.residual import as_host_points, noise_variance
-from gpbounds.renyi.scalars import G, scaled_log1p
 from gpbounds.validation import choice, count, non_negative, one, order, positive, whole
 from gpbounds.whitening import whiten
 

@@ -11,10 +11,11 @@ from gpbounds.arrays import is_cupy
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
-from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.renyi.streamed import streamed
 from gpbounds.validation import choice, one, order
 from gpbounds.whitening import as_targets

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import G
 from gpbounds.renyi.residual import Nystrom, as_targets, noise_variance, nystrom
-from gpbounds.renyi.scalars import G, log1p_residual
 from gpbounds.validation import open_unit
 
 

@@ -15,7 +15,7 @@ from gpbounds.arrays import Float, as_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
-from gpbounds.renyi.scalars import log_det_term
+from gpbounds.numerics.scalars import log_det_term
 from gpbounds.validation import finite, one, positive
 from gpbounds.whitening import inducing, matched, with_jitter
 
