@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_reals, blockwise, broadcastable, namespace
-from gpbounds.losses.normal import ROOT_TWO_PI, two_sum
+from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.validation import one, positive
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
@@ -171,7 +171,7 @@ def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
 
 def deviation(y: Array, m: Array) -> tuple[Array, Array]:
     """y − m as a double and what rounding took from it."""
-    return two_sum(y, -m)
+    return sum_and_rest(y, -m)
 
 
 def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
@@ -179,5 +179,5 @@ def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
     xp = namespace(y)
     high, low = deviation(y, m)
     size, sign = xp.abs(high), xp.sign(high)
-    near, rest = two_sum(size, -width)
+    near, rest = sum_and_rest(size, -width)
     return size, near + (rest + sign * low), sign

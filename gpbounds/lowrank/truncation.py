@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import deviations
 from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
+from gpbounds.numerics.search import least
 from gpbounds.plan import Cost, Plan
 from gpbounds.spectra import Spectrum, spectrum
 
@@ -215,7 +215,7 @@ def mercer_rank(
     def enough(r: int) -> bool:
         return bool(_evaluate(s, data, np.asarray(float(r)))[0] <= target)
 
-    r = _least(enough, size - 1)
+    r = least(enough, 0, size - 1)
     return Plan(
         method="mercer",
         N=size,
@@ -228,19 +228,6 @@ def mercer_rank(
         else (f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one.",),
         cost=None if r is None else Cost.of(size, r),
     )
-
-
-def _least(enough: Callable[[int], bool], highest: int) -> int | None:
-    """The least r in 0 ... highest with enough(r), which once true stays true; looks upward first."""
-    low, high = 0, 0
-    while not enough(high):
-        if high == highest:
-            return None
-        low, high = high + 1, min(2 * high + 1, highest)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
 
 
 def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float = 0.0) -> Bound:

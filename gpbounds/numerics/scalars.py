@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.numerics.log1p import log1p_ratio, log1p_residual, scaled_log1p
+from gpbounds.numerics.roots import golden
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:
@@ -64,20 +65,13 @@ def tangent(alpha: ArrayLike) -> Tangent:
 
 
 def _touching(alpha: Float) -> Tangent:
-    ratio = 0.5 * (np.sqrt(5.0) - 1.0)
     low, high = np.full_like(alpha, -60.0), 2.0 - 2.0 * np.log(1.0 - alpha)
 
-    def slope(log_x: Float) -> Float:
+    def fall(log_x: Float) -> Float:
         x = np.exp(log_x)
-        return F(x, alpha) / x
+        return -F(x, alpha) / x
 
-    a, b = high - ratio * (high - low), low + ratio * (high - low)
-    at_a, at_b = slope(a), slope(b)
-    for _ in range(72):
-        left = at_a > at_b
-        low, high = np.where(left, low, a), np.where(left, b, high)
-        a, b = np.where(left, high - ratio * (high - low), b), np.where(left, a, low + ratio * (high - low))
-        at_a, at_b = np.where(left, slope(a), at_b), np.where(left, at_a, slope(b))
+    (low, high), _ = golden(fall, low, high, 72)
     x0 = np.exp(0.5 * (low + high))
     return x0, F(x0, alpha) / x0
 

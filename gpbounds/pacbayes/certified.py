@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.nearest import nearest_inverse
 from gpbounds.rigor import exact, sign
 
@@ -36,13 +37,7 @@ def _best(q: float, eps: float, value: float, upper: bool, complement: bool) -> 
     def safe(v: float) -> bool:
         return _beyond(risk, bound, eps, v, upper, complement)
 
-    if safe(value):
-        while safe(inner := math.nextafter(value, -outward)):
-            value = inner
-        return value
-    while not safe(value := math.nextafter(value, outward)):
-        pass
-    return value
+    return first_double(safe, value, outward)
 
 
 def _beyond(q: Any, eps: Any, number: float, value: float, upper: bool, complement: bool) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from gpbounds.arrays import Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.search import least_each
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 
@@ -26,22 +26,14 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
     up to some k: there k = 0 is best, and the search starts beyond.  k = M, the printed form, is looked at as well.
     """
 
-    def first(holds: Callable[[Float], Any], low: Float) -> Float:
-        """The least k in low ... M with holds(k), which once true stays true; M if there is none."""
-        high = M.copy()
-        while (low < high).any():
-            k = np.floor(0.5 * (low + high))
-            true = holds(k)
-            low, high = np.where(true | (low >= high), low, k + 1.0), np.where(true & (low < high), k, high)
-        return low
-
     def turned(k: Float) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = law.log_tail(k) - law.log_tail(np.minimum(k + 1.0, M))
             return ~(gain > np.log(M + 1.0 - k) - np.log(M - k))  # also where both tails are 0
 
     whole = law.log_tail(0.0)
-    k = first(turned, first(lambda k: law.log_tail(k) < whole, np.zeros_like(M)))
+    falling = least_each(lambda k: law.log_tail(k) < whole, np.zeros_like(M), M)
+    k = least_each(turned, falling, M)
     best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
     return np.minimum(best + np.log(M + 1.0), whole)
 

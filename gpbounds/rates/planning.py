@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.search import last_above, upward
 from gpbounds.plan import Cost, Plan
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.theorems import Setting, evaluate, record, setting
-
-SECTIONS = 48
-"""Intervals looked at in one vectorised round of the search."""
-
-
-def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, target: float) -> int | None:
-    """The largest m in low ... high with majorant(m, m) > target, None if there is none.
-
-    ``majorant(a, b)`` is at least majorant(m, m) for every m in a ... b, entry by entry; intervals it clears are
-    dropped, the rest is split, from the right.  For a function that decreases this is a search in SECTIONS parts.
-    """
-    edges = np.unique(np.rint(np.linspace(low, high + 1, SECTIONS + 1)))
-    if high > 64 * low:
-        edges = np.unique(np.concatenate([edges, np.rint(np.geomspace(low, high + 1, SECTIONS + 1))]))
-    first, last = edges[:-1], edges[1:] - 1
-    for i in np.flatnonzero(majorant(first, last) > target)[::-1]:
-        if first[i] == last[i]:
-            return int(first[i])
-        found = last_above(majorant, int(first[i]), int(last[i]), target)
-        if found is not None:
-            return found
-    return None
 
 
 def least_from_which_on(s: Setting, N: int, target: float, highest: int) -> int | None:
@@ -48,12 +25,10 @@ def least_from_which_on(s: Setting, N: int, target: float, highest: int) -> int 
 
     # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
     top = np.asarray(float(highest))
-    reach = min(64, highest)
-    while float(majorant(np.asarray(float(reach)), top)) > target:
-        if reach == highest:
-            return None
-        reach = min(2 * reach, highest)
-    above = last_above(majorant, 1, reach, target)
+    found = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
+    if found is None:
+        return None
+    above = last_above(majorant, 1, found[1], target)
     return 1 if above is None else above + 1
 
 

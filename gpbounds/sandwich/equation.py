@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, blockwise
+from gpbounds.numerics.pairs import two_product, two_sum
 from gpbounds.sandwich.rounding import outwards
 
 TERMS = 28
@@ -109,11 +110,7 @@ def _root(g: Float) -> tuple[Float, Float]:
     tiny = g < TINY
     x = 4.0 * np.where(tiny, np.ldexp(g, 2 * LIFT), g)
     v = np.sqrt(x)
-    split = 134217729.0 * v  # Dekker: v = high + low, and v² = square + error exactly
-    high = split - (split - v)
-    low = v - high
-    square = v * v
-    error = ((high * high - square) + 2.0 * high * low) + low * low
+    square, error = two_product(v, v)
     rest = ((x - square) - error) / (2.0 * np.where(v > 0.0, v, 1.0))
     return np.where(tiny, np.ldexp(v, -LIFT), v), np.where(tiny, np.ldexp(rest, -LIFT), rest)
 
@@ -151,12 +148,9 @@ def _power(b: Float, g: Float) -> Float:
 
 def _log(b: Float, g: Float) -> tuple[Float, Float]:
     """b − 1 − 2g as an unevaluated sum of two floats, 0 ≤ b ≤ 1."""
-    a = -2.0 * g
-    first = a - 1.0
-    back = first + 1.0
-    error = (a - back) + (back - first - 1.0)  # of first: TwoSum of a and −1
-    total = first + b
-    return total, (b - (total - first)) + error
+    first, error = two_sum(-2.0 * g, -1.0)
+    total, rest = two_sum(first, b)
+    return total, rest + error
 
 
 def _far(g: Float) -> tuple[Float, ...]:
@@ -167,9 +161,7 @@ def _far(g: Float) -> tuple[Float, ...]:
     u = 2.0 * np.sqrt(safe) + two
     for _ in range(3):
         u -= ((u - two) - np.log1p(u)) * (1.0 + 1.0 / u)
-    less = u - two
-    back = less + two
-    error = (u - back) - (two - (back - less))  # of less: TwoDiff
+    less, error = two_sum(u, -two)
     step = ((np.log1p(u) - less) - error) * (1.0 + 1.0 / u)
     whole = 1.0 + u
     t = whole + ((1.0 - (whole - u)) + step)

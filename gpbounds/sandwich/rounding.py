@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.errors import NotConverged
-
-STEPS = 64
-"""How many floats the search may walk; the start is one or two away."""
-BITS = 1 << 14
-"""The most digits, in bits; 2048 settle every pair of floats."""
+from gpbounds.numerics.search import first_double
+from gpbounds.rigor import above, at_bits, exact, sign
 
 
 def outwards(gamma: Float, start: tuple[Float, ...]) -> tuple[Float, ...]:
@@ -31,31 +28,12 @@ def outwards(gamma: Float, start: tuple[Float, ...]) -> tuple[Float, ...]:
         if g == 0.0 or g == np.inf:
             continue  # exact
         for values, (excess, side) in zip(found, kinds, strict=True):
-            values[i] = _nearest(excess, float(values[i]), float(g), side)
+            values[i] = first_double(partial(_beyond, excess, float(g), side), float(values[i]), side * math.inf)
     return tuple(found)
 
 
-def _nearest(excess: Callable[[Any, Any], Any], x: float, gamma: float, side: int) -> float:
-    """The float nearest to the root that is beyond it on ``side``."""
-    outward = math.copysign(math.inf, side)
-    steps = 0
-    while not _beyond(excess, x, gamma, side):
-        x = math.nextafter(x, outward)
-        steps += 1
-        if steps > STEPS:
-            raise NotConverged(f"gamma = {gamma!r}: expected the root within {STEPS} floats of its approximation")
-    while _beyond(excess, inner := math.nextafter(x, -outward), gamma, side):
-        x = inner
-        steps += 1
-        if steps > STEPS:
-            raise NotConverged(f"gamma = {gamma!r}: expected the root within {STEPS} floats of its approximation")
-    return x
-
-
-def _beyond(excess: Callable[[Any, Any], Any], x: float, gamma: float, side: int) -> bool:
+def _beyond(excess: Callable[[Any, Any], Any], gamma: float, side: int, x: float) -> bool:
     """Whether x lies beyond the root on ``side``, decided by balls that do not hold 0."""
-    import flint
-
     middle = 1.0 if excess is _ratio else 0.0
     if (x - middle) * side <= 0.0:
         return False
@@ -63,16 +41,7 @@ def _beyond(excess: Callable[[Any, Any], Any], x: float, gamma: float, side: int
         return True  # b and b − 1 lie above 0 and −1, everything within ±inf
     if excess is _logarithm and x < -40.0 and 1 + Fraction(x) + 2 * Fraction(gamma) <= 0:
         return True  # e^x is all that is left, and may be too small for any number of bits
-    bits = 128
-    while bits <= BITS:
-        with flint.ctx.workprec(bits):
-            value = excess(flint.arb(x), flint.arb(gamma))
-            if value > 0:
-                return True
-            if value < 0:
-                return False
-        bits *= 2
-    raise NotConverged(f"gamma = {gamma!r}: the sign at {x!r} is open at {BITS} bits")
+    return sign(lambda: excess(exact(x), exact(gamma)), bits=128) > 0
 
 
 def _ratio(x: Any, gamma: Any) -> Any:
@@ -89,13 +58,7 @@ def _logarithm(s: Any, gamma: Any) -> Any:
 
 def mean_upwards(gamma: float) -> float:
     """The least float that is not below √(e^(2γ) − 1)."""
-    import flint
-
     if gamma == 0.0 or gamma > 800.0:
         return 0.0 if gamma == 0.0 else math.inf
-    with flint.ctx.workprec(256):
-        square = (2 * flint.arb(gamma)).expm1()
-        x = float(square.sqrt())
-        while not flint.arb(x) ** 2 >= square:
-            x = math.nextafter(x, math.inf)
-    return x
+    with at_bits(256):
+        return above((2 * exact(gamma)).expm1().sqrt())
