@@ -29,6 +29,15 @@ def host(array: Any) -> Float:
     return array.get() if is_cupy(array) else np.asarray(array)
 
 
+def as_number(value: Any) -> Any:
+    """An array of no dimension as a float; others as they are.
+
+    >>> as_number(np.array(2.0)), as_number(np.ones(2))
+    (2.0, array([1., 1.]))
+    """
+    return float(value) if np.ndim(value) == 0 else value
+
+
 def place(array: Any, xp: Any) -> Array:
     """``array`` where ``xp`` works, unchanged if it is there."""
     if xp is np:

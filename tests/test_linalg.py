@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.devices import array_module, cuda_fault
+from gpbounds.linalg.cg import conjugate_gradients
+from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import add_gram, product
 from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
 
@@ -84,3 +86,80 @@ def test_a_broken_gpu_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         assert "\n" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "cupy", broken())
     assert array_module("cuda") is array_module("auto") is sys.modules["cupy"]
+
+
+def positive_definite(rng: np.random.Generator, N: int) -> np.ndarray:
+    root = rng.standard_normal((N, N))
+    return root @ root.T + np.eye(N)
+
+
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 12), P=st.integers(1, 4))
+def test_conjugate_gradients_end_after_n_steps_and_at_once_with_the_inverse(seed: int, N: int, P: int) -> None:
+    rng = np.random.default_rng(seed)
+    A, B = positive_definite(rng, N), rng.standard_normal((N, P))
+    B[:, 0] = 0.0  # a column that is solved from the start
+    X = conjugate_gradients(lambda V: A @ V, lambda R: R, B, enough=lambda e: e.sum() <= 1e-26, steps=4 * N + 10)
+    np.testing.assert_allclose(A @ X, B, atol=1e-10)
+    np.testing.assert_array_equal(X[:, 0], 0.0)
+    inverse = np.linalg.inv(A)
+    seen = []
+
+    def enough(energies: np.ndarray) -> bool:
+        seen.append(energies)
+        return bool(energies.max() <= 1e-20)
+
+    X = conjugate_gradients(lambda V: A @ V, lambda R: inverse @ R, B, enough=enough, steps=9)
+    assert len(seen) <= 3  # the start, one step, and perhaps one for rounding
+    np.testing.assert_allclose(seen[0], np.einsum("ip,ij,jp->p", B, inverse, B), rtol=1e-9)
+    np.testing.assert_allclose(A @ X, B, atol=1e-10)
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 8))
+def test_every_step_of_conjugate_gradients_brings_the_solution_nearer(seed: int, steps: int) -> None:
+    """The error in the norm of A falls from step to step, as it is least over growing spaces."""
+    rng = np.random.default_rng(seed)
+    A, B = positive_definite(rng, 10), rng.standard_normal((10, 2))
+    truth, M = np.linalg.solve(A, B), np.diag(1.0 / A.diagonal())
+
+    def error(count: int) -> np.ndarray:
+        off = conjugate_gradients(lambda V: A @ V, lambda R: M @ R, B, enough=lambda e: False, steps=count) - truth
+        return np.einsum("ip,ij,jp->p", off, A, off)
+
+    assert (error(steps + 1) <= error(steps) * (1.0 + 1e-12)).all()
+    np.testing.assert_allclose(error(0), np.einsum("ip,ip->p", B, truth), rtol=1e-9)
+
+
+@given(seed=st.integers(0, 2**32 - 1), N=st.sampled_from([2, 5, 511, 513, 1030]), decades=st.integers(-100, 100))
+def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, decades: int) -> None:
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((N, N))
+    A = (A + A.T) * 10.0**decades
+    assert symmetric_matrix("A", A) is A
+    i, j = (int(v) for v in rng.choice(N, 2, replace=False))
+    size = float(np.abs(A).max())
+    A[i, j] = A[j, i] + 0.9e-8 * size
+    symmetric_matrix("A", A, N)
+    with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
+        symmetric_matrix("A", A, apart=1e-10)
+    A[i, j] = A[j, i] + 1.2e-8 * size
+    with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
+        symmetric_matrix("A", A)
+
+
+@pytest.mark.parametrize(
+    ("value", "N", "message"),
+    [
+        (np.ones((2, 3)), None, r"A: expected a square matrix \(N, N\), got shape \(2, 3\)"),
+        (np.ones(3), None, r"A: expected a square matrix \(N, N\), got shape \(3,\)"),
+        (np.ones((0, 0)), None, r"A: expected a square matrix \(N, N\), got shape \(0, 0\)"),
+        (np.ones((2, 2)), 3, r"A: expected shape \(3, 3\), got shape \(2, 2\)"),
+        ([[1.0], [2.0, 3.0]], None, "A: expected rows of equal length"),
+        ([["a"]], None, "A: expected real numbers"),
+        ([[np.nan]], None, "A: expected finite entries"),
+        ([[np.inf, 0.0], [0.0, -np.inf]], None, "A: expected finite entries"),
+    ],
+)
+def test_what_is_no_square_matrix_is_refused(value, N, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        symmetric_matrix("A", value, N)
+    assert np.array_equal(symmetric_matrix("A", [[1e308, 1e308], [1e308, 1e308]]), np.full((2, 2), 1e308))

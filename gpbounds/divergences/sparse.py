@@ -24,14 +24,13 @@ from gpbounds.divergences.predictions import (
     double,
     mean_at,
     rounded_up,
-    square,
     vector,
 )
 from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
-from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter, cholesky
+from gpbounds.linalg.matrices import square_matrix, symmetric_matrix
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
 
@@ -89,14 +88,8 @@ def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
 
 def triangular(name: str, value: ArrayLike | Array) -> Array:
     """A finite lower triangular float64 matrix with a positive diagonal."""
-    xp = namespace(value)
-    C = xp.asarray(value)
-    if C.dtype.kind not in "biuf" or C.ndim != 2 or C.shape[0] != C.shape[1] or not C.size:
-        raise ValueError(f"{name}: expected a square matrix of real numbers, got {C.dtype} of {C.shape}")
-    C = C.astype(np.float64, copy=False)
-    if not bool(xp.isfinite(C).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    if bool(xp.triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
+    C = square_matrix(name, value)
+    if bool(namespace(C).triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
         raise ValueError(f"{name}: expected a lower triangular matrix with a positive diagonal (a Cholesky factor)")
     return C
 
@@ -255,7 +248,7 @@ def free_posterior(
     ([[0.5]], 0.818147)
     """
     side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
-    B = square("covariance", covariance, side.M)
+    B = symmetric_matrix("covariance", covariance, side.M)
     shift = vector("mean", mean, side.Z) - mean_at(prior_mean, side.Z)
     chol = cholesky(B, name="covariance")
     C = namespace(B).tril(side.chol.solve_lower(chol.L))

@@ -7,22 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.arrays import Float, is_cupy
+from gpbounds.linalg.matrices import symmetric_matrix
 
 
 def kernel_matrix(K: ArrayLike) -> Float:
     """K as a finite symmetric float64 array (N, N) on the host with a diagonal ≥ 0."""
     if is_cupy(K):
         raise ValueError("K: expected a NumPy array, got a CuPy array: pass K.get()")
-    matrix = as_points(K, "K").astype(np.float64, copy=False)
-    N = matrix.shape[0]
-    if matrix.shape != (N, N) or np.ndim(K) != 2:
-        raise ValueError(f"K: expected a square matrix (N, N), got shape {np.shape(K)}")
-    scale = float(np.abs(matrix).max())
-    gap = np.abs(matrix - matrix.T)
-    if (gap > 1e-10 * scale).any():
-        i, j = np.unravel_index(int(gap.argmax()), gap.shape)
-        raise ValueError(f"K: expected a symmetric matrix, got K[{i}, {j}] = {matrix[i, j]} and {matrix[j, i]} across")
+    matrix = symmetric_matrix("K", K, apart=1e-10)
     if (matrix.diagonal() < 0).any():
         row = int(matrix.diagonal().argmin())
         raise ValueError(f"K: expected variances >= 0 on the diagonal, got {matrix[row, row]} in row {row}")

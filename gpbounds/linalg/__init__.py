@@ -1,4 +1,4 @@
-"""Linear algebra: factorisations, triangles, products in place, pivoting, conjugate gradients; NumPy or CuPy."""
+"""Linear algebra on NumPy or CuPy: matrices checked, factorised, multiplied in place, solved; pivoting."""
 
 from gpbounds.linalg.psd import AUTO_LADDER, Cholesky, Eigen, Jitter, cholesky, eigen
 from gpbounds.linalg.triangular import solve_triangular

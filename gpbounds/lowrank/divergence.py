@@ -18,8 +18,10 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.lowrank.laws import as_features, covariance, diagonal, noise_variance, noisy_factor
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.lowrank.laws import as_features, diagonal, noisy_factor
 from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.validation import noise_variance
 
 SINGULAR = 1e-4
 """Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""
@@ -61,7 +63,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     0.625
     """
     s2 = noise_variance(noise)
-    exact, approximate = covariance("K", K), covariance("Sigma", Sigma)
+    exact, approximate = symmetric_matrix("K", K), symmetric_matrix("Sigma", Sigma)
     if exact.shape != approximate.shape:
         raise ValueError(f"K, Sigma: expected equal shapes, got {exact.shape} and {approximate.shape}")
     namespace(exact, approximate)
@@ -94,7 +96,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
     2.074726
     """
     s2 = noise_variance(noise)
-    exact = covariance("K", K)
+    exact = symmetric_matrix("K", K)
     factor = as_features(features, exact.shape[0])
     xp = namespace(exact, factor)
     N, r = factor.shape

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.lowrank import frequencies
@@ -73,9 +73,8 @@ def _setting(
 
 
 def _record(s: _Setting, value: Any, m: Any, delta: float, claim: str) -> Bound:
-    plain = float(value) if np.ndim(value) == 0 else value
     return Bound(
-        value=plain,
+        value=as_number(value),
         side="upper",
         confidence=1.0 - delta if np.ndim(value) == 0 else np.full(np.shape(value), 1.0 - delta),
         claim=claim,

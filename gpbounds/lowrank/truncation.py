@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
@@ -87,10 +87,6 @@ def _evaluate(s: _Setting, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
     return np.where(tail > 0.0, np.maximum(value * (1.0 + ROUNDING), SMALLEST), 0.0), terms
 
 
-def _plain(value: Any) -> Any:
-    return float(value) if np.ndim(value) == 0 else value
-
-
 def _record(s: _Setting, N: Float, r: Float) -> Bound:
     value, terms = _evaluate(s, N, r)
     if s.delta is None:
@@ -100,11 +96,11 @@ def _record(s: _Setting, N: Float, r: Float) -> Bound:
         claim = "L-42 (as printed), L-41" if s.form == "printed" else "L-42 (sharper form), L-43, L-09"
         confidence, quantity = np.broadcast_to(1.0 - s.delta, np.shape(value)), "KL(exact || truncated)"
     return Bound(
-        value=_plain(value),
+        value=as_number(value),
         side="upper",
-        confidence=_plain(confidence),
+        confidence=as_number(confidence),
         claim=f"{claim}, {s.spectrum.source}",
-        terms={name: _plain(term) for name, term in terms.items()},
+        terms={name: as_number(term) for name, term in terms.items()},
         assumptions=(
             f"The N inputs are drawn independently from {s.inputs!r}.",
             "The approximation keeps the r largest terms of the Mercer expansion under that law.",

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
-from gpbounds.montecarlo.arguments import model, one_or_array, triples
+from gpbounds.montecarlo.arguments import model, triples
 from gpbounds.numerics.roots import Part, halved, newton
 
 PROPOSALS = ("best", "widened", "shifted", "flat")
@@ -140,7 +140,7 @@ def cover(
                 better = other[-1] < parts[-1]
                 parts = tuple(np.where(better, b, a) for a, b in zip(parts, other, strict=True))
     acceptance = np.minimum(np.exp(log_mean - parts[-1]), 1.0)
-    return Envelope(*(one_or_array(part.reshape(shape)) for part in (*parts, acceptance)))
+    return Envelope(*(as_number(part.reshape(shape)) for part in (*parts, acceptance)))
 
 
 Parts = tuple[Float, ...]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
@@ -104,10 +104,6 @@ def evaluate(s: Setting, N: Float, M: Float, tail_at: Float | None = None) -> tu
     return value, {"expected_trace": t, **{name: term * scale for name, term in terms.items()}}
 
 
-def _plain(value: Any) -> Any:
-    return float(value) if np.ndim(value) == 0 else value
-
-
 def record(s: Setting, N: Float, M: Float) -> Bound:
     """The :class:`Bound` for checked N and M."""
     value, terms = evaluate(s, N, M)
@@ -126,11 +122,11 @@ def record(s: Setting, N: Float, M: Float) -> Bound:
         *s.law.assumptions,
     )
     return Bound(
-        value=_plain(value),
+        value=as_number(value),
         side="upper",
-        confidence=_plain(np.broadcast_to(1.0 - s.delta, np.shape(value))),
+        confidence=as_number(np.broadcast_to(1.0 - s.delta, np.shape(value))),
         claim=f"{theorem} ({form}), {s.law.claims}{tv_claim}" + (", R-dir" if s.direction == "p||q" else ""),
-        terms={name: _plain(term) for name, term in terms.items()},
+        terms={name: as_number(term) for name, term in terms.items()},
         assumptions=assumptions,
         certified=s.law.spectrum.certified,
         quantity=f"D_{order}[{'q*||p' if s.direction == 'q||p' else 'p||q*'}]",

@@ -12,8 +12,8 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
-from gpbounds.renyi.residual import as_host_points, noise_variance
-from gpbounds.validation import choice, count, non_negative, one, order, positive, whole
+from gpbounds.renyi.residual import as_host_points
+from gpbounds.validation import choice, count, noise_variance, non_negative, one, order, positive, whole
 from gpbounds.whitening import whiten
 
 DENSE = 5000

@@ -16,8 +16,8 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.numerics.scalars import G
-from gpbounds.renyi.residual import Nystrom, as_targets, noise_variance, nystrom
-from gpbounds.validation import open_unit
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.validation import noise_variance, open_unit
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, nystrom
+from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"
 

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, nystrom
+from gpbounds.validation import noise_variance
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:

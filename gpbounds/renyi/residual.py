@@ -16,21 +16,8 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.numerics.scalars import log_det_term
-from gpbounds.validation import finite, one, positive
+from gpbounds.validation import finite, one
 from gpbounds.whitening import inducing, matched, with_jitter
-
-
-def number(name: str, value: Any) -> float:
-    """One finite number."""
-    return one(finite, name, value)
-
-
-def noise_variance(noise: Any) -> float:
-    """σ² > 0, one number."""
-    checked = positive("noise", noise)
-    if checked.ndim:
-        raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
-    return float(checked)
 
 
 def as_targets(y: ArrayLike, N: int) -> Float:
@@ -119,7 +106,7 @@ class Nystrom:
 
     def order(self, alpha: Any, noise: float) -> float:
         """A finite α < 1 + σ²/λ, as a float."""
-        value = number("alpha", alpha)
+        value = one(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
         if not value < end:
             raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")

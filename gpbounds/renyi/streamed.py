@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, eigen
-from gpbounds.renyi.residual import noise_variance
-from gpbounds.validation import count
+from gpbounds.validation import count, noise_variance
 from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
 
 BLOCK = 512

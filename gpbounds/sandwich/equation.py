@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds import validation
 from gpbounds.arrays import Float, blockwise
 from gpbounds.numerics.pairs import two_product, two_sum
 from gpbounds.sandwich.rounding import outwards
+from gpbounds.validation import extended
 
 TERMS = 28
 """Terms of the series; at its end v = 1 the next one is below 1e-19."""
@@ -56,22 +56,13 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     >>> roots(1e-30, minus_one=True)
     (-1.9999999999999986e-15, 2.0000000000000013e-15)
     """
-    g = checked("gamma", gamma)
+    g = extended("gamma", gamma)
     with np.errstate(over="ignore", under="ignore"):
         b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
     found: tuple[Float, ...] = (b_less, t_less) if minus_one else (b, t, log_b)
     if certified:
         found = outwards(g.ravel(), found)
     return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in found)
-
-
-def checked(name: str, gamma: ArrayLike) -> Float:
-    """``gamma`` as an array of numbers >= 0, inf among them."""
-    values = np.asarray(gamma)
-    if values.dtype.kind != "f":
-        return np.abs(validation.non_negative(name, gamma))
-    finite = np.where(values == np.inf, 0.0, values)
-    return np.where(values == np.inf, np.inf, np.abs(validation.non_negative(name, finite)))
 
 
 def _solve(g: Float) -> tuple[Float, ...]:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
+from gpbounds.arrays import as_number
 from gpbounds.bound import Bound
-from gpbounds.sandwich.equation import checked, roots
+from gpbounds.sandwich.equation import roots
 from gpbounds.sandwich.rounding import mean_upwards
+from gpbounds.validation import extended
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
 
@@ -108,7 +110,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     """
     given = _given(kl)
     sure = isinstance(kl, Bound) and kl.certified if certified is None else certified
-    gamma = checked("kl", given.value)
+    gamma = extended("kl", given.value)
     left = gamma if mahalanobis is None else _left(gamma, mahalanobis, sure)
     b, t, log_b = roots(left, certified=sure)
     with np.errstate(over="ignore", divide="ignore"):
@@ -124,7 +126,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
 
     def bound(value: Any, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
         proved = given.certified and sure
-        return Bound(_plain(value), side, given.confidence, origin + claim, terms, assumptions, proved, quantity)
+        return Bound(as_number(value), side, given.confidence, origin + claim, terms, assumptions, proved, quantity)
 
     return Sandwich(
         given,
@@ -144,7 +146,7 @@ def _given(kl: Bound | ArrayLike) -> Bound:
         if kl.side != "upper":
             raise ValueError("kl: expected an upper bound on a KL divergence, got a lower one")
         return kl
-    return Bound(_plain(checked("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
+    return Bound(as_number(extended("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
 
 
 def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
@@ -159,8 +161,3 @@ def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
     if not up:
         return left
     return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * np.finfo(np.float64).eps, np.inf)
-
-
-def _plain(values: Any) -> Any:
-    values = np.asarray(values)
-    return float(values) if values.ndim == 0 else values

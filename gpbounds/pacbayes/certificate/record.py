@@ -19,8 +19,8 @@ from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
 from gpbounds.pacbayes.certificate.forms import Posterior
 from gpbounds.pacbayes.certificate.report import Report
 from gpbounds.pacbayes.certificate.statement import Statement
-from gpbounds.pacbayes.checks import delta_values
 from gpbounds.pacbayes.grid import HyperGrid
+from gpbounds.validation import positive_unit
 
 SLACK = 8.0
 """Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one or
@@ -103,7 +103,7 @@ class Certificate(Statement):
             )
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
-        failure = delta_values(delta)
+        failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
