@@ -29,9 +29,8 @@ def conjugate_gradients(
     >>> import numpy as np
     >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])
     >>> X = conjugate_gradients(lambda V: A @ V, lambda R: R, np.eye(2), enough=lambda e: e.max() < 1e-20, steps=9)
-    >>> (A @ X).round(9)
-    array([[1., 0.],
-           [0., 1.]])
+    >>> bool(np.allclose(A @ X, np.eye(2)))
+    True
     """
     xp = namespace(B)
     X, R = xp.zeros_like(B), B.copy()

@@ -5,6 +5,7 @@ All take x >= 0 (an eigenvalue of (K - Q)/σ²) and α in (0, 1], and broadcast.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -55,13 +56,23 @@ def tangent(alpha: ArrayLike) -> Tangent:
     the slope by O(e²) only.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    orders, index = np.unique(alpha, return_inverse=True)
+    start, slope = _tangents(alpha.tobytes())
+    return start.reshape(alpha.shape), slope.reshape(alpha.shape)
+
+
+@lru_cache(maxsize=32)
+def _tangents(packed: bytes) -> Tangent:
+    """The same for orders packed into bytes: a planner asks for those of one α again and again."""
+    orders, index = np.unique(np.frombuffer(packed), return_inverse=True)
     start, slope = np.zeros_like(orders), np.zeros_like(orders)
     bent = (orders > 0.5) & (orders < 1.0)
     if bent.any():
         start[bent], slope[bent] = _touching(orders[bent])
     start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
-    return start[index].reshape(alpha.shape), slope[index].reshape(alpha.shape)
+    found = start[index], slope[index]
+    for values in found:
+        values.flags.writeable = False
+    return found
 
 
 def _touching(alpha: Float) -> Tangent:
@@ -76,16 +87,14 @@ def _touching(alpha: Float) -> Tangent:
     return x0, F(x0, alpha) / x0
 
 
-def F_hat(x: ArrayLike, alpha: ArrayLike, touching: Tangent | None = None) -> Any:
+def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
     """The least concave function above F: F itself for α <= ½, a line through 0 and then F beyond, x at α = 1 (N-Fhat).
-
-    ``touching`` is ``tangent(alpha)``, when it is at hand.
 
     >>> float(F_hat(3.0, 1.0))
     3.0
     """
     x, alpha = np.asarray(x, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
-    start, slope = tangent(alpha) if touching is None else touching
+    start, slope = tangent(alpha)
     curve = F(x, alpha)
     return np.where(x < start, np.maximum(slope * x, curve), curve)
 

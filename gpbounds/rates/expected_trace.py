@@ -14,8 +14,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
-
-SMALLEST = np.finfo(np.float64).tiny
+from gpbounds.statements import FIXED, drawn_from, exp_up
 
 
 def log_best_truncation(law: Spectrum, M: Float) -> Float:
@@ -36,12 +35,6 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
     k = least_each(turned, falling, M)
     best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
     return np.minimum(best + np.log(M + 1.0), whole)
-
-
-def exp_up(log_value: Any) -> Any:
-    """e^log_value, but never below the least normal double unless it is 0: an upper bound must not underflow."""
-    log_value = np.asarray(log_value)
-    return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
 
 
 class TraceLaw(ABC):
@@ -68,11 +61,7 @@ class APriori(TraceLaw):
         self.spectrum = spectrum(kernel, inputs)
         self.variance = kernel.max_variance
         self.claims = "R-lem3, R-samp"
-        self.assumptions = (
-            f"The N inputs are drawn independently from {inputs!r}.",
-            "Kernel, input law and noise are fixed in advance, not fitted to these data.",
-            self.spectrum.note,
-        )
+        self.assumptions = (drawn_from(inputs), FIXED, self.spectrum.note)
 
     def sharpest(self, N: Float, M: Float) -> Float:
         sizes, index = np.unique(M, return_inverse=True)

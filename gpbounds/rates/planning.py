@@ -6,22 +6,23 @@ import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.inputs import Empirical, Gaussian, InputLaw
+from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, upward
-from gpbounds.plan import Cost, Plan
+from gpbounds.plan import Plan
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
-from gpbounds.rates.theorems import Setting, evaluate, record, setting
+from gpbounds.rates.theorems import Setting
 
 
-def least_from_which_on(s: Setting, N: int, target: float, highest: int) -> int | None:
+def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -> int | None:
     """The least M <= highest such that the bound is <= target at M and at every larger M <= highest."""
     size = np.asarray(float(N))
 
     def majorant(a: Float, b: Float) -> Float:
         # The sharpest form decreases in M; the printed one has a factor M + 1 before a tail that decreases.
-        return evaluate(s, size, a)[0] if s.form == "sharpest" else evaluate(s, size, b, tail_at=a)[0]
+        at = (a,) if setting.form == "sharpest" else (b, a)
+        return setting.evaluate(size, *at)[0]
 
     # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
     top = np.asarray(float(highest))
@@ -78,33 +79,38 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     goal = float(validation.positive("target", target))
-    law = Gaussian() if inputs is None else inputs
-    s = setting(kernel, alpha, law, noise, delta, y_norm2, tv, form, direction)
+    setting = Setting.checked(
+        kernel,
+        alpha,
+        inputs=inputs,
+        noise=noise,
+        delta=delta,
+        y_norm2=y_norm2,
+        tv=tv,
+        form=form,
+        direction=direction,
+    )
     for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
-        value = getattr(s, name)
+        value = getattr(setting, name)
         if value is not None and value.ndim:
             raise ValueError(f"{name}: expected one number, got shape {value.shape}; call once for each")
-    highest = min(size - 1, s.law.spectrum.rank) if isinstance(s.law, GivenData) else size - 1
-    M = least_from_which_on(s, size, goal, highest)
-    data, order = np.asarray(float(size)), float(s.alpha)
-    return Plan(
+    law = setting.law
+    highest = min(size - 1, law.spectrum.rank) if isinstance(law, GivenData) else size - 1
+    return Plan.at(
+        least_from_which_on(setting, size, goal, highest),
+        lambda M: setting.bound(np.asarray(float(size)), np.asarray(float(M))),
+        first=1,
         method="inducing",
         N=size,
         target=goal,
-        M=M,
-        bound=None if M is None else record(s, data, np.asarray(float(M))),
-        bound_before=None if M is None or M == 1 else record(s, data, np.asarray(M - 1.0)),
-        needed=_needed(s, goal) if isinstance(law, Empirical) and direction == "q||p" else None,
-        meaning=sentences(goal, order),
-        cost=None if M is None else Cost.of(size, M),
+        needed=_needed(setting, law, goal) if isinstance(law, GivenData) and direction == "q||p" else None,
+        meaning=sentences(goal, float(setting.alpha)),
     )
 
 
-def _needed(s: Setting, target: float) -> int:
+def _needed(setting: Setting, law: GivenData, target: float) -> int:
     """N-low from the eigenvalues of K, each lowered by its rounding error."""
     from gpbounds.renyi import needed_from_eigenvalues
 
-    assert isinstance(s.law, GivenData)
-    spectrum = s.law.spectrum
-    lower = np.maximum(spectrum.eigenvalues(s.law.N) - spectrum.rounding, 0.0) * s.law.N
-    return needed_from_eigenvalues(lower, float(s.noise), float(s.alpha), target)
+    lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
+    return needed_from_eigenvalues(lower, float(setting.noise), float(setting.alpha), target)
