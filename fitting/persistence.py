@@ -1,4 +1,4 @@
-"""Kernels and posteriors as plain values and arrays, to and fro, without rounding."""
+"""Posteriors as plain values and arrays, to and fro, without rounding."""
 
 from __future__ import annotations
 
@@ -7,46 +7,10 @@ from typing import Any
 from fitting.family import FamilyObjective
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import host, namespace, place
-from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
-from gpbounds.kernels.base import Stationary
+from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
-
-
-def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
-    """A kernel as what JSON can hold; Python writes floats so that they are read back as they were.
-
-    >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
-    {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
-    """
-    name = type(kernel).__name__
-    if type(kernel) in (Sum, Product):
-        pair: Any = kernel
-        return {"type": name, "k1": kernel_to_plain(pair.k1), "k2": kernel_to_plain(pair.k2)}
-    if type(kernel) in (SquaredExponential, Matern):
-        one: Any = kernel
-        length = one.lengthscale if isinstance(one.lengthscale, float) else [float(v) for v in one.lengthscale]
-        plain = {"type": name, "variance": one.variance, "lengthscale": length}
-        return plain | ({"nu": one.nu} if isinstance(one, Matern) else {})
-    raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products of them to save, got {name}")
-
-
-def kernel_from_plain(plain: dict[str, Any]) -> Kernel:
-    """The kernel that `kernel_to_plain` described.
-
-    >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
-    2.0
-    """
-    name = plain["type"]
-    if name in ("Sum", "Product"):
-        pair: Any = Sum if name == "Sum" else Product
-        return pair(kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
-    values = {key: value for key, value in plain.items() if key != "type"}
-    kinds: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
-    if name not in kinds:
-        raise ValueError(f"kernel: expected one of {', '.join(kinds)}, Sum, Product, got {name!r}")
-    return kinds[name](**values)
 
 
 def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from fitting.archive import read_archive, write_archive
 from fitting.estimators.remarks import Remark
-from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
+from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.pacbayes import Certificate, HyperGrid, Scaling

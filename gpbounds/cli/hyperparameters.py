@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.cli.data import Data
-from gpbounds.cli.options import build_kernel
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
 FIT_ROWS = 500
@@ -57,7 +57,7 @@ class Hyperparameters:
 
 def given(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
     """Hyperparameters from the command line, 1, 1 and 0.1 where they are None."""
-    kernel = build_kernel(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
+    kernel = stationary(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
     return Hyperparameters(kernel, 0.1 if noise is None else noise, "Kernel and noise are as given.")
 
 
@@ -89,7 +89,7 @@ def fit(
         if value is not None:
             positive(name, value)
     start = math.sqrt(data.D) * (1.0 if shared else np.ones(data.D)) if lengthscale is None else lengthscale
-    kernel = build_kernel(nu, 1.0 if variance is None else variance, start)
+    kernel = stationary(nu, 1.0 if variance is None else variance, start)
     free = {"variance": variance is None, "lengthscale": lengthscale is None, "noise": noise is None}
     fitted = tuple(name for name, wanted in free.items() if wanted)
     names = {name: name.partition("[")[0] for name in (*kernel.parameter_names, "noise")}
@@ -108,7 +108,7 @@ def fit(
         f"{'one shared lengthscale' if shared else 'one lengthscale per input'}."
     )
     found: Any = model.kernel_
-    settled = build_kernel(
+    settled = stationary(
         nu,
         found.variance if variance is None else variance,
         found.lengthscale if lengthscale is None else lengthscale,  # what is given is kept, to the last digit

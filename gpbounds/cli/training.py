@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.cli.options import UsageError, build_kernel
+from gpbounds.cli.options import UsageError
 from gpbounds.cli.rows import Rows
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import stationary
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import count
 
@@ -114,7 +115,7 @@ def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
     scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
     values = np.exp(np.clip(np.log(np.append(square or 1.0, scales)), grid.low, grid.high))
-    return build_kernel(nu, float(values[0]), float(values[1]) if shared else values[1:])
+    return stationary(nu, float(values[0]), float(values[1]) if shared else values[1:])
 
 
 def _at_the_edge(made: Certificate) -> tuple[str, ...]:
