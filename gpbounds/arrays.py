@@ -17,6 +17,7 @@ Array = Any
 """A NumPy array or a CuPy array."""
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
 
 def is_cupy(array: object) -> bool:
@@ -84,6 +85,13 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
     if dim is not None and points.shape[1] != dim:
         raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
     return points
+
+
+def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Float:
+    """`as_points` in double precision and host memory."""
+    if is_cupy(X):
+        raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: pass its .get(), as this runs on the CPU")
+    return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 def as_reals(xp: Any, name: str, value: Any) -> Array:

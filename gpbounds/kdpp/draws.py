@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.kdpp.distinct import Indices, first_of_each, repeated
+from gpbounds.arrays import Float, Indices
+from gpbounds.kdpp.approximations import nystrom_tv
+from gpbounds.kdpp.arguments import first_of_each, repeated
 from gpbounds.kdpp.leverage import exact_scores, matching_ridge, ridge_leverage
-from gpbounds.kdpp.nystrom import nystrom_tv
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, Indices
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp.distinct import Indices
 from gpbounds.kernels import Kernel
 from gpbounds.whitening import inducing
 

@@ -10,11 +10,9 @@ from collections.abc import Callable
 from math import ceil, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, Indices
 
-Indices = NDArray[np.int64]
 _BLOCK = 2**19  # uniform numbers at a time
 
 

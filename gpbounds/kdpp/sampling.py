@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import is_cupy
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp.checks import kernel_matrix
+from gpbounds.kdpp.arguments import kernel_matrix
 from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
 from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite

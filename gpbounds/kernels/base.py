@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.cotangents import pull_distances
-from gpbounds.kernels.distances import squared_distances
-from gpbounds.kernels.fused import fused
+from gpbounds.kernels.distances import fused, squared_distances
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import one, positive
 

@@ -12,11 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, Indices
 
-Indices = NDArray[np.int64]
 Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
 

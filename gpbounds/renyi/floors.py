@@ -7,12 +7,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
-from gpbounds.renyi.residual import as_host_points
 from gpbounds.validation import choice, count, noise_variance, non_negative, one, order, positive, whole
 from gpbounds.whitening import whiten
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, nystrom
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
 from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"

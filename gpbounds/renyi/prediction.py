@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, nystrom
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
 from gpbounds.validation import noise_variance
 
 

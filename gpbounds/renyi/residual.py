@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.arrays import Float, as_host_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
@@ -27,13 +27,6 @@ def as_targets(y: ArrayLike, N: int) -> Float:
         got = "a CuPy array" if targets is None else f"shape {targets.shape}"
         raise ValueError(f"y: expected a NumPy array of shape ({N},), one target for each row of X, got {got}")
     return targets
-
-
-def as_host_points(X: ArrayLike, name: str, dim: int | None = None) -> Float:
-    """``X`` as float64 points (N, D) in host memory."""
-    if is_cupy(X):
-        raise ValueError(f"{name}: expected a NumPy array (the dense algebra runs on the CPU), got a CuPy array")
-    return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 @dataclass(frozen=True)

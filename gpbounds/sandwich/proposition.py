@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,8 +12,8 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import as_number
 from gpbounds.bound import Bound
+from gpbounds.rigor import above, at_bits, exact
 from gpbounds.sandwich.equation import roots
-from gpbounds.sandwich.rounding import mean_upwards
 from gpbounds.validation import extended
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
@@ -119,7 +120,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     if sure:  # square roots and quotients are off by half a digit at most
         mean = np.where(gamma == 0.0, 0.0, np.nextafter(mean, np.inf))
         small, large = np.where(left == 0.0, 1.0, (np.nextafter(small, 0.0), np.nextafter(large, np.inf)))
-        first = np.vectorize(mean_upwards, otypes=[float])(gamma)
+        first = np.vectorize(_mean_upwards, otypes=[float])(gamma)
     assumptions = (*given.assumptions, *(() if NON_SINGULAR in given.assumptions else (NON_SINGULAR,)))
     terms = {"KL": given.value} if mahalanobis is None else {"KL": given.value, "Mahalanobis distance": mahalanobis}
     origin = f"{given.claim}, " if given.claim else ""
@@ -161,3 +162,11 @@ def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
     if not up:
         return left
     return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * np.finfo(np.float64).eps, np.inf)
+
+
+def _mean_upwards(gamma: float) -> float:
+    """The least float that is not below √(e^(2γ) − 1)."""
+    if gamma == 0.0 or gamma > 800.0:
+        return 0.0 if gamma == 0.0 else math.inf
+    with at_bits(256):
+        return above((2 * exact(gamma)).expm1().sqrt())

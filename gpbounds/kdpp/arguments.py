@@ -1,4 +1,4 @@
-"""Argument checks shared by the samplers and the greedy selection."""
+"""Arguments of this room: kernel matrices, row numbers, and rows of X that are equal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.arrays import Float, is_cupy
+from gpbounds.arrays import Float, Indices, is_cupy
 from gpbounds.linalg.matrices import symmetric_matrix
 
 
@@ -34,3 +34,28 @@ def distinct_indices(indices: Any, N: int) -> NDArray[np.int64]:
     if np.unique(rows).size < rows.size:
         raise ValueError("indices: expected distinct numbers, got some twice")
     return rows.astype(np.int64)
+
+
+def groups_of(X: Float) -> Indices:
+    """A number for each row, the same for equal rows: 0 … (number of distinct rows) − 1.
+
+    >>> groups_of(np.array([[1.0], [0.0], [1.0]])).tolist()
+    [1, 0, 1]
+    """
+    _, groups = np.unique(X, axis=0, return_inverse=True)
+    return groups.ravel()
+
+
+def first_of_each(order: Indices, groups: Indices) -> Indices:
+    """``order`` without the rows equal to one before them.
+
+    >>> first_of_each(np.array([2, 1, 0]), np.array([5, 3, 5])).tolist()
+    [2, 1]
+    """
+    _, first = np.unique(groups[order], return_index=True)
+    return order[np.sort(first)]
+
+
+def repeated(groups: Indices) -> Indices | None:
+    """``groups``, or None where no two rows are equal."""
+    return groups if int(groups.max()) + 1 < groups.size else None
