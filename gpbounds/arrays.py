@@ -78,13 +78,19 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
         points = points[:, None]
     if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] == 0:
         raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {came}")
-    finite = xp.isfinite(points).all(axis=1)
-    if not bool(finite.all()):
-        rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
-        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    require_finite_rows(name, points)
     if dim is not None and points.shape[1] != dim:
         raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
     return points
+
+
+def require_finite_rows(name: str, array: Array) -> None:
+    """Refuse NaN and infinity in an array of one or two dimensions that is not empty, and name the rows."""
+    xp = namespace(array)
+    finite = xp.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)
+    if not bool(finite.all()):
+        rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
+        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
 
 
 def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Float:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, host, is_cupy, namespace
+from gpbounds.arrays import Array, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
@@ -253,10 +253,7 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
         raise ValueError(
             f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
         )
-    finite = xp.isfinite(targets)
-    if not bool(finite.all()):
-        rows = [int(i) for i in xp.flatnonzero(~finite.reshape(N, -1).all(axis=1))[:5]]
-        raise NonFinite(f"y: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    require_finite_rows("y", targets)
     return targets.astype(X.dtype, copy=False)
 
 

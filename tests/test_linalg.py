@@ -155,8 +155,8 @@ def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, 
         (np.ones((2, 2)), 3, r"A: expected shape \(3, 3\), got shape \(2, 2\)"),
         ([[1.0], [2.0, 3.0]], None, "A: expected rows of equal length"),
         ([["a"]], None, "A: expected real numbers"),
-        ([[np.nan]], None, "A: expected finite entries"),
-        ([[np.inf, 0.0], [0.0, -np.inf]], None, "A: expected finite entries"),
+        ([[np.nan]], None, "A: expected finite numbers"),
+        ([[np.inf, 0.0], [0.0, -np.inf]], None, "A: expected finite numbers"),
     ],
 )
 def test_what_is_no_square_matrix_is_refused(value, N, message: str) -> None:

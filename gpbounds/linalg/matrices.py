@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.errors import NonFinite
+from gpbounds.arrays import Array, namespace, require_finite_rows
 
 APART = 1e-8
 """How far entries across the diagonal may differ, relative to the largest one."""
@@ -26,8 +25,7 @@ def finite_matrix(name: str, value: ArrayLike | Array, expected: str) -> Array:
     if A.ndim != 2 or 0 in A.shape:
         raise ValueError(f"{name}: expected {expected}, got shape {A.shape}")
     A = A.astype(np.float64, copy=False)
-    if not bool(xp.isfinite(A).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
+    require_finite_rows(name, A)
     return A
 
 
