@@ -146,3 +146,16 @@ def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 
         for i in range(0, shape[0], rows)
     ]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:
+    """``function`` of flat arrays of one length, in blocks with NumPy, at once with CuPy; shapes are put back."""
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    flat = [xp.ascontiguousarray(xp.broadcast_to(a, shape)).reshape(-1) for a in arrays]
+    if flat[0].size == 0:
+        flat = [xp.ones(1) for _ in flat]
+    with np.errstate(all="ignore"):
+        found = blockwise(function, *flat) if xp is np else function(*flat)
+    if 0 in shape:
+        return tuple(xp.empty(shape) for _ in found)
+    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in found)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import counts
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
@@ -66,7 +65,7 @@ class Poisson(Likelihood):
         return ExponentialRate() if self.link == "exp" else SoftplusRate()
 
     def _targets(self, y: Array) -> Array:
-        return counts(y)
+        return _counts(y)
 
     def _log_density(self, y: Array, f: Array) -> Array:
         return self._factor.value(f, y)
@@ -128,3 +127,12 @@ def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Arra
     _, _, _, ratio, curve = softplus_parts(m)
     limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)
     return tuple(xp.where(v < POINT_MASS, limit, part) for limit, part in zip(limits, found, strict=False))
+
+
+def _counts(y: Array) -> Array:
+    """y, a whole number 0, 1, 2, … below 2⁵³ everywhere."""
+    xp = namespace(y)
+    good = (y >= 0.0) & (y == xp.floor(y)) & (y < 2.0**53)
+    if not bool(good.all()):
+        raise ValueError(f"y: expected counts 0, 1, 2, … below 2^53, got {float(y[~good].ravel()[0])!r}")
+    return y

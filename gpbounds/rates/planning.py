@@ -79,17 +79,7 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     goal = float(validation.positive("target", target))
-    setting = Setting.checked(
-        kernel,
-        alpha,
-        inputs=inputs,
-        noise=noise,
-        delta=delta,
-        y_norm2=y_norm2,
-        tv=tv,
-        form=form,
-        direction=direction,
-    )
+    setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
     for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
         value = getattr(setting, name)
         if value is not None and value.ndim:

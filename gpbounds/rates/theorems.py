@@ -39,7 +39,6 @@ class Setting:
         cls,
         kernel: Kernel,
         alpha: ArrayLike,
-        *,
         inputs: InputLaw | None,
         noise: ArrayLike,
         delta: ArrayLike,
@@ -202,15 +201,4 @@ def rate(
     >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
     1.79e-05 with probability 0.95
     """
-    setting = Setting.checked(
-        kernel,
-        alpha,
-        inputs=inputs,
-        noise=noise,
-        delta=delta,
-        y_norm2=y_norm2,
-        tv=tv,
-        form=form,
-        direction=direction,
-    )
-    return setting.bound(*sizes(N, M))
+    return Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction).bound(*sizes(N, M))
