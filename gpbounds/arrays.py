@@ -19,6 +19,9 @@ Array = Any
 Float = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
+EPS = float(np.finfo(np.float64).eps)
+"""2⁻⁵², the spacing of doubles at 1."""
+
 
 def is_cupy(array: object) -> bool:
     """True for a CuPy array, without importing CuPy."""

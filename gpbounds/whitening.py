@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, host, is_cupy, namespace, require_finite_rows
+from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
@@ -230,14 +230,19 @@ def residual_diagonal(diagonal: Array, V: Array) -> Array:
     least, scale = float(residual.min()), float(diagonal.max())
     if not np.isfinite(least):
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in Kuf")
-    allowed = max(1e-10, 100.0 * V.shape[0] * float(np.finfo(V.dtype).eps)) * scale
-    if least < -allowed:
+    require_residual(least, scale, V.shape[0], float(np.finfo(V.dtype).eps))
+    return xp.maximum(residual, 0.0)
+
+
+def require_residual(least: float, scale: float, M: int, eps: float = EPS) -> None:
+    """Refuse a diagonal of K − Q whose least entry is below 0 by more than rounding; K's is at most ``scale``."""
+    allowed = max(1e-10, 100.0 * M * eps) * scale
+    if not least >= -allowed:
         raise NotPositiveDefinite(
             f"K - Q: expected a diagonal >= 0, but its least entry is {least:.3g}, below the rounding error "
             f"{-allowed:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
             "or pass jitter='auto' or a larger jitter."
         )
-    return xp.maximum(residual, 0.0)
 
 
 def as_targets(y: ArrayLike | Array, X: Array) -> Array:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.divergences.predictions import EPS, PriorMean, absolute_error, double, mean_at, vector
+from gpbounds.arrays import EPS, Array, as_points, namespace
+from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
 from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel

@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import EPS, Array, as_points, namespace
 from gpbounds.divergences.predictions import (
-    EPS,
     Prediction,
     PriorMean,
     absolute_error,

@@ -12,7 +12,6 @@ from gpbounds.arrays import Array, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.validation import non_negative, one
 
-EPS = float(np.finfo(np.float64).eps)
 PriorMean = Callable[[Array], Array] | None
 """m(x) as a function of points (n, D) that gives (n,); None for m = 0."""
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.divergences.predictions import EPS
+from gpbounds.arrays import EPS, Array, namespace
 from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
 

@@ -14,10 +14,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import EPS, Array, as_points, namespace
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
-    EPS,
     Prediction,
     PriorMean,
     absolute_error,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points
+from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kdpp.arguments import distinct_indices
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
@@ -89,7 +89,7 @@ def matching_ridge(eigenvalues: ArrayLike, M: float) -> float:
     if values.ndim != 1 or not (values > 0).any():
         raise ValueError(f"eigenvalues: expected shape (n,), some > 0, got shape {values.shape}")
     top = float(values.max())
-    low, high = values.size * np.finfo(np.float64).eps, float((values / top).sum()) / size
+    low, high = values.size * EPS, float((values / top).sum()) / size
 
     def excess(log_rho: float) -> float:
         return float((values / (values + top * np.exp(log_rho))).sum()) - size

@@ -11,7 +11,7 @@ from math import ceil, log, sqrt
 
 import numpy as np
 
-from gpbounds.arrays import Float, Indices
+from gpbounds.arrays import EPS, Float, Indices
 
 _BLOCK = 2**19  # uniform numbers at a time
 
@@ -63,7 +63,7 @@ def draw_projection(row: Callable[[int], Float], leverage: Float, M: int, rng: n
         |y_i|².
     """
     sums = np.cumsum(leverage)
-    rounding = M * np.finfo(np.float64).eps
+    rounding = M * EPS
     basis = np.zeros((M, M))
     chosen = np.empty(M, dtype=np.int64)
     t = 0

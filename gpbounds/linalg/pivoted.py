@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float, Indices
+from gpbounds.arrays import EPS, Float, Indices
 
 Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
@@ -79,7 +79,7 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
     (array([0, 2]), array([2.5 , 0.69, 0.17]))
     """
     N, left = diagonal.size, diagonal.astype(np.float64)
-    floor = N * np.finfo(np.float64).eps * float(left.max())
+    floor = N * EPS * float(left.max())
     factor = np.empty((M if goal is None else min(M, 8 * BLOCK), N))
     chosen = np.empty(M, dtype=np.int64)
     variances, traces = np.empty(M), np.zeros(M + 1)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import EPS, Array, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.matrices import finite_matrix
@@ -49,9 +48,9 @@ def noisy_factor(name: str, A: Array, noise: float) -> Cholesky:
     entries = diagonal(moved).copy()
     factor = cholesky(moved, name=f"{name} + noise I")
     pivots = xp.diagonal(factor.L) ** 2
-    if bool((pivots < LOST * np.finfo(np.float64).eps * entries).any()):
+    if bool((pivots < LOST * EPS * entries).any()):
         raise NotPositiveDefinite(
             f"{name}, noise: expected noise well above the rounding error of the entries of {name}, up to "
-            f"{float(entries.max()) * np.finfo(np.float64).eps:.3g}, got {noise:.3g}: the law is not known to any digit"
+            f"{float(entries.max()) * EPS:.3g}, got {noise:.3g}: the law is not known to any digit"
         )
     return factor

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_host_points, is_cupy
+from gpbounds.arrays import EPS, Float, as_host_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
@@ -162,7 +162,7 @@ def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     residual = np.zeros_like(K)
     residual[block] = K[block] - free.T @ free
     norm = float(np.abs(K).sum(axis=1).max())
-    basic = (X.shape[0] + Z.shape[0]) * np.finfo(np.float64).eps * norm
+    basic = (X.shape[0] + Z.shape[0]) * EPS * norm
     found = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
     eigenvalues = np.concatenate([found.values, np.zeros(X.shape[0] - found.values.size)])
     assert found.vectors is not None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import as_number
+from gpbounds.arrays import EPS, as_number
 from gpbounds.bound import Bound
 from gpbounds.rigor import above, at_bits, exact
 from gpbounds.sandwich.equation import roots
@@ -154,14 +154,14 @@ def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
     """γ − m²/2, what is left for the covariances; rounded up where asked."""
     m = validation.non_negative("mahalanobis", mahalanobis)
     spent = 0.5 * m * m
-    wrong = spent > gamma * (1.0 + 4.0 * np.finfo(np.float64).eps)
+    wrong = spent > gamma * (1.0 + 4.0 * EPS)
     if wrong.any():
         worst = float(np.broadcast_to(m, wrong.shape)[wrong].flat[0])
         raise ValueError(f"mahalanobis: expected m² <= 2·KL, which holds for all Gaussian laws, got m = {worst!r}")
     left = np.asarray(np.maximum(gamma - spent, 0.0))  # negative by rounding of m² only
     if not up:
         return left
-    return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * np.finfo(np.float64).eps, np.inf)
+    return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * EPS, np.inf)
 
 
 def _mean_upwards(gamma: float) -> float:

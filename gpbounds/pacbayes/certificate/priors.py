@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from gpbounds.arrays import EPS
 from gpbounds.kernels import Kernel, Matern, Stationary, plain
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
@@ -37,7 +36,7 @@ def value_error(kernel: Kernel, dim: int) -> float:
     True
     """
     steps = kernel.nu + 0.5 if isinstance(kernel, Matern) else 1.0
-    return kernel.max_variance * float(np.finfo(np.float64).eps) * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0))
+    return kernel.max_variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0))
 
 
 def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
