@@ -64,7 +64,9 @@ def problem(task: str, language: Any) -> Any:
     inducing = {} if task == "exact" else {"Z": Z}
 
     def once(noise: float) -> float:
-        return float(language.evaluate(language.part(then(source, "evaluate", kernel=kernel, noise=noise, **inducing), "value")))
+        return float(
+            language.evaluate(language.part(then(source, "evaluate", kernel=kernel, noise=noise, **inducing), "value"))
+        )
 
     return once
 
@@ -137,7 +139,11 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
 def surroundings(checkout: Path) -> dict[str, Any]:
     """What else moves the figures."""
     git = ["git", "-C", str(checkout), "log", "-1", "--format=%H", "--", "gpbounds", "fitting"]
-    model = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
+    model = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in line
+    ]
     return {
         "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
         "processor": model[0] if model else platform.machine(),

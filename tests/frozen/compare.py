@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import tempfile
@@ -61,7 +62,9 @@ def work(part: str, store: Path, out: Path, writing: bool, select: str) -> None:
 
 def dumped(record: dict[str, Any]) -> str:
     """One case a line; Python's floats come back as they were."""
-    lines = [f"{json.dumps(id, ensure_ascii=False)}: {json.dumps(case, ensure_ascii=False)}" for id, case in record.items()]
+    lines = [
+        f"{json.dumps(id, ensure_ascii=False)}: {json.dumps(case, ensure_ascii=False)}" for id, case in record.items()
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
@@ -119,7 +122,9 @@ def report(stored: dict[str, Any], found: dict[str, Any], options: argparse.Name
     for id, found_there in by_case.items():
         for rule, change in found_there[:MOST_LINES]:
             error = "" if change.error is None else f"{change.error:.1e}"
-            columns = f"{short(change.where, 34):<34} {short(change.stored):<36} {short(change.found):<36} {error:>8} {rule}"
+            columns = (
+                f"{short(change.where, 34):<34} {short(change.stored):<36} {short(change.found):<36} {error:>8} {rule}"
+            )
             print(f"  {short(id, 60):<60} {columns}")
         if len(found_there) > MOST_LINES:
             print(f"  {short(id, 60):<60} and {len(found_there) - MOST_LINES} more")
@@ -128,6 +133,15 @@ def report(stored: dict[str, Any], found: dict[str, Any], options: argparse.Name
         for id, change in told:
             print(f"  remark, {id}, {change.where}:\n    then {change.stored}\n    now  {change.found}")
     return len(by_case), len(told)
+
+
+def faults(part: str, found: dict[str, Any]) -> list[str]:
+    """Cases that must not be stored: calls that fail, wrong ones that do not."""
+    if part == "errors":
+        return [id for id, case in found.items() if case["value"]["raised"] == "nothing"]
+    if part == "claims":
+        return ["pytest"] if found["pytest"]["value"]["status"] else []
+    return [id for id, case in found.items() if isinstance(case["value"], dict) and "raised" in case["value"]]
 
 
 def about() -> dict[str, Any]:
@@ -158,7 +172,7 @@ def main() -> None:
         work(options.part, options.store, options.out, options.write, options.select)
         return
     if options.coverage:
-        command = [sys.executable, HERE / "coverage.py"]
+        command = [sys.executable, HERE / "covered.py"]
         sys.exit(subprocess.run(command, env=environment(1, False), check=False).returncode)
     if options.write and options.select:
         parser.error("--select: what is stored is a whole part")
@@ -175,6 +189,8 @@ def main() -> None:
         for part, (found, seconds) in zip(chosen, pool.map(lambda part: ran(part, options), chosen), strict=True):
             place = options.store / f"{part}.json"
             if options.write:
+                if refused := faults(part, found):
+                    sys.exit(f"{part}: not stored, as these do not do what they should: {'; '.join(refused)}")
                 place.write_text(dumped(found))
                 print(f"{part:<10} {len(found):>6} {'stored':>7} {'':>8} {seconds:>8.1f}", flush=True)
                 continue
@@ -184,7 +200,8 @@ def main() -> None:
             differ, told = report(stored, found, options)
             different += differ
             print(f"{part:<10} {len(found):>6} {differ:>7} {told:>8} {seconds:>8.1f}", flush=True)
-    print(f"{time.perf_counter() - begin:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{time.perf_counter() - begin:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of processor time")
     if options.write:
         (options.store / "about.json").write_text(json.dumps(about(), indent=1) + "\n")
     elif different:

@@ -2,8 +2,8 @@
 
     then(call("gpbounds.spectrum", kernel=se(), inputs=law()), "tail", M=[0, 5])
 
-stands for ``gpbounds.spectrum(kernel=..., inputs=...).tail(M=[0, 5])``.  Arguments are expressions, too.  Because all is
-given by keyword, a signature may change its order or make arguments keyword-only without a change here.
+stands for ``gpbounds.spectrum(kernel=..., inputs=...).tail(M=[0, 5])``.  Arguments are expressions, too.  Because all
+is given by keyword, a signature may change its order or make arguments keyword-only without a change here.
 """
 
 from __future__ import annotations
@@ -102,6 +102,17 @@ def reading(of: Any, /, *paths: str) -> Reading:
 def part(of: Any, path: str, /) -> Reading:
     """The attribute ``of.path``."""
     return Reading(of, (path,), alone=True)
+
+
+def evaluation(of: Any, /, Z: bool = True) -> Applied:
+    """Value and gradient of an objective; derivatives in hyperparameters and noise are one array, on one scale."""
+
+    def joined(found: dict[str, Any]) -> dict[str, Any]:
+        logs = np.append(found.pop("gradient.kernel"), found.pop("gradient.noise"))
+        return {**found, "gradient.kernel and gradient.noise": logs}
+
+    paths = ("value", "gradient.kernel", "gradient.noise", "jitter", *(("gradient.Z",) if Z else ()))
+    return Applied(joined, Reading(of, paths))
 
 
 def find(name: str) -> Any:

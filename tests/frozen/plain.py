@@ -83,7 +83,9 @@ def _axes(ax: Any) -> dict[str, Any]:
         }
         for line in ax.get_lines()
     ]
-    bars = [[*patch.get_xy(), patch.get_width(), patch.get_height()] for patch in ax.patches if hasattr(patch, "get_width")]
+    bars = [
+        [*patch.get_xy(), patch.get_width(), patch.get_height()] for patch in ax.patches if hasattr(patch, "get_width")
+    ]
     bands = [path.vertices for collection in ax.collections for path in collection.get_paths()]
     return {
         "lines": lines,

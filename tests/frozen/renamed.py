@@ -1,7 +1,7 @@
 """What has been renamed since the state was frozen: the file to edit after a renaming, beside `calls/`.
 
-The calls name functions, arguments, attributes and classes as they were on the day the numbers were stored.  Here stands
-what they are called now; an empty table means that nothing has moved.
+The calls name functions, arguments, attributes and classes as they were on the day the numbers were stored.  Here
+stands what they are called now; an empty table means that nothing has moved.
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def _numbers(value: Any) -> Any:
 
 
 def _only_numbers(value: Any) -> bool:
-    return all(_only_numbers(item) if isinstance(item, list) else isinstance(item, bool | int | float) for item in value)
+    return all(
+        _only_numbers(item) if isinstance(item, list) else isinstance(item, bool | int | float) for item in value
+    )
 
 
 def _arrays(a: Any, b: Any, stored: Any, found: Any, rule: str, where: str) -> Iterator[Change]:

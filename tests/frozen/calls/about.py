@@ -23,17 +23,40 @@ def plot(name: str, /, **arguments: Any) -> Call:
     return call(f"gpbounds.plotting.{name}", **arguments)
 
 
-CURVES = [plot("Curve", label="a", M=M, value=[3.0, 0.0, np.inf, 1e-3]), plot("Curve", label="b", M=M, value=10.0 / M, color="k", style="--")]
-BANDS = [plot("Band", label="random", M=M, draws=numbers(5, 4, low=0.01, high=0.1), color="#CC79A7"), plot("Band", label="greedy", M=M, draws=0.05 / M, color="k")]
+CURVES = [
+    plot("Curve", label="a", M=M, value=[3.0, 0.0, np.inf, 1e-3]),
+    plot("Curve", label="b", M=M, value=10.0 / M, color="k", style="--"),
+]
+BANDS = [
+    plot("Band", label="random", M=M, draws=numbers(5, 4, low=0.01, high=0.1), color="#CC79A7"),
+    plot("Band", label="greedy", M=M, draws=0.05 / M, color="k"),
+]
 BRACKET = {"label": "greedy", "M": M, "elbo": -5.0 - 1e3 / M, "lower": -5.0 - 100.0 / M, "upper": -5.0 + 9.0 / M**2}
 given = {"title": "data\nkernel", "ylabel": "KL (nats)"}
 cases.add("bound_curves", plot("bound_curves", curves=CURVES, **given, target=0.5))
-cases.add("bound_vs_empirical", plot("bound_vs_empirical", bounds=CURVES, subsets=BANDS, lower=plot("Curve", label="lower", M=M, value=1e-9 / M), **given, confidence="Upper bounds", target=0.1))
-cases.add("bound_vs_empirical, no lower", plot("bound_vs_empirical", bounds=CURVES, subsets=BANDS, lower=None, **given, confidence="Upper bounds"))
+cases.add(
+    "bound_vs_empirical",
+    plot(
+        "bound_vs_empirical",
+        bounds=CURVES,
+        subsets=BANDS,
+        lower=plot("Curve", label="lower", M=M, value=1e-9 / M),
+        **given,
+        confidence="Upper bounds",
+        target=0.1,
+    ),
+)
+cases.add(
+    "bound_vs_empirical, no lower",
+    plot("bound_vs_empirical", bounds=CURVES, subsets=BANDS, lower=None, **given, confidence="Upper bounds"),
+)
 for exact in (None, -5.0):
     bracket = plot("Bracket", **BRACKET, exact=exact)
     cases.add(f"bracket, exact {exact}", part(bracket, "reference"))
-    cases.add(f"bounds_and_evidence, exact {exact}", plot("bounds_and_evidence", curves=CURVES, bracket=bracket, **given, target=0.2))
+    cases.add(
+        f"bounds_and_evidence, exact {exact}",
+        plot("bounds_and_evidence", curves=CURVES, bracket=bracket, **given, target=0.2),
+    )
 predictions = plot("Predictions", truth=numbers(12), mean=numbers(12, seed=1), std=0.1, half_width=0.3)
 cases.add("predictions", then(predictions, "by_truth"))
 terms = {"risk": 0.1, "costs": [("KL", 0.05), ("ln|Θ|", 0.02)], "bound": 0.31}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from data import Data, line, normal, outputs, plane, repeated
-from language import BLAS, Cases, added, call, matern, multiplied, part, reading, se, then
+from language import BLAS, Cases, added, call, evaluation, matern, multiplied, part, reading, se, then
 
 cases = Cases("fitting", BLAS)
 
@@ -26,8 +26,6 @@ ON: dict[str, tuple[Any, float, Data]] = {
     "outputs, sum": (added(se(1.0, [1.0, 10.0]), matern(2.5, 0.3, [2.0, 20.0])), 0.1, outputs()),
     "repeated, product": (multiplied(se(1.0, 2.0), matern(0.5, 1.0, 3.0)), 0.3, repeated()),
 }
-GRADIENT = ("value", "gradient.kernel", "gradient.noise", "gradient.Z", "jitter")
-WITHOUT_Z = ("value", "gradient.kernel", "gradient.noise", "jitter")
 
 
 def labels(X: Any) -> Any:
@@ -45,13 +43,15 @@ for name, member in MEMBERS.items():
     for kind, (kernel, noise, data) in ON.items():
         F = call("fitting.objective", X=data.X, y=data.y, **member)
         at = {"kernel": kernel, "noise": noise, "Z": data.Z}
-        read = GRADIENT if name != "exact" else WITHOUT_Z
-        cases.add(f"evaluate, {name}, {kind}", reading(then(F, "evaluate", **at), *read))
+        cases.add(f"evaluate, {name}, {kind}", evaluation(then(F, "evaluate", **at), Z=name != "exact"))
         posterior = then(F, "posterior", **at)
         blocks = {"blocks": [0, 1, 2, 99, 0][: len(data.new)]} if name == "pic" else {}
         law(f"{name}, {kind}", posterior, data, **blocks)
         if name not in ("exact", "pic"):
-            cases.add(f"posterior, {name}, {kind}", [part(posterior, "kl"), then(posterior, "inducing_law"), part(posterior, "jitter")])
+            cases.add(
+                f"posterior, {name}, {kind}",
+                [part(posterior, "kl"), then(posterior, "inducing_law"), part(posterior, "jitter")],
+            )
 
 kernel, noise, data = ON["line, se"]
 at = {"kernel": kernel, "noise": noise, "Z": data.Z}
@@ -71,33 +71,47 @@ for label, options in {
     "a member": {"method": call("fitting.member", method="renyi", alpha=0.7)},
 }.items():
     F = call("fitting.objective", X=data.X, y=data.y, **options)
-    read = GRADIENT if label != "renyi 0" else WITHOUT_Z
-    cases.add(f"evaluate, {label}", reading(then(F, "evaluate", **at), *read))
+    constant = label in ("renyi 0", "pic, one block")  # in Z: both are the exact GP
+    cases.add(f"evaluate, {label}", evaluation(then(F, "evaluate", **at), Z=not constant))
     cases.add(f"evaluate, {label}, value", reading(then(F, "evaluate", **at, gradient=False), "value", "jitter"))
 vfe = call("fitting.objective", X=data.X, y=data.y)
 twice = {"kernel": kernel, "noise": noise, "Z": [[0.0], [0.0], [1.0], [4.0]]}
 cases.add("evaluate, inducing inputs twice", reading(then(vfe, "evaluate", **twice), "value", "jitter"), "1e-6")
-cases.add("evaluate, Z = X", reading(then(vfe, "evaluate", kernel=matern(0.5), noise=0.3, Z=data.X[::2]), *GRADIENT))
-cases.add("evaluate, large noise", reading(then(vfe, "evaluate", **{**at, "noise": 1e8}), *GRADIENT))
-cases.add("evaluate, small noise", reading(then(vfe, "evaluate", **{**at, "noise": 1e-4}), *GRADIENT), "1e-10")
-cases.add("evaluate, short lengthscale", reading(then(vfe, "evaluate", **{**at, "kernel": se(1.0, 1e-3)}), *GRADIENT))
+cases.add("evaluate, Z = X", evaluation(then(vfe, "evaluate", kernel=matern(0.5), noise=0.3, Z=data.X[::2])))
+cases.add("evaluate, large noise", evaluation(then(vfe, "evaluate", **{**at, "noise": 1e8})))
+cases.add("evaluate, small noise", evaluation(then(vfe, "evaluate", **{**at, "noise": 1e-4})), "1e-10")
+cases.add("evaluate, short lengthscale", evaluation(then(vfe, "evaluate", **{**at, "kernel": se(1.0, 1e-3)})))
 one = call("fitting.objective", X=[0.5], y=[1.0], method="fitc")
-cases.add("evaluate, one point", reading(then(one, "evaluate", kernel=se(), noise=0.1, Z=[[0.3]]), *GRADIENT))
+cases.add("evaluate, one point", evaluation(then(one, "evaluate", kernel=se(), noise=0.1, Z=[[0.3]])))
 exact = call("fitting.objective", X=data.X, y=data.y, method="exact")
-cases.add("evaluate, exact, no Z", reading(then(exact, "evaluate", kernel=kernel, noise=noise), *WITHOUT_Z))
+cases.add("evaluate, exact, no Z", evaluation(then(exact, "evaluate", kernel=kernel, noise=noise), Z=False))
 cases.add("objective, N", [part(vfe, "N"), part(exact, "N")])
 cases.add("predict, chunks", then(then(vfe, "posterior", **at), "predict", X=data.X, chunk=4))
 
 for name, member in MEMBERS.items():
     options = {key: value for key, value in member.items() if key != "blocks"}
-    cases.add(f"member, {name}", reading(call("fitting.member", **options), "structure", "power", "inside", "is_diagonal", "is_evidence"))
+    cases.add(
+        f"member, {name}",
+        reading(call("fitting.member", **options), "structure", "power", "inside", "is_diagonal", "is_evidence"),
+    )
 
 PACKINGS: dict[str, dict[str, Any]] = {
     "line": {"kernel": kernel, "noise": 0.2, "Z": data.Z},
     "no Z": {"kernel": ON["outputs, sum"][0], "noise": 0.2},
     "Z kept": {"kernel": kernel, "noise": 0.2, "Z": data.Z, "learn_Z": False},
-    "fixed": {"kernel": se(2.0, [1.0, 1.0]), "noise": 0.5, "Z": [[3.0, 4.0]], "fixed": ["variance", "noise"], "scale": [2.0, 5.0]},
-    "limits": {"kernel": kernel, "noise": 1e-3, "Z": data.Z, "limits": {"noise": (1e-3, 1.0), "lengthscale": (0.5, 2.0)}},
+    "fixed": {
+        "kernel": se(2.0, [1.0, 1.0]),
+        "noise": 0.5,
+        "Z": [[3.0, 4.0]],
+        "fixed": ["variance", "noise"],
+        "scale": [2.0, 5.0],
+    },
+    "limits": {
+        "kernel": kernel,
+        "noise": 1e-3,
+        "Z": data.Z,
+        "limits": {"noise": (1e-3, 1.0), "lengthscale": (0.5, 2.0)},
+    },
 }
 for name, arguments in PACKINGS.items():
     how = call("fitting.packing", **arguments)
@@ -113,4 +127,7 @@ for name, arguments in PACKINGS.items():
         found = then(vfe, "evaluate", kernel=part(back, "kernel"), noise=part(back, "noise"), Z=part(back, "Z"))
         cases.add(f"packing, {name}, gradient", then(how, "gradient", gradient=part(found, "gradient")))
 moved = normal(9, seed=7) * 0.1
-cases.add("packing, another vector", reading(then(call("fitting.packing", **PACKINGS["line"]), "unpack", vector=moved), "kernel", "noise", "Z"))
+cases.add(
+    "packing, another vector",
+    reading(then(call("fitting.packing", **PACKINGS["line"]), "unpack", vector=moved), "kernel", "noise", "Z"),
+)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from data import covariance, decay, line, normal, plane, repeated
-from language import BITS, BLAS, Call, Cases, Seeded, added, call, matern, reading, se, then
+from language import BITS, BLAS, Call, Cases, Seeded, added, call, matern, part, reading, se, then
 
 cases = Cases("kdpp", BITS)
 
@@ -30,8 +30,13 @@ for name, values in SPECTRA.items():
     cases.add(f"log_expected_determinant, {name}", kdpp("log_expected_determinant", **given))
     if name != "extreme":
         cases.add(f"annealed_trace, {name}", kdpp("annealed_trace", eigenvalues=values, N=[10, 1000], M=2))
-        cases.add(f"nystrom_tv, {name}", [kdpp("nystrom_tv", eigenvalues=values, trace=t, M=2) for t in (0.0, 1e-9, 0.1)])
-        cases.add(f"rounding_tv, {name}", [kdpp("rounding_tv", eigenvalues=values, rounding=r, M=2) for r in (0.0, 1e-14, 0.4)])
+        cases.add(
+            f"nystrom_tv, {name}", [kdpp("nystrom_tv", eigenvalues=values, trace=t, M=2) for t in (0.0, 1e-9, 0.1)]
+        )
+        cases.add(
+            f"rounding_tv, {name}",
+            [kdpp("rounding_tv", eigenvalues=values, rounding=r, M=2) for r in (0.0, 1e-14, 0.4)],
+        )
         for form in ("sharpest", "trace", "determinant", "printed"):
             given = {"eigenvalues": values, "M": [[0], [2]], "noise": 0.5, "alpha": [0.3, 1.0], "form": form}
             cases.add(f"expected_logdet_bound, {name}, {form}", kdpp("expected_logdet_bound", **given))
@@ -49,18 +54,31 @@ for M in (0, 1, 7):
     cases.add(f"residual_trace, {M}", kdpp("residual_trace", K=K, indices=list(range(0, 2 * M, 2))), BLAS)
     cases.add(f"sample, {M}", [kdpp("sample", K=K, M=M, rng=seed) for seed in range(4)])
 values, vectors = np.linalg.eigh(K)
-cases.add("sample_eigen", [kdpp("sample_eigen", eigenvalues=values, eigenvectors=vectors, M=5, rng=s) for s in range(4)])
-cases.add("sample_eigen, low rank", kdpp("sample_eigen", eigenvalues=values[-6:], eigenvectors=vectors[:, -6:], M=3, rng=Seeded(1)))
+cases.add(
+    "sample_eigen", [kdpp("sample_eigen", eigenvalues=values, eigenvectors=vectors, M=5, rng=s) for s in range(4)]
+)
+cases.add(
+    "sample_eigen, low rank",
+    kdpp("sample_eigen", eigenvalues=values[-6:], eigenvectors=vectors[:, -6:], M=3, rng=Seeded(1)),
+)
 cases.add("sample_factor", [kdpp("sample_factor", V=normal(25, 6, seed=3), M=4, rng=s) for s in range(4)])
 cases.add("sample_factor, all", kdpp("sample_factor", V=normal(25, 6, seed=3), M=6, rng=Seeded(5)))
 short = se(1.0, 0.4)
-cases.add("sample_kernel", [kdpp("sample_kernel", kernel=short, X=L.X, M=5, rng=s) for s in range(3)], BLAS)
-cases.add("sample_kernel, rows that repeat", kdpp("sample_kernel", kernel=matern(0.5), X=R.X, M=6, rng=2), BLAS)
+DRAW = ("indices", "tv", "method", "steps")
+exact = {"kernel": short, "X": L.X, "M": 5}
+cases.add("sample_kernel", [reading(kdpp("sample_kernel", **exact, rng=s), *DRAW) for s in range(3)], BLAS)
+cases.add("sample_kernel, rounding", part(kdpp("sample_kernel", **exact, rng=0), "rounding"), "0.5")
+repeats = kdpp("sample_kernel", kernel=matern(0.5), X=R.X, M=6, rng=2)
+cases.add("sample_kernel, rows that repeat", reading(repeats, *DRAW), BLAS)
 given = {"kernel": short, "X": L.X, "M": 4, "method": "mcmc"}
-cases.add("sample_kernel, mcmc", [kdpp("sample_kernel", **given, rng=s, tv=0.05) for s in range(3)], BLAS)
-cases.add("sample_kernel, few steps", kdpp("sample_kernel", **given, rng=0, max_steps=3), BLAS)
+cases.add(
+    "sample_kernel, mcmc", [reading(kdpp("sample_kernel", **given, rng=s, tv=0.05), *DRAW) for s in range(3)], BLAS
+)
+cases.add("sample_kernel, few steps", reading(kdpp("sample_kernel", **given, rng=0, max_steps=3), *DRAW), BLAS)
 cases.add("ridge_leverage", kdpp("ridge_leverage", kernel=short, X=L.X, ridge=0.1), BLAS)
-cases.add("ridge_leverage, landmarks", kdpp("ridge_leverage", kernel=short, X=L.X, ridge=0.1, landmarks=[0, 8, 20]), BLAS)
+cases.add(
+    "ridge_leverage, landmarks", kdpp("ridge_leverage", kernel=short, X=L.X, ridge=0.1, landmarks=[0, 8, 20]), BLAS
+)
 
 ard = se(1.0, [1.0, 2.0, 1.5])
 mixed = added(se(1.0, 2.0), matern(1.5, 0.5, 1.0))
@@ -80,6 +98,8 @@ for label, arguments in {
     "uniform, jitter": {"kernel": se(1.0, 3.0), "X": L.X, "M": 12, "method": "uniform", "rng": 3, "jitter": 1e-6},
     "kmeans": {"kernel": ard, "X": P.X, "M": 6, "method": "kmeans", "rng": 4},
 }.items():
-    cases.add(f"select, {label}", kdpp("select", **arguments), BLAS)
+    cases.add(
+        f"select, {label}", kdpp("select", **arguments), "1e-9" if "jitter" in label or "leverage" in label else BLAS
+    )
 cases.add("select, reached", reading(kdpp("select", kernel=ard, X=P.X, M=40, trace=20.0), "M", "reached"))
 cases.add("select, then the exact gap", then(ard, "()", X1=P.X[:3]), BLAS)

@@ -33,7 +33,9 @@ for name, (kernel, data) in KERNELS.items():
     if name != "matern 0.8":
         slope = normal(len(data.X), len(data.Z), seed=1)
         cases.add(f"{name}, pull", then(kernel, "pull", X1=data.X, X2=data.Z, cotangent=slope))
-        cases.add(f"{name}, pull of a square", then(kernel, "pull", X1=data.Z, X2=data.Z, cotangent=slope[: len(data.Z)]))
+        cases.add(
+            f"{name}, pull of a square", then(kernel, "pull", X1=data.Z, X2=data.Z, cotangent=slope[: len(data.Z)])
+        )
         cases.add(f"{name}, pull of the diagonal", then(kernel, "pull_diag", X=data.X, cotangent=slope[:, 0]))
 
 cases.add("se, far apart", then(se(1.0, 0.1), "()", X1=[[0.0], [3.8], [4.0], [1e8]]))

@@ -23,8 +23,22 @@ for name, loss in LOSSES.items():
     cases.add(f"{name}, expectation", then(loss, "expectation", y=y, m=m, s2=s2))
     cases.add(f"{name}, expectation, a number", then(loss, "expectation", y=1.0, m=0.7, s2=0.2))
     cases.add(f"{name}, gradient", then(loss, "gradient", y=y, m=m, s2=s2[1:]))
-    cases.add(f"{name}, allowance", then(loss, "allowance", y=y, m=m[:2], s2=s2[1:5], mean_error=1e-14, variance_error=[[[1e-16]]]))
+    cases.add(
+        f"{name}, allowance",
+        then(loss, "allowance", y=y, m=m[:2], s2=s2[1:5], mean_error=1e-14, variance_error=[[[1e-16]]]),
+    )
     cases.add(f"{name}, to_dict", [then(loss, "to_dict"), part(loss, "name")])
     cases.add(f"{name}, from_dict", then(call("gpbounds.losses.from_dict", record=then(loss, "to_dict")), "to_dict"))
-cases.add("outside_probability", call("gpbounds.losses.outside_probability", low=[-1.0, 0.0, 3.0], high=[1.0, 0.0, 1e9], m=[[0.0], [3.0]], s2=[[[0.0]], [[1.0]], [[1e4]]]))
-cases.add("outside_probability, a number", call("gpbounds.losses.outside_probability", low=0.0, high=1.0, m=0.2, s2=0.1))
+cases.add(
+    "outside_probability",
+    call(
+        "gpbounds.losses.outside_probability",
+        low=[-1.0, 0.0, 3.0],
+        high=[1.0, 0.0, 1e9],
+        m=[[0.0], [3.0]],
+        s2=[[[0.0]], [[1.0]], [[1e4]]],
+    ),
+)
+cases.add(
+    "outside_probability, a number", call("gpbounds.losses.outside_probability", low=0.0, high=1.0, m=0.2, s2=0.1)
+)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from calls.likelihoods import LIKELIHOODS
 from language import BITS, Call, Cases, Seeded, call
+
+from calls.likelihoods import LIKELIHOODS
 
 cases = Cases("montecarlo", BITS)
 
@@ -42,11 +43,46 @@ for name, y in TARGETS.items():
 poisson, probit = LIKELIHOODS["poisson exp"][0], LIKELIHOODS["probit"][0]
 cases.add("bias, tiny variance", mc("bias", likelihood=poisson, y=3, m=0.5, v=[0.0, 1e-12], L=100, gradient=True))
 cases.add("bias, arrays", mc("bias", likelihood=probit, y=[1, -1], m=[[0.5], [-2.0]], v=2.0, L=3))
-cases.add("expected_objective, gradient", mc("expected_objective", likelihood=probit, y=1, m=0.5, v=2.0, L=[1, 5, np.inf], gradient=True))
-cases.add("expected_objective, expansion", mc("expected_objective", likelihood=probit, y=1, m=0.5, v=2.0, L=200, form="expansion"))
-cases.add("sample_product, arrays", mc("sample_product", likelihood=poisson, y=[0, 3], m=0.5, v=1.0, size=3, rng=Seeded(0), proposal="widened"))
-cases.add("sample_size, zeta and schedule", mc("sample_size", likelihood=probit, y=1, n=1000, delta=0.05, step=lambda t: 1.0 / t, iteration=10, zeta=0.1, design=2.0))
-cases.add("sample_size, several targets", mc("sample_size", likelihood=poisson, y=[0, 5, 50], n=10**6, delta=1e-3, step=0.7, iteration=1, zeta=1e-9, form="chernoff"))
+cases.add(
+    "expected_objective, gradient",
+    mc("expected_objective", likelihood=probit, y=1, m=0.5, v=2.0, L=[1, 5, np.inf], gradient=True),
+)
+cases.add(
+    "expected_objective, expansion",
+    mc("expected_objective", likelihood=probit, y=1, m=0.5, v=2.0, L=200, form="expansion"),
+)
+cases.add(
+    "sample_product, arrays",
+    mc("sample_product", likelihood=poisson, y=[0, 3], m=0.5, v=1.0, size=3, rng=Seeded(0), proposal="widened"),
+)
+cases.add(
+    "sample_size, zeta and schedule",
+    mc(
+        "sample_size",
+        likelihood=probit,
+        y=1,
+        n=1000,
+        delta=0.05,
+        step=lambda t: 1.0 / t,
+        iteration=10,
+        zeta=0.1,
+        design=2.0,
+    ),
+)
+cases.add(
+    "sample_size, several targets",
+    mc(
+        "sample_size",
+        likelihood=poisson,
+        y=[0, 5, 50],
+        n=10**6,
+        delta=1e-3,
+        step=0.7,
+        iteration=1,
+        zeta=1e-9,
+        form="chernoff",
+    ),
+)
 cases.add("failure_share", mc("failure_share", delta=[[0.05], [0.5]], iteration=[1, 2, 10**6]))
 cases.add("lemma6", mc("lemma6", low=[0.0, -1.0], high=1.0, mean=[[0.5], [1e-9]], alpha=0.1, delta=[0.05, 0.9]))
 cases.add("product_gradient", mc("product_gradient", draws=[[0.5, 1.0], [1.5, -1.0]], m=[0.5, 0.0], v=2.0))

@@ -15,7 +15,7 @@ def renyi(name: str, /, **arguments: Any) -> Call:
     return call(f"gpbounds.renyi.{name}", **arguments)
 
 
-L, P, R, O = line(), plane(), repeated(), outputs()
+L, P, R, D = line(), plane(), repeated(), outputs()
 ON = {
     "line, se": {"kernel": se(1.3, 0.9), "X": L.X, "y": L.y, "Z": L.Z, "noise": 0.1},
     "plane, se ard": {"kernel": se(1.0, [1.0, 2.0, 4.0]), "X": P.X, "y": P.y, "Z": P.Z, "noise": 0.2},
@@ -59,7 +59,7 @@ cases.add("exact_gap, Z = X", renyi("exact_gap", **Z_IS_X, alpha=1.0))
 cases.add("exact_gap, below 0", renyi("exact_gap", **ON["line, se"], alpha=-0.7))
 cases.add("gap, Z = X", renyi("gap", **Z_IS_X, alpha=1.0))
 cases.add("gap, one point", renyi("gap", **ONE, alpha=0.5))
-several = {"kernel": se(1.0, [1.5, 12.0]), "X": O.X, "y": O.y, "Z": O.Z, "noise": 0.1}
+several = {"kernel": se(1.0, [1.5, 12.0]), "X": D.X, "y": D.y, "Z": D.Z, "noise": 0.1}
 cases.add("gap, two outputs", renyi("gap", **several, alpha=0.5))
 cases.add("gap, two outputs, streamed", renyi("gap", **several, alpha=1.0, method="streamed"))
 cases.add("evidence, two outputs", renyi("evidence", **several))
@@ -76,8 +76,12 @@ cases.add("predict, line", renyi("predict", **ON["line, se"], X_new=L.new, alpha
 cases.add("inducing_posterior, titsias", renyi("inducing_posterior", **ON["line, se"], alpha=1.0))
 
 record = renyi("nystrom", kernel=se(1.3, 0.9), X=R.X, Z=R.Z)
-cases.add("nystrom", reading(record, "N", "M", "known", "rank", "trace", "largest", "eigenvalues", "K", "residual", "Q", "V"))
-cases.add("nystrom, jitter", reading(renyi("nystrom", kernel=se(), X=L.X, Z=L.Z, jitter=1e-3), "rank", "trace", "eigenvalues"))
+cases.add(
+    "nystrom", reading(record, "N", "M", "known", "rank", "trace", "largest", "eigenvalues", "K", "residual", "Q", "V")
+)
+cases.add(
+    "nystrom, jitter", reading(renyi("nystrom", kernel=se(), X=L.X, Z=L.Z, jitter=1e-3), "rank", "trace", "eigenvalues")
+)
 cases.add("nystrom, jitter used", part(renyi("nystrom", kernel=se(), X=L.X, Z=L.Z, jitter="auto"), "chol.jitter"))
 
 cases.add("direction_factor", [renyi("direction_factor", alpha=a) for a in (1e-3, 0.3, 0.5, 0.9)], BITS)
@@ -89,17 +93,25 @@ for y in ("any", "prior"):
 cases.add("minimum_gap, unsorted", renyi("minimum_gap", eigenvalues=numbers(9), M=3, noise=0.01, alpha=0.5), BITS)
 lower = {"eigenvalues_lower": spectrum, "noise": 0.1}
 targets = ((1.0, 0.1), (1.0, 1e-6), (0.1, 1.0), (0.5, 1e9))
-cases.add("needed_from_eigenvalues", [renyi("needed_from_eigenvalues", **lower, alpha=a, target=t) for a, t in targets], BITS)
+cases.add(
+    "needed_from_eigenvalues", [renyi("needed_from_eigenvalues", **lower, alpha=a, target=t) for a, t in targets], BITS
+)
 given = {"kernel": se(1.0, 0.4), "X": L.X, "noise": 0.05, "alpha": 1.0}
 cases.add("needed", [renyi("needed", **given, target=t) for t in (1e-4, 0.1, 3.0)])
 cases.add("needed, landmarks", renyi("needed", **given, target=0.1, landmarks=12))
-cases.add("oracle_risk_bound", renyi("oracle_risk_bound", log_true=-10.0, log_model=-12.0, N=20, alpha=0.5, delta=0.1), BITS)
+cases.add(
+    "oracle_risk_bound", renyi("oracle_risk_bound", log_true=-10.0, log_model=-12.0, N=20, alpha=0.5, delta=0.1), BITS
+)
 grid = {"log_true": [-10.0, 5.0], "log_model": [-11.0, -3.0], "N": 50, "alpha": [[0.1], [0.9]], "delta": 0.01}
 cases.add("oracle_risk_bound, arrays", renyi("oracle_risk_bound", **grid), BITS)
 models = {"log_true": -10.0, "log_models": [-12.0, -11.0, -30.0], "N": 20, "alpha": 0.5, "delta": 0.1}
 cases.add("pac_risk_bound", renyi("pac_risk_bound", **models), BITS)
 cases.add("pac_risk_bound, prior", renyi("pac_risk_bound", **models, prior=[0.2, 0.5, 0.3]), BITS)
-cases.add("pac_risk_bound, posterior", renyi("pac_risk_bound", **models, prior=[0.2, 0.5, 0.3], posterior=[0.0, 1.0, 0.0]), BITS)
+cases.add(
+    "pac_risk_bound, posterior",
+    renyi("pac_risk_bound", **models, prior=[0.2, 0.5, 0.3], posterior=[0.0, 1.0, 0.0]),
+    BITS,
+)
 
 
 # --- models trained elsewhere: stand-ins with the attributes that the libraries document
@@ -178,15 +190,27 @@ flows = [
 ]
 for i, model in enumerate(flows):
     cases.add(f"from_gpflow {i}", reading(renyi("from_gpflow", model=model), *read))
-inducing = thing("InducingPointKernel", base_kernel=scaled(torch("RBFKernel", [0.7, 1.3])), inducing_points=Tensor(Z), active_dims=None)
+inducing = thing(
+    "InducingPointKernel",
+    base_kernel=scaled(torch("RBFKernel", [0.7, 1.3])),
+    inducing_points=Tensor(Z),
+    active_dims=None,
+)
 torches = [
     torch_model(inducing),
-    torch_model(scaled(torch("MaternKernel", [0.7], nu=2.5)), variational_strategy=thing("V", inducing_points=Tensor(Z))),
+    torch_model(
+        scaled(torch("MaternKernel", [0.7], nu=2.5)), variational_strategy=thing("V", inducing_points=Tensor(Z))
+    ),
     torch_model(thing("ProductKernel", kernels=[torch("RBFKernel", [0.7]), torch("MaternKernel", [1.1], nu=0.5)])),
 ]
 for i, model in enumerate(torches):
     cases.add(f"from_gpytorch {i}", reading(renyi("from_gpytorch", model=model), *read))
 own = reading(renyi("Model", kernel=se(), noise=0.1, Z=None), *read)
 cases.add("Model", own)
-cases.add("elbo of a model", renyi("elbo", kernel=part(renyi("from_gpflow", model=flows[1]), "kernel"), X=L.X, y=L.y, Z=L.Z, noise=0.2, alpha=0.5))
+cases.add(
+    "elbo of a model",
+    renyi(
+        "elbo", kernel=part(renyi("from_gpflow", model=flows[1]), "kernel"), X=L.X, y=L.y, Z=L.Z, noise=0.2, alpha=0.5
+    ),
+)
 cases.add("nystrom, order", then(record, "order", alpha=0.5, noise=0.1))

@@ -19,7 +19,9 @@ for form in ("sharpest", "printed"):
     cases.add(f"explicit, {form}", call("gpbounds.sandwich.explicit", gamma=FINITE[:-1], form=form))
     cases.add(f"explicit, {form}, a number", call("gpbounds.sandwich.explicit", gamma=0.3, form=form))
 
-BOUND = call("gpbounds.Bound", value=0.02, side="upper", confidence=0.9, claim="L-43", assumptions=("iid.",), certified=True)
+BOUND = call(
+    "gpbounds.Bound", value=0.02, side="upper", confidence=0.9, claim="L-43", assumptions=("iid.",), certified=True
+)
 cases.add("sandwich", call("gpbounds.sandwich.sandwich", kl=0.01))
 cases.add("sandwich, array", call("gpbounds.sandwich.sandwich", kl=[0.0, 1e-6, 0.5, 20.0]))
 cases.add("sandwich, of a bound", call("gpbounds.sandwich.sandwich", kl=BOUND))

@@ -1,8 +1,8 @@
 """The claims report of `verification/`: claims, how many cases each was tried on, worst slack and tightness.
 
-Hypothesis draws the examples of a check from the text of its function.  So a claim's figures are held to the stored ones
-only where its checks, and what they share, are the same but for imports; else they are told as remarks, and only a claim
-that lost cases is a difference.
+Hypothesis draws the examples of a check from the text of its function.  So a claim's figures are held to the stored
+ones only where its checks, and what they share, are the same but for imports; else they are told as remarks, and only a
+claim that lost cases is a difference.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
         claims = json.loads(report.read_text())
     failed = sorted(line.split(" ")[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR ")))
     texts = functions()
-    shared = digest([ast.unparse(code(path)) for path in sorted(FOLDER.glob("*.py")) if not path.name.startswith("test_")])
+    shared = digest(
+        [ast.unparse(code(path)) for path in sorted(FOLDER.glob("*.py")) if not path.name.startswith("test_")]
+    )
     found = {"pytest": {"rule": "bits", "value": {"status": done.returncode, "failed": failed}}}
     found |= {id: {"rule": "claims", "value": figures(claim, texts, shared)} for id, claim in claims.items()}
     return {id: case for id, case in found.items() if select in id}

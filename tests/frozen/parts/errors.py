@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import wrong
+from calls.wrong import refused
 from language import evaluate
 
 
@@ -24,6 +24,4 @@ def raised(expression: Any) -> dict[str, str]:
 
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     """Every wrong call."""
-    return {
-        case.id: {"rule": case.rule, "value": raised(case.expression)} for case in wrong.cases if select in case.id
-    }
+    return {case.id: {"rule": case.rule, "value": raised(case.expression)} for case in refused if select in case.id}

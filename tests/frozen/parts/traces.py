@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from calls.trained import ESTIMATORS, OPTIONS, L, fit
 from language import FIT, evaluate
 from plain import plain
 from renamed import ATTRIBUTES
-from trained import ESTIMATORS, OPTIONS, L, fit
 
 READ = ("history_", "noise_", "objective_", "inducing_", "n_iter_", "jitter_", "y_mean_", "y_scale_")
 PROVED = ("bound_", "risk_", "kl_")

@@ -35,6 +35,4 @@ def outcome(expression: Any) -> Any:
 
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     """Every case, evaluated."""
-    return {
-        case.id: {"rule": case.rule, "value": outcome(case.expression)} for case in listed() if select in case.id
-    }
+    return {case.id: {"rule": case.rule, "value": outcome(case.expression)} for case in listed() if select in case.id}

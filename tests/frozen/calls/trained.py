@@ -50,15 +50,27 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], Data]] = {
     "vfe, limits": ("fitting.SparseGP", {"limits": {"noise": (0.08, 0.2), "lengthscale": (0.5, 1.5)}, **SPARSE}, L),
     "vfe, sum": ("fitting.SparseGP", {**SPARSE, "kernel": added(se(0.8, 1.5), matern(0.5, 0.05, 0.5))}, L),
     "vfe, restarts": ("fitting.SparseGP", {"n_restarts": 1, **SPARSE}, L),
-    "fitc, matern, plane": ("fitting.SparseGP", {"method": "fitc", "n_inducing": 10, "kernel": matern(1.5, 1.0, [1.0, 1.5, 2.0])}, P),
+    "fitc, matern, plane": (
+        "fitting.SparseGP",
+        {"method": "fitc", "n_inducing": 10, "kernel": matern(1.5, 1.0, [1.0, 1.5, 2.0])},
+        P,
+    ),
     "pic, plane": ("fitting.SparseGP", {"method": "pic", "block_size": 15, "n_inducing": 8}, P),
     "pac, several epsilons": ("fitting.PACGP", {**PAC, "epsilon": (0.5, 0.8)}, L),
     "pac, squared, pinsker": ("fitting.PACGP", {**PAC, "loss": "squared", "epsilon": 0.8, "objective": "pinsker"}, L),
     "pac, scaled": ("fitting.PACGP", {**PAC, "scaling": (AHEAD, "as given")}, L),
     "pac, defaults, plane": ("fitting.PACGP", {"epsilon": 0.6}, P),
     "sparse pac, exponential, plane": ("fitting.SparsePACGP", {"n_inducing": 8, "loss": "exponential"}, P),
-    "sparse pac, free, batches": ("fitting.SparsePACGP", {"form": "free", "n_inducing": 5, "optimizer": "adam", "batch_size": 20, **PAC}, L),
-    "sparse pac, free, squared": ("fitting.SparsePACGP", {"form": "free", "n_inducing": 5, **PAC, "loss": "squared", "epsilon": 0.8}, L),
+    "sparse pac, free, batches": (
+        "fitting.SparsePACGP",
+        {"form": "free", "n_inducing": 5, "optimizer": "adam", "batch_size": 20, **PAC},
+        L,
+    ),
+    "sparse pac, free, squared": (
+        "fitting.SparsePACGP",
+        {"form": "free", "n_inducing": 5, **PAC, "loss": "squared", "epsilon": 0.8},
+        L,
+    ),
 }
 """What options change; L-BFGS-B unless they say otherwise."""
 

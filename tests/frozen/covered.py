@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections import Counter
+from pathlib import Path
+
+from calls import commands, stored, wrong
+from language import names
+from parts import traces, values
 
 import gpbounds
-import wrong
-from language import names
-from parts import commands, models, traces, values
 
 ROOMS = (
     *("renyi", "kdpp", "lowrank", "sandwich", "pacbayes", "losses", "likelihoods", "montecarlo", "divergences"),
@@ -43,15 +45,15 @@ def counted() -> tuple[Counter[str], Counter[str]]:
     right: Counter[str] = Counter()
     for case in values.listed():
         right.update(names(case.expression))
-    for expression, _ in (*traces.listed().values(), *models.models().values()):
+    for expression, _ in (*traces.listed().values(), *stored.models().values()):
         right.update(names(expression))
-    for expression in models.certificates().values():
+    for expression in stored.certificates().values():
         right.update(names(expression))
-    for name, (_, data) in models.models().items():
-        for _, expression in models.sayings(models.Path(), name, data).values():
+    for name, (_, data) in stored.models().items():
+        for _, expression in stored.sayings(Path(), name, data).values():
             right.update(names(expression))
     false: Counter[str] = Counter()
-    for case in wrong.cases:
+    for case in wrong.refused:
         false.update(names(case.expression))
     return right, false
 
@@ -82,8 +84,8 @@ def main() -> None:
         print(f"  {name:<70} {count:>4}")
     print("\nnot called by name:", *bare, sep="\n")
     print(
-        f"\n{sum(right.values())} right calls in {len(list(values.listed()))} cases, {len(traces.listed())} trainings and "
-        f"{len(models.models())} stored models; {len(list(wrong.cases))} wrong calls; "
+        f"\n{sum(right.values())} right calls in {len(list(values.listed()))} cases, {len(traces.listed())} trainings "
+        f"and {len(stored.models())} stored models; {len(list(wrong.refused))} wrong calls; "
         f"{len(commands.COMMANDS)} commands; gpbounds {gpbounds.__version__}"
     )
 
