@@ -68,8 +68,8 @@ def dumped(record: dict[str, Any]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def ran(part: str, options: argparse.Namespace) -> tuple[dict[str, Any], float]:
-    """A part's record, from a process of its own, and the seconds it took."""
+def ran(part: str, options: argparse.Namespace) -> tuple[dict[str, Any] | str, float]:
+    """A part's record, from a process of its own, or why there is none; and the seconds it took."""
     begin = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "record.json"
@@ -83,9 +83,10 @@ def ran(part: str, options: argparse.Namespace) -> tuple[dict[str, Any], float]:
             text=True,
             check=False,
         )
+        seconds = time.perf_counter() - begin
         if done.returncode:
-            sys.exit(f"{part}: the part itself failed\n{done.stdout[-3000:]}{done.stderr[-5000:]}")
-        return json.loads(out.read_text()), time.perf_counter() - begin
+            return f"{done.stdout[-3000:]}{done.stderr[-5000:]}", seconds
+        return json.loads(out.read_text()), seconds
 
 
 def short(value: Any, width: int = 36) -> str:
@@ -177,10 +178,11 @@ def main() -> None:
     if options.write and options.select:
         parser.error("--select: what is stored is a whole part")
     options.store.mkdir(parents=True, exist_ok=True)
+    made_with = about()
     if not options.write and (options.store / "about.json").exists():
         for name, stored in json.loads((options.store / "about.json").read_text()).items():
-            if name != "commit" and stored != about()[name]:
-                print(f"note: stored with {name} {stored}, compared with {about()[name]}")
+            if name != "commit" and stored != made_with[name]:
+                print(f"note: stored with {name} {stored}, compared with {made_with[name]}")
 
     different, begin = 0, time.perf_counter()
     print(f"{'part':<10} {'cases':>6} {'differ':>7} {'remarks':>8} {'seconds':>8}")
@@ -188,6 +190,10 @@ def main() -> None:
         chosen = [part for part in PARTS if part in options.only]
         for part, (found, seconds) in zip(chosen, pool.map(lambda part: ran(part, options), chosen), strict=True):
             place = options.store / f"{part}.json"
+            if isinstance(found, str):
+                print(f"{found}\n{part:<10} {'':>6} {'failed':>7} {'':>8} {seconds:>8.1f}", flush=True)
+                different += 1
+                continue
             if options.write:
                 if refused := faults(part, found):
                     sys.exit(f"{part}: not stored, as these do not do what they should: {'; '.join(refused)}")
@@ -202,10 +208,10 @@ def main() -> None:
             print(f"{part:<10} {len(found):>6} {differ:>7} {told:>8} {seconds:>8.1f}", flush=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{time.perf_counter() - begin:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of processor time")
-    if options.write:
-        (options.store / "about.json").write_text(json.dumps(about(), indent=1) + "\n")
-    elif different:
+    if different:
         sys.exit(1)
+    if options.write:
+        (options.store / "about.json").write_text(json.dumps(made_with, indent=1) + "\n")
 
 
 if __name__ == "__main__":

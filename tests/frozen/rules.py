@@ -32,7 +32,9 @@ class Change:
 
 def compare(stored: Any, found: Any, rule: str, where: str = "", key: str = "") -> Iterator[Change]:
     """The changes from ``stored`` to ``found``."""
-    if isinstance(stored, str) and isinstance(found, str):
+    if _failed(found) and not _failed(stored):
+        yield Change(where, "a result", f"{found['raised']}: {found['reason']}")
+    elif isinstance(stored, str) and isinstance(found, str):
         if stored != found:
             sentence = key in LOOSE or (" " in stored and key not in STRICT)
             yield Change(where, stored, found, remark=sentence)
@@ -57,6 +59,11 @@ def compare(stored: Any, found: Any, rule: str, where: str = "", key: str = "") 
         yield Change(where, stored, found)
 
 
+def _failed(value: Any) -> bool:
+    """Whether a call raised an exception."""
+    return isinstance(value, dict) and "raised" in value
+
+
 def _prose(stored: list[Any], key: str) -> bool:
     """Whether a list holds sentences alone."""
     return bool(stored) and all(isinstance(item, str) and " " in item for item in stored) and key not in STRICT
@@ -65,7 +72,7 @@ def _prose(stored: list[Any], key: str) -> bool:
 def _numbers(value: Any) -> Any:
     """A number, or nested lists of numbers of equal lengths, as an array; else None."""
     if isinstance(value, bool | int | float):
-        return np.asarray(value)
+        return None if isinstance(value, int) and abs(value) >= 2**63 else np.asarray(value)
     if not isinstance(value, list) or not _only_numbers(value):
         return None
     try:

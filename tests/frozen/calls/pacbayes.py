@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 from data import line, plane, triangle
-from language import BITS, Call, Cases, call, evaluate, matern, part, reading, se, then
+from language import BITS, Applied, Call, Cases, call, evaluate, matern, part, reading, se, then
 
 cases = Cases("pacbayes", BITS)
 
@@ -110,7 +111,8 @@ POSTERIORS = {
     "whitened": pac("Whitened", Z=L.Z, mean=mean, factor=factor, jitter=1e-8),
 }
 BAND, SQUARED = call("gpbounds.losses.Band", epsilon=0.5), call("gpbounds.losses.Squared", epsilon=1.0)
-ON_GRID = {name: evaluate(then(SHARED, "at", indices=[6, 5])).theta[name] for name in ("variance", "lengthscale")}
+POINT = part(then(SHARED, "at", indices=[6, 5]), "theta")
+ON_GRID = {name: Applied(operator.itemgetter(name), POINT) for name in ("variance", "lengthscale")}
 BASE = {"X": L.X, "y": L.y, "kernel": se(**ON_GRID), "grid": SHARED, "loss": BAND, "delta": 0.05}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -13,6 +14,8 @@ from typing import Any
 
 from calls.commands import COMMANDS, tables
 from language import find
+
+from parts.values import attempt
 
 
 def said(words: str) -> dict[str, Any]:
@@ -36,7 +39,7 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
             tables()
             for rule, words in COMMANDS:
                 if select in words or words.startswith("certify"):
-                    found[words] = {"rule": rule, "value": said(words)}
+                    found[words] = {"rule": rule, "value": attempt(functools.partial(said, words))}
         finally:
             os.chdir(before)
     return {words: case for words, case in found.items() if select in words}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import tempfile
 import warnings
@@ -17,7 +18,7 @@ from calls.trained import L, P
 from language import FIT, call, evaluate, find, then
 
 from parts.traces import trace
-from parts.values import outcome
+from parts.values import attempt, outcome
 
 
 def write(place: Path) -> None:
@@ -39,10 +40,7 @@ def gone_on(path: Path, expression: Callable[..., Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "checkpoint.npz"
         shutil.copy(path, copy)
-        try:
-            return trace(expression(copy), L)
-        except Exception as error:  # a checkpoint that is refused is a difference
-            return {"raised": type(error).__name__, "reason": str(error).replace(str(copy), "checkpoint.npz")}
+        return attempt(lambda: trace(expression(copy), L))
 
 
 def resaved(path: Path, data: Any) -> Any:
@@ -67,7 +65,10 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
             if select in id:
                 found[id] = {"rule": rule, "value": outcome(expression)}
         if select in name:
-            found[f"model {name}: saved again"] = {"rule": "bits", "value": resaved(file(place, name), data)}
+            found[f"model {name}: saved again"] = {
+                "rule": "bits",
+                "value": attempt(functools.partial(resaved, file(place, name), data)),
+            }
     for name, expression in checkpoints().items():
         if select in name:
             path = file(place, f"checkpoint {name}")

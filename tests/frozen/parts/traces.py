@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from calls.trained import ESTIMATORS, OPTIONS, L, fit
 from language import FIT, evaluate
 from plain import plain
 from renamed import ATTRIBUTES
+
+from parts.values import attempt
 
 READ = ("history_", "noise_", "objective_", "inducing_", "n_iter_", "jitter_", "y_mean_", "y_scale_")
 PROVED = ("bound_", "risk_", "kl_")
@@ -51,7 +54,7 @@ def trace(expression: Any, data: Any) -> dict[str, Any]:
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     """Every training."""
     return {
-        name: {"rule": FIT, "value": trace(expression, data)}
+        name: {"rule": FIT, "value": attempt(functools.partial(trace, expression, data))}
         for name, (expression, data) in listed().items()
         if select in name
     }

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,20 @@ def listed() -> Iterator[Case]:
         yield from getattr(importlib.import_module(f"calls.{module}"), "cases", ())
 
 
-def outcome(expression: Any) -> Any:
-    """What an expression gives, or how it failed."""
+def attempt(function: Callable[[], Any]) -> Any:
+    """What a function gives, or how it failed: a call that no longer works is a difference, not the end."""
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            return plain(evaluate(expression))
-    except Exception as error:  # a call that no longer works is a difference, not the end
+        return function()
+    except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         return {"raised": type(error).__name__, "reason": f"{error} (at {Path(where.filename).name}:{where.lineno})"}
+
+
+def outcome(expression: Any) -> Any:
+    """What an expression gives, or how it failed."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return attempt(lambda: plain(evaluate(expression)))
 
 
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
