@@ -6,9 +6,16 @@
     python tests/frozen/compare.py --write            # store today's state (with --only: of some parts)
     python tests/frozen/compare.py --coverage         # which public names the calls reach, and how often
 
-The calls stand in `calls/` and `parts/`, by public names and keywords; what is renamed is entered in `renamed.py`, and
-the stored numbers stay.  Each part runs in a process of its own with one BLAS thread and without the instruction sets
-that only some x86-64 processors have, so that its numbers are the same to the last bit from run to run.
+The calls stand in `calls/`, by public names and keywords; what is renamed is entered in `renamed.py`, and the stored
+numbers stay.  Each part runs in a process of its own with one BLAS thread and without the instruction sets that only
+some x86-64 processors have, so that its numbers are the same to the last bit from run to run.
+
+Each stored case holds its rule: "bits" for calculators; 1e-12 of an array's largest entry for what passes through BLAS
+(more where a matrix is badly conditioned, or a number holds an allowance for rounding); 1e-6 for what is trained; of an
+exception its type.  Sentences, messages and the text of claims may be worded better: --remarks prints what changed.
+
+Where another machine differs in the last bit, store there what the frozen commit gives, with --write --store DIR in a
+checkout of it, and hold the present one against that, with --store DIR.  When the rebuild is done, all of this goes.
 """
 
 from __future__ import annotations
