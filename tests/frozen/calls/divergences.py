@@ -112,3 +112,8 @@ posterior(
     ),
     data,
 )
+for seed in range(3):
+    S, B = covariance(4, seed=10 + seed), covariance(4, seed=20 + seed)
+    cases.add(f"sparse_kl, seed {seed}", divergence("sparse_kl", Kuu=S, mean=normal(4, seed=seed), covariance=B))
+    triangular = {"mean": normal(5, seed=seed), "factor": triangle(5, seed=30 + seed)}
+    cases.add(f"whitened_kl, seed {seed}", divergence("whitened_kl", **triangular), BITS)

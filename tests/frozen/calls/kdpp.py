@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from data import covariance, decay, line, normal, plane, repeated
+from data import covariance, decay, line, normal, numbers, plane, repeated
 from language import BITS, BLAS, Call, Cases, Seeded, added, call, matern, part, reading, se, then
 
 cases = Cases("kdpp", BITS)
@@ -103,3 +103,8 @@ for label, arguments in {
     )
 cases.add("select, reached", reading(kdpp("select", kernel=ard, X=P.X, M=40, trace=20.0), "M", "reached"))
 cases.add("select, then the exact gap", then(ard, "()", X1=P.X[:3]), BLAS)
+for seed in range(3):
+    ridges = {"kernel": matern(1.5, 1.0, 0.5), "X": P.X, "ridge": 10.0 ** (seed - 2)}
+    cases.add(f"ridge_leverage, ridge {seed}", kdpp("ridge_leverage", **ridges), BLAS)
+    tvs = {"N": [50, 5000], "M": 3 + seed, "variance": 0.7, "tv": numbers(2, seed=seed)}
+    cases.add(f"tv_term, seed {seed}", kdpp("tv_term", **tvs))

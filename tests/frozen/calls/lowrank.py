@@ -191,3 +191,13 @@ cases.add("mercer_rank, none", lowrank("mercer_rank", kernel=matern(0.5), inputs
 cases.add(
     "mercer_rank, rank", part(lowrank("mercer_rank", kernel=se(), inputs=gaussian(), N=10**9, noise=0.1, eps=1e-3), "M")
 )
+for seed in range(3):
+    share, far = numbers(6, seed=seed), 10.0 ** numbers(6, seed=10 + seed, low=-14.0, high=2.0)
+    cases.add(f"kappa, seed {seed}", lowrank("kappa", delta=share))
+    cases.add(f"kappa_inverse, seed {seed}", lowrank("kappa_inverse", eps=far))
+    cases.add(f"spectral_kl, seed {seed}", lowrank("spectral_kl", Delta=share, N=100 + seed))
+    cases.add(f"kl_from_ratio, seed {seed}", lowrank("kl_from_ratio", gamma=far, N=7))
+    cases.add(f"kl_from_residual, seed {seed}", lowrank("kl_from_residual", residual=far, noise=share))
+    cases.add(
+        f"leverage_bound, seed {seed}", lowrank("leverage_bound", eta=far[:, None], widths=[share[0]], ratio=50.0), BLAS
+    )

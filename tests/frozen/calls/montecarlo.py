@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from data import normal, numbers
 from language import BITS, Call, Cases, Seeded, call
 
 from calls.likelihoods import LIKELIHOODS
@@ -86,3 +87,10 @@ cases.add(
 cases.add("failure_share", mc("failure_share", delta=[[0.05], [0.5]], iteration=[1, 2, 10**6]))
 cases.add("lemma6", mc("lemma6", low=[0.0, -1.0], high=1.0, mean=[[0.5], [1e-9]], alpha=0.1, delta=[0.05, 0.9]))
 cases.add("product_gradient", mc("product_gradient", draws=[[0.5, 1.0], [1.5, -1.0]], m=[0.5, 0.0], v=2.0))
+for seed in range(3):
+    share = numbers(5, seed=seed, low=0.01, high=0.99)
+    cases.add(f"failure_share, seed {seed}", mc("failure_share", delta=share, iteration=[1, 3, 10, 99, 12345]))
+    mean = numbers(5, seed=20 + seed, low=0.1, high=2.0)
+    cases.add(f"lemma6, seed {seed}", mc("lemma6", low=-0.5, high=2.0, mean=mean, alpha=share, delta=share[::-1]))
+    draws = normal(8, 5, seed=30 + seed)
+    cases.add(f"product_gradient, seed {seed}", mc("product_gradient", draws=draws, m=mean - 1.0, v=share))

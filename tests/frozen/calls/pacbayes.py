@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 import numpy as np
-from data import line, plane, triangle
+from data import line, numbers, plane, triangle
 from language import BITS, Applied, Call, Cases, call, evaluate, matern, part, reading, se, then
 
 cases = Cases("pacbayes", BITS)
@@ -154,3 +154,17 @@ cases.add(
     then(pac("certify", **plain, kernel=matern(1.5, 1.0, [1.0, 2.0, 30.0]), rebuild=exact, inputs=SPLIT), "to_dict"),
     LOOSER,
 )
+for seed in range(3):
+    p, r = numbers(6, seed=seed), numbers(6, seed=40 + seed)
+    nats = 10.0 ** numbers(6, seed=50 + seed, low=-8.0, high=1.0)
+    cases.add(f"kl, seed {seed}", pac("kl", q=p, p=r))
+    cases.add(f"kl_inverse, seed {seed}", [pac("kl_inverse", q=p, eps=nats, side=side) for side in ("upper", "lower")])
+    cases.add(f"kl_inverse_gradient, seed {seed}", pac("kl_inverse_gradient", q=p, eps=nats))
+    cases.add(f"bound, seed {seed}", pac("bound", risk=p, kl=100.0 * r, N=1000, delta=0.05))
+    cases.add(f"bayes_factor, seed {seed}", pac("bayes_factor", accuracy=nats, std=p))
+    cases.add(f"mixture_kl, seed {seed}", pac("mixture_kl", kl=10.0 * nats, log_prior_penalty=np.log(6.0)))
+    cases.add(f"xi, seed {seed}", pac("xi", N=np.floor(10.0 ** (9.0 * p))))
+    cases.add(f"log_penalty, seed {seed}", pac("log_penalty", N=np.floor(10.0 ** (9.0 * p)), delta=r))
+    cases.add(
+        f"grid_penalty, seed {seed}", pac("grid_penalty", points=np.floor(1.0 + 2000.0 * p), hyperparameters=seed + 1)
+    )

@@ -78,3 +78,8 @@ for jitter in ("auto", 1e-3):
         call("gpbounds.whitening.with_jitter", attempt=picky, kernel=se(4.0), jitter=jitter),
         BITS,
     )
+cases.add("slices, one", call("gpbounds.whitening.slices", N=3), BITS)
+cases.add("matched, none", call("gpbounds.whitening.matched", X=L.X[:4], Z=L.Z), BITS)
+cases.add(
+    "matched, the sign of zero", call("gpbounds.whitening.matched", X=np.zeros((2, 1)), Z=-np.zeros((1, 1))), BITS
+)

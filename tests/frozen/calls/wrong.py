@@ -634,3 +634,4 @@ refused.add("fitting.certify, normalised", call("fitting.certify", **wrong_fit, 
 
 # plotting
 wrong("plotting.bound_curves", {"curves": [], "title": "t", "ylabel": "y"})
+wrong("whitening.slices", {"N": 5, "chunk": 0})
