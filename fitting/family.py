@@ -95,6 +95,11 @@ class FamilyObjective:
 
     held = ()
 
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.data.N
+
     def complete(self, point: Parameters) -> Parameters:
         """``point`` itself."""
         return point

@@ -185,9 +185,9 @@ class Packing:
         """(low, high) for each entry of the vector."""
         return [pair for block in self.blocks for pair in block.bounds]
 
-    def pack(self, point: Parameters) -> Float:
-        """The vector of ``point``, in host memory."""
-        return np.concatenate([np.zeros(0), *(block.pack(point) for block in self.blocks)])
+    def pack(self, parameters: Parameters) -> Float:
+        """The vector of a point, in host memory."""
+        return np.concatenate([np.zeros(0), *(block.pack(parameters) for block in self.blocks)])
 
     def unpack(self, vector: ArrayLike) -> Parameters:
         """The point of a vector, on the device of ``start``."""
@@ -199,8 +199,12 @@ class Packing:
             point = block.unpack(entries, point)
         return point
 
-    def gradient(self, gradient: Gradient, point: Parameters) -> Float:
-        """Derivatives in the entries of the vector, of a gradient at ``point``."""
+    def gradient(self, gradient: Gradient, parameters: Parameters | None = None) -> Float:
+        """Derivatives in the entries of the vector, of a gradient at a point: the start unless it is given.
+
+        Only where q is free do they depend on the point.
+        """
+        point = self.start if parameters is None else parameters
         return np.concatenate([np.zeros(0), *(block.pull(gradient, point) for block in self.blocks)])
 
     def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[str, ...]:

@@ -46,6 +46,11 @@ class FreeBound:
         """The rows."""
         return self.source.data
 
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.source.N
+
     held = ("noise",)
 
     def complete(self, point: Parameters) -> Parameters:
