@@ -41,6 +41,8 @@ def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
     ValueError
         for an unknown name, or parameters that are missing, unknown or wrong.
     """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"expected a record with a name and parameters, got {record!r}")
     parameters, known = dict(record), {kind.name: kind for kind in kinds}
     name = parameters.pop("name", None)
     if not isinstance(name, str) or name not in known:
@@ -49,4 +51,4 @@ def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
         return known[name](**parameters)
     except TypeError:
         expected = ", ".join(field.name for field in fields(known[name]))  # type: ignore[arg-type]
-        raise ValueError(f"{name}: expected its parameters {expected}, got {', '.join(map(str, parameters))}") from None
+        raise ValueError(f"{name}: expected its parameters {expected}, got {sorted(map(str, parameters))}") from None
