@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mpmath import mpf
 from observer import Observer
 
-from gpbounds.pacbayes import bayes_risk_bound, bound, grid_penalty, xi
+from gpbounds.pacbayes import bayes_risk_bound, bound, grid_penalty, kl_inverse, xi
 from gpbounds.pacbayes.certificate import formula
 from gpbounds.reference import pacbayes as reference
 
@@ -133,6 +133,22 @@ def test_the_certified_bound_is_never_below_the_truth(observe: Observer, seed: i
             observe.upper("P-14", -mp.expm1(-eps), mpf(float(bound(0.0, kl, N, delta, prior, form, certified=True))))
             lower = bound(1.0, kl, N, delta, prior, form, side="lower", certified=True)
             observe.lower("P-14", mp.exp(-eps), mpf(float(lower)))
+
+
+@pytest.mark.claim("P-12")
+@given(seed=SEEDS)
+def test_the_certified_inverse_is_the_best_double(observe: Observer, seed: int) -> None:
+    """p, and 1 − p, of both inverses: on its side of the truth, which its neighbour has passed."""
+    rng = np.random.default_rng(seed)
+    q, eps = float(rng.choice([rng.random(), 10.0 ** rng.uniform(-12, 0)])), float(10.0 ** rng.uniform(-9, 1))
+    for side in ("upper", "lower"):
+        for complement, truth in zip((False, True), reference.kl_inverse(q, eps, side), strict=True):
+            proved = float(kl_inverse(q, eps, side, complement, certified=True))  # type: ignore[arg-type]
+            if (side == "upper") != complement:
+                least_above(observe, "P-12", proved, truth)
+            else:
+                observe.lower("P-12", truth, mpf(proved))
+                observe.holds("P-12", mpf(math.nextafter(proved, math.inf)) > truth)
 
 
 @pytest.mark.claim("P-10")
