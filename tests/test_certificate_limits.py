@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import math
+import struct
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +19,7 @@ from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, kl_inverse
 from gpbounds.pacbayes.certificate import checking, evaluation, formula, priors
 from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate.fingerprint import fingerprint
 from gpbounds.pacbayes.certificate.report import Line, conclude
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
@@ -165,6 +168,17 @@ def test_every_digit_of_the_hash_counts(digit):
     other = stated[:digit] + ("0" if stated[digit] != "0" else "1") + stated[digit + 1 :]
     changed = dataclasses.replace(honest, data=dataclasses.replace(honest.data, sha256=other)).sealed()
     assert changed.check(X, Y).failed == ("data",)
+
+
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 9), D=st.integers(1, 4))
+def test_the_fingerprint_is_the_hash_that_is_documented(seed, N, D):
+    """Of the bytes "X (N, D)\\n", X row by row as little-endian doubles, "y (N,)\\n", y likewise."""
+    rng = np.random.default_rng(seed)
+    A, b = rng.standard_normal((N, D)), rng.standard_normal(N)
+    text = f"X ({N}, {D})\n".encode() + struct.pack(f"<{N * D}d", *A.ravel())
+    text += f"y ({N},)\n".encode() + struct.pack(f"<{N}d", *b)
+    found = fingerprint(A, b)
+    assert (found.sha256, found.rows, found.columns) == (hashlib.sha256(text).hexdigest(), N, D)
 
 
 @pytest.mark.parametrize("indices", [(-1, 0), (61, 0), (0, -1), (0, 61), (30, 30, 30), (30,)])
