@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 
 import numpy as np
 import pytest
 
-from gpbounds.errors import NonFinite
+from gpbounds.errors import NonFinite, NotConverged
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.montecarlo import (
     bias,
@@ -20,6 +21,8 @@ from gpbounds.montecarlo import (
     sample_size,
     sampled_gradient,
 )
+from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.sizes import least_above
 
 MODELS = [
     (Gaussian(0.3), 1.2),
@@ -91,6 +94,64 @@ def test_far_from_the_target(likelihood, y, m, v):
     assert found[0] == pytest.approx(gap, rel=1e-7, abs=1e-10 * (1.0 + abs(gap)))
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "y", "m", "v"),
+    [
+        (Poisson("exp"), 100_000, 8.5432, 1e-7),
+        (Poisson("exp"), 1_000_000, 13.458833, 1e-8),
+        (Poisson("softplus"), 67_110_450, -1.04, 3e-7),
+    ],
+)
+def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
+    """Thirty and more standard deviations: where log p is bent, though its series is good near the mean."""
+    panels = Panels(likelihood, y, m, v)
+    assert panels.modes[1] > 20.0 * panels.std
+    assert panels.nodes.weight.sum() == pytest.approx(1.0, abs=1e-9)
+    gap = float(likelihood.log_expected_density(y, m, v)) - float(likelihood.expected_log_density(y, m, v))
+    assert bias(likelihood, y, m, v, 1) == pytest.approx(gap, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "v"),
+    [
+        (Gaussian(1e-18), 1e6, 1e12),
+        (Gaussian(1e-20), -3e6 + 0.7, 1e10),
+        (StudentT(4.0, 1e-10), 1e6 + 1 / 3, 1e12),
+    ],
+)
+def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood, y, v):
+    """Near y the doubles are 1e-10 apart: the rule finds another E p than the closed form or a mixture, and says so."""
+    calls = [lambda: bias(likelihood, y, 0.3, v, [2, 10]), lambda: expected_gradients(likelihood, y, 0.3, v, 2)]
+    for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, form="expansion")):
+        with pytest.raises(NotConverged, match=r"expected a rule on \d+ panels .* it gave 1 and is off by"):
+            call()
+
+
+class Short(Panels):
+    """Panels that leave something out: half of N(m, v), or the likelihood's peak."""
+
+    def __init__(self, *arguments, low, high):
+        super().__init__(*arguments)
+        object.__setattr__(self, "kept", (low, high))
+
+    @cached_property
+    def fixed(self):
+        low, high = self.kept
+        return np.linspace(low, high, 400)
+
+
+def test_a_rule_must_have_mass_one_and_the_mean_of_p():
+    """Each alone is not enough: all of p's mean within 0.4 of y, or all of N(0, 1) in panels wider than p."""
+    whole = Panels(Gaussian(1e-4), 0.5, 0.0, 1.0)
+    assert abs(whole.nodes.weight.sum() - 1.0) < 1e-12
+    near = Short(Gaussian(1e-4), 0.5, 0.0, 1.0, low=0.1, high=0.9)
+    with pytest.raises(NotConverged, match=r"mass 1 and .* it gave 0\.27"):
+        _ = near.nodes
+    wide = Short(Gaussian(1e-10), 0.5, 0.0, 1.0, low=-12.0, high=12.0)
+    with pytest.raises(NotConverged, match="it gave 1 and is off by"):
+        _ = wide.nodes
+
+
 def test_the_record_warns_where_the_printed_gradient_has_the_wrong_sign():
     found = expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, [2, 100])
     assert found.wrong_sign.tolist() == [True, False]
@@ -127,6 +188,15 @@ def test_smaller_steps_more_data_and_less_failure_ask_for_more(form):
     base = sample_size(Poisson("exp"), 2, zeta=0.01, form=form, **STEP).threshold
     for change in ({"step": 0.05}, {"n": 1000}, {"delta": 0.01}, {"iteration": 4}, {"zeta": 0.005}):
         assert sample_size(Poisson("exp"), 2, form=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 738, 10**6, 2**40])
+def test_a_number_of_samples_exceeds_its_threshold(k):
+    """Strictly, and what rounding may have taken from the threshold; no samples are never enough."""
+    assert least_above(float(k)) == k + 1
+    assert least_above(k + 0.5) == k + 1
+    assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number
+    assert lemma6(2.0, 2.0, 2.0, 0.5, 0.1) == 1.0
 
 
 def test_lemma6_and_shares():

@@ -76,13 +76,19 @@ def test_thresholds(observe: Observer, seed: int) -> None:
         found = sample_size(case.likelihood, y, form=form, **given_)
         ranges = case.likelihood.derivative_range(y, "corrected" if form == "printed" else "sharp")
         B, first, second = (mpf(float(e)) for e in (ranges.density[1], np.ptp(ranges.first), np.ptp(ranges.second)))
+        each = [(B / mean) ** 2, first**2, second**2]
         if form == "printed":
             M = reference.printed_factor(B, first, second, means)
+            each[1:] = [(w / abs(e)) ** 2 if e else w**2 for w, e in zip((first, second), means[1:], strict=True)]
         else:
             M = reference.improved_factor(B, first, second, mean)
             if form == "chernoff":
-                phi = min((B / mean) ** 2, 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
-                M = max(phi, first**2, second**2)
+                each[0] = min(each[0], 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
+                M = max(each)
+        if max(each) < np.finfo(np.float64).max:
+            rtol = 1e-9 + (1e-15 / (1 - mean / B) if form == "chernoff" and mean < B else 0)  # 1 − ζ/B as a double
+            observe.equal(claim, found.factors["φ"], each[0], rtol=rtol)
+            observe.equal(claim, [found.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
         truth = reference.threshold(n, share, alpha, M)
         if truth > np.finfo(np.float64).max:  # beyond the doubles: no number of samples is named
             observe.holds(claim, found.threshold == np.inf)
