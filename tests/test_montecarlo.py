@@ -190,6 +190,19 @@ def test_smaller_steps_more_data_and_less_failure_ask_for_more(form):
         assert sample_size(Poisson("exp"), 2, form=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
 
 
+@every_model
+def test_a_zeta_a_millionth_too_large_is_refused(likelihood, y):
+    """Above E p(y|f), or above all of p(y|f), it would promise too few samples."""
+    mean = float(np.exp(likelihood.log_expected_density(y, 0.4, 0.7)))
+    top = float(likelihood.derivative_range(y).density[1])
+    assert sample_size(likelihood, y, zeta=mean, m=0.4, v=0.7, **STEP).zeta == mean
+    assert sample_size(likelihood, y, zeta=top, **STEP).zeta == top
+    with pytest.raises(ValueError, match=r"zeta: expected at most E p\(y\|f\) at m and v"):
+        sample_size(likelihood, y, zeta=mean * (1.0 + 1e-6), m=0.4, v=0.7, **STEP)
+    with pytest.raises(ValueError, match="zeta: expected at most the largest value"):
+        sample_size(likelihood, y, zeta=top * (1.0 + 1e-6), **STEP)
+
+
 @pytest.mark.parametrize("k", [0, 1, 7, 738, 10**6, 2**40])
 def test_a_number_of_samples_exceeds_its_threshold(k):
     """Strictly, and what rounding may have taken from the threshold; no samples are never enough."""
