@@ -16,6 +16,7 @@ from gpbounds.montecarlo import (
     expected_gradients,
     expected_objective,
     failure_share,
+    integral,
     lemma6,
     product_gradient,
     sample_size,
@@ -167,6 +168,64 @@ def test_drawn_gradients_come_from_the_generator_that_is_given():
     assert np.array_equal(first, second)
     assert first[0].shape == (2,)
     assert np.isfinite(sampled_gradient(Poisson("exp"), 3, -1000.0, 1.0, 4, np.random.default_rng(0))).all()
+
+
+@every_model
+def test_drawn_gradients_are_the_ratios_of_sums(likelihood, y):
+    """−Σφ'/Σφ, −Σφ'ε/(2√v Σφ) and −Σφ''/(2Σφ), from the same standard normals; minus means of the scores for uPS."""
+    noise = np.random.default_rng(7).standard_normal((5, 3))
+    m, v = np.array([-0.4, 0.1, 0.9]), 0.7
+    value, first, second = likelihood.density_derivatives(y, m + np.sqrt(v) * noise)
+    total = value.sum(axis=0)
+    expected = {
+        "reparametrised": -(first * noise).sum(axis=0) / (2.0 * np.sqrt(v) * total),
+        "curvature": -second.sum(axis=0) / (2.0 * total),
+    }
+    for form, by_variance in expected.items():
+        found = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), form)
+        np.testing.assert_allclose(found[0], -first.sum(axis=0) / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found[1], by_variance, rtol=1e-10, atol=1e-14)
+    f = m + noise
+    found = product_gradient(f, m, v)
+    np.testing.assert_allclose(found[0], -((f - m) / v).mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found[1], -(((f - m) ** 2 - v) / (2.0 * v * v)).mean(axis=0), rtol=1e-12)
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """The outer rule with nodes so far apart that even and odd ones differ."""
+    monkeypatch.setattr(integral, "STEP", 3.0)
+    return monkeypatch
+
+
+def test_the_outer_rule_halves_its_step_until_even_and_odd_nodes_agree(coarse):
+    given_ = (Poisson("exp"), 3, 0.5, 1.0, [2.0, 10.0, 1e4])
+    halved = bias(*given_, gradient=True)
+    coarse.setattr(integral, "AGREEMENT", np.inf)
+    rough = bias(*given_)
+    coarse.undo()
+    fine = bias(*given_, gradient=True)
+    for a, b in zip(halved, fine, strict=True):
+        assert a == pytest.approx(b, rel=1e-9)
+    assert np.abs(rough / fine[0] - 1.0).max() > 1e-4
+
+
+def test_an_outer_rule_that_does_not_agree_is_refused(coarse):
+    coarse.setattr(integral, "HALVINGS", 1)
+    with pytest.raises(NotConverged, match="even and odd nodes of the trapezoidal rule in log t"):
+        bias(Poisson("exp"), 3, 0.5, 1.0, [2, 10])
+
+
+def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
+    monkeypatch.setattr(integral, "FARTHEST", 1.0)
+    assert bias(Poisson("exp"), 3, -1000.0, 1.0, [2, 10]).tolist() == [np.inf, np.inf]
+
+
+@every_model
+def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, monkeypatch):
+    found = bias(likelihood, y, 0.4, 0.7, [2, 50, 1e6])
+    monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
+    assert found == pytest.approx(bias(likelihood, y, 0.4, 0.7, [2, 50, 1e6]), rel=1e-13)
 
 
 def test_sizes_as_records():
