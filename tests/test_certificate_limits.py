@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import re
 import struct
 from fractions import Fraction
 
@@ -201,6 +202,16 @@ def test_a_theta_between_two_members_of_the_grid_is_refused(axis):
         indices = tuple(i + step * (axis == k) for k, i in enumerate(honest.indices))
         between = forged(dataclasses.replace(honest, kernel=kernel, indices=indices), **numbers)
         assert between.check(X, Y).failed == ("grid",)
+
+
+@pytest.mark.parametrize("delta", [0.012345649, 0.0123456, 1 / 3, 1e-9])
+def test_the_confidence_that_is_stated_is_no_more_than_what_was_paid_for(delta):
+    """1 − δ in the sentence, six digits of δ rounded up; the bound to its last digit."""
+    certificate = issue(POSTERIORS["vfe"], delta=delta)
+    said = certificate.statement
+    stated = float(re.search("at least 1 − ([0-9.e-]+) over", said)[1])
+    assert delta <= stated <= delta * (1.0 + 1e-5)
+    assert said.endswith(f"is at most {certificate.bound!r}.")
 
 
 def test_a_line_that_was_skipped_confirms_nothing():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 
 import numpy as np
@@ -269,6 +270,15 @@ def test_a_number_of_samples_exceeds_its_threshold(k):
     assert least_above(k + 0.5) == k + 1
     assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number
     assert lemma6(2.0, 2.0, 2.0, 0.5, 0.1) == 1.0
+
+
+@pytest.mark.parametrize("zeta", [0.1234564, 0.1234565001, 1 / 3, 0.07])
+def test_what_is_said_of_a_sample_size_is_no_more_than_is_known(zeta):
+    """c₃ in the sentence is no smaller than c₃, and ζ in the hypothesis no smaller than the one it rests on."""
+    found = sample_size(Bernoulli("logit"), 1, zeta=zeta, design=1.2345678, **STEP)
+    c3, floor = (re.search(f"{words} ([0-9.e+-]+)[ .]", str(found))[1] for words in ("at most", ">="))
+    assert found.c3 <= float(c3) <= found.c3 * (1.0 + 1e-5)
+    assert zeta <= float(floor) <= zeta * (1.0 + 1e-5)
 
 
 def test_lemma6_and_shares():

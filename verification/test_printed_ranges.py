@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,3 +109,15 @@ def test_sharp_ends_of_poisson_with_exponential_rate(observe: Observer, y: int) 
     second = [((rate - g.real) ** 2 - g.real) * density(g.real) for g in polyroots(cubic, maxsteps=500, extraprec=400)]
     truth = [mpf(0), density(rate), *(f(*values, mpf(0)) for values in (first, second) for f in (min, max))]
     observe.equal("D-34", ends(Poisson("exp").derivative_range(y)), truth, rtol=1e-10)
+
+
+@pytest.mark.claim("D-36")
+@given(y=COUNTS, df=st.floats(-1.0, 3.0).map(lambda e: 10.0**e), scale=SIZES)
+def test_what_is_shown_contains_the_range(observe: Observer, y: int, df: float, scale: float) -> None:
+    """Six digits, rounded outwards: what a reader sees is a range, too."""
+    for model, target in ((Poisson("exp"), y), (Poisson("softplus"), [0, y]), (StudentT(df, scale), 0.0)):
+        found = model.derivative_range(target)
+        shown = [float(v) for pair in re.findall(r"in \[(.*?), (.*?)\]", str(found)) for v in pair]
+        for k, end in enumerate(ends(found)):
+            (observe.upper if k % 2 else observe.lower)("D-36", end, shown[k])
+            observe.equal("D-36", shown[k], float(np.max(end) if k % 2 else np.min(end)), rtol=1.01e-5)
