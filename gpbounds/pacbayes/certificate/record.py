@@ -221,7 +221,8 @@ class Certificate:
         lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
         return (
             f"{lead}With probability at least 1 − {outward(self.delta, 'upper')} over the draw of the "
-            f"{self.data.rows} rows, the Gibbs risk of Q, the mean of {self.loss!r} on a new row, is at most {self.bound!r}."
+            f"{self.data.rows} rows, the Gibbs risk of Q, the mean of {self.loss!r} on a new row, is at most "
+            f"{self.bound!r}."
         )
 
     def check(self, X: ArrayLike, y: ArrayLike) -> Report:
