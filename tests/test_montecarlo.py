@@ -222,11 +222,21 @@ def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
     assert bias(Poisson("exp"), 3, -1000.0, 1.0, [2, 10]).tolist() == [np.inf, np.inf]
 
 
-@every_model
-def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, monkeypatch):
-    found = bias(likelihood, y, 0.4, 0.7, [2, 50, 1e6])
+@pytest.mark.parametrize(
+    ("likelihood", "y", "m", "v"),
+    [
+        (Poisson("exp"), 3, 0.4, 0.7),
+        (Poisson("exp"), 3, -1000.0, 1.0),
+        (Gaussian(0.01), 0.0, 0.0, 1e4),
+        (Bernoulli("probit"), 0, 8.0, 4.0),
+    ],
+)
+def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, m, v, monkeypatch):
+    """Values and gradients, where all of the bias comes from values of p that are seldom or never drawn, too."""
+    found = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
     monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
-    assert found == pytest.approx(bias(likelihood, y, 0.4, 0.7, [2, 50, 1e6]), rel=1e-13)
+    for part, more in zip(found, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
+        assert part == pytest.approx(more, rel=1e-13)
 
 
 def test_sizes_as_records():
