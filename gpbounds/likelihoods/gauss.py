@@ -28,7 +28,8 @@ def mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Array
             found += [weight * ratio, 0.5 * weight * curve]
         return found
 
-    sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1)
+    units = (1.0 / s, 1.0 / (s * s)) if gradient else ()
+    sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1, units)
     found = (m + 1.0 - sums[0], *sums[1:])
     _, _, _, ratio, curve = softplus_parts(m)
     limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)

@@ -44,7 +44,7 @@ class Poisson(Likelihood):
     >>> [round(float(mean(3, 1.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
     [-1.948294, -2.282102]
     >>> print(model.derivative_range(3))
-    φ in [0, 0.224042], φ' in [-0.284868, 0.194465], φ'' in [-0.70957, 0.496491] (D-34, sharp).
+    φ in [0, 0.224042], φ' in [-0.284869, 0.194465], φ'' in [-0.70957, 0.496492] (D-34, sharp).
     """
 
     link: str = "exp"
