@@ -15,6 +15,11 @@ settings.register_profile("thorough", max_examples=400, **_common)
 settings.load_profile("quick")
 
 
+# `pytest.approx` lets all that is below 1e-12 pass where no absolute tolerance is given: a bias of 1e-30 would be about
+# one of 1e-13.  Here a tolerance is what a test asks for.
+type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
     parser.addoption("--gpu", action="store_true", help="fail if a test marked gpu was skipped, or none was run")

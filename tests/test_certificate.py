@@ -177,6 +177,19 @@ def test_kernel_values_are_right_to_their_allowance(seed, dim, nu, spread, offse
                 assert abs(found[i, j] - mpmath.mpf(1.7) * correlation(square, nu)) <= allowed / 2
 
 
+@pytest.mark.parametrize("nu", [None, 0.5, 2.5])
+@pytest.mark.parametrize("dim", [300, 4000])
+def test_distances_of_many_terms_are_right_to_their_allowance(nu, dim):
+    """One large gap, then gaps whose squares are each rounded away from their sum: r² lacks up to dim/2 eps."""
+    A, B = np.zeros((1, dim)), np.full((1, dim), 1.48e-8)
+    B[0, 0] = math.sqrt(2.0)
+    kernel = SquaredExponential(1.7) if nu is None else Matern(nu, 1.7)
+    with mpmath.workdps(50):
+        square = sum(mpmath.mpf(gap) ** 2 for gap in B[0].tolist())
+        truth = mpmath.mpf(1.7) * correlation(square, nu)
+        assert abs(kernel(A, B)[0, 0] - truth) <= priors.value_error(kernel, dim) / 2
+
+
 def correlation(square, nu):
     if nu is None:
         return mpmath.exp(-square / 2)
@@ -233,6 +246,24 @@ def test_the_procedure_rounds_then_rebuilds():
     assert kernel != trained
     np.testing.assert_array_equal(targets, (Y - 1.0) / 2.0)
     assert certificate.check(X, Y).confirmed
+    everything = {
+        "inputs": Scaling("charged", 0.1, 3.0, count=7),
+        "outputs": Scaling("disjoint split", 1.0, 2.0),
+        "charges": [Charge("kernel families", 3)],
+        "grid": GRID,
+        "loss": Squared(0.9),
+        "delta": 0.02,
+    }
+    scaled = []
+    full = certify(X, Y, trained, lambda kernel, *data: scaled.append(data) or Exact(0.3), **everything)
+    np.testing.assert_array_equal(scaled[0][0], (X - 0.1) / 3.0)
+    np.testing.assert_array_equal(scaled[0][1], (Y - 1.0) / 2.0)
+    assert full == Certificate.issue(X, Y, Exact(0.3), full.kernel, **everything)
+    assert full.count == GRID.size * 7 * 3
+    own = {"outputs": Scaling("same data", 0.1, 1.0), "grid": GRID, "loss": Band(0.6), "delta": 0.05}
+    assert not certify(X, Y, trained, rebuild, nonrigorous=True, **own).rigorous
+    with pytest.raises(ValueError, match="got 'same data'"):
+        certify(X, Y, trained, rebuild, **own)
     with pytest.raises(ValueError, match=r"rebuild: expected it to return Exact, Sparse, Free or Whitened, got float"):
         certify(X, Y, trained, lambda *_: 0.3, grid=GRID, loss=Band(0.6), delta=0.05)
     with pytest.raises(ValueError, match="expected the names variance, lengthscale_1"):
@@ -396,10 +427,11 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
 
 
 def test_constants_that_are_those_of_the_data_raise_a_doubt():
-    lying = issue(outputs=Scaling("fixed in advance", Y.mean(), Y.std()))
-    report = lying.check(X, Y)
-    assert report.confirmed
-    assert "as if scaled by these very data" in report.line("doubt").text
+    for ddof in (0, 1):
+        lying = issue(outputs=Scaling("fixed in advance", Y.mean(), Y.std(ddof=ddof)))
+        report = lying.check(X, Y)
+        assert report.confirmed
+        assert "as if scaled by these very data" in report.line("doubt").text
     with pytest.raises(KeyError):
         issue(outputs=Scaling("fixed in advance", 0.0, 0.7)).check(X, Y).line("doubt")
 

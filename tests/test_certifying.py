@@ -37,16 +37,28 @@ MODELS = {
 }
 
 
-def covariance(name, kernel):
+def covariance(name, kernel, jitter=0.0):
     """Ξ − σ²I: Q + aR on the diagonal, or in full."""
     K, Kfu = kernel(X), kernel(X, Z)
-    Q = Kfu @ np.linalg.solve(kernel(Z), Kfu.T)
+    Q = Kfu @ np.linalg.solve(kernel(Z) + jitter * np.eye(len(Z)), Kfu.T)
     if name in ("exact", "matern"):
         return K
     if name.startswith("renyi"):
         return Q + (1.0 - float(name.split()[1])) * (K - Q)
     power = {"vfe": 0.0, "dtc": 0.0, "fitc": 1.0, "pep": 0.3}[name]
     return Q + power * np.diag((K - Q).diagonal())
+
+
+def dense(kernel, own, cross, Xi):
+    """R_S at ε = ½ and KL of N(mean, S) from N(0, own), the law of f at the data or of u, given y ~ N(·, Xi)."""
+    mean = cross @ np.linalg.solve(Xi, Y)
+    S = own - cross @ np.linalg.solve(Xi, cross.T)
+    tail = np.linalg.solve(own, kernel(Z, X)) if len(own) < N else np.eye(N)
+    m, v = tail.T @ mean, kernel.diag(X) - (tail * ((own - S) @ tail)).sum(axis=0)
+    s = np.sqrt(v)
+    risk = (norm.cdf((Y - m - 0.5) / s) + norm.cdf(-(Y - m + 0.5) / s)).mean()
+    kl = np.trace(np.linalg.solve(own, S)) - len(own) + mean @ np.linalg.solve(own, mean)
+    return risk, 0.5 * (kl + np.linalg.slogdet(own)[1] - np.linalg.slogdet(S)[1])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -62,14 +74,7 @@ def test_risk_and_kl_are_those_of_the_dense_posterior(name):
     else:
         own = kernel(Z)
         cross = kernel(Z, X)
-    mean = cross @ np.linalg.solve(Xi, Y)
-    S = own - cross @ np.linalg.solve(Xi, cross.T)
-    tail = np.linalg.solve(own, kernel(Z, X)) if len(own) < N else np.eye(N)
-    m, v = tail.T @ mean, kernel.diag(X) - (tail * ((own - S) @ tail)).sum(axis=0)
-    s = np.sqrt(v)
-    risk = (norm.cdf((Y - m - 0.5) / s) + norm.cdf(-(Y - m + 0.5) / s)).mean()
-    kl = np.trace(np.linalg.solve(own, S)) - len(own) + mean @ np.linalg.solve(own, mean)
-    kl = 0.5 * (kl + np.linalg.slogdet(own)[1] - np.linalg.slogdet(S)[1])
+    risk, kl = dense(kernel, own, cross, Xi)
     rough = 1e-3 if len(own) == N else 1e-6  # K is nearly singular: the dense formula loses digits
     assert found.risk == pytest.approx(risk, rel=1e-5)
     assert found.kl == pytest.approx(kl, rel=rough)
@@ -111,6 +116,43 @@ def test_several_goals_and_other_choices_are_charged():
     assert (pair[0].risk, pair[0].kl) == (one.risk, one.kl)
     assert pair[1].bound < one.bound < pair[0].bound
     assert isinstance(one, Certificate)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("exact", "matern")])
+def test_the_jitter_of_the_model_is_kept(name):
+    """What training needed belongs to Q, though Kuu at the rounded kernel would do without: R_S and KL show it."""
+    model = MODELS[name].fit(X, Y)
+    model.jitter_ = 0.05
+    found = certify(model, X, Y, epsilon=0.5, delta=0.05)
+    assert found.posterior.jitter == 0.05
+    assert found.check(X, Y).confirmed
+    own, Xi = found.kernel(Z) + 0.05 * np.eye(len(Z)), covariance(name, found.kernel, 0.05) + 0.2 * np.eye(N)
+    risk, kl = dense(found.kernel, own, found.kernel(Z, X), Xi)
+    assert (found.risk, found.kl) == (pytest.approx(risk, rel=1e-6), pytest.approx(kl, rel=1e-6))
+    plain = dense(found.kernel, found.kernel(Z), found.kernel(Z, X), covariance(name, found.kernel) + 0.2 * np.eye(N))
+    assert abs(found.kl / plain[1] - 1.0) > 1e-3
+    assert abs(found.risk / plain[0] - 1.0) > 1e-4
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_jitter_of_a_free_posterior_is_kept():
+    model = SparsePACGP(8, "free", max_iter=3, random_state=0).fit(X, Y)
+    model.jitter_ = 0.05
+    found = certify(model, X, Y)
+    assert found.posterior.jitter == 0.05
+    np.testing.assert_array_equal(found.posterior.mean, model.posterior_.q.mean[:, 0])
+    assert found.check(X, Y).confirmed
+
+
+def test_a_jitter_is_kept_where_the_rounded_kernel_needs_none():
+    """Trained with inducing inputs so close that Kuu failed; the only member of the grid has a tenth of its length."""
+    crowd, x = np.linspace(-2.0, 2.0, 40)[:, None], X[:, :1]
+    model = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd, **START).fit(x, Y)
+    short = HyperGrid([0.0, math.log(0.1)], [0.0, math.log(0.1)], 0, ("variance", "lengthscale"))
+    assert model.jitter_ > 0.0
+    with pytest.warns(UserWarning, match="moved to its edge: lengthscale"):
+        found = certify(model, x, Y, grid=short)
+    assert found.posterior.jitter == model.jitter_
 
 
 def test_kuu_that_is_nearly_singular_is_given_a_jitter_whose_rounding_is_known():

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpbounds.pacbayes import kl, kl_inverse, kl_inverse_gradient
+from gpbounds.errors import NotConverged
+from gpbounds.pacbayes import certified, kl, kl_inverse, kl_inverse_gradient
+from gpbounds.pacbayes.nearest import nearest_inverse
 
 ENDS = np.array([0.0, 5e-324, 1e-310, 1e-300, 1e-20, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-10, 1 - 2**-53, 1.0])
 BUDGETS = np.array([0.0, 5e-324, 1e-300, 1e-100, 1e-17, 1e-3, 0.1, 1.0, 36.0, 700.0, 1e4, 1e308, np.inf])
@@ -96,6 +98,16 @@ def test_public_defects_are_not_ours():
     assert kl_inverse(0.0, 1e-17) == 1e-17
     assert kl_inverse_gradient(0.3, np.inf)[1] == 0.0
     assert kl_inverse_gradient(0.3, 0.0)[1] == np.inf
+
+
+@both
+@pytest.mark.parametrize("off", [1e-9, -1e-9])
+def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, side, off):
+    """A billion doubles away: the certified one says so, in place of a search that would take hours."""
+    wrong = lambda q, eps, upper, complement: nearest_inverse(q, eps, upper, complement) * (1.0 + off)  # noqa: E731
+    monkeypatch.setattr(certified, "nearest_inverse", wrong)
+    with pytest.raises(NotConverged, match=r"expected the inverse at q = 0.3, eps = 0.1 within 1000 doubles of"):
+        kl_inverse(0.3, 0.1, side, certified=True)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpbounds.likelihoods.mixture as mixture
 import gpbounds.likelihoods.trapezoid as trapezoid
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
@@ -116,6 +117,62 @@ def test_what_does_not_converge_is_said(monkeypatch):
     monkeypatch.setattr(trapezoid, "NODES", 6)
     with pytest.raises(NotConverged, match="even and odd nodes"):
         Bernoulli("logit").log_expected_density(1, 0.0, 100.0)
+
+
+@pytest.mark.parametrize("mean", MEANS)
+@pytest.mark.parametrize("model", ALL[1:5], ids=str)
+def test_gradients_are_found_however_small_they_are(model, mean):
+    """Means to ±300 and every variance: no slope that underflows for all that matters keeps the rule from agreeing."""
+    m, v = np.linspace(-300.0, 300.0, 25)[:, None], np.array([0.01, 1.0, 8.0, 16.0, 31.0, 50.0, 80.0, 1e3, 1e4])
+    assert all(not np.isnan(part).any() for part in getattr(model, mean)(1, m, v, gradient=True))
+
+
+@pytest.mark.parametrize("width", [0.2, 0.1, 0.05])
+def test_the_rule_doubles_its_nodes_until_even_and_odd_ones_agree(width, monkeypatch):
+    """N(t|0.3, width²), and t² times it, much narrower than the spacing asked for."""
+
+    def bump(t, w):
+        density = np.exp(-0.5 * ((t - 0.3) / w) ** 2) / (np.sqrt(2.0 * np.pi) * w)
+        return [density, t * t * density]
+
+    one = np.ones(1)
+    given_ = (bump, (width * one,), -6.0 * one, 6.0 * one, 0.3 * one, one, 2)
+    total, moment = trapezoid.integrate(*given_)
+    assert total[0] == pytest.approx(1.0, rel=1e-11)
+    assert moment[0] == pytest.approx(width**2 + 0.09, rel=1e-9)
+    monkeypatch.setattr(trapezoid, "AGREEMENT", np.inf)
+    monkeypatch.setattr(trapezoid, "NEAR_ENOUGH", np.inf)
+    assert abs(trapezoid.integrate(*given_)[0][0] - 1.0) > 1e-5  # what the first nodes say
+
+
+def test_what_is_integrated_beside_must_agree_too_unless_it_is_negligible_in_its_units():
+    """Where the second column oscillates within a node's spacing its sum is never known; 1e-20 of a unit is nothing."""
+    one = np.ones(1)
+
+    def columns(t, size):
+        return [np.exp(-0.5 * t * t), size * np.sin(1e12 * (t + 0.1) ** 2) * np.exp(-0.5 * t * t)]
+
+    given_ = (-8.0 * one, 8.0 * one, 0.0 * one, 0.5 * one, 2)
+    with pytest.raises(NotConverged, match="even and odd nodes"):
+        trapezoid.integrate(columns, (one,), *given_)
+    with pytest.raises(NotConverged, match="even and odd nodes"):
+        trapezoid.integrate(columns, (one,), *given_, (one,))
+    tiny = trapezoid.integrate(columns, (1e-20 * one,), *given_, (one,))
+    assert tiny[0][0] == pytest.approx(np.sqrt(2.0 * np.pi), rel=1e-12)
+    assert abs(tiny[1][0]) < 1e-18
+
+
+@pytest.mark.parametrize(("width", "refused"), [(0.5, False), (0.05, False), (0.003, True)])
+def test_the_rule_of_mixtures_halves_its_step_until_it_agrees(width, refused):
+    def columns(x, w):
+        return [np.exp(-0.5 * ((x - 0.07) / w) ** 2) / (np.sqrt(2.0 * np.pi) * w)]
+
+    given_ = (columns, [np.array([width])], -4.0, 0.25, np.array([4.0]), 1)
+    if refused:
+        with pytest.raises(NotConverged):
+            mixture._marched(*given_)
+    else:
+        assert mixture._marched(*given_)[0][0] == pytest.approx(1.0, rel=1e-11)
 
 
 @every

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from functools import cached_property
 
 import numpy as np
 import pytest
 
-from gpbounds.errors import NonFinite
+from gpbounds.errors import NonFinite, NotConverged
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.montecarlo import (
     bias,
@@ -15,11 +17,14 @@ from gpbounds.montecarlo import (
     expected_gradients,
     expected_objective,
     failure_share,
+    integral,
     lemma6,
     product_gradient,
     sample_size,
     sampled_gradient,
 )
+from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.sizes import least_above
 
 MODELS = [
     (Gaussian(0.3), 1.2),
@@ -91,6 +96,64 @@ def test_far_from_the_target(likelihood, y, m, v):
     assert found[0] == pytest.approx(gap, rel=1e-7, abs=1e-10 * (1.0 + abs(gap)))
 
 
+@pytest.mark.parametrize(
+    ("likelihood", "y", "m", "v"),
+    [
+        (Poisson("exp"), 100_000, 8.5432, 1e-7),
+        (Poisson("exp"), 1_000_000, 13.458833, 1e-8),
+        (Poisson("softplus"), 67_110_450, -1.04, 3e-7),
+    ],
+)
+def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
+    """Thirty and more standard deviations: where log p is bent, though its series is good near the mean."""
+    panels = Panels(likelihood, y, m, v)
+    assert panels.modes[1] > 20.0 * panels.std
+    assert panels.nodes.weight.sum() == pytest.approx(1.0, abs=1e-9)
+    gap = float(likelihood.log_expected_density(y, m, v)) - float(likelihood.expected_log_density(y, m, v))
+    assert bias(likelihood, y, m, v, 1) == pytest.approx(gap, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "v"),
+    [
+        (Gaussian(1e-18), 1e6, 1e12),
+        (Gaussian(1e-20), -3e6 + 0.7, 1e10),
+        (StudentT(4.0, 1e-10), 1e6 + 1 / 3, 1e12),
+    ],
+)
+def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood, y, v):
+    """Near y the doubles are 1e-10 apart: the rule finds another E p than the closed form or a mixture, and says so."""
+    calls = [lambda: bias(likelihood, y, 0.3, v, [2, 10]), lambda: expected_gradients(likelihood, y, 0.3, v, 2)]
+    for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, form="expansion")):
+        with pytest.raises(NotConverged, match=r"expected a rule on \d+ panels .* it gave 1 and is off by"):
+            call()
+
+
+class Short(Panels):
+    """Panels that leave something out: half of N(m, v), or the likelihood's peak."""
+
+    def __init__(self, *arguments, low, high):
+        super().__init__(*arguments)
+        object.__setattr__(self, "kept", (low, high))
+
+    @cached_property
+    def fixed(self):
+        low, high = self.kept
+        return np.linspace(low, high, 400)
+
+
+def test_a_rule_must_have_mass_one_and_the_mean_of_p():
+    """Each alone is not enough: all of p's mean within 0.4 of y, or all of N(0, 1) in panels wider than p."""
+    whole = Panels(Gaussian(1e-4), 0.5, 0.0, 1.0)
+    assert abs(whole.nodes.weight.sum() - 1.0) < 1e-12
+    near = Short(Gaussian(1e-4), 0.5, 0.0, 1.0, low=0.1, high=0.9)
+    with pytest.raises(NotConverged, match=r"mass 1 and .* it gave 0\.27"):
+        _ = near.nodes
+    wide = Short(Gaussian(1e-10), 0.5, 0.0, 1.0, low=-12.0, high=12.0)
+    with pytest.raises(NotConverged, match="it gave 1 and is off by"):
+        _ = wide.nodes
+
+
 def test_the_record_warns_where_the_printed_gradient_has_the_wrong_sign():
     found = expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, [2, 100])
     assert found.wrong_sign.tolist() == [True, False]
@@ -106,6 +169,74 @@ def test_drawn_gradients_come_from_the_generator_that_is_given():
     assert np.array_equal(first, second)
     assert first[0].shape == (2,)
     assert np.isfinite(sampled_gradient(Poisson("exp"), 3, -1000.0, 1.0, 4, np.random.default_rng(0))).all()
+
+
+@every_model
+def test_drawn_gradients_are_the_ratios_of_sums(likelihood, y):
+    """−Σφ'/Σφ, −Σφ'ε/(2√v Σφ) and −Σφ''/(2Σφ), from the same standard normals; minus means of the scores for uPS."""
+    noise = np.random.default_rng(7).standard_normal((5, 3))
+    m, v = np.array([-0.4, 0.1, 0.9]), 0.7
+    value, first, second = likelihood.density_derivatives(y, m + np.sqrt(v) * noise)
+    total = value.sum(axis=0)
+    expected = {
+        "reparametrised": -(first * noise).sum(axis=0) / (2.0 * np.sqrt(v) * total),
+        "curvature": -second.sum(axis=0) / (2.0 * total),
+    }
+    for form, by_variance in expected.items():
+        found = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), form)
+        np.testing.assert_allclose(found[0], -first.sum(axis=0) / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(found[1], by_variance, rtol=1e-10, atol=1e-14)
+    f = m + noise
+    found = product_gradient(f, m, v)
+    np.testing.assert_allclose(found[0], -((f - m) / v).mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found[1], -(((f - m) ** 2 - v) / (2.0 * v * v)).mean(axis=0), rtol=1e-12)
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """The outer rule with nodes so far apart that even and odd ones differ."""
+    monkeypatch.setattr(integral, "STEP", 3.0)
+    return monkeypatch
+
+
+def test_the_outer_rule_halves_its_step_until_even_and_odd_nodes_agree(coarse):
+    given_ = (Poisson("exp"), 3, 0.5, 1.0, [2.0, 10.0, 1e4])
+    halved = bias(*given_, gradient=True)
+    coarse.setattr(integral, "AGREEMENT", np.inf)
+    rough = bias(*given_)
+    coarse.undo()
+    fine = bias(*given_, gradient=True)
+    for a, b in zip(halved, fine, strict=True):
+        assert a == pytest.approx(b, rel=1e-9)
+    assert np.abs(rough / fine[0] - 1.0).max() > 1e-4
+
+
+def test_an_outer_rule_that_does_not_agree_is_refused(coarse):
+    coarse.setattr(integral, "HALVINGS", 1)
+    with pytest.raises(NotConverged, match="even and odd nodes of the trapezoidal rule in log t"):
+        bias(Poisson("exp"), 3, 0.5, 1.0, [2, 10])
+
+
+def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
+    monkeypatch.setattr(integral, "FARTHEST", 1.0)
+    assert bias(Poisson("exp"), 3, -1000.0, 1.0, [2, 10]).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "y", "m", "v"),
+    [
+        (Poisson("exp"), 3, 0.4, 0.7),
+        (Poisson("exp"), 3, -1000.0, 1.0),
+        (Gaussian(0.01), 0.0, 0.0, 1e4),
+        (Bernoulli("probit"), 0, 8.0, 4.0),
+    ],
+)
+def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, m, v, monkeypatch):
+    """Values and gradients, where all of the bias comes from values of p that are seldom or never drawn, too."""
+    found = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
+    monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
+    for part, more in zip(found, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
+        assert part == pytest.approx(more, rel=1e-13)
 
 
 def test_sizes_as_records():
@@ -127,6 +258,37 @@ def test_smaller_steps_more_data_and_less_failure_ask_for_more(form):
     base = sample_size(Poisson("exp"), 2, zeta=0.01, form=form, **STEP).threshold
     for change in ({"step": 0.05}, {"n": 1000}, {"delta": 0.01}, {"iteration": 4}, {"zeta": 0.005}):
         assert sample_size(Poisson("exp"), 2, form=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
+
+
+@every_model
+def test_a_zeta_a_millionth_too_large_is_refused(likelihood, y):
+    """Above E p(y|f), or above all of p(y|f), it would promise too few samples."""
+    mean = float(np.exp(likelihood.log_expected_density(y, 0.4, 0.7)))
+    top = float(likelihood.derivative_range(y).density[1])
+    assert sample_size(likelihood, y, zeta=mean, m=0.4, v=0.7, **STEP).zeta == mean
+    assert sample_size(likelihood, y, zeta=top, **STEP).zeta == top
+    with pytest.raises(ValueError, match=r"zeta: expected at most E p\(y\|f\) at m and v"):
+        sample_size(likelihood, y, zeta=mean * (1.0 + 1e-6), m=0.4, v=0.7, **STEP)
+    with pytest.raises(ValueError, match="zeta: expected at most the largest value"):
+        sample_size(likelihood, y, zeta=top * (1.0 + 1e-6), **STEP)
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 738, 10**6, 2**40])
+def test_a_number_of_samples_exceeds_its_threshold(k):
+    """Strictly, and what rounding may have taken from the threshold; no samples are never enough."""
+    assert least_above(float(k)) == k + 1
+    assert least_above(k + 0.5) == k + 1
+    assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number
+    assert lemma6(2.0, 2.0, 2.0, 0.5, 0.1) == 1.0
+
+
+@pytest.mark.parametrize("zeta", [0.1234564, 0.1234565001, 1 / 3, 0.07])
+def test_what_is_said_of_a_sample_size_is_no_more_than_is_known(zeta):
+    """c₃ in the sentence is no smaller than c₃, and ζ in the hypothesis no smaller than the one it rests on."""
+    found = sample_size(Bernoulli("logit"), 1, zeta=zeta, design=1.2345678, **STEP)
+    c3, floor = (re.search(f"{words} ([0-9.e+-]+)[ .]", str(found))[1] for words in ("at most", ">="))
+    assert found.c3 <= float(c3) <= found.c3 * (1.0 + 1e-5)
+    assert zeta <= float(floor) <= zeta * (1.0 + 1e-5)
 
 
 def test_lemma6_and_shares():

@@ -97,6 +97,15 @@ def test_both_packages_say_that_they_are_typed(package):
     assert resources.files(package).joinpath("py.typed").is_file()
 
 
+def test_no_number_is_about_another_one_unasked():
+    """The tests' own tolerance: `conftest.py` takes back the 1e-12 that ``pytest.approx`` adds."""
+    for small in (1e-13, 1e-30, 5e-324):
+        assert small == pytest.approx(small * (1.0 + 1e-7))
+        assert 0.0 != pytest.approx(small)
+    assert 1e-30 != pytest.approx(2e-30)
+    assert 1e-30 == pytest.approx(2e-30, abs=2e-30)
+
+
 @every_module
 def test_a_module_imports_and_its_examples_run(name):
     module = importlib.import_module(name)

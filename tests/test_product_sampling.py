@@ -43,6 +43,19 @@ def test_no_acceptance_probability_exceeds_one(likelihood, targets, proposal):
             assert (log_ratio + tail).max() <= 1e-11
 
 
+@pytest.mark.parametrize(("likelihood", "targets"), [MODELS[1], MODELS[2], MODELS[5]], ids=lambda x: str(x)[:24])
+def test_near_the_contact_rounding_makes_no_ratio_exceed_one(likelihood, targets):
+    """Where |log p| is moderate its rounding is below 1e-14, by which the base is raised."""
+    rng = np.random.default_rng(4)
+    n = 2000
+    y, m, v = targets(rng, n), 2.0 * rng.standard_normal(n), 10.0 ** rng.uniform(-2, 1, n)
+    for proposal in ("best", "widened"):
+        work = _Work(likelihood, y, m, v, cover(likelihood, y, m, v, proposal), 1)
+        for scale in (1e-9, 1e-7, 1e-5):
+            t = scale * np.sqrt(v) * rng.standard_normal((10, n))
+            assert work.log_ratio(t, np.arange(n)).max() <= 0.0
+
+
 @every_model
 def test_many_columns_of_very_different_need(likelihood, targets):
     rng = np.random.default_rng(1)

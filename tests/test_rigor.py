@@ -64,6 +64,57 @@ def test_settled_is_next_to_the_truth(upwards):
     assert (Fraction(math.nextafter(value, math.inf if not upwards else 0.0)) ** 2 > 2) != upwards
 
 
+@pytest.mark.parametrize("upwards", [False, True])
+def test_settled_asks_for_more_bits_until_the_double_is_known(upwards):
+    """At 96 bits the ball of 10⁴⁰ + 1/3 − 10⁴⁰ is 10¹¹ wide."""
+    value = rigor.settled(lambda: rigor.exact(1e40) + rigor.exact(1.0) / 3 - rigor.exact(1e40), upwards)
+    assert (Fraction(value) > Fraction(1, 3)) == upwards
+    assert abs(Fraction(value) - Fraction(1, 3)) < Fraction(math.ulp(1 / 3))
+
+
+@pytest.mark.parametrize("upwards", [False, True])
+def test_what_is_never_settled_comes_back_as_its_outer_end(upwards):
+    """65 536 bits do not tell 2 ± e^−80000 from 2, and 2 itself is on the wrong side of it."""
+    side = 1 if upwards else -1
+    value = rigor.settled(lambda: rigor.exact(2.0) + side * (-rigor.exact(80000.0)).exp(), upwards)
+    assert value == math.nextafter(2.0, math.inf if upwards else 0.0)
+
+
+class Crooked:
+    """A ball that ``float`` takes to a double some steps beside the nearest one, as another version of Arb might."""
+
+    def __init__(self, ball, steps):
+        self.ball, self.steps = ball, steps
+
+    def is_finite(self):
+        return True
+
+    def lower(self):
+        return self
+
+    def __neg__(self):
+        return Crooked(-self.ball, -self.steps)
+
+    def __ge__(self, other):
+        return other <= self.ball.lower()
+
+    def __float__(self):
+        value = float(self.ball)
+        for _ in range(abs(self.steps)):
+            value = math.nextafter(value, math.copysign(math.inf, self.steps))
+        return value
+
+
+@pytest.mark.parametrize("steps", range(-3, 4))
+@pytest.mark.parametrize("number", [1.0, -1.0, 2.0**-1060, 2.0**1000])
+def test_ends_do_not_depend_on_how_a_ball_becomes_a_double(number, steps):
+    with rigor.at_bits(96):
+        ball = rigor.exact(number) / 3
+        low, high = rigor.below(Crooked(ball, steps)), rigor.above(Crooked(ball, steps))
+    assert Fraction(low) < Fraction(number) / 3 < Fraction(high)
+    assert high == math.nextafter(low, math.inf)
+
+
 def test_precision_is_restored():
     before = ctx.prec
     rigor.sign(lambda: rigor.exact(1.0))

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import full_posterior, gaussian_kl
 from gpbounds.losses import Band, Exponential, Squared
-from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, Sparse, Whitened, bound, certify, xi
+from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, bound, certify, xi
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
@@ -105,6 +105,44 @@ def test_the_bound_is_at_least_that_of_exact_arithmetic(
     observe.upper("P-44", truth, certificate.bound)
     assert certificate.bound <= truth * (1 + mpmath.mpf(10) ** -6)
     assert certificate.check(X, y).confirmed
+
+
+@pytest.mark.claim("P-44", "P-29")
+@given(
+    seed=st.integers(0, 10**6),
+    jitter=st.sampled_from([0.0, 1e-6, 0.05, 2.0]),
+    form=st.sampled_from(["sparse", "free", "whitened"]),
+    loss=st.sampled_from(sorted(LOSSES)),
+)
+def test_a_jitter_is_part_of_the_prior_of_what_is_enclosed(
+    observe: Observer, seed: int, jitter: float, form: str, loss: str
+) -> None:
+    """R_S and KL at 50 digits with Kuu + jitter·I throughout, for each form that has one."""
+    rng, (X, y) = np.random.default_rng(seed), synthetic(5, seed)
+    Z, mean = np.linspace(-2.0, 2.0, 3)[:, None], rng.standard_normal(3)
+    factor = np.tril(0.3 * rng.standard_normal((3, 3)), -1) + np.diag(rng.uniform(0.2, 1.5, 3))
+    kernel = SquaredExponential(1.3, 0.8)
+    K, Kuf = exact_matrix(kernel, X, X), exact_matrix(kernel, Z, X)
+    Kuu = exact_matrix(kernel, Z, Z) + mpmath.mpf(jitter) * mpmath.eye(3)
+    if form == "sparse":
+        posterior: Sparse | Free | Whitened = Sparse(Z, 0.3, 0.5, jitter)
+        given_ = K, Kuf, Kuu, mpmath.matrix(list(map(mpmath.mpf, y))), mpmath.mpf(0.3), mpmath.mpf(0.5)
+        shift, B = reference_posterior.collapsed_law(*given_)
+    elif form == "free":
+        cov = factor @ factor.T
+        posterior = Free(Z, mean, 0.5 * (cov + cov.T), jitter)
+        shift, B = mpmath.matrix(mean.tolist()), mpmath.matrix(posterior.cov.tolist())
+    else:
+        posterior = Whitened(Z, mean, factor, jitter)
+        L, C = mpmath.cholesky(Kuu), mpmath.matrix(factor.tolist())
+        shift, B = L * mpmath.matrix(mean.tolist()), L * C * C.T * L.T
+    kl = reference_posterior.sparse_kl(Kuu, shift, B)
+    means, covariance = reference_posterior.sparse_law(Kuu, Kuf, K, shift, B)
+    expect, epsilon = getattr(reference_losses, loss), mpmath.mpf(LOSSES[loss].epsilon)
+    risk = sum(expect(mpmath.mpf(t), means[i], covariance[i, i], epsilon) for i, t in enumerate(y)) / 5
+    found = enclose(posterior, kernel, X, y, LOSSES[loss])
+    observe.upper("P-44", abs(found.risk - risk), mpmath.mpf(found.risk_error))
+    observe.upper("P-29", abs(found.kl - kl), mpmath.mpf(found.kl_error))
 
 
 # P-44: round, rebuild, evaluate; the unrounded Q has no bound

@@ -70,6 +70,9 @@ HARD = [
     ("softplus", 0.0, 30.0, 1e4),
     ("softplus", 1e5, -50.0, 1e4),
     ("softplus", 3.0, -45.0, 1e-4),
+    ("softplus", 1101.0, 262.5, 31.3),  # E σ' = 1e-107 comes from a tail six standard deviations out
+    ("softplus", 3.0, -262.0, 31.0),
+    ("logit", 1.0, -100.0, 228.0),
     ("logit", 1.0, -5000.0, 1e4),
     ("logit", -1.0, -50.0, 1e4),
     ("probit", -1.0, 45.0, 1e4),

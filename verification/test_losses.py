@@ -291,3 +291,39 @@ def test_allowance_covers_a_box_of_predictions(observe: Observer, seed: int) -> 
                 observe.upper(CLAIMS[loss.name], abs(moved - now), allowed)
         known = float(loss.allowance(*c.all))
         observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= known <= 4e-15)
+
+
+@pytest.mark.claim("P-31", "P-32", "P-34")
+@given(seed=SEEDS)
+def test_allowance_is_the_least_of_its_bounds(observe: Observer, seed: int) -> None:
+    """1, total variation, and the coupling of a Lipschitz loss, each as it is written: never less, and hardly more."""
+    c, rng = case(seed, tails=2.0), np.random.default_rng(seed)
+    _, _, s2, epsilon = c.exact
+    mean_error = float(np.sqrt(c.s2) * 10.0 ** rng.uniform(-6, 1))
+    variance_error = float(c.s2 * 10.0 ** rng.uniform(-6, 0.5))
+    s, moved, spread = sqrt(s2), mpf(mean_error), mpf(variance_error)
+    least, most = sqrt(max(s2 - spread, mpf(0))), sqrt(s2 + spread)
+    variation = moved / (sqrt(2 * pi) * s) + (sqrt(2 / (pi * mp.e)) * mp.log(s / least) if least else mp.inf)
+    for loss, steepest in (
+        (Squared(c.epsilon), 2 / epsilon),
+        (Exponential(c.epsilon), sqrt(2 / mp.e) / epsilon),
+        (Relative(c.epsilon), 1 / (epsilon * abs(mpf(c.y)))),
+    ):
+        truth = min(mpf(1), variation, steepest * (moved + sqrt(2 / pi) * max(s - least, most - s)))
+        allowed = mpf(float(loss.allowance(*c.all, mean_error, variance_error)))
+        observe.lower(CLAIMS[loss.name], allowed, truth)
+        observe.upper(CLAIMS[loss.name], allowed, truth * mpf("1.003") + mpf("4e-15"))  # 0.8 for sqrt(2/pi)
+
+
+@pytest.mark.claim("P-31", "P-32", "P-34")
+@pytest.mark.parametrize("loss", [Squared(0.5), Exponential(0.5), Relative(0.5)], ids=repr)
+def test_allowance_of_a_point_mass_that_may_be_none(observe: Observer, loss: Loss) -> None:
+    """s² = 0 with an error: total variation says nothing; what is allowed is a number, and covers every variance."""
+    for variance_error in (1e-12, 1e-3, 10.0):
+        allowed = float(loss.allowance(1.0, 0.9, 0.0, 0.0, variance_error))
+        now = float(loss.expectation(1.0, 0.9, 0.0))
+        for share in (0.01, 0.5, 1.0):
+            observe.upper(
+                CLAIMS[loss.name], abs(float(loss.expectation(1.0, 0.9, share * variance_error)) - now), allowed
+            )
+        observe.upper(CLAIMS[loss.name], allowed, 1.0 + 1e-14)

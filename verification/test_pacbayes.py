@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 from scipy.stats import binom
 
-from gpbounds.pacbayes import bound, bound_gradient, kl, xi
+from gpbounds.pacbayes import bound, bound_gradient, kl, log_penalty, xi
 from gpbounds.reference import pacbayes as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -177,9 +177,18 @@ def test_gradient_of_the_bound(observe: Observer) -> None:
     observe.fails(
         "P-08", abs(printed - slope) < 0.01, "boston, ε = .6: ∂_ε 1.0191 at the printed point, .9266 at ε with ln(1/p)"
     )
-    pinsker = bound_gradient(risk, divergence, N, delta, prior, "pinsker")[1]
-    values = [float(bound(risk, divergence + s, N, delta, prior, "pinsker")) for s in (1e-3, -1e-3)]
-    observe.equal("P-08", pinsker, (values[0] - values[1]) / 2e-3, rtol=1e-6)
+    slopes = bound_gradient(risk, divergence, N, delta, prior, "pinsker")
+    eps = (mp.mpf(divergence) + mp.mpf(prior) + mp.log(2 * mp.sqrt(N) / mp.mpf(delta))) / N
+    observe.equal("P-08", [float(s) for s in slopes], [1.0, float(1 / (4 * N * mp.sqrt(eps / 2)))], rtol=1e-15)
+
+
+@pytest.mark.claim("P-09", "P-10", "P-14")
+@given(N=st.integers(1, 200), delta=st.floats(1e-12, 1.0), prior=st.floats(0.0, 100.0))
+def test_log_penalty_is_its_formula(observe: Observer, N: int, delta: float, prior: float) -> None:
+    """ln(1/p) + ln(ξ(N)/δ), and with 2√N."""
+    for form, claim, constant in (("sharpest", "P-10", reference.xi(N)), ("maurer", "P-09", 2 * mp.sqrt(N))):
+        truth = mp.mpf(prior) + mp.log(constant / mp.mpf(delta))
+        observe.equal(claim, mp.mpf(float(log_penalty(N, delta, prior, form))), truth, rtol=1e-14)
 
 
 @pytest.mark.claim("P-11")

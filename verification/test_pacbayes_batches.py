@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from observer import Observer
 from scipy.stats import binom, hypergeom
 
 from gpbounds.pacbayes import batch_bound, batch_risk_bound, bound, kl_inverse
+from gpbounds.reference import pacbayes as reference
 
 
 @pytest.mark.claim("P-46")
@@ -33,6 +37,23 @@ def test_batches_drawn_at_random(observe: Observer) -> None:
     means = np.array([rng.choice(losses, 40, replace=False).mean() for _ in range(4000)])
     failed = int((np.asarray(batch_risk_bound(means, 40, delta).value) < losses.mean()).sum())
     observe.frequency("P-46", failed, means.size, delta)
+
+
+@pytest.mark.claim("P-46")
+@given(seed=st.integers(0, 2**32 - 1))
+def test_both_sides_of_both_forms_are_the_formulas(observe: Observer, seed: int) -> None:
+    """kl⁻¹(R̂_B, ln(1/δ)/B) from above and from below, and R̂_B ± √(ln(2/δ)/(2B)), at 50 digits."""
+    rng = np.random.default_rng(seed)
+    risk, B, delta = float(rng.random()), int(10.0 ** rng.uniform(0, 5)), float(10.0 ** rng.uniform(-9, 0))
+    half = mp.sqrt(mp.log(2 / mp.mpf(delta)) / (2 * B))
+    for side, sign in (("upper", 1), ("lower", -1)):
+        truth = reference.kl_inverse(risk, mp.log(1 / mp.mpf(delta)) / B, side)[0]
+        found = batch_risk_bound(risk, B, delta, side=side)  # type: ignore[arg-type]
+        steep = 1 + abs(mp.log(truth))  # a lower bound of e^−300 feels the last digit of ε three hundred times
+        observe.equal("P-46", mp.mpf(float(found)), truth, rtol=1e-14 * steep, atol=1e-300)
+        observe.equal("P-46", found.confidence, 1.0 - delta)
+        printed = batch_risk_bound(risk, B, delta, side=side, form="printed")  # type: ignore[arg-type]
+        observe.equal("P-46", mp.mpf(float(printed)), mp.mpf(risk) + sign * half, atol=1e-15 * (1 + half))
 
 
 @pytest.mark.claim("P-46")

@@ -76,13 +76,19 @@ def test_thresholds(observe: Observer, seed: int) -> None:
         found = sample_size(case.likelihood, y, form=form, **given_)
         ranges = case.likelihood.derivative_range(y, "corrected" if form == "printed" else "sharp")
         B, first, second = (mpf(float(e)) for e in (ranges.density[1], np.ptp(ranges.first), np.ptp(ranges.second)))
+        each = [(B / mean) ** 2, first**2, second**2]
         if form == "printed":
             M = reference.printed_factor(B, first, second, means)
+            each[1:] = [(w / abs(e)) ** 2 if e else w**2 for w, e in zip((first, second), means[1:], strict=True)]
         else:
             M = reference.improved_factor(B, first, second, mean)
             if form == "chernoff":
-                phi = min((B / mean) ** 2, 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
-                M = max(phi, first**2, second**2)
+                each[0] = min(each[0], 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
+                M = max(each)
+        if max(each) < np.finfo(np.float64).max:
+            rtol = 1e-9 + (1e-15 / (1 - mean / B) if form == "chernoff" and mean < B else 0)  # 1 − ζ/B as a double
+            observe.equal(claim, found.factors["φ"], each[0], rtol=rtol)
+            observe.equal(claim, [found.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
         truth = reference.threshold(n, share, alpha, M)
         if truth > np.finfo(np.float64).max:  # beyond the doubles: no number of samples is named
             observe.holds(claim, found.threshold == np.inf)
@@ -190,6 +196,56 @@ def test_failures_are_as_rare_as_promised(observe: Observer, form: str, likeliho
         error = np.hypot(first / value - slope, 0.5 * second / value - by_variance)
         failures += bool(error > gamma * found.c3)
     observe.frequency(found.claim, failures, draws, float(found.delta))
+
+
+DRAWS = 20_000
+
+
+def seen(observe: Observer, claim: str, failures: int, delta: float, share: float, draws: int = DRAWS) -> None:
+    """At most δ, and at least ``share``·δ: the test could tell."""
+    observe.frequency(claim, failures, draws, delta)
+    observe.holds(claim, failures >= share * delta * draws)
+
+
+@pytest.mark.claim("D-41")
+@pytest.mark.parametrize(
+    ("p", "alpha", "delta", "share"), [(0.75, 0.98, 0.7, 0.3), (0.5, 0.98, 0.3, 0.35), (0.5, 0.5, 0.5, 0.05)]
+)
+def test_lemma6_fails_visibly(observe: Observer, p: float, alpha: float, delta: float, share: float) -> None:
+    """Means of L losses that are 0 or 1: at L = 1 and L = 4 a third of what δ allows."""
+    L = int(lemma6(0.0, 1.0, p, alpha, delta))
+    means = np.random.default_rng(0).binomial(L, p, DRAWS) / L
+    seen(observe, "D-41", int((np.abs(means / p - 1.0) > alpha).sum()), delta, share)
+
+
+@pytest.mark.claim("D-50", "N-cher")
+@pytest.mark.parametrize(
+    ("form", "m", "share"), [("improved", 0.0, 0.05), ("chernoff", 0.0, 0.1), ("chernoff", -1e4, 0.05)]
+)
+def test_the_event_behind_the_sample_size_fails_visibly(observe: Observer, form: str, m: float, share: float) -> None:
+    """Probit with a variance so large that p(y|f) is 0 or 1: |X̄ − E φ| > αE φ, with probability ≤ δ_t/3 at n = 1.
+
+    c₃ covers the worst of all means, so that no error of the step beyond γc₃ is ever seen; this event is what L is for.
+    """
+    v = 1e8
+    mean = float(np.exp(Bernoulli().log_expected_density(1, m, v)))
+    found = sample_size(Bernoulli(), 1, n=1, delta=0.99, step=0.5, iteration=1, m=m, v=v, form=form)
+    rng = np.random.default_rng(1)
+    values = Bernoulli().density(1, m + np.sqrt(v) * rng.standard_normal((4000, found.L))).mean(axis=1)
+    failures = int((np.abs(values / mean - 1.0) > found.alpha).sum())
+    seen(observe, found.claim, failures, float(found.delta) / 3.0, share, 4000)
+
+
+@pytest.mark.claim("D-42", "D-48", "D-50", "N-cher")
+@pytest.mark.parametrize(("form", "share"), [("improved", 0.05), ("chernoff", 0.08)])
+def test_all_steps_together_fail_at_most_as_promised(observe: Observer, form: str, share: float) -> None:
+    """γ_t = 1/t, δ_t = 6δ/(π²t²): over sixty steps |X̄ − E φ| > α_tE φ at any of them with probability ≤ δ/3."""
+    delta, t = 0.9, np.arange(1, 61)
+    given_ = {"n": 1, "delta": delta, "step": lambda t: 1.0 / t, "iteration": t, "zeta": 0.5, "form": form}
+    found = sample_size(Bernoulli(), 1, **given_)
+    means = np.random.default_rng(2).binomial(found.L.astype(np.int64), 0.5, (DRAWS, t.size)) / found.L
+    failures = int((np.abs(means / 0.5 - 1.0) > found.alpha).any(axis=1).sum())
+    seen(observe, "D-48", failures, delta / 3.0, share)
 
 
 @pytest.mark.claim("N-cher")

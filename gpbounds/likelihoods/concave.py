@@ -133,6 +133,7 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
         factor.bend(y) - f0,
         width,
         3 if gradient else 1,
+        (1.0 / xp.sqrt(v), 1.0 / v) if gradient else (),
     )
     found = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
     found += [part / sums[0] for part in sums[1:]]

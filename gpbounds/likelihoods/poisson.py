@@ -51,7 +51,7 @@ class Poisson(Likelihood):
     >>> [round(float(mean(3, 1.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
     [-1.948294, -2.282102]
     >>> print(model.derivative_range(3))
-    φ in [0, 0.224042], φ' in [-0.284868, 0.194465], φ'' in [-0.70957, 0.496491] (D-34, sharp).
+    φ in [0, 0.224042], φ' in [-0.284869, 0.194465], φ'' in [-0.70957, 0.496492] (D-34, sharp).
     """
 
     link: str = "exp"
@@ -122,7 +122,8 @@ def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Arra
             found += [weight * ratio, 0.5 * weight * curve]
         return found
 
-    sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1)
+    units = (1.0 / s, 1.0 / (s * s)) if gradient else ()
+    sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1, units)
     found = (m + 1.0 - sums[0], *sums[1:])
     _, _, _, ratio, curve = softplus_parts(m)
     limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)

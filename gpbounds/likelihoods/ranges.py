@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.bound import outward
 from gpbounds.validation import choice
 
 Pair = tuple[Any, Any]
@@ -44,9 +45,8 @@ class DerivativeRange:
 
     def __str__(self) -> str:
         def pair(name: str, ends: Pair) -> str:
-            if np.ndim(ends[0]) or np.ndim(ends[1]):
-                return f"{name} in [{float(ends[0].min()):.6g}, {float(ends[1].max()):.6g}] at most"
-            return f"{name} in [{float(ends[0]):.6g}, {float(ends[1]):.6g}]"
+            low, high = outward(float(np.min(ends[0])), "lower"), outward(float(np.max(ends[1])), "upper")
+            return f"{name} in [{low}, {high}]" + (" at most" if np.ndim(ends[0]) or np.ndim(ends[1]) else "")
 
         rows = [pair(n, e) for n, e in (("φ", self.density), ("φ'", self.first), ("φ''", self.second))]
         text = f"{', '.join(rows)} ({self.claim}, {self.form})."

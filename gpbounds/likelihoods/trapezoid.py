@@ -28,6 +28,9 @@ AGREEMENT = 2e-7
 NEAR_ENOUGH = 1e-5
 """The same for what is integrated beside it, relative to the integral of its absolute value: 1e-10 of that is meant."""
 
+NEGLIGIBLE = 1e-13
+"""Where units are given, what is integrated beside need not be known below this share of the integral, in them."""
+
 NODES = 36
 GROWTH = 1.2
 DOUBLING = 4
@@ -79,7 +82,14 @@ def spread(low: Array, high: Array, steps: Array) -> tuple[Array, Array, Array]:
 
 
 def integrate(
-    columns: Columns, parameters: Sequence[Array], low: Array, high: Array, bend: Array, step: Array, count: int
+    columns: Columns,
+    parameters: Sequence[Array],
+    low: Array,
+    high: Array,
+    bend: Array,
+    step: Array,
+    count: int,
+    units: Sequence[Array] = (),
 ) -> list[Array]:
     """∫ columns(t, *parameters) dt over [low, high], one integral an entry of the (one-dimensional) arrays.
 
@@ -93,6 +103,8 @@ def integrate(
         Where it bends; nodes are densest there.
     step : array
         The spacing that resolves the bend.
+    units : sequence of arrays, optional
+        One for each column but the first.  A slope of 1e-20 comes from a tail that no node sees.
 
     Raises
     ------
@@ -115,9 +127,9 @@ def integrate(
             continue
         nodes = 2 * round(0.5 * NODES * GROWTH**k)
         whole = chosen.size == left.size
-        part = list(parameters) if whole else [a[chosen] for a in parameters]
+        part, unit = (list(arrays) if whole else [a[chosen] for a in arrays] for arrays in (parameters, units))
         found, good = _rule(
-            partial(_on, columns, part), below[chosen], above[chosen], bend[chosen], step[chosen], nodes, count
+            partial(_on, columns, part), below[chosen], above[chosen], bend[chosen], step[chosen], nodes, count, unit
         )
         for total, value in zip(sums, found, strict=True):
             total[chosen] = value
@@ -143,6 +155,7 @@ def _rule(
     step: Array,
     nodes: int,
     count: int,
+    units: Sequence[Array],
 ) -> tuple[list[Array], Array]:
     xp = namespace(below)
     kappa, first, last = spread(below / step, above / step, xp.asarray(UNITS * nodes))
@@ -161,6 +174,7 @@ def _rule(
             size += xp.abs(value)
     even, odd = halves[0][0], halves[1][0]
     good = xp.abs(even - odd) <= AGREEMENT * (even + odd)
-    for a, b, size in zip(halves[0][1:], halves[1][1:], sizes, strict=True):
-        good &= xp.abs(a - b) <= NEAR_ENOUGH * size
+    slack = [NEGLIGIBLE * unit * (even + odd) for unit in units] or [0.0] * (count - 1)
+    for a, b, size, rest in zip(halves[0][1:], halves[1][1:], sizes, slack, strict=True):
+        good &= xp.abs(a - b) <= NEAR_ENOUGH * size + rest
     return [(a + b) * width * step for a, b in zip(*halves, strict=True)], good

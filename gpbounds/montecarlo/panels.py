@@ -88,10 +88,15 @@ class Panels:
 
     @cached_property
     def taylor(self) -> tuple[float, float, float] | None:
-        """ℓ', ℓ''/2 and ℓ'''/6 at m, where v is so small that ℓ(m + δ) − ℓ(m) is more accurate by its series."""
+        """ℓ', ℓ''/2 and ℓ'''/6 at m, where v is so small that ℓ(m + δ) − ℓ(m) is more accurate by its series.
+
+        The series must serve three standard deviations beyond the modes.
+        """
         first, second, third = (float(d) for d in self.likelihood.derivatives(self.y, self.m))
-        ends = self.likelihood.derivatives(self.y, self.m + self.std * np.array([-6.0, 6.0]))[2]
-        left_out = 0.3 * float(np.ptp(ends)) * self.std**3  # the fourth term at three standard deviations
+        reach = 3.0 * self.std + float(np.abs(self.modes[: self.powers + 1]).max())
+        with np.errstate(all="ignore"):
+            ends = self.likelihood.derivatives(self.y, self.m + reach * np.array([-2.0, 2.0]))[2]
+        left_out = 0.011 * float(np.ptp(ends)) * reach**3  # the fourth term there
         rounding = 2e-16 * (abs(float(self.likelihood.log_density(self.y, self.m))) + abs(self.m * first))
         return (first, second / 2.0, third / 6.0) if left_out < rounding and self.std < 0.01 else None
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
+from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import model
 
@@ -62,7 +63,7 @@ class SampleSize:
         how = f"{sizes.max():,.0f}" + (f" at most, {sizes.min():,.0f} at least," if sizes.ndim else "")
         head = (
             f"L = {how} samples suffice ({self.claim}, {self.form}); "
-            f"the error of the step is then at most {c3.max():.4g} times the step."
+            f"the error of the step is then at most {outward(float(c3.max()), 'upper')} times the step."
         )
         return "\n".join([head, *(f"  {note}" for note in self.notes)])
 
@@ -231,7 +232,8 @@ def sample_size(
             c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if form == "improved" else "N-cher"
         largest = np.maximum.reduce(list(np.broadcast_arrays(*factors.values())))
         threshold = np.log(6.0 * count / failure) / (2.0 * alpha**2) * largest
-    notes = [f"Assumes E p(y|f) >= {floor.min():.6g} at every step, and samples drawn afresh at each."]
+    least = outward(float(floor.min()), "upper")
+    notes = [f"Assumes E p(y|f) >= {least} at every step, and samples drawn afresh at each."]
     if (gamma > 0.5).any():
         notes.append("Where the step exceeds 1/2, alpha = 1/2 stands for it (D-43).")
     if form == "printed":

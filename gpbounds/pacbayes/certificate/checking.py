@@ -149,7 +149,7 @@ def _penalties(certificate: Statement) -> Iterator[Line]:
 def _bound(certificate: Statement, found: Enclosed | None) -> Line:
     count, N, delta = certificate.count, certificate.data.rows, certificate.delta
     least = formula.risk_bound(certificate.risk, certificate.kl, count, N, delta)
-    if found is not None and np.isfinite(found.kl + found.kl_error):
+    if found is not None and np.isfinite(found.kl + found.kl_error) and not np.isnan(found.risk + found.risk_error):
         risk, kl = min(found.risk + found.risk_error, 1.0), found.kl + found.kl_error
         least = max(least, formula.risk_bound(risk, kl, count, N, delta))
     text = f"kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N) by Arb is at most {least!r}; stated {certificate.bound!r}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.bound import outward
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import files, priors
@@ -102,8 +103,9 @@ class Statement:
         """What is claimed, in one sentence."""
         lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
         return (
-            f"{lead}With probability at least 1 − {self.delta:g} over the draw of the {self.data.rows} rows, the Gibbs "
-            f"risk of Q, the mean of {self.loss!r} on a new row, is at most {self.bound!r}."
+            f"{lead}With probability at least 1 − {outward(self.delta, 'upper')} over the draw of the "
+            f"{self.data.rows} rows, the Gibbs risk of Q, the mean of {self.loss!r} on a new row, is at most "
+            f"{self.bound!r}."
         )
 
     def to_dict(self) -> dict[str, Any]:
