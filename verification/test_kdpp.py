@@ -388,6 +388,22 @@ def test_log_esp_against_the_recurrence(observe: Observer, seed: int, N: int, k:
             observe.equal("R-lem3", value, exact, rtol=1e-14, atol=1e-14)
 
 
+
+@pytest.mark.claim("R-lem3")
+@pytest.mark.parametrize("N", [1, 899, 1200, 1201, 3000])
+@pytest.mark.parametrize("spread", [0.0, 3.0, 300.0])
+def test_log_esp_down_to_the_last_polynomial(observe: Observer, N: int, spread: float) -> None:
+    """e_{N−j}(λ) = e_N(λ)·e_j(1/λ), e_N = Πλ: the upper end of the table, through every segment of it."""
+    values = 10.0 ** np.random.default_rng(N).uniform(-spread, spread, N)
+    last = min(6, N)
+    with mp.workdps(40):
+        product = mp.fsum(mp.log(mp.mpf(float(v))) for v in values)
+        mirrored = reference.log_esp([1 / mp.mpf(float(v)) for v in values], last)
+    found = kdpp.log_esp(values, N + 2)
+    observe.equal("R-lem3", found[N - last : N + 1][::-1], [product + e for e in mirrored], rtol=1e-13, atol=1e-10)
+    observe.holds("R-lem3", (found[N + 1 :] == -np.inf).all())
+
+
 @pytest.mark.claim("R-lem3")
 def test_log_esp_of_large_spectra(observe: Observer) -> None:
     flat = kdpp.log_esp(np.ones(20_000), 10_000)  # the binomials, up to 10^6018

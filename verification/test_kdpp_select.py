@@ -178,6 +178,39 @@ def test_the_k_dpp_of_a_nystrom_approximation_is_as_near_as_proved(
     observe.equal("N-tv", fast, second, rtol=1e-10)
 
 
+
+@pytest.mark.claim("N-tv")
+@given(st.integers(4, 9), seeds)
+def test_eigenvalues_that_are_rounding_prove_no_total_variation(observe: Observer, N: int, seed: int) -> None:
+    """``tv`` is N-tv with each eigenvalue of the factor lowered by r·eps·λ_max, hence not below N-tv at the exact ones.
+
+    Smooth kernels, ranks up to the numerical one, at 50 digits.
+    """
+    rng = np.random.default_rng(seed)
+    X, kernel = np.sort(rng.random((N, 1)), axis=0), SquaredExponential(lengthscale=float(rng.uniform(0.3, 3.0)))
+    most = kdpp.select(kernel, X, N, trace=0.0).M
+    for rank in range(1, most + 1):
+        found = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
+        V, T = mp.matrix(found.factor.tolist()), mp.mpf(float(found.traces[-1]))
+        values = [max(v, mp.mpf(0)) for v in mp.eigsy(V * V.T, eigvals_only=True)]
+        rounding = rank * mp.mpf(2) ** -52 * max(values)
+        for M in {1, rank // 2 or 1, rank}:
+            exactly, lowered = (
+                nystrom_tv([max(v - less, mp.mpf(0)) for v in values], T, M) for less in (mp.mpf(0), rounding)
+            )
+            tv = kdpp.select(kernel, X, M, "kdpp", rng, rank=rank).tv
+            observe.upper("N-tv", exactly, 1.0 if tv is None else tv, tol=1e-13)  # the formula is rounded to nearest
+            observe.equal("N-tv", 1.0 if tv is None else tv, lowered, rtol=1e-10, atol=1e-12 * float(lowered < 1))
+
+
+def nystrom_tv(values: list[Any], T: Any, M: int) -> Any:
+    """1 − 1/Σ_j e_{M−j}/e_M·T^j/j!, 1 where fewer than M eigenvalues are left, 0 for T = 0."""
+    e = reference.esp(values, M)
+    if T == 0 or e[M] == 0:
+        return mp.mpf(e[M] == 0)
+    return 1 - 1 / mp.fsum(e[M - j] / e[M] * T**j / mp.factorial(j) for j in range(M + 1))
+
+
 @pytest.mark.claim("N-tv")
 @pytest.mark.parametrize("rank", [3, 5])
 def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Observer, rank: int) -> None:
