@@ -186,6 +186,8 @@ def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer
             floor = float(renyi.minimum_gap(map(mpf, values), M, mpf(noise), mpf(order)))
             below, above = (needed_from_eigenvalues(values, noise, order, floor * (1 + t)) for t in (-1e-7, 1e-7))
             observe.holds("N-low", (below, above) == (M + 1, M))
+            met = float(minimum_gap(values, M, noise, order))  # reached is not ruled out
+            observe.holds("N-low", needed_from_eigenvalues(values, noise, order, met) == M)
 
 
 def exact_kernel(X: Any, lengthscale: float) -> Any:
@@ -216,7 +218,7 @@ def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, see
         observe.upper("N-low", plan.needed, truth)
 
 
-@pytest.mark.claim("N-low")
+@pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int, alpha: Any) -> None:
     """``inducing_points(..., inputs=Empirical(X)).needed`` at a target next to the floor at each M, on either side."""
@@ -225,11 +227,12 @@ def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int,
     values = renyi.spectrum(renyi.matrix(kernel(X)))
     for M in (1, 3, 5):
         floor = float(renyi.minimum_gap(values, M, mpf(noise), alpha))
-        found = [
-            inducing_points(kernel, 7, float(alpha), target=floor * (1 + t), inputs=Empirical(X), noise=noise).needed
-            for t in (-1e-7, 1e-7)
-        ]
-        observe.holds("N-low", found == [M + 1, M])
+        targets = [floor * (1 + t) for t in (-1e-7, 1e-7)]
+        plans = [inducing_points(kernel, 7, float(alpha), target=t, inputs=Empirical(X), noise=noise) for t in targets]
+        observe.holds("N-low", [plan.needed for plan in plans] == [M + 1, M])
+        for landmarks in (None, 7):  # all rows as landmarks: Q = K
+            found = [needed(kernel, X, noise, float(alpha), t, landmarks=landmarks) for t in targets]
+            observe.holds("N-ritz", found == [M + 1, M])
 
 
 # --- the scalar functions -------------------------------------------------------------------------------------------
