@@ -146,7 +146,6 @@ def test_jitter_never_helps(seed: int) -> None:
     assert len(Z) == 6
 
 
-
 @given(seed=SEEDS)
 def test_orders_end_where_the_residual_says(seed: int) -> None:
     """α < 1 + σ²/λ_max(K − Q), to nine digits."""

@@ -156,7 +156,6 @@ def test_a_bound_hands_on_probability_hypotheses_and_certification():
         found.low = KL
 
 
-
 @given(gamma=st.floats(-8.0, 2.0).map(lambda e: 10.0**e))
 def test_what_is_printed_is_rounded_outwards(gamma):
     """Six digits: every number told is on its own side of the one it stands for, and within 1e-5 of it."""

@@ -174,7 +174,6 @@ def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int,
     observe.holds("N-low", needed_from_eigenvalues(lowered, noise, float(alpha), target) <= M)
 
 
-
 @pytest.mark.claim("N-low")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer, seed: int, alpha: Any) -> None:

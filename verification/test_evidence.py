@@ -252,7 +252,7 @@ def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer,
 @pytest.mark.claim("R-eq8")
 @given(seed=SEEDS)
 def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int) -> None:
-    """λ_max(D) of the very matrix that is formed, at 50 digits without tolerance; and the bounds that stand in for it."""
+    """λ_max(D) of the very matrix that is formed, at 50 digits without tolerance; and what stands in for it."""
     kernel, X, Y, Z, noise = apart(seed)
     problem = streamed(kernel, X, Y, Z, noise, 0.0)
     V = problem.white.inducing.whiten(X) / np.sqrt(noise)
@@ -287,9 +287,7 @@ def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer,
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     prior, a, top = exact.prior, mpf(float(alpha)), max(exact.d) * exact.noise
     kept = reference.log_det_bounds(*prior, exact.noise, a)[0]
-    values = [
-        reference.upper(*prior, exact.y, exact.noise, a, top + r * mpf(record.rounding), kept) for r in (0, 1)
-    ]
+    values = [reference.upper(*prior, exact.y, exact.noise, a, top + r * mpf(record.rounding), kept) for r in (0, 1)]
     upper = evidence(kernel, X, Y, Z, noise, alphas=(float(alpha),), jitter=0.0, members="order")[1]
     found = upper.terms[f"order {float(alpha):g}"]
     size = 1 + abs(values[0])

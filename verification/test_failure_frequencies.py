@@ -102,7 +102,12 @@ def test_corollaries(observe: Observer, draws: int) -> None:
     cases: list[tuple[str, Kernel, Gaussian | Uniform, Corollary]] = [
         ("R-cor2", smooth, Gaussian(), smooth_corollary(smooth, size, 0.5, gamma=0.1, **same)),
         ("N-mat", rough, Uniform(), matern_corollary(2, size, 0.5, constant=constant, gamma=0.2, **same)),
-        ("R-mat-t", rough, Uniform(), matern_corollary(2, size, 0.5, constant=constant, gamma=0.2, form="printed", **same)),
+        (
+            "R-mat-t",
+            rough,
+            Uniform(),
+            matern_corollary(2, size, 0.5, constant=constant, gamma=0.2, form="printed", **same),
+        ),
     ]
     for claim, kernel, inputs, found in cases:
         arguments = (noise, 0.5, draws)
@@ -145,13 +150,18 @@ def test_fourier_features_of_points_far_apart(observe: Observer, points: int, m:
     bound = float(fourier_kl(CYCLES, points, m, noise=noise, delta=delta, features="classical"))
     kls = divergence(feature_errors(X, noise, m, 4 * DRAWS, m))
     seen(observe, ("N-rff", "L-29", "L-26"), kls > bound, delta, least=0.01)
-    seen(observe, ("N-rff",), kls > float(fourier_kl(CYCLES, points, m, noise=noise, delta=0.5, features="classical")), 0.5)
+    seen(
+        observe,
+        ("N-rff",),
+        kls > float(fourier_kl(CYCLES, points, m, noise=noise, delta=0.5, features="classical")),
+        0.5,
+    )
 
 
 @pytest.mark.claim("L-21", "L-27", "L-28", "L-29", "L-26")
 @pytest.mark.parametrize(("points", "noise", "delta"), [(2, 1.0, 0.9), (5, 0.5, 0.3)])
 def test_numbers_of_fourier_features(observe: Observer, points: int, noise: float, delta: float) -> None:
-    """The numbers of L-21, L-27 and L-28 are never too small, far from it: with a fortieth or a hundredth of them promises are broken."""
+    """The numbers of L-21, L-27 and L-28 are far from too small: a fortieth or a hundredth of them breaks promises."""
     X = np.random.default_rng(2).random(points) * (100.0 if points == 2 else 1.0)
     values = np.maximum(np.linalg.eigvalsh(CYCLES(X)), 0.0)
     dimension, n = float((values / (values + noise)).sum()), points / noise
@@ -182,12 +192,13 @@ def test_numbers_of_fourier_features(observe: Observer, points: int, noise: floa
 
 @pytest.mark.claim("L-41", "L-42", "L-43")
 @pytest.mark.parametrize(
-    ("lengthscale", "rank", "size", "delta", "least"), [(4.0, 1, 1, 0.5, 0.1), (4.0, 1, 3, 0.5, 0.05), (2.0, 2, 2, 0.7, 0.1)]
+    ("lengthscale", "rank", "size", "delta", "least"),
+    [(4.0, 1, 1, 0.5, 0.1), (4.0, 1, 3, 0.5, 0.05), (2.0, 2, 2, 0.7, 0.1)],
 )
 def test_truncated_expansions_of_few_data(
     observe: Observer, lengthscale: float, rank: int, size: int, delta: float, least: float
 ) -> None:
-    """Much noise: KL is the half of the square of the residual, which Markov's inequality bounds within a small factor."""
+    """Much noise: KL grows with the square of the residual, which Markov's inequality bounds within a small factor."""
     rng, noise, draws = np.random.default_rng(4), 100.0, 5 * DRAWS
     kernel, inputs = SquaredExponential(1.0, lengthscale), Gaussian()
     features = MercerFeatures(kernel, inputs, rank=rank).fit([[0.0]])
@@ -244,9 +255,7 @@ def test_predictions_from_truncated_expansions(observe: Observer, eta: float) ->
     for form in ("sharpest", "printed"):
         seen(observe, ("L-60", "L-42"), joint > float(mercer_kl(CYCLES, form=form, **law)), delta)
     gains = [np.linalg.solve(C[:, :train, :train], C[:, :train, train:]).transpose(0, 2, 1) for C in (A, B)]
-    P, Q = (
-        C[:, train:, train:] - gain @ C[:, :train, train:] for C, gain in zip((A, B), gains, strict=True)
-    )
+    P, Q = (C[:, train:, train:] - gain @ C[:, :train, train:] for C, gain in zip((A, B), gains, strict=True))
     y = np.linalg.cholesky(A[:, :train, :train]) @ rng.standard_normal((DRAWS, train, 1))
     shift = (gains[0] - gains[1]) @ y
     distance = (shift * np.linalg.solve(Q, shift)).sum(axis=(1, 2))

@@ -104,7 +104,6 @@ def test_leverage_of_many_data(observe: Observer) -> None:
         observe.upper("L-23", density.total, min(box, n))
 
 
-
 def least_shell_bound(sides: list[float], n: float, inner: float, outer: float, farthest: float) -> Any:
     """N-shell for inner <= |η| <= outer, the least over the grid: found in double precision, evaluated at 50 digits."""
     A, h = (v.ravel() for v in np.meshgrid(*grid(np.array(sides), n, farthest), indexing="ij"))
@@ -419,7 +418,6 @@ def test_explicit_numbers_of_frequencies(
     )
 
 
-
 @pytest.mark.claim("N-rff")
 @settings(max_examples=40)
 @given(
@@ -466,7 +464,11 @@ def test_numbers_of_frequencies_are_rounded_upwards(observe: Observer, seed: int
     total = 10.0 ** rng.uniform(0, 4)
     dimension, rho = total * rng.uniform(0.01, 1), rng.uniform(0.01, 0.9)
     target = float(4 * (1 - mp.log(2)) * total * dimension / (mp.mpf(rho) * m))
-    observe.lower("L-28", frequencies.frobenius(total, dimension, rho, target), reference.frobenius(total, dimension, rho, mp.mpf(target)))
+    observe.lower(
+        "L-28",
+        frequencies.frobenius(total, dimension, rho, target),
+        reference.frobenius(total, dimension, rho, mp.mpf(target)),
+    )
     # m = (8/3)Δ⁻² s̃ log(…) solved for Δ, whose κ is the target per datum
     gap = mp.sqrt(mp.mpf(8) / 3 * total * mp.log((16 * mp.mpf(dimension) + 8) / rho) / (m + 100 * total * 30))
     if gap < 0.5:
@@ -481,6 +483,33 @@ def test_numbers_of_frequencies_are_rounded_upwards(observe: Observer, seed: int
             plan = fourier_rank(kernel, N, noise=N / 5.0, eps=eps, method="classical")
             observe.upper("N-rff", float(plan.bound), plan.target)
             observe.holds("N-rff", plan.bound_before is None or float(plan.bound_before) > plan.target * (1 - 2e-11))
+
+
+@pytest.mark.claim("N-rff", "L-26", "L-29")
+@given(seed=SEEDS)
+def test_what_a_plan_for_features_starts_from(observe: Observer, seed: int) -> None:
+    """s̃ = n = N·v/σ² of the kernel's own density, s_λ <= min{s̃, N/(1 + σ²/v)}, and the rank of Theorem 2 as printed."""
+    rng = np.random.default_rng(seed)
+    N, noise, variance = int(rng.integers(1, 10**6)), 10.0 ** rng.uniform(-3, 3), 10.0 ** rng.uniform(-2, 2)
+    kernel = SquaredExponential(variance, float(rng.uniform(0.1, 3.0)))
+    level = mp.mpf(noise) / mp.mpf(variance)
+    terms = fourier_kl(kernel, N, 50, noise=noise, features="classical").terms
+    observe.equal("L-29", terms["density_mass"], N / level, rtol=1e-14)
+    observe.equal("N-rff", terms["effective_dimension"], min(N / level, N / (1 + level)), rtol=1e-14)
+    told = float(rng.uniform(0.1, 1.0)) * terms["effective_dimension"]
+    known = fourier_kl(kernel, N, 50, noise=noise, features="classical", effective_dimension=told)
+    observe.equal("N-rff", known.terms["effective_dimension"], told)
+    weighted = fourier_kl(kernel, N, 50, noise=noise, width=1.0).terms
+    mass = leverage_density([1.0 / (2.0 * np.pi * kernel.lengthscale)], float(N / level)).total
+    observe.equal("N-rff", weighted["density_mass"], mass, rtol=1e-12)
+    observe.equal("N-rff", weighted["effective_dimension"], min(mass, N / (1 + level)), rtol=1e-12)
+    eps, delta, R = float(rng.uniform(0.01, 0.4)), float(rng.uniform(0.01, 0.5)), float(rng.uniform(0.5, 3.0))
+    if N / level > 3:
+        plan = fourier_rank(CYCLES, N, noise=float(level), eps=eps, delta=delta, width=R, method="printed")
+        rank = float(plan.notes[1].split()[-1].rstrip("."))
+        exactly = mp.ceil(reference.printed_features(R, 1, eps, N, mp.mpf(float(level)), delta))
+        observe.equal("L-26", rank, max(exactly, 1), rtol=6e-6)  # six digits are told
+        observe.holds("L-26", plan.M is None or plan.M == exactly)
 
 
 @pytest.mark.claim("L-27", "L-28")

@@ -388,7 +388,6 @@ def test_log_esp_against_the_recurrence(observe: Observer, seed: int, N: int, k:
             observe.equal("R-lem3", value, exact, rtol=1e-14, atol=1e-14)
 
 
-
 @pytest.mark.claim("R-lem3")
 @pytest.mark.parametrize("N", [1, 899, 1200, 1201, 3000])
 @pytest.mark.parametrize("spread", [0.0, 3.0, 300.0])

@@ -234,7 +234,6 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
             observe.holds("N-round", moved <= bound.value + 1e-9)
 
 
-
 @pytest.mark.claim("N-round")
 @given(seed=seeds, N=st.integers(1, 40), log_rho=st.floats(-16, 0))
 def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
@@ -293,7 +292,6 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
     p = _odds_to_expect(values, M)
     observe.equal("R-lem3", p.sum(), float(M), rtol=1e-6)
     observe.holds("R-lem3", coins(p)[M] >= 1 / np.sqrt(1 + 12 * (p * (1 - p)).sum()) - 1e-12)
-
 
 
 @pytest.mark.claim("R-lem3")

@@ -178,7 +178,6 @@ def test_the_k_dpp_of_a_nystrom_approximation_is_as_near_as_proved(
     observe.equal("N-tv", fast, second, rtol=1e-10)
 
 
-
 @pytest.mark.claim("N-tv")
 @given(st.integers(4, 9), seeds)
 def test_eigenvalues_that_are_rounding_prove_no_total_variation(observe: Observer, N: int, seed: int) -> None:
@@ -255,6 +254,27 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     size = np.random.default_rng(seed).uniform(0.1, 0.9) * rank
     rho = matching_ridge(values, size)
     assert (values / (values + rho)).sum() == pytest.approx(size, rel=1e-9)
+
+
+class Exponentials(np.random.Generator):
+    """A generator whose exponential numbers are kept."""
+
+    def standard_exponential(self, *args: Any, **kwargs: Any) -> Any:
+        self.drawn = super().standard_exponential(*args, **kwargs)
+        return self.drawn
+
+
+@pytest.mark.claim("N-lev")
+@given(st.integers(3, 30), seeds, st.booleans())
+def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, seed: int, landmarks: bool) -> None:
+    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on: no draws, full power."""
+    kernel, X = Matern(0.5, 1.0, 0.5), np.random.default_rng(seed).standard_normal((N, 2))
+    rng, ridge = Exponentials(np.random.PCG64(seed)), 0.3
+    found = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
+    tau = kdpp.ridge_leverage(kernel, X, ridge)
+    assert found.indices is not None
+    keys = rng.drawn[found.indices] / tau[found.indices]
+    observe.holds("N-lev", (np.diff(keys) > -1e-9 * keys[:-1]).all(), N)
 
 
 @given(st.sampled_from(KINDS), st.integers(4, 40), seeds, st.sampled_from(["uniform", "leverage", "kmeans", "kdpp"]))

@@ -59,7 +59,6 @@ def test_failures_of_the_oracle_bounds(observe: Observer, alpha: float) -> None:
         observe.equal("R-thm5", moment + (1 - alpha) * N * risk, 0.0, atol=1e-10)
 
 
-
 @pytest.mark.claim("N-risk", "R-thm5")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_the_oracle_bounds_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
@@ -76,8 +75,8 @@ def test_the_oracle_bounds_are_their_formulas(observe: Observer, seed: int, alph
         observe.equal("N-risk", one.value[i], value + sure, rtol=1e-12, atol=1e-13)
     best = [mpf(p) * mp.exp(mpf(a) * mpf(float(f))) for p, f in zip(prior, fits, strict=True)]
     best = [b / sum(best) for b in best]
-    for given, rho in ((None, best), (other := rng.dirichlet(np.ones(P)), [mpf(float(r)) for r in other])):
-        found = pac_risk_bound(true, fits, N, a, delta, prior=prior, posterior=given)
+    for weights, rho in ((None, best), (other := rng.dirichlet(np.ones(P)), [mpf(float(r)) for r in other])):
+        found = pac_risk_bound(true, fits, N, a, delta, prior=prior, posterior=weights)
         truths = {
             "fit": mpf(a) * sum(r * (mpf(true) - mpf(float(f))) for r, f in zip(rho, fits, strict=True)) / scale,
             "KL(ρ‖π)": sum(r * log(r / mpf(float(p))) for r, p in zip(rho, prior, strict=True) if r > 0) / scale,

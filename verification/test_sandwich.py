@@ -282,7 +282,6 @@ def certified_given(gamma: float, m: float) -> Any:
     return proposition4(gamma, min(m, float(np.sqrt(2 * gamma))), certified=True)
 
 
-
 # Predictions
 
 
@@ -434,7 +433,7 @@ def test_tail_of_a_gaussian_quadratic_form(observe: Observer, seed: int, n: int,
 @pytest.mark.claim("L-61", "L-62", "N-tail")
 @given(seed=SEEDS)
 def test_certified_predictions_are_rounded_upwards(observe: Observer, seed: int) -> None:
-    """Γ − KL(train), the factor min{1/η, t} and their product, at 50 digits without tolerance; and by rounding alone."""
+    """Γ − KL(train), the factor min{1/η, t}, their product: 50 digits, no tolerance below, and rounding alone above."""
     rng = np.random.default_rng(seed)
     eta = np.concatenate([rng.uniform(0.15, 1.0, 60), 10.0 ** rng.uniform(-300, -0.9, 4)])
     joint = 10.0 ** rng.uniform(-20, 3, eta.size)

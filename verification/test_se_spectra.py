@@ -275,7 +275,6 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
     )
 
 
-
 @pytest.mark.claim("N-dom")
 @given(ratio=st.floats(0.1, 8.0), dim=st.integers(1, 4), m=st.integers(1, 300), scale=st.floats(0.1, 10.0))
 def test_dominated_eigenvalues_in_equal_proportions(

@@ -218,7 +218,6 @@ def test_the_certificate_is_attained_at_rank_one(observe: Observer) -> None:
         observe.equal("L-54", exact_kl(K, np.zeros((4, 4)), noise), float(certificate), rtol=1e-5, atol=1e-9)
 
 
-
 @pytest.mark.claim("L-42", "L-43", "N-mercer")
 @settings(max_examples=40)
 @given(
@@ -262,9 +261,7 @@ def test_bounds_before_the_inputs_are_seen_are_rounded_upwards(
 
 @pytest.mark.claim("L-54", "L-43")
 @given(seed=SEEDS, log_noise=st.floats(-9.0, 9.0), rounding=st.sampled_from([0.0, 1e-14, 1e-3]))
-def test_the_certificate_is_rounded_upwards(
-    observe: Observer, seed: int, log_noise: float, rounding: float
-) -> None:
+def test_the_certificate_is_rounded_upwards(observe: Observer, seed: int, log_noise: float, rounding: float) -> None:
     """The trace with what every entry may lack, and ½[x − log(1 + x)] of it, each at 50 digits without tolerance."""
     d = np.random.default_rng(seed).random(200) ** 4
     found = residual_certificate(d, 10.0**log_noise, rounding=rounding)

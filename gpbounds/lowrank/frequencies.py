@@ -18,7 +18,7 @@ GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
 """Values of Δ that :func:`weighted_kl` tries; each of them gives a valid bound."""
 
 ROUNDING = 5e-13
-"""What may be lost, relatively, in the failure probability and in a number of frequencies: both are rounded up by it."""
+"""What may be lost, relatively, in a failure probability and in a number of frequencies: both are rounded up by it."""
 
 
 def lower_tail(x: Float) -> Any:

@@ -39,8 +39,8 @@ variance of f between 0.813 and 1.22 times it (Prop. 4).
         shift = outward(math.sqrt(2.0 * gamma), "upper", DIGITS)
         low, high = (outward(root, side, DIGITS) for root, side in zip(roots(gamma), ("lower", "upper"), strict=False))
         lines.append(
-            f"Every predictive mean of f is within {shift} posterior standard deviations of the exact one (L-30), every "
-            f"predictive variance of f between {low} and {high} times it (Prop. 4)."
+            f"Every predictive mean of f is within {shift} posterior standard deviations of the exact one (L-30), "
+            f"every predictive variance of f between {low} and {high} times it (Prop. 4)."
         )
     else:
         lines.append("Statements on single means and variances (Prop. 4) need alpha = 1.")

@@ -56,7 +56,8 @@ class Sandwich:
         told = {name: outward(float(bound), bound.side) for name, bound in vars(self).items()}
         lines = [
             f"{self.kl.quantity} <= {told['kl']}{how} ({self.low.claim}) implies:",
-            f"  means are within {told['mean']} standard deviations of the second law, {told['mean_first']} of the first;",
+            f"  means are within {told['mean']} standard deviations of the second law, "
+            f"{told['mean_first']} of the first;",
             f"  {told['low']} cov2 <= cov1 <= {told['high']} cov2, and the other way round",
             f"  {told['inverse_low']} cov1 <= cov2 <= {told['inverse_high']} cov1.",
         ]
