@@ -202,6 +202,42 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
         observe.equal("N-walk", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
 
 
+class Told(np.random.Generator):
+    """A generator that answers what it is told: which point to drop, and one uniform number for its successor."""
+
+    def __init__(self, dropped: int, uniform: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.dropped, self.uniform, self.asked = dropped, uniform, 0
+
+    def integers(self, low: Any, *args: Any, **kwargs: Any) -> Any:
+        self.asked = low
+        return self.dropped
+
+    def random(self, *args: Any, **kwargs: Any) -> Any:
+        return self.uniform
+
+
+@pytest.mark.claim("N-walk")
+@given(seed=seeds, N=st.integers(2, 7))
+def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
+    """A whole number below M is asked for, that point goes, and each successor has its share of [0, 1]: no draws."""
+    rng = np.random.default_rng(seed)
+    X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
+    M = int(rng.integers(1, N + 1))
+    Z, K = rng.permutation(N)[:M], kernel(X)
+    for a in range(M):
+        rest = np.delete(Z, a)
+        left = K.diagonal() - np.einsum("ij,ij->j", K[rest], np.linalg.solve(K[np.ix_(rest, rest)], K[rest]))
+        left[rest] = 0.0
+        edges = np.concatenate([[0.0], np.cumsum(left)]) / left.sum()
+        for j in np.flatnonzero(left > 1e-6):
+            for place in (edges[j] + 1e-9, edges[j + 1] - 1e-9):
+                walk, told = Walk(kernel, X, Z.copy()), Told(a, place)
+                walk.step(told)
+                observe.holds("N-walk", told.asked == M)
+                observe.holds("N-walk", walk.Z.tolist() == [*Z[:a], j, *Z[a + 1 :]])
+
+
 @pytest.mark.claim("N-walk")
 @given(M=st.integers(1, 1000), rarity=st.floats(1e-9, 1e5), tv=st.floats(1e-12, 0.999))
 def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: int, rarity: float, tv: float) -> None:

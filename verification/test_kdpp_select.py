@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential, kdpp
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp import pivoted as engine
 from gpbounds.kdpp.leverage import matching_ridge
 from gpbounds.kernels import Kernel
@@ -275,6 +276,23 @@ def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, se
     assert found.indices is not None
     keys = rng.drawn[found.indices] / tau[found.indices]
     observe.holds("N-lev", (np.diff(keys) > -1e-9 * keys[:-1]).all(), N)
+
+
+@pytest.mark.claim("N-lev")
+@given(st.sampled_from(["grid", "clustered", "duplicates"]), st.integers(2, 20), seeds, st.floats(-17, -12))
+def test_cancellation_leaves_every_score_above_what_it_must_be(
+    observe: Observer, kind: str, N: int, seed: int, log_ridge: float
+) -> None:
+    """At a ridge of 1e-15 the difference over ρ is all rounding: what is returned is at least k_ii/(Tr K + ρ) ≤ τ_i."""
+    kernel, X = instance(kind, N, seed)
+    ridge = 10.0**log_ridge * kernel.max_variance
+    try:
+        bounds = kdpp.ridge_leverage(kernel, X, ridge, np.arange(N))
+    except NotPositiveDefinite:  # K_SS + ρI has no factor: nothing is claimed
+        return
+    diagonal = kernel.diag(X)
+    observe.lower("N-lev", bounds, diagonal / (diagonal.sum() + ridge) * (1 - 1e-14))
+    observe.upper("N-lev", bounds, np.ones(N))
 
 
 @given(st.sampled_from(KINDS), st.integers(4, 40), seeds, st.sampled_from(["uniform", "leverage", "kmeans", "kdpp"]))

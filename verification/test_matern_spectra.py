@@ -213,6 +213,17 @@ def test_closed_bounds_are_their_formulas_and_rounded_upwards(observe: Observer,
             observe.equal("L-49a", mp.mpf(s.decay_constant(start)), C, rtol=1e-13)
 
 
+@pytest.mark.claim("L-49a", "N-grid")
+@pytest.mark.parametrize(("p", "gamma"), [(1, 5e4), (2, 8e4)])
+def test_the_rest_of_the_grid_where_the_density_is_not_yet_convex(observe: Observer, p: int, gamma: float) -> None:
+    """Beyond the table f(jπ) is still concave for so short a lengthscale: ∫ from J − ½ on would be below the sum."""
+    s = MaternUniform(kernel(p, gamma), Uniform())
+    for M in (4096 + p, 5000):
+        truth = grid_sum(p, mp.sqrt(2 * p + 1) / mp.mpf(s.kernel.lengthscale), M - p)
+        observe.upper("N-grid", truth, mp.mpf(float(s.tail_bound(M))))
+        observe.equal("L-49a", mp.mpf(float(s.tail_bound(M))), truth, rtol=1e-3)
+
+
 @pytest.mark.claim("L-49b")
 @given(st.floats(-3.0, 3.0), st.integers(1, 10**9))
 def test_the_closed_bound_for_one_half_is_its_formula(observe: Observer, exponent: float, M: int) -> None:

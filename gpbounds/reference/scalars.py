@@ -65,7 +65,7 @@ def trace_term(T: Any, n: Any, noise: Any, alpha: Any) -> Any:
 
 
 def trace_floor(t: Any, n: int, alpha: Any) -> Any:
-    """nǦ(t/n): Ǧ is the steepest line that touches G at some u <= t/n where it is convex and is below G at t (N-floor)."""
+    """nǦ(t/n), Ǧ the steepest line that touches G at some u <= t/n where G is convex and is below it at t (N-floor)."""
     t, beta = mp.mpf(t), 1 - alpha
     if t == 0 or n == 0:
         return mp.mpf(0)
