@@ -295,7 +295,7 @@ def test_the_norm_bounds_an_eigenvalue_best_where_one_row_is_heavy(observe: Obse
 @pytest.mark.claim("R-eq8")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer, seed: int, alpha: Any) -> None:
-    """R-eq8 with λ + r, r what an eigenvalue of K − Q may be off by, 1e-10 of |K|: seen where λ and σ² are 1e-5 of it."""
+    """R-eq8 with λ + r, r what an eigenvalue of K − Q may be off by, 1e-10 of |K|: seen where λ and σ² are small."""
     rng = np.random.default_rng(seed)
     X = np.arange(6.0)[:, None] + rng.uniform(-0.3, 0.3, (6, 1))
     kernel, Y, Z = Matern(0.5, 10.0 ** rng.uniform(-1, 2), 3.0), rng.standard_normal((6, 2)), X + 1e-5

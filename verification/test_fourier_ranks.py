@@ -423,7 +423,7 @@ def test_explicit_numbers_of_frequencies(
 @given(
     log_total=st.floats(0.0, 5.0),
     share=st.floats(0.01, 1.0),
-    x=st.floats(0.5, 300.0),
+    x=st.floats(-0.3, 6.0).map(lambda e: 10.0**e),
     near=st.sampled_from([None, None, None, -1, 0, 1, 4]),
     rho=st.floats(1e-9, 0.9),
 )
