@@ -17,6 +17,7 @@ settings.load_profile("quick")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
+    parser.addoption("--gpu", action="store_true", help="fail if a test marked gpu was skipped, or none was run")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness per claim as JSON")
 
 
@@ -26,3 +27,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(skip)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With ``--gpu`` a run that skipped its gpu tests (slow ones apart), or had none, is not a success."""
+    if not session.config.getoption("--gpu"):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    passed, skipped = (
+        [r.nodeid for r in reporter.stats.get(outcome, []) if "gpu" in r.keywords and "slow" not in r.keywords]
+        for outcome in ("passed", "skipped")
+    )
+    if skipped or not passed:
+        reporter.write_line(f"\n--gpu: expected every gpu test to run, {len(passed)} passed, {len(skipped)} skipped")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

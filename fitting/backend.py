@@ -173,7 +173,7 @@ def inverse_factor(L: Array) -> Array:
 
 
 def half_inverse(L: Array) -> Array:
-    """H with H + Hᵀ = (L Lᵀ)⁻¹: all that sums Σ H_ij B_ij with symmetric B need, without a pass that mirrors.
+    """The upper triangular H with H + Hᵀ = (L Lᵀ)⁻¹: all that sums Σ H_ij B_ij with symmetric B need.
 
     H may take the memory of ``L``.
 
@@ -181,10 +181,13 @@ def half_inverse(L: Array) -> Array:
     array([[ 0.25, -0.5 ],
            [ 0.  ,  0.5 ]])
     """
-    if namespace(L) is not np:
-        return 0.5 * inverse(L)
+    xp, steps = namespace(L), L.shape[0] + 1
+    if xp is not np:
+        H = xp.triu(inverse(L))
+        H.reshape(-1)[::steps] *= 0.5
+        return H
     H = _upper_inverse(L, overwrite=True)
-    H.ravel(order="K")[:: L.shape[0] + 1] *= 0.5
+    H.ravel(order="K")[::steps] *= 0.5
     return H
 
 

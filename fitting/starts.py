@@ -94,7 +94,7 @@ def distinct_rows(X: Float) -> int:
 
 
 def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.Generator) -> Float:
-    """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`.
+    """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`; NumPy arrays: this runs on the host.
 
     Where the numerical rank of K is below M, "greedy" and "kdpp" have no choice left: as many points as the rank are
     taken greedily, the others uniformly from what remains, since another lengthscale may need them.
@@ -135,6 +135,8 @@ def enough_inducing(
     kernel: Kernel, X: Float, Y: Float, noise: float, alpha: float, target: float, most: int
 ) -> tuple[Float, float]:
     """The fewest greedy points, within a twentieth, whose gap is proved to be at most ``target``, and that gap.
+
+    NumPy arrays: this runs on the host.
 
     Returns
     -------

@@ -24,6 +24,11 @@ def is_cupy(array: object) -> bool:
     return type(array).__module__.partition(".")[0] == "cupy"
 
 
+def host(array: Any) -> Float:
+    """``array`` in host memory."""
+    return array.get() if is_cupy(array) else np.asarray(array)
+
+
 def namespace(*arrays: object) -> Any:
     """The module, ``numpy`` or ``cupy``, whose functions work on ``arrays``; mixing the two is an error."""
     on_gpu = [is_cupy(a) for a in arrays if a is not None]

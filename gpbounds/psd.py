@@ -6,8 +6,9 @@ diagonal entry that factorises.  What was used is returned.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -59,10 +60,23 @@ def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
         U, fault = dpotrf(shifted.T, lower=0, clean=1, overwrite_a=overwrite)
         return None if fault or not np.isfinite(U).all() else U.T
     try:
-        L = xp.linalg.cholesky(shifted)
+        with failures_raise(xp):
+            L = xp.linalg.cholesky(shifted)
     except np.linalg.LinAlgError:
         return None
-    return L if bool(xp.isfinite(L).all()) else None  # CuPy returns NaN instead of raising
+    return L if bool(xp.isfinite(L).all()) else None  # NaN in A passes the factorisation
+
+
+def failures_raise(xp: Any) -> AbstractContextManager[None]:
+    """Within it, linear algebra of ``xp`` that fails raises `numpy.linalg.LinAlgError`, as NumPy's always does.
+
+    CuPy returns what the solver left in memory, finite or not, unless it is asked to look.
+    """
+    if xp is np:
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
 
 
 def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite: bool = False) -> Cholesky:
@@ -142,7 +156,8 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
         # divide and conquer where vectors are wanted: theirs are orthonormal to a few roundings, unlike those of "evr"
         found = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
     else:
-        found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
+        with failures_raise(xp):
+            found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
     rising, basis = found if vectors else (found, None)
     values = (rising if xp is np else xp.asnumpy(rising))[::-1]
     allowed = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0)) if rounding is None else rounding

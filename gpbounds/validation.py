@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, is_cupy
 
 
 def _numbers(name: str, value: ArrayLike, expected: str) -> Float:
+    if is_cupy(value):
+        raise ValueError(f"{name}: expected {expected} in host memory, got a CuPy array: pass its .get()")
     try:
         numbers = np.asarray(value)
         if numbers.dtype.kind not in "biuf":

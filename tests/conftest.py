@@ -19,6 +19,21 @@ def cupy():
 
 
 @pytest.fixture
+def counts(cupy):
+    """What the stand-in for CuPy counts, from 0 (tests/standin/README.md); for tests marked ``standin``."""
+    cupy._impl.stats.clear()
+    return cupy._impl.stats
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("standin"):
+        reason = "needs the stand-in for CuPy: PYTHONPATH=tests/standin"
+        module = pytest.importorskip("cupy", exc_type=ImportError, reason=reason)
+        if not module.__version__.endswith("+standin"):
+            pytest.skip(reason)
+
+
+@pytest.fixture
 def stopped(monkeypatch):
     """``stopped(owner, at, error)``: call number ``at`` of ``owner.evaluate`` raises; Ctrl-C unless told otherwise."""
 

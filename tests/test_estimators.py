@@ -564,28 +564,6 @@ def test_no_gpu_is_one_sentence(data, tmp_path):
     assert (fitting.load(tmp_path / "model", device="cpu").predict(NEW) == here.predict(NEW)).all()
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
-@each_model
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_gpu_finds_the_same(model, data):
-    import cupy
-
-    X, y = data
-    cpu, gpu = (clone(model).set_params(optimizer=None, device=device) for device in ("cpu", "cuda"))
-    cpu.fit(X, y)
-    gpu.fit(cupy.asarray(X), cupy.asarray(y))
-    assert gpu.objective_ == pytest.approx(cpu.objective_, rel=1e-9)
-    there = gpu.predict(cupy.asarray(NEW), return_std=True)
-    for one, other in zip(cpu.predict(NEW, return_std=True), there, strict=True):
-        assert isinstance(other, cupy.ndarray)
-        np.testing.assert_allclose(other.get(), one, rtol=1e-6, atol=1e-9)
-    assert isinstance(gpu.predict(NEW), np.ndarray)
-    for one in (cpu, gpu):
-        one.set_params(optimizer="lbfgs", max_iter=4).fit(X, y)
-    np.testing.assert_allclose(gpu.history_, cpu.history_, rtol=1e-5)
-
-
 def test_public_names():
     assert set(fitting.__all__) == set(dir(fitting))
     for name in fitting.__all__:

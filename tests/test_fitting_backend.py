@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting.backend import add_gram, array_module, cuda_fault, inverse, lift_rows, mirrored, place, product, solve_rows
-from fitting.family import METHODS, objective
-from gpbounds.kernels import Matern, SquaredExponential
+from fitting.backend import add_gram, array_module, cuda_fault, inverse, lift_rows, mirrored, product, solve_rows
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))
@@ -84,23 +82,3 @@ def test_a_broken_gpu_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
         assert "\n" not in str(caught.value)
     monkeypatch.setitem(sys.modules, "cupy", broken())
     assert array_module("cuda") is array_module("auto") is sys.modules["cupy"]
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("kernel", [SquaredExponential(1.3, [0.7, 1.4]), Matern(1.5, 1.3, 0.9), Matern(3.5)])
-@pytest.mark.parametrize("method", METHODS)
-def test_the_gpu_computes_what_the_cpu_does(cupy, method: str, kernel) -> None:
-    rng = np.random.default_rng(0)
-    X, Z, y = rng.standard_normal((300, 2)), rng.standard_normal((20, 2)), rng.standard_normal((300, 2))
-    options = {"pep": {"power": 0.4}, "renyi": {"alpha": 0.6}, "pic": {"blocks": 30}}.get(method, {})
-    here = objective(X, y, method, chunk=64, **options)
-    there = objective(cupy.asarray(X), cupy.asarray(y), method, chunk=64, **options)
-    a, b = here.evaluate(kernel, 0.2, Z), there.evaluate(kernel, 0.2, cupy.asarray(Z))
-    assert b.value == pytest.approx(a.value, rel=1e-10)
-    np.testing.assert_allclose(b.gradient.kernel, a.gradient.kernel, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(place(b.gradient.Z, np), a.gradient.Z, rtol=1e-6, atol=1e-6)
-    law = {"blocks": np.zeros(5)} if method == "pic" else {}
-    mine = here.posterior(kernel, 0.2, Z).predict(X[:5], **law)
-    theirs = there.posterior(kernel, 0.2, cupy.asarray(Z)).predict(cupy.asarray(X[:5]), **law)
-    for p, q in zip(mine, theirs, strict=True):
-        np.testing.assert_allclose(place(q, np), p, rtol=1e-7, atol=1e-8)

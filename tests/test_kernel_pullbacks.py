@@ -137,7 +137,7 @@ def test_no_array_of_all_differences_is_formed() -> None:
 @pytest.mark.parametrize("kernel", [SquaredExponential(1.7), Matern(0.5, 1.7), Matern(1.5, 1.7), Matern(2.5, 1.7)])
 def test_the_gpus_formula_is_the_kernel(kernel) -> None:
     for r in (0.0, 1e-8, 0.3, 2.0, 30.0):
-        value = eval(kernel.formula, {"s": r * r, "variance": 1.7, "exp": math.exp, "sqrt": math.sqrt})
+        value = eval(kernel.formula, {"s": r * r, "variance": 1.7, "exp": math.exp, "sqrt": math.sqrt, "fmin": min})
         assert value == pytest.approx(float(kernel([[0.0]], [[r]])[0, 0]), rel=1e-13)
     assert Matern(3.5).formula == ""
 

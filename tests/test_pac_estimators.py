@@ -15,7 +15,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
 from fitting import PACGP, SparseGP, SparsePACGP, certify
-from fitting.backend import cuda_fault
 from fitting.bounds import RiskBound
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
@@ -509,27 +508,3 @@ def test_a_second_fit_forgets_the_first():
     fresh = SparsePACGP(5, max_iter=5, random_state=0).fit(X[:, :1], Y)
     assert set(vars(model)) == set(vars(fresh))
     assert model.certificates_ == fresh.certificates_
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(bool(cuda_fault()), reason="no GPU")
-@each_model
-@unconverged
-def test_a_gpu_finds_the_same(name):
-    import cupy
-
-    scaling = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed in advance", 0.1, 1.0))
-    cpu, gpu = (
-        clone(MODELS[name]).set_params(optimizer=None, device=device, scaling=scaling) for device in ("cpu", "cuda")
-    )
-    cpu.fit(X, Y)
-    gpu.fit(cupy.asarray(X), cupy.asarray(Y))
-    assert gpu.bound_ == pytest.approx(cpu.bound_, rel=1e-6)
-    assert gpu.certificate_.check(X, Y).confirmed
-    there = gpu.predict(cupy.asarray(NEW), return_std=True)
-    for one, other in zip(cpu.predict(NEW, return_std=True), there, strict=True):
-        assert isinstance(other, cupy.ndarray)
-        np.testing.assert_allclose(other.get(), one, rtol=1e-5, atol=1e-8)
-    for one in (cpu, gpu):
-        one.set_params(optimizer="lbfgs", max_iter=3).fit(X, Y)
-    np.testing.assert_allclose(gpu.history_, cpu.history_, rtol=1e-4)

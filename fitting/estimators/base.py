@@ -162,6 +162,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Draws of f (of y with ``noisy``) at X jointly; shape (N*, n_samples), or (N*, P, n_samples).
 
         Eigenvalues of the covariance below 1e-8 of the prior's variance in absolute value that are negative count as 0.
+        With a model on a device mean and covariance are computed there; they come to the host once, where they are
+        factorised and draws are made.
         """
         n, rng = count("n_samples", n_samples), np.random.default_rng(seed_of(random_state))
         mean, cov = (host(part) for part in self.predict(X, return_cov=True, noisy=noisy))
@@ -176,13 +178,15 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Lower and upper bound on log p(y) of the trained kernel and noise: `gpbounds.renyi.evidence`.
 
         Of the targets as they were fitted; P outputs add.  ``options`` are those of `gpbounds.renyi.evidence`: members,
-        alphas, block, and Z for other inducing points.
+        alphas, block, and Z for other inducing points.  The work is done where the model is.
         """
         from gpbounds.renyi import evidence
 
         self._fitted()
+        xp = namespace(self._home())
         given: dict[str, Any] = {"Z": self._bracket_inducing(), "jitter": "auto", **self._bracket_options(), **options}
-        return evidence(self.kernel_, self.X_train_, self.y_train_, noise=self.noise_, **given)
+        given["Z"] = place(given["Z"], xp)
+        return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **given)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, data included, to one .npz file (arrays and JSON, versioned, no pickle)."""

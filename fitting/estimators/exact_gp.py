@@ -51,6 +51,9 @@ class ExactGP(GaussianProcess):
         noise_ and objective_ then speak of normalised targets, predictions of y.
     random_state : int, Generator, RandomState or None
     device : "cpu", "cuda" or "auto"
+        Where training, prediction and `log_evidence_bounds` run; "auto" is "cuda" where CuPy works.  Data are checked
+        and kept in host memory and copied to the device once a fit.  Three steps run on the host: the choice of
+        inducing points and of their number, the labels of PIC's blocks, and the draws of `sample_y`.
     progress : bool
         Show a bar.
     checkpoint : path, optional

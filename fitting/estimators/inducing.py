@@ -29,7 +29,7 @@ def drawn(estimator: Any, trainer: Trainer, X: Float) -> Callable[[Kernel, int],
 
     def draw(kernel: Kernel, i: int) -> Any:
         if not isinstance(estimator.inducing, str):
-            Z = np.array(as_points(estimator.inducing, "inducing", X.shape[1]), dtype=np.float64)
+            Z = np.array(host(as_points(estimator.inducing, "inducing", X.shape[1])), dtype=np.float64)
         else:
             rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i])
             Z = choose_inducing(kernel, X, count("n_inducing", estimator.n_inducing), estimator.inducing, rng)

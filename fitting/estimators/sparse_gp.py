@@ -118,6 +118,7 @@ checkpoint : as in `ExactGP`
         return self._labels(self.X_train_)
 
     def _labels(self, X: Array) -> Any:
+        """The nearest centre's number for each row, for PIC; found on the host, whereto X is copied."""
         if self.method != "pic":
             return None
         from scipy.spatial.distance import cdist

@@ -7,21 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
-from gpbounds.errors import NotPositiveDefinite
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.arrays import Array, Float, as_reals, host, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.psd import Cholesky, cholesky, failures_raise
 from gpbounds.validation import finite, one
 
 
-def gaussian_kl(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike) -> float:
+def gaussian_kl(
+    mean1: ArrayLike | Array, cov1: ArrayLike | Array, mean2: ArrayLike | Array, cov2: ArrayLike | Array
+) -> float:
     """KL[N(μ₁, Σ₁)‖N(μ₂, Σ₂)] = ½[Tr(Σ₂⁻¹Σ₁) − n − log(|Σ₁|/|Σ₂|) + (μ₁ − μ₂)ᵀΣ₂⁻¹(μ₁ − μ₂)].
 
     Claims R-kl, R-KLU.  No jitter is ever added: it would make the value too small.  0 only for equal laws.
 
     Parameters
     ----------
-    mean1, mean2 : arrays (n,), or numbers for n = 1
+    mean1, mean2 : arrays (n,), NumPy or CuPy, or numbers for n = 1
     cov1, cov2 : arrays (n, n), positive definite, or numbers for n = 1
+        All on one device.
 
     Raises
     ------
@@ -36,7 +39,13 @@ def gaussian_kl(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: Array
     return gaussian_renyi(mean1, cov1, mean2, cov2, 1.0)
 
 
-def gaussian_renyi(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: ArrayLike, alpha: float) -> float:
+def gaussian_renyi(
+    mean1: ArrayLike | Array,
+    cov1: ArrayLike | Array,
+    mean2: ArrayLike | Array,
+    cov2: ArrayLike | Array,
+    alpha: float,
+) -> float:
     """The Rényi divergence D_α[N1‖N2] = (α−1)⁻¹ log ∫ N1^α N2^(1−α) of two Gaussian laws, any real order.
 
     D_α = (α/2) mᵀΣ⁻¹m + {log|Σ| − (1−α) log|Σ₁| − α log|Σ₂|}/(2(1−α)), m = μ₁ − μ₂, Σ = αΣ₂ + (1−α)Σ₁.
@@ -62,6 +71,7 @@ def gaussian_renyi(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: Ar
     inf
     """
     a = one(finite, "alpha", alpha)
+    namespace(*(value for value in (mean1, cov1, mean2, cov2) if np.ndim(value)))
     m1, S1 = _law(mean1, cov1, "1")
     m2, S2 = _law(mean2, cov2, "2")
     if m1.shape != m2.shape:
@@ -72,23 +82,24 @@ def gaussian_renyi(mean1: ArrayLike, cov1: ArrayLike, mean2: ArrayLike, cov2: Ar
     return _renyi(m1 - m2, S1 - S2, chol2, a)
 
 
-def _law(mean: ArrayLike, cov: ArrayLike, which: str) -> tuple[Float, Float]:
-    m, S = np.atleast_1d(finite(f"mean{which}", mean)), np.atleast_2d(finite(f"cov{which}", cov))
+def _law(mean: ArrayLike | Array, cov: ArrayLike | Array, which: str) -> tuple[Array, Array]:
+    xp = namespace(mean, cov)
+    m, S = (as_reals(xp, f"{name}{which}", value) for name, value in (("mean", mean), ("cov", cov)))
+    if not bool(xp.isfinite(m).all() & xp.isfinite(S).all()):
+        raise NonFinite(f"mean{which}, cov{which}: expected finite numbers, got infinity")
+    m, S = xp.atleast_1d(m), xp.atleast_2d(S)
     if m.ndim != 1 or S.shape != (m.size, m.size):
         raise ValueError(f"mean{which}, cov{which}: expected shapes (n,) and (n, n), got {m.shape} and {S.shape}")
-    if np.abs(S - S.T).max() > 1e-8 * np.abs(S).max():
-        raise ValueError(
-            f"cov{which}: expected a symmetric matrix, got entries that differ by {np.abs(S - S.T).max():.3g}"
-        )
+    apart = float(xp.abs(S - S.T).max())
+    if apart > 1e-8 * float(xp.abs(S).max()):
+        raise ValueError(f"cov{which}: expected a symmetric matrix, got entries that differ by {apart:.3g}")
     return m, S
 
 
-def _renyi(shift: Float, difference: Float, chol2: Cholesky, alpha: float) -> float:
+def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float) -> float:
     """α ≥ 0.  In the basis where Σ₂ = I and Σ₁ = I + diag(x): Σ of a term of x and a term of the shift."""
-    from scipy.linalg import eigh
-
     whitened = chol2.solve_lower(chol2.solve_lower(0.5 * (difference + difference.T)).T)
-    x, basis = eigh(0.5 * (whitened + whitened.T))
+    x, basis = _eigh(0.5 * (whitened + whitened.T))
     if x[0] <= -1.0:
         raise NotPositiveDefinite(
             "cov1, cov2: one is singular relative to the other at double precision, so the divergence is not known. "
@@ -97,8 +108,20 @@ def _renyi(shift: Float, difference: Float, chol2: Cholesky, alpha: float) -> fl
     beta = 1.0 - alpha
     if 1.0 + beta * x[-1] <= 0.0:
         return np.inf
-    z = basis.T @ chol2.solve_lower(shift)
+    z = host(basis.T @ chol2.solve_lower(shift))
     return float(0.5 * alpha * (z * z / (1.0 + beta * x)).sum() + _volume(x, alpha).sum())
+
+
+def _eigh(A: Array) -> tuple[Float, Array]:
+    """Eigenvalues, in host memory and increasing, and eigenvectors of a symmetric matrix."""
+    xp = namespace(A)
+    if xp is np:
+        from scipy.linalg import eigh
+
+        return eigh(A)
+    with failures_raise(xp):
+        values, vectors = xp.linalg.eigh(A)
+    return host(values), vectors
 
 
 def _volume(x: Float, alpha: float) -> Any:

@@ -34,7 +34,7 @@ from gpbounds.psd import Jitter, cholesky
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
 
-def sparse_kl(Kuu: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
+def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: ArrayLike | Array) -> float:
     """KL(Q‖P) of the sparse GP with Q(f_M) = N(a, B): that of N(a − m_M, B) from N(0, Kuu).
 
     KL = ½[tr Kuu⁻¹B − M − log(|B|/|Kuu|) + (a−m_M)ᵀKuu⁻¹(a−m_M)].
@@ -44,7 +44,7 @@ def sparse_kl(Kuu: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
 
     Parameters
     ----------
-    Kuu : array (M, M), positive definite
+    Kuu : array (M, M), NumPy or CuPy, positive definite
     mean : array (M,)
         a − m_M.
     covariance : array (M, M), positive definite
@@ -58,7 +58,7 @@ def sparse_kl(Kuu: ArrayLike, mean: ArrayLike, covariance: ArrayLike) -> float:
     >>> round(sparse_kl([[1.0]], [1.0], [[2.0]]), 6)  # 1 − ½ log 2
     0.653426
     """
-    return gaussian_kl(mean, covariance, np.zeros_like(np.asarray(mean, dtype=np.float64)), Kuu)
+    return gaussian_kl(mean, covariance, namespace(mean).zeros(np.shape(mean)), Kuu)
 
 
 def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:

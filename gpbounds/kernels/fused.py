@@ -14,7 +14,7 @@ for (int d = 0; d < dim; ++d) {
   double gap = (double)left[row * dim + d] - (double)right[column * dim + d];
   s += gap * gap;
 }
-out = (T)(%s);
+out = (R)(%s);
 """
 
 
@@ -23,12 +23,15 @@ def _compiled(formula: str) -> Any:
     import cupy
 
     return cupy.ElementwiseKernel(
-        "raw T left, raw T right, int64 columns, int32 dim, float64 variance", "T out", LOOP % formula, "covariances"
+        "raw T left, raw S right, int64 columns, int32 dim, float64 variance", "R out", LOOP % formula, "covariances"
     )
 
 
 def fused(formula: str, left: Array, right: Array, variance: float, out: Array | None = None) -> Array:
-    """``formula`` of s = |x_i − z_j|² and the variance, for CuPy arrays x (N, D) and z (M, D); shape (N, M)."""
+    """``formula`` of s = |x_i − z_j|² and the variance, for CuPy arrays x (N, D) and z (M, D); shape (N, M).
+
+    Sums are taken in double precision, whatever the inputs' is; the result has that of x, or of ``out``.
+    """
     import cupy
 
     shape = (left.shape[0], right.shape[0])

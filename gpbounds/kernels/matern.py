@@ -58,9 +58,7 @@ class Matern(Stationary):
         xp = namespace(squared)
         if xp is not np and not self.is_half_integer:
             raise ValueError(f"nu: expected a half-integer (0.5, 1.5, 2.5, ...) for CuPy arrays, got {self.nu}")
-        # Beyond ``far`` the result underflows, and r may have overflowed: 0, not inf · 0.
-        far = 1e6 + 1e3 * self.nu
-        z = xp.minimum(xp.sqrt(2.0 * self.nu * squared), far)
+        z = xp.minimum(xp.sqrt(2.0 * self.nu * squared), _far(self.nu))
         steps = math.ceil(self.nu) - 1
         mu = self.nu - steps
         if steps == 0:
@@ -74,8 +72,8 @@ class Matern(Stationary):
 
     @property
     def formula(self) -> str:
-        z = f"sqrt({2.0 * self.nu} * s)"
-        polynomials = {0.5: "1.0", 1.5: f"(1.0 + {z})", 2.5: f"(1.0 + {z} + {5.0 / 3.0!r} * s)"}
+        z = f"fmin(sqrt({2.0 * self.nu} * s), {_far(self.nu)!r})"
+        polynomials = {0.5: "1.0", 1.5: f"(1.0 + {z})", 2.5: f"(1.0 + {z} + {z} * {z} / 3.0)"}
         return f"variance * {polynomials[self.nu]} * exp(-{z})" if self.nu in polynomials else ""
 
     @property
@@ -104,6 +102,11 @@ class Matern(Stationary):
 
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.nu)
+
+
+def _far(nu: float) -> float:
+    """A z beyond which ρ_ν underflows; r may overflow there, and ∞ · 0 is not 0."""
+    return 1e6 + 1e3 * nu
 
 
 def _scaled_bessel(mu: float, z: Array) -> Array:

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.arrays import host
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
@@ -198,7 +199,8 @@ def evidence(
     Parameters
     ----------
     kernel : Kernel
-    X : array (N, D), NumPy or CuPy (orders below 1: NumPy)
+    X : array (N, D), NumPy or CuPy
+        Orders below 1 need dense algebra, which runs on the host: X, y and Z are then copied there once.
     y : array (N,) or (N, P)
     Z : array (M, D)
         Inducing inputs.
@@ -257,8 +259,8 @@ def bracket(
     def dense(alpha: float) -> Order:
         if alpha not in records:
             first = next(iter(records.values()), None)
-            record = nystrom(kernel, X, Z, problem.white.jitter) if first is None else first.record
-            records[alpha] = Order(record, np.asarray(problem.Y), problem.noise, alpha)
+            record = nystrom(kernel, host(X), host(Z), problem.white.jitter) if first is None else first.record
+            records[alpha] = Order(record, host(problem.Y), problem.noise, alpha)
         return records[alpha]
 
     return Bracket(problem, orders, dense)

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.arrays import is_cupy
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.psd import Jitter
@@ -83,7 +84,7 @@ def gap(
     form : "sharpest" or "printed"
         The printed one is dense.
     method : "auto", "dense", "blocks" or "streamed"
-        "auto": dense up to N = 2000, blocks up to 10 000, streamed above.
+        "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
 
     Returns
     -------
@@ -111,7 +112,8 @@ def gap(
     a = one(order, "alpha", alpha)
     if way == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
-        way = "dense" if N <= DENSE or form_ == "printed" else "blocks" if N <= LARGE else "streamed"
+        small = N <= DENSE and not is_cupy(X)
+        way = "dense" if small or form_ == "printed" else "blocks" if N <= LARGE else "streamed"
     if way == "dense":
         return _dense(kernel, X, y, Z, noise, a, jitter, form_)
     if form_ == "printed":

@@ -1,0 +1,137 @@
+"""``cupy.ElementwiseKernel``: its very source, compiled by the host's C compiler and run on the host."""
+
+import ctypes
+import math
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cupy._counts import stats
+from cupy._ndarray import SCALARS, device, ndarray
+
+C_TYPES = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int", "bool": "bool"}
+SOURCE = """
+#include <stdbool.h>
+#include <tgmath.h>
+{typedefs}
+void run(long long size, {pointers}) {{
+  for (long long i = 0; i < size; ++i) {{
+    {reads}
+    {operation};
+    {writes}
+  }}
+}}
+"""
+Types = dict[str, np.dtype]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """``raw T x`` or ``int64 n``: arrays decide what a single letter is; the source itself indexes what is raw."""
+
+    text: str
+
+    @property
+    def type(self) -> str:
+        return self.text.split()[-2]
+
+    @property
+    def name(self) -> str:
+        return self.text.split()[-1]
+
+    @property
+    def raw(self) -> bool:
+        return self.text.split()[0] == "raw"
+
+    @property
+    def c_type(self) -> str:
+        return self.type if len(self.type) == 1 else C_TYPES[self.type]
+
+    @property
+    def pointer(self) -> str:
+        return self.name if self.raw else f"{self.name}_"
+
+
+class ElementwiseKernel:
+    """One operation for every index i, on arrays that broadcast."""
+
+    def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **unlearnt: Any) -> None:
+        if unlearnt:
+            raise NotImplementedError(f"the stand-in's ElementwiseKernel has not learnt {sorted(unlearnt)}")
+        self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
+        self.params, self.operation, self.name = self.ins + self.outs, operation, name
+
+    def __call__(self, *args: Any, size: int | None = None) -> Any:
+        given, outs = args[: len(self.ins)], args[len(self.ins) :]
+        if len(given) < len(self.ins) or len(outs) not in (0, len(self.outs)):
+            raise TypeError(f"Wrong number of arguments for {self.name!r}: {len(args)}")
+        if not all(isinstance(a, (ndarray, *SCALARS)) for a in args):
+            raise TypeError(f"Unsupported type in {[type(a) for a in args]}")
+        if not all(isinstance(a, ndarray) for a in outs):
+            raise TypeError("Output arguments type must be cupy.ndarray")
+        types = self._types(args)
+        shape = self._shape(args, size)
+        outs = outs or tuple(device(np.empty(shape, types[p.type])) for p in self.outs)
+        if any(o.shape != shape for p, o in zip(self.outs, outs, strict=True) if not p.raw):
+            raise ValueError("Out shape is mismatched")
+        buffers = []
+        for p, value in zip(self.params, (*given, *outs), strict=True):
+            memory = np.asarray(value._host if isinstance(value, ndarray) else value, types[p.type])
+            buffers.append(np.array(memory if p.raw else np.broadcast_to(memory, shape), order="C"))
+        stats["launch"] += 1
+        run = _compiled(self._source(types))
+        run(ctypes.c_longlong(math.prod(shape)), *(ctypes.c_void_p(b.ctypes.data) for b in buffers))
+        for out, filled in zip(outs, buffers[len(self.ins) :], strict=True):
+            out._host[...] = filled
+        return outs[0] if len(outs) == 1 else outs
+
+    def _types(self, args: tuple[Any, ...]) -> Types:
+        """Each type's dtype: an array must have exactly it, a scalar is converted."""
+        types = {p.type: np.dtype(p.type) for p in self.params if len(p.type) > 1}
+        for p, value in reversed(list(zip(self.params, args, strict=False))):
+            if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
+                raise TypeError(f"Type is mismatched. {p.text}: {value.dtype}, expected {types[p.type]}")
+            if p.raw and not isinstance(value, ndarray):
+                raise TypeError(f"{p.text}: expected a cupy.ndarray, got {type(value)}")
+        return types
+
+    def _shape(self, args: tuple[Any, ...], size: int | None) -> tuple[int, ...]:
+        """The shape that is looped over: that of the arrays which are not raw, or ``size``."""
+        shapes = [a.shape for p, a in zip(self.params, args, strict=False) if isinstance(a, ndarray) and not p.raw]
+        if size is None and not shapes:
+            raise ValueError("Loop size is undecided.")
+        if size is not None and shapes:
+            raise ValueError("'size' can be used only if all arrays are raw.")
+        return np.broadcast_shapes(*shapes) if size is None else (size,)
+
+    def _source(self, types: Types) -> str:
+        looped = [p for p in self.params if not p.raw]
+        return SOURCE.format(
+            typedefs="\n".join(
+                f"typedef {C_TYPES[t.name]} {letter};" for letter, t in types.items() if len(letter) == 1
+            ),
+            pointers=", ".join(f"{'const ' * (p in self.ins)}{p.c_type} *{p.pointer}" for p in self.params),
+            reads=" ".join(f"{'const ' * (p in self.ins)}{p.c_type} {p.name} = {p.pointer}[i];" for p in looped),
+            operation=self.operation,
+            writes=" ".join(f"{p.pointer}[i] = {p.name};" for p in self.outs if not p.raw),
+        )
+
+
+@cache
+def _compiled(source: str) -> Any:
+    with tempfile.TemporaryDirectory() as folder:
+        path, library = Path(folder, "kernel.c"), Path(folder, "kernel.so")
+        path.write_text(source, encoding="utf-8")
+        compiler = [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-Werror=implicit-function-declaration"]
+        built = subprocess.run([*compiler, "-o", library, path, "-lm"], capture_output=True, text=True, check=False)
+        if built.returncode:
+            raise RuntimeError(f"the kernel does not compile:\n{built.stderr}\n{source}")
+        run = ctypes.CDLL(str(library)).run
+    run.restype = None
+    return run

@@ -1,0 +1,61 @@
+"""``cupy.linalg``: silent about failures and NaN, unless ``cupyx.errstate(linalg="raise")`` asks for the failures."""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from cupy import _surface
+from cupy._counts import stats
+from cupy._ndarray import device, ndarray
+
+FACTORISATIONS = ("eigh", "eigvalsh", "norm", "qr", "slogdet", "svd")
+_FAILED = os.environ.get("STANDIN_CHOLESKY", "finite")
+if _FAILED not in ("finite", "nan"):
+    raise ValueError(f"STANDIN_CHOLESKY: expected 'finite' or 'nan', got {_FAILED!r}")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in FACTORISATIONS:
+        raise _surface.unlearnt("cupy.linalg", name)
+
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        _surface.check("cupy.linalg", name, (a, *args), kwargs)
+        _on_device(a)
+        stats["launch"] += 1
+        finite = np.isfinite(a._host)
+        with np.errstate(all="ignore"):
+            found = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
+        parts = [np.array(part) for part in (found if isinstance(found, tuple) else (found,))]
+        if not finite.all():
+            for part in parts:
+                part.fill(np.nan)
+        return tuple(map(device, parts)) if isinstance(found, tuple) else device(parts[0])
+
+    return call
+
+
+def _on_device(*arrays: Any) -> None:
+    """Refuse arrays of the host as CuPy does."""
+    if not all(isinstance(a, ndarray) for a in arrays):
+        raise LinAlgError("cupy.linalg only supports cupy.ndarray")
+
+
+def cholesky(a: ndarray) -> ndarray:
+    """The lower factor; where a pivot fails, what the library left behind, or NaN, as STANDIN_CHOLESKY says."""
+    import cupyx
+    from scipy.linalg.lapack import dpotrf, spotrf
+
+    _on_device(a)
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise LinAlgError("expected a square matrix; the stand-in has not learnt stacks")
+    stats["launch"] += 1
+    stats["flops"] += a.shape[0] ** 3 // 3
+    factor, fault = (spotrf if a.dtype == np.float32 else dpotrf)(a._host, lower=1, clean=1)
+    if fault and factor[fault - 1, fault - 1] <= 0.0:  # some builds of LAPACK report NaN too; cuSOLVER does not
+        if cupyx._raises():
+            raise LinAlgError(f"Error reported by potrf in cuSOLVER. devInfo = {fault}")
+        if _FAILED == "nan":
+            factor[np.tril_indices_from(factor)] = np.nan
+    return device(np.ascontiguousarray(factor))

@@ -1,0 +1,368 @@
+"""What runs on a device gives what the host gives: a single evaluation to 1e-9, a training in the same steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, backend, certify, load
+from fitting.family import objective
+from gpbounds import NotPositiveDefinite, divergences, lowrank, psd, renyi
+from gpbounds.arrays import host
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.pacbayes import Scaling
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.uniform(-2.0, 2.0, (60, 2)), RNG.uniform(-3.0, 3.0, (7, 2))
+Y = np.sin(2.0 * X[:, 0]) * np.cos(X[:, 1]) + 0.1 * RNG.standard_normal(60)
+Z = RNG.uniform(-2.0, 2.0, (9, 2))
+SE, ROUGH = SquaredExponential(0.7, [0.9, 1.4]), Matern(1.5, 0.3, 0.8)
+KERNELS = {
+    "SE": SE,
+    **{f"Matern-{nu}": Matern(nu, 0.7, [0.9, 1.4]) for nu in (0.5, 1.5, 2.5, 3.5)},
+    "sum": SE + ROUGH,
+    "product": SE * ROUGH,
+    "nested": (SE + ROUGH) * Matern(2.5) + ROUGH,
+}
+each_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+
+
+def same(there, here, within: float = 1e-9) -> None:
+    """Equal up to ``within`` of the largest entry."""
+    here = np.asarray(here)
+    np.testing.assert_allclose(host(there), here, rtol=0.0, atol=within * np.abs(here).max(initial=1e-300))
+
+
+# ---------------------------------------------------------------------- kernels
+
+
+@each_kernel
+def test_kernels_and_their_derivatives(cupy, kernel) -> None:
+    there, centres = cupy.asarray(X), cupy.asarray(Z)
+    same(kernel(there), kernel(X), 1e-13)
+    same(kernel(there, centres), kernel(X, Z), 1e-13)
+    same(kernel.diag(there), kernel.diag(X), 1e-15)
+    same(kernel.fill(there, centres, cupy.empty((60, 9))), kernel(X, Z), 1e-13)
+    weights = np.random.default_rng(1).standard_normal((60, 9))
+    for value in (None, kernel(X, Z)):
+        found = kernel.pull(there, centres, cupy.asarray(weights), None if value is None else cupy.asarray(value))
+        for far, near in zip(found, kernel.pull(X, Z, weights.copy(), value), strict=True):
+            same(far, near, 1e-12)
+    same(kernel.pull_diag(there, cupy.asarray(Y)), kernel.pull_diag(X, Y), 1e-13)
+
+
+@each_kernel
+def test_points_so_far_apart_that_squares_overflow(cupy, kernel) -> None:
+    far = np.array([[1e160, 0.0], [-1e160, 1.0], [0.0, 0.0]])
+    K = kernel(cupy.asarray(far))
+    np.testing.assert_array_equal(host(K), np.diag(kernel.diag(far)))
+    np.testing.assert_array_equal(host(kernel.fill(cupy.asarray(far), cupy.asarray(far), cupy.empty((3, 3)))), host(K))
+
+
+@each_kernel
+@pytest.mark.parametrize(("left", "right"), [(np.float32, np.float64), (np.float64, np.float32)])
+def test_points_of_two_precisions(cupy, kernel, left, right) -> None:
+    here = kernel(X.astype(left), Z.astype(right))
+    there = kernel(cupy.asarray(X.astype(left)), cupy.asarray(Z.astype(right)))
+    assert there.dtype == here.dtype
+    same(there, here, 1e-6 if np.float32 in (left, here.dtype) else 1e-13)
+    filled = kernel.fill(cupy.asarray(X.astype(left)), cupy.asarray(Z.astype(right)), cupy.empty((60, 9)))
+    same(filled, here, 1e-6)
+
+
+# ---------------------------------------------------------------------- linear algebra
+
+
+def test_linear_algebra_of_chunks(cupy) -> None:
+    L, B, T = (np.tril(RNG.standard_normal((9, 9))) + 4.0 * np.eye(9) for _ in range(3))
+    B = RNG.standard_normal((13, 9))
+    functions = [
+        lambda m, to: m.solve_rows(to(L), to(B)),
+        lambda m, to: m.lift_rows(to(L), to(B)),
+        lambda m, to: m.multiply_rows(to(T), to(B)),
+        lambda m, to: m.multiply_rows(to(T), to(B), transposed=True),
+        lambda m, to: m.inverse_factor(to(L)),
+        lambda m, to: m.half_inverse(to(L)),
+        lambda m, to: m.inverse(to(L)),
+        lambda m, to: m.product(to(B), to(L), to(np.zeros((13, 9)))),
+        lambda m, to: m.add_product(to(B), to(L), to(np.ones((13, 9)))),
+    ]
+    for function in functions:
+        same(function(backend, cupy.array), function(backend, np.array), 1e-13)
+    for to in (cupy.array, np.array):
+        total = to(np.eye(9))
+        backend.add_gram(total, to(B))
+        same(backend.mirrored(total), np.eye(9) + B.T @ B, 1e-13)
+
+
+def test_half_of_an_inverse_is_an_upper_triangle(cupy) -> None:
+    """Whoever reads one triangle of it must find everything there."""
+    L = np.tril(RNG.standard_normal((9, 9))) + 4.0 * np.eye(9)
+    H = host(backend.half_inverse(cupy.asarray(L)))
+    assert not np.tril(H, -1).any()
+    same(H + H.T, np.linalg.inv(L @ L.T), 1e-12)
+
+
+def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
+    """Garbage that is finite must not pass for a factor, nor NaN that went in."""
+    indefinite = np.eye(6) - 0.5
+    for _ in range(2):
+        with pytest.raises(NotPositiveDefinite):
+            psd.cholesky(cupy.asarray(indefinite))
+    spoiled = np.eye(6)
+    spoiled[4, 2] = spoiled[2, 4] = np.nan
+    with pytest.raises(NotPositiveDefinite):
+        psd.cholesky(cupy.asarray(spoiled))
+    twice = SE(np.repeat(X[:5], 2, axis=0))
+    here, there = psd.cholesky(twice, "auto"), psd.cholesky(cupy.asarray(twice), "auto")
+    assert there.jitter == pytest.approx(here.jitter, rel=1e-15)
+    assert there.logdet == pytest.approx(here.logdet, rel=1e-6)
+
+
+# ---------------------------------------------------------------------- bounds
+
+
+@pytest.mark.parametrize("method", ["auto", "blocks", "streamed"])
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_gap(cupy, method, alpha) -> None:
+    host_method = "blocks" if method == "auto" else method  # dense algebra is the host's
+    for outputs in (Y, np.column_stack([Y, Y**2])):
+        here = renyi.gap(SE, X, outputs, Z, 0.1, alpha, method=host_method)
+        there = renyi.gap(SE, cupy.asarray(X), cupy.asarray(outputs), cupy.asarray(Z), 0.1, alpha, method=method)
+        for far, near in zip(there, here, strict=True):
+            assert float(far) == pytest.approx(float(near), rel=1e-9)
+
+
+@pytest.mark.parametrize("options", [{"members": "all"}, {"members": "cheap"}, {"alphas": (0.0, 0.4)}], ids=str)
+def test_evidence(cupy, options) -> None:
+    here = renyi.evidence(SE, X, Y, Z, 0.1, **options)
+    there = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), 0.1, **options)
+    for far, near in zip(there, here, strict=True):
+        assert far.terms.keys() == near.terms.keys()
+        for name in near.terms:
+            if name != "rounding":
+                assert float(far.terms[name]) == pytest.approx(float(near.terms[name]), rel=1e-9)
+
+
+def test_divergences(cupy) -> None:
+    S, T = SE(Z) + 0.1 * np.eye(9), ROUGH(Z) + 0.3 * np.eye(9)
+    mean, root = Z[:, 0], np.linalg.cholesky(T)
+    to = cupy.asarray
+    pairs = [
+        (divergences.gaussian_kl, (mean, S, Z[:, 1], T)),
+        *((divergences.gaussian_renyi, (mean, S, Z[:, 1], T, order)) for order in (-0.5, 0.0, 0.3, 1.0, 1.2)),
+        (divergences.sparse_kl, (S, mean, T)),
+        (divergences.whitened_kl, (mean, root)),
+    ]
+    for function, given in pairs:
+        there = function(*(to(value) if np.ndim(value) else value for value in given))
+        assert there == pytest.approx(function(*given), rel=1e-9)
+    with pytest.raises(ValueError, match="NumPy and CuPy arrays together"):
+        divergences.sparse_kl(to(S), mean, to(T))
+    builders = [
+        lambda c: divergences.whitened_posterior(SE, c(Z), c(mean), c(root)),
+        lambda c: divergences.free_posterior(SE, c(Z), c(mean), c(T)),
+        lambda c: divergences.collapsed_posterior(SE, c(X), c(Y), c(Z), 0.1, 0.5),
+        lambda c: divergences.full_posterior(SE, c(X), c(Y), 0.1),
+    ]
+    for build in builders:
+        near, far = build(np.asarray), build(to)
+        assert far.kl == pytest.approx(near.kl, rel=1e-9)
+        here, there = near.predict(NEW), far.predict(to(NEW))
+        same(there.mean, here.mean)
+        same(there.variance, here.variance)
+
+
+def test_low_rank_divergences(cupy) -> None:
+    K, features = SE(X), np.linalg.cholesky(SE(X) + 1e-3 * np.eye(60))[:, :12]
+    to = cupy.asarray
+    for function, given in (
+        (lowrank.kl, (K, features @ features.T, 0.1)),
+        (lowrank.kl_features, (K, features, 0.1)),
+        (lowrank.kl_by_rank, (K, features, 0.1, [3, 7, 12])),
+    ):
+        there = function(*(to(value) if isinstance(value, np.ndarray) else value for value in given))
+        same(there, function(*given))
+
+
+def test_host_functions_say_so(cupy) -> None:
+    """What takes host arrays alone says it in one sentence, instead of CuPy's TypeError."""
+    with pytest.raises(ValueError, match=r"noise: expected .* in host memory, got a CuPy array"):
+        renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), cupy.asarray(0.1))
+
+
+# ---------------------------------------------------------------------- the family
+
+MEMBERS = {
+    "vfe": {},
+    "dtc": {},
+    "fitc": {},
+    "pep": {"power": 0.4},
+    "renyi": {"alpha": 0.6},
+    "pic": {"blocks": 30},
+    "exact": {},
+}
+
+
+@each_kernel
+@pytest.mark.parametrize("method", MEMBERS)
+def test_value_gradient_and_prediction_of_every_member(cupy, method, kernel) -> None:
+    targets = np.column_stack([Y, Y**2])
+    here = objective(X, targets, method, chunk=25, **MEMBERS[method])
+    there = objective(cupy.asarray(X), cupy.asarray(targets), method, chunk=25, **MEMBERS[method])
+    near, far = here.evaluate(kernel, 0.2, Z), there.evaluate(kernel, 0.2, cupy.asarray(Z))
+    assert far.value == pytest.approx(near.value, rel=1e-9)
+    same([*far.gradient.kernel, far.gradient.noise], [*near.gradient.kernel, near.gradient.noise])
+    assert isinstance(far.gradient.Z, cupy.ndarray)
+    same(far.gradient.Z, near.gradient.Z)
+    law = {"blocks": np.zeros(7)} if method == "pic" else {}
+    for options in ({}, {"full_cov": True}, {"noisy": True}, {"full_cov": True, "noisy": True}):
+        found = there.posterior(kernel, 0.2, cupy.asarray(Z)).predict(cupy.asarray(NEW), **law, **options)
+        expected = here.posterior(kernel, 0.2, Z).predict(NEW, **law, **options)
+        for one, other in zip(found, expected, strict=True):
+            assert isinstance(one, cupy.ndarray)
+            same(one, other)
+
+
+# ---------------------------------------------------------------------- estimators
+
+settings = {"inducing": Z, "random_state": 0}
+PLAIN = {
+    "exact": ExactGP(SE, 0.02, random_state=0),
+    "renyi": RenyiGP(0.4, SE, 0.02, **settings),
+    **{method: SparseGP(method, SE, 0.02, **settings) for method in ("vfe", "fitc", "dtc", "pep")},
+    "pic": SparseGP("pic", SE, 0.02, block_size=20, **settings),
+    "normalised": SparseGP(kernel=SE, noise=0.02, normalize_y=True, **settings),
+}
+each_plain = pytest.mark.parametrize("name", PLAIN)
+unscaled = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed in advance", 0.1, 1.0))
+pac = {"delta": 0.05, "scaling": unscaled, "random_state": 0}
+CERTIFIED = {
+    "full": PACGP(**pac),
+    **{form: SparsePACGP(9, form, inducing=Z, **pac) for form in ("fitc", "vfe", "interpolated", "free")},
+}
+RUNS = {
+    "none": {"optimizer": None},
+    "lbfgs": {"optimizer": "lbfgs", "max_iter": 4},
+    "restarts": {"optimizer": "lbfgs", "max_iter": 2, "n_restarts": 2},
+    "adam": {"optimizer": "adam", "max_iter": 3},
+}
+
+
+def fitted(model, cupy, **arguments):
+    """The same model, fitted on the host and on the device."""
+    near = clone(model).set_params(**arguments).fit(X, Y)
+    far = clone(model).set_params(device="cuda", **arguments).fit(cupy.asarray(X), cupy.asarray(Y))
+    return near, far
+
+
+def same_predictions(far, near, cupy, within: float) -> None:
+    for options in ({}, {"return_std": True}, {"return_cov": True}):
+        here, there = near.predict(NEW, **options), far.predict(cupy.asarray(NEW), **options)
+        pairs = zip(there, here, strict=True) if options else [(there, here)]
+        for one, other in pairs:
+            assert isinstance(one, cupy.ndarray)
+            same(one, other, within)
+    assert isinstance(far.predict(NEW), np.ndarray)
+
+
+@each_plain
+@pytest.mark.parametrize("run", RUNS)
+def test_estimators(cupy, name, run) -> None:
+    near, far = fitted(PLAIN[name], cupy, **RUNS[run])
+    within = 1e-9 if run == "none" else 1e-6
+    np.testing.assert_allclose(far.history_, near.history_, rtol=within)
+    assert far.objective_ == pytest.approx(near.objective_, rel=within)
+    same_predictions(far, near, cupy, within)
+    mean, cov = near.predict(NEW, return_cov=True)
+    draws = far.sample_y(cupy.asarray(NEW), 4000, random_state=5)
+    standard = np.linalg.solve(np.linalg.cholesky(cov + 1e-9 * np.eye(7)), draws - mean[:, None])
+    assert np.abs(standard.mean(axis=1)).max() < 5.0 / np.sqrt(4000)
+    assert np.abs(standard @ standard.T / 4000 - np.eye(7)).max() < 6.0 * np.sqrt(2.0 / 4000)
+    for far_bound, near_bound in zip(far.log_evidence_bounds(), near.log_evidence_bounds(), strict=True):
+        assert float(far_bound) == pytest.approx(float(near_bound), rel=10 * within)
+
+
+@pytest.mark.parametrize("name", ["exact", "renyi"])
+def test_mini_batches(cupy, name) -> None:
+    near, far = fitted(PLAIN[name], cupy, optimizer="adam", max_iter=3, batch_size=20)
+    np.testing.assert_allclose(far.history_, near.history_, rtol=1e-7)
+
+
+@each_plain
+def test_saved_on_a_device_and_loaded_anywhere(cupy, name, tmp_path) -> None:
+    _, far = fitted(PLAIN[name], cupy, optimizer="lbfgs", max_iter=2)
+    far.save(tmp_path / "model.npz")
+    again, here = load(tmp_path / "model.npz"), load(tmp_path / "model.npz", device="cpu")
+    new = cupy.asarray(NEW)
+    np.testing.assert_array_equal(host(again.predict(new)), host(far.predict(new)))
+    for one, other in zip(here.predict(NEW, return_std=True), far.predict(new, return_std=True), strict=True):
+        same(other, one)
+
+
+@each_plain
+def test_a_checkpoint_goes_on_elsewhere(cupy, name, tmp_path) -> None:
+    """Three iterations on the device and three on the host are three and three on the host."""
+    histories = []
+    for device in ("cpu", "cuda"):
+        model = clone(PLAIN[name]).set_params(checkpoint=tmp_path / device, device=device, max_iter=3).fit(X, Y)
+        histories.append(model.set_params(device="cpu", max_iter=6).fit(X, Y).history_)
+    assert len(histories[0]) == 7
+    np.testing.assert_allclose(histories[1], histories[0], rtol=1e-6)
+
+
+def test_inducing_inputs_that_live_on_the_device(cupy) -> None:
+    for model in (PLAIN["vfe"], PLAIN["renyi"], CERTIFIED["fitc"], CERTIFIED["free"]):
+        near = clone(model).set_params(optimizer=None).fit(X, Y)
+        far = clone(model).set_params(optimizer=None, device="cuda", inducing=cupy.asarray(Z))
+        far.fit(cupy.asarray(X), cupy.asarray(Y))
+        assert isinstance(far.inducing_, np.ndarray)
+        assert far.objective_ == pytest.approx(near.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize("how", ["greedy", "kdpp", "kmeans", "uniform"])
+def test_chosen_inducing_inputs_are_the_hosts(cupy, how) -> None:
+    near, far = fitted(
+        SparseGP(kernel=SE, noise=0.02, n_inducing=8, inducing=how, random_state=3), cupy, optimizer=None
+    )
+    np.testing.assert_array_equal(far.inducing_, near.inducing_)
+
+
+def test_as_many_inducing_inputs_as_the_host_takes(cupy) -> None:
+    near, far = fitted(SparseGP(kernel=SE, noise=0.02, n_inducing="auto", target_gap=0.5), cupy, max_iter=3)
+    assert far.inducing_.shape == near.inducing_.shape
+    assert far.gap_ == pytest.approx(near.gap_, rel=1e-3)
+
+
+# ---------------------------------------------------------------------- certificates
+
+
+@pytest.mark.parametrize("run", ["none", "lbfgs"])
+@pytest.mark.parametrize("name", CERTIFIED)
+def test_models_trained_by_their_bound(cupy, name, run) -> None:
+    near, far = fitted(CERTIFIED[name], cupy, **RUNS[run])
+    np.testing.assert_allclose(far.history_, near.history_, rtol=1e-9 if run == "none" else 1e-6)
+    assert far.certificate_.check(X, Y).confirmed
+    assert far.bound_ == pytest.approx(near.bound_, rel=1e-6)
+    same_predictions(far, near, cupy, 1e-7 if run == "none" else 1e-4)
+
+
+def test_a_free_bound_by_mini_batches(cupy, tmp_path) -> None:
+    near, far = fitted(CERTIFIED["free"], cupy, optimizer="adam", max_iter=3, batch_size=20)
+    np.testing.assert_allclose(far.history_, near.history_, rtol=1e-6)
+    far.save(tmp_path / "model.npz")
+    same(load(tmp_path / "model.npz", device="cpu").predict(NEW), near.predict(NEW), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["exact", "renyi", "vfe", "fitc", "dtc", "pep"])
+def test_certificates_of_models_from_a_device(cupy, name) -> None:
+    near, far = fitted(PLAIN[name], cupy, optimizer="lbfgs", max_iter=2)
+    one, other = (certify(model, X, Y, epsilon=0.6, delta=0.05) for model in (far, near))
+    assert one.bound == pytest.approx(other.bound, rel=1e-6)
+    assert one.check(X, Y).confirmed
