@@ -255,6 +255,9 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     size = np.random.default_rng(seed).uniform(0.1, 0.9) * rank
     rho = matching_ridge(values, size)
     assert (values / (values + rho)).sum() == pytest.approx(size, rel=1e-9)
+    # where even N·eps·λ_max leaves less than M, that it is
+    short = np.r_[values.max(), np.zeros(N - 1)]
+    observe.equal("N-lev", matching_ridge(short, 1.5), N * np.finfo(float).eps * values.max(), rtol=1e-15)
 
 
 class Exponentials(np.random.Generator):
