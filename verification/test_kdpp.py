@@ -157,12 +157,12 @@ FORMS = ("sharpest", "trace", "determinant", "printed")
 
 
 @pytest.mark.claim("R-lem3", "R-lem3c", "R-lem3c-1")
-@given(values=spectra, seed=seeds, form=st.sampled_from(FORMS))
-def test_fast_bounds_agree_with_the_reference(observe: Observer, values: Any, seed: int, form: str) -> None:
+@given(values=spectra, seed=seeds)
+def test_fast_bounds_agree_with_the_reference(observe: Observer, values: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     noise = float(10.0 ** rng.uniform(-6, 3)) * float(min(max(values), 1e100))
     alpha = [0.5, 1 - 1e-13, 1.0, 1e-9, rng.random()][seed % 5]
-    for M in sizes(values):
+    for M, form in product(sizes(values), FORMS):
         bound = kdpp.expected_logdet_bound(values, M, noise, alpha, form)
         exact = reference.expected_logdet_bound(values, M, noise, alpha, form)
         close(observe, "R-lem3c-1" if alpha == 1.0 else "R-lem3c", bound.value, exact, 2e-14, 1e-300)

@@ -331,7 +331,7 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
 
 
 @pytest.mark.claim("R-lem3")
-@given(seed=seeds, n=st.integers(2, 9), spread=st.sampled_from([0.0, 1.0, 12.0]))
+@given(seed=seeds, n=st.integers(2, 9), spread=st.sampled_from([0.0, 1.0, 6.0]))
 def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: int, spread: float) -> None:
     """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: no draws, hence full power."""
     rng = np.random.default_rng(seed)
