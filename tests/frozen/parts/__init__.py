@@ -1,0 +1,1 @@
+"""What is frozen, part by part: ``run(store, writing)`` gives {id: {"rule": ..., "value": ...}}."""
