@@ -13,7 +13,7 @@ from mutation import tree
 from mutation.operators import Mutant
 
 PATIENCE = 30.0, 15.0
-"""A test may take so many seconds and so many times what it took when measured; a mutant that takes longer is noticed."""
+"""A test may take so many seconds and so many times what it took when measured; beyond that the mutant is noticed."""
 _stamps = count(1_000_000_000)
 
 
