@@ -71,7 +71,9 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
     def trial(mutant: Mutant, seconds: dict[str, float]) -> Verdict:
         place = places.get()
         try:
-            return place.try_out(mutant, seconds, {test: settings.is_example(test) for test in seconds})
+            return place.try_out(
+                mutant, seconds, touching.nearest(seconds), {test: settings.is_example(test) for test in seconds}
+            )
         finally:
             places.put(place)
 

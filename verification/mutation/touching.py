@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -54,6 +55,13 @@ class Measured:
             for path, context, bits in base.execute(f"{rows} = context.id"):
                 found.setdefault(path, []).append((context, bits))
         return found
+
+    def nearest(self, tests: Iterable[str]) -> set[str]:
+        """Those of the tests in the two files that they are the largest shares of: likeliest to notice, soon begun."""
+        counts = Counter(name.split("::")[0] for name in tests)
+        sizes = {str(path): len(measured.tests) for path, measured in self.measured.items()}
+        files = sorted(counts, key=lambda file: counts[file] / sizes[file], reverse=True)[:2]
+        return {name for name in tests if name.split("::")[0] in files}
 
     def touching(self, file: str, lines: Iterable[int]) -> Iterator[str]:
         """The tests that run one of these lines of ``file``, themselves or by a fixture."""
@@ -113,3 +121,10 @@ class Touching:
             names = {name for file, lines in spots.items() for name in measured.touching(file, lines)}
             found |= {n: measured.tests[n]["seconds"] for n in names if measured.tests[n]["outcome"] == "passed"}
         return found
+
+    def nearest(self, tests: Iterable[str]) -> set[str]:
+        """Those of the tests in the two files that they are the largest shares of: likeliest to notice, soon begun."""
+        counts = Counter(name.split("::")[0] for name in tests)
+        sizes = {str(path): len(measured.tests) for path, measured in self.measured.items()}
+        files = sorted(counts, key=lambda file: counts[file] / sizes[file], reverse=True)[:2]
+        return {name for name in tests if name.split("::")[0] in files}

@@ -75,11 +75,21 @@ class Workplace:
         lines = log.read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")], process.returncode, said
 
-    def try_out(self, mutant: Mutant, seconds: dict[str, float], is_example: dict[str, bool]) -> Verdict:
-        """Put the mutant in, run the tests, take it out."""
-        begun = time.monotonic()
+    def try_out(
+        self, mutant: Mutant, seconds: dict[str, float], first: set[str], is_example: dict[str, bool]
+    ) -> Verdict:
+        """Put the mutant in, run the tests, those in ``first`` before the others, take it out."""
         if not seconds:
             return Verdict("survived", "", "no test runs this line", 0, 0.0)
+        begun = time.monotonic()
+        early = {name: spent for name, spent in seconds.items() if name in first and not is_example[name]}
+        stages = [early, {name: spent for name, spent in seconds.items() if name not in early}]
+        verdicts = (self.noticed(mutant, stage, is_example) for stage in stages if stage)
+        kind, by, said = next((v for v in verdicts if v[0] != "survived"), ("survived", "", ""))
+        return Verdict(kind, by, said, len(seconds), round(time.monotonic() - begun, 1))
+
+    def noticed(self, mutant: Mutant, seconds: dict[str, float], is_example: dict[str, bool]) -> tuple[str, str, str]:
+        """What became of the mutant, which test noticed, and what it said."""
         place = self.tree / mutant.file
         kept, times = place.read_bytes(), place.stat()
         try:
@@ -105,4 +115,4 @@ class Workplace:
             kind, by, words = ("crash" if code < 0 else "timeout"), started[-1], f"return code {code}"
         if by and is_example[by]:
             kind = "examples"
-        return Verdict(kind, by, words, len(seconds), round(time.monotonic() - begun, 1))
+        return kind, by, words
