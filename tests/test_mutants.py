@@ -214,7 +214,8 @@ def test_verdicts_are_kept_and_counted(tmp_path: Path) -> None:
     assert counts == {"f.py": score.Count(mutants=5, killed=2, examples=1, survived=1, equivalent=1)}
     assert counts["f.py"].score == 0.5
     assert [entry["key"] for entry in results.survivors(settings, store, found)] == [m.key for m in found[2:4]]
-    record = score.record(counts, "abc", 0, 0.4)
+    record = score.record(counts, store.commits(found), 0, 0.4)
+    assert record["commits"] == {"abc": 5}
     assert score.summary(record) == "50.0 % of 4 faults noticed (at abc); least: 50 % in f.py"
     (tmp_path / "score").write_text(json.dumps(record))
     assert score.stored(tmp_path / "score") == record

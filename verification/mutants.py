@@ -117,7 +117,7 @@ def main() -> None:
     counts = results.counted(settings, store, mutants)
     print(results.table(counts))
     if given.score:
-        text = json.dumps(score.record(counts, tree.commit(), given.seed, given.density), indent=1)
+        text = json.dumps(score.record(counts, store.commits(mutants), given.seed, given.density), indent=1)
         score.SCORE.write_text(text + "\n", encoding="utf-8")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +40,11 @@ class Store:
         """Whether a test caught it; None where it was not tried."""
         entry = self.found.get(mutant.key)
         return None if entry is None else entry["verdict"] in NOTICED
+
+    def commits(self, mutants: Iterable[Mutant]) -> dict[str, int]:
+        """How many of the verdicts came at which commit, most first."""
+        entries = (self.found.get(mutant.key) for mutant in mutants)
+        return dict(Counter(entry["commit"] for entry in entries if entry).most_common())
 
 
 def counted(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> dict[str, Count]:

@@ -31,11 +31,11 @@ class Count:
         return Count(*(getattr(self, name) + getattr(other, name) for name in COLUMNS))
 
 
-def record(counts: dict[str, Count], commit: str, seed: int, density: float) -> dict[str, Any]:
-    """What is stored: when and what was measured, the counts in all and by file."""
+def record(counts: dict[str, Count], commits: dict[str, int], seed: int, density: float) -> dict[str, Any]:
+    """What is stored: the counts in all and by file, what was sampled, and how many verdicts came at which commit."""
     total = sum(counts.values(), Count())
     return {
-        "commit": commit,
+        "commits": commits,
         "seed": seed,
         "density": density,
         "score": round(total.score, 4),
@@ -54,6 +54,6 @@ def summary(record: dict[str, Any]) -> str:
     counted = record["mutants"] - record["equivalent"]
     low = min((entry["score"], file) for file, entry in record["modules"].items())
     return (
-        f"{100.0 * record['score']:.1f} % of {counted} faults noticed (at {record['commit']}); "
+        f"{100.0 * record['score']:.1f} % of {counted} faults noticed (at {', '.join(record['commits'])}); "
         f"least: {100.0 * low[0]:.0f} % in {low[1]}"
     )
