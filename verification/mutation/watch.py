@@ -42,7 +42,9 @@ def clear_caches(seen: set[str], found: list[Any]) -> None:
             seen.add(name)
             found += [f for f in vars(module).values() if isinstance(f, functools._lru_cache_wrapper)]
     for cached in found:
-        if cached.__module__.startswith(OURS):
+        if (
+            cached.__module__.startswith(OURS) and cached.__module__ != "gpbounds.claims"
+        ):  # the ledger is no computation
             cached.cache_clear()
 
 
