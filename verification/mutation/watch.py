@@ -141,7 +141,8 @@ class Trial:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.say(failed=report.nodeid, message=str(report.longrepr).strip().splitlines()[-1])
+            crash = getattr(report.longrepr, "reprcrash", None)
+            self.say(failed=report.nodeid, message=(crash.message if crash else str(report.longrepr)).strip()[:300])
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self.say(finished=str(int(exitstatus)))
