@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from mutation import choosing, results, score
 from mutation.operators import Mutant, meaning, mutants
 from mutation.reach import Sources
 from mutation.touching import Measured
-from mutation.trial import Verdict, in_order
+from mutation.trial import Verdict, in_order, within
 
 ROOT = Path(__file__).parents[1]
 
@@ -199,6 +200,14 @@ def test_fast_tests_come_first_and_examples_last() -> None:
     seconds = {"a::slow": 9.0, "b::fast": 0.001, "a::fast": 0.002, "c::example": 0.001}
     order = in_order(seconds, {name: name == "c::example" for name in seconds})
     assert order == ["a::fast", "b::fast", "a::slow", "c::example"]
+
+
+def test_a_budget_leaves_out_the_slowest_tests_but_no_examples() -> None:
+    seconds = {"slow": 9.0, "fast": 0.5, "fair": 1.0, "example": 3.0}
+    is_example = {name: name == "example" for name in seconds}
+    assert set(within(1.5, seconds, is_example)) == {"fast", "fair", "example"}
+    assert set(within(0.1, seconds, is_example)) == {"fast", "example"}  # one at least
+    assert set(within(math.inf, seconds, is_example)) == set(seconds)
 
 
 def test_verdicts_are_kept_and_counted(tmp_path: Path) -> None:

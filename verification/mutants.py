@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import queue
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -37,6 +38,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     parser.add_argument(
         "--density", type=float, default=0.4, help="a module's sample over √(its mutants); default: 0.4"
+    )
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="leave out the slowest tests beyond so many seconds a mutant, as measured; --rerun-survivors tries the rest",
     )
     parser.add_argument("--workers", type=int, default=2, help="how many mutants are tried at a time (default: 2)")
     parser.add_argument("--work", type=Path, default=tree.ROOT / ".mutation", metavar="DIR", help="what is kept")
@@ -72,7 +80,11 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
         place = places.get()
         try:
             return place.try_out(
-                mutant, seconds, touching.nearest(seconds), {test: settings.is_example(test) for test in seconds}
+                mutant,
+                seconds,
+                touching.nearest(seconds),
+                {test: settings.is_example(test) for test in seconds},
+                given.budget,
             )
         finally:
             places.put(place)

@@ -86,7 +86,7 @@ def survivors(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> li
 
 def told(entry: dict[str, Any]) -> str:
     """A survivor, in words."""
-    how = f"caught by digits of {entry['by']} only" if entry["verdict"] == "examples" else "survived"
+    how = f"caught by digits of {entry['by']} only" if entry["verdict"] == "examples" else entry["verdict"]
     lines = [f"- `{entry['key']}` {entry['file']}:{entry['line']} {entry['scope']} ({entry['operator']}): {how}; "]
     lines[0] += f"{entry['tests']} tests run it" if entry["tests"] else "no test runs it"
     for sign, text in (("-", entry["before"]), ("+", entry["after"])):

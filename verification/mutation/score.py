@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 SCORE = Path(__file__).parents[1] / "mutants.json"
-COLUMNS = ("mutants", "killed", "examples", "survived", "equivalent")
+COLUMNS = ("mutants", "killed", "examples", "survived", "open", "equivalent")
 
 
 @dataclass
@@ -19,6 +19,7 @@ class Count:
     killed: int = 0
     examples: int = 0
     survived: int = 0
+    open: int = 0
     equivalent: int = 0
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from dataclasses import dataclass
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 
 from mutation import tree
@@ -25,7 +26,7 @@ class Verdict:
     ----------
     verdict : str
         "killed", "timeout", "crash" (the interpreter's), "import" (no test could begin), "examples" (caught by
-        an example's digits only) or "survived".
+        an example's digits only), "survived", or "open": so far, the slowest tests not having been run.
     by : str
         The test that noticed.
     said : str
@@ -52,6 +53,14 @@ def in_order(seconds: dict[str, float], is_example: dict[str, bool]) -> list[str
     return sorted(seconds, key=place)
 
 
+def within(budget: float, seconds: dict[str, float], is_example: dict[str, bool]) -> dict[str, float]:
+    """The examples, and the fastest of the other tests, as many as fit into the budget."""
+    others = sorted((name for name in seconds if not is_example[name]), key=seconds.__getitem__)
+    ends = accumulate(seconds[name] for name in others)
+    kept = {name for name, end in zip(others, ends, strict=True) if end <= budget} | set(others[:1])
+    return {name: spent for name, spent in seconds.items() if is_example[name] or name in kept}
+
+
 class Workplace:
     """A copy of the tree, in which one mutant is tried at a time."""
 
@@ -76,16 +85,27 @@ class Workplace:
         return [json.loads(line) for line in lines if line.startswith("{")], process.returncode, said
 
     def try_out(
-        self, mutant: Mutant, seconds: dict[str, float], first: set[str], is_example: dict[str, bool]
+        self,
+        mutant: Mutant,
+        seconds: dict[str, float],
+        first: set[str],
+        is_example: dict[str, bool],
+        budget: float = math.inf,
     ) -> Verdict:
-        """Put the mutant in, run the tests, those in ``first`` before the others, take it out."""
+        """Put the mutant in, run the tests, those in ``first`` before the others, take it out.
+
+        Slow tests that do not fit into ``budget`` seconds are left out, and the verdict may be open.
+        """
         if not seconds:
             return Verdict("survived", "", "no test runs this line", 0, 0.0)
         begun = time.monotonic()
-        early = {name: spent for name, spent in seconds.items() if name in first and not is_example[name]}
-        stages = [early, {name: spent for name, spent in seconds.items() if name not in early}]
+        tried = within(budget, seconds, is_example)
+        early = {name: spent for name, spent in tried.items() if name in first and spent < 3.0 and not is_example[name]}
+        stages = [early, {name: spent for name, spent in tried.items() if name not in early}]
         verdicts = (self.noticed(mutant, stage, is_example) for stage in stages if stage)
         kind, by, said = next((v for v in verdicts if v[0] != "survived"), ("survived", "", ""))
+        if len(tried) < len(seconds) and kind in ("survived", "examples"):
+            kind, said = "open", f"{len(seconds) - len(tried)} slow tests were not run"
         return Verdict(kind, by, said, len(seconds), round(time.monotonic() - begun, 1))
 
     def noticed(self, mutant: Mutant, seconds: dict[str, float], is_example: dict[str, bool]) -> tuple[str, str, str]:
