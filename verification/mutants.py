@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
         type=float,
         default=math.inf,
         metavar="SECONDS",
-        help="leave out the slowest tests beyond so many seconds a mutant, as measured; --rerun-survivors tries the rest",
+        help="a mutant: the slowest tests are left out; --rerun-survivors without it tries the rest",
     )
     parser.add_argument("--workers", type=int, default=2, help="how many mutants are tried at a time (default: 2)")
     parser.add_argument("--work", type=Path, default=tree.ROOT / ".mutation", metavar="DIR", help="what is kept")
