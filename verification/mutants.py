@@ -82,7 +82,7 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
             return place.try_out(
                 mutant,
                 seconds,
-                touching.nearest(seconds),
+                touching.nearest(seconds, sources.public(mutant.file)),
                 {test: settings.is_example(test) for test in seconds},
                 given.budget,
             )

@@ -32,6 +32,11 @@ class Sources:
             return self.naming(names, set())
         return {mutant.file: {line for f in functions(inside[-1]) for line in body_lines(f)}}
 
+    def public(self, file: str) -> set[str]:
+        """The functions and classes that a file offers."""
+        found = {n.name for n in self.trees[file].body if isinstance(n, Function | ast.ClassDef)}
+        return {name for name in found if not name.startswith("_")}
+
     def naming(self, names: set[str], seen: set[str]) -> Spots:
         """The functions in which one of these names stands, or a constant that is made of them."""
         found: Spots = {}

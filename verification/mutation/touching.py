@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -56,11 +57,15 @@ class Measured:
                 found.setdefault(path, []).append((context, bits))
         return found
 
-    def nearest(self, tests: Iterable[str]) -> set[str]:
-        """Those of the tests in the two files that they are the largest shares of: likeliest to notice, soon begun."""
+    def nearest(self, tests: Iterable[str], names: set[str]) -> set[str]:
+        """Those of the tests in the two files that name most of ``names``, the module's own: likeliest to notice."""
         counts = Counter(name.split("::")[0] for name in tests)
-        sizes = {str(path): len(measured.tests) for path, measured in self.measured.items()}
-        files = sorted(counts, key=lambda file: counts[file] / sizes[file], reverse=True)[:2]
+
+        def nearness(file: str) -> tuple[int, float]:
+            words = set(re.findall(r"\w+", (tree.ROOT / file).read_text(encoding="utf-8")))
+            return len(names & words), counts[file] / len(self.measured[Path(file)].tests)
+
+        files = sorted(counts, key=nearness, reverse=True)[:2]
         return {name for name in tests if name.split("::")[0] in files}
 
     def touching(self, file: str, lines: Iterable[int]) -> Iterator[str]:
@@ -122,9 +127,13 @@ class Touching:
             found |= {n: measured.tests[n]["seconds"] for n in names if measured.tests[n]["outcome"] == "passed"}
         return found
 
-    def nearest(self, tests: Iterable[str]) -> set[str]:
-        """Those of the tests in the two files that they are the largest shares of: likeliest to notice, soon begun."""
+    def nearest(self, tests: Iterable[str], names: set[str]) -> set[str]:
+        """Those of the tests in the two files that name most of ``names``, the module's own: likeliest to notice."""
         counts = Counter(name.split("::")[0] for name in tests)
-        sizes = {str(path): len(measured.tests) for path, measured in self.measured.items()}
-        files = sorted(counts, key=lambda file: counts[file] / sizes[file], reverse=True)[:2]
+
+        def nearness(file: str) -> tuple[int, float]:
+            words = set(re.findall(r"\w+", (tree.ROOT / file).read_text(encoding="utf-8")))
+            return len(names & words), counts[file] / len(self.measured[Path(file)].tests)
+
+        files = sorted(counts, key=nearness, reverse=True)[:2]
         return {name for name in tests if name.split("::")[0] in files}
