@@ -37,9 +37,9 @@ class Store:
         return entry
 
     def noticed(self, mutant: Mutant) -> bool | None:
-        """Whether a test caught it; None where it was not tried."""
+        """Whether a test caught it; None where it was not tried, or in vain."""
         entry = self.found.get(mutant.key)
-        return None if entry is None else entry["verdict"] in NOTICED
+        return None if entry is None or entry["verdict"] == "error" else entry["verdict"] in NOTICED
 
     def commits(self, mutants: Iterable[Mutant]) -> dict[str, int]:
         """How many of the verdicts came at which commit, most first."""
@@ -53,7 +53,7 @@ def counted(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> dict
     for mutant in mutants:
         entry = store.found.get(mutant.key)
         alike = settings.is_equivalent(mutant)
-        if alike or entry:
+        if alike or store.noticed(mutant) is not None:
             verdict = "equivalent" if alike else "killed" if store.noticed(mutant) else entry["verdict"]  # type: ignore[index]
             one = Count(mutants=1)
             setattr(one, verdict, 1)

@@ -103,10 +103,11 @@ class Touching:
         def run(path: Path) -> None:
             plan = stores[path].with_suffix(".plan")
             plan.write_text(json.dumps({"measure": str(stores[path])}), encoding="utf-8")
-            with tree.pytest(copied, plan, ["-q", str(path)]) as process:
-                said, _ = process.communicate()
-            plan.unlink()
-            if process.returncode not in (0, 1):
+            with tree.Tests(copied) as tests:
+                code, said = tests.run(plan, [str(path)])
+            for done in (plan, plan.with_suffix(".output")):
+                done.unlink()
+            if code not in (0, 1):
                 raise RuntimeError(f"{path} could not be measured:\n{said}")
 
         with ThreadPoolExecutor(workers) as pool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -49,29 +50,39 @@ def digest(paths: list[Path]) -> str:
     return found.hexdigest()[:16]
 
 
-def pytest(tree: Path, plan: Path, arguments: list[str]) -> subprocess.Popen[str]:
-    """pytest, started in a copy of the tree with `mutation.watch` and its plan, one thread of BLAS, at low priority."""
-    threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    paths = [str(tree), str(tree / "verification"), os.environ.get("PYTHONPATH", "")]
-    environment = {**os.environ, **threads, "MUTATION_PLAN": str(plan), "PYTHONPATH": os.pathsep.join(paths)}
-    command = [
-        "nice",
-        "-n",
-        str(NICE),
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "mutation.watch",
-        "-p",
-        "no:cacheprovider",
-    ]
-    return subprocess.Popen(
-        [*command, *arguments],
-        cwd=tree,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class Tests:
+    """pytest in a copy of the tree, with `mutation.watch` and its plan: one thread of BLAS, low priority."""
+
+    def __init__(self, tree: Path) -> None:
+        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        paths = [str(tree), str(tree / "verification"), os.environ.get("PYTHONPATH", "")]
+        self.process = subprocess.Popen(
+            ["nice", "-n", str(NICE), sys.executable, "-m", "mutation.server"],
+            cwd=tree,
+            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, plan: Path, arguments: list[str]) -> tuple[int, str]:
+        """pytest's return code, and what it printed."""
+        output = plan.with_suffix(".output")
+        quiet = ["-q", "--tb=line", "-W", "ignore::pytest.PytestAssertRewriteWarning"]  # Hypothesis is there already
+        options = ["-p", "mutation.watch", "-p", "no:cacheprovider", *quiet, *arguments]
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"plan": str(plan), "output": str(output), "arguments": options}) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the server of tests ended")
+        return int(answer), output.read_text(encoding="utf-8", errors="replace")
+
+    def __enter__(self) -> Tests:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()

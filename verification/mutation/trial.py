@@ -26,7 +26,8 @@ class Verdict:
     ----------
     verdict : str
         "killed", "timeout", "crash" (the interpreter's), "import" (no test could begin), "examples" (caught by
-        an example's digits only), "survived", or "open": so far, the slowest tests not having been run.
+        an example's digits only), "survived", or "open": so far, the slowest tests not having been run;
+        "error": the tests could not be run, which says nothing.
     by : str
         The test that noticed.
     said : str
@@ -67,22 +68,18 @@ class Workplace:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.tree, self.folder = tree.copy(folder / "tree"), folder
+        self.tests = tree.Tests(self.tree)
 
     def run(self, seconds: dict[str, float], order: list[str]) -> tuple[list[dict[str, str]], int, str]:
         """The log of `mutation.watch`, pytest's return code, and what it printed."""
-        log, plan = self.folder / "log", self.folder / "plan"
+        log, plan = self.folder / "log", self.folder / "plan.json"
         limits = {name: PATIENCE[0] + PATIENCE[1] * seconds[name] for name in order}
         log.write_text("", encoding="utf-8")
         plan.write_text(json.dumps({"log": str(log), "limits": limits}), encoding="utf-8")
         files = list(dict.fromkeys(name.split("::")[0] for name in order))
-        with tree.pytest(self.tree, plan, ["-x", "-q", "--tb=line", *files]) as process:
-            try:
-                said, _ = process.communicate()
-            except BaseException:  # Ctrl-C: leave nothing behind
-                process.kill()
-                raise
+        code, said = self.tests.run(plan, ["-x", *files])
         lines = log.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.startswith("{")], process.returncode, said
+        return [json.loads(line) for line in lines if line.startswith("{")], code, said
 
     def try_out(
         self,
@@ -130,7 +127,11 @@ class Workplace:
         elif finished and code == 2 and not started:
             kind, by, words = "import", "", said.strip().splitlines()[-1]
         elif finished or not started:
-            raise RuntimeError(f"{len(started)} of {len(seconds)} tests ran, return code {code}:\n{said}")
+            kind, by, words = (
+                "error",
+                "",
+                f"{len(started)} of {len(seconds)} tests ran, return code {code}: {said[-300:]}",
+            )
         else:
             kind, by, words = ("crash" if code < 0 else "timeout"), started[-1], f"return code {code}"
         if by and is_example[by]:

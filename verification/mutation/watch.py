@@ -23,6 +23,8 @@ import pytest
 
 MEMORY = 12 << 30
 """Bytes of address space that a mutant may ask for."""
+BEGIN = 600.0
+"""Seconds that imports may take."""
 OURS = ("gpbounds", "fitting", "tests", "verification", "test_")
 FILE = "file"
 """The context of what a test file runs when it is imported."""
@@ -114,6 +116,7 @@ class Trial:
 
     def __init__(self, log: Path, limits: dict[str, float]) -> None:
         self.limits, self.log = limits, log.open("w", encoding="utf-8")
+        faulthandler.dump_traceback_later(BEGIN, exit=True, file=self.log)  # until the first test begins
 
     def say(self, **words: str) -> None:
         self.log.write(json.dumps(words) + "\n")
