@@ -127,11 +127,8 @@ class Workplace:
         elif finished and code == 2 and not started:
             kind, by, words = "import", "", said.strip().splitlines()[-1]
         elif finished or not started:
-            kind, by, words = (
-                "error",
-                "",
-                f"{len(started)} of {len(seconds)} tests ran, return code {code}: {said[-300:]}",
-            )
+            words = f"{len(started)} of {len(seconds)} tests ran, return code {code}: {said[-300:]}"
+            kind, by = "error", ""
         else:
             kind, by, words = ("crash" if code < 0 else "timeout"), started[-1], f"return code {code}"
         if by and is_example[by]:
