@@ -72,7 +72,7 @@ class Workplace:
 
     def run(self, seconds: dict[str, float], order: list[str]) -> tuple[list[dict[str, str]], int, str]:
         """The log of `mutation.watch`, pytest's return code, and what it printed."""
-        log, plan = self.folder / "log", self.folder / "plan.json"
+        log, plan = self.folder / f"{os.getpid()}.log", self.folder / f"{os.getpid()}.json"
         limits = {name: PATIENCE[0] + PATIENCE[1] * seconds[name] for name in order}
         log.write_text("", encoding="utf-8")
         plan.write_text(json.dumps({"log": str(log), "limits": limits}), encoding="utf-8")
