@@ -14,16 +14,16 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from gpbounds.arrays import Float
 
 
-def outward(value: float, side: str) -> str:
-    """At most six digits, rounded up or down, never to nearest: what is printed is a bound, too.
+def outward(value: float, side: str, digits: int = 6) -> str:
+    """At most so many digits, rounded up or down, never to nearest: what is printed is a bound, too.
 
-    >>> outward(0.12345671, "upper"), outward(0.12345679, "lower"), outward(0.1, "upper")
-    ('0.123457', '0.123456', '0.1')
+    >>> outward(0.12345671, "upper"), outward(0.12345679, "lower"), outward(0.1, "upper"), outward(0.1414, "upper", 3)
+    ('0.123457', '0.123456', '0.1', '0.142')
     """
     if not math.isfinite(value):
         return f"{value:g}"
     rounding = ROUND_CEILING if side == "upper" else ROUND_FLOOR
-    return f"{float(Context(prec=6, rounding=rounding).create_decimal(repr(value))):.6g}"
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(value))):.{digits}g}"
 
 
 def _brief(values: Any, side: str) -> str:

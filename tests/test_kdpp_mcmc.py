@@ -129,6 +129,23 @@ def test_a_sample_says_what_it_is():
         drawn.tv = 0.5
 
 
+def test_what_rounding_may_add_grows_with_the_steps(monkeypatch):
+    """steps · the largest drift seen, at most 1."""
+    X, seen = np.random.default_rng(0).random((30, 2)), []
+    true = Walk.run
+
+    def run(self, steps, rng):
+        true(self, steps, rng)
+        self.drift = drift
+        seen.append(steps)
+
+    monkeypatch.setattr(Walk, "run", run)
+    for drift in (1e-9, 1e-3, 0.9):
+        drawn = kdpp.sample_kernel(KERNEL, X, 5, 0, "mcmc", tv=1e-3)
+        assert drawn.steps == seen[-1] > 10
+        assert drawn.rounding == min(1.0, drawn.steps * drift)
+
+
 X = np.linspace(0.0, 1.0, 20)
 WRONG = [
     (lambda: kdpp.sample_kernel(KERNEL, X, 3, 0, "gibbs"), "method: expected one of 'exact', 'mcmc'"),

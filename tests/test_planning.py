@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -128,15 +128,30 @@ def test_total_variation_holds_for_two_gaussians(gamma: float, alpha: float, shi
     assert 0 <= total_variation(gamma, alpha) <= 1
 
 
-@given(gamma=st.floats(1e-3, 100))
-def test_the_ratios_told_are_the_roots(gamma: float) -> None:
-    text = sentences(gamma, 1.0)[1]
-    low, high = map(float, re.findall(r"between (\S+) and (\S+) times", text)[0])
-    # x - 1 - log x is 2γ at b and at t; three digits are told
-    for ratio in (low, high):
-        below, above = (x - 1 - math.log(x) for x in (ratio * 0.994, ratio * 1.006))
-        assert min(below, above) < 2 * gamma < max(below, above)
-    assert low <= 1 <= high
+@given(gamma=st.floats(-12, 2).map(lambda e: 10.0**e), alpha=st.floats(0.02, 1.0))
+def test_total_variation_is_the_lesser_of_its_two_bounds(gamma: float, alpha: float) -> None:
+    with mp.workdps(50):
+        g, a = mp.mpf(gamma), mp.mpf(alpha)
+        hellinger = mp.sqrt(-mp.expm1(-max(1, (1 - a) / a) * g))
+        assert float(abs(total_variation(gamma, alpha) / min(mp.sqrt(g / (2 * a)), hellinger) - 1)) < 1e-14
+
+
+@given(gamma=st.floats(-6, 2).map(lambda e: 10.0**e), alpha=st.sampled_from([0.3, 1.0]))
+def test_what_a_bound_means_is_told_rounded_outwards(gamma: float, alpha: float) -> None:
+    """Three digits, never to nearest: an event, a mean, a variance may be off by as much as is told, and no more."""
+    tv, *rest = sentences(gamma, alpha)
+    with mp.workdps(30):
+        told = mp.mpf(re.findall(r"off by more than (\S+) ", tv)[0])
+        assert total_variation(gamma, alpha) <= told <= total_variation(gamma, alpha) * 1.01
+        if alpha == 1.0:
+            shift = mp.mpf(re.findall(r"within (\S+) posterior", rest[0])[0])
+            assert mp.sqrt(2 * mp.mpf(gamma)) * (1 - mp.mpf(2) ** -52) <= shift <= mp.sqrt(2 * mp.mpf(gamma)) * 1.01
+            low, high = map(mp.mpf, re.findall(r"between (\S+) and (\S+) times", rest[0])[0])
+            # x - 1 - log x is 2γ at b and at t, and more beyond
+            assert low < 1 < high
+            assert min(x - 1 - mp.log(x) for x in (low, high)) > 2 * mp.mpf(gamma) * (1 - mp.mpf(2) ** -50)
+            for inner in (min(low * 1.011, 1), max(high / 1.011, 1)):
+                assert inner - 1 - mp.log(inner) < 2 * mp.mpf(gamma)
 
 
 def test_meaning_and_cost_are_told() -> None:

@@ -79,9 +79,22 @@ def test_direction_multiplies_by_the_factor() -> None:
     assert backward == pytest.approx(forward * np.array([9.0, 1.0, 9.0]), rel=1e-14)
 
 
-def test_underflowing_bound_stays_positive() -> None:
-    bound = rate(SquaredExponential(1.0, 50.0), 10**6, 900, 0.5)
-    assert 0 < float(bound) < 1e-300
+@pytest.mark.parametrize("form", ["sharpest", "printed"])
+@pytest.mark.parametrize("y_norm2", [None, 0.0, 1.0])
+@pytest.mark.parametrize("noise", [0.1, 1e30, 1e300])
+def test_underflowing_bound_stays_positive(noise: float, y_norm2: float | None, form: str) -> None:
+    """t below 1e-300, and what is left of it over σ²: rounded up to the least normal number, never to 0."""
+    bound = rate(SquaredExponential(1.0, 50.0), 10**6, 900, 0.5, noise=noise, y_norm2=y_norm2, form=form)
+    assert np.finfo(float).tiny <= float(bound) < 1e-290
+
+
+@pytest.mark.parametrize("form", ["sharpest", "printed"])
+def test_what_an_approximate_sampler_adds_for_given_data(form: str) -> None:
+    """(N − M)·v·tv, printed 2N·v·tv, v the largest variance at the data."""
+    X, kernel = np.linspace(0.0, 2.0, 30), SquaredExponential(3.0, 0.2)
+    plain, rough = (rate(kernel, 30, [4, 9], 0.5, inputs=Empirical(X), tv=tv, form=form) for tv in (0.0, 0.25))
+    added = rough.terms["expected_trace"] - plain.terms["expected_trace"]
+    assert added == pytest.approx(0.25 * 3.0 * (np.array([26, 21]) if form == "sharpest" else 60.0), rel=1e-12)
 
 
 def test_data_aware_bound_uses_the_exact_expectation() -> None:

@@ -146,6 +146,17 @@ def test_jitter_never_helps(seed: int) -> None:
     assert len(Z) == 6
 
 
+@given(seed=SEEDS)
+def test_orders_end_where_the_residual_says(seed: int) -> None:
+    """α < 1 + σ²/λ_max(K − Q), to nine digits."""
+    kernel, X, _, Z, noise = problem(seed)
+    record = nystrom(kernel, X, Z)
+    end = 1.0 + noise / np.linalg.eigvalsh(record.residual)[-1]
+    assert record.order(end - 1e-9 * (end - 1.0), noise) < end
+    with pytest.raises(ValueError, match="alpha: expected a number <"):
+        record.order(end + 1e-9 * (end - 1.0), noise)
+
+
 def test_auto_jitter_rescues_dependent_points_and_says_so() -> None:
     kernel, X = SquaredExponential(lengthscale=3.0), np.linspace(0, 1, 15)
     record = nystrom(kernel, X, X, jitter="auto")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
@@ -153,6 +154,26 @@ def test_a_bound_hands_on_probability_hypotheses_and_certification():
     assert json.loads(json.dumps(found.to_dict()))["low"]["value"] == float(found.low)
     with pytest.raises(FrozenInstanceError):
         found.low = KL
+
+
+@given(gamma=st.floats(-8.0, 2.0).map(lambda e: 10.0**e))
+def test_what_is_printed_is_rounded_outwards(gamma):
+    """Six digits: every number told is on its own side of the one it stands for, and within 1e-5 of it."""
+    found = sandwich(gamma)
+    text = str(found)
+    told = {
+        "kl": re.findall(r"<= (\S+) \(", text)[0],
+        "mean": re.findall(r"within (\S+) standard", text)[0],
+        "mean_first": re.findall(r"law, (\S+) of the first", text)[0],
+        "low": re.findall(r"(\S+) cov2 <= cov1", text)[0],
+        "high": re.findall(r"cov1 <= (\S+) cov2", text)[0],
+        "inverse_low": re.findall(r"(\S+) cov1 <= cov2", text)[0],
+        "inverse_high": re.findall(r"cov2 <= (\S+) cov1", text)[0],
+    }
+    for name, number in told.items():
+        bound = getattr(found, name)
+        excess = (float(number) - float(bound)) * (1 if bound.side == "upper" else -1)
+        assert 0.0 <= excess <= 1e-5 * float(bound)
 
 
 def test_plain_numbers_are_taken_as_exact_and_arrays_broadcast():

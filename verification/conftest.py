@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mpmath
 import pytest
+from mutation import score
 from observer import Observer
 
 from gpbounds import claims
@@ -52,6 +53,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(
         f"claims: {len(ledger)} in the ledger, {len(built)} built, {len(ledger) - len(built)} not yet"
     )
+    faults = score.stored()
+    if faults:
+        terminalreporter.write_line(f"mutation testing: {score.summary(faults)}")
     target = config.getoption("--claims-report")
     if target:
         records, marked = config.stash[_observer].records, config.stash[_marked]
@@ -64,5 +68,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             }
             for c in ledger
         }
+        if faults:
+            report["mutation testing"] = faults
         Path(target).write_text(json.dumps(report, indent=1) + "\n")
         terminalreporter.write_line(f"claims report: {target}")

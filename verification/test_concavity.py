@@ -12,6 +12,7 @@ from mpmath import diff, eye, log, mp, mpf, pi, sqrt
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Instance, data, gram, instance, snap
 
+from gpbounds import Empirical, Matern, SquaredExponential, inducing_points
 from gpbounds.numerics import scalars as fast
 from gpbounds.reference import renyi, scalars
 from gpbounds.reference.divergences import solve, trace
@@ -171,6 +172,66 @@ def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int,
         observe.holds("N-low", value >= lower - mpf("1e-40"))
     lowered = [float(v) * 0.9 for v in values]
     observe.holds("N-low", needed_from_eigenvalues(lowered, noise, float(alpha), target) <= M)
+
+
+@pytest.mark.claim("N-low")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer, seed: int, alpha: Any) -> None:
+    """A target a little above the floor at M is not ruled out at M, one a little below it is."""
+    rng = np.random.default_rng(seed)
+    values, noise = 10.0 ** rng.uniform(-2, 2, 6), 10.0 ** rng.uniform(-2, 1)
+    for order in (float(alpha), 1.0):
+        for M in range(1, 6):
+            floor = float(renyi.minimum_gap(map(mpf, values), M, mpf(noise), mpf(order)))
+            below, above = (needed_from_eigenvalues(values, noise, order, floor * (1 + t)) for t in (-1e-7, 1e-7))
+            observe.holds("N-low", (below, above) == (M + 1, M))
+            met = float(minimum_gap(values, M, noise, order))  # reached is not ruled out
+            observe.holds("N-low", needed_from_eigenvalues(values, noise, order, met) == M)
+
+
+def exact_kernel(X: Any, lengthscale: float) -> Any:
+    """exp(−(x − x')²/(2ℓ²)) itself, not what float64 makes of it."""
+    points = [mpf(float(x)) for x in X]
+    return mp.matrix([[mp.exp(-(((a - b) / mpf(lengthscale)) ** 2) / 2) for b in points] for a in points])
+
+
+@pytest.mark.claim("N-low", "N-ritz")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, seed: int, alpha: Any) -> None:
+    """Smooth kernels, noise of the size of rounding: what float64 sees beyond the numerical rank rules nothing out.
+
+    Without tolerance against 50 digits: all eigenvalues, landmarks, and the plan for given data.
+    """
+    rng = np.random.default_rng(seed)
+    N, lengthscale = int(rng.integers(9, 13)), float(rng.uniform(0.7, 3.0))
+    X, kernel = np.sort(rng.random(N)), SquaredExponential(lengthscale=lengthscale)
+    noise, target = 10.0 ** rng.uniform(-17, -14), 10.0 ** rng.uniform(-4, -1)
+    values = [max(v, mpf(0)) for v in renyi.spectrum(exact_kernel(X, lengthscale))]
+    for order in (float(alpha), 1.0):
+        floors = [renyi.minimum_gap(values, m, mpf(noise), mpf(order)) for m in range(1, N)]
+        truth = max((m for m, floor in enumerate(floors, 2) if floor > target), default=1)
+        observe.upper("N-low", needed(kernel, X, noise, order, target), truth)
+        for landmarks in (N, N - 2):
+            observe.upper("N-ritz", needed(kernel, X, noise, order, target, landmarks=landmarks), truth)
+        plan = inducing_points(kernel, N, order, target=target, inputs=Empirical(X), noise=noise)
+        observe.upper("N-low", plan.needed, truth)
+
+
+@pytest.mark.claim("N-low", "N-ritz")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int, alpha: Any) -> None:
+    """``inducing_points(..., inputs=Empirical(X)).needed`` at a target next to the floor at each M, on either side."""
+    rng = np.random.default_rng(seed)
+    X, kernel, noise = rng.standard_normal(7), Matern(0.5), 10.0 ** rng.uniform(-2, 0)
+    values = renyi.spectrum(renyi.matrix(kernel(X)))
+    for M in (1, 3, 5):
+        floor = float(renyi.minimum_gap(values, M, mpf(noise), alpha))
+        targets = [floor * (1 + t) for t in (-1e-7, 1e-7)]
+        plans = [inducing_points(kernel, 7, float(alpha), target=t, inputs=Empirical(X), noise=noise) for t in targets]
+        observe.holds("N-low", [plan.needed for plan in plans] == [M + 1, M])
+        for landmarks in (None, 7):  # all rows as landmarks: Q = K
+            found = [needed(kernel, X, noise, float(alpha), t, landmarks=landmarks) for t in targets]
+            observe.holds("N-ritz", found == [M + 1, M])
 
 
 # --- the scalar functions -------------------------------------------------------------------------------------------

@@ -106,6 +106,11 @@ def test_the_corrected_corollary_follows_from_theorem_2(
     observe.upper("R-cor2-eta", C / (2 * d_ * n_), mp.mpf(N) ** -(g_ + 2) * (1 + mp.mpf(10) ** -12))
     rhs = corollary_rhs(N, mp.mpf(alpha), n_, d_, g_, mp.mpf(norm_ratio))
     observe.equal("R-cor2", mp.mpf(float(ours.bound)), rhs, rtol=mp.mpf(10) ** -12)
+    # M is the ceiling, but where the float and the number itself fall on different sides of a whole one.
+    exactly = ((3 + g_) * mp.log(N) + mp.log(v_ / (2 * n_ * d_))) / -mp.log(ratio(ell, 1))
+    observe.holds("R-cor2-eta", ours.M == 1 or ours.M - 1 - 1e-9 < exactly < ours.M + 1e-9)
+    observe.equal("R-cor2", ours.tv, d_ * n_ / (v_ * mp.mpf(N) ** (g_ + 2)), rtol=mp.mpf(10) ** -12)
+    observe.equal("R-cor2", ours.bound.confidence, 1 - delta)
     theorem = gpbounds.rate(
         kernel, N, ours.M, alpha, noise=noise, delta=delta, y_norm2=norm_ratio * N, tv=ours.tv, form="printed"
     )
@@ -240,6 +245,50 @@ def test_exponents(observe: Observer) -> None:
     for r in (2, 3, 4):
         for gamma in (0.1, 1.0):
             observe.upper("R-mat-t", matern_exponent(r, gamma), matern_exponent(r, gamma, form="printed"))
+
+
+@pytest.mark.claim("R-mat-t", "N-mat")
+@given(
+    r=st.integers(1, 5),
+    N=st.integers(20, 10**6),
+    alpha=st.sampled_from([0.1, 0.5, 0.9, 1.0]),
+    constant=st.floats(1e-3, 1e3),
+    variance=st.floats(0.01, 100.0),
+    noise=st.floats(1e-3, 10.0),
+    delta=st.floats(1e-3, 0.9),
+    gamma=st.floats(0.05, 0.9),
+    norm_ratio=st.floats(0.01, 100.0),
+    form=st.sampled_from(["sharpest", "printed"]),
+)
+def test_the_matern_corollary_is_its_formula(
+    observe: Observer,
+    r: int,
+    N: int,
+    alpha: float,
+    constant: float,
+    variance: float,
+    noise: float,
+    delta: float,
+    gamma: float,
+    norm_ratio: float,
+    form: str,
+) -> None:
+    """M, tv and the bound, at 50 digits: they are read off, not found by a search, so nothing else would notice."""
+    claim, places = ("R-mat-t", 2 * r) if form == "printed" else ("N-mat", 2 * r + 1)
+    assume(gamma + 2 < places)
+    g, s2, d, A, a, R = (mp.mpf(x) for x in (gamma, noise, delta, constant, alpha, norm_ratio))
+    exactly = mp.mpf(N) ** ((g + 2) / places)
+    assume(exactly < N - 1)
+    arguments = {"variance": variance, "noise": noise, "delta": delta, "gamma": gamma, "norm_ratio": norm_ratio}
+    ours = matern_corollary(r, N, alpha, constant=constant, form=form, **arguments)
+    observe.equal(claim, matern_exponent(r, gamma, form=form), (g + 2) / places, rtol=1e-15)
+    observe.holds(claim, (ours.M - 1) * (1 - 1e-12) < exactly < ours.M * (1 + 1e-12))
+    observe.equal(claim, ours.tv, d * s2 / (mp.mpf(variance) * mp.mpf(N) ** (g + 2)), rtol=1e-12)
+    factor = 1 + mp.mpf(1) / ours.M if form == "printed" else mp.mpf(2) ** (2 * r + 2)
+    t = (factor * A + 2 * d * s2) / mp.mpf(N) ** (g + 1)
+    truth = trace_term(t, N, s2, a) / d + a * t * R * N / (2 * d * s2**2)
+    observe.equal(claim, float(ours.bound), truth, rtol=1e-12)
+    observe.equal(claim, ours.bound.confidence, 1 - delta)
 
 
 @pytest.mark.claim("R-mat-t", "N-mat")

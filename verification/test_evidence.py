@@ -16,8 +16,9 @@ from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.divergences import log_det, solve, trace
-from gpbounds.renyi import evidence
-from gpbounds.renyi.brackets import GRID
+from gpbounds.renyi import blocks, evidence, nystrom
+from gpbounds.renyi.blocks import moments
+from gpbounds.renyi.brackets import GRID, bracket
 from gpbounds.renyi.quadratic import two_sided
 from gpbounds.renyi.streamed import streamed
 
@@ -216,6 +217,114 @@ def test_quadratic_form_from_any_vector(observe: Observer, seed: int) -> None:
     found = two_sided(problem, v, product, problem.white.trace)
     low, _, high = reference.two_sided(*known.exact.all, renyi.matrix(v), mpf(problem.white.trace))
     observe.equal("R-lem1", [found[0][0], found[1][0]], [low, high], rtol=1e-7, atol=1e-9)
+
+
+# --- allowances for rounding ----------------------------------------------------------------------------------------
+
+
+def apart(seed: int) -> tuple[Any, ...]:
+    """Well-conditioned data that no inducing point coincides with: kernel, X, y, Z, noise."""
+    rng = np.random.default_rng(seed)
+    X = np.arange(9.0)[:, None] + rng.uniform(-0.3, 0.3, (9, 1))
+    kernel = Matern(0.5, 10.0 ** rng.uniform(-1, 2), 3.0)
+    return kernel, X, rng.standard_normal((9, 2)), X[::3] + 0.5, 10.0 ** rng.uniform(-4, 0)
+
+
+@pytest.mark.claim("R-eq8", "R-amgm")
+@given(seed=SEEDS)
+def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer, seed: int) -> None:
+    """½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), and both sides of log|K_n|/|B| from T alone."""
+    kernel, X, Y, Z, noise = arguments = apart(seed)
+    exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
+    B, T = exact.exact - exact.residual, exact.T
+    top = max(renyi.spectrum((exact.Q + exact.Q.T) / 2))
+    quadratic = sum(reference.form(renyi.matrix(y), B) for y in Y.T)
+    stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
+    for side in evidence(*arguments, members=("trace", "quadratic"), jitter=0.0):
+        observe.equal("R-eq8", side.terms["rounding"], stated, rtol=1e-9)
+    found = bracket(*arguments, (1.0,), 0.0).log_det  # K is not streamed
+    truth = log_det(exact.exact) - log_det(B)
+    below, above = log(1 + T / (exact.noise + top)), 9 * log(1 + T / (9 * exact.noise))
+    observe.equal("R-amgm", found, [below, above], rtol=1e-9)
+    observe.holds("R-amgm", below <= truth <= above)
+
+
+@pytest.mark.claim("R-eq8")
+@given(seed=SEEDS)
+def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int) -> None:
+    """λ_max(D) of the very matrix that is formed, at 50 digits without tolerance; and what stands in for it."""
+    kernel, X, Y, Z, noise = apart(seed)
+    problem = streamed(kernel, X, Y, Z, noise, 0.0)
+    V = problem.white.inducing.whiten(X) / np.sqrt(noise)
+    D = kernel(X, X) / noise - V.T @ V
+    np.fill_diagonal(D, problem.white.residual / noise)
+    exact = renyi.spectrum(renyi.matrix(0.5 * (D + D.T)))[0]
+    observe.upper("R-eq8", exact, mpf(moments(problem, Y).largest))
+    observe.upper("R-eq8", mpf(moments(problem, Y).largest), exact * (1 + mpf(2) ** -47))
+    t, n, squares, size = np.trace(D), 9, (D**2).sum(), np.abs(D)
+    roots = np.sqrt(D.diagonal())
+    stand_ins = [
+        t,
+        t / n + np.sqrt((1 - 1 / n) * (squares - t**2 / n)),
+        size.sum(axis=1).max(),
+        ((size @ roots) / roots).max(),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "DENSE", 5)
+        found = moments(problem, Y).largest
+    observe.equal("R-eq8", found, min(stand_ins), rtol=1e-12)
+    observe.upper("R-eq8", exact, [mpf(float(v)) for v in stand_ins], tol=1e-12 * float(exact))
+
+
+@pytest.mark.claim("R-eq8")
+def test_the_norm_bounds_an_eigenvalue_best_where_one_row_is_heavy(observe: Observer) -> None:
+    """t/n + √((1 − 1/n)(‖D‖_F² − t²/n)) for a point in the middle of a cross in eight dimensions, none of it known."""
+    X = 2.0 * np.concatenate([np.zeros((1, 8)), np.eye(8), -np.eye(8)])
+    kernel = SquaredExponential(3.0)
+    problem = streamed(kernel, X, np.ones(17), np.full((1, 8), 100.0), 0.5, 0.0)
+    D = kernel(X) / 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "DENSE", 5)
+        found = moments(problem, np.ones((17, 1))).largest
+    t = np.trace(D)
+    bound = t / 17 + np.sqrt(16 / 17 * ((D**2).sum() - t**2 / 17))
+    observe.equal("R-eq8", found, bound, rtol=1e-12)
+    observe.holds("R-eq8", np.linalg.eigvalsh(D)[-1] < bound < 0.95 * np.abs(D).sum(axis=1).max())
+
+
+@pytest.mark.claim("R-eq8")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer, seed: int, alpha: Any) -> None:
+    """R-eq8 with λ + r, r what an eigenvalue of K − Q may be off by, 1e-10 of |K|: seen where λ and σ² are small."""
+    rng = np.random.default_rng(seed)
+    X = np.arange(6.0)[:, None] + rng.uniform(-0.3, 0.3, (6, 1))
+    kernel, Y, Z = Matern(0.5, 10.0 ** rng.uniform(-1, 2), 3.0), rng.standard_normal((6, 2)), X + 1e-5
+    noise = 1e-5 * kernel.variance
+    record = nystrom(kernel, X, Z)
+    observe.equal("R-eq8", record.rounding, 1e-10 * np.abs(kernel(X)).sum(axis=1).max(), rtol=1e-12)
+    exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
+    prior, a, top = exact.prior, mpf(float(alpha)), max(exact.d) * exact.noise
+    kept = reference.log_det_bounds(*prior, exact.noise, a)[0]
+    at, raised = (reference.upper(*prior, exact.y, exact.noise, a, v, kept) for v in (top, top + mpf(record.rounding)))
+    upper = evidence(kernel, X, Y, Z, noise, alphas=(float(alpha),), jitter=0.0, members="order")[1]
+    observe.equal("R-eq8", upper.terms[f"order {float(alpha):g}"], raised, atol=(raised - at) / 3)
+
+
+@pytest.mark.claim("N-block")
+@given(seed=SEEDS)
+def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -> None:
+    """√(wᵀΔw)/σ² on one block, for any w, at 50 digits without tolerance; above it by rounding alone."""
+    kernel, X, Y, Z, noise = apart(seed)
+    problem, rng = streamed(kernel, X, Y, Z, noise, 0.0), np.random.default_rng(seed)
+    exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
+    rows, w = slice(2, 7), rng.standard_normal((5, 6))
+    found = problem._reach(rows, kernel(X[rows], Z), w)
+    block = exact.residual[2:7, 2:7]
+    for column, value in zip(w.T, found, strict=True):
+        v = renyi.matrix(column)
+        truth = ((v.T * block * v)[0]) ** HALF / exact.noise
+        observe.upper("N-block", truth, mpf(float(value)))
+        observe.upper("N-block", mpf(float(value)), truth * (1 + mpf("1e-9")))
 
 
 # --- jitter and adversarial input -----------------------------------------------------------------------------------

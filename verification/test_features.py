@@ -260,6 +260,22 @@ def test_what_is_left_in_one_dimension(observe: Observer, rho: float, where: flo
 
 
 @pytest.mark.claim("L-53")
+@given(rho=st.floats(0.05, 1e6), where=st.floats(-4.0, 4.0))
+def test_bounds_on_what_is_left_are_mehlers(observe: Observer, rho: float, where: float) -> None:
+    """(q/t)ⁿ √((1−q²)/(1−t²)) exp(y²(t−q)/((1+t)(1+q))) for each t that is tried, y = βx, q <= t < 1."""
+    x = where * max(1.0, rho)
+    _, _, beta, _ = reference.mercer_constants(rho, 1)
+    q = reference.eigenvalue(2, rho, 1) / reference.eigenvalue(1, rho, 1)
+    rates, offsets = (a[:, 0] for a in Expansion(rho, 1.0).log_tail_bound(np.array([x])))
+    observe.holds("L-53", rates.size >= 8)
+    for rate, offset in zip(rates, offsets, strict=True):
+        t, y = q * mp.exp(-mp.mpf(rate)), beta * mp.mpf(x)
+        observe.holds("L-53", q <= t < 1)
+        root = mp.log((1 - q**2) / (1 - t**2)) / 2
+        observe.equal("L-53", offset, root + y**2 * (t - q) / ((1 + t) * (1 + q)), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.claim("L-53")
 def test_cramer_is_attained(observe: Observer) -> None:
     observe.equal(
         "L-53", reference.eigenfunction(1, 0, "0.7", 1), mp.sqrt(reference.mercer_constants("0.7", 1)[2]), rtol=1e-40

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from mpmath import det, eye, log, mp, mpf, sqrt
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Instance, data, instance, snap
@@ -16,6 +17,7 @@ from gpbounds.reference import divergences, renyi, scalars
 from gpbounds.reference.divergences import log_det, solve, trace
 from gpbounds.renyi import (
     direction_factor,
+    evidence,
     exact_gap,
     expected_gap,
     expected_gap_bounds,
@@ -284,6 +286,108 @@ def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
         assert floor >= 0.0
     equal = 10.0 ** rng.uniform(-3, 3)
     observe.equal("N-G", trace_floor(n * equal, n, 1.0), n * scalars.G(mpf(equal), mpf(1)), rtol=1e-11)
+
+
+# --- nothing hides in the slack -------------------------------------------------------------------------------------
+
+
+def summands(observe: Observer, claim: str, found: Any, expected: dict[str, Any], size: float) -> None:
+    """Each of the ``terms`` named is its formula at 50 digits, however loose the bound that they make."""
+    for name, truth in expected.items():
+        observe.equal(claim, found.terms[name], truth, rtol=1e-7, atol=1e-11 * size)
+
+
+@pytest.mark.claim("R-lem4", "R-gap", "N-G", "N-psi", "N-floor", "R-amgm")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
+    """Two outputs, all methods, both forms: every summand, and that the bound is their sum."""
+    case = data(seed)
+    Y = np.stack([case.y, np.random.default_rng(seed).standard_normal(case.y.size)], axis=1)
+    exact = case.exact
+    s2, d, top = exact.noise, exact.d, max(exact.d)
+    T, columns = sum(d), renyi.matrix(Y)
+    n = sum(1 for x in case.X if not (x == case.Z).all(axis=1).any())  # distinct by chance: the rank of K − Q
+    weight = sum((y.T * solve(exact.exact - exact.residual, y))[0] for y in (columns[:, 0], columns[:, 1]))
+    square = sum(v**2 for v in columns)
+    size = float(1 + trace(exact.Kff) / s2 + square / s2)
+    problem = case.kernel, case.X, Y, case.Z, case.noise
+    for order in (float(alpha), 1.0):
+        a = mpf(order)
+        log_dets = 2 * renyi.log_det_term(*exact.prior, s2, a)
+        less = log(1 + a * trace(exact.xi(a) ** -1 * exact.residual))
+        lower, upper = gap(*problem, order, method="dense")
+        observe.equal("N-G", float(lower), 2 * sum(scalars.G(x, a) for x in d), rtol=1e-7, atol=1e-11 * size)
+        targets = weight * scalars.psi(top, a) / 2
+        dense = {"log-determinant": log_dets, "determinant of I + αΞ⁻¹Δ": -less, "targets": targets}
+        summands(observe, "N-psi", upper, dense, size)
+        observe.equal("N-psi", float(upper), sum(dense.values()), rtol=1e-7, atol=1e-11 * size)
+        printed = gap(*problem, order, form="printed")[1]
+        fit = square * a * T / (s2 * (1 + a * T))
+        summands(observe, "R-lem4", printed, {"log-determinant": log_dets, "targets": fit}, size)
+        observe.equal("R-lem4", float(printed), log_dets + fit, rtol=1e-7, atol=1e-11 * size)
+        by_trace = 2 * scalars.trace_term(T * s2, max(n, 1), s2, a)
+        floor = 2 * scalars.trace_floor(T, n, a)
+        for method, ratio in (("streamed", T), ("blocks", top)):
+            lower, upper = gap(*problem, order, method=method)
+            summands(observe, "N-floor", lower, {"trace": floor}, size)
+            summands(observe, "R-amgm", upper, {"trace": by_trace + weight * scalars.psi(ratio, a) / 2}, size)
+        cheap, fit = gap_from_trace(*problem, order), weight * scalars.psi(T, a) / 2
+        summands(observe, "R-lem4", cheap, {"g_n(T)": by_trace, "targets": fit}, size)
+        observe.equal("R-lem4", float(cheap), by_trace + fit, rtol=1e-7, atol=1e-11 * size)
+
+
+@pytest.mark.claim("R-lem2", "N-F", "N-Fhat", "N-W", "N-conc")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
+    case = data(seed)
+    exact = case.exact
+    d, s2 = exact.d, exact.noise
+    n = max(sum(1 for x in case.X if not (x == case.Z).all(axis=1).any()), 1)
+    size = float(1 + trace(exact.Kff) / s2)
+    for order in (float(alpha), 1.0):
+        a = mpf(order)
+        log_dets = renyi.log_det_term(*exact.prior, s2, a)
+        w = a * trace(exact.xi(a) ** -1 * exact.residual)
+        expected = {
+            "spectrum: Σ F(d_i)": sum(scalars.F(x, a) for x in d),
+            "W: L_det + ½[W − log(1 + W)]": log_dets + (w - log(1 + w)) / 2,
+            "trace: n F̂(T/(nσ²))": n * scalars.F_hat(sum(d) / n, a),
+            "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * (sum(d) - sum(log(1 + x) for x in d) / 2),
+        }
+        lower, upper = expected_gap_bounds(*case.inputs, order)
+        summands(observe, "R-lem2", upper, expected, size)
+        observe.equal("R-lem2", float(upper), min(expected.values()), rtol=1e-7, atol=1e-11 * size)
+        observe.equal("R-lem2", float(lower), log_dets, rtol=1e-7, atol=1e-11 * size)
+        printed = expected_gap_bounds(*case.inputs, order, form="printed")[1]
+        summands(observe, "R-lem2", printed, {"log-determinant": log_dets, "trace": a * sum(d) / 2}, size)
+        observe.equal("R-lem2", float(printed), log_dets + a * sum(d) / 2, rtol=1e-7, atol=1e-11 * size)
+
+
+@pytest.mark.claim("N-floor")
+@given(t=st.floats(-6, 6), n=st.integers(1, 50), alpha=ORDERS)
+def test_floor_is_the_steepest_line_that_serves(observe: Observer, t: float, n: int, alpha: Any) -> None:
+    ratio = 10.0**t
+    for order in (float(alpha), 1.0):
+        truth = scalars.trace_floor(mpf(ratio), n, mpf(order))
+        observe.equal("N-floor", trace_floor(ratio, n, order), truth, rtol=1e-10, atol=1e-18)
+
+
+@pytest.mark.claim("R-gap", "N-conc")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_a_difference_of_evidences_is_moved_out_by_both_allowances(observe: Observer, seed: int, alpha: Any) -> None:
+    """The bracket carries one already; L_VI, which is taken from it, may be off by as much again."""
+    case = data(seed)
+    low, high = evidence(*case.problem, jitter=0.0, members="cheap")
+    allowance, variational = mpf(low.terms["rounding"]), mpf(low.terms["elbo 1"])
+    observe.holds("R-gap", allowance > 0)
+    ulps = 4 * mpf(2) ** -53 * (abs(variational) + abs(float(low)) + abs(float(high)))  # of the subtractions themselves
+    for order in (float(alpha), 1.0):
+        lower, upper = gap(*case.problem, order, method="streamed")
+        above = max(v for name, v in low.terms.items() if name in ("elbo 1", "determinant")) - variational
+        below = min(v for name, v in high.terms.items() if name in ("trace", "determinant", "weighted")) - variational
+        if order == 1.0:
+            observe.equal("R-gap", lower.terms["evidence"], above - 2 * allowance, atol=ulps)
+        observe.equal("N-conc", upper.terms["evidence"], mpf(order) * (below + 2 * allowance), atol=ulps)
 
 
 @pytest.mark.claim("R-lem4d")

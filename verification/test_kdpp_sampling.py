@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import combinations
 from math import log
+from typing import Any
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,10 +16,12 @@ from observer import Observer
 from scipy.special import logsumexp
 from scipy.stats import chi2
 
-from gpbounds import SquaredExponential, kdpp
+from gpbounds import Matern, SquaredExponential, kdpp
+from gpbounds.kdpp import low_rank, sampling
 from gpbounds.kdpp.mcmc import Walk, steps_for, tv_after
-from gpbounds.kdpp.projection import _odds_to_expect, choose_eigenvectors
+from gpbounds.kdpp.projection import _odds_to_expect, choose_eigenvectors, draw_projection
 from gpbounds.kernels.base import Kernel
+from gpbounds.reference import kdpp as reference
 
 Law = dict[tuple[int, ...], float]
 seeds = st.integers(0, 2**32 - 1)
@@ -198,6 +202,42 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
         observe.equal("N-walk", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
 
 
+class Told(np.random.Generator):
+    """A generator that answers what it is told: which point to drop, and one uniform number for its successor."""
+
+    def __init__(self, dropped: int, uniform: float) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.dropped, self.uniform, self.asked = dropped, uniform, 0
+
+    def integers(self, low: Any, *args: Any, **kwargs: Any) -> Any:
+        self.asked = low
+        return self.dropped
+
+    def random(self, *args: Any, **kwargs: Any) -> Any:
+        return self.uniform
+
+
+@pytest.mark.claim("N-walk")
+@given(seed=seeds, N=st.integers(2, 7))
+def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
+    """A whole number below M is asked for, that point goes, and each successor has its share of [0, 1]: no draws."""
+    rng = np.random.default_rng(seed)
+    X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
+    M = int(rng.integers(1, N + 1))
+    Z, K = rng.permutation(N)[:M], kernel(X)
+    for a in range(M):
+        rest = np.delete(Z, a)
+        left = K.diagonal() - np.einsum("ij,ij->j", K[rest], np.linalg.solve(K[np.ix_(rest, rest)], K[rest]))
+        left[rest] = 0.0
+        edges = np.concatenate([[0.0], np.cumsum(left)]) / left.sum()
+        for j in np.flatnonzero(left > 1e-6):
+            for place in (edges[j] + 1e-9, edges[j + 1] - 1e-9):
+                walk, told = Walk(kernel, X, Z.copy()), Told(a, place)
+                walk.step(told)
+                observe.holds("N-walk", told.asked == M)
+                observe.holds("N-walk", walk.Z.tolist() == [*Z[:a], j, *Z[a + 1 :]])
+
+
 @pytest.mark.claim("N-walk")
 @given(M=st.integers(1, 1000), rarity=st.floats(1e-9, 1e5), tv=st.floats(1e-12, 0.999))
 def test_the_number_of_steps_is_the_least_that_is_proved(observe: Observer, M: int, rarity: float, tv: float) -> None:
@@ -230,6 +270,40 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
             observe.holds("N-round", moved <= bound.value + 1e-9)
 
 
+@pytest.mark.claim("N-round")
+@given(seed=seeds, N=st.integers(1, 40), log_rho=st.floats(-16, 0))
+def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
+    observe: Observer, seed: int, N: int, log_rho: float
+) -> None:
+    """1 − e_M((λ̂−ρ)₊)/e_M(λ̂+ρ) at 50 digits without tolerance, above it by 1e-12 or so; and what a sample reports."""
+    rng = np.random.default_rng(seed)
+    values, rho = 10.0 ** rng.uniform(-3, 1, N), 10.0**log_rho
+    M = int(rng.integers(1, N + 1))
+    low, high = ([max(mp.mpf(float(v)) + s * mp.mpf(rho), mp.mpf(0)) for v in values] for s in (-1, 1))
+    truth = 1 - reference.esp(low, M)[M] / reference.esp(high, M)[M]
+    bound = mp.mpf(float(kdpp.rounding_tv(values, rho, M)))
+    observe.upper("N-round", truth, bound)
+    observe.upper("N-round", bound, truth + mp.mpf("1.1e-12"))
+    X, kernel = rng.random(N), Matern(0.5, lengthscale=0.3)
+    eigenvalues = np.linalg.eigvalsh(kernel(X))
+    expected = kdpp.rounding_tv(np.maximum(eigenvalues, 0.0), N * np.finfo(float).eps * eigenvalues.max(), M)
+    observe.equal("N-round", kdpp.sample_kernel(kernel, X, M, rng).rounding, float(expected), rtol=1e-3, atol=2e-12)
+
+
+@pytest.mark.claim("N-walk")
+@given(N=st.integers(2, 400), share=st.floats(0.0, 1.0), log_variance=st.floats(-200.0, 200.0))
+def test_the_rarity_of_the_start_is_not_rounded_down(
+    observe: Observer, N: int, share: float, log_variance: float
+) -> None:
+    """Points too far apart to know of each other: all sets alike, log(1/P) = log C(N, M), and 1 nat for rounding."""
+    M = max(1, round(share * N))
+    kernel = SquaredExponential(variance=10.0**log_variance, lengthscale=1.0)
+    walk = Walk(kernel, 100.0 * np.arange(float(N))[:, None], np.arange(M))
+    truth = mp.log(mp.binomial(N, M))
+    observe.upper("N-walk", truth, walk.log_rarity())
+    observe.equal("N-walk", walk.log_rarity(), truth + 1, atol=1e-8)
+
+
 def weights(K: np.ndarray, M: int) -> np.ndarray:
     """P(Z) for all Z, small ones kept as they come."""
     w = np.array([max(np.linalg.det(K[np.ix_(Z, Z)]), 0.0) for Z in combinations(range(len(K)), M)])
@@ -254,6 +328,94 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
     p = _odds_to_expect(values, M)
     observe.equal("R-lem3", p.sum(), float(M), rtol=1e-6)
     observe.holds("R-lem3", coins(p)[M] >= 1 / np.sqrt(1 + 12 * (p * (1 - p)).sum()) - 1e-12)
+
+
+@pytest.mark.claim("R-lem3")
+@given(seed=seeds, n=st.integers(2, 9), spread=st.sampled_from([0.0, 1.0, 6.0]))
+def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: int, spread: float) -> None:
+    """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: no draws, hence full power."""
+    rng = np.random.default_rng(seed)
+    log_values = rng.uniform(-spread, spread, n)
+    for M in range(1, n):
+        p = _odds_to_expect(log_values, M)
+        odds = np.log(p) - np.log1p(-p)
+        observe.equal("R-lem3", odds - odds[0], log_values - log_values[0], atol=1e-9)
+        J = np.array(list(combinations(range(n), M)))
+        kept = np.exp(odds[J].sum(axis=1) - odds.sum() * M / n)
+        exact = np.exp(log_values[J].sum(axis=1) - log_values.sum() * M / n)
+        observe.equal("R-lem3", kept / kept.sum(), exact / exact.sum(), rtol=1e-8)
+
+
+@pytest.mark.claim("R-lem3")
+@given(seed=seeds, n=st.integers(3, 9), spread=st.sampled_from([0.0, 1.0, 5.0]))
+def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
+    observe: Observer, seed: int, n: int, spread: float
+) -> None:
+    """What the samplers hand to the two phases: log λ of K = VVᵀ, and rows of VU with their squared lengths."""
+    rng = np.random.default_rng(seed)
+    values = np.exp(rng.uniform(-spread, spread, n))
+    U = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    M = int(rng.integers(1, n))
+    for module in (sampling, low_rank):
+        seen: dict[str, np.ndarray] = {}
+
+        def choose(logs: np.ndarray, size: int, _: Any, seen: dict[str, np.ndarray] = seen) -> np.ndarray:
+            seen["logs"] = logs
+            return np.arange(size)
+
+        def draw(row: Any, leverage: np.ndarray, size: int, _: Any, seen: dict[str, np.ndarray] = seen) -> np.ndarray:
+            seen["rows"], seen["leverage"] = np.array([row(i) for i in range(n)]), leverage
+            return np.arange(size)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "choose_eigenvectors", choose)
+            patch.setattr(module, "draw_projection", draw)
+            if module is sampling:
+                kdpp.sample((U * values) @ U.T, M, rng)
+            else:
+                kdpp.sample_factor(U * np.sqrt(values), M, rng)
+        observe.equal("R-lem3", np.sort(seen["logs"]), np.sort(np.log(values)), atol=1e-9)
+        span = seen["rows"] @ seen["rows"].T  # the projection on the eigenvectors that were named, the first M
+        named = np.exp(seen["logs"][:M])
+        observe.equal("R-lem3", (span @ (U * values) @ U.T).trace(), named.sum(), rtol=1e-8)
+        observe.equal("R-lem3", span @ span, span, atol=1e-9)
+        observe.equal("R-lem3", seen["leverage"], np.diag(span), atol=1e-9)
+
+
+class Counting(np.random.Generator):
+    """A generator whose uniform numbers are given: two a proposal, which row and whether it is taken."""
+
+    def __init__(self, proposals: np.ndarray, thresholds: np.ndarray) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.answers = [proposals, thresholds]
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return self.answers.pop(0)
+
+
+@pytest.mark.claim("R-lem3")
+@given(seed=seeds, N=st.integers(3, 7))
+def test_phase_two_proposes_by_leverage_and_accepts_by_distance(observe: Observer, seed: int, N: int) -> None:
+    """Where each proposal begins and ends in [0, 1], and each acceptance: the law of the second point, exactly."""
+    rng = np.random.default_rng(seed)
+    Y = np.linalg.qr(rng.standard_normal((N, 2)))[0]
+    leverage = (Y**2).sum(axis=1)
+    edges = np.concatenate([[0.0], np.cumsum(leverage)]) / leverage.sum()
+    first = int(rng.integers(N))
+    others = [i for i in range(N) if i != first]
+    share = 1.0 - (Y @ Y[first]) ** 2 / leverage / leverage[first]  # distance²/leverage once the first is taken
+    step = 1e-9
+    for second in others:
+        for place in (edges[second] + step, edges[second + 1] - step):  # any uniform number in here proposes it
+            for threshold, accepted in ((share[second] - step, True), (share[second] + step, False)):
+                start = 0.5 * (edges[first] + edges[first + 1])
+                wanted = next(i for i in others if i != second)
+                again = 0.5 * (edges[wanted] + edges[wanted + 1])
+                generator = Counting(np.array([start, place]), np.array([0.0, threshold]))
+                generator.answers += [np.array([again, again]), np.array([0.0, 0.0])]
+                found = draw_projection(Y.__getitem__, leverage, 2, generator)
+                expected = sorted([first, second if accepted else wanted])
+                observe.holds("R-lem3", found.tolist() == expected)
 
 
 def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:

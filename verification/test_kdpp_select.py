@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential, kdpp
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.leverage import matching_ridge
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import pivoted as engine
@@ -179,6 +180,38 @@ def test_the_k_dpp_of_a_nystrom_approximation_is_as_near_as_proved(
 
 
 @pytest.mark.claim("N-tv")
+@given(st.integers(4, 9), seeds)
+def test_eigenvalues_that_are_rounding_prove_no_total_variation(observe: Observer, N: int, seed: int) -> None:
+    """``tv`` is N-tv with each eigenvalue of the factor lowered by r·eps·λ_max, hence not below N-tv at the exact ones.
+
+    Smooth kernels, ranks up to the numerical one, at 50 digits.
+    """
+    rng = np.random.default_rng(seed)
+    X, kernel = np.sort(rng.random((N, 1)), axis=0), SquaredExponential(lengthscale=float(rng.uniform(0.3, 3.0)))
+    most = kdpp.select(kernel, X, N, trace=0.0).M
+    for rank in range(1, most + 1):
+        found = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
+        V, T = mp.matrix(found.factor.tolist()), mp.mpf(float(found.traces[-1]))
+        values = [max(v, mp.mpf(0)) for v in mp.eigsy(V * V.T, eigvals_only=True)]
+        rounding = rank * mp.mpf(2) ** -52 * max(values)
+        for M in {1, rank // 2 or 1, rank}:
+            exactly, lowered = (
+                nystrom_tv([max(v - less, mp.mpf(0)) for v in values], T, M) for less in (mp.mpf(0), rounding)
+            )
+            tv = kdpp.select(kernel, X, M, "kdpp", rng, rank=rank).tv
+            observe.upper("N-tv", exactly, 1.0 if tv is None else tv, tol=1e-13)  # the formula is rounded to nearest
+            observe.equal("N-tv", 1.0 if tv is None else tv, lowered, rtol=1e-10, atol=1e-12 * float(lowered < 1))
+
+
+def nystrom_tv(values: list[Any], T: Any, M: int) -> Any:
+    """1 − 1/Σ_j e_{M−j}/e_M·T^j/j!, 1 where fewer than M eigenvalues are left, 0 for T = 0."""
+    e = reference.esp(values, M)
+    if T == 0 or e[M] == 0:
+        return mp.mpf(e[M] == 0)
+    return 1 - 1 / mp.fsum(e[M - j] / e[M] * T**j / mp.factorial(j) for j in range(M + 1))
+
+
+@pytest.mark.claim("N-tv")
 @pytest.mark.parametrize("rank", [3, 5])
 def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Observer, rank: int) -> None:
     """The empirical law over all subsets is within the proved ``tv`` of the k-DPP of K, up to the noise of counting."""
@@ -222,6 +255,47 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     size = np.random.default_rng(seed).uniform(0.1, 0.9) * rank
     rho = matching_ridge(values, size)
     assert (values / (values + rho)).sum() == pytest.approx(size, rel=1e-9)
+    # where even N·eps·λ_max leaves less than M, that it is
+    short = np.r_[values.max(), np.zeros(N - 1)]
+    observe.equal("N-lev", matching_ridge(short, 1.5), N * np.finfo(float).eps * values.max(), rtol=1e-15)
+
+
+class Exponentials(np.random.Generator):
+    """A generator whose exponential numbers are kept."""
+
+    def standard_exponential(self, *args: Any, **kwargs: Any) -> Any:
+        self.drawn = super().standard_exponential(*args, **kwargs)
+        return self.drawn
+
+
+@pytest.mark.claim("N-lev")
+@given(st.integers(3, 30), seeds, st.booleans())
+def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, seed: int, landmarks: bool) -> None:
+    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on: no draws, full power."""
+    kernel, X = Matern(0.5, 1.0, 0.5), np.random.default_rng(seed).standard_normal((N, 2))
+    rng, ridge = Exponentials(np.random.PCG64(seed)), 0.3
+    found = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
+    tau = kdpp.ridge_leverage(kernel, X, ridge)
+    assert found.indices is not None
+    keys = rng.drawn[found.indices] / tau[found.indices]
+    observe.holds("N-lev", (np.diff(keys) > -1e-9 * keys[:-1]).all(), N)
+
+
+@pytest.mark.claim("N-lev")
+@given(st.sampled_from(["grid", "clustered", "duplicates"]), st.integers(2, 20), seeds, st.floats(-17, -12))
+def test_cancellation_leaves_every_score_above_what_it_must_be(
+    observe: Observer, kind: str, N: int, seed: int, log_ridge: float
+) -> None:
+    """At a ridge of 1e-15 the difference over ρ is all rounding: what is returned is at least k_ii/(Tr K + ρ) ≤ τ_i."""
+    kernel, X = instance(kind, N, seed)
+    ridge = 10.0**log_ridge * kernel.max_variance
+    try:
+        bounds = kdpp.ridge_leverage(kernel, X, ridge, np.arange(N))
+    except NotPositiveDefinite:  # K_SS + ρI has no factor: nothing is claimed
+        return
+    diagonal = kernel.diag(X)
+    observe.lower("N-lev", bounds, diagonal / (diagonal.sum() + ridge) * (1 - 1e-14))
+    observe.upper("N-lev", bounds, np.ones(N))
 
 
 @given(st.sampled_from(KINDS), st.integers(4, 40), seeds, st.sampled_from(["uniform", "leverage", "kmeans", "kdpp"]))

@@ -397,6 +397,13 @@ def test_no_approximation_of_rank_r_beats_the_truncation(observe: Observer, seed
     for target in (0.3, 3.0):
         r = optimal_rank([float(v) for v in values], float(noise), target)
         observe.holds("L-10", optimum[r] <= target and (r == 0 or optimum[r - 1] > target))
+    for r in range(N):  # a target next to the optimum of each rank, on either side
+        if optimum[r] > mpf("1e-12"):
+            found = [
+                optimal_rank([float(v) for v in values], float(noise), float(optimum[r]) * (1 + t))
+                for t in (-1e-7, 1e-7)
+            ]
+            observe.holds("L-10", found[0] > r >= found[1])
 
 
 # --- the order of the two laws, and double precision -----------------------------------------------------------------

@@ -185,6 +185,58 @@ def test_tails_are_upper_bounds_at_fifty_digits(observe: Observer, p: int, gamma
         left -= exact(p, gamma)[M] if COUNT > M else 0
 
 
+def grid_sum(p: int, gamma: mp.mpf, J: int) -> mp.mpf:
+    """Σ_{j>=J} f(jπ), f(ω) = A γ^(2p+1)/(γ² + ω²)^(p+1): the sum over all j in closed form, less what is before."""
+    whole = mp.diff(lambda a: mp.coth(mp.sqrt(a)) / mp.sqrt(a), gamma**2, p) * (-1) ** p / mp.factorial(p)
+    before = mp.fsum((gamma**2 + (mp.pi * j) ** 2) ** -(p + 1) for j in range(J))
+    strength = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2) * gamma ** (2 * p + 1)
+    return strength * ((whole + gamma ** (-2 * p - 2)) / 2 - before)
+
+
+@pytest.mark.claim("L-49a", "N-grid")
+@pytest.mark.parametrize(("p", "gamma"), CASES)
+def test_closed_bounds_are_their_formulas_and_rounded_upwards(observe: Observer, p: int, gamma: float) -> None:
+    """Σ_{j>=M−p} S(jπ/L)/L and S(0)/L for each m <= p + 1, at 50 digits without tolerance; the constant of the rate."""
+    s, v = MaternUniform(Matern(p + 0.5, 3.0, kernel(p, gamma).lengthscale), Uniform()), 3
+    with mp.workdps(80):
+        exactly = mp.sqrt(2 * p + 1) / mp.mpf(s.kernel.lengthscale)
+        top = grid_sum(p, exactly, 0) - grid_sum(p, exactly, 1)
+        for M in (0, 1, 2, 5, 20, 60):
+            truth = v * min(grid_sum(p, exactly, max(M - p, 0)) + max(p - M, 0) * top, mp.mpf(1))
+            found = mp.mpf(float(s.tail_bound(M)))
+            if truth < v:  # the trace is exact
+                observe.upper("N-grid", truth, found)
+            observe.equal("L-49a", found, truth, rtol=1e-6 if M > 20 else 1e-8)
+        for start in (p + 2, 10 * (p + 1), 10**6):
+            A = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2)
+            C = v * A * exactly ** (2 * p + 1) / mp.pi ** (2 * p + 2) * (mp.mpf(start) / (start - p - 1)) ** (2 * p + 2)
+            observe.equal("L-49a", mp.mpf(s.decay_constant(start)), C, rtol=1e-13)
+
+
+@pytest.mark.claim("L-49a", "N-grid")
+@pytest.mark.parametrize(("p", "gamma"), [(1, 5e4), (2, 8e4)])
+def test_the_rest_of_the_grid_where_the_density_is_not_yet_convex(observe: Observer, p: int, gamma: float) -> None:
+    """Beyond the table f(jπ) is still concave for so short a lengthscale: f(Jπ) and the integral from J on."""
+    s = MaternUniform(kernel(p, gamma), Uniform())
+    for M in (4096 + p, 5000):
+        exactly, J = mp.sqrt(2 * p + 1) / mp.mpf(s.kernel.lengthscale), M - p
+        observe.upper("N-grid", grid_sum(p, exactly, J), mp.mpf(float(s.tail_bound(M))))
+        A = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2)
+        angle = mp.atan2(exactly, J * mp.pi)
+        beyond = A / mp.pi * mp.quad(lambda t: mp.sin(t) ** (2 * p), [0, angle])
+        first = A * exactly ** (2 * p + 1) / (exactly**2 + (J * mp.pi) ** 2) ** (p + 1)
+        observe.equal("L-49a", mp.mpf(float(s.tail_bound(M))), first + beyond, rtol=1e-10)
+
+
+@pytest.mark.claim("L-49b")
+@given(st.floats(-3.0, 3.0), st.integers(1, 10**9))
+def test_the_closed_bound_for_one_half_is_its_formula(observe: Observer, exponent: float, M: int) -> None:
+    s = MaternHalfUniform(Matern(0.5, 2.0, lengthscale=10.0**exponent), Uniform(0.0, 3.0))
+    kappa = mp.mpf(3) / (2 * mp.mpf(10.0**exponent))
+    truth = 4 / mp.pi * mp.atan2(kappa, mp.pi / 2 * (M - 1))
+    observe.equal("L-49b", mp.mpf(float(s.tail_bound(M))), truth, rtol=1e-15)
+
+
 @pytest.mark.claim("L-49a", "L-49c")
 @given(st.integers(0, 4), st.floats(-2.0, 3.0))
 def test_tails_bound_the_sum_of_what_follows(observe: Observer, p: int, exponent: float) -> None:

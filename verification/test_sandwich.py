@@ -255,6 +255,33 @@ def test_proposition_4_is_attained_in_one_dimension(observe: Observer, gamma: fl
     observe.upper("L-31", mp.exp(-s), mp.mpf(float(sure.inverse_high)))
 
 
+@pytest.mark.claim("L-30", "L-31", "N-mean")
+@given(gamma=st.floats(-30.0, 2.4).map(lambda e: 10.0**e), share=st.floats(-16.0, 0.0).map(lambda e: 1 - 10.0**e))
+@example(gamma=0.02, share=0.0)
+def test_certified_factors_of_proposition_4_are_rounded_outwards(observe: Observer, gamma: float, share: float) -> None:
+    """All seven numbers against 50 digits without tolerance; 2γ − m² for every m up to √(2γ), where digits cancel."""
+    m = np.sqrt(2 * gamma) * share
+    with mp.workdps(80):
+        left = max(mp.mpf(gamma) - mp.mpf(float(m)) ** 2 / 2, mp.mpf(0))
+        for found, rest in ((proposition4(gamma, certified=True), mp.mpf(gamma)), (certified_given(gamma, m), left)):
+            _, u, s = sandwich.roots(rest)
+            upper = {
+                "mean": mp.sqrt(2 * mp.mpf(gamma)),
+                "mean_first": mp.sqrt(mp.expm1(2 * mp.mpf(gamma))),
+                "high": 1 + u,
+                "inverse_high": mp.exp(-s),
+            }
+            for name, truth in upper.items():
+                observe.upper("N-mean" if name == "mean_first" else "L-31", truth, mp.mpf(float(getattr(found, name))))
+            for name, truth in {"low": mp.exp(s), "log_low": s, "inverse_low": 1 / (1 + u)}.items():
+                observe.lower("L-31", truth, mp.mpf(float(getattr(found, name))))
+
+
+def certified_given(gamma: float, m: float) -> Any:
+    """Prop. 4 with the distance of the means known; √(2γ) where rounding took m beyond."""
+    return proposition4(gamma, min(m, float(np.sqrt(2 * gamma))), certified=True)
+
+
 # Predictions
 
 
@@ -401,3 +428,30 @@ def test_tail_of_a_gaussian_quadratic_form(observe: Observer, seed: int, n: int,
     z = np.random.default_rng(seed + 1).standard_normal((20_000, n)) ** 2
     share = int((z @ w > factor).sum())
     observe.frequency("N-tail", share, 20_000, eta)
+
+
+@pytest.mark.claim("L-61", "L-62", "N-tail")
+@given(seed=SEEDS)
+def test_certified_predictions_are_rounded_upwards(observe: Observer, seed: int) -> None:
+    """Γ − KL(train), the factor min{1/η, t}, their product: 50 digits, no tolerance below, and rounding alone above."""
+    rng = np.random.default_rng(seed)
+    eta = np.concatenate([rng.uniform(0.15, 1.0, 60), 10.0 ** rng.uniform(-300, -0.9, 4)])
+    joint = 10.0 ** rng.uniform(-20, 3, eta.size)
+    train = joint * rng.random(eta.size) * (rng.random(eta.size) < 0.5)
+    found = predictive(
+        Bound(joint, "upper", 1.0, "L-42", certified=True),
+        eta,
+        train=Bound(train, "lower", 1.0, "L-10", certified=True),
+    )
+    assert found.kl.certified
+    means = [mp.mpf(a) - mp.mpf(b) for a, b in zip(joint, train, strict=True)]
+    factors = [min(1 / mp.mpf(e), 1 + sandwich.roots(-mp.log(mp.mpf(e)))[1]) for e in eta]
+    kls = [a * b for a, b in zip(factors, means, strict=True)]
+    for claim, bound, truths in (
+        ("L-61", found.expected.value, means),
+        ("N-tail", found.kl.terms["factor"], factors),
+        ("L-62", found.kl.value, kls),
+    ):
+        values = [mp.mpf(float(v)) for v in np.asarray(bound)]
+        observe.upper(claim, truths, values)
+        observe.upper(claim, values, [t * (1 + mp.mpf(3e-14)) for t in truths])

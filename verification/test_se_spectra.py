@@ -7,7 +7,7 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from observer import Observer
 
@@ -15,7 +15,7 @@ from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import spectra as reference
 from gpbounds.spectra import spectrum
-from gpbounds.spectra.dominated import log_domination
+from gpbounds.spectra.dominated import DominatedSpectrum, log_domination
 
 RATIOS = st.floats(0.01, 30.0)
 
@@ -273,6 +273,63 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
         atol=1e-9,
         rtol=1e-12,
     )
+
+
+@pytest.mark.claim("N-dom")
+@given(ratio=st.floats(0.1, 8.0), dim=st.integers(1, 4), m=st.integers(1, 300), scale=st.floats(0.1, 10.0))
+def test_dominated_eigenvalues_in_equal_proportions(
+    observe: Observer, ratio: float, dim: int, m: int, scale: float
+) -> None:
+    """λ_m <= min{v/m, min over s of C(s)·(1-B)^D B^k}, k the degree of the m-th: no more and no less is returned."""
+    lengths = scale * np.arange(1.0, dim + 1.0)
+    s = spectrum(SquaredExponential(2.0, lengths), Uniform(-ratio * lengths, ratio * lengths))
+    k, half = next(k for k in range(m) if mp.binomial(k + dim, dim) >= m), mp.mpf(ratio)
+
+    def objective(std: mp.mpf) -> mp.mpf:
+        B = reference.ratio(1, std)
+        return (mp.sqrt(2 * mp.pi) * std / (2 * half) * mp.exp((half / std) ** 2 / 2) * (1 - B)) ** dim * B**k
+
+    # the derivative in s vanishes where h²√(4s² + 1) = (1 + 2k/D)s², once
+    low, high = mp.mpf(0), 3 * half**2 + half
+    with mp.workdps(30):
+        for _ in range(110):
+            std = (low + high) / 2
+            rises = (1 + mp.mpf(2 * k) / dim) * std**2 > half**2 * mp.sqrt(4 * std**2 + 1)
+            low, high = (low, std) if rises else (std, high)
+        best = objective(std)
+        observe.upper("N-dom", best, [objective(std * mp.mpf(f)) for f in ("0.3", "0.9", "1.1", "4")])
+        observe.equal("N-dom", mp.mpf(s.eigenvalues(m)[-1]), 2 * min(best, mp.mpf(1) / m), rtol=1e-11, atol=1e-300)
+
+
+@pytest.mark.claim("N-dom")
+@given(
+    ells=st.lists(st.floats(0.2, 3.0), min_size=2, max_size=3),
+    halves=st.lists(st.floats(0.3, 3.0), min_size=3, max_size=3),
+    m=st.integers(1, 8),
+)
+def test_dominated_spectrum_in_unequal_proportions(
+    observe: Observer, ells: list[float], halves: list[float], m: int
+) -> None:
+    """The least over the family of C·λ_m and C·tail(m), each C and each spectrum from its standard deviations."""
+    half = np.array(halves[: len(ells)])
+    assume(np.ptp(half / ells) > 1e-6)
+    s = spectrum(SquaredExponential(2.0, ells), Uniform(-half, half))
+    assert isinstance(s, DominatedSpectrum)
+    assert s._laws is not None
+    values, tails = [], []
+    with mp.workdps(30):
+        for _, law in s._laws[::9]:
+            stds = [ell / (2 * mp.sinh(mp.mpf(step) / 2)) for ell, step in zip(ells, law._steps, strict=True)]
+            C = mp.fprod(
+                mp.sqrt(2 * mp.pi) * std / (2 * h) * mp.exp((h / std) ** 2 / 2)
+                for std, h in zip(stds, map(mp.mpf, half), strict=True)
+            )
+            exact = reference.product_eigenvalues(ells, stds, m, m)
+            values.append(2 * min(C * exact[-1], mp.mpf(1) / m))
+            tails.append(2 * min(C * (1 - mp.fsum(exact)), mp.mpf(1)))
+        s._laws = s._laws[::9]  # any part of the family gives a bound
+        observe.equal("N-dom", mp.mpf(s.eigenvalues(m)[-1]), min(values), rtol=1e-11)
+        observe.equal("N-dom", mp.mpf(s.tail(m)), min(tails), rtol=1e-11)
 
 
 @pytest.mark.claim("N-dom")

@@ -18,6 +18,7 @@ from gpbounds.lowrank import deviations
 from gpbounds.lowrank.features import MercerFeatures
 from gpbounds.lowrank.truncation import mean_divergence, mercer_kl, mercer_rank, residual_certificate
 from gpbounds.reference import lowrank_ranks as reference
+from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import spectrum
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -215,6 +216,72 @@ def test_the_certificate_is_attained_at_rank_one(observe: Observer) -> None:
         observe.equal("L-43", mp.mpf(float(certificate)), kl, rtol=1e-10)
         observe.upper("L-43", kl, mp.mpf(float(certificate)))
         observe.equal("L-54", exact_kl(K, np.zeros((4, 4)), noise), float(certificate), rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.claim("L-42", "L-43", "N-mercer")
+@settings(max_examples=40)
+@given(
+    ell=st.floats(0.2, 5.0),
+    N=st.integers(1, 10**6),
+    r=st.integers(0, 60),
+    log_noise=st.floats(-12.0, 12.0),
+    delta=st.floats(1e-9, 0.99),
+)
+def test_bounds_before_the_inputs_are_seen_are_rounded_upwards(
+    observe: Observer, ell: float, N: int, r: int, log_noise: float, delta: float
+) -> None:
+    """All three forms from Λ = v·B^r at 50 digits: never below, and above by what is stated."""
+    kernel, v, noise = SquaredExponential(1.5, ell), mp.mpf(1.5), 10.0**log_noise
+    with mp.workdps(80):
+        tail = v * ratio(ell, 1) ** r
+        level, p, b = mp.mpf(noise), tail / v, v / mp.mpf(noise)
+        deviations_ = [
+            min(reference.cantelli(tail, v, N, delta), v) if tail < v / 2 else v,
+            reference.chernoff(tail, v, N, delta) if p < 1 else v,
+            min(tail / mp.mpf(delta), v),
+        ]
+        mean = N * tail / level
+        first = (mean - (1 - (1 - p) ** N) * mp.log1p(b)) / 2
+        middle = min(tail, v / 2)
+        second = reference.divergence(mean) + N * middle * (v - middle) / (4 * level**2)
+        truths = {
+            ("L-43", delta, "sharpest"): reference.divergence(N * min(deviations_) / level),
+            ("L-42", delta, "printed"): N * reference.chebyshev(tail, v, N, delta) / (2 * level),
+            ("N-mercer", None, "sharpest"): min(first, second, mean / 2),
+            ("L-42", None, "printed"): mean / 2,
+        }
+        for (claim, failing, form), truth in truths.items():
+            found = mercer_kl(kernel, Gaussian(), N, r, noise=noise, delta=failing, form=form)
+            assert found.certified
+            observe.upper(claim, truth, mp.mpf(float(found)))
+            allowed = mp.mpf("1e-9") * truth + mp.mpf("1e-15") * mean + mp.mpf("1e-300")
+            if tail < v / 2:  # beyond, Cantelli's threshold may be B before it is reached
+                observe.upper(claim, mp.mpf(float(found)), truth + allowed)
+
+
+@pytest.mark.claim("L-54", "L-43")
+@given(seed=SEEDS, log_noise=st.floats(-9.0, 9.0), rounding=st.sampled_from([0.0, 1e-14, 1e-3]))
+def test_the_certificate_is_rounded_upwards(observe: Observer, seed: int, log_noise: float, rounding: float) -> None:
+    """The trace with what every entry may lack, and ½[x − log(1 + x)] of it, each at 50 digits without tolerance."""
+    d = np.random.default_rng(seed).random(200) ** 4
+    found = residual_certificate(d, 10.0**log_noise, rounding=rounding)
+    assert found.certified
+    with mp.workdps(80):
+        exact = mp.fsum(mp.mpf(float(x)) + mp.mpf(rounding) for x in d)
+        trace, value = mp.mpf(found.terms["trace"]), mp.mpf(float(found))
+        observe.upper("L-54", exact, trace)
+        observe.upper("L-54", trace, exact * (1 + mp.mpf("1.1e-11")))
+        kl = reference.divergence(trace / mp.mpf(10.0**log_noise))
+        observe.upper("L-43", kl, value)
+        observe.upper("L-43", value, kl * (1 + mp.mpf("1.1e-11")))
+
+
+@pytest.mark.claim("L-42", "L-54")
+def test_an_upper_bound_never_underflows_to_nothing(observe: Observer) -> None:
+    for delta in (0.05, None):
+        bound = mercer_kl(SquaredExponential(1.0, 50.0), Gaussian(), 3, 90, noise=1e200, delta=delta)
+        observe.holds("L-42", 0.0 < float(bound) < 1e-300)
+    observe.holds("L-54", 0.0 < float(residual_certificate(1e-300, 1e200)) < 1e-300)
 
 
 @pytest.mark.claim("L-48")

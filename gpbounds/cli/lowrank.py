@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
+from gpbounds.bound import outward
 from gpbounds.cli import options, worst
 from gpbounds.cli.comparison import NAMES, Entry
 from gpbounds.cli.problem import Problem, describe, describe_kernel, short
@@ -51,11 +52,11 @@ def _told(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -
         between = found.sandwich
         meaning = (
             f"KL <= {target:g} means: no event's probability under the law of y is off by more than "
-            f"{total_variation(target, 1.0):.3g} (total variation).",
-            f"Predictions of some of the N from the others, with probability {sure:.3g}: means within "
-            f"{float(between.mean):.3g} approximate standard deviations of the exact ones, exact variances (noise "
-            f"included) between {float(between.low):.3g} and {float(between.high):.3g} times the approximate ones "
-            "(L-63, N-tail).",
+            f"{outward(total_variation(target, 1.0), 'upper', 3)} (total variation).",
+            f"Predictions of some of the N from the others, with probability {outward(sure, 'lower', 3)}: means within "
+            f"{outward(float(between.mean), 'upper', 3)} approximate standard deviations of the exact ones, exact "
+            f"variances (noise included) between {outward(float(between.low), 'lower', 3)} and "
+            f"{outward(float(between.high), 'upper', 3)} times the approximate ones (L-63, N-tail).",
         )
     return replace(plan, target=target, meaning=meaning, notes=(*plan.notes, *notes))
 

@@ -86,7 +86,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
     # 1e-12 covers the rounding of both symmetric polynomials
     ratio = 0.0 if low[M] == 0.0 else float(np.ldexp(low[M] / high[M], low_power[M] - high_power[M])) * (1.0 - 1e-12)
     return Bound(
-        1.0 - ratio if rho > 0.0 or ratio == 0.0 else 0.0,
+        min(1.0, float(np.nextafter(1.0 - ratio, 2.0))) if rho > 0.0 or ratio == 0.0 else 0.0,
         "upper",
         1.0,
         "N-round",

@@ -18,6 +18,9 @@ from gpbounds.numerics.search import least
 GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
 """Values of Δ that :func:`weighted_kl` tries; each of them gives a valid bound."""
 
+ROUNDING = 5e-13
+"""What may be lost, relatively, in a failure probability and in a number of frequencies: both are rounded up by it."""
+
 
 def lower_tail(x: Float) -> Any:
     """(e^x − 1)/(e^{2x} − 2x − 1), about e^{−x}; infinite for x < 0.1, where it says nothing."""
@@ -49,7 +52,7 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
     variance at most E⟨A, Y⟩² ≤ s̃ tr A²B ≤ s̃: Bousquet's inequality.  Each of (ii), (iii) holds with probability 1 − δ₂.
     """
     m = np.asarray(m, dtype=np.float64)[..., None]
-    left = delta - dimension * lower_tail(m * GAPS**2 / (2.0 * total))
+    left = delta - dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)  # may cancel: rounded down
     enough = left > 0.0
     left = np.where(enough, left, 0.5)
     mean = total * dimension / m
@@ -72,7 +75,7 @@ def sharpest(total: float, dimension: float, delta: float, target: float) -> flo
 
 
 def _whole(m: float) -> float:
-    return float(math.ceil(m)) if m < math.inf else m
+    return float(math.ceil(m * (1.0 + ROUNDING))) if m < math.inf else m
 
 
 def spectral(total: float, dimension: float, delta: float, eps: float) -> float:

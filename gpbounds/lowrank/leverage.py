@@ -53,14 +53,19 @@ def _checked(widths: ArrayLike, ratio: float) -> tuple[Float, float]:
     return sides, float(number)
 
 
+def grid(sides: Float, ratio: float, farthest: float) -> tuple[Float, Float]:
+    """The values of A and of h that are tried, for frequencies up to ``farthest``; each pair gives a bound."""
+    widest = 10.0 + farthest * (1.0 + float(sides.max()))
+    deepest = 1.0 + 1.2 * math.sqrt(max(math.log(ratio * sides.size**2), 0.0))
+    return np.geomspace(1e-2, widest * widest, 96), np.linspace(0.25, deepest, 64)
+
+
 def _tables(sides: Float, ratio: float, farthest: float) -> tuple[Float, Float, Float]:
-    """A on a grid, log Π_j E(W'_j − |t|)₊, and log of (1 − Π_j (1 − d_j))², both over the grid (A, h)."""
+    """A on its grid, log Π_j E(W'_j − |t|)₊, and log of (1 − Π_j (1 − d_j))², both over the grid (A, h)."""
     from scipy.special import erf, ndtr
 
-    dim = sides.size
-    widest = 10.0 + farthest * (1.0 + float(sides.max()))
-    A = np.geomspace(1e-2, widest * widest, 96)[:, None]
-    h = np.linspace(0.25, 1.0 + 1.2 * math.sqrt(max(math.log(ratio * dim**2), 0.0)), 64)
+    values, h = grid(sides, ratio, farthest)
+    A = values[:, None]
     s = np.sqrt(A + 0.5) / (2.0 * np.pi)
     spread = np.sqrt(A / 2.0) / np.pi
     overlap, inside = np.zeros((A.size, h.size)), np.zeros((A.size, h.size))
@@ -69,7 +74,7 @@ def _tables(sides: Float, ratio: float, farthest: float) -> tuple[Float, Float, 
         mean = wide * erf(wide / math.sqrt(2.0)) + math.sqrt(2.0 / math.pi) * np.expm1(-0.5 * wide * wide)
         overlap += times * np.log(spread * mean)
         inside += times * np.log1p(-(ndtr(-h) + ndtr(-h - side / s)))
-    return A[:, 0], overlap, 2.0 * np.log(-np.expm1(inside))
+    return values, overlap, 2.0 * np.log(-np.expm1(inside))
 
 
 def _log_bounds(sides: Float, ratio: float, inner: Float, outer: Float) -> Float:

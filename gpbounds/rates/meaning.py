@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import math
 
+from gpbounds.bound import outward
 from gpbounds.sandwich import roots
+
+DIGITS = 3
+"""Digits of the numbers told; they are bounds, so they are rounded outwards."""
 
 
 def total_variation(gamma: float, alpha: float) -> float:
@@ -24,19 +28,19 @@ def sentences(gamma: float, alpha: float) -> tuple[str, ...]:
     """The consequences of D_α[q*‖p] <= γ, one sentence each.
 
     >>> print(sentences(0.01, 1.0)[1])
-    Every predictive mean of f is within 0.141 posterior standard deviations of the exact one (L-30), every predictive \
-variance of f between 0.813 and 1.21 times it (Prop. 4).
+    Every predictive mean of f is within 0.142 posterior standard deviations of the exact one (L-30), every predictive \
+variance of f between 0.813 and 1.22 times it (Prop. 4).
     """
-    tv = total_variation(gamma, alpha)
+    tv = outward(total_variation(gamma, alpha), "upper", DIGITS)
     lines = [
-        f"D_{alpha:g} <= {gamma:g} means: no event's posterior probability is off by more than {tv:.3g} "
-        "(total variation)."
+        f"D_{alpha:g} <= {gamma:g} means: no event's posterior probability is off by more than {tv} (total variation)."
     ]
     if alpha == 1.0:
-        low, high, _ = roots(gamma)
+        shift = outward(math.sqrt(2.0 * gamma), "upper", DIGITS)
+        low, high = (outward(root, side, DIGITS) for root, side in zip(roots(gamma), ("lower", "upper"), strict=False))
         lines.append(
-            f"Every predictive mean of f is within {math.sqrt(2.0 * gamma):.3g} posterior standard deviations of the "
-            f"exact one (L-30), every predictive variance of f between {low:.3g} and {high:.3g} times it (Prop. 4)."
+            f"Every predictive mean of f is within {shift} posterior standard deviations of the exact one (L-30), "
+            f"every predictive variance of f between {low} and {high} times it (Prop. 4)."
         )
     else:
         lines.append("Statements on single means and variances (Prop. 4) need alpha = 1.")

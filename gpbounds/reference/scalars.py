@@ -62,3 +62,21 @@ def psi(x: Any, alpha: Any) -> Any:
 def trace_term(T: Any, n: Any, noise: Any, alpha: Any) -> Any:
     """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²))."""
     return alpha * n / 2 * scaled_log(mp.mpf(T) / (n * noise), 1 - alpha)
+
+
+def trace_floor(t: Any, n: int, alpha: Any) -> Any:
+    """nǦ(t/n), Ǧ the steepest line that touches G at some u <= t/n where G is convex and is below it at t (N-floor)."""
+    t, beta = mp.mpf(t), 1 - alpha
+    if t == 0 or n == 0:
+        return mp.mpf(0)
+
+    def line(u: Any, x: Any) -> Any:
+        return G(u, alpha) + alpha * u / (2 * (1 + beta * u) * (1 + u)) * (x - u)
+
+    low, high = mp.mpf(0), t / n if beta == 0 else min(t / n, 1 / mp.sqrt(beta))
+    if line(high, t) <= G(t, alpha):
+        return n * line(high, t / n)
+    for _ in range(mp.mp.prec + 10):
+        middle = (low + high) / 2
+        low, high = (middle, high) if line(middle, t) <= G(t, alpha) else (low, middle)
+    return n * line(low, t / n)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import EPS, as_number
-from gpbounds.bound import Bound
+from gpbounds.bound import Bound, outward
 from gpbounds.rigor import above, at_bits, exact
 from gpbounds.sandwich.equation import roots
 from gpbounds.validation import extended
@@ -55,14 +55,14 @@ class Sandwich:
         if np.ndim(self.kl.value):
             return "\n".join(str(bound) for bound in (self.mean, self.mean_first, self.low, self.high))
         sure = float(np.asarray(self.kl.confidence))
-        how = "" if sure == 1.0 else f" with probability at least {sure:.6g}"
-        claim = self.low.claim
+        how = "" if sure == 1.0 else f" with probability at least {outward(sure, 'lower')}"
+        told = {name: outward(float(bound), bound.side) for name, bound in vars(self).items()}
         lines = [
-            f"{self.kl.quantity} <= {float(self.kl):.6g}{how} ({claim}) implies:",
-            f"  means are within {float(self.mean):.6g} standard deviations of the second law, "
-            f"{float(self.mean_first):.6g} of the first;",
-            f"  {float(self.low):.6g} cov2 <= cov1 <= {float(self.high):.6g} cov2, and the other way round",
-            f"  {float(self.inverse_low):.6g} cov1 <= cov2 <= {float(self.inverse_high):.6g} cov1.",
+            f"{self.kl.quantity} <= {told['kl']}{how} ({self.low.claim}) implies:",
+            f"  means are within {told['mean']} standard deviations of the second law, "
+            f"{told['mean_first']} of the first;",
+            f"  {told['low']} cov2 <= cov1 <= {told['high']} cov2, and the other way round",
+            f"  {told['inverse_low']} cov1 <= cov2 <= {told['inverse_high']} cov1.",
         ]
         return "\n".join([*lines, *(f"  Assumes: {sentence}" for sentence in self.low.assumptions)])
 
@@ -104,9 +104,9 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     >>> found = sandwich(0.01)
     >>> print(found)  # doctest: +ELLIPSIS
     KL(N1 || N2) <= 0.01 (L-31) implies:
-      means are within 0.141421 standard deviations of the second law, 0.142131 of the first;
+      means are within 0.141422 standard deviations of the second law, 0.142132 of the first;
       0.813105 cov2 <= cov1 <= 1.21355 cov2, and the other way round
-      0.824029 cov1 <= cov2 <= 1.22985 cov1.
+      0.824028 cov1 <= cov2 <= 1.22986 cov1.
       Assumes: ...
     """
     given = _given(kl)

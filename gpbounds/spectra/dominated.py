@@ -79,10 +79,16 @@ class DominatedSpectrum(Spectrum):
         """Upper bounds of the ``count`` largest eigenvalues, decreasing; λ_m <= trace/m is used, too."""
         count = one_count("count", count)
         m = np.arange(count, dtype=np.float64)
-        if self._laws is None:
+        if self._ratio is not None:
+            # C·(1-B)^D B^k is least where h²√(4s² + 1) = (1 + 2k/D) s², in units of ℓ: often at s > h, unlike tails.
             level, _ = full_level(m, self.dim)
-            logs = self._over_scales(lambda log_B: self.dim * np.log(-np.expm1(log_B)) + level * log_B, m)
+            power, square = 1.0 + 2.0 * level / self.dim, 2.0 * self._ratio**2
+            std = self._ratio * np.sqrt(square + np.hypot(square, power)) / power
+            log_B = log_ratio(np.asarray(1.0), std)
+            log_C = log_domination(std, np.asarray(self._ratio))
+            logs = self.dim * (log_C + np.log(-np.expm1(log_B))) + level * log_B
         else:
+            assert self._laws is not None
             logs = np.min([log_C + np.log(law.eigenvalues(count)) for log_C, law in self._laws], axis=0)
         return self.trace * np.minimum.accumulate(np.minimum(np.exp(logs), 1.0 / (m + 1.0)))
 
