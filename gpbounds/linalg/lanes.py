@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -52,6 +51,8 @@ def share(count: int, run: Callable[[int], None]) -> None:
     if count == 1:
         run(0)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
         for done in [pool.submit(run, number) for number in range(count)]:
             done.result()
