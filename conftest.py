@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import pytest
+from cases import PropertyCases
 from hypothesis import HealthCheck, settings
 
 mpl.use("Agg")
@@ -24,6 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
     parser.addoption("--gpu", action="store_true", help="fail if a test marked gpu was skipped, or none was run")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness per claim as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(PropertyCases(), PropertyCases.NAME)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
