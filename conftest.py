@@ -13,6 +13,8 @@ mpl.use("Agg")
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("quick", max_examples=25, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=400, **_common)
+SECONDS = {"thorough": 20.0}
+"""In these profiles a property that is cheap to try is tried on as many cases as fit into so many seconds."""
 settings.load_profile("quick")
 
 
@@ -28,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(PropertyCases(), PropertyCases.NAME)
+    profile = config.getoption("--hypothesis-profile")
+    config.pluginmanager.register(PropertyCases(SECONDS.get(profile, 0.0)), PropertyCases.NAME)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

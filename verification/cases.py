@@ -1,4 +1,4 @@
-"""Counts property cases: examples that Hypothesis made, that were not rejected, and for which the test held."""
+"""Property cases: examples that Hypothesis made, that were not rejected, and for which the test held; and how many."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from typing import Any
 import hypothesis
 import pytest
 
+MOST = 10_000
+"""Cases of one property, at most."""
+
 
 class PropertyCases:
     """A pytest plugin: counts each run of the body of a property test that comes to its end.
+
+    Parameters
+    ----------
+    seconds : float
+        A property whose cases are cheap is tried again, on as many as fit into these seconds, up to `MOST`: a million
+        cases cost hours then, not days.  One that states its own number of cases keeps it.
 
     Attributes
     ----------
@@ -27,7 +36,8 @@ class PropertyCases:
 
     NAME = "property cases"
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
         self.held, self.tests, self.violated = 0, 0, 0
         self.begun = time.monotonic()
 
@@ -44,7 +54,6 @@ class PropertyCases:
             return found
 
         handle.inner_test = counted
-        self.tests += 1
         try:
             yield
         except hypothesis.errors.HypothesisException:
@@ -57,10 +66,29 @@ class PropertyCases:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Iterator[None]:
-        if not getattr(pyfuncitem.obj, "is_hypothesis_test", False):
+        test = pyfuncitem.obj
+        if not getattr(test, "is_hypothesis_test", False):
             return (yield)
-        with self.counting(pyfuncitem.obj):
-            return (yield)
+        self.tests += 1
+        before, begun = self.held, time.monotonic()
+        with self.counting(test):
+            found = yield
+        first = self.held - before
+        more = self.affordable(test, first, time.monotonic() - begun)
+        if more:
+            arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+            with self.counting(test), of_size(test, more):
+                test(**arguments)
+            self.held -= first  # they may have been among the others
+        return found
+
+    def affordable(self, test: Callable[..., Any], held: int, spent: float) -> int:
+        """How many cases fit into the seconds, ``held`` having cost ``spent``; 0 where there is nothing to gain."""
+        own = hasattr(test, "_hypothesis_internal_settings_applied")
+        if own or held < settings_of(test).max_examples:  # the latter: there are no more
+            return 0
+        fitting = min(MOST, int(held * self.seconds / spent))
+        return fitting if fitting > 2 * held else 0
 
     def record(self) -> dict[str, int | float]:
         """The counts, and the seconds since the run began."""
@@ -73,3 +101,19 @@ class PropertyCases:
             f"property cases: {found['cases']:,} in {found['tests']} tests, {found['violations']} violations, "
             f"{found['seconds']:.0f} s"
         )
+
+
+def settings_of(test: Callable[..., Any]) -> hypothesis.settings:
+    """What a property test is run with."""
+    return test._hypothesis_internal_use_settings  # type: ignore[attr-defined]
+
+
+@contextmanager
+def of_size(test: Callable[..., Any], count: int) -> Iterator[None]:
+    """Within it the property test is run on ``count`` cases; the decorator ``settings`` could do so only once."""
+    true = settings_of(test)
+    test._hypothesis_internal_use_settings = hypothesis.settings(true, max_examples=count)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        test._hypothesis_internal_use_settings = true  # type: ignore[attr-defined]
