@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import pytest
+from cases import PropertyCases
 from hypothesis import HealthCheck, settings
 
 mpl.use("Agg")
@@ -12,6 +13,8 @@ mpl.use("Agg")
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("quick", max_examples=25, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=400, **_common)
+SECONDS = {"thorough": 20.0}
+"""In these profiles a property that is cheap to try is tried on as many cases as fit into so many seconds."""
 settings.load_profile("quick")
 
 
@@ -24,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
     parser.addoption("--gpu", action="store_true", help="fail if a test marked gpu was skipped, or none was run")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness per claim as JSON")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    profile = config.getoption("--hypothesis-profile")
+    config.pluginmanager.register(PropertyCases(SECONDS.get(profile, 0.0)), PropertyCases.NAME)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

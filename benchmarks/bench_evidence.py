@@ -12,7 +12,7 @@ import numpy as np
 from harness import Case, Timing, arguments, measure, opening, row, save
 
 from gpbounds import SquaredExponential
-from gpbounds.psd import cholesky
+from gpbounds.linalg import cholesky
 from gpbounds.renyi import evidence, gap
 from gpbounds.whitening import CHUNK, inducing, slices, whiten
 

@@ -12,7 +12,7 @@ import numpy as np
 from harness import WIDTH, Case, arguments, measure, opening, row, save
 
 from gpbounds import SquaredExponential, kdpp
-from gpbounds.psd import Eigen, eigen
+from gpbounds.linalg import Eigen, eigen
 
 GOALS = {(2000, 50): (0.008, 0.004), (5000, 200): (0.060, 0.080)}  # N, M: symmetric polynomials, a sample
 

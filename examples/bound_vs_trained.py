@@ -38,9 +38,9 @@ from gpbounds.cli.data import Data, load, standardise
 from gpbounds.cli.demo import diabetes
 from gpbounds.cli.study import smallest_reaching
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import eigen
 from gpbounds.plotting import BLACK, BLUE, GREEN, PURPLE, SKY, VERMILLION, divergence_symbol
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plain_ticks, positive, target_line
-from gpbounds.psd import eigen
 
 DELTA = 0.05
 CHOICES = {"k-DPP": GREEN, "greedy": SKY, "learned": PURPLE}

@@ -20,9 +20,9 @@ from tqdm import tqdm
 from gpbounds import Matern, SquaredExponential, kdpp
 from gpbounds.cli import options
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import eigen
 from gpbounds.plotting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILLION, Curve, plot_curves
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plain_ticks
-from gpbounds.psd import eigen
 
 SMALLEST = 1e-6
 """Shares of Tr K below this are left out: float64 subsets of so many points hardly factorise."""

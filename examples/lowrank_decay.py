@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from gpbounds import Gaussian, SquaredExponential
 from gpbounds.cli import options
+from gpbounds.linalg import eigen
 from gpbounds.lowrank import (
     FourierFeatures,
     LeverageFourierFeatures,
@@ -37,7 +38,6 @@ from gpbounds.lowrank import (
     residual_certificate,
 )
 from gpbounds.lowrank.features.fourier import CosineSine
-from gpbounds.psd import eigen
 
 LOWEST = 1e-12
 """Where the picture ends, in nats."""

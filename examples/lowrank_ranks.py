@@ -31,9 +31,9 @@ from tqdm import tqdm
 
 from gpbounds import Gaussian, SquaredExponential
 from gpbounds.cli import options
+from gpbounds.linalg import eigen
 from gpbounds.lowrank import FourierFeatures, MercerFeatures, kl_features, mercer_rank, optimal_rank
 from gpbounds.lowrank.prefixes import Prefixes
-from gpbounds.psd import eigen
 
 
 @dataclass(frozen=True)

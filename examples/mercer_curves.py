@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from gpbounds import Gaussian, SquaredExponential, lowrank
 from gpbounds.cli import options
+from gpbounds.linalg import cholesky
 from gpbounds.plotting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILLION, Band, Curve, plot_curves
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plot_band
-from gpbounds.psd import cholesky
 
 POINTS = 25
 PAPER = 34

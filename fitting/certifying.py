@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.backend import host
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
-from fitting.estimators.issuing import issue, sparse_form, whitened_form, whitened_law
+from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
+from fitting.estimators.procedure import issue
 from fitting.family import objective
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
+from gpbounds.law import FactorLaw
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import as_data
-from gpbounds.pacbayes.certificate.forms import Posterior as Form
 from gpbounds.validation import one, positive
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
@@ -117,17 +116,17 @@ def certify(
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
     paid = (*_charged(model, losses), *more)
     failure = one(positive, "delta", delta)
-    q = _law(model, kernel, points, targets)
+    forms, jitter = _forms(model, kernel, points, targets)
     penalty = log_choices(chosen, paid, (inputs, outputs))
     found = []
     for each in losses:
-        there = enclose(q.form(q.jitter), kernel, points, targets, each)
+        there = enclose(forms(jitter), kernel, points, targets, each)
         goal = float(bound(min(there.risk, 1.0), there.kl, targets.size, min(failure, 1.0), penalty))
         certificate = issue(
             raw_X,
             raw_y,
-            q.form,
-            q.jitter,
+            forms,
+            jitter,
             goal,
             kernel,
             grid=chosen,
@@ -142,31 +141,23 @@ def certify(
     return tuple(found) if np.ndim(epsilon) else found[0]
 
 
-@dataclass(frozen=True)
-class _Law:
-    """Q at the rounded hyperparameters: jitter ↦ form, and the jitter that Kuu needs."""
-
-    form: Callable[[float], Form]
-    jitter: float
-
-
-def _law(model: Any, kernel: Kernel, X: Float, y: Float) -> _Law:
+def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float]:
+    """Q at the rounded hyperparameters, and the jitter that Kuu needs."""
     noise = float(model.noise_)
     if isinstance(model, ExactGP | PACGP):
-        return _Law(lambda jitter: Exact(noise), 0.0)
-    Z = model.inducing_
-    if isinstance(model, SparsePACGP) and model.form == "free":
-        q: Any = model.posterior_
-        return _Law(whitened_form(Z, q.mean, q.factor), model.jitter_)
+        return lambda jitter: Exact(noise), 0.0
+    Z, q = model.inducing_, model.posterior_.q
+    if isinstance(q, FactorLaw):
+        return whitened_forms(Z, q), model.jitter_
     member = model._member()
     found: Any = objective(X, y, member).posterior(kernel, noise, Z)
     jitter = max(found.jitter, model.jitter_)
     if member.is_diagonal:
-        return _Law(sparse_form(Z, noise, 0.0 if member.structure == "none" else member.power), jitter)
-    # Rényi: R in full shapes q, and so no α between VFE and FITC has the same one.
+        return sparse_forms(Z, noise, member), jitter
+    # All of K − Q shapes a Rényi posterior: no power of its diagonal gives the same q, which is written as it is.
     if jitter > found.jitter:
         found = objective(X, y, member, jitter=jitter).posterior(kernel, noise, Z)
-    return _Law(whitened_form(Z, *whitened_law(found)), jitter)
+    return whitened_forms(Z, found.q), jitter
 
 
 def _supported(model: Any) -> None:

@@ -16,11 +16,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fitting.backend import add_gram, add_product, mirrored, product
-from fitting.inner import Evaluation, Gradient, Inner, inner
-from fitting.streamed import Lane, PullBack, Stream
+import numpy as np
+
+from fitting.basis import Pulled
+from fitting.evaluation import Evaluation, Gradient
+from fitting.rows import Chunk, Stream
+from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
-from gpbounds.whitening import residual_diagonal
+from gpbounds.law import GramLaw, gram_law
+from gpbounds.linalg.products import add_gram, add_product, product
+from gpbounds.linalg.triangular import mirrored
 
 
 @dataclass(frozen=True)
@@ -39,170 +44,187 @@ class Diagonal:
     noise: float
     kept: bool = True
 
-    def forward(self, source: Stream, Y: Array) -> tuple[Inner, Array]:
-        """q(v), and r (N,)."""
-        r = namespace(source.X).empty(source.N)
-        sums = source.visit(lambda lane: _Forward(self, lane, Y, r))
-        G, b = mirrored(sum(s.G for s in sums)), sum(s.b for s in sums)
-        if self.power == 0.0:
-            G /= self.noise
-            b /= self.noise
-        return inner(G, b), r
+    def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
+        """q(v), and the sums it comes from."""
+        sums = source.reduce(lambda: _Forward(self, source))
+        return gram_law(mirrored(sums.G), sums.b), sums
 
-    def evaluate(self, source: Stream, Y: Array, *, gradient: bool = True, relative_jitter: float = 0.0) -> Evaluation:
-        """F, and its derivatives."""
-        state, r = self.forward(source, Y)
+    def evaluate(self, source: Stream, *, gradient: bool = True) -> Evaluation:
+        """F, and its derivatives in (kernel, log σ², Z)."""
+        q, sums = self.posterior(source)
         if not gradient:
-            fits = source.visit(lambda lane: _Fit(self, Y, state, r))
-            return Evaluation(self._value(Y, state, r, sum(s.fit for s in fits)), None, source.inducing.chol.jitter)
-        setting = _Setting(self, source, Y, state, r)
-        first, *others = source.visit(lambda lane: _Reverse(setting, lane))
-        for other in others:
-            first.add(other)
-        value = self._value(Y, state, r, first.fit)
-        return Evaluation(value, first.finish(relative_jitter), source.inducing.chol.jitter)
+            return Evaluation(self._value(source, q, sums, source.reduce(lambda: _Fit(self, q)).fit), None)
+        lifted = self._lifted(source, q) if self.power == 0.0 else None
+        back = source.reduce(lambda: _Reverse(self, source, q, lifted))
+        value = self._value(source, q, sums, back.fit)
+        return Evaluation(value, self._gradient(source, q, sums, back))
 
-    def _value(self, Y: Array, state: Inner, r: Array, fit: float) -> float:
-        N, P = Y.shape
-        volume = state.chol.logdet + N * math.log(2.0 * math.pi * self.noise) + self.penalty(r)
-        return -0.5 * (P * volume + fit + float((state.mean * state.mean).sum()))
-
-    def precision(self, r: Array) -> Array:
+    def precision(self, residual: Array) -> Array:
         """c = 1/(σ² + a·r)."""
-        return 1.0 / (self.noise + self.power * r)
+        return 1.0 / (self.noise + self.power * residual)
 
-    def penalty(self, r: Array) -> float:
+    def penalty(self, residual: Array) -> Array | float:
         """(1/a) Σ log(1 + a·r/σ²), with its limit Σ r/σ² at a = 0; 0 for DTC."""
-        xp = namespace(r)
+        xp = namespace(residual)
         if not self.kept:
             return 0.0
         if self.power == 0.0:
-            return float(r.sum()) / self.noise
-        return float(xp.log1p(self.power / self.noise * r).sum()) / self.power
+            return residual.sum() / self.noise
+        return xp.log1p(self.power / self.noise * residual).sum() / self.power
+
+    def _value(self, source: Stream, q: GramLaw, sums: Moments, fit: Array | float) -> float:
+        volume = q.chol.logdet + source.N * math.log(2.0 * math.pi * self.noise) + float(sums.penalty)
+        return -0.5 * (source.P * volume + float(fit) + float((q.mean * q.mean).sum()))
+
+    def _lifted(self, source: Stream, q: GramLaw) -> Lifted:
+        basis, scale = source.basis, 1.0 / self.noise
+        turn = q.gained.copy() if self.kept else -q.covariance
+        return Lifted(source.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
+
+    def _gradient(self, source: Stream, q: GramLaw, sums: Moments, back: Adjoints) -> Gradient:
+        P, noise = source.P, float(back.noise)
+        outer = q.mean @ q.mean.T
+        if self.kept:
+            outer += P * (q.gained @ q.G)
+        else:
+            outer -= P * q.gained
+        if self.power == 0.0:
+            noise -= 0.5 * P * (source.N - float(q.gained.trace()))
+            if self.kept:
+                noise += 0.5 * P * float(sums.penalty)
+        else:
+            outer -= mirrored(back.heavy)
+        pulled = source.basis.finish(back.pulled, outer)
+        return Gradient(pulled.kernel, np.array([noise]), pulled.Z)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(Statistics):
+    """VCVᵀ, of which only the upper triangle counts, VCY, and the penalty of the residuals.
+
+    Where a = 0 and C is the same for all rows it comes in once they are summed.
+    """
+
+    G: Array
+    b: Array
+    penalty: Array | float
 
 
 class _Forward:
-    """Sums VCVᵀ and VCY, without C where it is the same for all; fills r."""
+    """Sums VCVᵀ and VCY."""
 
-    def __init__(self, member: Diagonal, lane: Lane, Y: Array, r: Array) -> None:
-        xp, M = namespace(Y), lane.source.M
-        self.member, self.lane, self.Y, self.r = member, lane, Y, r
-        self.G, self.b = xp.zeros((M, M)), xp.zeros((M, Y.shape[1]))
+    def __init__(self, member: Diagonal, source: Stream) -> None:
+        xp, M = namespace(source.X), source.basis.rank
+        self.member = member
+        self.G, self.b, self.penalty = xp.zeros((M, M)), xp.zeros((M, source.P)), 0.0
 
-    def chunk(self, rows: slice, K: Array, V: Array) -> None:
-        side = self.lane.source.inducing
-        self.r[rows] = residual_diagonal(side.kernel.diag(self.lane.source.X[rows]), V.T)
+    def chunk(self, chunk: Chunk) -> None:
+        V, residual, xp = chunk.V, chunk.residual, namespace(chunk.V)
+        self.penalty += self.member.penalty(residual)
         if self.member.power == 0.0:
             add_gram(self.G, V)
-            self.b += V.T @ self.Y[rows]
+            self.b += V.T @ chunk.Y
             return
-        c = self.member.precision(self.r[rows])
-        scaled = self.lane.scratch("W", rows)
-        namespace(V).multiply(V, namespace(V).sqrt(c)[:, None], out=scaled)
+        c = self.member.precision(residual)
+        scaled = chunk.scratch("W")
+        xp.multiply(V, xp.sqrt(c)[:, None], out=scaled)
         add_gram(self.G, scaled)
-        self.b += V.T @ (c[:, None] * self.Y[rows])
+        self.b += V.T @ (c[:, None] * chunk.Y)
+
+    def statistics(self) -> Moments:
+        if self.member.power == 0.0:
+            self.G /= self.member.noise
+            self.b /= self.member.noise
+        return Moments(self.G, self.b, self.penalty)
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Statistics):
+    """Σ c|e|²."""
+
+    fit: Array | float
 
 
 class _Fit:
     """Sums c|e|²."""
 
-    def __init__(self, member: Diagonal, Y: Array, state: Inner, r: Array) -> None:
-        self.member, self.Y, self.state, self.r = member, Y, state, r
-        self.fit = 0.0
+    def __init__(self, member: Diagonal, q: GramLaw) -> None:
+        self.member, self.q, self.fit = member, q, 0.0
 
-    def chunk(self, rows: slice, K: Array, V: Array) -> None:
-        e = self.Y[rows] - V @ self.state.mean
-        self.fit += float((self.member.precision(self.r[rows]) * (e * e).sum(axis=1)).sum())
+    def chunk(self, chunk: Chunk) -> None:
+        e = chunk.Y - chunk.V @ self.q.mean
+        self.fit += (self.member.precision(chunk.residual) * (e * e).sum(axis=1)).sum()
+
+    def statistics(self) -> Fit:
+        return Fit(self.fit)
 
 
-class _Setting:
-    """What all threads of the reverse pass read, and r̄, which they fill."""
+@dataclass(frozen=True, eq=False)
+class Adjoints(Fit):
+    """What the second pass sums: pulled-back cotangents, V·diag(h)Vᵀ (its upper triangle), and part of ∂F/∂log σ²."""
 
-    def __init__(self, member: Diagonal, source: Stream, Y: Array, state: Inner, r: Array) -> None:
-        P, s2 = Y.shape[1], member.noise
-        self.member, self.source, self.Y, self.state, self.r, self.P = member, source, Y, state, r, P
-        self.gained = state.gained  # here and below: found once, before threads need it
-        self.slope = namespace(Y).empty(source.N)
-        if member.power > 0.0:
-            self.covariance = state.covariance
-        else:
-            turn = self.gained if member.kept else -state.covariance
-            self.turn = source.inducing.lift(turn).T * (P / s2)
-            self.weights = source.inducing.lift(state.mean) / s2
+    pulled: Pulled
+    heavy: Array
+    noise: Array | float
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """For a = 0, what turns V and e into the cotangent of Kuf: V·turn + e·weights, (M, M) and (P, M)."""
+
+    turn: Array
+    weights: Array
 
 
 class _Reverse:
-    """The second pass: chunk by chunk, then `finish`."""
+    """The second pass: V̄ by chunks, or for a = 0 the cotangent of Kuf."""
 
-    def __init__(self, setting: _Setting, lane: Lane) -> None:
-        M = lane.source.M
-        self.setting, self.lane = setting, lane
-        self.pull = PullBack(lane.source)
-        self.heavy = namespace(setting.Y).zeros((M, M))  # V·diag(h)·Vᵀ
-        self.noise = self.fit = 0.0  # the derivative in log σ², and Σ c|e|²
+    def __init__(self, member: Diagonal, source: Stream, q: GramLaw, lifted: Lifted | None) -> None:
+        self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
+        self.pull = source.basis.pull_back()
+        self.heavy = namespace(source.X).zeros((source.basis.rank, source.basis.rank))
+        self.noise: Array | float = 0.0
+        self.fit: Array | float = 0.0
+        if lifted is None:
+            q.covariance  # noqa: B018  (found once, before lanes need it)
 
-    def chunk(self, rows: slice, K: Array, V: Array) -> None:
-        s = self.setting
-        e = s.Y[rows] - V @ s.state.mean
+    def chunk(self, chunk: Chunk) -> None:
+        e = chunk.Y - chunk.V @ self.q.mean
         squares = (e * e).sum(axis=1)
-        if s.member.power == 0.0:
-            self._common(rows, K, V, e, float(squares.sum()))
+        if self.lifted is None:
+            self._weighted(chunk, e, squares)
         else:
-            self._weighted(rows, K, V, e, squares)
+            self._common(chunk, e, squares.sum(), self.lifted)
 
-    def _common(self, rows: slice, K: Array, V: Array, e: Array, total: float) -> None:
-        s, s2 = self.setting, self.setting.member.noise
+    def _common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
+        xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
         self.noise += 0.5 * total / s2
-        C = product(V, s.turn, self.lane.scratch("W", rows))
-        self.pull.cross(rows, add_product(e, s.weights.T, C), K)
+        C = product(chunk.V, lifted.turn, chunk.scratch("W"))
+        self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K)
+        if self.member.kept:
+            self.pull.diagonal(chunk.X, xp.full(e.shape[0], -0.5 * self.P / s2))
 
-    def _weighted(self, rows: slice, K: Array, V: Array, e: Array, squares: Array) -> None:
-        s, xp, P = self.setting, namespace(V), self.setting.P
-        a, s2 = s.member.power, s.member.noise
-        c = s.member.precision(s.r[rows])
-        self.fit += float((c * squares).sum())
-        shrunk = product(V, s.covariance, self.lane.scratch("W", rows))  # SV
+    def _weighted(self, chunk: Chunk, e: Array, squares: Array) -> None:
+        V, xp, P = chunk.V, namespace(e), self.P
+        a, s2 = self.member.power, self.member.noise
+        c = self.member.precision(chunk.residual)
+        self.fit += (c * squares).sum()
+        shrunk = product(V, self.q.covariance, chunk.scratch("W"))  # SV
         reach = P * xp.einsum("ij,ij->i", V, shrunk) + squares
         h = a * c * c * reach
-        s.slope[rows] = 0.5 * (h - P * c)
-        self.noise += 0.5 * s2 * float((c * (c * reach - P)).sum())
-        self.noise += 0.5 * P * (1.0 - a) * float((s.r[rows] * c).sum())
+        self.noise += 0.5 * s2 * (c * (c * reach - P)).sum()
+        self.noise += 0.5 * P * (1.0 - a) * (chunk.residual * c).sum()
         xp.subtract(V, shrunk, out=shrunk)
         shrunk *= (P * c)[:, None]
-        scaled = self.lane.scratch("S", rows)
+        scaled = chunk.scratch("S")
         xp.multiply(V, h[:, None], out=scaled)
         shrunk -= scaled
-        add_product(c[:, None] * e, s.state.mean.T, shrunk)
+        add_product(c[:, None] * e, self.q.mean.T, shrunk)
         xp.multiply(V, xp.sqrt(h)[:, None], out=scaled)
         add_gram(self.heavy, scaled)
-        self.pull.whitened(rows, shrunk, K)
+        self.pull.features(chunk.X, shrunk, chunk.K)
+        self.pull.diagonal(chunk.X, 0.5 * (h - P * c))
 
-    def add(self, other: _Reverse) -> None:
-        """What another thread has summed."""
-        self.pull.add(other.pull)
-        self.heavy += other.heavy
-        self.noise += other.noise
-        self.fit += other.fit
-
-    def finish(self, relative_jitter: float) -> Gradient:
-        """All derivatives."""
-        s, member, state = self.setting, self.setting.member, self.setting.state
-        P, s2 = s.P, member.noise
-        outer = state.mean @ state.mean.T
-        if member.kept:
-            outer += P * (s.gained @ state.G)
-        else:
-            outer -= P * s.gained
-        if member.power == 0.0:
-            known = float(s.gained.trace())  # tr SG
-            self.noise -= 0.5 * P * (s.source.N - known)
-            if member.kept:
-                self.noise += 0.5 * P * float(s.r.sum()) / s2
-                s.slope[...] = -0.5 * P / s2
-        else:
-            outer -= mirrored(self.heavy)
-        if member.kept:
-            self.pull.diagonal(s.slope)
-        pulled = self.pull.finish(outer, relative_jitter)
-        return Gradient(pulled.kernel, self.noise, pulled.Z)
+    def statistics(self) -> Adjoints:
+        return Adjoints(self.fit, self.pull.statistics(), self.heavy, self.noise)

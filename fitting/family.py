@@ -19,63 +19,48 @@ a = 0 is the same for every structure; a ↦ F is not monotone for diagonals, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import exact
-from fitting.blas import suited
 from fitting.blocks import Blocks
+from fitting.data import Data
 from fitting.diagonal import Diagonal
-from fitting.functional import Law, Loss, Outer, collapsed
-from fitting.inner import Evaluation
+from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.members import METHODS, Member, member, one_number
-from fitting.partition import Partition, partition
-from fitting.posterior import BlockPosterior, InducingPosterior, Posterior, exact_posterior
-from fitting.streamed import KEEP, Stream, Workspace, stream
+from fitting.partition import partition
+from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
+from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.likelihoods import Gaussian
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.workspace import KEEP, Workspace
 from gpbounds.validation import count, positive
-from gpbounds.whitening import CHUNK, as_targets, with_jitter
+from gpbounds.whitening import CHUNK, as_targets
 
-__all__ = ["METHODS", "Member", "Objective", "checked", "member", "objective"]
+__all__ = ["METHODS", "FamilyObjective", "Member", "member", "objective"]
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
+class FamilyObjective:
     """F of one member and one data set, as a function of (kernel, noise, Z); made by `objective`.
 
     Attributes
     ----------
     member : Member
-    X : array (N, D)
-        Sorted by block where there are blocks.
-    Y : array (N, P)
-        P outputs, independent given the hyperparameters, which they share.
-    parts : Partition
-        The blocks.
-    single : bool
-        Whether y came as (N,): predictions have the same shape.
-    jitter, chunk, space : as in `objective`
+    data : Data
+    weight : float
+        What F is multiplied by: N/n for n rows that stand for N.
     """
 
     member: Member
-    X: Array
-    Y: Array
-    parts: Partition
-    single: bool
-    jitter: Jitter = "auto"
-    chunk: int = CHUNK
-    space: Workspace = field(default_factory=Workspace, repr=False)
-
-    @property
-    def N(self) -> int:
-        """Number of data."""
-        return int(self.X.shape[0])
+    data: Data
+    weight: float = 1.0
 
     def evaluate(
         self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
@@ -100,102 +85,63 @@ class Objective:
             when Kuu or a block does not factorise with the jitter allowed.
         """
         s2 = one_number("noise", positive("noise", noise))
-        with np.errstate(over="ignore", invalid="ignore"), suited(self._work(Z)):
-            return checked(self._evaluate(kernel, s2, Z, gradient))
-
-    def _evaluate(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         if self.member.is_evidence:
-            centres = None if Z is None else self._centres(Z)
-            return exact.evaluate(kernel, self.X, self.Y, s2, centres, gradient=gradient, space=self.space)
-        room = self._room(s2)
+            found = self._exact(kernel, s2, Z, gradient)
+        else:
+            room = self._room(s2)
+            found, jitter = self.data.sweep(kernel, Z, lambda source: room.evaluate(source, gradient=gradient))
+            found = replace(found, jitter=jitter)
+        return finite_or_refused(found if self.weight == 1.0 else found.times(self.weight))
 
-        def attempt(amount: float) -> Evaluation:
-            relative = amount / kernel.max_variance if self.jitter == "auto" else 0.0
-            source = self.stream(kernel, Z, amount)
-            return room.evaluate(source, self.Y, gradient=gradient, relative_jitter=relative)
+    held = ()
 
-        return with_jitter(attempt, kernel, self.jitter)
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.data.N
 
-    def functional(
-        self,
-        kernel: Kernel,
-        noise: float,
-        Z: ArrayLike | Array,
-        loss: Loss,
-        outer: Callable[[float, Law], Outer],
-    ) -> Evaluation:
-        """Another function of the same posterior, with its derivatives: outer(Σ losses, q(v)); diagonal members only.
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` itself."""
+        return point
 
-        ``loss`` and ``outer`` as in :mod:`fitting.functional`; the other arguments and errors as in `evaluate`.
-        """
-        if not self.member.is_diagonal:
-            raise ValueError(f"method: expected a member with K - Q on its diagonal, got {self.member}")
-        s2 = one_number("noise", positive("noise", noise))
-        room = Diagonal(self.member.power, s2, kept=self.member.structure != "none")
+    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
+        """−F at ``point``: an `fitting.evaluation.Objective`."""
+        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
 
-        def attempt(amount: float) -> Evaluation:
-            relative = amount / kernel.max_variance if self.jitter == "auto" else 0.0
-            source = self.stream(kernel, Z, amount)
-            return collapsed(room, source, self.Y, loss, outer, relative_jitter=relative)
-
-        with np.errstate(over="ignore", invalid="ignore"), suited(self._work(Z)):
-            return checked(with_jitter(attempt, kernel, self.jitter))
+    def batch(self, rows: Array) -> FamilyObjective:
+        """N/n times F of n of the rows by themselves."""
+        if self.member.structure == "blocks":
+            raise ValueError("rows: expected all of them for PIC, whose blocks some rows would tear")
+        part = self.data.only(rows)
+        if self.data.parts is not None:
+            part = replace(part, parts=partition(part.N, part.N))
+        return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
-        s2 = one_number("noise", positive("noise", noise))
+        s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return exact_posterior(kernel, self.X, self.Y, s2, self.single)
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, s2), data.single)
         room = self._room(s2)
+        (side, q), _ = data.sweep(kernel, Z, lambda source: (source.basis.side, room.posterior(source)[0]))  # type: ignore[attr-defined]
+        if self.member.inside:
+            assert data.parts is not None
+            return BlockPosterior(side, s2, q, data.single, data.X, data.Y, data.parts)
+        return InducingPosterior(side, s2, q, data.single)
 
-        def attempt(amount: float) -> Posterior:
-            source = self.stream(kernel, Z, amount)
-            state, _ = room.forward(source, self.Y)
-            if self.member.inside:
-                return BlockPosterior(source.inducing, s2, state, self.single, self.X, self.Y, self.parts)
-            return InducingPosterior(source.inducing, s2, state, self.single)
-
-        return with_jitter(attempt, kernel, self.jitter)
-
-    def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
-        """The chunks that `evaluate` reads, for functions of one's own of the same posterior."""
-        centres = self._centres(Z)
-        pieces = None if self.member.is_diagonal else self.parts.chunks(self.chunk)
-        return stream(kernel, self.X, centres, jitter, chunk=self.chunk, parts=pieces, space=self.space)
-
-    def _work(self, Z: ArrayLike | Array | None) -> int:
-        """N·M² or the like, for `suited`."""
-        widest = 0 if Z is None else len(Z)  # type: ignore[arg-type]
-        if not self.member.is_diagonal:
-            widest = max(widest, *(rows.stop - rows.start for rows in self.parts.blocks))
-        return self.N * widest**2
-
-    def _centres(self, Z: ArrayLike | Array | None) -> Array:
-        if Z is None:
-            raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
-        namespace(self.X, Z)
-        return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
+    def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
+        data = self.data
+        with np.errstate(over="ignore", invalid="ignore"), suited(data.N**3):
+            found = exact.evaluate(kernel, data.X, data.Y, s2, gradient=gradient, space=data.space)
+        if Z is None or found.gradient is None:
+            return found
+        return replace(found, gradient=replace(found.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z))))
 
     def _room(self, noise: float) -> Diagonal | Blocks:
         if self.member.is_diagonal:
             return Diagonal(self.member.power, noise, kept=self.member.structure != "none")
-        return Blocks(self.member.power, noise, self.parts.blocks)
-
-
-def checked(found: Evaluation) -> Evaluation:
-    """``found``, refused where its value or a derivative is not finite."""
-    parts = [("value", found.value)]
-    if found.gradient is not None:
-        g = found.gradient
-        total = 0.0 if g.Z is None else float(g.Z.sum())
-        parts += [("derivative in the hyperparameters", float(g.kernel.sum()) + g.noise), ("derivative in Z", total)]
-    for name, number in parts:
-        if not np.isfinite(number):
-            raise NonFinite(
-                f"objective: expected a finite {name}, got {number}. Usual causes: targets of a size whose square "
-                "overflows, or a noise variance that is 0 beside them. Rescale y, or keep the noise away from 0."
-            )
-    return found
+        assert self.data.parts is not None
+        return Blocks(self.member.power, noise, self.data.parts.blocks)
 
 
 def objective(
@@ -209,7 +155,7 @@ def objective(
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
-) -> Objective:
+) -> FamilyObjective:
     """The objective of one member on one data set.
 
     Parameters
@@ -250,9 +196,14 @@ def objective(
     if (blocks is None) == (chosen.structure == "blocks"):
         expected = "a size or labels" if blocks is None else "None"
         raise ValueError(f"blocks: expected {expected} for structure {chosen.structure!r}, got {blocks!r}")
-    parts = partition(N if blocks is None else blocks, N)
     columns = targets[:, None] if single else targets
-    if parts.order is not None:
+    parts = None if chosen.is_diagonal else partition(N if blocks is None else blocks, N)
+    if parts is not None and parts.order is not None:
         order = namespace(points).asarray(parts.order)
         points, columns = points[order], columns[order]
-    return Objective(chosen, points, columns, parts, single, jitter, count("chunk", chunk), Workspace(keep))
+    return FamilyObjective(chosen, Data(points, columns, single, jitter, count("chunk", chunk), parts, Workspace(keep)))
+
+
+def at_point(kernel: Kernel, noise: float, Z: Array | None = None) -> Parameters:
+    """The point (kernel, Gaussian noise, Z)."""
+    return Parameters(kernel, Gaussian(noise), Z)

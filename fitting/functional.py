@@ -1,8 +1,8 @@
-"""Other functions of the same posterior: a sum of losses over all N data, and any function of that sum and of q(v).
+"""Other functions of the same posterior: any function J of a sum of expected losses over the rows and of KL(q‖p).
 
-With means m_i = wᵀv_i and latent variances s_i = r_i + v_iᵀSv_i under q(v) = N(w, S), u = Lv, this is the form of
-PAC-Bayes bounds and of direct loss minimisation: J = outer(Σ_i ℓ(m_i, s_i), q).  A loss says its derivatives, ``outer``
-its own, the rest is done here; O(NM²) time, O(M² + M·chunk + N) memory.  With H = V·diag(s̄)Vᵀ and w̄ = Vm̄ + ∂J/∂w,
+With means m_i = wᵀv_i and latent variances s_i = r_i + v_iᵀSv_i under q(v) = N(w, S), this is the form of PAC-Bayes
+bounds, of variational objectives and of direct loss minimisation.  O(NM²) time, O(M² + M·chunk + N) memory.  With m̄, s̄
+the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and w̄ = Vm̄ + ∂J/∂w,
 
     V̄ = wm̄ᵀ + 2(S − I)V·diag(s̄),   V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,   r̄ = s̄,
 
@@ -17,166 +17,204 @@ V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), a free one 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from fitting.backend import inverse_factor
+import numpy as np
+
+from fitting.basis import Pulled
 from fitting.diagonal import Diagonal
-from fitting.inner import Evaluation, Gradient
-from fitting.passes import Adjoint, Forward, Loss, Reverse, Setting, Shelf, Single
-from fitting.streamed import Stream
+from fitting.evaluation import Evaluation, Goal, Gradient
+from fitting.expected import Expected, ExpectedLoss
+from fitting.rows import Chunk, Stream
+from fitting.signed import SignedGram
+from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float, namespace
-
-__all__ = ["FreeEvaluation", "Law", "Loss", "Outer", "collapsed", "free"]
-
-
-@dataclass(frozen=True)
-class Law:
-    """q(v) = N(w_p, S) for each of P outputs.
-
-    Attributes
-    ----------
-    mean : array (M, P)
-        w.
-    covariance : array (M, M)
-        S.
-    precision : array (M, M)
-        S⁻¹.
-    logdet : float
-        log|S|.
-    """
-
-    mean: Array
-    covariance: Array
-    precision: Array
-    logdet: float
-
-    def kl(self) -> tuple[float, Array, Array]:
-        """Σ_p KL[N(w_p, S)‖N(0, I)] = ½[P(tr S − M − log|S|) + |w|²] and its derivatives in w and S (P-26)."""
-        xp, (M, P) = namespace(self.mean), self.mean.shape
-        spread = float(xp.trace(self.covariance)) - M - self.logdet
-        value = 0.5 * (P * spread + float((self.mean * self.mean).sum()))
-        return value, self.mean, 0.5 * P * (xp.eye(M) - self.precision)
+from gpbounds.law import FactorLaw, GramLaw, Law
+from gpbounds.linalg.products import add_product, product
 
 
-@dataclass(frozen=True)
-class Outer:
-    """What ``outer`` returns: J and its derivatives, None standing for 0.
-
-    Attributes
-    ----------
-    value : float
-    total : float
-        In the sum of the losses.
-    mean : array (M, P) or None
-        In w.
-    covariance : array (M, M) or None
-        In S; symmetric.
-    noise : float
-        In σ², where J depends on it otherwise than through q.
-    """
-
-    value: float
-    total: float
-    mean: Array | None = None
-    covariance: Array | None = None
-    noise: float = 0.0
-
-
-@dataclass(frozen=True)
-class FreeEvaluation:
-    """J at a free q(v) = N(μ, CCᵀ), and its derivatives.
-
-    Attributes
-    ----------
-    value : float
-    kernel : array (p,)
-        In the kernel's `log_parameters`.
-    noise : float
-        In σ², as ``outer`` says.
-    Z : array (M, D)
-    mean : array (M, P)
-        In μ.
-    factor : array (M, M)
-        In C, lower triangular.
-    jitter : float
-    """
-
-    value: float
-    kernel: Float
-    noise: float
-    Z: Array
-    mean: Array
-    factor: Array
-    jitter: float
-
-
-def collapsed(
-    member: Diagonal,
-    source: Stream,
-    Y: Array,
-    loss: Loss,
-    outer: Callable[[float, Law], Outer],
-    *,
-    gradient: bool = True,
-    relative_jitter: float = 0.0,
-) -> Evaluation:
-    """J where q is the posterior of ``member`` for targets ``Y`` (N, P); derivatives in (kernel, log σ², Z)."""
-    state, r = member.forward(source, Y)
-    S, xp, (N, P) = state.covariance, namespace(Y), Y.shape
-    law = Law(state.mean, S, state.G + xp.eye(source.M), -state.chol.logdet)
-    setting = Setting(state.mean, S, loss, r, xp.empty(N), xp.empty((N, P)), xp.empty(N), Shelf(source))
-    first, *others = source.visit(lambda lane: Forward(lane, setting, gradient))
-    for other in others:
-        first.sums.merge(other.sums)
-    found = outer(first.sums.total, law)
+def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
+    """J where q is the posterior of ``member``; derivatives in (kernel, log σ², Z)."""
+    q, _ = member.posterior(source)
+    losses = source.reduce(lambda: _Losses(q, source, loss, gradient))
+    total, kl = float(losses.total), q.kl
+    value, in_total, in_kl = goal(total, kl)
     if not gradient:
-        return Evaluation(found.value, None, source.inducing.chol.jitter)
-    setting.m_bar *= found.total
-    setting.s_bar *= found.total
-    moment, H = found.total * first.sums.mean, found.total * first.sums.gram.sum()
-    b_bar = S @ (moment if found.mean is None else moment + found.mean)
-    cross = b_bar @ law.mean.T
-    S_bar = H if found.covariance is None else H + found.covariance
-    twice = -2.0 * (S @ S_bar @ S) - cross - cross.T
-    adjoint = Adjoint(member, Y, twice, b_bar, xp.concatenate([law.mean, b_bar], axis=1))
-    reverse, *more = source.visit(lambda lane: Reverse(lane, setting, adjoint))
-    for also in more:
-        reverse.merge(also)
-    across = law.mean @ moment.T + twice @ state.G + b_bar @ (law.precision @ law.mean).T
-    across += 2.0 * (S @ H - (reverse.gram.sum() if member.power > 0.0 else H))
-    reverse.pull.diagonal(setting.s_bar)
-    pulled = reverse.pull.finish(across, relative_jitter)
-    slope = member.noise * (reverse.noise + found.noise)
-    return Evaluation(found.value, Gradient(pulled.kernel, slope, pulled.Z), source.inducing.chol.jitter)
+        return Evaluation(value, None, total=total, kl=kl)
+    adjoint = _Adjoint.of(q, losses, in_total, in_kl)
+    back = source.reduce(lambda: _Reverse(member, q, source, loss, adjoint))
+    across = q.mean @ adjoint.moment.T + adjoint.twice @ q.G + adjoint.b_bar @ (q.precision @ q.mean).T
+    across += 2.0 * (q.covariance @ adjoint.H - (back.gram.sum() if member.power > 0.0 else adjoint.H))
+    pulled = source.basis.finish(back.pulled, across)
+    own = np.array([member.noise * float(back.noise)])
+    if losses.in_parameters.size:  # the loss's own noise is the member's
+        own += in_total * losses.in_parameters
+    return Evaluation(value, Gradient(pulled.kernel, own, pulled.Z), total=total, kl=kl)
 
 
-def free(
-    source: Stream,
-    mean: Array,
-    factor: Array,
-    loss: Loss,
-    outer: Callable[[float, Law], Outer],
-    *,
-    relative_jitter: float = 0.0,
-) -> FreeEvaluation:
-    """J where q(v) = N(μ, CCᵀ) is free: ``mean`` μ (M, P), ``factor`` C lower triangular with a positive diagonal."""
+def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
+    """J where q(v) = N(w, CCᵀ) is free; derivatives in the kernel, the loss's own parameters, Z, w and C."""
     xp = namespace(source.X)
-    C_inv = inverse_factor(factor)
-    law = Law(mean, factor @ factor.T, C_inv.T @ C_inv, 2.0 * float(xp.log(xp.diagonal(factor)).sum()))
-    slopes = xp.empty(source.N)
-    first, *others = source.visit(lambda lane: Single(lane, mean, law.covariance, loss, slopes))
-    for other in others:
-        first.merge(other)
-    sums, H = first.sums, first.sums.gram.sum()
-    found = outer(sums.total, law)
-    first.pull.diagonal(slopes)
-    pulled = first.pull.finish(mean @ sums.mean.T + 2.0 * (law.covariance @ H - H), relative_jitter)
-    scale = found.total
-    mean_bar = scale * sums.mean if found.mean is None else scale * sums.mean + found.mean
-    S_bar = scale * H if found.covariance is None else scale * H + found.covariance
-    factor_bar = xp.tril(2.0 * (S_bar @ factor))
-    jitter = source.inducing.chol.jitter
-    return FreeEvaluation(
-        found.value, scale * pulled.kernel, found.noise, scale * pulled.Z, mean_bar, factor_bar, jitter
-    )
+    if not gradient:
+        total, kl = float(source.reduce(lambda: _Losses(q, source, loss, False)).total), q.kl
+        return Evaluation(goal(total, kl)[0], None, total=total, kl=kl)
+    sums = source.reduce(lambda: _Single(q, source, loss))
+    total, kl = float(sums.total), q.kl
+    value, in_total, in_kl = goal(total, kl)
+    H, moment = sums.gram.sum(), sums.mean
+    pulled = source.basis.finish(sums.pulled, q.mean @ moment.T - 2.0 * (q.gained @ H))
+    factor = in_total * xp.tril(2.0 * (H @ q.factor)) + in_kl * q.kl_in_factor
+    mean = in_total * moment + in_kl * q.mean
+    found = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
+    return Evaluation(value, found, total=total, kl=kl)
+
+
+@dataclass(frozen=True, eq=False)
+class LossSums(Statistics):
+    """The sum of the losses, its derivatives in their own parameters, Vm̄ and V·diag(s̄)Vᵀ."""
+
+    total: Array | float
+    in_parameters: Float
+    mean: Array
+    gram: SignedGram
+
+
+class _Losses:
+    """The pass over the losses; without ``gradient`` it sums them only."""
+
+    def __init__(self, q: Law, source: Stream, loss: ExpectedLoss, gradient: bool) -> None:
+        xp, M = namespace(source.X), source.basis.rank
+        self.q, self.loss, self.gradient = q, loss, gradient
+        self.total: Array | float = 0.0
+        self.in_parameters: Float | None = None
+        self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(xp.zeros((M, M)))
+        q.covariance  # noqa: B018  (found once, before lanes need it)
+
+    def chunk(self, chunk: Chunk) -> None:
+        _, found = _losses(chunk, self.q, self.loss)
+        self.add(chunk, found)
+
+    def add(self, chunk: Chunk, found: Expected) -> None:
+        """The losses of one chunk."""
+        self.total += found.total
+        own = found.in_parameters
+        self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
+        if self.gradient:
+            self.mean += chunk.V.T @ found.in_mean
+            self.gram.add(chunk.V, found.in_variance, chunk.scratch("S"))
+
+    def statistics(self) -> LossSums:
+        own = np.zeros(0) if self.in_parameters is None else self.in_parameters
+        return LossSums(self.total, own, self.mean, self.gram)
+
+
+def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
+    """v_iᵀSv_i (n,), and the expected losses of the chunk; both stay with it."""
+
+    def found() -> tuple[Array, Expected]:
+        V = chunk.V
+        turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
+        within = namespace(V).einsum("ij,ij->i", V, turned)
+        return within, loss(chunk.Y, V @ q.mean, chunk.residual + within)
+
+    return chunk.recall("losses", found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Adjoint:
+    """What the last pass over a collapsed posterior reads besides q."""
+
+    in_total: float
+    moment: Array  # Vm̄
+    H: Array
+    twice: Array  # 2Ā
+    b_bar: Array
+    rank: Array  # (w, b̄) side by side
+
+    @classmethod
+    def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> _Adjoint:
+        """From the derivatives of J in the sum of the losses and in KL."""
+        S, moment, H = q.covariance, in_total * losses.mean, in_total * losses.gram.sum()
+        b_bar = S @ (moment + in_kl * q.mean)
+        cross = b_bar @ q.mean.T
+        twice = -2.0 * (S @ (H + in_kl * q.kl_in_covariance) @ S) - cross - cross.T
+        return cls(in_total, moment, H, twice, b_bar, namespace(S).concatenate([q.mean, b_bar], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Adjoints(Statistics):
+    """What the last pass sums: pulled-back cotangents, V·diag(r̄)Vᵀ where a > 0, and ∂J/∂σ² through q."""
+
+    pulled: Pulled
+    gram: SignedGram
+    noise: Array | float
+
+
+class _Reverse:
+    """The last pass over a collapsed posterior: V̄ by chunks, and V·diag(r̄)Vᵀ where a > 0.
+
+    With D = 1/c it is V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D) that is put together.
+    """
+
+    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: ExpectedLoss, adjoint: _Adjoint) -> None:
+        M = source.basis.rank
+        self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
+        self.pull, self.noise = source.basis.pull_back(), 0.0
+        self.gram = SignedGram(namespace(source.X).zeros((M, M)))
+
+    def chunk(self, chunk: Chunk) -> None:
+        more, V, a = self.adjoint, chunk.V, self.member.power
+        xp = namespace(V)
+        within, found = _losses(chunk, self.q, self.loss)
+        m_bar, s_bar = more.in_total * found.in_mean, more.in_total * found.in_variance
+        D = self.member.noise + a * chunk.residual
+        bar = chunk.kept("SV", lambda out: product(V, self.q.covariance, out), last=True)
+        scaled = s_bar * D
+        bar *= (2.0 * scaled)[:, None]
+        add_product(V, more.twice, bar)
+        # 2v·Āv; what is subtracted is at most 2|s̄|D², as c·q ≤ 1
+        quadratic = 0.5 * xp.einsum("ij,ij->i", V, bar) - within * scaled
+        D_bar = -(quadratic + ((V @ more.b_bar) * chunk.Y).sum(axis=1)) / (D * D)
+        self.noise += D_bar.sum()
+        r_bar = s_bar + a * D_bar
+        buffer = chunk.scratch("S")
+        bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
+        add_product(xp.concatenate([m_bar * D[:, None], chunk.Y], axis=1), more.rank.T, bar)
+        bar /= D[:, None]
+        if a > 0.0:
+            self.gram.add(V, r_bar, buffer)
+        self.pull.features(chunk.X, bar, chunk.K)
+        self.pull.diagonal(chunk.X, r_bar)
+
+    def statistics(self) -> Adjoints:
+        return Adjoints(self.pull.statistics(), self.gram, self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleSums(LossSums):
+    """What the one pass of a free q sums: all but for ∂J/∂total, which multiplies them."""
+
+    pulled: Pulled
+
+
+class _Single(_Losses):
+    """The one pass that a free q takes."""
+
+    def __init__(self, q: FactorLaw, source: Stream, loss: ExpectedLoss) -> None:
+        super().__init__(q, source, loss, True)
+        self.pull = source.basis.pull_back()
+
+    def chunk(self, chunk: Chunk) -> None:
+        V, xp = chunk.V, namespace(chunk.V)
+        bar = product(V, self.q.covariance, chunk.scratch("W"))
+        variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
+        found = self.loss(chunk.Y, V @ self.q.mean, variance)
+        self.add(chunk, found)
+        bar -= V
+        bar *= (2.0 * found.in_variance)[:, None]
+        add_product(found.in_mean, self.q.mean.T, bar)
+        self.pull.features(chunk.X, bar, chunk.K)
+        self.pull.diagonal(chunk.X, found.in_variance)
+
+    def statistics(self) -> SingleSums:
+        return SingleSums(**vars(super().statistics()), pulled=self.pull.statistics())

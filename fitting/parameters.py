@@ -1,50 +1,163 @@
-"""Kernel hyperparameters, noise and inducing inputs as one vector with bounds, for an optimiser.
+"""A point, block by block, as one vector with bounds, for an optimiser.
 
-Positive numbers enter by their logarithms; inducing inputs as they are, divided by a scale of each dimension.
+Positive numbers enter by their logarithms: hyperparameters of the kernel, parameters of the likelihood, the diagonal of
+the factor of q.  Inducing inputs enter as they are, divided by a scale of each dimension.  The order is fixed: kernel,
+likelihood, inducing inputs row by row, mean of q, lower triangle of its factor row by row.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.backend import host, place
-from fitting.inner import Evaluation, Gradient
-from gpbounds.arrays import Array, Float, as_points, namespace
+from fitting.evaluation import Gradient, Objective, Parameters
+from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
+from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.validation import finite, positive
 
 LIMITS = (1e-6, 1e6)
 """Between these every hyperparameter stays unless told otherwise, in its own units."""
 
+SPREADS = (1e-9, 1e3)
+"""Between these stays the diagonal of the factor of q, in units of the prior's standard deviation of v."""
 
-class Evaluated(Protocol):
-    """What is trained: larger is better."""
-
-    def evaluate(self, kernel: Kernel, noise: float, Z: Array | None = None) -> Evaluation:
-        """The value at a point, and its derivatives."""
+Limits = tuple[float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class Parameters:
-    """A point at which an objective is evaluated.
+class Block(ABC):
+    """One part of a point as entries of a vector.
 
     Attributes
     ----------
-    kernel : Kernel
-    noise : float
-        σ².
-    Z : array (M, D) or None
-        Inducing inputs.
+    names : tuple of str
+        One for each entry.
+    bounds : list of (low, high)
+        For each entry, as SciPy's L-BFGS-B takes them.
     """
 
-    kernel: Kernel
-    noise: float
-    Z: Array | None = None
+    names: tuple[str, ...]
+    bounds: list[Limits]
+
+    @abstractmethod
+    def pack(self, point: Parameters) -> Float:
+        """The entries of ``point``, in host memory."""
+
+    @abstractmethod
+    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+        """``point`` with other entries, on the device of ``point``."""
+
+    @abstractmethod
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        """Derivatives in the entries, of the gradient at ``point``."""
+
+
+@dataclass(frozen=True, eq=False)
+class LogBlock(Block):
+    """Those positive parameters of the kernel or of the likelihood that are free, by their logarithms.
+
+    Attributes
+    ----------
+    owner : "kernel" or "likelihood"
+    free : array of int
+        Which of its `log_parameters`.
+    names, bounds
+    """
+
+    owner: Literal["kernel", "likelihood"]
+    free: Any
+    names: tuple[str, ...]
+    bounds: list[Limits]
+
+    def pack(self, point: Parameters) -> Float:
+        return getattr(point, self.owner).log_parameters[self.free]
+
+    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+        if not self.free.size:
+            return point
+        held = getattr(point, self.owner)
+        logs = held.log_parameters
+        logs[self.free] = entries
+        changed: dict[str, Any] = {self.owner: held.with_log_parameters(logs)}
+        return replace(point, **changed)
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        return getattr(gradient, self.owner)[self.free]
+
+
+@dataclass(frozen=True, eq=False)
+class InputsBlock(Block):
+    """Inducing inputs, divided by ``scale`` (D,); of ``shape`` (M, D)."""
+
+    shape: tuple[int, int]
+    scale: Float
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        M, D = self.shape
+        return tuple(f"Z[{i},{d}]" for i in range(M) for d in range(D))
+
+    @cached_property
+    def bounds(self) -> list[Limits]:  # type: ignore[override]
+        return [(-np.inf, np.inf)] * (self.shape[0] * self.shape[1])
+
+    def pack(self, point: Parameters) -> Float:
+        if point.Z is None or tuple(point.Z.shape) != self.shape:
+            came = None if point.Z is None else tuple(point.Z.shape)
+            raise ValueError(f"Z: expected shape {self.shape}, got {came}")
+        return (host(point.Z) / self.scale).ravel()
+
+    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+        return replace(point, Z=place(entries.reshape(self.shape) * self.scale, namespace(point.Z)))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        return (host(gradient.Z) * self.scale).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class LawBlock(Block):
+    """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector is a law."""
+
+    M: int
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        triangle = zip(*(index.tolist() for index in np.tril_indices(self.M)), strict=True)
+        entries = (f"log C[{i},{j}]" if i == j else f"C[{i},{j}]" for i, j in triangle)
+        return (*(f"mean[{i}]" for i in range(self.M)), *entries)
+
+    @cached_property
+    def bounds(self) -> list[Limits]:  # type: ignore[override]
+        low, high = (float(np.log(spread)) for spread in SPREADS)
+        free = (-np.inf, np.inf)
+        return [free] * self.M + [(low, high) if i == j else free for i in range(self.M) for j in range(i + 1)]
+
+    def pack(self, point: Parameters) -> Float:
+        assert point.q is not None
+        entries = host(point.q.factor).copy()
+        np.fill_diagonal(entries, np.log(np.diagonal(entries)))
+        return np.concatenate([host(point.q.mean)[:, 0], entries[np.tril_indices(self.M)]])
+
+    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+        assert point.q is not None
+        M, xp = self.M, namespace(point.q.mean)
+        factor = np.zeros((M, M))
+        factor[np.tril_indices(M)] = entries[M:]
+        np.fill_diagonal(factor, np.exp(np.diagonal(factor)))
+        return replace(point, q=FactorLaw(place(entries[:M, None].copy(), xp), place(factor, xp)))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        assert point.q is not None
+        entries = host(gradient.factor).copy()
+        np.fill_diagonal(entries, np.diagonal(entries) * np.diagonal(host(point.q.factor)))
+        return np.concatenate([host(gradient.mean)[:, 0], entries[np.tril_indices(self.M)]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,102 +168,97 @@ class Packing:
     ----------
     start : Parameters
         What is held fixed keeps its value from here.
-    logs : tuple of str
-        Names of the hyperparameters that are free, in the order of the vector: the kernel's, then "noise".
-    free : array of int
-        Their places among all hyperparameters.
-    learn_Z : bool
-        Whether Z is part of the vector, after the hyperparameters, row by row.
-    scale : array (D,)
-        Units of Z within the vector.
-    bounds : list of (low, high)
-        For each entry of the vector, as SciPy's L-BFGS-B takes them.
+    blocks : tuple of Block
+        What is free, in the order of the vector.
     """
 
     start: Parameters
-    logs: tuple[str, ...]
-    free: Any
-    learn_Z: bool
-    scale: Float
-    bounds: list[tuple[float, float]]
+    blocks: tuple[Block, ...]
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """One name for each entry of the vector."""
-        if not self.learn_Z:
-            return self.logs
-        M, D = _shape(self.start)
-        return (*self.logs, *(f"Z[{i},{d}]" for i in range(M) for d in range(D)))
+        return tuple(name for block in self.blocks for name in block.names)
+
+    @cached_property
+    def bounds(self) -> list[Limits]:
+        """(low, high) for each entry of the vector."""
+        return [pair for block in self.blocks for pair in block.bounds]
 
     def pack(self, parameters: Parameters) -> Float:
-        """The vector of ``parameters``, in host memory."""
-        vector = _all_logs(parameters)[self.free]
-        if not self.learn_Z:
-            return vector
-        if parameters.Z is None or tuple(parameters.Z.shape) != _shape(self.start):
-            came = None if parameters.Z is None else tuple(parameters.Z.shape)
-            raise ValueError(f"Z: expected shape {_shape(self.start)}, got {came}")
-        return np.concatenate([vector, (host(parameters.Z) / self.scale).ravel()])
+        """The vector of a point, in host memory."""
+        return np.concatenate([np.zeros(0), *(block.pack(parameters) for block in self.blocks)])
 
     def unpack(self, vector: ArrayLike) -> Parameters:
-        """The parameters of a vector; Z where ``start`` has it, on the same device."""
+        """The point of a vector, on the device of ``start``."""
         values = finite("vector", vector)
         if values.shape != (len(self.bounds),):
             raise ValueError(f"vector: expected shape ({len(self.bounds)},), got {values.shape}")
-        logs = _all_logs(self.start)
-        logs[self.free] = values[: self.free.size]
-        kernel = self.start.kernel.with_log_parameters(logs[:-1])
-        noise, Z = float(np.exp(logs[-1])), self.start.Z
-        if self.learn_Z:
-            Z = place(values[self.free.size :].reshape(_shape(self.start)) * self.scale, namespace(self.start.Z))
-        return Parameters(kernel, noise, Z)
+        point, ends = self.start, np.cumsum([len(block.bounds) for block in self.blocks])
+        for block, entries in zip(self.blocks, np.split(values, ends[:-1]), strict=True):
+            point = block.unpack(entries, point)
+        return point
 
-    def gradient(self, gradient: Gradient) -> Float:
-        """Derivatives in the entries of the vector."""
-        logs = np.append(gradient.kernel, gradient.noise)[self.free]
-        if not self.learn_Z:
-            return logs
-        return np.concatenate([logs, (host(gradient.Z) * self.scale).ravel()])
+    def gradient(self, gradient: Gradient, parameters: Parameters | None = None) -> Float:
+        """Derivatives in the entries of the vector, of a gradient at a point: the start unless it is given.
+
+        Only where q is free do they depend on the point.
+        """
+        point = self.start if parameters is None else parameters
+        return np.concatenate([np.zeros(0), *(block.pull(gradient, point) for block in self.blocks)])
 
     def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[str, ...]:
         """Names of the entries that sit on a bound, within ``tol``."""
-        rows = zip(self.names, np.asarray(vector), self.bounds, strict=True)
-        return tuple(name for name, v, (low, high) in rows if v <= low + tol or v >= high - tol)
+        either = {name for side in self.at_lower_and_upper(vector, tol) for name in side}
+        return tuple(name for name in self.names if name in either)
 
-    def loss(self, objective: Evaluated) -> Callable[[ArrayLike], tuple[float, Float]]:
-        """vector ↦ (−F, −∂F), to be minimised."""
+    def at_lower_and_upper(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the entries on their lower and on their upper bound, within ``tol``; each on the nearer one."""
+        low, high = np.array(self.bounds, dtype=np.float64).reshape(-1, 2).T
+        values = np.asarray(vector)
+        nearer_low = values - low < high - values
+        on_low, on_high = nearer_low & (values <= low + tol), ~nearer_low & (values >= high - tol)
+        names = np.array(self.names, dtype=object)
+        return tuple(names[on_low]), tuple(names[on_high])
 
-        def negative(vector: ArrayLike) -> tuple[float, Float]:
-            here = self.unpack(vector)
-            found = objective.evaluate(here.kernel, here.noise, here.Z)
+    def loss(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
+        """vector ↦ what is minimised and its derivatives."""
+
+        def loss(vector: ArrayLike) -> tuple[float, Float]:
+            point = self.unpack(vector)
+            found = objective.minimised(point)
             assert found.gradient is not None
-            return -found.value, -self.gradient(found.gradient)
+            return found.value, self.gradient(found.gradient, point)
 
-        return negative
+        return loss
 
 
 def packing(
     kernel: Kernel,
-    noise: float,
+    noise: float | Likelihood,
     Z: ArrayLike | Array | None = None,
     *,
+    mean: ArrayLike | Array | None = None,
+    factor: ArrayLike | Array | None = None,
     learn_Z: bool = True,
     fixed: Sequence[str] = (),
-    limits: Mapping[str, tuple[float, float]] | None = None,
+    limits: Mapping[str, Limits] | None = None,
     scale: ArrayLike = 1.0,
 ) -> Packing:
-    """How (kernel, noise, Z) becomes a vector; the arguments are the start.
+    """How a point becomes a vector; the arguments are where it starts.
 
     Parameters
     ----------
     kernel : Kernel
-    noise : float
-        σ².
+    noise : float or Likelihood
+        σ² of a Gaussian likelihood, or another likelihood.
     Z : array (M, D), optional
+    mean : array (M,), factor : array (M, M), optional
+        A free q(v) = N(mean, factor·factorᵀ), factor lower triangular with a positive diagonal.
     learn_Z : bool
         False holds Z fixed.
     fixed : sequence of str
-        Names out of ``kernel.parameter_names`` and "noise" that keep their values.
+        Names out of ``kernel.parameter_names`` and those of the likelihood, "noise", that keep their values.
     limits : mapping of name to (low, high), optional
         In the units of the hyperparameter; [1e-6, 1e6] for the others.  Z has no bounds.
     scale : float or array (D,)
@@ -169,32 +277,68 @@ def packing(
     [0.0, 0.0, -0.6931, 1.5, 2.0]
     """
     points = None if Z is None else as_points(Z, "Z").astype(np.float64, copy=False)
-    start = Parameters(kernel, float(positive("noise", noise)), points)
-    names = (*kernel.parameter_names, "noise")
+    likelihood = noise if isinstance(noise, Likelihood) else Gaussian(noise)
+    q = None
+    if mean is not None or factor is not None:
+        if mean is None or factor is None or points is None:
+            raise ValueError("mean, factor: expected both, with Z, or neither")
+        q = law(mean, factor, points.shape[0])
+    return packing_of(
+        Parameters(kernel, likelihood, points, q), learn_Z=learn_Z, fixed=fixed, limits=limits, scale=scale
+    )
+
+
+def packing_of(
+    start: Parameters,
+    *,
+    learn_Z: bool = True,
+    fixed: Sequence[str] = (),
+    limits: Mapping[str, Limits] | None = None,
+    scale: ArrayLike = 1.0,
+) -> Packing:
+    """`packing` of a point."""
     given = dict(limits or {})
+    owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
+        ("kernel", start.kernel),
+        ("likelihood", start.likelihood),
+    ]
+    names = [name for _, held in owners for name in held.parameter_names]
     for name in (*fixed, *given):
         if name not in names:
             raise ValueError(f"name: expected one of {', '.join(names)}, got {name!r}")
-    free = np.array([i for i, name in enumerate(names) if name not in fixed], dtype=np.int64)
-    bounds = []
-    for i, value in zip(free, np.exp(_all_logs(start))[free], strict=True):
-        low, high = positive(f"limits of {names[i]}", given.get(names[i], LIMITS))
-        if not low <= value * (1.0 + 1e-12) <= high * (1.0 + 2e-12):
-            raise ValueError(f"limits: expected {names[i]} from {low:.6g} to {high:.6g}, got {value:.6g}")
-        bounds.append((float(np.log(low)), float(np.log(high))))
-    learn = learn_Z and points is not None
-    units = positive("scale", scale)
-    if points is not None:
-        units = np.broadcast_to(units, (points.shape[1],))
-        bounds += [(-np.inf, np.inf)] * (points.size if learn else 0)
-    return Packing(start, tuple(names[i] for i in free), free, learn, units, bounds)
+    blocks: list[Block] = []
+    for owner, held in owners:
+        free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
+        own = tuple(held.parameter_names[i] for i in free)
+        bounds = [
+            _logs_of_limits(name, given, value) for name, value in zip(own, held.log_parameters[free], strict=True)
+        ]
+        blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
+    if start.Z is not None:
+        units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))
+        if learn_Z:
+            blocks.append(InputsBlock((int(start.Z.shape[0]), int(start.Z.shape[1])), units))
+    if start.q is not None:
+        blocks.append(LawBlock(start.q.M))
+    return Packing(start, tuple(blocks))
 
 
-def _all_logs(parameters: Parameters) -> Float:
-    return np.append(parameters.kernel.log_parameters, np.log(parameters.noise))
+def _logs_of_limits(name: str, given: Mapping[str, Limits], log_value: float) -> Limits:
+    low, high = positive(f"limits of {name}", given.get(name, LIMITS))
+    value = float(np.exp(log_value))
+    if not low <= value * (1.0 + 1e-12) <= high * (1.0 + 2e-12):
+        raise ValueError(f"limits: expected {name} from {low:.6g} to {high:.6g}, got {value:.6g}")
+    return float(np.log(low)), float(np.log(high))
 
 
-def _shape(parameters: Parameters) -> tuple[int, int]:
-    assert parameters.Z is not None
-    M, D = parameters.Z.shape
-    return int(M), int(D)
+def law(mean: ArrayLike | Array, factor: ArrayLike | Array, M: int) -> FactorLaw:
+    """q(v) = N(mean, factor·factorᵀ) of M variables, checked; mean (M,) or (M, 1)."""
+    (mu,), (C,) = broadcastable(mean=mean)[1], broadcastable(factor=factor)[1]
+    if mu.shape not in ((M,), (M, 1)):
+        raise ValueError(f"mean: expected shape ({M},) or ({M}, 1), one entry for each row of Z, got {mu.shape}")
+    if C.shape != (M, M):
+        raise ValueError(f"factor: expected shape ({M}, {M}), one row for each row of Z, got {C.shape}")
+    xp = namespace(C)
+    if bool((C != xp.tril(C)).any()) or not bool((xp.diagonal(C) > 0.0).all()):
+        raise ValueError("factor: expected a lower triangle with a positive diagonal, as a Cholesky factor has")
+    return FactorLaw(mu.reshape(M, 1), C)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
+from gpbounds.arrays import host
 from gpbounds.validation import count, finite
 
 

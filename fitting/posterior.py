@@ -9,18 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.exact import factorised
-from fitting.inner import Inner
 from fitting.partition import Partition, as_labels
 from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.exact import Exact
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, cholesky
+from gpbounds.law import Law
+from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.whitening import CHUNK, Inducing, residual_diagonal, slices
 
 
@@ -94,7 +93,7 @@ class Posterior(ABC):
 
 @dataclass(frozen=True, eq=False)
 class InducingPosterior(Posterior):
-    """q(u) = N(Lw, LSLᵀ), and f given u as under the prior: VFE, DTC, FITC, power EP, Rényi.
+    """q(u) = N(Lw, LSLᵀ), and f given u as under the prior: VFE, DTC, FITC, power EP, Rényi, and a free q.
 
     mean = Vᵀw,   covariance = [K_** − VᵀV] + VᵀSV,   V = L⁻¹k(Z, ·).
 
@@ -104,15 +103,15 @@ class InducingPosterior(Posterior):
         Kernel, Z, and L with L Lᵀ = Kuu + jitter·I.
     noise : float
         σ².
-    state : Inner
-        w and S of the whitened inducing variables v = L⁻¹u.
+    q : Law
+        Of the whitened inducing variables v = L⁻¹u.
     single : bool
         Whether means are (N*,) rather than (N*, P).
     """
 
     inducing: Inducing
     noise: float
-    state: Inner
+    q: Law
     single: bool
 
     @property
@@ -129,27 +128,22 @@ class InducingPosterior(Posterior):
         """What was added to the diagonal of Kuu."""
         return self.inducing.chol.jitter
 
-    @cached_property
+    @property
     def kl(self) -> float:
-        """Σ_p KL[q_p(u)‖p(u)] = ½[P(log|I + G| − tr(I − S)) + |w|²], in nats (P-26)."""
-        state, P = self.state, self.state.mean.shape[1]
-        spread = state.chol.logdet - float(state.gained.trace())
-        return 0.5 * (P * spread + float((state.mean * state.mean).sum()))
+        """Σ_p KL[q_p(u)‖p(u)], in nats (P-26)."""
+        return self.q.kl
 
     def inducing_law(self) -> tuple[Array, Array]:
         """Mean (M,) or (M, P) and covariance (M, M) of u = f(Z)."""
         L = self.inducing.chol.L
-        half = self.state.chol.solve_lower(L.T)
-        mean = L @ self.state.mean
+        half, mean = self.q.half(L.T), L @ self.q.mean
         return (mean[:, 0] if self.single else mean), half.T @ half
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
-        xp, V = namespace(X), self.inducing.whiten(X)
-        half = self.state.chol.solve_lower(V)
-        mean = V.T @ self.state.mean
+        V = self.inducing.whiten(X)
         if full:
-            return mean, self.kernel(X) - V.T @ V + half.T @ half
-        return mean, residual_diagonal(self.kernel.diag(X), V) + xp.einsum("ij,ij->j", half, half)
+            return self.q.joint(V, self.kernel(X) - V.T @ V)
+        return self.q.moments(V, residual_diagonal(self.kernel.diag(X), V))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,9 +187,8 @@ class BlockPosterior(InducingPosterior):
                 own[xp.ix_(inside, inside)] = left
             else:
                 own[inside] = left
-        half = self.state.chol.solve_lower(V)
-        mean += V.T @ self.state.mean
-        return mean, own + (half.T @ half if full else xp.einsum("ij,ij->j", half, half))
+        found, spread = self.q.joint(V, own) if full else self.q.moments(V, own)
+        return mean + found, spread
 
     def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:
         xp = namespace(self.X)
@@ -217,38 +210,32 @@ class ExactPosterior(Posterior):
 
     Attributes
     ----------
-    kernel : Kernel
-    noise : float
-        σ².
-    X : array (N, D)
-    chol : Cholesky
-        Factor of K + σ²I.
-    weights : array (N, P)
-        (K + σ²I)⁻¹Y.
+    given : Exact
+        The data, and K + σ²I factorised.
     single : bool
     """
 
-    kernel: Kernel
-    noise: float
-    X: Array
-    chol: Cholesky
-    weights: Array
+    given: Exact
     single: bool
+
+    @property
+    def kernel(self) -> Kernel:  # type: ignore[override]
+        """The prior's covariance function."""
+        return self.given.triangle.kernel
+
+    @property
+    def noise(self) -> float:  # type: ignore[override]
+        """σ²."""
+        return self.given.noise
+
+    @property
+    def X(self) -> Array:
+        """The inputs of the data (N, D)."""
+        return self.given.triangle.X
 
     @property
     def dim(self) -> int:
         return int(self.X.shape[1])
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
-        cross = self.kernel(X, self.X)
-        half = self.chol.solve_lower(cross.T)
-        mean = cross @ self.weights
-        if full:
-            return mean, self.kernel(X) - half.T @ half
-        return mean, residual_diagonal(self.kernel.diag(X), half)
-
-
-def exact_posterior(kernel: Kernel, X: Array, Y: Array, noise: float, single: bool) -> ExactPosterior:
-    """Factorise K + σ²I and solve for the weights; checked float64 arrays."""
-    chol = factorised(kernel, X, noise)
-    return ExactPosterior(kernel, noise, X, chol, chol.solve(Y), single)
+        return self.given.predict(X, full_cov=full)

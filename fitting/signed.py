@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fitting.backend import add_gram, mirrored
 from gpbounds.arrays import Array, namespace
+from gpbounds.linalg.products import add_gram
+from gpbounds.linalg.triangular import mirrored
 
 
 class SignedGram:
@@ -18,8 +19,8 @@ class SignedGram:
     [[1.0, 2.0], [2.0, 0.0]]
     """
 
-    def __init__(self, zeros: Array) -> None:
-        self.plus, self.minus = zeros, zeros.copy()
+    def __init__(self, plus: Array, minus: Array | None = None) -> None:
+        self.plus, self.minus = plus, plus.copy() if minus is None else minus
 
     def add(self, V: Array, weights: Array, scratch: Array) -> None:
         """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten."""
@@ -34,10 +35,8 @@ class SignedGram:
                 rows *= np.sqrt(sign * weights[chosen])[:, None]
                 add_gram(total, rows)
 
-    def merge(self, other: SignedGram) -> None:
-        """What another thread has summed."""
-        self.plus += other.plus
-        self.minus += other.minus
+    def __add__(self, other: SignedGram) -> SignedGram:
+        return SignedGram(self.plus + other.plus, self.minus + other.minus)
 
     def sum(self) -> Array:
         """The symmetric matrix."""

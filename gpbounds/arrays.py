@@ -17,6 +17,10 @@ Array = Any
 """A NumPy array or a CuPy array."""
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+EPS = float(np.finfo(np.float64).eps)
+"""2⁻⁵², the spacing of doubles at 1."""
 
 
 def is_cupy(array: object) -> bool:
@@ -27,6 +31,22 @@ def is_cupy(array: object) -> bool:
 def host(array: Any) -> Float:
     """``array`` in host memory."""
     return array.get() if is_cupy(array) else np.asarray(array)
+
+
+def as_number(value: Any) -> Any:
+    """An array of no dimension as a float; others as they are.
+
+    >>> as_number(np.array(2.0)), as_number(np.ones(2))
+    (2.0, array([1., 1.]))
+    """
+    return float(value) if np.ndim(value) == 0 else value
+
+
+def place(array: Any, xp: Any) -> Array:
+    """``array`` where ``xp`` works, unchanged if it is there."""
+    if xp is np:
+        return array.get() if is_cupy(array) else array
+    return xp.asarray(array)
 
 
 def namespace(*arrays: object) -> Any:
@@ -61,13 +81,26 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
         points = points[:, None]
     if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] == 0:
         raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {came}")
-    finite = xp.isfinite(points).all(axis=1)
-    if not bool(finite.all()):
-        rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
-        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    require_finite_rows(name, points)
     if dim is not None and points.shape[1] != dim:
         raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
     return points
+
+
+def require_finite_rows(name: str, array: Array) -> None:
+    """Refuse NaN and infinity in an array of one or two dimensions that is not empty, and name the rows."""
+    xp = namespace(array)
+    finite = xp.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)
+    if not bool(finite.all()):
+        rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
+        raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+
+
+def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Float:
+    """`as_points` in double precision and host memory."""
+    if is_cupy(X):
+        raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: pass its .get(), as this runs on the CPU")
+    return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 def as_reals(xp: Any, name: str, value: Any) -> Array:
@@ -116,3 +149,16 @@ def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 
         for i in range(0, shape[0], rows)
     ]
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:
+    """``function`` of flat arrays of one length, in blocks with NumPy, at once with CuPy; shapes are put back."""
+    shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    flat = [xp.ascontiguousarray(xp.broadcast_to(a, shape)).reshape(-1) for a in arrays]
+    if flat[0].size == 0:
+        flat = [xp.ones(1) for _ in flat]
+    with np.errstate(all="ignore"):
+        found = blockwise(function, *flat) if xp is np else function(*flat)
+    if 0 in shape:
+        return tuple(xp.empty(shape) for _ in found)
+    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +71,18 @@ class Plan:
     meaning: tuple[str, ...] = ()
     cost: Cost | None = None
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def at(cls, M: int | None, bound: Callable[[int], Bound], *, first: int, N: int, **rest: Any) -> Plan:
+        """The plan with the least rank M of first, first + 1, ..., the bounds at M and M − 1, and M's cost."""
+        return cls(
+            N=N,
+            M=M,
+            bound=None if M is None else bound(M),
+            bound_before=None if M is None or M == first else bound(M - 1),
+            cost=None if M is None else Cost.of(N, M),
+            **rest,
+        )
 
     def __str__(self) -> str:
         units, unit = UNITS[self.method]

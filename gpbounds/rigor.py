@@ -12,6 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from gpbounds.errors import NotConverged
+from gpbounds.numerics.search import first_double
 
 MOST_BITS = 1 << 16
 
@@ -78,12 +79,7 @@ def below(ball: Any) -> float:
     if not ball.is_finite():
         return -math.inf
     end = ball.lower()
-    near = float(end)  # any double close to it: the loops below settle what rounding did
-    while not exact(near) <= end:
-        near = math.nextafter(near, -math.inf)
-    while exact(after := math.nextafter(near, math.inf)) <= end:
-        near = after
-    return near
+    return first_double(lambda value: bool(exact(value) <= end), float(end), -math.inf)
 
 
 def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> float:

@@ -62,6 +62,21 @@ def one(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike) -
     return float(number)
 
 
+def noise_variance(value: Any) -> float:
+    """σ² > 0, one number."""
+    checked = positive("noise", value)
+    if checked.ndim:
+        raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
+    return float(checked)
+
+
+def extended(name: str, value: ArrayLike) -> Float:
+    """Numbers in [0, ∞]; −0 counts as 0."""
+    numbers = _numbers(name, value, "numbers >= 0 (infinity allowed)")
+    _check(name, np.where(numbers == np.inf, 0.0, numbers), numbers >= 0, "a number >= 0 (infinity allowed)")
+    return np.abs(numbers)
+
+
 def open_unit(name: str, value: ArrayLike) -> Float:
     """Numbers strictly between 0 and 1."""
     numbers = _numbers(name, value, "numbers in (0, 1)")
@@ -72,6 +87,12 @@ def closed_unit(name: str, value: ArrayLike) -> Float:
     """Numbers in [0, 1]."""
     numbers = _numbers(name, value, "numbers in [0, 1]")
     return _check(name, numbers, (numbers >= 0) & (numbers <= 1), "a number in [0, 1]")
+
+
+def positive_unit(name: str, value: ArrayLike) -> Float:
+    """Numbers in (0, 1]."""
+    numbers = _numbers(name, value, "numbers in (0, 1]")
+    return _check(name, numbers, (numbers > 0) & (numbers <= 1), "a number in (0, 1]")
 
 
 def order(name: str, value: ArrayLike) -> Float:

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -65,11 +65,7 @@ class Inducing:
 
     def lift(self, A: Array) -> Array:
         """L⁻ᵀA for A (M, P): VᵀA = k(X, Z) L⁻ᵀA."""
-        if namespace(self.chol.L) is np:
-            from scipy.linalg import solve_triangular
-        else:
-            from cupyx.scipy.linalg import solve_triangular
-        return solve_triangular(self.chol.L, A, lower=True, trans=1, check_finite=False)
+        return self.chol.solve_upper(A)
 
     def transposed_times(self, X: Array, A: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
         """(rows, (VᵀA)[rows]) for A (M, P), in O(NM): k(X, Z)(L⁻ᵀA)."""
@@ -234,14 +230,19 @@ def residual_diagonal(diagonal: Array, V: Array) -> Array:
     least, scale = float(residual.min()), float(diagonal.max())
     if not np.isfinite(least):
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in Kuf")
-    allowed = max(1e-10, 100.0 * V.shape[0] * float(np.finfo(V.dtype).eps)) * scale
-    if least < -allowed:
+    require_residual(least, scale, V.shape[0], float(np.finfo(V.dtype).eps))
+    return xp.maximum(residual, 0.0)
+
+
+def require_residual(least: float, scale: float, M: int, eps: float = EPS) -> None:
+    """Refuse a diagonal of K − Q whose least entry is below 0 by more than rounding; K's is at most ``scale``."""
+    allowed = max(1e-10, 100.0 * M * eps) * scale
+    if not least >= -allowed:
         raise NotPositiveDefinite(
             f"K - Q: expected a diagonal >= 0, but its least entry is {least:.3g}, below the rounding error "
             f"{-allowed:.3g}. Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, "
             "or pass jitter='auto' or a larger jitter."
         )
-    return xp.maximum(residual, 0.0)
 
 
 def as_targets(y: ArrayLike | Array, X: Array) -> Array:
@@ -257,10 +258,7 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
         raise ValueError(
             f"y: expected shape ({N},) or ({N}, P), one row of targets for each row of X, got {targets.shape}"
         )
-    finite = xp.isfinite(targets)
-    if not bool(finite.all()):
-        rows = [int(i) for i in xp.flatnonzero(~finite.reshape(N, -1).all(axis=1))[:5]]
-        raise NonFinite(f"y: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")
+    require_finite_rows("y", targets)
     return targets.astype(X.dtype, copy=False)
 
 
@@ -275,5 +273,4 @@ def matched(X: Array, Z: Array) -> tuple[Any, int]:
 
 
 def _bytes(points: Array) -> list[bytes]:
-    host = points.get() if is_cupy(points) else points
-    return [row.tobytes() for row in host.astype(np.float64) + 0.0]  # turns -0.0 into 0.0
+    return [row.tobytes() for row in host(points).astype(np.float64) + 0.0]  # turns -0.0 into 0.0

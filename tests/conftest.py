@@ -35,16 +35,16 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """``stopped(owner, at, error)``: call number ``at`` of ``owner.evaluate`` raises; Ctrl-C unless told otherwise."""
+    """``stopped(owner, at, error)``: call number ``at`` of ``owner.minimised`` raises; Ctrl-C unless told otherwise."""
 
     def patch(owner, at, error=KeyboardInterrupt):
-        true, calls = owner.evaluate, itertools.count(1)
+        true, calls = owner.minimised, itertools.count(1)
 
-        def evaluate(*args, **kwargs):
+        def minimised(*args, **kwargs):
             if next(calls) == at:
                 raise error
             return true(*args, **kwargs)
 
-        monkeypatch.setattr(owner, "evaluate", evaluate)
+        monkeypatch.setattr(owner, "minimised", minimised)
 
     return patch

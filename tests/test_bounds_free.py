@@ -8,7 +8,7 @@ from bound_instances import LOSSES, exactly, free, slope
 from mpmath import mp
 from threadpoolctl import threadpool_limits
 
-from fitting.bounds import FreeParameters, free_bound, risk_bound
+from fitting.bounds import free_bound, risk_bound
 from fitting.training import train_lbfgs
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Matern, SquaredExponential
@@ -32,21 +32,23 @@ def law(rng, M: int):
 
 
 def flat(found):
-    return np.concatenate([[found.value], *(np.ravel(a) for a in (found.kernel, found.Z, found.mean, found.factor))])
+    g = found.gradient
+    return np.concatenate([[found.value], *(np.ravel(a) for a in (g.kernel, g.Z, g.mean, g.factor))])
 
 
 def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: float = 0.0) -> None:
     """Value, and the derivatives along two directions."""
     found = B.evaluate(KERNEL, Z, mean, factor, rows)
-    truth = free(B.target, exactly(B.X), exactly(B.Y[:, 0]), jitter, rows)
+    truth = free(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), jitter, rows)
     point = [exactly(a) for a in (KERNEL.log_parameters, Z, mean, factor)]
     risk, kl, value = truth(*point)
     assert found.value == pytest.approx(-float(value), rel=digits)
     if rows is None:
         terms = B.terms(KERNEL, Z, mean, factor)
         assert [terms.risk, terms.kl, -terms.bound] == pytest.approx([float(risk), float(kl), found.value], rel=digits)
-    bars = [found.kernel, found.Z, found.mean[:, 0], found.factor]
-    assert not np.triu(found.factor, 1).any()
+    g = found.gradient
+    bars = [g.kernel, g.Z, g.mean[:, 0], g.factor]
+    assert not np.triu(g.factor, 1).any()
     rng = np.random.default_rng(seed)
     for _ in range(2):
         steps = [rng.standard_normal(bar.shape) for bar in bars]
@@ -126,24 +128,24 @@ def test_it_starts_as_fitc_and_goes_below() -> None:
     fitc = risk_bound(X, y, Band(0.6), **OPTIONS).terms(KERNEL, NOISE, Z)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
     start = B.start(KERNEL, NOISE, Z)
-    terms = B.terms(start.kernel, start.Z, start.mean, start.factor)
+    terms = B.terms_at(start)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([fitc.risk, fitc.kl, fitc.bound], rel=1e-9)
-    how = B.packing(KERNEL, Z, start.mean, start.factor, learn_Z=False, fixed=KERNEL.parameter_names)
+    how = B.packing(KERNEL, Z, start.q.mean, start.q.factor, learn_Z=False, fixed=KERNEL.parameter_names)
     assert len(how.names) == 6 + 21
-    run = train_lbfgs(how.loss, how.pack(how.start), how.bounds, max_iter=40)
+    run = train_lbfgs(how.loss(B), how.pack(how.start), how.bounds, max_iter=40)
     assert -run.value < fitc.bound - 1e-3
     end = how.unpack(run.vector)
     assert end.kernel == KERNEL
-    assert B.terms(end.kernel, end.Z, end.mean, end.factor).bound == pytest.approx(-run.value, rel=1e-12)
+    assert B.terms_at(end).bound == pytest.approx(-run.value, rel=1e-12)
 
 
 def test_vector_and_parameters_to_and_fro() -> None:
     X, y, Z, mean, factor = problem(5, N=30, M=4)
     B = free_bound(X, y[:, None], Band(0.6), **OPTIONS)
     how = B.packing(KERNEL, Z, limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
-    assert not how.start.mean.any()
-    np.testing.assert_array_equal(how.start.factor, np.eye(4))
-    vector = how.pack(FreeParameters(KERNEL, Z, mean, factor))
+    assert not how.start.q.mean.any()
+    np.testing.assert_array_equal(how.start.q.factor, np.eye(4))
+    vector = how.pack(B.packing(KERNEL, Z, mean, factor).start)
     names = dict(zip(how.names, vector, strict=True))
     assert how.bounds[0] == pytest.approx(np.log([0.1, 10.0]))
     assert len(how.bounds) == vector.size == 3 + 8 + 4 + 10
@@ -153,12 +155,12 @@ def test_vector_and_parameters_to_and_fro() -> None:
     assert names["Z[1,0]"] == pytest.approx(Z[1, 0] / 2.0)
     back = how.unpack(vector)
     assert back.kernel.log_parameters == pytest.approx(KERNEL.log_parameters, rel=1e-12)
-    for mine, theirs in ((back.Z, Z), (back.mean, mean), (back.factor, factor)):
+    for mine, theirs in ((back.Z, Z), (back.q.mean[:, 0], mean), (back.q.factor, factor)):
         np.testing.assert_allclose(mine, theirs, rtol=1e-14)
-    for rows in (None, [3, 7, 7]):
+    for loss in (how.loss(B), how.loss(B.batch([3, 7, 7]))):
         step = 1e-6 * np.random.default_rng(0).standard_normal(vector.size)
-        numeric = (how.loss(vector + step, rows)[0] - how.loss(vector - step, rows)[0]) / 2.0
-        assert how.loss(vector, rows)[1] @ step == pytest.approx(numeric, rel=1e-5)
+        numeric = (loss(vector + step)[0] - loss(vector - step)[0]) / 2.0
+        assert loss(vector)[1] @ step == pytest.approx(numeric, rel=1e-5)
     vector[how.names.index("log C[0,0]")] = how.bounds[how.names.index("log C[0,0]")][0]
     assert how.at_bounds(vector) == ("log C[0,0]",)
 
@@ -193,13 +195,14 @@ def test_wrong_arguments_are_told_apart() -> None:
 @pytest.mark.gpu
 def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
     X, y, Z, mean, factor = problem(13, N=300, M=20)
-    here = free_bound(X, y, Band(0.6), **OPTIONS).packing(KERNEL, Z, mean, factor)
-    there = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS).packing(
-        KERNEL, cupy.asarray(Z), cupy.asarray(mean), cupy.asarray(factor)
-    )
-    vector = here.pack(here.start)
-    np.testing.assert_array_equal(there.pack(there.start), vector)
+    here = free_bound(X, y, Band(0.6), **OPTIONS)
+    there = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS)
+    near = here.packing(KERNEL, Z, mean, factor)
+    far = there.packing(KERNEL, *(cupy.asarray(a) for a in (Z, mean, factor)))
+    vector = near.pack(near.start)
+    np.testing.assert_array_equal(far.pack(far.start), vector)
     for rows in (None, [5, 5, 17]):
-        (one, g), (two, h) = (how.loss(vector, rows) for how in (here, there))
-        assert two == pytest.approx(one, rel=1e-9)
+        one, two = (B if rows is None else B.batch(rows) for B in (here, there))
+        (f, g), (also, h) = near.loss(one)(vector), far.loss(two)(vector)
+        assert also == pytest.approx(f, rel=1e-9)
         np.testing.assert_allclose(h, g, rtol=1e-6, atol=1e-8 * np.abs(g).max())

@@ -8,11 +8,11 @@ from bound_instances import LOSSES, collapsed, exactly, slope
 from mpmath import mp, mpf
 from threadpoolctl import threadpool_limits
 
-from fitting.backend import host
 from fitting.bounds import Target, risk_bound
 from fitting.members import Member
 from fitting.parameters import packing
 from fitting.training import train_lbfgs
+from gpbounds.arrays import host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.losses import Band, Relative
@@ -42,7 +42,7 @@ def method_of(power: float) -> dict:
 def compare(B, power: float, Z, seed: int, digits: float, jitter: float = 0.0) -> None:
     """Value, terms, and the derivatives along two directions."""
     found, terms = B.evaluate(KERNEL, NOISE, Z), B.terms(KERNEL, NOISE, Z)
-    truth = collapsed(B.target, exactly(B.X), exactly(B.Y[:, 0]), power, jitter)
+    truth = collapsed(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), power, jitter)
     point = [exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)]
     risk, kl, value = truth(*point)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([float(v) for v in (risk, kl, value)], rel=digits)
@@ -144,7 +144,6 @@ def test_the_posterior_is_the_one_that_is_judged() -> None:
     Q, terms = B.posterior(KERNEL, NOISE, Z), B.terms(KERNEL, NOISE, Z)
     mean, variance = Q.predict(X)
     assert mean.shape == (30, 1)
-    assert not B.single
     assert terms.risk == pytest.approx(Band(0.4).expectation(y, mean[:, 0], variance).mean(), rel=1e-12)
     assert terms.kl == pytest.approx(Q.kl, rel=1e-12)
 
@@ -180,7 +179,7 @@ def test_it_is_trained_in_place_of_an_objective() -> None:
 @pytest.mark.parametrize(("risk", "kl"), [(0.1, 12.0), (1e-12, 0.0), (0.97, 700.0), (0.5, 1e-9)])
 def test_slopes_of_the_target(objective: str, risk: float, kl: float) -> None:
     N, delta, prior = 200, 0.05, 2.0
-    B, in_total, in_kl = Target(Band(1.0), N, delta, prior, objective).value_and_slopes(risk * N, kl)  # type: ignore[arg-type]
+    B, in_total, in_kl = Target(Band(1.0), N, delta, prior, objective)(risk * N, kl)  # type: ignore[arg-type]
     with mp.workdps(40):
         constant = pacbayes.xi(N) if objective == "kl" else 2 * mp.sqrt(N)
         eps = (mpf(kl) + mpf(prior) + mp.log(constant / mpf(delta))) / N
@@ -196,8 +195,8 @@ def test_slopes_of_the_target(objective: str, risk: float, kl: float) -> None:
 def test_risks_of_zero_and_one_have_derivatives() -> None:
     """All losses underflow, or all are 1: nothing to gain by R_S, and no 0·∞."""
     target = Target(Band(1.0), 10, 0.05)
-    assert np.isfinite(target.value_and_slopes(0.0, 3.0)).all()
-    assert target.value_and_slopes(10.0 + 1e-14, 3.0) == (1.0, 0.0, 0.0)
+    assert np.isfinite(target(0.0, 3.0)).all()
+    assert target(10.0 + 1e-14, 3.0) == (1.0, 0.0, 0.0)
     X, _, Z = problem(9, N=10)
     sure = risk_bound(X, np.zeros(10), Band(1e4), delta=0.05).evaluate(KERNEL, NOISE, Z)
     assert np.isfinite(flat(sure)).all()

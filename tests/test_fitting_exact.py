@@ -7,8 +7,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from fitting import exact
-from fitting.streamed import Workspace
+from gpbounds.exact import ROWS
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.linalg.workspace import Workspace
 
 KERNELS = (SquaredExponential(1.3, [0.7, 1.9]), Matern(1.5, 0.6, 1.1) + SquaredExponential(0.4, [2.0, 0.5]))
 
@@ -30,7 +31,7 @@ def dense(kernel, X, Y, noise):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("N", [1, exact.ROWS, exact.ROWS + 1, 5 * exact.ROWS + 7])
+@pytest.mark.parametrize("N", [1, ROWS, ROWS + 1, 5 * ROWS + 7])
 def test_chunks_add_up_to_the_dense_formulas(kernel, N):
     X, Y = problem(N)
     found = exact.evaluate(kernel, X, Y, 0.3)
@@ -42,9 +43,9 @@ def test_chunks_add_up_to_the_dense_formulas(kernel, N):
 
 def test_threads_and_kept_memory_change_nothing():
     """Two threads, one thread, and a workspace that a larger problem has used: the same to the last digits."""
-    X, Y = problem(5 * exact.ROWS + 7)
+    X, Y = problem(5 * ROWS + 7)
     space = Workspace()
-    exact.evaluate(KERNELS[0], *problem(6 * exact.ROWS), 0.3, space=space)
+    exact.evaluate(KERNELS[0], *problem(6 * ROWS), 0.3, space=space)
     seen = []
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
@@ -57,7 +58,7 @@ def test_threads_and_kept_memory_change_nothing():
 def test_covariances_that_overflow_are_refused_by_every_thread():
     from gpbounds.errors import NonFinite
 
-    X, Y = problem(5 * exact.ROWS)
+    X, Y = problem(5 * ROWS)
     X[-1] = 1e200
     kernel = SquaredExponential(1.0, 1.0) * SquaredExponential(1e300, 1e-3) * SquaredExponential(1e300, 1.0)
     with pytest.raises(NonFinite, match="NaN or infinity in K"), np.errstate(all="ignore"):

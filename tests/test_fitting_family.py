@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fitting.blocks import Blocks
+from fitting.data import Data
 from fitting.diagonal import Diagonal
 from fitting.family import METHODS, Member, member, objective
-from fitting.streamed import Workspace, stream
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import whiten
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -99,9 +100,9 @@ def test_the_sums_are_those_of_the_house() -> None:
     X, y, Z = problem(4, N=100)
     white = whiten(KERNEL, X, Z, y)
     posterior = objective(X, y, "vfe", jitter=0.0).posterior(KERNEL, 0.2, Z)
-    np.testing.assert_allclose(posterior.state.G, white.gram / 0.2, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(posterior.q.G, white.gram / 0.2, rtol=1e-10, atol=1e-10)
     A = np.eye(6) + white.gram / 0.2
-    np.testing.assert_allclose(posterior.state.mean, np.linalg.solve(A, white.projected / 0.2), rtol=1e-9)
+    np.testing.assert_allclose(posterior.q.mean, np.linalg.solve(A, white.projected / 0.2), rtol=1e-9)
 
 
 @every_method
@@ -157,8 +158,8 @@ def test_jitter_in_proportion_to_the_variance_is_differentiated(room) -> None:
 
     def at(log_variance: float, relative: float):
         kernel = SquaredExponential(np.exp(log_variance), [0.7, 1.4]) * Matern(1.5, 2.0) + Matern(0.5, 0.1)
-        source = stream(kernel, X, Z, relative * kernel.max_variance, parts=[slice(0, 40)])
-        return room.evaluate(source, y, relative_jitter=relative)
+        source = Data(X, y, False, "auto", 40).stream(kernel, Z, relative * kernel.max_variance)
+        return room.evaluate(source)
 
     numeric = (at(1e-5, 0.1).value - at(-1e-5, 0.1).value) / 2e-5
     assert at(0.0, 0.1).gradient.kernel[0] == pytest.approx(numeric, rel=1e-7)

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 
-from fitting.family import objective
-from fitting.parameters import Parameters, packing
+from fitting.family import at_point, objective
+from fitting.parameters import packing
 from gpbounds.kernels import Matern, SquaredExponential
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4]) + Matern(1.5, 0.2, 2.0)
@@ -48,7 +48,8 @@ def test_the_loss_has_the_gradient_it_says_in_the_units_of_the_vector(method: st
 def test_what_sits_on_a_bound_is_named() -> None:
     how = packing(KERNEL, 0.1, Z, limits={"noise": (0.1, 10.0), "k1.lengthscale[0]": (0.1, 0.7)})
     assert how.at_bounds(how.pack(how.start)) == ("k1.lengthscale[0]", "noise")
-    inside = Parameters(SquaredExponential(1.3, [0.6, 1.4]) + Matern(1.5, 0.2, 2.0), 0.2, Z)
+    assert how.at_lower_and_upper(how.pack(how.start)) == (("noise",), ("k1.lengthscale[0]",))
+    inside = at_point(SquaredExponential(1.3, [0.6, 1.4]) + Matern(1.5, 0.2, 2.0), 0.2, Z)
     assert how.at_bounds(how.pack(inside)) == ()
 
 
@@ -66,4 +67,4 @@ def test_wrong_arguments_are_told() -> None:
     with pytest.raises(ValueError, match=r"vector: expected shape \(12,\), got \(3,\)"):
         how.unpack(np.zeros(3))
     with pytest.raises(ValueError, match=r"Z: expected shape \(3, 2\), got \(2, 2\)"):
-        how.pack(Parameters(KERNEL, 0.1, Z[:2]))
+        how.pack(at_point(KERNEL, 0.1, Z[:2]))

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from fitting import SparseGP, certify
-from fitting.estimators import issuing
-from fitting.estimators.issuing import issue, sparse_form
+from fitting.estimators import procedure
+from fitting.estimators.kinds import sparse_forms
+from fitting.estimators.procedure import issue
+from fitting.family import member
 from gpbounds import SquaredExponential
 from gpbounds.errors import NotPositiveDefinite
+from gpbounds.linalg import AUTO_LADDER
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.psd import AUTO_LADDER
 
 KERNEL = SquaredExponential(2.0, 1.0)
 RUNGS = [2.0 * step for step in AUTO_LADDER]
@@ -35,7 +37,7 @@ def trial(monkeypatch):
                 raise NotPositiveDefinite(f"jitter {form:g} is too small")
             return SimpleNamespace(bound=bound, jitter=form)
 
-        monkeypatch.setattr(issuing, "Certificate", SimpleNamespace(issue=made))
+        monkeypatch.setattr(procedure, "Certificate", SimpleNamespace(issue=made))
         return issue(np.zeros((1, 1)), np.zeros(1), lambda amount: amount, jitter, goal, KERNEL), tried
 
     return run
@@ -77,7 +79,7 @@ def test_a_nearly_singular_kuu_gets_the_best_rung_of_all():
     y = np.sin(2.0 * x[:, 0]) + 0.1 * rng.standard_normal(60)
     theta = grid.at([3, 4]).theta
     kernel = SquaredExponential(theta["variance"], theta["lengthscale"])
-    form = sparse_form(np.linspace(-2.0, 2.0, 25)[:, None], 0.1, 1.0)
+    form = sparse_forms(np.linspace(-2.0, 2.0, 25)[:, None], 0.1, member("fitc"))
     declared = {"grid": grid, "loss": Band(0.5), "delta": 0.05}
     every = []
     for step in AUTO_LADDER:
@@ -97,7 +99,7 @@ def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
     model = SparseGP("vfe", SquaredExponential(0.7, [0.9, 1.4]), 0.2, inducing=X[:8], optimizer=None).fit(X, y)
     made, true = [], Certificate.issue
     monkeypatch.setattr(
-        issuing, "Certificate", SimpleNamespace(issue=lambda *given, **more: made.append(1) or true(*given, **more))
+        procedure, "Certificate", SimpleNamespace(issue=lambda *given, **more: made.append(1) or true(*given, **more))
     )
     found = certify(model, X, y, epsilon=(0.5, 0.8))
     assert len(made) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import mpmath as mp
 import numpy as np
@@ -12,6 +13,12 @@ from hypothesis import strategies as st
 
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
+from gpbounds.kernels.plain import (
+    hyperparameters,
+    kernel_from_plain,
+    kernel_to_plain,
+    with_hyperparameters,
+)
 
 EPS = np.finfo(np.float64).eps
 DISTANCES = (0.0, 1e-150, 1e-20, 1e-8, 1e-4, 0.01, 0.1, 0.5, 1.0, 1.7, 3.0, 5.5, 10.0, 20.0, 37.0, 75.0, 150.0, 300.0)
@@ -363,3 +370,35 @@ def test_single_precision_and_errors_on_the_gpu(cupy):
     X[3, 1] = cupy.nan
     with pytest.raises(NonFinite, match=r"\[3\]"):
         SquaredExponential()(X)
+
+
+scaled = stationary | st.builds(SquaredExponential, positive, st.lists(positive, min_size=1, max_size=4))
+nested = st.recursive(scaled, lambda part: st.builds(Sum, part, part) | st.builds(Product, part, part), max_leaves=5)
+
+
+@given(kernel=nested)
+def test_a_kernel_survives_json_to_the_last_bit(kernel):
+    assert kernel_from_plain(json.loads(json.dumps(kernel_to_plain(kernel)))) == kernel
+
+
+@given(kernel=scaled, factor=positive)
+def test_hyperparameters_by_name_are_those_of_training_in_their_order(kernel, factor):
+    named = hyperparameters(kernel)
+    assert with_hyperparameters(kernel, named) == kernel
+    np.testing.assert_allclose(np.log(list(named.values())), kernel.log_parameters, rtol=0.0, atol=1e-15)
+    assert [name.partition("_")[0] for name in named] == [name.partition("[")[0] for name in kernel.parameter_names]
+    for place, name in enumerate(named):  # a value changed by its name here is the one changed by its place there
+        moved = with_hyperparameters(kernel, {**named, name: factor * named[name]})
+        steps = np.zeros(len(named))
+        steps[place] = np.log(factor)
+        np.testing.assert_allclose(moved.log_parameters - kernel.log_parameters, steps, atol=1e-14)
+
+
+def test_a_kernel_that_is_not_ours_is_not_written():
+    class Mine(SquaredExponential):
+        pass
+
+    with pytest.raises(ValueError, match="expected SquaredExponential, Matern, sums or products of them to save, got"):
+        kernel_to_plain(Sum(Mine(), SquaredExponential()))
+    with pytest.raises(ValueError, match="expected one of SquaredExponential, Matern, Sum, Product, got 'Mine'"):
+        kernel_from_plain({"type": "Mine", "variance": 1.0, "lengthscale": 1.0})

@@ -211,7 +211,7 @@ def test_frozen_saved_and_read_back(model):
 
 @pytest.mark.parametrize("record", [{}, {"name": "laplace"}, {"name": "gaussian"}, {"name": "poisson", "noise": 1}, 3])
 def test_a_record_that_describes_nothing_is_refused(record):
-    with pytest.raises(ValueError, match=r"expected a record|argument"):
+    with pytest.raises(ValueError, match=r"expected a record|name: expected one of|expected its parameters"):
         from_dict(record)
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import gaussian_kl
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg import eigen
 from gpbounds.lowrank import (
     kappa,
     kappa_inverse,
@@ -27,7 +28,6 @@ from gpbounds.lowrank import (
     optimal_rank,
     spectral_kl,
 )
-from gpbounds.psd import eigen
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -279,12 +279,12 @@ K2 = np.eye(2)
         (lambda: kl(K2, K2, [1.0, 2.0]), "noise: expected one number"),
         (lambda: kl(K2, np.eye(3), 1.0), r"K, Sigma: expected equal shapes, got \(2, 2\) and \(3, 3\)"),
         (lambda: kl(np.ones((2, 3)), K2, 1.0), r"K: expected a square matrix \(N, N\), got shape \(2, 3\)"),
-        (lambda: kl([1.0, 2.0], K2, 1.0), r"K: expected shape \(N, N\), got \(2,\)"),
+        (lambda: kl([1.0, 2.0], K2, 1.0), r"K: expected a square matrix \(N, N\), got shape \(2,\)"),
         (lambda: kl([[1.0], [2.0, 3.0]], K2, 1.0), "K: expected rows of equal length"),
         (lambda: kl([["a"]], K2, 1.0), "K: expected real numbers"),
         (lambda: kl([[1j]], K2, 1.0), "K: expected real numbers"),
         (lambda: kl(K2, [[1.0, 0.5], [0.0, 1.0]], 1.0), "Sigma: expected a symmetric matrix"),
-        (lambda: kl(np.zeros((0, 0)), K2, 1.0), "K: expected shape"),
+        (lambda: kl(np.zeros((0, 0)), K2, 1.0), r"K: expected a square matrix \(N, N\), got shape \(0, 0\)"),
         (lambda: kl_features(K2, np.ones((3, 1)), 1.0), "features: expected 2 rows, as K has"),
         (lambda: kl_features(K2, np.ones(2), 1.0), r"features: expected shape \(N, r\)"),
         (lambda: kl_features(K2, np.ones((2, 0)), 1.0), r"features: expected shape \(N, r\) with r >= 1"),
@@ -319,7 +319,9 @@ def test_errors_say_what_was_expected_and_what_came(call, message):
 def test_matrices_without_a_law_are_refused():
     bad = np.array([[1.0, np.nan], [np.nan, 1.0]])
     for call in (lambda: kl(bad, K2, 1.0), lambda: kl(K2, bad, 1.0), lambda: kl_features(K2, bad, 1.0)):
-        with pytest.raises(NonFinite, match="expected finite entries"):
+        with pytest.raises(
+            NonFinite, match=r"(K|Sigma|features): expected finite numbers, got NaN or infinity in row\(s\) \[0, 1\]"
+        ):
             call()
     with pytest.raises(NotPositiveDefinite, match=r"Sigma \+ noise I"):
         kl(K2, -2 * K2, 1.0)

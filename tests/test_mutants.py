@@ -44,6 +44,8 @@ def changes(source: str, operator: str) -> set[str]:
         ("rounded", "z = x * (1.0 + 1e-11)", {"z = x * ((1.0))", "z = x * (1.0 - 1e-11)"}),
         ("rounded", "z = x * (1.0 - ROUNDING)", {"z = x * ((1.0))", "z = x * (1.0 + ROUNDING)", "z = x * (1.0 - 0.0)"}),
         ("rounded", "z = 4.0 * np.finfo(float).eps", {"z = 4.0 * 0.0"}),
+        ("rounded", "z = x * UP", {"z = (x)", "z = x / UP"}),
+        ("rounded", "z = problem.rounding(x)", set()),
         ("rounded", "z = ball.upper()", {"z = ball.lower()"}),
         ("rounded", "z = above(x)", {"z = below(x)"}),
         ("rounded", "z = settled(x, upwards=True)", {"z = settled(x, upwards=False)"}),
@@ -125,8 +127,8 @@ def test_a_sample_holds_every_kind_and_no_two_faults_alike() -> None:
 def test_the_list_is_up_to_date() -> None:
     """Each fault picked by hand can be put in, and each line said to have an equivalent one is there."""
     settings = choosing.Settings.read()
-    for picked in settings.hand:
-        choosing.by_hand(picked, (ROOT / picked.file).read_bytes())
+    assert len(choosing.all_by_hand(settings.hand)) == len(settings.hand)
+    assert {picked.file for picked in settings.hand} <= set(settings.files())
     for entry in settings.equivalent.values():
         lines = "\n".join(line.strip() for line in (ROOT / entry.file).read_text(encoding="utf-8").splitlines())
         assert entry.old in lines, f"{entry.file}: {entry.old}"
@@ -143,6 +145,15 @@ def test_a_fault_picked_by_hand_must_be_a_fault_in_one_place() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             choosing.by_hand(choosing.Picked("f.py", old, new, ""), SOURCE)
+
+
+def test_all_faults_picked_by_hand_that_have_no_place_are_told_at_once() -> None:
+    good = choosing.Picked("gpbounds/statements.py", "UP = 1.0 + 1e-11", "UP = 1.0", "")
+    gone = choosing.Picked("gpbounds/no_such_file.py", "x", "y", "")
+    moved = choosing.Picked("gpbounds/statements.py", "no such line", "y", "")
+    assert [m.text for m in choosing.all_by_hand([good])] == ["UP = 1.0"]
+    with pytest.raises(ValueError, match=r"2 of the faults .*\n.*no_such_file.py: .*\n.*statements.py: .*no such line"):
+        choosing.all_by_hand([gone, good, moved])
 
 
 A = b"""LIMIT = 2.0

@@ -70,7 +70,8 @@ def dense(model, kernel, points):
     P = kernel(Z) + jitter * np.eye(len(Z))
     if model.form == "free":
         L = np.linalg.cholesky(P)
-        m, S = L @ model.posterior_.mean, L @ model.posterior_.factor @ model.posterior_.factor.T @ L.T
+        q = model.posterior_.q
+        m, S = (L @ q.mean)[:, 0], L @ q.covariance @ L.T
     else:
         power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power}[model.form]
         Kuf = kernel(Z, X)
@@ -189,7 +190,7 @@ def test_nothing_near_by_on_the_grid_is_better(name, fitted):
             from fitting.bounds import free_bound
 
             problem = free_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, jitter=model.jitter_)
-            q = model.posterior_
+            q = model.posterior_.q
             mean = q.mean + step * rng.standard_normal(q.mean.shape)
             there = problem.terms(model.kernel_, model.inducing_, mean, q.factor * (1.0 + step))
         else:

@@ -15,9 +15,9 @@ from scipy.stats import norm
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, inducing_points, rate
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.search import last_above
 from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
 from gpbounds.rates.meaning import sentences, total_variation
-from gpbounds.rates.planning import last_above
 
 SE = SquaredExponential()
 

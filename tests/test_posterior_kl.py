@@ -176,7 +176,7 @@ def test_the_prior_itself_has_no_divergence():
     [
         (([[1.0, 2.0]], [1.0], 1.0), "K: expected a square matrix"),
         (([[1.0, 0.5], [0.1, 1.0]], [1.0, 1.0], 1.0), "K: expected a symmetric matrix"),
-        (([[np.nan]], [1.0], 1.0), "K: expected finite entries"),
+        (([[np.nan]], [1.0], 1.0), "K: expected finite numbers"),
         (([[1.0]], [1.0, 2.0], 1.0), r"y_minus_mean: expected 1 real numbers, shape \(1,\), got float64 of \(2,\)"),
         (([[1.0]], [np.inf], 1.0), "y_minus_mean: expected finite numbers"),
         (([[1.0]], [1.0], 0.0), "noise: expected a positive finite number"),

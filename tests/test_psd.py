@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpbounds import psd
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import SquaredExponential
+from gpbounds.linalg import psd
 
 EPS = np.finfo(np.float64).eps
 seeds = st.integers(0, 2**32 - 1)

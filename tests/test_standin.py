@@ -22,7 +22,7 @@ from scipy.linalg.blas import dgemm
 
 from gpbounds import whitening
 from gpbounds.arrays import namespace
-from gpbounds.kernels import Matern, SquaredExponential, fused
+from gpbounds.kernels import Matern, SquaredExponential, distances
 
 pytestmark = pytest.mark.standin
 STANDIN = Path(__file__).parent / "standin"
@@ -305,9 +305,9 @@ def test_the_formula_that_a_device_would_run_is_run(cupy) -> None:
     X, Z = rng.standard_normal((7, 3)), rng.standard_normal((4, 3))
     for kernel in (SquaredExponential(1.7), Matern(1.5, 1.7)):
         for order in ("C", "F"):
-            found = fused.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), 1.7)
+            found = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), 1.7)
             np.testing.assert_allclose(found.get(), kernel(X, Z), rtol=1e-13)
-    wrong = fused.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), 1.7).get()
+    wrong = distances.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), 1.7).get()
     np.testing.assert_allclose(wrong, 1.7 * ((X[:, None] - Z) ** 2).sum(axis=2), rtol=1e-13)
 
 
@@ -434,9 +434,9 @@ def test_a_buffer_that_is_not_filled_gives_a_wrong_number(cupy, monkeypatch: pyt
 
 def test_a_kernel_with_a_wrong_formula_gives_a_wrong_number(cupy, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = whitened(np.asarray)
-    monkeypatch.setattr(fused, "_compiled", fused._compiled.__wrapped__)
+    monkeypatch.setattr(distances, "_compiled", distances._compiled.__wrapped__)
     assert agree(whitened(cupy.asarray), expected)
-    monkeypatch.setattr(fused, "LOOP", fused.LOOP.replace("gap * gap", "0.9 * gap * gap"))
+    monkeypatch.setattr(distances, "LOOP", distances.LOOP.replace("gap * gap", "0.9 * gap * gap"))
     assert agree(whitened(np.asarray), expected)
     assert not agree(whitened(cupy.asarray), expected)
 

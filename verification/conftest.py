@@ -8,6 +8,7 @@ from pathlib import Path
 
 import mpmath
 import pytest
+from cases import PropertyCases
 from mutation import score
 from observer import Observer
 
@@ -68,6 +69,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             }
             for c in ledger
         }
+        counted = config.pluginmanager.get_plugin(PropertyCases.NAME)
+        report[PropertyCases.NAME] = {"profile": config.getoption("--hypothesis-profile") or "quick"} | counted.record()
         if faults:
             report["mutation testing"] = faults
         Path(target).write_text(json.dumps(report, indent=1) + "\n")

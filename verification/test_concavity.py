@@ -13,10 +13,10 @@ from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Instance, data, gram, instance, snap
 
 from gpbounds import Empirical, Matern, SquaredExponential, inducing_points
+from gpbounds.numerics import scalars as fast
 from gpbounds.reference import renyi, scalars
 from gpbounds.reference.divergences import solve, trace
 from gpbounds.renyi import elbo, exact_gap, minimum_gap, needed, needed_from_eigenvalues
-from gpbounds.renyi import scalars as fast
 
 TINY = mpf("1e-30")
 

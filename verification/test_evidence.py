@@ -12,6 +12,7 @@ from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Data, Instance, data, gram, instance, is_psd
 
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.reference import evidence as reference
 from gpbounds.reference import renyi
 from gpbounds.reference.divergences import log_det, solve, trace
@@ -19,7 +20,6 @@ from gpbounds.renyi import blocks, evidence, nystrom
 from gpbounds.renyi.blocks import moments
 from gpbounds.renyi.brackets import GRID, bracket
 from gpbounds.renyi.quadratic import two_sided
-from gpbounds.renyi.scalars import log1p_sum_bounds
 from gpbounds.renyi.streamed import streamed
 
 HALF = mpf(1) / 2

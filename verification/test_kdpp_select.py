@@ -14,9 +14,9 @@ from observer import Observer
 
 from gpbounds import Matern, SquaredExponential, kdpp
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp import pivoted as engine
 from gpbounds.kdpp.leverage import matching_ridge
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import pivoted as engine
 from gpbounds.reference import kdpp as reference
 
 seeds = st.integers(0, 2**32 - 1)

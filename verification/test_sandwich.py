@@ -16,8 +16,8 @@ from scipy.stats import chi2
 
 from gpbounds.bound import Bound
 from gpbounds.divergences import gaussian_kl
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.reference import divergences, sandwich
-from gpbounds.renyi.scalars import log1p_residual
 from gpbounds.sandwich import explicit, predictive, roots
 from gpbounds.sandwich import sandwich as proposition4
 from gpbounds.sandwich.equation import TINY, _coefficients

@@ -19,7 +19,6 @@ from gpbounds.rates import forms
 from gpbounds.rates.expected_trace import log_best_truncation
 from gpbounds.reference import rates as reference
 from gpbounds.reference.spectra import isotropic_tails
-from gpbounds.renyi.scalars import tangent
 from gpbounds.spectra import spectrum
 
 ORDERS = st.one_of(st.floats(1e-6, 0.999), st.sampled_from([0.5, 1.0, 0.51, 1 - 1e-9]))
@@ -141,9 +140,7 @@ def test_failure_frequency(
         # The same test has power: the bound for a thousandth of the trace fails far more often than delta.
         t = float(gpbounds.rate(kernel, N, M, alpha, **arguments).terms["expected_trace"]) / 1000
         if norm is None:
-            pretended = min(
-                float(v) for v in forms.prior_sharpest(t, N - M, noise, alpha, delta, tangent(alpha)).values()
-            )
+            pretended = min(float(v) for v in forms.prior_sharpest(t, N - M, noise, alpha, delta).values())
         else:
             pretended = sum(float(v) for v in forms.any_markov(t, N - M, noise, alpha, delta, norm).values())
         assert (np.array(seen) > pretended).mean() > delta
@@ -176,7 +173,7 @@ def test_chi_square_tail(observe: Observer, seed: int, alpha: float, noise: floa
     Y = rng.standard_normal((draws, N)) @ np.linalg.cholesky(K + noise * np.eye(N)).T
     gaps = offset + 0.5 * np.einsum("ij,jk,ik->i", Y, A, Y)
     # share = ½ and δ = 2·level make δ₂ = level and, with t = T·level, τ = T: Markov's step is taken away.
-    value = forms.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, tangent(alpha), 0.5)
+    value = forms.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, 0.5)
     observe.frequency("N-W", int((gaps > value).sum()), draws, level)
 
 

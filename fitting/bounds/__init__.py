@@ -1,8 +1,7 @@
 """PAC-Bayes bounds as what is trained: B of Theorem 1 as a function of hyperparameters, noise, Z and free q(u)."""
 
 from fitting.bounds.free import FreeBound, free_bound
-from fitting.bounds.free_packing import FreePacking, FreeParameters
 from fitting.bounds.problem import RiskBound, risk_bound
 from fitting.bounds.target import Target, Terms
 
-__all__ = ["FreeBound", "FreePacking", "FreeParameters", "RiskBound", "Target", "Terms", "free_bound", "risk_bound"]
+__all__ = ["FreeBound", "RiskBound", "Target", "Terms", "free_bound", "risk_bound"]

@@ -1,4 +1,4 @@
-"""−B as a function of (kernel, noise, Z), where Q is the posterior that the data give: full, FITC, VFE or between."""
+"""The PAC-Bayes bound B as a function of (kernel, noise, Z), where Q is the posterior that the data give."""
 
 from __future__ import annotations
 
@@ -7,45 +7,76 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting import family
-from fitting.blas import suited
-from fitting.bounds import full
-from fitting.bounds.sourced import Sourced
-from fitting.bounds.target import KEEP, Goal, Target, Terms
+from fitting import family, full
+from fitting.bounds.target import KEEP, Kind, Target, Terms
+from fitting.data import Data
 from fitting.diagonal import Diagonal
-from fitting.family import Member, Objective, checked
-from fitting.functional import Law, Loss, Outer, collapsed
-from fitting.inner import Evaluation, Gradient
-from fitting.members import one_number
+from fitting.evaluation import Evaluation, Parameters, finite_or_refused
+from fitting.expected import of_loss
+from fitting.family import FamilyObjective, Member, at_point
+from fitting.functional import collapsed
 from fitting.posterior import Posterior
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.losses import Loss as BoundedLoss
-from gpbounds.psd import Jitter
-from gpbounds.validation import choice, positive
-from gpbounds.whitening import CHUNK, with_jitter
+from gpbounds.linalg import Jitter
+from gpbounds.losses import Loss
+from gpbounds.validation import choice, one, positive
+from gpbounds.whitening import CHUNK
 
 METHODS = ("fitc", "vfe", "pep", "exact")
 
 
 @dataclass(frozen=True, eq=False)
-class RiskBound(Sourced):
-    """−B of one posterior and one data set, as a function of (kernel, noise, Z); made by `risk_bound`.
-
-    It takes the place of a `fitting.family.Objective` wherever one is trained: what is larger is better.
+class RiskBound:
+    """B of one posterior and one data set, as a function of (kernel, noise, Z); made by `risk_bound`.
 
     Attributes
     ----------
-    source : Objective
-        The member of the family whose posterior Q is.
+    source : FamilyObjective
+        Data, and the member of the family whose posterior Q is.
     target : Target
         Loss, N, δ, ln(1/p_θ) and which bound.
     """
 
+    source: FamilyObjective
+    target: Target
+
     @property
-    def member(self) -> Member:
-        """Of the family."""
-        return self.source.member
+    def data(self) -> Data:
+        """The rows."""
+        return self.source.data
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.source.N
+
+    held = ()
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` itself."""
+        return point
+
+    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
+        """B at ``point``: an `fitting.evaluation.Objective`."""
+        kernel, Z = point.kernel, point.Z
+        noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
+        loss = of_loss(self.target.loss)
+        if member.is_evidence:
+            found = full.evaluate(kernel, data.X, data.Y, noise, loss, self.target, gradient=gradient, space=data.space)
+            if Z is not None and found.gradient is not None:
+                still = namespace(data.X).zeros(np.shape(Z))
+                found = replace(found, gradient=replace(found.gradient, Z=still))
+            return finite_or_refused(found)
+        room = Diagonal(member.power, noise, kept=member.structure != "none")
+        found, jitter = data.sweep(
+            kernel, Z, lambda source: collapsed(room, source, loss, self.target, gradient=gradient)
+        )
+        return finite_or_refused(replace(found, jitter=jitter))
+
+    def batch(self, rows: Array) -> RiskBound:
+        """Refused: Q, and so its KL and every loss, depends on all rows at once."""
+        raise ValueError("rows: expected all of them: no part of them estimates the bound of a posterior of them all")
 
     def evaluate(
         self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
@@ -69,97 +100,40 @@ class RiskBound(Sourced):
         NotPositiveDefinite
             when Kuu does not factorise with the jitter allowed.
         """
-        return self._evaluated(kernel, noise, Z, gradient)[1]
+        return -self.minimised(at_point(kernel, noise, Z), gradient=gradient)
 
     def terms(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Terms:
         """R_S, KL, B and the jitter at (kernel, noise, Z); arguments and errors as in `evaluate`."""
-        return self._evaluated(kernel, noise, Z, False)[0]
+        return self.terms_at(at_point(kernel, noise, Z))
+
+    def terms_at(self, point: Parameters) -> Terms:
+        """The same at a point."""
+        return self.target.terms(self.minimised(point, gradient=False))
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
         """Q at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         return self.source.posterior(kernel, noise, Z)
 
-    def _evaluated(
-        self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None, gradient: bool
-    ) -> tuple[Terms, Evaluation]:
-        s2, widest = one_number("noise", positive("noise", noise)), 0 if Z is None else len(Z)  # type: ignore[arg-type]
-        work = self.N * (self.N if self.member.is_evidence else widest) ** 2
-        with np.errstate(over="ignore", invalid="ignore"), suited(work):
-            found = self._full if self.member.is_evidence else self._sparse
-            terms, evaluation = found(kernel, s2, Z, gradient)
-            return terms, checked(evaluation)
 
-    def _full(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> tuple[Terms, Evaluation]:
-        terms, g = full.evaluate(kernel, self.X, self.Y, s2, self.target, gradient=gradient, space=self.space)
-        if g is None:
-            return terms, Evaluation(-terms.bound, None, terms.jitter)
-        still = None if Z is None else namespace(self.X).zeros(np.shape(Z))
-        return terms, Evaluation(-terms.bound, Gradient(-g.kernel, -g.noise, still), terms.jitter)
-
-    def _sparse(
-        self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool
-    ) -> tuple[Terms, Evaluation]:
-        room = Diagonal(self.member.power, s2, kept=self.member.structure != "none")
-        loss, outer = expected(self.target.loss, self.Y), Negative(self.target)
-
-        def attempt(amount: float) -> Evaluation:
-            relative = amount / kernel.max_variance if self.source.jitter == "auto" else 0.0
-            source = self.source.stream(kernel, Z, amount)
-            return collapsed(room, source, self.Y, loss, outer, gradient=gradient, relative_jitter=relative)
-
-        evaluation = with_jitter(attempt, kernel, self.source.jitter)
-        return outer.terms(evaluation.jitter), evaluation
-
-
-class Negative:
-    """(Σ losses, q(v)) ↦ −B and its derivatives; remembers what the last evaluation says."""
-
-    last: Terms
-
-    def __init__(self, target: Target) -> None:
-        self.target = target
-
-    def __call__(self, total: float, law: Law) -> Outer:
-        kl, in_mean, in_covariance = law.kl()
-        B, in_total, in_kl = self.target.value_and_slopes(total, kl)
-        self.last = self.target.terms(total, kl, B)
-        return Outer(-B, -in_total, -in_kl * in_mean, -in_kl * in_covariance)
-
-    def terms(self, jitter: float) -> Terms:
-        """Of the last evaluation."""
-        return replace(self.last, jitter=jitter)
-
-
-def expected(loss: BoundedLoss, Y: Array) -> Loss:
-    """The expected losses of targets Y (N, 1) under N(m, s), with their derivatives, as `fitting.functional` asks."""
-    y = Y[:, 0]
-
-    def found(rows: slice, means: Array, variances: Array) -> tuple[float, Array, Array]:
-        given = y[rows], means[:, 0], variances
-        in_mean, in_variance = loss.gradient(*given)
-        return float(loss.expectation(*given).sum()), in_mean[:, None], in_variance
-
-    return found
-
-
-def one_output(problem: Objective, loss: BoundedLoss) -> Objective:
+def one_output(problem: FamilyObjective, loss: Loss) -> FamilyObjective:
     """``problem``, refused where its targets are not one column or make no sense for ``loss``."""
-    if problem.Y.shape[1] != 1:
-        raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {problem.Y.shape}")
-    loss.value(problem.Y, problem.Y)  # a loss may refuse targets
+    Y = problem.data.Y
+    if Y.shape[1] != 1:
+        raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {Y.shape}")
+    loss.value(Y, Y)  # a loss may refuse targets
     return problem
 
 
 def risk_bound(
     X: ArrayLike | Array,
     y: ArrayLike | Array,
-    loss: BoundedLoss,
+    loss: Loss,
     *,
     delta: float,
     method: str | Member = "fitc",
     power: float | None = None,
     log_prior_penalty: float = 0.0,
-    objective: Goal = "kl",
+    objective: Kind = "kl",
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
@@ -207,5 +181,5 @@ def risk_bound(
     source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=keep)
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
-    target = Target(loss, source.N, delta, log_prior_penalty, objective)
+    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
     return RiskBound(one_output(source, loss), target)

@@ -7,12 +7,13 @@ from typing import Literal
 
 import numpy as np
 
+from fitting.evaluation import Evaluation
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import bound, bound_gradient
 from gpbounds.validation import choice, count, non_negative, one, positive
 
-Goal = Literal["kl", "pinsker"]
-GOALS = ("kl", "pinsker")
+Kind = Literal["kl", "pinsker"]
+KINDS = ("kl", "pinsker")
 KEEP = 3 * 2**27
 """Bytes of Kuf, V and SV kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
 
@@ -65,7 +66,7 @@ class Target:
         for wrong arguments.
 
     >>> from gpbounds.losses import Band
-    >>> B, in_total, in_kl = Target(Band(0.6), 404, 0.01).value_and_slopes(0.093 * 404, 42.0)
+    >>> B, in_total, in_kl = Target(Band(0.6), 404, 0.01)(0.093 * 404, 42.0)
     >>> round(B, 6), round(404 * in_total, 6), round(404 * in_kl, 6)
     (0.297313, 1.449364, 1.02254)
     """
@@ -74,19 +75,19 @@ class Target:
     N: int
     delta: float
     log_prior_penalty: float = 0.0
-    objective: Goal = "kl"
+    objective: Kind = "kl"
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
         count("N", self.N)
-        choice("objective", self.objective, GOALS)
+        choice("objective", self.objective, KINDS)
         object.__setattr__(self, "delta", one(positive, "delta", self.delta))
         object.__setattr__(self, "log_prior_penalty", one(non_negative, "log_prior_penalty", self.log_prior_penalty))
         bound(0.5, 0.0, self.N, self.delta)  # refuses δ > 1
 
-    def value_and_slopes(self, total: float, kl: float) -> tuple[float, float, float]:
-        """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses.
+    def __call__(self, total: float, kl: float) -> tuple[float, float, float]:
+        """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses: a `fitting.evaluation.Goal`.
 
         ∂_q kl⁻¹ grows like ln(1/q) at q → 0.  Where all losses are 0 in double precision it is taken at the least
         positive double, so that times derivatives of the losses that are 0 as well it gives 0.
@@ -97,6 +98,9 @@ class Target:
         in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *given)
         return float(bound(risk, kl, *given)), float(in_risk) / self.N, float(in_kl)
 
-    def terms(self, total: float, kl: float, bound: float) -> Terms:
-        """R_S, KL, and the B that `value_and_slopes` found."""
-        return Terms(min(total / self.N, 1.0), max(kl, 0.0), bound)  # beyond by rounding only
+    def terms(self, found: Evaluation) -> Terms:
+        """R_S, KL and B of an evaluation whose value is B."""
+        assert found.total is not None
+        assert found.kl is not None
+        # beyond by rounding only
+        return Terms(min(found.total / self.N, 1.0), max(found.kl, 0.0), found.value, found.jitter)

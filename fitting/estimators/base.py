@@ -1,10 +1,11 @@
-"""What the three estimators share: scikit-learn's protocol around one member of the family."""
+"""What all estimators share: scikit-learn's protocol around an objective, its training and its posterior."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,23 +13,31 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting.backend import array_module, host, place
 from fitting.estimators import saving
-from fitting.estimators.fingerprint import seed_of
-from fitting.estimators.inputs import new_points, training_data
-from fitting.estimators.sampling import normal_draws
-from fitting.estimators.starting import starting_point, trainer_of
+from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.family import Member, Objective, objective
-from fitting.parameters import Parameters
-from fitting.starts import units
-from fitting.training import Run
-from gpbounds.arrays import Array, Float, namespace
+from fitting.evaluation import Objective, Parameters
+from fitting.family import FamilyObjective, Member, at_point, objective
+from fitting.starts import around, default_kernel, default_noise, strides, units, within
+from fitting.training import Run, Session
+from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
+from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
-from gpbounds.validation import choice, count
+from gpbounds.linalg import eigen
+from gpbounds.validation import choice, count, positive
+from gpbounds.whitening import as_targets
 
 
-class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class _Regressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Arguments whose place among the positional ones each estimator decides."""
+
+    kernel: Kernel | None
+    noise: float | None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class GaussianProcess(_Regressor):
     """Gaussian process regression; use `ExactGP`, `RenyiGP` or `SparseGP`.
 
     The prior mean is 0: give targets about 0, or say ``normalize_y=True``.  Outputs are independent given the
@@ -44,6 +53,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
     history_ : array
         F at the start and after each iteration of the run that won; −inf where it had no value.
     stop_reason_ : str
+    remarks_ : tuple of Remark
+        What should be known of how training ended; each is a `ConvergenceWarning`, too.
     runs_ : tuple of Run
         All runs of the optimiser: those of every start and of every round.
     n_iter_ : int
@@ -58,20 +69,18 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
     n_features_in_ : int
     """
 
-    kernel: Kernel | None
-    noise: float | None
-    optimizer: str | None
-    max_iter: int
-    tol: float
-    learning_rate: float
-    n_restarts: int
-    fixed: tuple[str, ...]
-    limits: dict[str, tuple[float, float]] | None
-    normalize_y: bool
-    random_state: Any
-    device: str
-    progress: bool
-    checkpoint: str | os.PathLike[str] | None
+    optimizer: str | None = "lbfgs"
+    max_iter: int = 1000
+    tol: float = 1e-9
+    learning_rate: float = 0.05
+    n_restarts: int = 0
+    fixed: tuple[str, ...] = ()
+    limits: dict[str, tuple[float, float]] | None = None
+    normalize_y: bool = False
+    random_state: Any = None
+    device: str = "cpu"
+    progress: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
 
     @abstractmethod
     def _member(self) -> Member:
@@ -80,13 +89,6 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @abstractmethod
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         """Train from ``start`` (without inducing points): the outcome that stays, and every run."""
-
-    def _bracket_inducing(self) -> Float:
-        """Inducing points of `log_evidence_bounds`."""
-        return self.inducing_
-
-    def _bracket_options(self) -> dict[str, Any]:
-        return {}
 
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,) or (N, P).
@@ -106,16 +108,13 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
             when iterations ran out, nothing better was found, training was interrupted, or a hyperparameter sits on
             its limit.
         """
-        member = self._member()
         self._check_arguments()
-        self._forget()
-        points, columns = self._settled(*training_data(self, X, y))
-        start = starting_point(self, points, columns)
-        trainer = trainer_of(self, lambda A, B: self._objective(member, A, B), points, columns, start)
-        outcome, runs = self._search(trainer, start, points, columns)
-        self._adopt(trainer, outcome, runs)
-        for sentence in self._complaints(outcome):
-            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+        points, columns = self._take(X, y)
+        problem = self._objective()
+        start = self._start(points, columns)
+        outcome, runs = self._search(self._trainer(problem, start), start, points, columns)
+        self._adopt(problem, outcome, runs)
+        self._remark(self._remarks(outcome))
         return self
 
     def predict(
@@ -140,8 +139,8 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if return_std and return_cov:
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
         self._fitted()
-        points = new_points(self, X)
-        here, labels = place(self._inputs(points), namespace(self._home())), self._labels(points)
+        points = self._new_points(X)
+        here, labels = place(self._inputs(points), self._module()), self._labels(points)
         mean, spread = self.posterior_.predict(here, full_cov=return_cov, noisy=noisy, blocks=labels)
         xp = namespace(points)
         mean, spread = place(mean, xp), place(spread, xp)
@@ -170,7 +169,11 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
-        drawn = normal_draws(shared, 1e-8 * self.kernel_.max_variance, (means.shape[1], n), rng)
+        rounding = 1e-8 * self.kernel_.max_variance
+        found = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
+        assert found.vectors is not None
+        normal = rng.standard_normal((len(shared), means.shape[1] * n))
+        drawn = (found.vectors * np.sqrt(found.values) @ normal).reshape(*means.shape, n)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
 
@@ -183,7 +186,7 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         from gpbounds.renyi import evidence
 
         self._fitted()
-        xp = namespace(self._home())
+        xp = self._module()
         given: dict[str, Any] = {"Z": self._bracket_inducing(), "jitter": "auto", **self._bracket_options(), **options}
         given["Z"] = place(given["Z"], xp)
         return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **given)
@@ -203,23 +206,38 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         given = saving.arguments(about, arrays) | ({} if device is None else {"device": device})
         model = kinds[about["class"]](**given)
         saving.restore(model, about, arrays)
-        xp = array_module(model.device)
-        columns = model.y_train_[:, None] if model.y_train_.ndim == 1 else model.y_train_
-        problem = model._objective(model._member(), place(model.X_train_, xp), place(columns, xp))
-        model.posterior_ = saving.posterior(arrays, problem, model, xp)
+        model.posterior_ = saving.posterior(model, arrays)
         return model
 
-    # ------------------------------------------------------------------ what subclasses and `fit` need
+    # ------------------------------------------------------------------ data in, in the units of the model
 
-    def _forget(self) -> None:
-        """Delete what an earlier fit left."""
+    def _take(self, X: Any, y: Any) -> tuple[Float, Float]:
+        """X (N, D) and Y (N, P) in host memory and in the units of the model, kept as ``X_train_`` and ``y_train_``.
+
+        Checked as scikit-learn checks data; what an earlier fit left is deleted.
+        """
         for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
             delattr(self, name)
+        points, targets = self._checked(X, y)
+        single = targets.ndim == 1
+        return self._settle(points, targets[:, None] if single else targets, single)
 
-    def _settled(self, X: Float, y: Float) -> tuple[Float, Float]:
-        """X and y (N, P) in the units of the model, kept as ``X_train_`` and ``y_train_``."""
-        single = y.ndim == 1
-        points, columns = self._inputs(X), self._normalised(y[:, None] if single else y)
+    def _checked(self, X: Any, y: Any) -> tuple[Float, Float]:
+        many = bool(self.__sklearn_tags__().target_tags.multi_output)
+        if is_cupy(X) or is_cupy(y):
+            points = as_points(X)
+            targets = host(as_targets(y, points))
+            if targets.ndim == 2 and not many:
+                raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(targets.shape)}")
+            self.n_features_in_ = int(points.shape[1])
+            return host(points).astype(np.float64), targets.astype(np.float64)
+        from sklearn.utils.validation import validate_data
+
+        points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=many)
+        return np.array(points), np.array(targets, dtype=np.float64)
+
+    def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
+        points, columns = self._inputs(X), self._normalised(Y)
         self._prepare(points)
         self.X_train_, self.y_train_ = points, columns[:, 0] if single else columns
         return points, columns
@@ -228,15 +246,90 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """X in the units of the model, where it lives."""
         return X
 
-    def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
-        """What hyperparameters of ``kernel`` and the noise may be, where that is not left to the start."""
-        return dict(self.limits or {})
+    def _normalised(self, Y: Float) -> Float:
+        P = Y.shape[1]
+        self.y_mean_, self.y_scale_ = np.zeros(P), np.ones(P)
+        if self.normalize_y:
+            self.y_mean_, self.y_scale_ = Y.mean(axis=0), units(Y)
+        return (Y - self.y_mean_) / self.y_scale_
+
+    def _prepare(self, X: Float) -> None:
+        """What is settled by X before training."""
+
+    def _new_points(self, X: Any) -> Array:
+        """X (N*, D) as finite float64, where it lives."""
+        if is_cupy(X):
+            return as_points(X, "X", self.n_features_in_).astype(np.float64, copy=False)
+        from sklearn.utils.validation import validate_data
+
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _placed(self) -> tuple[Array, Array]:
+        """The training data, on the device of training."""
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        return place(self.X_train_, xp), place(self.y_train_, xp)
+
+    def _module(self) -> Any:
+        """The array module of the device that the posterior lives on."""
+        posterior: Any = self.posterior_
+        return namespace(posterior.inducing.Z)
+
+    # ------------------------------------------------------------------ training
 
     def _check_arguments(self) -> None:
+        self._member()
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, ("lbfgs", "adam"))
         count("n_restarts", self.n_restarts, 0)
         choice("device", self.device, ("cpu", "cuda", "auto"))
+
+    def _objective(self) -> FamilyObjective:
+        """F of the training data; predictions have the shape that y came in."""
+        return objective(*self._placed(), self._member(), blocks=self._partition())
+
+    def _partition(self) -> Any:
+        """Labels of blocks, for PIC."""
+        return None
+
+    def _labels(self, X: Array) -> Any:
+        return None
+
+    def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
+        """What hyperparameters of ``kernel`` and the noise may be, where that is not left to the start."""
+        return dict(self.limits or {})
+
+    def _start(self, X: Float, Y: Float) -> Parameters:
+        """Kernel and noise as they were given, or from the scale of the data, within the limits."""
+        kernel, noise = self.kernel, self.noise
+        if kernel is None:
+            kernel = default_kernel(X, Y)
+            kernel = within(self._limits(kernel), kernel)
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
+        if noise is None:
+            noise = float(np.clip(default_noise(Y, kernel), *self._limits(kernel).get("noise", (0.0, np.inf))))
+        return at_point(kernel, float(positive("noise", noise)))
+
+    def _trainer(self, problem: Objective, start: Parameters, **more: Any) -> Trainer:
+        """The trainer of ``problem`` with the settings of this estimator."""
+        X, y = self.X_train_, self.y_train_
+        label = fingerprint(self, X, y[:, None] if y.ndim == 1 else y) if self.checkpoint else ""
+        return Trainer(
+            objective=problem,
+            N=X.shape[0],
+            optimizer=self.optimizer,
+            max_iter=count("max_iter", self.max_iter),
+            tol=float(positive("tol", self.tol)),
+            learning_rate=float(positive("learning_rate", self.learning_rate)),
+            batch_size=self._batch(X.shape[0]),
+            limits={**around(start.kernel, start.noise), **self._limits(start.kernel)},
+            fixed=tuple(self.fixed),
+            learn_Z=bool(getattr(self, "learn_inducing", False)),
+            scale=strides(start.kernel, X),
+            session=Session(self.checkpoint, label, seed_of(self.random_state)),
+            progress=bool(self.progress),
+            **more,
+        )
 
     def _batch(self, N: int) -> int | None:
         size = getattr(self, "batch_size", None)
@@ -246,55 +339,42 @@ class GaussianProcess(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
         return count("batch_size", size) if count("batch_size", size) < N else None
 
-    def _objective(self, member: Member, X: Array, Y: Array) -> Objective:
-        """F of rows X (n, D), Y (n, P); predictions have the shape that y came in."""
-        return objective(X, Y[:, 0] if self.y_train_.ndim == 1 else Y, member, blocks=self._partition())
-
-    def _partition(self) -> Any:
-        """Labels of blocks, for PIC."""
-        return None
-
-    def _prepare(self, X: Float) -> None:
-        """What is settled by X before training."""
-
-    def _labels(self, X: Array) -> Any:
-        return None
-
-    def _home(self) -> Array:
-        """An array that lives where the posterior does."""
-        posterior: Any = self.posterior_
-        return posterior.inducing.Z
-
-    def _fitted(self) -> None:
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(self, "posterior_")
-
-    def _normalised(self, Y: Float) -> Float:
-        P = Y.shape[1]
-        self.y_mean_, self.y_scale_ = np.zeros(P), np.ones(P)
-        if self.normalize_y:
-            self.y_mean_, self.y_scale_ = Y.mean(axis=0), units(Y)
-        return (Y - self.y_mean_) / self.y_scale_
-
-    def _adopt(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> None:
+    def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
         where, run = outcome.parameters, outcome.run
-        problem = trainer.make(trainer.X, trainer.Y)
         self.kernel_, self.noise_ = where.kernel, where.noise
         if where.Z is not None:
             self.inducing_ = host(where.Z)
         self.posterior_ = problem.posterior(where.kernel, where.noise, where.Z)
         self.jitter_ = float(getattr(self.posterior_, "jitter", 0.0))
         self.objective_ = run.value
-        if trainer.batch_size is not None:
+        if self._batch(len(self.X_train_)) is not None:
             self.objective_ = problem.evaluate(where.kernel, where.noise, where.Z, gradient=False).value
         self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
         self.n_iter_ = max(run.iterations, 1)
-        problem.space.release()
+        problem.data.space.release()
 
-    def _complaints(self, outcome: Outcome) -> list[str]:
-        """What the user should know of how training ended, sentence by sentence."""
-        return outcome.complaints(self.runs_, getattr(self, "batch_size", None) is not None)
+    def _remarks(self, outcome: Outcome) -> list[Remark]:
+        return outcome.remarks(self.runs_, getattr(self, "batch_size", None) is not None)
+
+    def _remark(self, remarks: list[Remark]) -> None:
+        """Keep the remarks, and warn of each."""
+        self.remarks_ = tuple(remarks)
+        for remark in remarks:
+            warnings.warn(remark.text, ConvergenceWarning, stacklevel=3)
+
+    def _fitted(self) -> None:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "posterior_")
+
+    # ------------------------------------------------------------------ brackets of the evidence
+
+    def _bracket_inducing(self) -> Float:
+        """Inducing points of `log_evidence_bounds`."""
+        return self.inducing_
+
+    def _bracket_options(self) -> dict[str, Any]:
+        return {}
 
 
 def _descendants(cls: type) -> list[type]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
 from fitting.family import Member, member
-from fitting.parameters import Parameters
 from fitting.training import Run
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, namespace
 from gpbounds.kernels import Kernel
 
 
+@dataclass(eq=False, repr=False)
 class ExactGP(GaussianProcess):
     """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
 
@@ -66,40 +67,9 @@ class ExactGP(GaussianProcess):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Kernel | None = None,
-        noise: float | None = None,
-        *,
-        optimizer: str | None = "lbfgs",
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        learning_rate: float = 0.05,
-        batch_size: int | None = None,
-        n_restarts: int = 0,
-        fixed: tuple[str, ...] = (),
-        limits: dict[str, tuple[float, float]] | None = None,
-        normalize_y: bool = False,
-        random_state: Any = None,
-        device: str = "cpu",
-        progress: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.optimizer = optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_restarts = n_restarts
-        self.fixed = fixed
-        self.limits = limits
-        self.normalize_y = normalize_y
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
-        self.checkpoint = checkpoint
+    kernel: Kernel | None = None
+    noise: float | None = None
+    batch_size: int | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
         return member("exact")
@@ -108,9 +78,9 @@ class ExactGP(GaussianProcess):
         found = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
         return found[0], [outcome.run for outcome in found]
 
-    def _home(self) -> Any:
+    def _module(self) -> Any:
         posterior: Any = self.posterior_
-        return posterior.X
+        return namespace(posterior.X)
 
     def _bracket_inducing(self) -> Float:
         return np.unique(self.X_train_, axis=0)

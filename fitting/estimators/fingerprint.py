@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling

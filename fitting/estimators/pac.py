@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
 
-from fitting.backend import array_module, host, place
-from fitting.bounds.target import GOALS, Terms
+from fitting.bounds.target import KINDS
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
-from fitting.estimators.inputs import training_data
-from fitting.estimators.issuing import issue
-from fitting.estimators.starting import starting_point, trainer_of
-from fitting.estimators.trained import Trained, complaints
-from fitting.estimators.trainer import Outcome, Trainer
-from fitting.parameters import Parameters
-from fitting.posterior import Posterior
-from fitting.training import Run
-from gpbounds.arrays import Array, Float, is_cupy, namespace
+from fitting.estimators.kinds import Kind
+from fitting.estimators.procedure import Certified, certified, remarks_of
+from fitting.evaluation import Parameters
+from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.losses import Loss
-from gpbounds.pacbayes import Certificate, HyperGrid, bound
-from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.forms import Posterior as Form
+from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import choice, one, positive
 
 GTOL = 1e-8
 """Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PacGaussianProcess(GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
 
@@ -71,8 +60,8 @@ class PacGaussianProcess(GaussianProcess):
     loss: Any
     objective: str
     grid: HyperGrid | None
-    scaling: Any
-    nonrigorous: bool
+    scaling: Any = "as given"
+    nonrigorous: bool = False
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
@@ -81,23 +70,8 @@ class PacGaussianProcess(GaussianProcess):
         return tags
 
     @abstractmethod
-    def _bounds(self, loss: Loss, penalty: float, start: Parameters) -> Callable[[Array, Array], Any]:
-        """(X, Y) ↦ the bound that is trained, from ``start`` on."""
-
-    @abstractmethod
-    def _terms(self, problem: Any, point: Any) -> Terms:
-        """R_S and KL of all data at ``point``."""
-
-    @abstractmethod
-    def _form(self, point: Any) -> Callable[[float], Form]:
-        """jitter ↦ Q as certificates write it."""
-
-    @abstractmethod
-    def _law(self, point: Any, jitter: float) -> Posterior:
-        """Q as the model predicts with it."""
-
-    def _trainer_kind(self) -> type[Trainer]:
-        return Trainer
+    def _kind(self) -> Kind:
+        """What Q is."""
 
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,), and certify.
@@ -118,79 +92,57 @@ class PacGaussianProcess(GaussianProcess):
             when iterations ran out, nothing better was found, training was interrupted, a hyperparameter sits on the
             edge of the grid or on its limit, or the bound says nothing.
         """
-        self._member()
         self._check_arguments()
         losses = losses_of(self.loss, self.epsilon)
         scalings = scalings_of(self.scaling, self.nonrigorous)
-        self._forget()
-        raw = training_data(self, X, y)
-        self.inputs_, self.outputs_ = scalings
-        points, columns = self._settled(*raw)
-        start = self._within(starting_point(self, points, columns))
-        self.grid_ = grid_of(self.grid, start.kernel)
-        charges = charges_of(losses)
-        penalty = log_choices(self.grid_, charges, scalings)
+        points, columns = self._take(X, y)
+        start = self._within(self._start(points, columns))
+        grid, charges, kind = grid_of(self.grid, start.kernel), charges_of(losses), self._kind()
         declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
-        make = self._bounds(losses[0], penalty, start)
-        first = trainer_of(self, make, points, columns, start, kind=self._trainer_kind(), gtol=GTOL)
-        found: list[Trained] = []
+        given = {
+            "delta": self.delta,
+            "log_prior_penalty": log_choices(grid, charges, scalings),
+            "objective": self.objective,
+        }
+        first, models = None, list[Certified]()
         for i, loss in enumerate(losses):
-            trainer = replace(first, make=self._bounds(loss, penalty, start), prefix=f"epsilon {i} " if i else "")
-            stopped = next((each for each in found if each.interrupted), None)
+            problem = kind.bound(*self._placed(), loss, start.kernel, **given)
+            if first is None:
+                first = self._trainer(problem, start, gtol=GTOL)
+            trainer = replace(first, objective=problem, prefix=f"epsilon {i} " if i else "")
+            stopped = next((each for each in models if each.interrupted), None)
             if stopped is None:
                 outcome, runs = self._search(trainer, start, points, columns)
             else:
                 outcome = replace(trainer, optimizer=None).run("untrained", stopped.point)
                 runs = [outcome.run]
-            found.append(self._rounded(trainer, outcome, runs, raw, {**declared, "loss": loss}))
-        self._take(found)
-        for sentence in complaints(found, getattr(self, "batch_size", None) is not None):
-            warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+            raw, about = (self._raw_X, self._raw_y), {**declared, "loss": loss}
+            models.append(certified(kind, trainer, outcome, runs, raw, grid, float(self.delta), about))
+        del self._raw_X, self._raw_y
+        self._take_over(kind, models)
+        self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
         return self
 
-    def _rounded(
-        self, trainer: Trainer, outcome: Outcome, runs: list[Run], raw: tuple[Float, Float], declared: dict[str, Any]
-    ) -> Trained:
-        """From free training to the grid: rounding, training of the rest at θ there, and the certificate (P-44)."""
-        free = outcome.parameters.kernel
-        kernel = priors.with_hyperparameters(free, self.grid_.round(priors.hyperparameters(free)))
-        points, last = [replace(outcome.parameters, kernel=kernel)], None
-        if not (outcome.run.state.get("kept") or any(run.status == "interrupted" for run in runs)):
-            last = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed)).run("on the grid", points[0])
-            points.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
-            runs = [*runs, last.run]
-        problem: Any = trainer.make(trainer.X, trainer.Y)
-        terms = [self._terms(problem, point) for point in points]
-        problem.space.release()
-        paid = problem.target.log_prior_penalty
-        values = [float(bound(each.risk, each.kl, problem.N, self.delta, paid)) for each in terms]
-        best = int(np.argmin(values))
-        certificate = issue(
-            *raw,
-            self._form(points[best]),
-            terms[best].jitter,
-            values[best],
-            kernel,
-            grid=self.grid_,
-            delta=float(self.delta),
-            **declared,
-        )
-        return Trained(outcome, last, tuple(runs), points[best], terms[best], certificate)
+    def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
+        self._raw_X, self._raw_y = X, Y[:, 0]
+        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
+        return super()._settle(X, Y, single)
 
-    def _take(self, found: list[Trained]) -> None:
-        one = found[0]
-        self._certified([each.certificate for each in found])
+    def _take_over(self, kind: Kind, models: list[Certified]) -> None:
+        """What a fitted model shows, of the first of ``models``, and the certificates of all."""
+        one = models[0]
+        self._certified([each.certificate for each in models])
         self.kernel_, self.noise_ = one.certificate.kernel, one.point.noise
         self.unrounded_kernel_ = one.free.parameters.kernel
         if one.point.Z is not None:
             self.inducing_ = host(one.point.Z)
         self.jitter_ = float(getattr(one.certificate.posterior, "jitter", 0.0))
-        self.posterior_ = self._law(one.point, self.jitter_)
+        self.posterior_ = kind.posterior(*self._placed(), self.kernel_, one.point, self.jitter_)
         own = [end.run for end in one.ends]
         self.objective_ = -one.terms.bound
         self.history_ = -np.concatenate([np.array(run.values) for run in own])
         self.stop_reason_ = " On the grid: ".join(run.reason for run in own)
-        self.runs_ = tuple(run for each in found for run in each.runs)
+        self.runs_ = tuple(run for each in models for run in each.runs)
         self.n_iter_ = max(sum(run.iterations for run in own), 1)
 
     def _certified(self, certificates: list[Certificate]) -> None:
@@ -216,7 +168,7 @@ class PacGaussianProcess(GaussianProcess):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choice("objective", self.objective, GOALS)
+        choice("objective", self.objective, KINDS)
         if one(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
         for name in self.limits or {}:
@@ -241,8 +193,3 @@ class PacGaussianProcess(GaussianProcess):
                     "start within, or fix another grid, or other units, before the data are seen"
                 )
         return start
-
-    def _placed(self) -> tuple[Array, Array]:
-        """The training data, on the device."""
-        xp = array_module(self.device)  # type: ignore[arg-type]
-        return place(self.X_train_, xp), place(self.y_train_, xp)

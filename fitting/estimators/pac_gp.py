@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fitting.bounds import RiskBound, Terms, risk_bound
+from fitting.estimators.kinds import Full, Kind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
-from fitting.family import Member, member, objective
-from fitting.parameters import Parameters
-from fitting.posterior import Posterior
+from fitting.evaluation import Parameters
+from fitting.family import Member, member
 from fitting.training import Run
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Float, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.losses import Loss
-from gpbounds.pacbayes import Exact, HyperGrid
-from gpbounds.pacbayes.certificate.forms import Posterior as Form
+from gpbounds.pacbayes import HyperGrid
 
 
+@dataclass(eq=False, repr=False)
 class PACGP(PacGaussianProcess):
     """Gaussian process regression whose hyperparameters and noise minimise a PAC-Bayes bound on its Gibbs risk.
 
@@ -73,75 +70,27 @@ class PACGP(PacGaussianProcess):
     (True, True)
     """
 
-    def __init__(
-        self,
-        epsilon: Any = 0.6,
-        delta: float = 0.01,
-        loss: Any = "band",
-        objective: str = "kl",
-        grid: HyperGrid | None = None,
-        *,
-        kernel: Kernel | None = None,
-        noise: float | None = None,
-        scaling: Any = "as given",
-        nonrigorous: bool = False,
-        optimizer: str | None = "lbfgs",
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        learning_rate: float = 0.05,
-        n_restarts: int = 0,
-        fixed: tuple[str, ...] = (),
-        limits: dict[str, tuple[float, float]] | None = None,
-        random_state: Any = None,
-        device: str = "cpu",
-        progress: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.objective = objective
-        self.grid = grid
-        self.kernel = kernel
-        self.noise = noise
-        self.scaling = scaling
-        self.nonrigorous = nonrigorous
-        self.optimizer = optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.n_restarts = n_restarts
-        self.fixed = fixed
-        self.limits = limits
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
-        self.checkpoint = checkpoint
+    epsilon: Any = 0.6
+    delta: float = 0.01
+    loss: Any = "band"
+    objective: str = "kl"
+    grid: HyperGrid | None = None
+    kernel: Kernel | None = field(default=None, kw_only=True)
+    noise: float | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
         return member("exact")
 
-    def _bounds(self, loss: Loss, penalty: float, start: Parameters) -> Callable[[Array, Array], RiskBound]:
-        goal: Any = self.objective
-        given: dict[str, Any] = {"delta": self.delta, "log_prior_penalty": penalty, "objective": goal}
-        return lambda X, Y: risk_bound(X, Y[:, 0], loss, method="exact", **given)
+    def _kind(self) -> Kind:
+        return Full()
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         found = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
         return found[0], [outcome.run for outcome in found]
 
-    def _terms(self, problem: RiskBound, point: Parameters) -> Terms:
-        return problem.terms(point.kernel, point.noise)
-
-    def _form(self, point: Parameters) -> Callable[[float], Form]:
-        return lambda jitter: Exact(point.noise)
-
-    def _law(self, point: Parameters, jitter: float) -> Posterior:
-        return objective(*self._placed(), "exact").posterior(self.kernel_, point.noise)
-
-    def _home(self) -> Any:
+    def _module(self) -> Any:
         posterior: Any = self.posterior_
-        return posterior.X
+        return namespace(posterior.X)
 
     def _bracket_inducing(self) -> Float:
         return np.unique(self.X_train_, axis=0)

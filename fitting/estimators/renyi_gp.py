@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass, field
 from typing import Any
 
 from fitting.estimators.inducing import InducingGP
@@ -10,6 +10,7 @@ from fitting.family import Member, member
 from gpbounds.kernels import Kernel
 
 
+@dataclass(eq=False, repr=False)
 class RenyiGP(InducingGP):
     """Sparse Gaussian process with the Rényi bound of order α as its objective (Yue & Kontar, Eq. 6; R-elbo*).
 
@@ -47,52 +48,10 @@ progress, checkpoint : as in `ExactGP`
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.5,
-        kernel: Kernel | None = None,
-        noise: float | None = None,
-        *,
-        n_inducing: int | str = 100,
-        inducing: Any = "greedy",
-        learn_inducing: bool = True,
-        target_gap: float = 1.0,
-        max_inducing: int = 1000,
-        optimizer: str | None = "lbfgs",
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        learning_rate: float = 0.05,
-        batch_size: int | None = None,
-        n_restarts: int = 0,
-        fixed: tuple[str, ...] = (),
-        limits: dict[str, tuple[float, float]] | None = None,
-        normalize_y: bool = False,
-        random_state: Any = None,
-        device: str = "cpu",
-        progress: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.noise = noise
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.learn_inducing = learn_inducing
-        self.target_gap = target_gap
-        self.max_inducing = max_inducing
-        self.optimizer = optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.n_restarts = n_restarts
-        self.fixed = fixed
-        self.limits = limits
-        self.normalize_y = normalize_y
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
-        self.checkpoint = checkpoint
+    alpha: float = 0.5
+    kernel: Kernel | None = None
+    noise: float | None = None
+    batch_size: int | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
         return member("renyi", alpha=self.alpha)

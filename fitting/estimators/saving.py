@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
-from fitting.backend import host, place
-from fitting.family import Objective
-from fitting.persistence import kernel_from_plain, kernel_to_plain, posterior_from_arrays, posterior_to_arrays
+from fitting.estimators.remarks import Remark
+from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
+from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
@@ -67,6 +68,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "kernel": kernel_to_plain(model.kernel_),
         "found": numbers,
         "runs": runs,
+        "remarks": [asdict(remark) for remark in model.remarks_],
         "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
@@ -114,6 +116,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
+    remarks = about.get("remarks", ())  # files from before there were any
+    model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
@@ -123,7 +127,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     )
 
 
-def posterior(arrays: dict[str, Any], problem: Objective, model: Any, xp: Any) -> Posterior:
-    """The posterior as it was."""
-    Z = place(model.inducing_, xp) if hasattr(model, "inducing_") else None
+def posterior(model: Any, arrays: dict[str, Any]) -> Posterior:
+    """The posterior as it was, on the model's device."""
+    problem = model._objective()
+    Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     return posterior_from_arrays(arrays, problem, model.kernel_, model.noise_, Z)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fitting.backend import host
 from fitting.estimators.inducing import InducingGP
 from fitting.family import Member, member
 from fitting.starts import distinct_rows, units
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 
+@dataclass(eq=False, repr=False)
 class SparseGP(InducingGP):
     """Sparse Gaussian process: F and its predictive law by ``method``, see `fitting.family`.
 
@@ -46,54 +46,11 @@ checkpoint : as in `ExactGP`
     True
     """
 
-    def __init__(
-        self,
-        method: str = "vfe",
-        kernel: Kernel | None = None,
-        noise: float | None = None,
-        *,
-        power: float | None = None,
-        block_size: int = 100,
-        n_inducing: int | str = 100,
-        inducing: Any = "greedy",
-        learn_inducing: bool = True,
-        target_gap: float = 1.0,
-        max_inducing: int = 1000,
-        optimizer: str | None = "lbfgs",
-        max_iter: int = 1000,
-        tol: float = 1e-9,
-        learning_rate: float = 0.05,
-        n_restarts: int = 0,
-        fixed: tuple[str, ...] = (),
-        limits: dict[str, tuple[float, float]] | None = None,
-        normalize_y: bool = False,
-        random_state: Any = None,
-        device: str = "cpu",
-        progress: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.method = method
-        self.kernel = kernel
-        self.noise = noise
-        self.power = power
-        self.block_size = block_size
-        self.n_inducing = n_inducing
-        self.inducing = inducing
-        self.learn_inducing = learn_inducing
-        self.target_gap = target_gap
-        self.max_inducing = max_inducing
-        self.optimizer = optimizer
-        self.max_iter = max_iter
-        self.tol = tol
-        self.learning_rate = learning_rate
-        self.n_restarts = n_restarts
-        self.fixed = fixed
-        self.limits = limits
-        self.normalize_y = normalize_y
-        self.random_state = random_state
-        self.device = device
-        self.progress = progress
-        self.checkpoint = checkpoint
+    method: str = "vfe"
+    kernel: Kernel | None = None
+    noise: float | None = None
+    power: float | None = field(default=None, kw_only=True)
+    block_size: int = field(default=100, kw_only=True)
 
     def _member(self) -> Member:
         choice("method", self.method, METHODS)

@@ -11,6 +11,7 @@ from gpbounds.bound import Bound, outward
 from gpbounds.cli.data import Data
 from gpbounds.cli.selection import Chooser, NoSuchSubset
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.search import bisected
 from gpbounds.plan import Cost
 
 Pair = tuple[Bound, Bound]
@@ -103,14 +104,7 @@ def least(meets: Callable[[int], bool | None], first: int, last: int) -> tuple[i
             high = size
         else:
             low = size
-    tried = high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if meets(middle):
-            high = middle
-        else:
-            low = middle
-    return high, tried
+    return bisected(meets, low, high), high
 
 
 @dataclass

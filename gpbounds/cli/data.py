@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def standardised(column: Float) -> Float | None:
     centred = column / scale
     centred = centred - centred.mean()
     std = float(np.sqrt((centred**2).mean()))
-    return None if std <= 4.0 * np.finfo(np.float64).eps else centred / std
+    return None if std <= 4.0 * EPS else centred / std
 
 
 def standardise(name: str, X: ArrayLike, y: ArrayLike) -> Data:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpbounds.cli.data import Data
-from gpbounds.cli.options import build_kernel
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
 FIT_ROWS = 500
@@ -56,7 +57,7 @@ class Hyperparameters:
 
 def given(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
     """Hyperparameters from the command line, 1, 1 and 0.1 where they are None."""
-    kernel = build_kernel(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
+    kernel = stationary(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
     return Hyperparameters(kernel, 0.1 if noise is None else noise, "Kernel and noise are as given.")
 
 
@@ -88,7 +89,7 @@ def fit(
         if value is not None:
             positive(name, value)
     start = math.sqrt(data.D) * (1.0 if shared else np.ones(data.D)) if lengthscale is None else lengthscale
-    kernel = build_kernel(nu, 1.0 if variance is None else variance, start)
+    kernel = stationary(nu, 1.0 if variance is None else variance, start)
     free = {"variance": variance is None, "lengthscale": lengthscale is None, "noise": noise is None}
     fitted = tuple(name for name, wanted in free.items() if wanted)
     names = {name: name.partition("[")[0] for name in (*kernel.parameter_names, "noise")}
@@ -99,27 +100,29 @@ def fit(
         limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
         random_state=seed,
     )
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `_what_was_said`
         model.fit(part.X, part.y)
     origin = (
         f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
         f"{'one shared lengthscale' if shared else 'one lengthscale per input'}."
     )
     found: Any = model.kernel_
-    settled = build_kernel(
+    settled = stationary(
         nu,
         found.variance if variance is None else variance,
         found.lengthscale if lengthscale is None else lengthscale,  # what is given is kept, to the last digit
     )
-    return Hyperparameters(settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(caught))
+    return Hyperparameters(
+        settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(model.remarks_)
+    )
 
 
-def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+def _what_was_said(remarks: Sequence[Any]) -> tuple[str, ...]:
     """What training had to say, in one sentence each."""
-    texts = [" ".join(str(w.message).split()) for w in caught]
-    edges = [text.partition(" (")[0].split(": ")[1] for text in texts if text.startswith("At the ")]
-    said = [f"Training said: {text.rstrip('.')}." for text in texts if not text.startswith("At the ")]
+    edges = [name for remark in remarks if "limit" in remark.kind for name in remark.names]
+    texts = [" ".join(remark.text.split()).rstrip(".") for remark in remarks if "limit" not in remark.kind]
+    said = [f"Training said: {text}." for text in texts]
     if edges:
         said.append(f"Hyperparameter(s) that ended at the edge of the range searched: {', '.join(edges)}.")
     return tuple(said)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.cli import options, worst
-from gpbounds.cli.afterwards import least
 from gpbounds.cli.comparison import NAMES, Entry
 from gpbounds.cli.problem import Problem, describe, describe_kernel, short
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, SquaredExponential
-from gpbounds.plan import Cost, Plan
+from gpbounds.numerics.search import least
+from gpbounds.plan import Plan
+from gpbounds.statements import UP
 
 ETA = 0.1
 ONE_KERNEL = "needs one kernel given the rows: it is left out with --lengthscale-range."
@@ -226,17 +227,16 @@ def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entr
         if r not in found:
             progress.update()
             left = MercerFeatures(kernel, law, r).fit(data.X).residual_diagonal(data.X)
-            found[r] = residual_certificate(left * (1.0 + 1e-11), noise)
+            found[r] = residual_certificate(left * UP, noise)
         return found[r]
 
     with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=None) as progress:
-        r, _ = least(lambda r: float(bound(r)) <= target, 1, last)
-        at, before = (None, None) if r is None else (bound(r), bound(r - 1) if r > 1 else None)
+        r = least(lambda r: float(bound(r)) <= target, 1, last)
+        _, needed = rows()
+        plan = Plan.at(r, bound, first=1, method="mercer", N=data.N, target=target, needed=needed)
     notes = [f"Features of {describe(law)}; holds for these {data.N} rows and this kernel, fitted or not."]
     if r is None:
         notes.append(f"No rank up to {last} (--most) does; there the bound is {float(bound(last)):.3g}.")
-    _, needed = rows()
-    plan = Plan("mercer", data.N, target, r, at, before, needed, cost=None if r is None else Cost.of(data.N, r))
     title = f"{NAMES['mercer']}, data-aware: these {data.N} rows, what the features leave of them"
     return Entry("data-aware", title, f"{data.N} rows", _told(plan, target, "given", tuple(notes)))
 
@@ -255,8 +255,8 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
 
     Eigenvalues of some of the rows are below those of all of them, so that the second holds for these, too (L-10).
     """
+    from gpbounds.linalg import eigen
     from gpbounds.lowrank.optimum import optimal_rank
-    from gpbounds.psd import eigen
 
     data = problem.data
     assert data is not None

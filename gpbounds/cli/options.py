@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
 
 LONGEST = 1_000_000
 """How many numbers a list or range may hold."""
@@ -218,13 +217,6 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def one_or_each(values: Sequence[float]) -> float | list[float]:
     """A list of one number as that number."""
     return values[0] if len(values) == 1 else list(values)
-
-
-def build_kernel(nu: float, variance: float, lengthscale: Any) -> Kernel:
-    """The kernel of smoothness ``nu``; infinity is the squared exponential."""
-    if nu == math.inf:
-        return SquaredExponential(variance, lengthscale)
-    return Matern(nu, variance, lengthscale)
 
 
 def dimension(args: argparse.Namespace) -> int:

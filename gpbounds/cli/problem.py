@@ -15,6 +15,7 @@ from gpbounds.cli.data import Data, load
 from gpbounds.cli.options import UsageError, dimension, given_inputs, given_norm, one_or_each
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
 
 FITTED_LAW = (
@@ -145,11 +146,8 @@ def headline(kernel: Kernel, noise: float) -> str:
 
 def kernel_record(kernel: Kernel) -> dict[str, object]:
     """A kernel's parameters, ready for JSON."""
-    record: dict[str, object] = {"name": type(kernel).__name__}
-    for name in ("nu", "variance", "lengthscale"):
-        if hasattr(kernel, name):
-            record[name] = np.asarray(getattr(kernel, name)).tolist()
-    return record
+    plain = kernel_to_plain(kernel)
+    return {"name": plain["type"], **{name: plain[name] for name in ("nu", "variance", "lengthscale") if name in plain}}
 
 
 def data_cases(

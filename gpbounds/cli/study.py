@@ -14,8 +14,9 @@ from gpbounds.cli.data import Data
 from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.problem import Case, Problem, Statement, data_cases, headline
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import eigen
+from gpbounds.numerics.search import bisected
 from gpbounds.plan import Plan
-from gpbounds.psd import eigen
 
 Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
@@ -129,16 +130,15 @@ def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Cal
 
 def _longest_greedy(greedy: Callable[[Any, int], Any], K: Float, M: int) -> Any:
     """The greedy order of M points, or of as many as have any variance left."""
-    low, high = 0, M
-    while low < high:
-        middle = high if low == 0 and high == M else (low + high + 1) // 2
+
+    def too_many(size: int) -> bool:
         try:
-            greedy(K, middle)
+            greedy(K, size)
         except ValueError:
-            high = middle - 1
-        else:
-            low = middle
-    return greedy(K, low)
+            return True
+        return False
+
+    return greedy(K, bisected(too_many, 0, M) - 1 if too_many(M) else M)
 
 
 def study(

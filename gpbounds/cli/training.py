@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.cli.options import UsageError, build_kernel
+from gpbounds.cli.options import UsageError
 from gpbounds.cli.rows import Rows
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import stationary
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import count
 
@@ -95,13 +96,14 @@ def train(
     else:
         M = min(INDUCING, rows.N) if inducing is None else count("--inducing", inducing)
         model = estimators.SparsePACGP(n_inducing=M, form=method, **settings)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the same is told in the page's own words
         model.fit(rows.X, rows.y)
     mean, std = model.predict(rows.X, return_std=True)
     made: Certificate = model.certificate_
     how = _in_words_of_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
-    said = tuple(dict.fromkeys(text for text in _what_was_said(caught) if text not in how))
+    texts = (_in_words_of_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
+    said = tuple(dict.fromkeys(text for text in texts if text not in how))
     return Trained(made, mean, std, how, (*_at_the_edge(made), *said))
 
 
@@ -113,7 +115,7 @@ def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
     scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
     values = np.exp(np.clip(np.log(np.append(square or 1.0, scales)), grid.low, grid.high))
-    return build_kernel(nu, float(values[0]), float(values[1]) if shared else values[1:])
+    return stationary(nu, float(values[0]), float(values[1]) if shared else values[1:])
 
 
 def _at_the_edge(made: Certificate) -> tuple[str, ...]:
@@ -121,12 +123,6 @@ def _at_the_edge(made: Certificate) -> tuple[str, ...]:
     places = zip(made.grid.names, made.indices, made.grid.steps, strict=True)
     edges = [f"{name} ({'lower' if i == 0 else 'upper'})" for name, i, g in places if g and i in (0, g)]
     return (f"At the edge of the grid: {', '.join(edges)}.",) if edges else ()
-
-
-def _what_was_said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
-    """What training warned of, in one sentence each; limits are told by `_at_the_edge`."""
-    texts = [_in_words_of_the_shell(str(warning.message)) for warning in caught]
-    return tuple(text for text in texts if not text.startswith("At the "))
 
 
 def _in_words_of_the_shell(text: str) -> str:

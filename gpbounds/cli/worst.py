@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.bound import Bound
-from gpbounds.cli.options import build_kernel
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.plain import stationary
 from gpbounds.plan import Plan
 
 GRID = 9
@@ -32,14 +32,14 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
     if nu in (np.inf, 0.5):
         proof = "proved: shorter lengthscales multiply k by a correlation function, so eigenvalue tails grow"
         return (
-            (build_kernel(nu, variance, low),),
+            (stationary(nu, variance, low),),
             f"Worst case over {which} {where}: the least lengthscale ({proof}, Bapat and Sunder 1985). {each}",
         )
     scales = np.unique(np.geomspace(low, high, GRID))
     note = (
         f"Worst case over {scales.size} log-spaced shared lengthscales {where}: evaluated on a grid, not proved. {each}"
     )
-    return tuple(build_kernel(nu, variance, float(scale)) for scale in scales), note
+    return tuple(stationary(nu, variance, float(scale)) for scale in scales), note
 
 
 def worst_bound(bounds: Sequence[Bound]) -> Bound:

@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.divergences.predictions import (
-    EPS,
-    PriorMean,
-    absolute_error,
-    double,
-    mean_at,
-    noise_variance,
-    vector,
-)
+from gpbounds.arrays import EPS, Array, as_points, namespace
+from gpbounds.divergences.predictions import PriorMean, absolute_error, double, mean_at, vector
 from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter, cholesky
-from gpbounds.validation import closed_unit, one
+from gpbounds.linalg import Jitter, cholesky
+from gpbounds.validation import closed_unit, noise_variance, one
 from gpbounds.whitening import CHUNK, Whitening, whiten
 
 

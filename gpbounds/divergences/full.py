@@ -9,22 +9,21 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import EPS, Array, as_points, namespace
 from gpbounds.divergences.predictions import (
-    EPS,
     Prediction,
     PriorMean,
     absolute_error,
     double,
     mean_at,
-    noise_variance,
     rounded_up,
-    square,
     vector,
 )
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, cholesky, eigen
-from gpbounds.validation import choice
+from gpbounds.linalg import Eigen, cholesky, eigen
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.validation import choice, noise_variance
 
 
 def posterior_kl(
@@ -67,7 +66,7 @@ def posterior_kl(
     1.684719
     """
     way = choice("method", method, ("eigen", "cholesky"))
-    matrix, s2 = square("K", K), noise_variance(noise)
+    matrix, s2 = symmetric_matrix("K", K), noise_variance(noise)
     r = vector("y_minus_mean", y_minus_mean, matrix)
     return (
         _by_cholesky(matrix, r, s2)
@@ -118,8 +117,6 @@ class Spectral:
     @property
     def kl(self) -> float:
         """KL(Q‖P), P-23."""
-        from gpbounds.renyi.scalars import log1p_residual
-
         x = np.asarray(self.found.values) / self.noise
         volume = np.where(x < 1.0, log1p_residual(-x / (1.0 + x)), np.log1p(x) - x / (1.0 + x))
         fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)
@@ -276,6 +273,6 @@ def full_posterior(
     points, s2, error = double(as_points(X, "X"), "X"), noise_variance(noise), absolute_error(entry_error)
     m = mean_at(prior_mean, points)
     r = vector("y", y, points) - m
-    K = square("k(X, X)", kernel(points))
+    K = symmetric_matrix("k(X, X)", kernel(points))
     spectral = Spectral(K, eigen(K, "k(X, X)", vectors=True), r, s2, error)
     return FullPosterior(kernel, points, s2, prior_mean, m, spectral)

@@ -10,9 +10,8 @@ import numpy as np
 
 from gpbounds.arrays import Array, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.validation import non_negative, one, positive
+from gpbounds.validation import non_negative, one
 
-EPS = float(np.finfo(np.float64).eps)
 PriorMean = Callable[[Array], Array] | None
 """m(x) as a function of points (n, D) that gives (n,); None for m = 0."""
 
@@ -32,11 +31,6 @@ class Prediction:
     variance: Array
     mean_error: Array
     variance_error: Array
-
-
-def noise_variance(noise: Any) -> float:
-    """σ² > 0, one number."""
-    return one(positive, "noise", noise)
 
 
 def absolute_error(value: Any) -> float:
@@ -75,23 +69,6 @@ def vector(name: str, value: Any, like: Array) -> Array:
     if not bool(xp.isfinite(numbers).all()):
         raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity")
     return numbers.astype(np.float64, copy=False)
-
-
-def square(name: str, value: Any, n: int | None = None) -> Array:
-    """A finite symmetric float64 matrix (n, n)."""
-    xp = namespace(value)
-    matrix = xp.asarray(value)
-    if matrix.dtype.kind not in "biuf" or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
-        raise ValueError(f"{name}: expected a square matrix of real numbers, got {matrix.dtype} of {matrix.shape}")
-    if n is not None and matrix.shape[0] != n:
-        raise ValueError(f"{name}: expected shape ({n}, {n}), got {matrix.shape}")
-    if not bool(xp.isfinite(matrix).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    matrix = matrix.astype(np.float64, copy=False)
-    apart = float(xp.abs(matrix - matrix.T).max())
-    if apart > 1e-8 * float(xp.abs(matrix).max()):
-        raise ValueError(f"{name}: expected a symmetric matrix, got entries that differ by {apart:.3g}")
-    return matrix
 
 
 def rounded_up(variance: Array, allowed: Any, what: str) -> Array:

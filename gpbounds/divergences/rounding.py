@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.divergences.predictions import EPS
-from gpbounds.psd import Cholesky
+from gpbounds.arrays import EPS, Array, namespace
+from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
 
 

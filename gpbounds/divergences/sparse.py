@@ -14,23 +14,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_points, is_cupy, namespace
+from gpbounds.arrays import EPS, Array, as_points, namespace
 from gpbounds.divergences.gaussian import gaussian_kl
 from gpbounds.divergences.predictions import (
-    EPS,
     Prediction,
     PriorMean,
     absolute_error,
     double,
     mean_at,
     rounded_up,
-    square,
     vector,
 )
 from gpbounds.divergences.rounding import Errors, Rounding, free_errors, whitened_errors
-from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter, cholesky
+from gpbounds.law import FactorLaw
+from gpbounds.linalg import Jitter, cholesky
+from gpbounds.linalg.matrices import square_matrix, symmetric_matrix
 from gpbounds.whitening import CHUNK, Inducing, inducing, matched
 
 
@@ -83,30 +82,13 @@ def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
     2.5
     """
     C = triangular("factor", factor)
-    return _whitened_kl(vector("mean", mean, C), C)
-
-
-def _whitened_kl(mu: Array, C: Array) -> float:
-    from gpbounds.renyi.scalars import log1p_residual
-
-    diagonal = C.diagonal()
-    host = diagonal.get() if is_cupy(diagonal) else diagonal
-    change = (host - 1.0) * (host + 1.0)
-    spread = np.where(np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(host))
-    below = C - namespace(C).diag(diagonal)
-    return 0.5 * float(spread.sum()) + 0.5 * float((below * below).sum()) + 0.5 * float(mu @ mu)
+    return FactorLaw(vector("mean", mean, C)[:, None], C).kl
 
 
 def triangular(name: str, value: ArrayLike | Array) -> Array:
     """A finite lower triangular float64 matrix with a positive diagonal."""
-    xp = namespace(value)
-    C = xp.asarray(value)
-    if C.dtype.kind not in "biuf" or C.ndim != 2 or C.shape[0] != C.shape[1] or not C.size:
-        raise ValueError(f"{name}: expected a square matrix of real numbers, got {C.dtype} of {C.shape}")
-    C = C.astype(np.float64, copy=False)
-    if not bool(xp.isfinite(C).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    if bool(xp.triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
+    C = square_matrix(name, value)
+    if bool(namespace(C).triu(C, 1).any()) or not bool((C.diagonal() > 0.0).all()):
         raise ValueError(f"{name}: expected a lower triangular matrix with a positive diagonal (a Cholesky factor)")
     return C
 
@@ -146,7 +128,7 @@ class SparsePosterior:
     @cached_property
     def kl(self) -> float:
         """KL(Q‖P) in nats: `whitened_kl`."""
-        return _whitened_kl(self.mean, self.factor)
+        return FactorLaw(self.mean[:, None], self.factor).kl
 
     @property
     def kl_rounding(self) -> float:
@@ -265,7 +247,7 @@ def free_posterior(
     ([[0.5]], 0.818147)
     """
     side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
-    B = square("covariance", covariance, side.M)
+    B = symmetric_matrix("covariance", covariance, side.M)
     shift = vector("mean", mean, side.Z) - mean_at(prior_mean, side.Z)
     chol = cholesky(B, name="covariance")
     C = namespace(B).tril(side.chol.solve_lower(chol.L))

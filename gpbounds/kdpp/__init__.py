@@ -3,6 +3,7 @@
 A k-DPP of size M draws Z ⊂ X, |Z| = M, with P(Z) ∝ |K_ZZ|.
 """
 
+from gpbounds.kdpp.approximations import nystrom_tv, rounding_tv
 from gpbounds.kdpp.bounds import expected_logdet_bound, trace_bound, tv_term
 from gpbounds.kdpp.choosing import Selection, select
 from gpbounds.kdpp.esp import log_esp
@@ -10,8 +11,6 @@ from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_tr
 from gpbounds.kdpp.from_kernel import Sample, sample_kernel
 from gpbounds.kdpp.leverage import ridge_leverage
 from gpbounds.kdpp.low_rank import sample_factor
-from gpbounds.kdpp.nystrom import nystrom_tv
-from gpbounds.kdpp.rounding import rounding_tv
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.bound import Bound
 from gpbounds.kdpp.esp import checked
 from gpbounds.kdpp.expectations import defined_sizes, expected_trace, log_expected_determinant, rest_sizes
-from gpbounds.renyi.scalars import trace_term
+from gpbounds.numerics.scalars import trace_term
 from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
 
 _K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."

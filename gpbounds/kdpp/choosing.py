@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
-from gpbounds.kdpp.distinct import Indices, groups_of, host_points, repeated
+from gpbounds.arrays import Float, Indices, as_host_points
+from gpbounds.kdpp.arguments import groups_of, repeated
 from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, uniform_order
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kdpp.prefixes import prefixes
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, one, positive
 from gpbounds.whitening import with_jitter
 
@@ -147,7 +147,7 @@ def select(
     (array([0, 3, 2]), 0.0035)
     """
     choice("method", method, METHODS)
-    points, M = host_points(X), count("M", M)
+    points, M = as_host_points(X), count("M", M)
     goal = _goal(method, trace)
     if rank is not None:
         rank = count("rank", rank, M)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.kdpp.distinct import Indices, first_of_each, repeated
+from gpbounds.arrays import Float, Indices
+from gpbounds.kdpp.approximations import nystrom_tv
+from gpbounds.kdpp.arguments import first_of_each, repeated
 from gpbounds.kdpp.leverage import exact_scores, matching_ridge, ridge_leverage
-from gpbounds.kdpp.nystrom import nystrom_tv
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kernels import Kernel
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
+from gpbounds.linalg.pivoted import pivoted
 
 DENSE = 2000
 """Up to so many rows k(X, X) is decomposed; beyond, a low-rank approximation takes its place."""

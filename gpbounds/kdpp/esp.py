@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpbounds.arrays import Float
+from gpbounds.numerics.search import bisected
 from gpbounds.validation import count, non_negative
 
 Exponent = NDArray[np.int64]
@@ -158,11 +159,7 @@ def _segment_end(start: int, N: int, k: int) -> int:
             return _log_comb(stop, k) - _log_comb(start, k) <= _HEADROOM
         return _log_comb(stop, min(stop - start, k, stop // 2)) <= _HEADROOM
 
-    low, high = start + 1, N
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return bisected(lambda stop: not fits(stop), start + 1, N + 1) - 1
 
 
 def _log_comb(n: int, j: int) -> float:

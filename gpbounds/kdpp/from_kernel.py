@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import as_points, is_cupy
+from gpbounds.kdpp.approximations import rounding_tv
 from gpbounds.kdpp.mcmc import Walk, greedy_start, steps_for, tv_after
 from gpbounds.kdpp.projection import Indices
-from gpbounds.kdpp.rounding import rounding_tv
 from gpbounds.kdpp.sampling import sample_eigen
 from gpbounds.kernels.base import Kernel
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, open_unit
 
 

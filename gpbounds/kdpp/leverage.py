@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
-from gpbounds.kdpp.checks import distinct_indices
-from gpbounds.kdpp.distinct import host_points
+from gpbounds.arrays import EPS, Float, as_host_points
+from gpbounds.kdpp.arguments import distinct_indices
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, cholesky, eigen
+from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.validation import non_negative, one, positive
 from gpbounds.whitening import slices
 
@@ -47,7 +46,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     >>> tau.round(4), ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], 0.1, landmarks=[0, 2]).round(4)
     (array([0.4999, 0.4998, 0.9091]), array([0.9091, 0.9993, 0.9091]))
     """
-    points, rho = host_points(X), one(positive, "ridge", ridge)
+    points, rho = as_host_points(X), one(positive, "ridge", ridge)
     if landmarks is None:
         return exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
     S = distinct_indices(landmarks, points.shape[0])
@@ -90,7 +89,7 @@ def matching_ridge(eigenvalues: ArrayLike, M: float) -> float:
     if values.ndim != 1 or not (values > 0).any():
         raise ValueError(f"eigenvalues: expected shape (n,), some > 0, got shape {values.shape}")
     top = float(values.max())
-    low, high = values.size * np.finfo(np.float64).eps, float((values / top).sum()) / size
+    low, high = values.size * EPS, float((values / top).sum()) / size
 
     def excess(log_rho: float) -> float:
         return float((values / (values + top * np.exp(log_rho))).sum()) - size

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, is_cupy
+from gpbounds.arrays import EPS, Float, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
 from gpbounds.validation import count
@@ -59,7 +59,7 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
     M, generator = count("M", M, 0), np.random.default_rng(rng)
     triangle = _triangle(factor)
     _, sigma, Ut = np.linalg.svd(triangle)
-    cutoff = max(factor.shape) * np.finfo(np.float64).eps * float(sigma[0])
+    cutoff = max(factor.shape) * EPS * float(sigma[0])
     rank = int((sigma > cutoff).sum())
     if rank < M:
         raise ValueError(

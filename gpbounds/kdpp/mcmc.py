@@ -13,11 +13,11 @@ from math import ceil, lgamma, log, log1p, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
-from gpbounds.kdpp.pivoted import pivoted
 from gpbounds.kernels.base import Kernel
-from gpbounds.psd import cholesky
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.pivoted import pivoted
 
 DRIFT = 1e-6
 """What rounding may move of the law of one draw between two fresh factorisations, in total variation."""
@@ -70,7 +70,7 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.diagonal = np.asarray(self.kernel.diag(self.X), dtype=np.float64)
-        self.rounding = self.diagonal.size * np.finfo(np.float64).eps * float(self.diagonal.max())
+        self.rounding = self.diagonal.size * EPS * float(self.diagonal.max())
         self.refresh()
 
     def refresh(self) -> None:

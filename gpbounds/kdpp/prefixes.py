@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Float
-from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp.distinct import Indices
+from gpbounds.arrays import Float, Indices
 from gpbounds.kernels import Kernel
-from gpbounds.whitening import inducing
+from gpbounds.whitening import inducing, require_residual
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +64,6 @@ def prefixes(
         for column in np.flatnonzero(known < M):
             left[known[column] + 1 :, column] = 0.0
         traces += np.maximum(left, 0.0, out=left).sum(axis=1)
-    allowed = max(1e-10, 100.0 * M * float(np.finfo(np.float64).eps)) * scale
-    if not least >= -allowed:
-        raise NotPositiveDefinite(
-            f"K - Q: expected a diagonal >= 0, but its least entry is {least:.3g}, below the rounding error "
-            f"{-allowed:.3g}. Usual cause: inducing points so close that K_ZZ is nearly singular. Take fewer of them, "
-            "or pass jitter='auto' or a larger jitter."
-        )
+    require_residual(least, scale, M)
     log_dets = np.append(0.0, 2.0 * np.cumsum(np.log(np.diagonal(side.chol.L))))
     return Prefixes(traces, log_dets, side.chol.jitter)

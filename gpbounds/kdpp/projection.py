@@ -10,11 +10,9 @@ from collections.abc import Callable
 from math import ceil, log, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float, Indices
 
-Indices = NDArray[np.int64]
 _BLOCK = 2**19  # uniform numbers at a time
 
 
@@ -65,7 +63,7 @@ def draw_projection(row: Callable[[int], Float], leverage: Float, M: int, rng: n
         |y_i|².
     """
     sums = np.cumsum(leverage)
-    rounding = M * np.finfo(np.float64).eps
+    rounding = M * EPS
     basis = np.zeros((M, M))
     chosen = np.empty(M, dtype=np.int64)
     t = 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import is_cupy
+from gpbounds.arrays import EPS, is_cupy
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kdpp.checks import kernel_matrix
+from gpbounds.kdpp.arguments import kernel_matrix
 from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
-from gpbounds.psd import eigen
+from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite
 
 
@@ -81,7 +81,7 @@ def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: n
             f"eigenvalues, eigenvectors: expected shapes (n,) and (N, n), got {values.shape} and {vectors.shape}"
         )
     M, generator = count("M", M, 0), np.random.default_rng(rng)
-    rounding = vectors.shape[0] * np.finfo(np.float64).eps * max(float(values.max()), 0.0)
+    rounding = vectors.shape[0] * EPS * max(float(values.max()), 0.0)
     if values.min() < -rounding:
         raise NotPositiveDefinite(
             f"eigenvalues: expected none below the rounding error {-rounding:.3g}, got {values.min():.3g}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpbounds.kdpp.checks import distinct_indices, kernel_matrix
-from gpbounds.kdpp.pivoted import pivoted
-from gpbounds.psd import cholesky
+from gpbounds.kdpp.arguments import distinct_indices, kernel_matrix
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import count
 
 

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.cotangents import pull_distances
-from gpbounds.kernels.distances import squared_distances
-from gpbounds.kernels.fused import fused
-from gpbounds.validation import finite, one, positive
+from gpbounds.kernels.distances import fused, squared_distances
+from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.validation import one, positive
 
 
 class Kernel(ABC):
@@ -96,27 +96,9 @@ class _Pair(Kernel):
         return np.concatenate([self.k1.log_parameters, self.k2.log_parameters])
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
-        first, second = np.split(as_log_parameters(values, self), [self.k1.log_parameters.size])
+        first, second = np.split(as_log_parameters(values, self.parameter_names), [self.k1.log_parameters.size])
         pair: Any = type(self)
         return pair(self.k1.with_log_parameters(first), self.k2.with_log_parameters(second))
-
-
-def as_log_parameters(values: ArrayLike, kernel: Kernel) -> Float:
-    """``values`` as finite float64 of the shape of the kernel's `log_parameters`."""
-    given, expected = finite("log_parameters", values), kernel.log_parameters.shape
-    if given.shape != expected:
-        raise ValueError(f"log_parameters: expected shape {expected} ({kernel.parameter_names}), got {given.shape}")
-    return given
-
-
-def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
-    """exp of each, refused where it is 0 or infinite."""
-    with np.errstate(over="ignore", under="ignore"):
-        values = np.exp(logs)
-    for name, log, value in zip(names, logs, values, strict=True):
-        if not 0.0 < value < np.inf:
-            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
-    return values.tolist()
 
 
 @dataclass(frozen=True)
@@ -251,7 +233,7 @@ class Stationary(Kernel):
         return np.log(np.concatenate([[self.variance], np.atleast_1d(self.lengthscale)]))
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
-        variance, *lengthscales = exponentials(as_log_parameters(values, self), self.parameter_names)
+        variance, *lengthscales = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
         return replace(self, variance=variance, lengthscale=lengthscales[0] if self.dim is None else lengthscales)
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:

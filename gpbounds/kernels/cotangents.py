@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from gpbounds.arrays import Array, Float, is_cupy, namespace
+from gpbounds.arrays import Array, Float, host, namespace
 
 NEAR = 1000.0
 """Squared scaled distance from the middle up to which Σ W(x − z)² is expanded: at most 1000 eps of Σ W are lost."""
-
-
-def host(array: Array) -> Float:
-    """``array`` in host memory."""
-    return array.get() if is_cupy(array) else np.asarray(array)
 
 
 def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> tuple[Float, Array]:
@@ -25,6 +18,7 @@ def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> 
     array (D,), in host memory
     array (M, D)
 
+    >>> import numpy as np
     >>> squares, sums = pull_distances(np.array([[1.0], [4.0]]), np.array([[2.0]]), np.array([[1.0], [10.0]]))
     >>> squares, sums
     (array([41.]), array([[19.]]))

@@ -1,11 +1,30 @@
 """Likelihoods p(y|f): densities, proved ranges of their derivatives, and expectations under a Gaussian f."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.bernoulli import Bernoulli
 from gpbounds.likelihoods.gaussian import Gaussian
 from gpbounds.likelihoods.poisson import Poisson
 from gpbounds.likelihoods.ranges import DerivativeRange
-from gpbounds.likelihoods.records import from_dict
 from gpbounds.likelihoods.student_t import StudentT
+from gpbounds.records import member
 
 __all__ = ["Bernoulli", "DerivativeRange", "Gaussian", "Likelihood", "Poisson", "StudentT", "from_dict"]
+
+
+def from_dict(record: Mapping[str, Any]) -> Likelihood:
+    """The likelihood that ``Likelihood.to_dict`` wrote.
+
+    Raises
+    ------
+    ValueError
+        for an unknown name, or parameters that are missing, unknown or wrong.
+
+    >>> from_dict({"name": "poisson", "link": "exp"})
+    Poisson(link='exp')
+    """
+    return member((Gaussian, Bernoulli, Poisson, StudentT), record)

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any, ClassVar
+from dataclasses import fields, replace
+from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, broadcastable, namespace
-from gpbounds.likelihoods.arguments import over_blocks, variances
+from gpbounds.arrays import Array, Float, broadcastable, namespace, over_blocks
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
+from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.records import Named
 from gpbounds.validation import choice
 
 Numbers = ArrayLike | Array
 
 
-class Likelihood(ABC):
+class Likelihood(Named, ABC):
     """A likelihood p(y|f) of one real latent value f.
 
     Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision; numbers in, numbers out.
     Throughout, ℓ = log p and φ = p as functions of f.
-
-    Attributes
-    ----------
-    name : str
-        What `to_dict` and the command line call it.
     """
-
-    name: ClassVar[str]
 
     # What a likelihood defines, on flat arrays of one length with y already checked and in its own convention.
     @abstractmethod
@@ -140,9 +135,28 @@ class Likelihood(ABC):
     def _expectation(self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool) -> Any:
         xp, (targets, means, spreads) = broadcastable(y=y, m=m, v=v)
         targets = self._targets(targets)
-        found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, variances(spreads))
+        found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(spreads))
         return found if gradient else found[0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters, ready for JSON; `gpbounds.likelihoods.from_dict` reads them back."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """What `log_parameters` lists, in its order: positive numbers of the likelihood itself, such as the noise."""
+        return tuple(field.name for field in fields(self) if field.type == "float")  # type: ignore[arg-type]
+
+    @property
+    def log_parameters(self) -> Float:
+        """Logarithms of the parameters that can be trained, shape (q,)."""
+        return np.log(np.array([getattr(self, name) for name in self.parameter_names], dtype=np.float64))
+
+    def with_log_parameters(self, values: ArrayLike) -> Likelihood:
+        """The same likelihood with other parameters."""
+        names = self.parameter_names
+        found = exponentials(as_log_parameters(values, names), names)
+        return replace(self, **dict(zip(names, found, strict=True)))  # type: ignore[type-var]
+
+
+def _variances(v: Array) -> Array:
+    """v ≥ 0 everywhere."""
+    if bool((v < 0.0).any()):
+        raise ValueError(f"v: expected variances >= 0, got {float(v.min())!r}")
+    return v

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import labels
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import log_mean
 from gpbounds.likelihoods.factors import LogCdf, Sigmoid, Softplus
@@ -47,7 +46,7 @@ class Bernoulli(Likelihood):
         choice("link", self.link, ("probit", "logit"))
 
     def _targets(self, y: Array) -> Array:
-        return labels(y)
+        return _labels(y)
 
     def _log_density(self, y: Array, f: Array) -> Array:
         return log_cdf(y * f) if self.link == "probit" else -softplus(-y * f)
@@ -115,3 +114,14 @@ def _log_mean_sigmoid(m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
     by_mean = xp.where(m > 0.0, odds, 1.0) * found[1]
     by_variance = xp.where(m > 0.0, -odds, 1.0) * found[2]
     return value, by_mean, by_variance
+
+
+def _labels(y: Array) -> Array:
+    """y as −1 and 1; it must be all of {0, 1} or all of {−1, 1}."""
+    xp = namespace(y)
+    good = (y == 0.0) | (y == 1.0) | (y == -1.0)
+    if not bool(good.all()):
+        raise ValueError(f"y: expected labels in {{0, 1}} or in {{-1, 1}}, got {float(y[~good].ravel()[0])!r}")
+    if bool((y == 0.0).any()) and bool((y == -1.0).any()):
+        raise ValueError("y: expected labels in {0, 1} or in {-1, 1}, got 0 and -1 together")
+    return xp.where(y > 0.0, 1.0, -1.0)

@@ -16,9 +16,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.errors import NotConverged
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
 from gpbounds.likelihoods.trapezoid import DROP, integrate, outer_edge
+from gpbounds.numerics.roots import Part, newton
 
 POINT_MASS = 1e-200
 """A variance this small moves no digit of a mean."""
@@ -68,31 +68,20 @@ class Factor(ABC):
         return find_mode(self, m, v, y)
 
 
-def find_mode(factor: Factor, m: Array, v: Array, y: Array, rounds: int = 200) -> Array:
-    """Newton's steps on δ/v − ℓ'(m + δ), which increases; bisection where they leave the bracket."""
+def find_mode(factor: Factor, m: Array, v: Array, y: Array) -> Array:
+    """The mode of −δ²/(2v) + ℓ(m + δ), to a tenth of the width of the product, in a bracket."""
     xp = namespace(m)
-    delta = xp.zeros(m.shape)
-    slope, curve = factor.slopes(m, y)
+    slope, _ = factor.slopes(m, y)
     reach, peak = v * slope, factor.peak(y) - m
     up = slope > 0.0
     low = xp.where(up, 0.0, xp.maximum(reach, xp.where(xp.isfinite(peak), xp.minimum(peak, 0.0), reach)))
     high = xp.where(up, xp.minimum(reach, xp.where(xp.isfinite(peak), xp.maximum(peak, 0.0), reach)), 0.0)
-    left = xp.arange(m.size)
-    for k in range(rounds):
-        d, part_m, part_v, part_y = (delta, m, v, y) if k == 0 else (delta[left], m[left], v[left], y[left])
-        slope, curve = factor.slopes(part_m + d, part_y)
-        gap, stiff = slope - d / part_v, 1.0 / part_v - curve
-        lower = xp.where(gap >= 0.0, d, low[left])
-        upper = xp.where(gap <= 0.0, d, high[left])
-        low[left], high[left] = lower, upper
-        newton = d + gap / stiff
-        inside = (newton > lower) & (newton < upper) & (k % 4 < 3)
-        done = (gap * gap <= 0.04 * stiff) | (lower >= upper)
-        delta[left] = xp.where(done, d, xp.where(inside, newton, 0.5 * (lower + upper)))
-        left = left[~done]
-        if left.size == 0:
-            return delta
-    raise NotConverged(f"expected the mode of N(m, v)·p after {rounds} steps, {left.size} of {m.size} were not found")
+
+    def slopes(d: Array, part: Part) -> tuple[Array, Array]:
+        first, second = factor.slopes(m[part] + d, y[part])
+        return first - d / v[part], 1.0 / v[part] - second
+
+    return newton(slopes, low, high, xp.zeros(m.shape), close=0.04, rounds=200, what="the mode of N(m, v)·p")
 
 
 def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:

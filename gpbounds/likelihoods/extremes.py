@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, is_cupy, namespace
+from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.likelihoods.factors import SoftplusRate
 from gpbounds.likelihoods.special import bend, log_factorial_excess, log_softplus, softplus_parts, softplus_third
+from gpbounds.numerics.roots import halved
 
 
 def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
@@ -46,10 +48,10 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
 def softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
     """The same for g = log(1 + e^f), by a search over f (D-33); each count is searched once."""
     xp = namespace(y)
-    host = y.get() if is_cupy(y) else y
-    distinct, where = np.unique(host, return_inverse=True)
+    targets = host(y)
+    distinct, where = np.unique(targets, return_inverse=True)
     table = np.array(_search(tuple(distinct.tolist()))).reshape(4, -1)
-    a, b, c, d = (xp.asarray(row[where].reshape(host.shape)) for row in table)
+    a, b, c, d = (xp.asarray(row[where].reshape(targets.shape)) for row in table)
     return a, b, c, d
 
 
@@ -68,10 +70,11 @@ def _search(counts: tuple[float, ...]) -> tuple[Float, ...]:
                 best = np.clip(best, 1, grid.shape[1] - 2)
                 low = np.take_along_axis(grid, best - 1, axis=1)
                 high = np.take_along_axis(grid, best + 1, axis=1)
-                for _ in range(60):
-                    middle = 0.5 * (low + high)
-                    rising = sign * _derivative(y, middle, order + 1) > 0.0
-                    low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+
+                def rising(f: Float, sign: float = sign, order: int = order) -> Any:
+                    return sign * _derivative(y, f, order + 1) > 0.0
+
+                low, high = halved(rising, low, high)
                 ends = _derivative(y, low, order)[:, 0]
                 found.append(np.minimum(ends, 0.0) if sign < 0.0 else np.maximum(ends, 0.0))
     return tuple(found)

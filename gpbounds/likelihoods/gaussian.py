@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import one_positive
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
@@ -38,7 +37,7 @@ class Gaussian(Likelihood):
     name = "gaussian"
 
     def __post_init__(self) -> None:
-        one_positive(self, "noise")
+        self._one_positive("noise")
 
     def _targets(self, y: Array) -> Array:
         return y

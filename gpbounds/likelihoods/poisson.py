@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import counts
 from gpbounds.likelihoods.base import Likelihood
-from gpbounds.likelihoods.concave import log_mean
+from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
 from gpbounds.likelihoods.factors import ExponentialRate, Factor, Softplus, SoftplusRate
-from gpbounds.likelihoods.gauss import mean_log_softplus
 from gpbounds.likelihoods.ranges import DerivativeRange, record
-from gpbounds.likelihoods.special import log_factorial_excess, scipy_special, softplus_third
+from gpbounds.likelihoods.special import (
+    log_factorial_excess,
+    log_softplus,
+    scipy_special,
+    softplus,
+    softplus_parts,
+    softplus_third,
+)
+from gpbounds.likelihoods.trapezoid import DROP, integrate
 from gpbounds.validation import choice
 
 PRINTED = "Table 1 prints g^y e^{+g}/y!, which is no density and unbounded; the numbers hold with e^{−g}."
@@ -58,7 +65,7 @@ class Poisson(Likelihood):
         return ExponentialRate() if self.link == "exp" else SoftplusRate()
 
     def _targets(self, y: Array) -> Array:
-        return counts(y)
+        return _counts(y)
 
     def _log_density(self, y: Array, f: Array) -> Array:
         return self._factor.value(f, y)
@@ -80,7 +87,7 @@ class Poisson(Likelihood):
             return found if gradient else found[:1]
         log_rate, *slopes = log_mean(Softplus(), y, m, v, gradient)
         rate = namespace(m).exp(log_rate)
-        logs = mean_log_softplus(m, v, gradient)
+        logs = _mean_log_softplus(m, v, gradient)
         by_both = (y * part - rate * slope for part, slope in zip(logs[1:], slopes, strict=True))
         return (y * logs[0] - rate - log_factorial, *by_both)
 
@@ -95,3 +102,38 @@ class Poisson(Likelihood):
         else:
             ends = (-1.0, 1.0, -2.25, 2.25)
         return record(y, (0.0, 1.0, *ends), form, claim, True, PRINTED if form == "printed" else "")
+
+
+def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:
+    """E log g, g = log(1 + e^f), for f ~ N(m, v), as m − E k with k = f − log g > 0; with ``gradient`` its derivatives.
+
+    ∂_m = E r and ∂_v = ½E r' with r = σ/g, r' = r(1 − σ − r).
+    """
+    xp = namespace(m)
+    s = xp.sqrt(xp.where(v < POINT_MASS, 1.0, v))
+    reach = 1.2 * math.sqrt(2.0 * DROP) * s
+
+    def columns(t: Array, m: Array, s: Array) -> list[Array]:
+        f = m + t
+        weight = xp.exp(-0.5 * (t / s) ** 2) / (math.sqrt(2.0 * math.pi) * s)
+        found = [weight * (1.0 + f - log_softplus(f, softplus(f)))]
+        if gradient:
+            _, _, _, ratio, curve = softplus_parts(f)
+            found += [weight * ratio, 0.5 * weight * curve]
+        return found
+
+    units = (1.0 / s, 1.0 / (s * s)) if gradient else ()
+    sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1, units)
+    found = (m + 1.0 - sums[0], *sums[1:])
+    _, _, _, ratio, curve = softplus_parts(m)
+    limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)
+    return tuple(xp.where(v < POINT_MASS, limit, part) for limit, part in zip(limits, found, strict=False))
+
+
+def _counts(y: Array) -> Array:
+    """y, a whole number 0, 1, 2, … below 2⁵³ everywhere."""
+    xp = namespace(y)
+    good = (y >= 0.0) & (y == xp.floor(y)) & (y < 2.0**53)
+    if not bool(good.all()):
+        raise ValueError(f"y: expected counts 0, 1, 2, … below 2^53, got {float(y[~good].ravel()[0])!r}")
+    return y

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.likelihoods.arguments import one_positive
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.mixture import log_mean_student, mean_log_student
 from gpbounds.likelihoods.ranges import DerivativeRange, record
@@ -57,8 +56,7 @@ class StudentT(Likelihood):
     name = "student_t"
 
     def __post_init__(self) -> None:
-        one_positive(self, "df")
-        one_positive(self, "scale")
+        self._one_positive("df", "scale")
 
     def _targets(self, y: Array) -> Array:
         return y

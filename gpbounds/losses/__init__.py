@@ -1,11 +1,16 @@
 """Bounded losses under a Gaussian prediction: their expectations and the derivatives in its mean and variance."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 from gpbounds.losses.base import Loss
 from gpbounds.losses.exponential import Exponential
 from gpbounds.losses.intervals import Band, Interval, outside_probability
-from gpbounds.losses.records import from_dict
 from gpbounds.losses.relative import Relative
 from gpbounds.losses.squared import Squared
+from gpbounds.records import member
 
 __all__ = [
     "Band",
@@ -17,3 +22,17 @@ __all__ = [
     "from_dict",
     "outside_probability",
 ]
+
+
+def from_dict(record: Mapping[str, Any]) -> Loss:
+    """The loss that ``Loss.to_dict`` wrote.
+
+    Raises
+    ------
+    ValueError
+        for an unknown name, or parameters that are not those of the loss.
+
+    >>> from_dict({"name": "band", "epsilon": 0.6})
+    Band(epsilon=0.6)
+    """
+    return member((Band, Squared, Exponential, Relative, Interval), record)

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, as_reals, blockwise, broadcastable, namespace
-from gpbounds.losses.normal import ROOT_TWO_PI, two_sum
-from gpbounds.validation import one, positive
+from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over_blocks
+from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
+from gpbounds.records import Named
 
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)
+ROUNDING = 16.0 * EPS
 """What an expectation may be off by; the largest error seen against 90 digits is 2.1 eps."""
 
 SPREAD = float(np.sqrt(2.0 / (np.pi * np.e)))
 """|d TV / d log s| of N(m, s²): ½E|z² − 1| = 2ϕ(1)."""
 
 
-class Loss(ABC):
+class Loss(Named, ABC):
     """A loss ℓ(y, v) in [0, 1] with its mean over a Gaussian prediction v ~ N(m, s²).
 
     Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision.  s² is the variance of the
     *latent* prediction: a Gibbs risk leaves the noise out.  s² = 0 is the point mass at m.
-
-    Attributes
-    ----------
-    name : str
-        What certificates call it.
     """
-
-    name: ClassVar[str]
 
     @abstractmethod
     def _value(self, y: Array, v: Array) -> Array: ...
@@ -138,30 +129,6 @@ class Loss(ABC):
         if objection:
             raise ValueError(objection)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Name and parameters, ready for JSON; `from_dict` reads them back."""
-        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
-
-
-def parameter(loss: Loss, name: str) -> None:
-    """Check that a parameter of ``loss`` is one positive number, and keep it as a float."""
-    object.__setattr__(loss, name, one(positive, name, getattr(loss, name)))
-
-
-def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:
-    """``function`` of the broadcast arrays: by blocks that fit a cache with NumPy, at once with CuPy.
-
-    ``function`` sees arrays of one shape with at least one dimension; numbers in, numbers out.
-    """
-
-    def whole(*parts: Array) -> tuple[Array, ...]:
-        return function(*xp.broadcast_arrays(*map(xp.atleast_1d, parts)))
-
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        found = blockwise(whole, *arrays) if xp is np else whole(*arrays)
-    plain = all(a.ndim == 0 for a in arrays)
-    return tuple(part[0] for part in found) if plain else found
-
 
 def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
     """The least and the largest standard deviation whose square is within ``variance_error`` of s²."""
@@ -171,7 +138,7 @@ def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
 
 def deviation(y: Array, m: Array) -> tuple[Array, Array]:
     """y − m as a double and what rounding took from it."""
-    return two_sum(y, -m)
+    return sum_and_rest(y, -m)
 
 
 def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
@@ -179,5 +146,5 @@ def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
     xp = namespace(y)
     high, low = deviation(y, m)
     size, sign = xp.abs(high), xp.sign(high)
-    near, rest = two_sum(size, -width)
+    near, rest = sum_and_rest(size, -width)
     return size, near + (rest + sign * low), sign

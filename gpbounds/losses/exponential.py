@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.losses.base import Loss, parameter
+from gpbounds.losses.base import Loss
 
 STEEPEST = float(np.sqrt(2.0 / np.e))
 """max |d/dt (1 − e^(−t²))|, at t = 1/√2."""
@@ -41,7 +41,7 @@ class Exponential(Loss):
     name: ClassVar[str] = "exponential"
 
     def __post_init__(self) -> None:
-        parameter(self, "epsilon")
+        self._one_positive("epsilon")
 
     def _steepness(self, y: Array) -> float:
         return STEEPEST / self.epsilon

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, broadcastable, namespace
-from gpbounds.losses.base import ROUNDING, Loss, deviation, over_blocks, parameter, spread
-from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, two_sum
+from gpbounds.arrays import Array, broadcastable, namespace, over_blocks
+from gpbounds.losses.base import ROUNDING, Loss, deviation, spread
+from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, sum_and_rest
 from gpbounds.validation import finite, one
 
 
@@ -24,7 +24,7 @@ class Outside(Loss):
         high, low = deviation(y, m)
         found = []
         for offset in self._offsets(y):
-            near, rest = two_sum(high, offset)
+            near, rest = sum_and_rest(high, offset)
             found.append(near + (rest + low))
         return found[0], found[1]
 
@@ -87,7 +87,7 @@ class Band(Outside):
     name: ClassVar[str] = "band"
 
     def __post_init__(self) -> None:
-        parameter(self, "epsilon")
+        self._one_positive("epsilon")
 
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         return -self.epsilon, self.epsilon

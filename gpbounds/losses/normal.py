@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.numerics.pairs import two_sum
 
 ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 FAR = 40.0
@@ -105,16 +106,14 @@ def pieces(
     return found
 
 
-def two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """(s, t) with s = fl(a + b) and s + t = a + b exactly; t = 0 where s overflows.
+def sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
+    """a + b = s + t exactly, s its double; t = 0 where s overflows.
 
-    >>> two_sum(np.array(1.0), np.array(1e-17))
+    >>> sum_and_rest(np.array(1.0), np.array(1e-17))
     (np.float64(1.0), np.float64(1e-17))
     """
     xp = namespace(*(v for v in (a, b) if np.ndim(v)))
-    s = a + b
-    z = s - a
-    t = (a - (s - z)) + (b - z)
+    s, t = two_sum(a, b)
     if bool(xp.isnan(t.sum())):
         t = xp.where(xp.isfinite(t), t, 0.0)
     return s, t

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.losses.base import Loss, beyond, parameter
+from gpbounds.losses.base import Loss, beyond
 from gpbounds.losses.normal import FAR, absolute_moment, both_sides, cdf, density, nodes, pieces, ratio
 
 
@@ -43,7 +43,7 @@ class Squared(Loss):
     name: ClassVar[str] = "squared"
 
     def __post_init__(self) -> None:
-        parameter(self, "epsilon")
+        self._one_positive("epsilon")
 
     def _steepness(self, y: Array) -> float:
         return 2.0 / self.epsilon

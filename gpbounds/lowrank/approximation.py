@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.sandwich import roots
 from gpbounds.validation import choice, non_negative, whole
 

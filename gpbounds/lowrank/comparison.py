@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.lowrank.laws import covariance, noise_variance, noisy_factor
-from gpbounds.psd import eigen
-from gpbounds.renyi.scalars import log1p_residual
-from gpbounds.validation import choice, finite, non_negative, positive, whole
+from gpbounds.linalg import eigen
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.lowrank.laws import noisy_factor
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.validation import choice, finite, noise_variance, non_negative, positive, whole
 
 Form = Literal["sharpest", "corrected", "printed"]
 KL = "KL(N(0, Σ₁)‖N(0, Σ₂))"
@@ -225,7 +226,7 @@ def least_gamma(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     1.0
     """
     s2 = noise_variance(noise)
-    exact, approximate = covariance("K", K), covariance("Sigma", Sigma)
+    exact, approximate = symmetric_matrix("K", K), symmetric_matrix("Sigma", Sigma)
     if exact.shape != approximate.shape:
         raise ValueError(f"K, Sigma: expected equal shapes, got {exact.shape} and {approximate.shape}")
     factor = noisy_factor("K", exact, s2)

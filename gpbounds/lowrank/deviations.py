@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.numerics.log1p import log1p_residual
 
 NEWTON = 24
 """Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early costs tightness only."""

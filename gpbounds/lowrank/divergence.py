@@ -15,11 +15,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.lowrank.laws import as_features, covariance, diagonal, noise_variance, noisy_factor
-from gpbounds.psd import Cholesky, cholesky
-from gpbounds.renyi.scalars import log1p_residual
+from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.lowrank.laws import as_features, diagonal, noisy_factor
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.validation import noise_variance
 
 SINGULAR = 1e-4
 """Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""
@@ -61,7 +63,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     0.625
     """
     s2 = noise_variance(noise)
-    exact, approximate = covariance("K", K), covariance("Sigma", Sigma)
+    exact, approximate = symmetric_matrix("K", K), symmetric_matrix("Sigma", Sigma)
     if exact.shape != approximate.shape:
         raise ValueError(f"K, Sigma: expected equal shapes, got {exact.shape} and {approximate.shape}")
     namespace(exact, approximate)
@@ -94,7 +96,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
     2.074726
     """
     s2 = noise_variance(noise)
-    exact = covariance("K", K)
+    exact = symmetric_matrix("K", K)
     factor = as_features(features, exact.shape[0])
     xp = namespace(exact, factor)
     N, r = factor.shape
@@ -137,7 +139,7 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
     """½[Tr E − log|I + E|]; where I + E is nearly singular its log-determinant is that of Σ₁ less that of Σ₂."""
     xp = namespace(E)
     E = xp.ascontiguousarray(E)
-    values = _host(diagonal(E)).copy()
+    values = host(diagonal(E)).copy()
     diagonal(E)[...] += 1.0
     try:
         L = xp.ascontiguousarray(cholesky(E, name="I + E").L)
@@ -145,12 +147,8 @@ def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky
         pivots = None
     else:
         diagonal(L)[...] = 0.0
-        squares = _host(xp.einsum("ij,ij->i", L, L))
+        squares = host(xp.einsum("ij,ij->i", L, L))
         pivots = values - squares
     if pivots is None or pivots.min() < SINGULAR - 1.0:
         return float(0.5 * (values.sum() + outer.logdet - log_det_exact()))
     return float(0.5 * (squares.sum() + log1p_residual(pivots).sum()))
-
-
-def _host(vector: Array) -> Float:
-    return vector if namespace(vector) is np else namespace(vector).asnumpy(vector)

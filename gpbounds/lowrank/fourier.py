@@ -6,19 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
+from gpbounds.statements import UP, upper_bound
 from gpbounds.validation import choice, count, one, open_unit, positive, whole
 
 METHODS = ("sharpest", "frobenius", "spectral", "classical", "printed")
-ROUNDING = 1e-11
 FALSE_AS_PRINTED = (
     "Theorem 2 as printed is false for small R, needs Δ <= 1/2 and ||K|| >= noise, and hides a constant that grows "
     "exponentially with D; it is taken as 1 here (L-20, L-26)."
@@ -27,68 +25,72 @@ FALSE_AS_PRINTED = (
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a bound depends on but m, checked once: s̃, a bound of s_λ, and the sentences that go with them."""
+    """What a bound depends on but m: s̃, a bound of s_λ, whether frequencies are weighted, and the hypotheses."""
 
-    ratio: float
     total: float
     dimension: float
-    widths: Float | None
+    weighted: bool
     assumptions: tuple[str, ...]
 
-
-def _setting(
-    kernel: Kernel, N: int, noise: float, width: ArrayLike | None, classical: bool, effective_dimension: float | None
-) -> _Setting:
-    if not isinstance(kernel, SquaredExponential | Matern):
-        raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-    level = one(positive, "noise", noise) / kernel.variance
-    ratio = N / level
-    if not ratio <= LARGEST:
-        raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
-    sentences: tuple[str, ...] = ("The inputs are any N points, chosen before the frequencies.",)
-    weighted = isinstance(kernel, SquaredExponential) and not classical
-    widths = None
-    if weighted:
-        assert isinstance(kernel, SquaredExponential)
-        if width is None:
-            raise ValueError(
-                "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; with "
-                "method='classical' none is needed"
+    @classmethod
+    def checked(
+        cls,
+        kernel: Kernel,
+        N: int,
+        noise: float,
+        width: ArrayLike | None,
+        classical: bool,
+        effective_dimension: float | None,
+    ) -> _Setting:
+        """From the arguments that `fourier_kl` and `fourier_rank` share."""
+        if not isinstance(kernel, SquaredExponential | Matern):
+            raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
+        level = one(positive, "noise", noise) / kernel.variance
+        ratio = N / level
+        if not ratio <= LARGEST:
+            raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
+        weighted = isinstance(kernel, SquaredExponential) and not classical
+        if weighted:
+            assert isinstance(kernel, SquaredExponential)
+            if width is None:
+                raise ValueError(
+                    "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; with "
+                    "method='classical' none is needed"
+                )
+            total = leverage_density(scaled_widths(kernel, width), ratio).total
+            sentences: tuple[str, ...] = (
+                f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen "
+                "before the frequencies.",
+                "Frequencies are drawn by gpbounds.lowrank.leverage.leverage_density, with its weights (L-24).",
             )
-        widths = scaled_widths(kernel, width)
-        total = leverage_density(widths, ratio).total
-        sentences = (
-            f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen before "
-            "the frequencies.",
-            "Frequencies are drawn by gpbounds.lowrank.leverage.leverage_density, with its weights (L-24).",
+        else:
+            total = ratio
+            sentences = (
+                "The inputs are any N points, chosen before the frequencies.",
+                "Frequencies are drawn from the kernel's spectral density, with equal weights (L-29).",
+            )
+        dimension = min(total, N / (1.0 + level))
+        if effective_dimension is not None:
+            dimension = min(dimension, one(positive, "effective_dimension", effective_dimension))
+            sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
+        return cls(total, dimension, weighted, sentences)
+
+    def record(self, value: Any, m: Any, delta: float, claim: str) -> Bound:
+        """The :class:`Bound` ``value`` at m frequencies."""
+        return upper_bound(
+            value,
+            delta,
+            claim,
+            {"frequencies": m, "density_mass": self.total, "effective_dimension": self.dimension},
+            self.assumptions,
+            certified=True,
+            quantity="KL(exact || random features)",
         )
-    else:
-        total = ratio
-        sentences += ("Frequencies are drawn from the kernel's spectral density, with equal weights (L-29).",)
-    dimension = min(total, N / (1.0 + level))
-    if effective_dimension is not None:
-        dimension = min(dimension, one(positive, "effective_dimension", effective_dimension))
-        sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
-    return _Setting(ratio, total, dimension, widths, sentences)
 
-
-def _record(s: _Setting, value: Any, m: Any, delta: float, claim: str) -> Bound:
-    plain = float(value) if np.ndim(value) == 0 else value
-    return Bound(
-        value=plain,
-        side="upper",
-        confidence=1.0 - delta if np.ndim(value) == 0 else np.full(np.shape(value), 1.0 - delta),
-        claim=claim,
-        terms={"frequencies": m, "density_mass": s.total, "effective_dimension": s.dimension},
-        assumptions=s.assumptions,
-        certified=True,
-        quantity="KL(exact || random features)",
-    )
-
-
-def _at(s: _Setting, m: Any, delta: float) -> Bound:
-    value = frequencies.weighted_kl(m, s.total, s.dimension, delta) * (1.0 + ROUNDING)
-    return _record(s, value, m, delta, "N-rff, L-29" if s.widths is None else "N-rff, N-shell")
+    def bound(self, m: Any, delta: float) -> Bound:
+        """N-rff at m frequencies."""
+        value = frequencies.weighted_kl(m, self.total, self.dimension, delta) * UP
+        return self.record(value, m, delta, "N-rff, N-shell" if self.weighted else "N-rff, L-29")
 
 
 def fourier_kl(
@@ -142,8 +144,7 @@ def fourier_kl(
     size, failing = count("N", N), one(open_unit, "delta", delta)
     number = whole("m", m)
     classical = choice("features", features, ("leverage", "classical")) == "classical"
-    s = _setting(kernel, size, noise, width, classical, effective_dimension)
-    return _at(s, number if number.ndim else float(number), failing)
+    return _Setting.checked(kernel, size, noise, width, classical, effective_dimension).bound(number, failing)
 
 
 def fourier_rank(
@@ -201,19 +202,19 @@ def fourier_rank(
     choice("method", method, METHODS)
     if method == "printed":
         return _printed(kernel, size, noise, per_datum, width, failing)
-    s = _setting(kernel, size, noise, width, method == "classical", effective_dimension)
+    s = _Setting.checked(kernel, size, noise, width, method == "classical", effective_dimension)
     target = per_datum * size
     before: Bound | None = None
     if method == "frobenius":
         m = frequencies.frobenius(s.total, s.dimension, failing, target)
-        bound = _record(s, target, m, failing, "L-28, N-shell" if s.widths is not None else "L-29")
+        bound = s.record(target, m, failing, "L-28, N-shell" if s.weighted else "L-29")
     elif method == "spectral":
         m = frequencies.spectral(s.total, s.dimension, failing, per_datum)
-        bound = _record(s, target, m, failing, "L-27, N-shell" if s.widths is not None else "L-29")
+        bound = s.record(target, m, failing, "L-27, N-shell" if s.weighted else "L-29")
     else:
-        m = frequencies.sharpest(s.total, s.dimension, failing, target / (1.0 + ROUNDING))
-        bound = _at(s, m, failing)
-        before = _at(s, m - 1.0, failing) if m > 1.0 else None
+        m = frequencies.sharpest(s.total, s.dimension, failing, target / UP)
+        bound = s.bound(m, failing)
+        before = s.bound(m - 1.0, failing) if m > 1.0 else None
     served = 2.0 * m < size
     return Plan(
         method="fourier",
@@ -247,13 +248,9 @@ def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike 
     log_rank = D * math.log(widths.max()) - 2.0 * math.log(eps) + 2.0 * D * math.log(log_n)
     rank = max(math.ceil(min(math.exp(min(log_rank, 690.0)) * (math.log(N) - math.log(delta)), 1e300)), 1)
     served = rank < N
-    bound = Bound(
-        value=eps * N,
-        side="upper",
-        confidence=1.0 - delta,
-        claim="Thm 2 as printed (L-26)",
-        assumptions=(FALSE_AS_PRINTED,),
-        quantity="KL(exact || random features)",
+    quantity = "KL(exact || random features)"
+    bound = upper_bound(
+        eps * N, delta, "Thm 2 as printed (L-26)", {}, (FALSE_AS_PRINTED,), certified=False, quantity=quantity
     )
     return Plan(
         method="fourier",

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.lowrank.approximation import kappa, kappa_inverse
+from gpbounds.numerics.search import least
 
 GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
 """Values of Δ that :func:`weighted_kl` tries; each of them gives a valid bound."""
@@ -64,14 +65,13 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
 
 def sharpest(total: float, dimension: float, delta: float, target: float) -> float:
     """The least m with :func:`weighted_kl` <= target; exact up to 2^53, to 16 digits beyond."""
-    high = 1.0
-    while not weighted_kl(np.asarray(high), total, dimension, delta) <= target:
-        high *= 2.0
-    low = np.floor(high / 2.0)
-    while high - low > max(1.0, 2.0**-52 * high):
-        middle = np.floor(0.5 * (low + high))
-        low, high = (low, middle) if weighted_kl(middle, total, dimension, delta) <= target else (middle, high)
-    return float(high)
+
+    def enough(m: int) -> bool:
+        return bool(weighted_kl(np.asarray(float(m)), total, dimension, delta) <= target)
+
+    found = least(enough, 1, share=2.0**-52)
+    assert found is not None  # the bound falls to 0
+    return float(found)
 
 
 def _whole(m: float) -> float:

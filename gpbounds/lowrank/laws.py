@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, namespace
-from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.psd import Cholesky, cholesky
-from gpbounds.validation import one, positive
+from gpbounds.arrays import EPS, Array, namespace
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.matrices import finite_matrix
 
 LOST = 8.0
 """A pivot below so many roundings of the diagonal entry that it is left of has no digit that is true."""
 
 
-def noise_variance(noise: float) -> float:
-    """σ² as one number > 0."""
-    return one(positive, "noise", noise)
-
-
-def _matrix(name: str, value: ArrayLike, shape: str) -> Array:
-    xp = namespace(value)
-    try:
-        A = xp.asarray(value)
-    except ValueError:
-        raise ValueError(f"{name}: expected rows of equal length, got ragged ones") from None
-    if A.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: expected real numbers, got dtype {A.dtype}")
-    if A.ndim != 2 or 0 in A.shape:
-        raise ValueError(f"{name}: expected shape {shape}, got {A.shape}")
-    A = A.astype(np.float64, copy=False)
-    if not bool(xp.isfinite(A.sum())) and not bool(xp.isfinite(A).all()):
-        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    return A
-
-
-def covariance(name: str, value: ArrayLike) -> Array:
-    """A finite symmetric float64 matrix on the device where it came."""
-    A = _matrix(name, value, "(N, N)")
-    N = A.shape[0]
-    if A.shape != (N, N):
-        raise ValueError(f"{name}: expected a square matrix (N, N), got shape {A.shape}")
-    xp = namespace(A)
-    size, apart = 0.0, 0.0
-    for start in range(0, N, 512):  # by strips: a transposed copy of K would cost another N² numbers
-        rows = slice(start, start + 512)
-        size = max(size, float(xp.abs(A[rows]).max()))
-        apart = max(apart, float(xp.abs(A[rows] - A[:, rows].T).max()))
-    if apart > 1e-8 * size:
-        raise ValueError(f"{name}: expected a symmetric matrix, got entries that differ by {apart:.3g}")
-    return A
-
-
 def as_features(features: ArrayLike, N: int) -> Array:
     """Ξ as a finite float64 matrix of N rows."""
-    factor = _matrix("features", features, "(N, r) with r >= 1")
+    factor = finite_matrix("features", features, "shape (N, r) with r >= 1")
     if factor.shape[0] != N:
         raise ValueError(f"features: expected {N} rows, as K has, got shape {factor.shape}")
     return factor
@@ -87,9 +48,9 @@ def noisy_factor(name: str, A: Array, noise: float) -> Cholesky:
     entries = diagonal(moved).copy()
     factor = cholesky(moved, name=f"{name} + noise I")
     pivots = xp.diagonal(factor.L) ** 2
-    if bool((pivots < LOST * np.finfo(np.float64).eps * entries).any()):
+    if bool((pivots < LOST * EPS * entries).any()):
         raise NotPositiveDefinite(
             f"{name}, noise: expected noise well above the rounding error of the entries of {name}, up to "
-            f"{float(entries.max()) * np.finfo(np.float64).eps:.3g}, got {noise:.3g}: the law is not known to any digit"
+            f"{float(entries.max()) * EPS:.3g}, got {noise:.3g}: the law is not known to any digit"
         )
     return factor

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
+from gpbounds.linalg import eigen
+from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.lowrank.approximation import KL
-from gpbounds.lowrank.laws import covariance, noise_variance
-from gpbounds.psd import eigen
-from gpbounds.renyi.scalars import log1p_residual
-from gpbounds.validation import non_negative, one, positive
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.validation import noise_variance, non_negative, one, positive
 
 
 def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
@@ -43,7 +43,7 @@ def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
     """
     s2 = noise_variance(noise)
     if np.ndim(eigenvalues) == 2:
-        values = eigen(covariance("K", eigenvalues), "K").values
+        values = eigen(symmetric_matrix("K", eigenvalues), "K").values
     else:
         values = non_negative("eigenvalues", eigenvalues)
         if values.ndim != 1:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.lowrank.laws import as_features, covariance, noise_variance, noisy_factor
-from gpbounds.psd import cholesky
-from gpbounds.validation import positive, whole
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.lowrank.laws import as_features, noisy_factor
+from gpbounds.validation import noise_variance, positive, whole
 
 
 def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike, *, scales: ArrayLike = 1.0) -> Float:
@@ -50,7 +51,7 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike
     array([2.074726, 0.      ])
     """
     s2 = noise_variance(noise)
-    exact = covariance("K", K)
+    exact = symmetric_matrix("K", K)
     factor = as_features(features, exact.shape[0])
     namespace(exact, factor)
     wanted = whole("ranks", ranks).astype(np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,18 +14,18 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import deviations
-from gpbounds.plan import Cost, Plan
-from gpbounds.renyi.scalars import log1p_ratio, log1p_residual
+from gpbounds.numerics.log1p import log1p_ratio, log1p_residual
+from gpbounds.numerics.search import least
+from gpbounds.plan import Plan
 from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.statements import FIXED, SMALLEST, UP, drawn_from, exp_up, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
-ROUNDING = 1e-11
-SMALLEST = np.finfo(np.float64).tiny
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """What the bound depends on but N and r, checked once; ``delta`` is None for the expectation."""
+    """What the bound depends on but N and r; ``delta`` is None for the expectation."""
 
     spectrum: Spectrum
     inputs: InputLaw
@@ -35,21 +34,65 @@ class _Setting:
     delta: Float | None
     form: str
 
-
-def _setting(kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLike | None, form: str) -> _Setting:
-    if isinstance(inputs, Empirical):
-        raise ValueError(
-            "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given data "
-            "use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
+    @classmethod
+    def checked(
+        cls, kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLike | None, form: str
+    ) -> _Setting:
+        """From the arguments that `mercer_kl` and `mercer_rank` share."""
+        if isinstance(inputs, Empirical):
+            raise ValueError(
+                "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given "
+                "data use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
+            )
+        return cls(
+            spectrum=spectrum(kernel, inputs),
+            inputs=inputs,
+            variance=kernel.max_variance,
+            noise=validation.positive("noise", noise),
+            delta=None if delta is None else validation.open_unit("delta", delta),
+            form=validation.choice("form", form, FORMS),
         )
-    return _Setting(
-        spectrum=spectrum(kernel, inputs),
-        inputs=inputs,
-        variance=kernel.max_variance,
-        noise=validation.positive("noise", noise),
-        delta=None if delta is None else validation.open_unit("delta", delta),
-        form=validation.choice("form", form, FORMS),
-    )
+
+    def evaluate(self, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
+        """(value, terms) for checked N and r."""
+        tail = np.minimum(exp_up(self.spectrum.log_tail(r)), self.variance)
+        top = np.asarray(self.variance)
+        terms: dict[str, Any] = {"tail": tail}
+        if self.delta is not None:
+            deviation = deviations.chebyshev if self.form == "printed" else deviations.least
+            terms["trace"] = N * deviation(tail, top, N, self.delta)
+        with np.errstate(over="ignore"):
+            x = terms.get("trace", N * tail) / self.noise
+        if self.form == "printed":
+            value = 0.5 * x
+        elif self.delta is not None:
+            value = _divergence(x)
+        else:
+            value = mean_divergence(tail, N, self.noise, self.variance)
+        return normal_or_zero(value * UP, tail > 0.0), terms
+
+    def bound(self, N: Float, r: Float) -> Bound:
+        """The :class:`Bound` for checked N and r."""
+        value, terms = self.evaluate(N, r)
+        if self.delta is None:
+            claim, quantity = ("L-42" if self.form == "printed" else "N-mercer"), "E KL(exact || truncated)"
+        else:
+            claim = "L-42 (as printed), L-41" if self.form == "printed" else "L-42 (sharper form), L-43, L-09"
+            quantity = "KL(exact || truncated)"
+        return upper_bound(
+            value,
+            0.0 if self.delta is None else self.delta,
+            f"{claim}, {self.spectrum.source}",
+            terms,
+            (
+                drawn_from(self.inputs),
+                "The approximation keeps the r largest terms of the Mercer expansion under that law.",
+                FIXED,
+                self.spectrum.note,
+            ),
+            certified=self.spectrum.certified,
+            quantity=quantity,
+        )
 
 
 def _divergence(x: Any) -> Any:
@@ -67,53 +110,6 @@ def mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
         second = _divergence(x) + 0.25 * N * half / noise * ((top - half) / noise)
     first = 0.5 * x * (1.0 - some * log1p_ratio(largest) + 1e-15)
     return np.minimum(np.minimum(first, second), 0.5 * x)
-
-
-def _evaluate(s: _Setting, N: Float, r: Float) -> tuple[Any, dict[str, Any]]:
-    log_tail = s.spectrum.log_tail(r)
-    tail = np.where(log_tail == -np.inf, 0.0, np.exp(np.maximum(log_tail, np.log(SMALLEST))))
-    tail = np.minimum(tail, s.variance)
-    top = np.asarray(s.variance)
-    terms: dict[str, Any] = {"tail": tail}
-    if s.delta is not None:
-        deviation = deviations.chebyshev if s.form == "printed" else deviations.least
-        terms["trace"] = N * deviation(tail, top, N, s.delta)
-    with np.errstate(over="ignore"):
-        x = terms.get("trace", N * tail) / s.noise
-    if s.form == "printed":
-        value = 0.5 * x
-    else:
-        value = _divergence(x) if s.delta is not None else mean_divergence(tail, N, s.noise, s.variance)
-    return np.where(tail > 0.0, np.maximum(value * (1.0 + ROUNDING), SMALLEST), 0.0), terms
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if np.ndim(value) == 0 else value
-
-
-def _record(s: _Setting, N: Float, r: Float) -> Bound:
-    value, terms = _evaluate(s, N, r)
-    if s.delta is None:
-        claim, quantity = ("L-42" if s.form == "printed" else "N-mercer"), "E KL(exact || truncated)"
-        confidence = np.ones(np.shape(value))
-    else:
-        claim = "L-42 (as printed), L-41" if s.form == "printed" else "L-42 (sharper form), L-43, L-09"
-        confidence, quantity = np.broadcast_to(1.0 - s.delta, np.shape(value)), "KL(exact || truncated)"
-    return Bound(
-        value=_plain(value),
-        side="upper",
-        confidence=_plain(confidence),
-        claim=f"{claim}, {s.spectrum.source}",
-        terms={name: _plain(term) for name, term in terms.items()},
-        assumptions=(
-            f"The N inputs are drawn independently from {s.inputs!r}.",
-            "The approximation keeps the r largest terms of the Mercer expansion under that law.",
-            "Kernel, input law and noise are fixed in advance, not fitted to these data.",
-            s.spectrum.note,
-        ),
-        certified=s.spectrum.certified,
-        quantity=quantity,
-    )
 
 
 def mercer_kl(
@@ -167,8 +163,8 @@ def mercer_kl(
     >>> mercer_kl(SquaredExponential(), Gaussian(), 1000, [5, 10, 20], noise=0.1).value.round(7).tolist()
     [77.4780564, 4.6566207, 2e-07]
     """
-    s = _setting(kernel, inputs, noise, delta, form)
-    return _record(s, validation.whole("N", N), validation.whole("r", r, 0))
+    setting = _Setting.checked(kernel, inputs, noise, delta, form)
+    return setting.bound(validation.whole("N", N), validation.whole("r", r, 0))
 
 
 def mercer_rank(
@@ -206,41 +202,22 @@ def mercer_rank(
     """
     size = validation.count("N", N)
     per_datum = validation.positive("eps", eps)
-    s = _setting(kernel, inputs, noise, delta, form)
-    for name, number in (("eps", per_datum), ("noise", s.noise), ("delta", s.delta)):
+    setting = _Setting.checked(kernel, inputs, noise, delta, form)
+    for name, number in (("eps", per_datum), ("noise", setting.noise), ("delta", setting.delta)):
         if number is not None and number.ndim:
             raise ValueError(f"{name}: expected one number, got shape {number.shape}; call once for each")
     data, target = np.asarray(float(size)), float(per_datum) * size
-
-    def enough(r: int) -> bool:
-        return bool(_evaluate(s, data, np.asarray(float(r)))[0] <= target)
-
-    r = _least(enough, size - 1)
-    return Plan(
+    r = least(lambda r: bool(setting.evaluate(data, np.asarray(float(r)))[0] <= target), 0, size - 1)
+    close = f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one."
+    return Plan.at(
+        r,
+        lambda r: setting.bound(data, np.asarray(float(r))),
+        first=0,
         method="mercer",
         N=size,
         target=target,
-        M=r,
-        bound=None if r is None else _record(s, data, np.asarray(float(r))),
-        bound_before=_record(s, data, np.asarray(r - 1.0)) if r else None,
-        meaning=()
-        if r is None
-        else (f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one.",),
-        cost=None if r is None else Cost.of(size, r),
+        meaning=() if r is None else (close,),
     )
-
-
-def _least(enough: Callable[[int], bool], highest: int) -> int | None:
-    """The least r in 0 ... highest with enough(r), which once true stays true; looks upward first."""
-    low, high = 0, 0
-    while not enough(high):
-        if high == highest:
-            return None
-        low, high = high + 1, min(2 * high + 1, highest)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
 
 
 def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float = 0.0) -> Bound:
@@ -283,16 +260,15 @@ def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float =
             f"residual: expected numbers >= -rounding = {-float(error):g}, got {diagonal[worst]} at index {worst}: "
             "K - Sigma is not positive semi-definite; if this is rounding, say how large it may be with rounding="
         )
-    trace = float((diagonal + error).sum()) * (1.0 + ROUNDING)
+    trace = float((diagonal + error).sum()) * UP
     with np.errstate(over="ignore"):
-        value = float(_divergence(trace / level)) * (1.0 + ROUNDING)
-    return Bound(
-        value=max(value, SMALLEST) if trace > 0.0 else 0.0,
-        side="upper",
-        confidence=1.0,
-        claim="L-54, L-43, L-09",
-        terms={"trace": trace},
-        assumptions=("K - Sigma is positive semi-definite, and these are its diagonal (or its trace).",),
+        value = _divergence(trace / level) * UP
+    return upper_bound(
+        normal_or_zero(value, trace > 0.0),
+        0.0,
+        "L-54, L-43, L-09",
+        {"trace": trace},
+        ("K - Sigma is positive semi-definite, and these are its diagonal (or its trace).",),
         certified=True,
         quantity="KL(exact || low rank)",
     )

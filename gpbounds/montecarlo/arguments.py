@@ -72,8 +72,3 @@ def each(function: Callable[[float, float, float, Float], Float], y: Float, m: F
     if found is None:
         return np.empty((1, *arrays[0].shape))
     return np.asarray(found.reshape(-1, *arrays[0].shape))
-
-
-def one_or_array(values: Float) -> Any:
-    """A number where the shape is that of one."""
-    return float(values) if values.ndim == 0 else values

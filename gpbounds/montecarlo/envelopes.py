@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
-from gpbounds.errors import NotConverged
+from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
-from gpbounds.montecarlo.arguments import model, one_or_array, triples
+from gpbounds.montecarlo.arguments import model, triples
+from gpbounds.numerics.roots import Part, halved, newton
 
 PROPOSALS = ("best", "widened", "shifted", "flat")
 MARGIN = 4e-15
@@ -23,7 +24,6 @@ CLOSE = 1e-18
 SLACK = 1e-9
 """What E p may be off by, relative; a flat proposal is so much wider and higher."""
 ROUNDS = 300
-HALVINGS = 60
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def cover(
                 better = other[-1] < parts[-1]
                 parts = tuple(np.where(better, b, a) for a, b in zip(parts, other, strict=True))
     acceptance = np.minimum(np.exp(log_mean - parts[-1]), 1.0)
-    return Envelope(*(one_or_array(part.reshape(shape)) for part in (*parts, acceptance)))
+    return Envelope(*(as_number(part.reshape(shape)) for part in (*parts, acceptance)))
 
 
 Parts = tuple[Float, ...]
@@ -153,14 +153,14 @@ def _conjugate(likelihood: Gaussian, y: Float, m: Float, v: Float, log_mean: Flo
 
 
 def _shifted(likelihood: Likelihood, y: Float, m: Float, v: Float) -> Parts:
-    d = _crossing(likelihood, y, m, v, lambda d: d / v, lambda d: 1.0 / v + 0.0 * d)
+    d = _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
     top = np.asarray(likelihood.log_density(y, m + d))
     slope = np.asarray(likelihood.derivatives(y, m + d)[0])  # any tangent is valid, whether d is the mode or nearly
     return v * slope, np.ones(d.shape), d, 0.0 * d, _rounded_up(top, slope * (0.5 * v * slope - d), top)
 
 
 def _flat(likelihood: Likelihood, y: Float, m: Float, v: Float, log_mean: Float) -> Parts:
-    d = _crossing(likelihood, y, m, v, lambda d: d / v, lambda d: 1.0 / v + 0.0 * d)
+    d = _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
     top = np.asarray(likelihood.log_density(y, m + d))
     height = top - 0.5 * d * d / v
     slack = SLACK + MARGIN * (np.abs(log_mean) + np.abs(top) + np.abs(height))
@@ -174,17 +174,13 @@ def _widened(likelihood: Likelihood, y: Float, m: Float, v: Float, n: Float | No
     if n is None:
         s = np.sqrt(v)
 
-        def pull(d: Float) -> Float:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(np.abs(d) > s, d / v - 1.0 / d, 0.0)
+        def pull(d: Float, part: Part) -> tuple[Float, Float]:
+            beyond = np.abs(d) > s[part]
+            return np.where(beyond, d / v[part] - 1.0 / d, 0.0), np.where(beyond, 1.0 / v[part] + 1.0 / (d * d), 0.0)
 
-        def stiffness(d: Float) -> Float:
-            with np.errstate(divide="ignore"):
-                return np.where(np.abs(d) > s, 1.0 / v + 1.0 / (d * d), 0.0)
-
-        n = np.maximum(_crossing(likelihood, y, m, v, pull, stiffness) ** 2 / v, 1.0)
+        n = np.maximum(_crossing(likelihood, y, m, v, pull) ** 2 / v, 1.0)
     a = (1.0 - 1.0 / n) / v
-    d = _crossing(likelihood, y, m, v, lambda d: a * d, lambda d: a + 0.0 * d)
+    d = _crossing(likelihood, y, m, v, lambda d, part: (a[part] * d, a[part]))
     top = np.asarray(likelihood.log_density(y, m + d))
     return np.zeros(d.shape), n, d, 0.0 * d, _rounded_up(top + 0.5 * np.log(n), -0.5 * a * d * d, top)
 
@@ -194,49 +190,42 @@ def _rounded_up(first: Float, second: Float, top: Float) -> Float:
     return first + second + MARGIN * (1.0 + np.abs(first) + np.abs(second) + np.abs(top))
 
 
-def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Any, stiffness: Any) -> Float:
-    """The d with ℓ'(m + d) = pull(d), pull non-decreasing and 0 at 0, ℓ' decreasing: Newton's steps in a bracket."""
+Pull = Callable[[Float, Part], tuple[Float, Float]]
 
-    def slopes(d: Float) -> tuple[Float, Float]:
-        first, second, _ = likelihood.derivatives(y, m + d)
-        return np.asarray(first), np.asarray(second)
 
+def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Pull) -> Float:
+    """The d with ℓ'(m + d) = pull(d), pull non-decreasing and 0 at 0, ℓ' decreasing; ``pull`` gives its slope, too."""
+
+    def gaps(d: Float, part: Part) -> tuple[Float, Float]:
+        first, second, _ = likelihood.derivatives(y[part], m[part] + d)
+        pulled, stiffness = pull(d, part)
+        return np.asarray(first) - pulled, stiffness - np.asarray(second)
+
+    everywhere = slice(None)
     with np.errstate(all="ignore"):
-        up = slopes(np.zeros(m.shape))[0] > 0.0
+        up = gaps(np.zeros(m.shape), everywhere)[0] > 0.0
         far = np.sqrt(v)
         for _ in range(ROUNDS):
-            inside = np.where(up, slopes(far)[0] > pull(far), slopes(-far)[0] < pull(-far))
+            inside = np.where(up, gaps(far, everywhere)[0] > 0.0, gaps(-far, everywhere)[0] < 0.0)
             inside &= far < 1e3 * (1.0 + np.abs(m) + np.sqrt(v) + np.abs(y))  # p without a peak: its slope underflows
             if not inside.any():
                 break
             far = np.where(inside, 2.0 * far, far)
         low, high = np.where(up, 0.0, -far), np.where(up, far, 0.0)
-        d = 0.5 * (low + high)
-        for k in range(ROUNDS):
-            first, second = slopes(d)
-            gap = first - pull(d)
-            low, high = np.where(gap >= 0.0, d, low), np.where(gap <= 0.0, d, high)
-            curve = stiffness(d) - second
-            newton = d + gap / curve
-            good = (newton > low) & (newton < high) & (k % 4 < 3)
-            done = (gap * gap <= CLOSE * curve) | (low >= high)
-            d = np.where(done, d, np.where(good, newton, 0.5 * (low + high)))
-            if bool(done.all()):
-                return d
-    raise NotConverged(f"expected the peak of an envelope after {ROUNDS} steps, {int((~done).sum())} were not found")
+        start = 0.5 * (low + high)
+        return newton(gaps, low, high, start, close=CLOSE, rounds=ROUNDS, what="the peak of an envelope")
 
 
 def _widened_student(likelihood: StudentT, y: Float, m: Float, v: Float, n: Float | None) -> Parts:
     """The peak is a root of a cubic; a = 1 − 1/n by halving, on the sign of 1/(1−a) − d²/v, d the highest root."""
     gap = y - m
-    low, high = np.zeros(v.shape), np.ones(v.shape)
     if n is None:
-        for _ in range(HALVINGS):
-            a = 0.5 * (low + high)
+
+        def beyond(a: Float) -> Any:
             d = _highest(likelihood, gap, a, v)[0]
-            rising = v > (1.0 - a) * d * d
-            low, high = np.where(rising, low, a), np.where(rising, a, high)
-        n = 1.0 / (1.0 - low)
+            return ~(v > (1.0 - a) * d * d)
+
+        n = 1.0 / (1.0 - halved(beyond, np.zeros(v.shape), np.ones(v.shape))[0])
     d, height = _highest(likelihood, gap, 1.0 - 1.0 / n, v)
     log_n = 0.5 * np.log(n)
     return 0.0 * d, n, d, 0.0 * d, _rounded_up(height + log_n, 0.0 * d, np.abs(height) + log_n)
@@ -265,12 +254,12 @@ def _highest(likelihood: StudentT, gap: Float, a: Float, v: Float) -> tuple[Floa
     best = np.full(g.shape, -np.inf)
     place = np.zeros(g.shape)
     for left, right in pairwise(cuts):
-        low, high = left, right
         falling = cubic(left) > cubic(right)
-        for _ in range(56):
-            middle = 0.5 * (low + high)
-            above = (cubic(middle) > 0.0) == falling
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
+
+        def further(e: Float, falling: Any = falling) -> Any:
+            return (cubic(e) > 0.0) == falling
+
+        low, high = halved(further, left, right, 56)
         e = 0.5 * (low + high)
         d = np.where(gap == 0.0, 0.0, gap - g * e)
         height = np.asarray(likelihood.log_density(gap, d)) - 0.5 * a * d * d / v

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
-from gpbounds.montecarlo.arguments import each, model, one_or_array, sample_counts, triples
+from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
 from gpbounds.montecarlo.integral import by_curvature, by_mean, by_variance, excesses
 from gpbounds.montecarlo.panels import Panels
 
@@ -92,7 +92,7 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
 
     found = each(one, y_, m_, v_, counts)
     wrong = found[1] * found[4] < 0.0
-    first, second, third, fourth, fifth = (one_or_array(part) for part in found)
+    first, second, third, fourth, fifth = (as_number(part) for part in found)
     return Gradients(first, second, third, fourth, fifth, bool(wrong) if wrong.ndim == 0 else wrong)
 
 
@@ -156,7 +156,7 @@ def sampled_gradient(
     weight /= weight.sum(axis=0)
     first, second, _ = likelihood.derivatives(y_, f)
     slope = first * noise / (2.0 * np.sqrt(v_)) if form == "reparametrised" else 0.5 * (first * first + second)
-    return one_or_array(-(weight * first).sum(axis=0)), one_or_array(-(weight * slope).sum(axis=0))
+    return as_number(-(weight * first).sum(axis=0)), as_number(-(weight * slope).sum(axis=0))
 
 
 def product_gradient(draws: ArrayLike, m: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:

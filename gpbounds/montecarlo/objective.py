@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods.special import bend
-from gpbounds.montecarlo.arguments import each, model, one_or_array, sample_counts, triples
+from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
 from gpbounds.montecarlo.integral import Numerator, by_mean, by_variance, excesses
 from gpbounds.montecarlo.panels import Panels
 
@@ -43,8 +43,8 @@ def expected_objective(
     found = bias(likelihood, y, m, v, L, form, gradient)
     base = likelihood.log_expected_density(y, m, v, gradient)
     if not gradient:
-        return one_or_array(np.asarray(found - base))
-    return tuple(one_or_array(np.asarray(extra - part)) for extra, part in zip(found, base, strict=True))
+        return as_number(np.asarray(found - base))
+    return tuple(as_number(np.asarray(extra - part)) for extra, part in zip(found, base, strict=True))
 
 
 def bias(
@@ -104,7 +104,7 @@ def bias(
         return (_exact if form == "exact" else _expansion)(likelihood, y, m, v, L, gradient)
 
     found = each(one, y_, m_, v_, counts)
-    return tuple(one_or_array(part) for part in found) if gradient else one_or_array(found[0])
+    return tuple(as_number(part) for part in found) if gradient else as_number(found[0])
 
 
 def _point_mass(likelihood: Likelihood, y: float, m: float, L: Float, gradient: bool) -> Float:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Likelihood, StudentT
+from gpbounds.numerics.roots import halved
 
 REACH = 10.0
 """How many standard deviations beyond the modes are integrated over."""
@@ -122,15 +123,15 @@ class Panels:
         found = [0.0]
         for k in range(1, self.powers + 1):
             side = float(np.sign(self.slope(np.zeros(1))[0]))
+
+            def up(reach: float, k: int = k, side: float = side) -> bool:
+                return k * self.slope(np.array([side * reach]))[0] * side > reach / self.v
+
             far = self.std
-            while side and k * self.slope(np.array([side * far]))[0] * side > far / self.v:
+            while side and up(far):
                 far *= 2.0
-            low, high = 0.0, far
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                up = k * self.slope(np.array([side * middle]))[0] * side > middle / self.v
-                low, high = (middle, high) if up else (low, middle)
-            found.append(side * low)
+            low, _ = halved(up, 0.0, far)
+            found.append(side * float(low))
         if isinstance(self.likelihood, StudentT):
             found.append(float(self.y) - self.m)
         return np.array(found)
@@ -144,11 +145,8 @@ class Panels:
     @cached_property
     def peak(self) -> float:
         """Where p is largest within the ends."""
-        low, high = self.ends
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if self.slope(np.array([middle]))[0] > 0.0 else (low, middle)
-        return 0.5 * (low + high)
+        low, high = halved(lambda delta: self.slope(np.array([delta]))[0] > 0.0, *self.ends)
+        return float(0.5 * (low + high))
 
     @cached_property
     def top(self) -> float:
@@ -160,11 +158,7 @@ class Panels:
         found = []
         for end in self.ends:
             inner, outer = np.full(levels.shape, self.peak), np.full(levels.shape, end)
-            for _ in range(44):
-                middle = 0.5 * (inner + outer)
-                above = ~(self.top - self.rise(middle) > levels)
-                inner, outer = np.where(above, middle, inner), np.where(above, outer, middle)
-            found.append(outer)
+            found.append(halved(lambda delta: ~(self.top - self.rise(delta) > levels), inner, outer, 44)[1])
         return found[0], found[1]
 
     @cached_property

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
-from gpbounds.montecarlo.arguments import model, one_or_array
+from gpbounds.montecarlo.arguments import model
 
 FORMS = ("chernoff", "improved", "printed")
 Schedule = Callable[[Any], Any]
@@ -113,7 +113,7 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, alpha: ArrayLike, d
         )
     share, failure = np.asarray(validation.open_unit("alpha", alpha)), np.asarray(validation.open_unit("delta", delta))
     with np.errstate(over="ignore"):
-        return one_or_array(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
+        return as_number(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
 
 
 def least_above(threshold: ArrayLike) -> Float:
@@ -134,7 +134,7 @@ def failure_share(delta: ArrayLike, iteration: ArrayLike) -> Any:
     """
     total = np.asarray(validation.open_unit("delta", delta))
     t = np.asarray(validation.whole("iteration", iteration))
-    return one_or_array(np.asarray(6.0 * total / (math.pi * t) ** 2))
+    return as_number(np.asarray(6.0 * total / (math.pi * t) ** 2))
 
 
 def sample_size(
@@ -241,13 +241,13 @@ def sample_size(
     shape = np.broadcast_shapes(threshold.shape, c3.shape)
     return SampleSize(
         L=_whole(least_above(np.broadcast_to(threshold, shape))),
-        threshold=one_or_array(threshold),
-        step=one_or_array(gamma),
-        alpha=one_or_array(alpha),
-        delta=one_or_array(failure),
-        zeta=one_or_array(floor),
-        factors={name: one_or_array(np.asarray(value)) for name, value in factors.items()},
-        c3=one_or_array(c3),
+        threshold=as_number(threshold),
+        step=as_number(gamma),
+        alpha=as_number(alpha),
+        delta=as_number(failure),
+        zeta=as_number(floor),
+        factors={name: as_number(np.asarray(value)) for name, value in factors.items()},
+        c3=as_number(c3),
         c4=0.0,
         form=form,
         claim=claim,
@@ -304,4 +304,4 @@ def _floor(
 
 def _whole(L: Float) -> Any:
     """An int where one number fits."""
-    return int(L) if L.ndim == 0 and L < 2.0**53 else one_or_array(L)
+    return int(L) if L.ndim == 0 and L < 2.0**53 else as_number(L)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.arrays import as_number
 from gpbounds.bound import Bound
-from gpbounds.pacbayes.checks import as_number, delta_values
 from gpbounds.pacbayes.inverse import Side, kl_inverse
 from gpbounds.pacbayes.theorems import HYPER, IID, PRIOR, Form, bound
-from gpbounds.validation import choice, closed_unit, whole
+from gpbounds.validation import choice, closed_unit, positive_unit, whole
 
 RANDOM = (
     "The batch was drawn uniformly at random, with or without replacement, independently of Q: from shuffled data, "
@@ -46,7 +46,9 @@ def batch_risk_bound(
     >>> [round(float(batch_risk_bound(0.1, 1000, 0.01, form=form)), 6) for form in ("sharpest", "printed")]
     [0.131225, 0.15147]
     """
-    mean, size, failure = np.broadcast_arrays(closed_unit("risk", risk), whole("batch", batch), delta_values(delta))
+    mean, size, failure = np.broadcast_arrays(
+        closed_unit("risk", risk), whole("batch", batch), positive_unit("delta", delta)
+    )
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if choice("form", form, ("sharpest", "printed")) == "sharpest":
         eps = -np.log(failure) / size + 0.0

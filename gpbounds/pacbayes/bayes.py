@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
-from gpbounds.pacbayes.checks import as_number
 from gpbounds.rigor import above, at_bits, exact
 from gpbounds.validation import closed_unit, non_negative, positive
 

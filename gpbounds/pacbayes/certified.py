@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.errors import NotConverged
+from gpbounds.numerics.search import first_double
 from gpbounds.pacbayes.nearest import nearest_inverse
 from gpbounds.rigor import exact, sign
-
-STEPS = 1000
-"""The plain inverse is within 4 ulp: a safe double that is not found in so many steps is nowhere near."""
 
 
 def certified_inverse(q: Float, eps: Float, upper: bool, complement: bool) -> Float:
@@ -40,16 +37,7 @@ def _best(q: float, eps: float, value: float, upper: bool, complement: bool) -> 
     def safe(v: float) -> bool:
         return _beyond(risk, bound, eps, v, upper, complement)
 
-    start, inside = value, safe(value)
-    for _ in range(STEPS):
-        beside = math.nextafter(value, -outward if inside else outward)
-        if safe(beside) != inside:
-            return value if inside else beside
-        value = beside
-    raise NotConverged(
-        f"expected the inverse at q = {q!r}, eps = {eps!r} within {STEPS} doubles of {start!r}, its value without "
-        "certificate: that one is wrong; please report it"
-    )
+    return first_double(safe, value, outward)
 
 
 def _beyond(q: Any, eps: Any, number: float, value: float, upper: bool, complement: bool) -> bool:

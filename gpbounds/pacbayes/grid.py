@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.kernels.plain import hyperparameter_names
 from gpbounds.validation import finite, positive, whole
 
 FARTHEST = 700.0
@@ -102,7 +103,7 @@ class HyperGrid:
         >>> HyperGrid.shared().names
         ('variance', 'lengthscale')
         """
-        return cls(low, high, steps, ("variance", "lengthscale"))
+        return cls(low, high, steps, hyperparameter_names(None))
 
     @classmethod
     def ard(cls, dim: int, low: Any = -6.0, high: Any = 6.0, steps: Any = 1200) -> HyperGrid:
@@ -111,7 +112,7 @@ class HyperGrid:
         >>> HyperGrid.ard(13).T, round(HyperGrid.ard(13).log_size, 1)
         (14, 99.3)
         """
-        return cls(low, high, steps, ("variance", *(f"lengthscale_{j + 1}" for j in range(dim))))
+        return cls(low, high, steps, hyperparameter_names(dim))
 
     @property
     def T(self) -> int:

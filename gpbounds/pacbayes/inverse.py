@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from gpbounds.pacbayes.checks import extended
 from gpbounds.pacbayes.nearest import nearest_gradient, nearest_inverse
-from gpbounds.validation import choice, closed_unit
+from gpbounds.validation import choice, closed_unit, extended
 
 Side = Literal["upper", "lower"]
 

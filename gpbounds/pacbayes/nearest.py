@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpbounds.arrays import Float, blockwise
+from gpbounds.numerics.pairs import two_product
 from gpbounds.pacbayes.solver import FAR, log_rise, odds, rise
 
 SMALL = 1e-300
@@ -75,20 +76,11 @@ def _share(s: _Solved) -> Float:
     """(1−p)/(1−q) = 1 − y, or e^−c e^−u where y is not small."""
     c = np.minimum(s.eps / s.rest, FAR)
     # c is rounded, and e^−c feels it: what it lacks, with the product c·rest split exactly.
-    high, low = _product(c, s.rest)
+    high, low = two_product(c, s.rest)
     lacking = np.where(c < FAR, (((s.eps - high) - low) - c * s.lost) / s.rest, 0.0)
     far = np.exp(-c) * np.exp(-(log_rise(s.q, s.rest, odds(s.q, s.rest), s.y) + lacking))
     near = (s.y < 0.5 * s.q) | (s.rest == 0.0) | (s.eps == 0.0)
     return np.where(near, 1.0 - s.y, far)
-
-
-def _product(a: Float, b: Float) -> tuple[Float, Float]:
-    """a·b = high + low exactly (Dekker), for numbers far from overflow and underflow."""
-    high = a * b
-    a1, b1 = (134217729.0 * v for v in (a, b))
-    a1, b1 = a1 - (a1 - a), b1 - (b1 - b)
-    a2, b2 = a - a1, b - b1
-    return high, ((a1 * b1 - high) + a1 * b2 + a2 * b1) + a2 * b2
 
 
 def _slopes(risk: Float, s: _Solved) -> tuple[Float, Float]:

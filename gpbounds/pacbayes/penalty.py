@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
-from gpbounds.pacbayes.checks import delta_values, extended
 from gpbounds.rigor import exact, settled
-from gpbounds.validation import choice, whole
+from gpbounds.validation import choice, extended, positive_unit, whole
 
 LISTED = 128
 """Up to here ξ(N) is rounded from its exact rational value; the series serves beyond, to 1e-16 of it."""
@@ -85,7 +84,7 @@ def log_penalty(N: ArrayLike, delta: ArrayLike, log_prior_penalty: ArrayLike = 0
     >>> round(float(log_penalty(404, 0.01)), 6), round(float(log_penalty(404, 0.01, form="maurer")), 6)
     (7.857987, 8.299025)
     """
-    sizes, failure = whole("N", N), delta_values(delta)
+    sizes, failure = whole("N", N), positive_unit("delta", delta)
     prior = extended("log_prior_penalty", log_prior_penalty)
     constant = xi(sizes) if choice("form", form, ("sharpest", "maurer")) == "sharpest" else 2.0 * np.sqrt(sizes)
     return prior + (np.log(constant) - np.log(failure))

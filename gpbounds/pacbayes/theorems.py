@@ -7,13 +7,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
-from gpbounds.pacbayes.checks import as_number, delta_values, extended
 from gpbounds.pacbayes.inverse import Side, kl_inverse, kl_inverse_gradient
 from gpbounds.pacbayes.penalty import penalty_ball, xi
 from gpbounds.rigor import above, at_bits, below, exact
-from gpbounds.validation import choice, closed_unit, whole
+from gpbounds.validation import choice, closed_unit, extended, positive_unit, whole
 
 Form = Literal["sharpest", "maurer", "pinsker"]
 FORMS = ("sharpest", "maurer", "pinsker")
@@ -150,7 +149,7 @@ def _arguments(risk: ArrayLike, kl: ArrayLike, N: ArrayLike, delta: ArrayLike, p
         closed_unit("risk", risk),
         extended("kl", kl),
         whole("N", N),
-        delta_values(delta),
+        positive_unit("delta", delta),
         extended("log_prior_penalty", prior),
     )
     return _Given(*np.broadcast_arrays(*checked))

@@ -9,8 +9,9 @@ from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
-from gpbounds.renyi.scalars import trace_term
+from gpbounds.numerics.scalars import trace_term
 from gpbounds.spectra.geometric import log_ratio
+from gpbounds.statements import upper_bound
 
 
 @dataclass(frozen=True)
@@ -69,19 +70,9 @@ def smooth_corollary(
         raise ValueError(f"N: the corollary needs M <= N - 1, but its M is {M} for N = {size}; ask for a smaller gamma")
     quadratic = 2.0 * order * norm_ratio / noise * size**-gamma
     determinant = float(trace_term(4.0 * delta * noise * size ** -(gamma + 1.0), size, noise, order)) / delta
-    bound = Bound(
-        value=quadratic + determinant,
-        side="upper",
-        confidence=1.0 - delta,
-        claim="R-cor2 (corrected)",
-        terms={"quadratic": quadratic, "determinant": determinant},
-        assumptions=(
-            f"The N inputs are drawn independently from {law!r}; kernel and noise are fixed in advance.",
-            "Z is drawn by a law within total variation tv of a k-DPP of size M.",
-            f"‖y‖² <= {norm_ratio:g}·N.",
-        ),
-        quantity=f"D_{order:g}[q*||p]",
-    )
+    drawn = f"The N inputs are drawn independently from {law!r}; kernel and noise are fixed in advance."
+    terms = {"quadratic": quadratic, "determinant": determinant}
+    bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta)
     return Corollary(M, delta * noise / (kernel.variance * size ** (gamma + 2.0)), bound)
 
 
@@ -162,17 +153,25 @@ def matern_corollary(
     t = (tail_part + 2.0 * delta * noise) * size ** -(gamma + 1.0)
     quadratic = order * t * norm_ratio * size / (2.0 * delta * noise**2)
     determinant = float(trace_term(t, size, noise, order)) / delta
-    bound = Bound(
-        value=quadratic + determinant,
-        side="upper",
-        confidence=1.0 - delta,
-        claim="R-mat-t" + (" (corrected)" if form == "printed" else " (sharper)"),
-        terms={"quadratic": quadratic, "determinant": determinant, "expected_trace": t},
-        assumptions=(
-            f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance.",
+    claim = "R-mat-t" + (" (corrected)" if form == "printed" else " (sharper)")
+    decay = f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance."
+    terms = {"quadratic": quadratic, "determinant": determinant, "expected_trace": t}
+    bound = _record(claim, decay, terms, norm_ratio, order, delta)
+    return Corollary(M, delta * noise / (v * size ** (gamma + 2.0)), bound)
+
+
+def _record(claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float) -> Bound:
+    """The bound on D_α[q*‖p] that is the sum of two of its terms, under the hypothesis ``first`` and shared ones."""
+    return upper_bound(
+        terms["quadratic"] + terms["determinant"],
+        delta,
+        claim,
+        terms,
+        (
+            first,
             "Z is drawn by a law within total variation tv of a k-DPP of size M.",
             f"‖y‖² <= {norm_ratio:g}·N.",
         ),
-        quantity=f"D_{order:g}[q*||p]",
+        certified=False,
+        quantity=f"D_{alpha:g}[q*||p]",
     )
-    return Corollary(M, delta * noise / (v * size ** (gamma + 2.0)), bound)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ from gpbounds.arrays import Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel
+from gpbounds.numerics.search import least_each
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
-
-SMALLEST = np.finfo(np.float64).tiny
+from gpbounds.statements import FIXED, drawn_from, exp_up
 
 
 def log_best_truncation(law: Spectrum, M: Float) -> Float:
@@ -26,30 +25,16 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
     up to some k: there k = 0 is best, and the search starts beyond.  k = M, the printed form, is looked at as well.
     """
 
-    def first(holds: Callable[[Float], Any], low: Float) -> Float:
-        """The least k in low ... M with holds(k), which once true stays true; M if there is none."""
-        high = M.copy()
-        while (low < high).any():
-            k = np.floor(0.5 * (low + high))
-            true = holds(k)
-            low, high = np.where(true | (low >= high), low, k + 1.0), np.where(true & (low < high), k, high)
-        return low
-
     def turned(k: Float) -> Any:
         with np.errstate(divide="ignore", invalid="ignore"):
             gain = law.log_tail(k) - law.log_tail(np.minimum(k + 1.0, M))
             return ~(gain > np.log(M + 1.0 - k) - np.log(M - k))  # also where both tails are 0
 
     whole = law.log_tail(0.0)
-    k = first(turned, first(lambda k: law.log_tail(k) < whole, np.zeros_like(M)))
+    falling = least_each(lambda k: law.log_tail(k) < whole, np.zeros_like(M), M)
+    k = least_each(turned, falling, M)
     best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
     return np.minimum(best + np.log(M + 1.0), whole)
-
-
-def exp_up(log_value: Any) -> Any:
-    """e^log_value, but never below the least normal double unless it is 0: an upper bound must not underflow."""
-    log_value = np.asarray(log_value)
-    return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
 
 
 class TraceLaw(ABC):
@@ -76,11 +61,7 @@ class APriori(TraceLaw):
         self.spectrum = spectrum(kernel, inputs)
         self.variance = kernel.max_variance
         self.claims = "R-lem3, R-samp"
-        self.assumptions = (
-            f"The N inputs are drawn independently from {inputs!r}.",
-            "Kernel, input law and noise are fixed in advance, not fitted to these data.",
-            self.spectrum.note,
-        )
+        self.assumptions = (drawn_from(inputs), FIXED, self.spectrum.note)
 
     def sharpest(self, N: Float, M: Float) -> Float:
         sizes, index = np.unique(M, return_inverse=True)

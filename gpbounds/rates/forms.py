@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import blockwise
-from gpbounds.renyi.scalars import F_hat, Tangent, log1p_residual, psi, trace_term
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import F_hat, psi, trace_term
 
 SPLITS = tuple(2.0**-j for j in range(1, 7))
 """Shares δ₂/δ = ½, ¼ ... 1/64 that :func:`prior_tail` is tried with."""
@@ -23,12 +24,12 @@ def prior_printed(t: Any, N: Any, noise: Any, alpha: Any, delta: Any) -> dict[st
     return {"quadratic": alpha * t / (2.0 * delta * noise), "determinant": trace_term(t, N, noise, alpha) / delta}
 
 
-def prior_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tangent) -> Any:
+def prior_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> Any:
     """R-thm1 (a), y ~ prior: (n/δ) F̂(t/(nσ²)): Markov on D_α itself, whose mean is at most n F̂(T/(nσ²))."""
-    return n / delta * F_hat(t / (n * noise), alpha, touching)
+    return n / delta * F_hat(t / (n * noise), alpha)
 
 
-def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tangent, share: float) -> Any:
+def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, share: float) -> Any:
     """R-thm1 (b), y ~ prior: Markov on T alone with δ₁ = δ(1 - share), a χ² tail for y with δ₂ = δ·share.
 
     With τ = t/δ₁, W = ατ/(σ² + βτ/n), w = ατ/(σ² + βτ), x = log(1/δ₂):
@@ -39,24 +40,20 @@ def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tan
     x = -np.log(delta * share)
     W = alpha * tau / (noise + beta * tau / n)
     w = alpha * tau / (noise + beta * tau)  # <= W, since n >= 1
-    mean = n * F_hat(tau / (n * noise), alpha, touching)
+    mean = n * F_hat(tau / (n * noise), alpha)
     if np.max(alpha) > 0.5:  # below, F̂ = F, and n F(x) is the smaller: n[w - log(1 + w)] <= nw - log(1 + nw)
         mean = np.minimum(mean, trace_term(tau, n, noise, alpha) + 0.5 * log1p_residual(W))
     return mean + np.sqrt(x * w * W) + x * w
 
 
-def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, touching: Tangent) -> dict[str, Any]:
-    """R-thm1, both sharper forms; the bound is the smaller.  Worked through in blocks that stay in cache.
+def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> dict[str, Any]:
+    """R-thm1, both sharper forms; the bound is the smaller.  Worked through in blocks that stay in cache."""
 
-    ``touching`` is ``tangent(alpha)``.
-    """
+    def both(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> tuple[Any, Any]:
+        tails = [prior_tail(t, n, noise, alpha, delta, share) for share in SPLITS]
+        return prior_markov(t, n, noise, alpha, delta), reduce(np.minimum, tails)
 
-    def both(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, start: Any, slope: Any) -> tuple[Any, Any]:
-        touching = (start, slope)
-        tails = [prior_tail(t, n, noise, alpha, delta, touching, share) for share in SPLITS]
-        return prior_markov(t, n, noise, alpha, delta, touching), reduce(np.minimum, tails)
-
-    markov, tail = blockwise(both, t, n, noise, alpha, delta, *touching)
+    markov, tail = blockwise(both, t, n, noise, alpha, delta)
     return {"markov": markov, "tail": tail}
 
 

@@ -2,58 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.inputs import Empirical, Gaussian, InputLaw
+from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.plan import Cost, Plan
+from gpbounds.numerics.search import last_above, upward
+from gpbounds.plan import Plan
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
-from gpbounds.rates.theorems import Setting, evaluate, record, setting
-
-SECTIONS = 48
-"""Intervals looked at in one vectorised round of the search."""
+from gpbounds.rates.theorems import Setting
 
 
-def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, target: float) -> int | None:
-    """The largest m in low ... high with majorant(m, m) > target, None if there is none.
-
-    ``majorant(a, b)`` is at least majorant(m, m) for every m in a ... b, entry by entry; intervals it clears are
-    dropped, the rest is split, from the right.  For a function that decreases this is a search in SECTIONS parts.
-    """
-    edges = np.unique(np.rint(np.linspace(low, high + 1, SECTIONS + 1)))
-    if high > 64 * low:
-        edges = np.unique(np.concatenate([edges, np.rint(np.geomspace(low, high + 1, SECTIONS + 1))]))
-    first, last = edges[:-1], edges[1:] - 1
-    for i in np.flatnonzero(majorant(first, last) > target)[::-1]:
-        if first[i] == last[i]:
-            return int(first[i])
-        found = last_above(majorant, int(first[i]), int(last[i]), target)
-        if found is not None:
-            return found
-    return None
-
-
-def least_from_which_on(s: Setting, N: int, target: float, highest: int) -> int | None:
+def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -> int | None:
     """The least M <= highest such that the bound is <= target at M and at every larger M <= highest."""
     size = np.asarray(float(N))
 
     def majorant(a: Float, b: Float) -> Float:
         # The sharpest form decreases in M; the printed one has a factor M + 1 before a tail that decreases.
-        return evaluate(s, size, a)[0] if s.form == "sharpest" else evaluate(s, size, b, tail_at=a)[0]
+        at = (a,) if setting.form == "sharpest" else (b, a)
+        return setting.evaluate(size, *at)[0]
 
     # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
     top = np.asarray(float(highest))
-    reach = min(64, highest)
-    while float(majorant(np.asarray(float(reach)), top)) > target:
-        if reach == highest:
-            return None
-        reach = min(2 * reach, highest)
-    above = last_above(majorant, 1, reach, target)
+    found = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
+    if found is None:
+        return None
+    above = last_above(majorant, 1, found[1], target)
     return 1 if above is None else above + 1
 
 
@@ -103,33 +79,28 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     goal = float(validation.positive("target", target))
-    law = Gaussian() if inputs is None else inputs
-    s = setting(kernel, alpha, law, noise, delta, y_norm2, tv, form, direction)
+    setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
     for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
-        value = getattr(s, name)
+        value = getattr(setting, name)
         if value is not None and value.ndim:
             raise ValueError(f"{name}: expected one number, got shape {value.shape}; call once for each")
-    highest = min(size - 1, s.law.spectrum.rank) if isinstance(s.law, GivenData) else size - 1
-    M = least_from_which_on(s, size, goal, highest)
-    data, order = np.asarray(float(size)), float(s.alpha)
-    return Plan(
+    law = setting.law
+    highest = min(size - 1, law.spectrum.rank) if isinstance(law, GivenData) else size - 1
+    return Plan.at(
+        least_from_which_on(setting, size, goal, highest),
+        lambda M: setting.bound(np.asarray(float(size)), np.asarray(float(M))),
+        first=1,
         method="inducing",
         N=size,
         target=goal,
-        M=M,
-        bound=None if M is None else record(s, data, np.asarray(float(M))),
-        bound_before=None if M is None or M == 1 else record(s, data, np.asarray(M - 1.0)),
-        needed=_needed(s, goal) if isinstance(law, Empirical) and direction == "q||p" else None,
-        meaning=sentences(goal, order),
-        cost=None if M is None else Cost.of(size, M),
+        needed=_needed(setting, law, goal) if isinstance(law, GivenData) and direction == "q||p" else None,
+        meaning=sentences(goal, float(setting.alpha)),
     )
 
 
-def _needed(s: Setting, target: float) -> int:
+def _needed(setting: Setting, law: GivenData, target: float) -> int:
     """N-low from the eigenvalues of K, each lowered by its rounding error."""
     from gpbounds.renyi import needed_from_eigenvalues
 
-    assert isinstance(s.law, GivenData)
-    spectrum = s.law.spectrum
-    lower = np.maximum(spectrum.eigenvalues(s.law.N) - spectrum.rounding, 0.0) * s.law.N
-    return needed_from_eigenvalues(lower, float(s.noise), float(s.alpha), target)
+    lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
+    return needed_from_eigenvalues(lower, float(setting.noise), float(setting.alpha), target)

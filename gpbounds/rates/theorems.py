@@ -14,22 +14,19 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
-from gpbounds.rates.expected_trace import SMALLEST, TraceLaw, trace_law
-from gpbounds.renyi.scalars import Tangent, tangent
+from gpbounds.rates.expected_trace import TraceLaw, trace_law
+from gpbounds.statements import UP, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
 DIRECTIONS = ("q||p", "p||q")
-ROUNDING = 1e-11
-"""Values are rounded up by this relative amount, ten times the rounding error of everything on the way."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything ``rate`` depends on but N and M, checked once."""
+    """Everything ``rate`` depends on but N and M."""
 
     law: TraceLaw
     alpha: Float
-    touching: Tangent
     noise: Float
     delta: Float
     y_norm2: Float | None
@@ -37,34 +34,93 @@ class Setting:
     form: str
     direction: str
 
+    @classmethod
+    def checked(
+        cls,
+        kernel: Kernel,
+        alpha: ArrayLike,
+        inputs: InputLaw | None,
+        noise: ArrayLike,
+        delta: ArrayLike,
+        y_norm2: ArrayLike | None,
+        tv: ArrayLike,
+        form: str,
+        direction: str,
+    ) -> Setting:
+        """From the arguments that ``rate`` and ``inducing_points`` share."""
+        order = validation.order("alpha", alpha)
+        validation.choice("direction", direction, DIRECTIONS)
+        if direction == "p||q" and (order == 1.0).any():
+            raise ValueError(
+                "alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite"
+            )
+        return cls(
+            alpha=order,
+            noise=validation.positive("noise", noise),
+            delta=validation.open_unit("delta", delta),
+            y_norm2=None if y_norm2 is None else validation.non_negative("y_norm2", y_norm2),
+            tv=validation.closed_unit("tv", tv),
+            form=validation.choice("form", form, FORMS),
+            direction=direction,
+            law=trace_law(kernel, Gaussian() if inputs is None else inputs),
+        )
 
-def setting(
-    kernel: Kernel,
-    alpha: ArrayLike,
-    inputs: InputLaw,
-    noise: ArrayLike,
-    delta: ArrayLike,
-    y_norm2: ArrayLike | None,
-    tv: ArrayLike,
-    form: str,
-    direction: str,
-) -> Setting:
-    """Check the arguments of ``rate`` and ``inducing_points`` that they share."""
-    checked_alpha = validation.order("alpha", alpha)
-    validation.choice("direction", direction, DIRECTIONS)
-    if direction == "p||q" and (checked_alpha == 1.0).any():
-        raise ValueError("alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite")
-    return Setting(
-        alpha=checked_alpha,
-        touching=tangent(checked_alpha),
-        noise=validation.positive("noise", noise),
-        delta=validation.open_unit("delta", delta),
-        y_norm2=None if y_norm2 is None else validation.non_negative("y_norm2", y_norm2),
-        tv=validation.closed_unit("tv", tv),
-        form=validation.choice("form", form, FORMS),
-        direction=direction,
-        law=trace_law(kernel, inputs),
-    )
+    def evaluate(self, N: Float, M: Float, tail_at: Float | None = None) -> tuple[Any, dict[str, Any]]:
+        """(value, terms) for checked N and M; ``tail_at`` <= M majorises the printed form over tail_at ... M."""
+        n, given = N - M, (self.noise, self.alpha, self.delta)
+        terms: dict[str, Any]
+        if self.form == "printed":
+            t = self.law.printed(N, M, tail_at) + 2.0 * N * self.law.variance * self.tv
+            if self.y_norm2 is None:
+                terms = forms.prior_printed(t, N, *given)
+            else:
+                terms = forms.any_printed(t, N, *given, self.y_norm2)
+        else:
+            t = self.law.sharpest(N, M) + n * self.law.variance * self.tv
+            if self.y_norm2 is None:
+                terms = forms.prior_sharpest(t, n, *given)
+            else:
+                terms = forms.any_markov(t, n, *given, self.y_norm2)
+        if "markov" in terms:
+            value = np.minimum(terms["markov"], terms["tail"])
+        else:
+            value = terms["determinant"] + terms["quadratic"]
+        scale: Any = UP
+        if self.direction == "p||q":
+            odds = self.alpha / (1.0 - self.alpha)
+            scale = scale * np.maximum(odds, 1.0 / odds)
+        scaled = {name: term * scale for name, term in terms.items()}
+        return normal_or_zero(value * scale, t > 0.0), {"expected_trace": t, **scaled}
+
+    def bound(self, N: Float, M: Float) -> Bound:
+        """The :class:`Bound` for checked N and M."""
+        value, terms = self.evaluate(N, M)
+        prior, near = self.y_norm2 is None, bool((self.tv > 0).any())
+        claims = [
+            f"{'R-thm1' if prior else 'R-thm2'} ({'as printed' if self.form == 'printed' else 'sharper form'})",
+            self.law.claims,
+            *(["R-cor1"] if near else []),
+            *(["R-dir"] if self.direction == "p||q" else []),
+        ]
+        law = "a law within total variation tv of a k-DPP" if near else "a k-DPP"
+        assumptions = (
+            "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
+            f"Z is drawn from the N inputs by {law} of size M.",
+            "y is drawn from the prior, with the given noise variance."
+            if prior
+            else "y is any vector with the given squared norm, even one that depends on X and Z.",
+            *self.law.assumptions,
+        )
+        order = f"{float(self.alpha):g}" if self.alpha.ndim == 0 else "alpha"
+        return upper_bound(
+            value,
+            self.delta,
+            ", ".join(claims),
+            terms,
+            assumptions,
+            certified=self.law.spectrum.certified,
+            quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
+        )
 
 
 def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
@@ -76,65 +132,6 @@ def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
         where = f" at index {cell}" if cell else ""
         raise ValueError(f"M: expected 1 <= M <= N - 1, got M = {wide_M[cell]:.0f}, N = {wide_N[cell]:.0f}{where}")
     return data, inducing
-
-
-def evaluate(s: Setting, N: Float, M: Float, tail_at: Float | None = None) -> tuple[Any, dict[str, Any]]:
-    """(value, terms) for checked N and M; ``tail_at`` <= M majorises the printed form over tail_at ... M."""
-    n = N - M
-    if s.form == "printed":
-        t = s.law.printed(N, M, tail_at) + 2.0 * N * s.law.variance * s.tv
-        if s.y_norm2 is None:
-            terms = forms.prior_printed(t, N, s.noise, s.alpha, s.delta)
-        else:
-            terms = forms.any_printed(t, N, s.noise, s.alpha, s.delta, s.y_norm2)
-        value = terms["determinant"] + terms["quadratic"]
-    else:
-        t = s.law.sharpest(N, M) + n * s.law.variance * s.tv
-        if s.y_norm2 is None:
-            terms = forms.prior_sharpest(t, n, s.noise, s.alpha, s.delta, s.touching)
-            value = np.minimum(terms["markov"], terms["tail"])
-        else:
-            terms = forms.any_markov(t, n, s.noise, s.alpha, s.delta, s.y_norm2)
-            value = terms["determinant"] + terms["quadratic"]
-    scale: Any = 1.0 + ROUNDING
-    if s.direction == "p||q":
-        odds = s.alpha / (1.0 - s.alpha)
-        scale = scale * np.maximum(odds, 1.0 / odds)
-    value = np.where(t > 0.0, np.maximum(value * scale, SMALLEST), 0.0)
-    return value, {"expected_trace": t, **{name: term * scale for name, term in terms.items()}}
-
-
-def _plain(value: Any) -> Any:
-    return float(value) if np.ndim(value) == 0 else value
-
-
-def record(s: Setting, N: Float, M: Float) -> Bound:
-    """The :class:`Bound` for checked N and M."""
-    value, terms = evaluate(s, N, M)
-    prior = s.y_norm2 is None
-    theorem = "R-thm1" if prior else "R-thm2"
-    tv_claim = ", R-cor1" if (s.tv > 0).any() else ""
-    law = "a k-DPP" if not (s.tv > 0).any() else "a law within total variation tv of a k-DPP"
-    order = f"{float(s.alpha):g}" if s.alpha.ndim == 0 else "alpha"
-    form = "as printed" if s.form == "printed" else "sharper form"
-    assumptions = (
-        "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
-        f"Z is drawn from the N inputs by {law} of size M.",
-        "y is drawn from the prior, with the given noise variance."
-        if prior
-        else "y is any vector with the given squared norm, even one that depends on X and Z.",
-        *s.law.assumptions,
-    )
-    return Bound(
-        value=_plain(value),
-        side="upper",
-        confidence=_plain(np.broadcast_to(1.0 - s.delta, np.shape(value))),
-        claim=f"{theorem} ({form}), {s.law.claims}{tv_claim}" + (", R-dir" if s.direction == "p||q" else ""),
-        terms={name: _plain(term) for name, term in terms.items()},
-        assumptions=assumptions,
-        certified=s.law.spectrum.certified,
-        quantity=f"D_{order}[{'q*||p' if s.direction == 'q||p' else 'p||q*'}]",
-    )
 
 
 def rate(
@@ -204,5 +201,4 @@ def rate(
     >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
     1.79e-05 with probability 0.95
     """
-    s = setting(kernel, alpha, Gaussian() if inputs is None else inputs, noise, delta, y_norm2, tv, form, direction)
-    return record(s, *sizes(N, M))
+    return Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction).bound(*sizes(N, M))

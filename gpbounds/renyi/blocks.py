@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import EPS, Array, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.psd import cholesky, eigen
-from gpbounds.renyi.scalars import log1p_sum_bounds
+from gpbounds.linalg import cholesky, eigen
+from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.renyi.streamed import Streamed, host
 from gpbounds.whitening import slices
 
@@ -90,8 +90,8 @@ def moments(problem: Streamed, W: Array) -> Moments:
     trace = float(diagonal.sum())
     if dense is not None:
         norm = float(dense.diagonal().max()) + float(problem.spectrum.values[0]) / noise
-        found = eigen(dense, "K - Q", rounding=max(1e-10, 4.0 * (n + white.M) * np.finfo(np.float64).eps) * norm)
-        largest = float(found.values[0]) * (1.0 + n * float(np.finfo(np.float64).eps))
+        found = eigen(dense, "K - Q", rounding=max(1e-10, 4.0 * (n + white.M) * EPS) * norm)
+        largest = float(found.values[0]) * (1.0 + n * EPS)
     else:
         spread = max(squares - trace * trace / n, 0.0)
         largest = trace / n + float(np.sqrt((1.0 - 1.0 / n) * spread))

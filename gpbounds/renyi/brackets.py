@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import host
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
 from gpbounds.renyi.blocks import Moments, moments, products
 from gpbounds.renyi.orders import Order, secant
 from gpbounds.renyi.quadratic import solve, two_sided

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kernels import Kernel
-from gpbounds.psd import eigen
-from gpbounds.renyi.residual import as_host_points, noise_variance
-from gpbounds.renyi.scalars import G, scaled_log1p
-from gpbounds.validation import choice, count, non_negative, one, order, positive, whole
+from gpbounds.linalg import eigen
+from gpbounds.numerics.log1p import scaled_log1p
+from gpbounds.numerics.scalars import G
+from gpbounds.validation import choice, count, noise_variance, non_negative, one, order, positive, whole
 from gpbounds.whitening import whiten
 
 DENSE = 5000
@@ -135,6 +135,6 @@ def needed(
     size = min(count("landmarks", 1000 if landmarks is None else landmarks), N)
     chosen = points[np.linspace(0, N - 1, size).round().astype(np.int64)]
     gram = whiten(kernel, points, np.unique(chosen, axis=0), jitter="auto").gram
-    rounding = float(gram.trace()) * (N + size) * float(np.finfo(np.float64).eps)
+    rounding = float(gram.trace()) * (N + size) * EPS
     found = eigen(gram, "VVᵀ", rounding=rounding)
     return needed_from_eigenvalues(np.maximum(found.values - rounding, 0.0), noise, alpha, target)

@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import is_cupy
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Jitter
+from gpbounds.linalg import Jitter
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.roots import halved
+from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
-from gpbounds.renyi.scalars import F, F_hat, G, log1p_residual, psi, trace_term
 from gpbounds.renyi.streamed import streamed
 from gpbounds.validation import choice, one, order
 from gpbounds.whitening import as_targets
@@ -175,11 +177,8 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
     high = mean if beta == 0.0 else min(mean, 1.0 / np.sqrt(beta))
     if line(high, ratio) <= end:
         return n * line(high, mean)
-    low = 0.0  # the line through 0 is 0; the line's height at t grows with u
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if line(middle, ratio) <= end else (low, middle)
-    return n * line(low, mean)
+    low, _ = halved(lambda u: line(u, ratio) <= end, 0.0, high)  # at u = 0 the line is 0; at t it grows with u
+    return n * line(float(low), mean)
 
 
 def gap_from_trace(

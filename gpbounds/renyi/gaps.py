@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_targets, noise_variance, nystrom
-from gpbounds.renyi.scalars import G, log1p_residual
-from gpbounds.validation import open_unit
+from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.scalars import G
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.validation import noise_variance, open_unit
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,15 @@ Nothing is imported: classes are told by their names, parameters by the attribut
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float, as_points
-from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
+from gpbounds.kernels import Kernel, Product, SquaredExponential, Sum
 from gpbounds.kernels.base import Stationary
+from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
 
@@ -153,9 +154,7 @@ def _sklearn(kernel: Any) -> list[_Term]:
     if name == "RBF":
         return [_Term(1.0, SquaredExponential(1.0, kernel.length_scale))]
     if name == "Matern":
-        smooth = np.isinf(kernel.nu)
-        base = SquaredExponential(1.0, kernel.length_scale) if smooth else Matern(kernel.nu, 1.0, kernel.length_scale)
-        return [_Term(1.0, base)]
+        return [_Term(1.0, stationary(kernel.nu, 1.0, kernel.length_scale))]
     if name in ("Sum", "Product"):
         return _combined([_sklearn(kernel.k1), _sklearn(kernel.k2)], name == "Sum")
     raise _unknown(name, _SKLEARN)
@@ -201,7 +200,7 @@ def _gpytorch(kernel: Any, inducing: list[Any]) -> list[_Term]:
 def _stationary(nu: float, lengthscale: Float) -> Kernel:
     """One lengthscale is a number, several an array."""
     lengths = float(lengthscale.ravel()[0]) if lengthscale.size == 1 else lengthscale
-    return SquaredExponential(1.0, lengths) if np.isinf(nu) else Matern(nu, 1.0, lengths)
+    return stationary(nu, 1.0, lengths)
 
 
 def _combined(parts: list[list[_Term]], add: bool) -> list[_Term]:
@@ -228,9 +227,7 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
     if isinstance(kernel, Product):
         return Product(_scaled(kernel.k1, scale), kernel.k2)
     assert isinstance(kernel, Stationary)
-    if isinstance(kernel, Matern):
-        return Matern(kernel.nu, scale * kernel.variance, kernel.lengthscale)
-    return SquaredExponential(scale * kernel.variance, kernel.lengthscale)
+    return replace(kernel, variance=scale * kernel.variance)
 
 
 def _model(terms: list[_Term], noise: float, Z: Float | None, understood: str) -> Model:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
+from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"
 
@@ -41,9 +43,9 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, noise: float) -> fl
     >>> round(log_evidence(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], 0.1), 4)
     -3.2002
     """
-    points = as_host_points(X, "X")
+    points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets, noise = as_targets(y, points.shape[0]), noise_variance(noise)
-    return _log_normal(targets, cholesky(kernel(points) + noise * np.eye(targets.size), name="K + σ²I"))
+    return exact(kernel, points, targets[:, None], noise).log_evidence
 
 
 def elbo(

@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.psd import Cholesky
+from gpbounds.linalg import Cholesky
+from gpbounds.numerics.log1p import log1p_sum_bounds
 from gpbounds.renyi.residual import Nystrom
-from gpbounds.renyi.scalars import log1p_sum_bounds
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_host_points
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_host_points, as_targets, noise_variance, nystrom
+from gpbounds.linalg import Cholesky, Jitter, cholesky
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.validation import noise_variance
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:

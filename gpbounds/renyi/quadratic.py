@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float
+from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.streamed import Streamed, host
 
@@ -37,20 +38,11 @@ def solve(problem: Streamed, times: Callable[[Array], Array]) -> tuple[Array, Ar
 
     Stops when the two sides are within 0.01 nats, or after 25 products with K_n (100 up to N = 2000).
     """
-    xp = namespace(problem.Y)
-    v, r = xp.zeros_like(problem.Y), problem.Y.copy()
-    z = problem.solve(r)
-    p, energy = z.copy(), (r * z).sum(axis=0)
-    for _ in range((4 * STEPS if problem.N <= DENSE else STEPS) - 1):
-        if not 0.5 * float(energy.sum()) > GOAL:
-            break
-        Kp = times(p)
-        curvature = (p * Kp).sum(axis=0)
-        step = xp.where(curvature > 0.0, energy / xp.where(curvature > 0.0, curvature, 1.0), 0.0)
-        v += step * p
-        r -= step * Kp
-        z = problem.solve(r)
-        following = (r * z).sum(axis=0)
-        p = z + xp.where(energy > 0.0, following / xp.where(energy > 0.0, energy, 1.0), 0.0) * p
-        energy = following
+    v = conjugate_gradients(
+        times,
+        problem.solve,
+        problem.Y,
+        enough=lambda energies: not 0.5 * float(energies.sum()) > GOAL,
+        steps=(4 * STEPS if problem.N <= DENSE else STEPS) - 1,
+    )
     return v, times(v)

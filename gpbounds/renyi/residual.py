@@ -11,26 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.arrays import EPS, Float, as_host_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Cholesky, Jitter, cholesky, eigen
-from gpbounds.renyi.scalars import log_det_term
-from gpbounds.validation import finite, one, positive
+from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
+from gpbounds.numerics.scalars import log_det_term
+from gpbounds.validation import finite, one
 from gpbounds.whitening import inducing, matched, with_jitter
-
-
-def number(name: str, value: Any) -> float:
-    """One finite number."""
-    return one(finite, name, value)
-
-
-def noise_variance(noise: Any) -> float:
-    """σ² > 0, one number."""
-    checked = positive("noise", noise)
-    if checked.ndim:
-        raise ValueError(f"noise: expected one number (the noise variance), got shape {checked.shape}")
-    return float(checked)
 
 
 def as_targets(y: ArrayLike, N: int) -> Float:
@@ -40,13 +27,6 @@ def as_targets(y: ArrayLike, N: int) -> Float:
         got = "a CuPy array" if targets is None else f"shape {targets.shape}"
         raise ValueError(f"y: expected a NumPy array of shape ({N},), one target for each row of X, got {got}")
     return targets
-
-
-def as_host_points(X: ArrayLike, name: str, dim: int | None = None) -> Float:
-    """``X`` as float64 points (N, D) in host memory."""
-    if is_cupy(X):
-        raise ValueError(f"{name}: expected a NumPy array (the dense algebra runs on the CPU), got a CuPy array")
-    return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -119,7 +99,7 @@ class Nystrom:
 
     def order(self, alpha: Any, noise: float) -> float:
         """A finite α < 1 + σ²/λ, as a float."""
-        value = number("alpha", alpha)
+        value = one(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
         if not value < end:
             raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")
@@ -182,7 +162,7 @@ def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     residual = np.zeros_like(K)
     residual[block] = K[block] - free.T @ free
     norm = float(np.abs(K).sum(axis=1).max())
-    basic = (X.shape[0] + Z.shape[0]) * np.finfo(np.float64).eps * norm
+    basic = (X.shape[0] + Z.shape[0]) * EPS * norm
     found = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
     eigenvalues = np.concatenate([found.values, np.zeros(X.shape[0] - found.values.size)])
     assert found.vectors is not None

@@ -6,12 +6,10 @@ certificate.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.validation import count, finite, non_negative, open_unit
 
@@ -50,11 +48,11 @@ def oracle_risk_bound(log_true: ArrayLike, log_model: ArrayLike, N: int, alpha: 
     sure = -np.log(d) / (n * (1.0 - a))
     fixed = "θ is fixed before y is seen."
     return Bound(
-        _plain(fit + sure),
+        as_number(fit + sure),
         "upper",
-        _plain(1.0 - d),
+        as_number(1.0 - d),
         "N-risk",
-        {"fit": _plain(fit), "confidence": _plain(sure)},
+        {"fit": as_number(fit), "confidence": as_number(sure)},
         (TRUTH, LOWER, fixed),
         quantity="D_α[p_θ‖p_θ*]/N",
     )
@@ -133,7 +131,3 @@ def _weights(name: str, values: ArrayLike, size: int) -> Float:
             f"{name}: expected {size} weights that sum to 1, got shape {weights.shape} and sum {weights.sum():.6g}"
         )
     return weights
-
-
-def _plain(value: Float) -> Any:
-    return float(value) if np.ndim(value) == 0 else value

@@ -7,25 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.arrays import EPS, Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.psd import Eigen, Jitter, eigen
-from gpbounds.renyi.residual import noise_variance
-from gpbounds.validation import count
+from gpbounds.linalg import Eigen, Jitter, eigen
+from gpbounds.validation import count, noise_variance
 from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
 
 BLOCK = 512
 """Rows of a block of Δ: as much work as Kuf again at M = 512, and wᵀΔw bounded up to 512 times better than by √Δ_ii."""
-
-
-def host(array: Array) -> Any:
-    """``array`` in host memory."""
-    return array.get() if is_cupy(array) else array
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ class Streamed:
         """Eigenvalues and eigenvectors of VVᵀ; the values are those of Q that are not 0."""
         gram = self.white.gram
         scale = float(gram.diagonal().sum())
-        return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.white.M) * float(np.finfo(float).eps))
+        return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.white.M) * EPS)
 
     @cached_property
     def log_det(self) -> float:
@@ -90,11 +83,11 @@ class Streamed:
 
         Rounding moves K_n by about √N·eps·λ_max(Q), hence either of the two by that over σ², relatively.
         """
-        eps, steps = float(np.finfo(np.float64).eps), 4.0 + np.sqrt(self.N)
-        relative = float(steps * eps * (1.0 + self.spectrum.values[0] / self.noise))
+        steps = 4.0 + np.sqrt(self.N)
+        relative = float(steps * EPS * (1.0 + self.spectrum.values[0] / self.noise))
         if relative > 1e-4:
             raise ValueError(
-                f"noise: expected σ² well above the rounding error of K, {steps * eps * self.spectrum.values[0]:.3g}, "
+                f"noise: expected σ² well above the rounding error of K, {steps * EPS * self.spectrum.values[0]:.3g}, "
                 f"got {self.noise:.3g}: no digit of the log evidence would be right. Use a larger noise variance."
             )
         return 0.5 * relative * (quadratic + self.N * self.P)
@@ -141,7 +134,7 @@ class Streamed:
         u = w / np.sqrt(self.noise)
         whole = (u * (side.kernel(X) @ u / self.noise)).sum(axis=0)
         known = ((side.chol.solve_lower(Kxz.T @ u) / np.sqrt(self.noise)) ** 2).sum(axis=0)
-        rounding = (w.shape[0] + self.white.M) * float(np.finfo(np.float64).eps) * whole
+        rounding = (w.shape[0] + self.white.M) * EPS * whole
         diagonal = xp.sqrt(self.white.residual[rows] / self.noise) @ xp.abs(u)
         return xp.minimum(xp.sqrt(xp.maximum(whole - known, 0.0) + rounding), diagonal)
 

@@ -1,16 +1,21 @@
-"""Both roots of x − 1 − log x = 2γ, to the last digits that float64 has."""
+"""Both roots of x − 1 − log x = 2γ, to the last digits that float64 has, or rounded outwards with proof."""
 
 from __future__ import annotations
 
-from functools import cache
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds import validation
 from gpbounds.arrays import Float, blockwise
-from gpbounds.sandwich.rounding import outwards
+from gpbounds.numerics.pairs import two_product, two_sum
+from gpbounds.numerics.search import first_double
+from gpbounds.rigor import exact, sign
+from gpbounds.validation import extended
 
 TERMS = 28
 """Terms of the series; at its end v = 1 the next one is below 1e-19."""
@@ -55,22 +60,13 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     >>> roots(1e-30, minus_one=True)
     (-1.9999999999999986e-15, 2.0000000000000013e-15)
     """
-    g = checked("gamma", gamma)
+    g = extended("gamma", gamma)
     with np.errstate(over="ignore", under="ignore"):
         b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
     found: tuple[Float, ...] = (b_less, t_less) if minus_one else (b, t, log_b)
     if certified:
-        found = outwards(g.ravel(), found)
+        found = _outwards(g.ravel(), found)
     return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in found)
-
-
-def checked(name: str, gamma: ArrayLike) -> Float:
-    """``gamma`` as an array of numbers >= 0, inf among them."""
-    values = np.asarray(gamma)
-    if values.dtype.kind != "f":
-        return np.abs(validation.non_negative(name, gamma))
-    finite = np.where(values == np.inf, 0.0, values)
-    return np.where(values == np.inf, np.inf, np.abs(validation.non_negative(name, finite)))
 
 
 def _solve(g: Float) -> tuple[Float, ...]:
@@ -88,8 +84,6 @@ def _solve(g: Float) -> tuple[Float, ...]:
 @cache
 def _coefficients() -> tuple[list[float], list[float]]:
     """a_2, a_4, ... and a_3, a_5, ... of w, from their recurrence in rational numbers."""
-    from fractions import Fraction
-
     a = [Fraction(0), Fraction(1)]
     for k in range(2, TERMS + 1):
         a.append((a[k - 1] - sum(j * a[j] * a[k + 1 - j] for j in range(2, k))) / (k + 1))
@@ -109,11 +103,7 @@ def _root(g: Float) -> tuple[Float, Float]:
     tiny = g < TINY
     x = 4.0 * np.where(tiny, np.ldexp(g, 2 * LIFT), g)
     v = np.sqrt(x)
-    split = 134217729.0 * v  # Dekker: v = high + low, and v² = square + error exactly
-    high = split - (split - v)
-    low = v - high
-    square = v * v
-    error = ((high * high - square) + 2.0 * high * low) + low * low
+    square, error = two_product(v, v)
     rest = ((x - square) - error) / (2.0 * np.where(v > 0.0, v, 1.0))
     return np.where(tiny, np.ldexp(v, -LIFT), v), np.where(tiny, np.ldexp(rest, -LIFT), rest)
 
@@ -151,12 +141,9 @@ def _power(b: Float, g: Float) -> Float:
 
 def _log(b: Float, g: Float) -> tuple[Float, Float]:
     """b − 1 − 2g as an unevaluated sum of two floats, 0 ≤ b ≤ 1."""
-    a = -2.0 * g
-    first = a - 1.0
-    back = first + 1.0
-    error = (a - back) + (back - first - 1.0)  # of first: TwoSum of a and −1
-    total = first + b
-    return total, (b - (total - first)) + error
+    first, error = two_sum(-2.0 * g, -1.0)
+    total, rest = two_sum(first, b)
+    return total, rest + error
 
 
 def _far(g: Float) -> tuple[Float, ...]:
@@ -167,9 +154,7 @@ def _far(g: Float) -> tuple[Float, ...]:
     u = 2.0 * np.sqrt(safe) + two
     for _ in range(3):
         u -= ((u - two) - np.log1p(u)) * (1.0 + 1.0 / u)
-    less = u - two
-    back = less + two
-    error = (u - back) - (two - (back - less))  # of less: TwoDiff
+    less, error = two_sum(u, -two)
     step = ((np.log1p(u) - less) - error) * (1.0 + 1.0 / u)
     whole = 1.0 + u
     t = whole + ((1.0 - (whole - u)) + step)
@@ -182,3 +167,47 @@ def _far(g: Float) -> tuple[Float, ...]:
     found = (b, t, high + low, b - 1.0, u + step)
     limits = (0.0, np.inf, -np.inf, -1.0, np.inf)
     return tuple(np.where(beyond, limit, x) for limit, x in zip(limits, found, strict=True))
+
+
+# --- rounded outwards, each proved by the sign of φ(x) − 2γ in Arb balls ----------------------------------------------
+
+
+def _outwards(gamma: Float, start: tuple[Float, ...]) -> tuple[Float, ...]:
+    """(b down, t up, log b down), or (b − 1 down, t − 1 up), from approximations ``start``: the nearest safe floats.
+
+    φ(x) = x − 1 − log x falls up to 1 and rises beyond, so x ≤ b exactly where x < 1 and φ(x) ≥ 2γ, and x ≥ t exactly
+    where x > 1 and φ(x) ≥ 2γ.  A float x ≠ 1 is never a root for a float γ (log x would be algebraic), so enough bits
+    settle the sign.
+    """
+    kinds = ((_less_one, -1), (_less_one, 1)) if len(start) == 2 else ((_ratio, -1), (_ratio, 1), (_logarithm, -1))
+    found = [np.array(values) for values in start]
+    for i, g in enumerate(gamma):
+        if g == 0.0 or g == np.inf:
+            continue  # exact
+        for values, (excess, side) in zip(found, kinds, strict=True):
+            values[i] = first_double(partial(_beyond, excess, float(g), side), float(values[i]), side * math.inf)
+    return tuple(found)
+
+
+def _beyond(excess: Callable[[Any, Any], Any], gamma: float, side: int, x: float) -> bool:
+    """Whether x lies beyond the root on ``side``, decided by balls that do not hold 0."""
+    middle = 1.0 if excess is _ratio else 0.0
+    if (x - middle) * side <= 0.0:
+        return False
+    if math.isinf(x) or (excess is _ratio and x <= 0.0) or (excess is _less_one and x <= -1.0):
+        return True  # b and b − 1 lie above 0 and −1, everything within ±inf
+    if excess is _logarithm and x < -40.0 and 1 + Fraction(x) + 2 * Fraction(gamma) <= 0:
+        return True  # e^x is all that is left, and may be too small for any number of bits
+    return sign(lambda: excess(exact(x), exact(gamma)), bits=128) > 0
+
+
+def _ratio(x: Any, gamma: Any) -> Any:
+    return x - 1 - x.log() - 2 * gamma
+
+
+def _less_one(h: Any, gamma: Any) -> Any:
+    return h - h.log1p() - 2 * gamma
+
+
+def _logarithm(s: Any, gamma: Any) -> Any:
+    return s.expm1() - s - 2 * gamma

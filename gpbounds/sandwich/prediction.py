@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
-from gpbounds.sandwich.equation import checked, roots
+from gpbounds.sandwich.equation import roots
 from gpbounds.sandwich.proposition import Sandwich, sandwich
+from gpbounds.validation import extended
 
 JOINT = "The KL bound is for the joint law of y_train and y_test, exact || approximate, noise included."
 DRAWN = "y_train is drawn from the exact model, independently of what the KL bound's own probability is about."
@@ -112,7 +113,7 @@ def predictive(
     tail = validation.open_unit("eta", eta)
     validation.choice("form", form, ("sharpest", "printed"))
     where = TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(TEST_INPUTS))]
-    total, known = checked("joint", whole.value), validation.non_negative("train", part.value)
+    total, known = extended("joint", whole.value), validation.non_negative("train", part.value)
     if (known > total).any():
         raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")
     proved = whole.certified and part.certified and isinstance(joint, Bound)
@@ -126,9 +127,9 @@ def predictive(
     origin = f"{whole.claim}, " if whole.claim else ""
     terms = {"KL(joint)": whole.value, "KL(train)": part.value}
     expected = Bound(
-        _plain(mean),
+        as_number(mean),
         "upper",
-        _plain(sure),
+        as_number(sure),
         f"{origin}L-60, L-61",
         terms,
         assumptions,
@@ -146,11 +147,11 @@ def predictive(
         claim = f"{origin}L-60, L-61, L-62" + (", N-tail" if quadratic else "")
     value = np.where(mean == 0.0, 0.0, factor * mean)
     kl = Bound(
-        _plain(np.where(mean == 0.0, 0.0, np.nextafter(value, np.inf)) if proved else value),
+        as_number(np.where(mean == 0.0, 0.0, np.nextafter(value, np.inf)) if proved else value),
         "upper",
-        _plain(after),
+        as_number(after),
         claim,
-        {**terms, "factor": _plain(factor)},
+        {**terms, "factor": as_number(factor)},
         assumptions,
         proved,
         "KL(predictive), exact || approximate,",
@@ -174,9 +175,4 @@ def _side(name: str, given: Bound | ArrayLike, side: Any) -> Bound:
         if given.side != side:
             raise ValueError(f"{name}: expected {'an' if side == 'upper' else 'a'} {side} bound, got the other side")
         return given
-    return Bound(_plain(checked(name, given)), side, 1.0, "", certified=True)
-
-
-def _plain(values: Any) -> Any:
-    values = np.asarray(values)
-    return float(values) if values.ndim == 0 else values
+    return Bound(as_number(extended(name, given)), side, 1.0, "", certified=True)

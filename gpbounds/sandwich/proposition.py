@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
+from gpbounds.arrays import EPS, as_number
 from gpbounds.bound import Bound, outward
-from gpbounds.sandwich.equation import checked, roots
-from gpbounds.sandwich.rounding import mean_upwards
+from gpbounds.rigor import above, at_bits, exact
+from gpbounds.sandwich.equation import roots
+from gpbounds.validation import extended
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
 
@@ -108,7 +111,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     """
     given = _given(kl)
     sure = isinstance(kl, Bound) and kl.certified if certified is None else certified
-    gamma = checked("kl", given.value)
+    gamma = extended("kl", given.value)
     left = gamma if mahalanobis is None else _left(gamma, mahalanobis, sure)
     b, t, log_b = roots(left, certified=sure)
     with np.errstate(over="ignore", divide="ignore"):
@@ -117,14 +120,14 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     if sure:  # square roots and quotients are off by half a digit at most
         mean = np.where(gamma == 0.0, 0.0, np.nextafter(mean, np.inf))
         small, large = np.where(left == 0.0, 1.0, (np.nextafter(small, 0.0), np.nextafter(large, np.inf)))
-        first = np.vectorize(mean_upwards, otypes=[float])(gamma)
+        first = np.vectorize(_mean_upwards, otypes=[float])(gamma)
     assumptions = (*given.assumptions, *(() if NON_SINGULAR in given.assumptions else (NON_SINGULAR,)))
     terms = {"KL": given.value} if mahalanobis is None else {"KL": given.value, "Mahalanobis distance": mahalanobis}
     origin = f"{given.claim}, " if given.claim else ""
 
     def bound(value: Any, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
         proved = given.certified and sure
-        return Bound(_plain(value), side, given.confidence, origin + claim, terms, assumptions, proved, quantity)
+        return Bound(as_number(value), side, given.confidence, origin + claim, terms, assumptions, proved, quantity)
 
     return Sandwich(
         given,
@@ -144,23 +147,26 @@ def _given(kl: Bound | ArrayLike) -> Bound:
         if kl.side != "upper":
             raise ValueError("kl: expected an upper bound on a KL divergence, got a lower one")
         return kl
-    return Bound(_plain(checked("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
+    return Bound(as_number(extended("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
 
 
 def _left(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
     """γ − m²/2, what is left for the covariances; rounded up where asked."""
     m = validation.non_negative("mahalanobis", mahalanobis)
     spent = 0.5 * m * m
-    wrong = spent > gamma * (1.0 + 4.0 * np.finfo(np.float64).eps)
+    wrong = spent > gamma * (1.0 + 4.0 * EPS)
     if wrong.any():
         worst = float(np.broadcast_to(m, wrong.shape)[wrong].flat[0])
         raise ValueError(f"mahalanobis: expected m² <= 2·KL, which holds for all Gaussian laws, got m = {worst!r}")
     left = np.asarray(np.maximum(gamma - spent, 0.0))  # negative by rounding of m² only
     if not up:
         return left
-    return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * np.finfo(np.float64).eps, np.inf)
+    return np.nextafter(np.nextafter(left, np.inf) + (gamma + spent) * EPS, np.inf)
 
 
-def _plain(values: Any) -> Any:
-    values = np.asarray(values)
-    return float(values) if values.ndim == 0 else values
+def _mean_upwards(gamma: float) -> float:
+    """The least float that is not below √(e^(2γ) − 1)."""
+    if gamma == 0.0 or gamma > 800.0:
+        return 0.0 if gamma == 0.0 else math.inf
+    with at_bits(256):
+        return above((2 * exact(gamma)).expm1().sqrt())

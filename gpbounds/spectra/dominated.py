@@ -9,30 +9,18 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import SquaredExponential
+from gpbounds.numerics.roots import golden
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import full_level, log_ratio, log_tail
 from gpbounds.spectra.product import ProductSpectrum
 from gpbounds.validation import count as one_count
 
-GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 KEPT = 2**17
 
 
 def log_domination(std: Float, half: Float) -> Float:
     """log C, C = √(2π) s/(2h)·e^(h²/(2s²)): the least C with (density of Uniform(-h, h)) <= C·N(0, s²)."""
     return np.log(np.sqrt(2.0 * np.pi) * std / (2.0 * half)) + 0.5 * (half / std) ** 2
-
-
-def _least(objective: Callable[[Float], Float], low: Float, high: Float) -> Float:
-    """Golden section in each entry: any point visited gives a bound, the least one is kept."""
-    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    at_a, at_b = objective(a), objective(b)
-    for _ in range(44):
-        left = at_a < at_b
-        low, high = np.where(left, low, a), np.where(left, b, high)
-        a, b = np.where(left, high - GOLDEN * (high - low), b), np.where(left, a, low + GOLDEN * (high - low))
-        at_a, at_b = np.where(left, objective(a), at_b), np.where(left, at_a, objective(b))
-    return np.minimum(at_a, at_b)
 
 
 class DominatedSpectrum(Spectrum):
@@ -84,7 +72,8 @@ class DominatedSpectrum(Spectrum):
             return self.dim * log_domination(std, half) + share(log_ratio(np.asarray(1.0), std))
 
         high = np.full(M.shape, np.log(half))
-        return _least(objective, high - 0.5 * np.log1p(2.0 * (M + 1.0)), high)
+        _, value = golden(objective, high - 0.5 * np.log1p(2.0 * (M + 1.0)), high, 44)
+        return value  # any scale gives a bound
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds of the ``count`` largest eigenvalues, decreasing; λ_m <= trace/m is used, too."""

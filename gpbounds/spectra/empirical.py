@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpbounds import psd
 from gpbounds.arrays import Float, namespace
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
+from gpbounds.linalg import psd
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.product import log_tails
 from gpbounds.validation import count as one_count

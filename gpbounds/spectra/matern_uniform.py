@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Uniform
@@ -176,7 +176,7 @@ class MaternUniform(Spectrum):
             return np.empty(0)
         beyond = np.concatenate([[0.0], np.cumsum(self._ritz[::-1])])[::-1]
         # 64 n eps covers the factor (each entry to some eps), the SVD (n eps at worst) and the columns left out.
-        rounding = 64.0 * n * np.finfo(np.float64).eps
+        rounding = 64.0 * n * EPS
         rest = min(math.exp(self._log_rest(n)), max(1.0 - beyond[0], 0.0) + rounding)
         return np.log((np.sqrt(beyond) + rounding) ** 2 + rest)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Matern
@@ -20,7 +20,6 @@ REACH = {"state space": 9.0, "autocorrelation": 8.0}  # standard deviations that
 SIZES = {"state space": (128, 192, 320, 512, 896, 1536), "autocorrelation": (32, 48, 80, 128, 192, 320)}
 HALVES = {2: (15, 20, 25), 3: (5, 6, 7)}  # half the nodes in each dimension: at most 2744 nodes
 TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues this good enter a tail, their errors added
-EPS = float(np.finfo(np.float64).eps)
 
 
 class Ritz(Spectrum):

@@ -104,6 +104,11 @@ def part(of: Any, path: str, /) -> Reading:
     return Reading(of, (path,), alone=True)
 
 
+def under(names: Mapping[str, str], of: Any) -> Applied:
+    """A mapping of the attributes of ``of``, each under the name that it had when the numbers were stored."""
+    return Applied(lambda found: {then: found[now] for then, now in names.items()}, Reading(of, tuple(names.values())))
+
+
 def evaluation(of: Any, /, Z: bool = True) -> Applied:
     """Value and gradient of an objective; derivatives in hyperparameters and noise are one array, on one scale."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-PLACES: dict[str, str] = {}
+PLACES: dict[str, str] = {"gpbounds.psd": "gpbounds.linalg.psd"}
 """Dotted name then: dotted name now; a whole room, too: {"gpbounds.renyi": "gpbounds.evidence"}."""
 
 Arguments = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]

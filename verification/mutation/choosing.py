@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -87,6 +87,20 @@ def by_hand(picked: Picked, source: bytes) -> Mutant:
     return mutant
 
 
+def all_by_hand(entries: Iterable[Picked]) -> list[Mutant]:
+    """The mutants of all entries; one error names every entry that cannot be put in."""
+    found, faults = [], []
+    for picked in entries:
+        place = tree.ROOT / picked.file
+        try:
+            found.append(by_hand(picked, place.read_bytes() if place.exists() else b""))
+        except ValueError as error:
+            faults.append(str(error))
+    if faults:
+        raise ValueError("\n".join((f"{len(faults)} of the faults picked by hand have no place:", *faults)))
+    return found
+
+
 def ranked(file: str, source: bytes, seed: int) -> Iterator[Mutant]:
     """All mutants of a file that differ in meaning, kinds taking turns; the order depends on seed and text alone.
 
@@ -122,9 +136,8 @@ def chosen(settings: Settings, wanted: str, seed: int, density: float, hand_only
     """Those picked by hand, then the sample, in the files that begin with ``wanted``; nothing twice."""
     seen = set()
     files = settings.files(wanted)
-    for picked in settings.hand:
-        if picked.file in files:
-            mutant = by_hand(picked, (tree.ROOT / picked.file).read_bytes())
+    for mutant in all_by_hand(settings.hand):
+        if mutant.file in files:
             seen.add((mutant.file, mutant.before, mutant.after))
             yield mutant
     for file in [] if hand_only else files:

@@ -115,6 +115,8 @@ UPWARDS = {"nextafter", "rounded_up", "_rounded_up", "round_up", "exp_up", "outw
 SIDED = ("settled", "decimal")
 """Calls with an argument that says whether to round upwards."""
 ALLOWANCES = re.compile(r"(.*\.)?(EPS|eps|ROUNDING|SLACK|rounding)$")
+UPWARD_FACTOR = re.compile(r"(.*\.)?UP$")
+"""Factors that round what they multiply: dropped or turned."""
 QUIET = {"rtol", "atol", "tol", "xtol", "gtol", "maxiter", "axis", "digits", "bits", "iterations"}
 NUMBERS = re.compile(r"\b(float|Float|Array|Any|Bound|Real)\b")
 WORDS = ("warn", "warning", "info", "debug", "Line", "Field", "match", "str", "repr", "format", "join", "TypeVar")
@@ -252,9 +254,10 @@ class Finder(ast.NodeVisitor):
     def visit_BinOp(self, node: ast.BinOp) -> None:
         if type(node.op) in BINARY and not is_text(node.left) and not is_text(node.right):
             here, other = BINARY[type(node.op)]
-            small = isinstance(node.op, ast.Add | ast.Sub) and self.is_small(node.right)
+            is_sum = isinstance(node.op, ast.Add | ast.Sub)
+            small = self.is_small(node.right) if is_sum else bool(UPWARD_FACTOR.match(self.read(node.right)))
             self.put("rounded" if small else "swapped", self.between(node.left, node.right, here), other)
-            if isinstance(node.op, ast.Add | ast.Sub):
+            if is_sum or small:
                 self.put("rounded" if small else "dropped", node, f"({self.read(node.left)})")
                 if not small:
                     right = self.read(node.right)
@@ -321,7 +324,7 @@ class Finder(ast.NodeVisitor):
     def allowance(self, node: ast.Name | ast.Attribute) -> None:
         if isinstance(node.ctx, ast.Load) and ALLOWANCES.match(self.read(node)) and self.scope:
             above = self.parents[-2]
-            if isinstance(above, ast.BinOp | ast.Call | ast.keyword):
+            if isinstance(above, ast.BinOp | ast.Call | ast.keyword) and node is not getattr(above, "func", None):
                 self.put("rounded", node, "0.0")
         self.generic_visit(node)
 

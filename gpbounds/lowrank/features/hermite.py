@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.lowrank.features.pairs import add, product, times
+from gpbounds.numerics.pairs import times, two_product, two_sum
 
 NORMAL = 600.0
 """Up to this exponent e^(−y²/4) is a normal float64, and everything that follows from it stays in range."""
@@ -107,9 +107,9 @@ class Expansion:
         x = xp.ldexp(x.astype(np.float64, copy=False), -math.frexp(self.std)[1])
         y, y_low = times(x, _pair(self._constants["slope"]))
         decay = _pair(self._constants["decay"])
-        square, square_low = product(x, x)
+        square, square_low = two_product(x, x)
         start, start_low = times(square, decay)
-        start, start_low = add(start, start_low + square_low * decay[0])
+        start, start_low = two_sum(start, start_low + square_low * decay[0])
         exponent = None if bool(0.25 * (y * y).max() < NORMAL) else xp.floor(start / math.log(2.0))
         if exponent is None:
             now = xp.exp(start) * (1.0 + start_low)

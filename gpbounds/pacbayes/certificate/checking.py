@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,15 +12,13 @@ from gpbounds.pacbayes.certificate import formula, priors
 from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclose
 from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
 from gpbounds.pacbayes.certificate.report import Line, Report, conclude
-
-if TYPE_CHECKING:
-    from gpbounds.pacbayes.certificate.record import Certificate
+from gpbounds.pacbayes.certificate.statement import Statement
 
 LOOSE = 100.0
 """A stated R_S or KL may lie above the recomputed one by this many allowances and a millionth: beyond it is another."""
 
 
-def check(certificate: Certificate, X: ArrayLike, y: ArrayLike) -> Report:
+def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
     """`Certificate.check`, which says what it does."""
     raw_X, raw_y = as_data(X, y)
     lines = [*_declared(certificate, raw_X, raw_y), _seal(certificate), _grid(certificate)]
@@ -54,7 +51,7 @@ def check(certificate: Certificate, X: ArrayLike, y: ArrayLike) -> Report:
     return conclude(certificate.rigorous, certificate.statement, lines)
 
 
-def _declared(certificate: Certificate, X: Float, y: Float) -> Iterator[Line]:
+def _declared(certificate: Statement, X: Float, y: Float) -> Iterator[Line]:
     inputs, outputs = certificate.inputs.describe(), certificate.outputs.describe()
     both = (
         f"Inputs and outputs were {inputs}." if inputs == outputs else f"Inputs were {inputs}. Outputs were {outputs}."
@@ -73,17 +70,17 @@ def _declared(certificate: Certificate, X: Float, y: Float) -> Iterator[Line]:
     yield Line("draws", "declared", "The rows are independent draws from one law, and so are the rows to come.")
 
 
-def _fits(certificate: Certificate, X: Float) -> bool:
+def _fits(certificate: Statement, X: Float) -> bool:
     return X.shape == (certificate.data.rows, certificate.data.columns)
 
 
-def _seal(certificate: Certificate) -> Line:
+def _seal(certificate: Statement) -> Line:
     if certificate.seal == certificate.fresh_seal():
         return Line("seal", "confirmed", "The record is as it was sealed.")
     return Line("seal", "failed", "The record was changed after it was sealed.")
 
 
-def _grid(certificate: Certificate) -> Line:
+def _grid(certificate: Statement) -> Line:
     try:
         point = certificate.grid.at(certificate.indices)
         located = priors.locate(certificate.kernel, certificate.grid)
@@ -95,7 +92,7 @@ def _grid(certificate: Certificate) -> Line:
     return Line("grid", "confirmed", f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {kernel}.")
 
 
-def _data(certificate: Certificate, X: Float, y: Float) -> Line:
+def _data(certificate: Statement, X: Float, y: Float) -> Line:
     stated, found = certificate.data, fingerprint(X, y)
     shapes = f"N = {stated.rows}, D = {stated.columns}"
     if not _fits(certificate, X):
@@ -125,7 +122,7 @@ def _number(name: str, title: str, stated: float, found: tuple[float, float] | N
     return Line(name, "confirmed", text + ".")
 
 
-def _penalties(certificate: Certificate) -> Iterator[Line]:
+def _penalties(certificate: Statement) -> Iterator[Line]:
     count, N = certificate.count, certificate.data.rows
     paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.what}" for c in certificate.charges)]
     paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
@@ -149,7 +146,7 @@ def _penalties(certificate: Certificate) -> Iterator[Line]:
             yield Line(name, "failed", f"{title}: stated {stated!r}, it is {found!r}.")
 
 
-def _bound(certificate: Certificate, found: Enclosed | None) -> Line:
+def _bound(certificate: Statement, found: Enclosed | None) -> Line:
     count, N, delta = certificate.count, certificate.data.rows, certificate.delta
     least = formula.risk_bound(certificate.risk, certificate.kl, count, N, delta)
     if found is not None and np.isfinite(found.kl + found.kl_error) and not np.isnan(found.risk + found.risk_error):

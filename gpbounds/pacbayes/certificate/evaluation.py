@@ -6,16 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from gpbounds import divergences
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate.forms import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.priors import value_error
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.arrays import EPS
+from gpbounds.kernels import Kernel, Matern, Stationary, plain
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
 
-FAMILIES = ("SquaredExponential", "Matern")
-
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
-    """A kernel's hyperparameters by the names of a grid's axes.
+    """A kernel's hyperparameters by the names of a grid's axes; only of kernels whose rounding is known."""
+    return plain.hyperparameters(_known(kernel))
 
-    >>> hyperparameters(SquaredExponential(2.0, [0.5, 1.0]))
-    {'variance': 2.0, 'lengthscale_1': 0.5, 'lengthscale_2': 1.0}
-    """
-    if not isinstance(kernel, SquaredExponential | Matern) or type(kernel).__name__ not in FAMILIES:
+
+def _known(kernel: Kernel) -> Stationary:
+    if not isinstance(kernel, Stationary) or type(kernel) is not plain.STATIONARY.get(type(kernel).__name__):
         raise ValueError(f"kernel: expected a SquaredExponential or Matern kernel, got {type(kernel).__name__}")
     if isinstance(kernel, Matern) and not kernel.is_half_integer:
         raise ValueError(f"kernel: expected a half-integer ν, whose rounding is known, got {kernel.nu}")
-    scales = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=np.float64)).tolist()
-    named = (
-        {"lengthscale": scales[0]} if kernel.dim is None else {f"lengthscale_{j + 1}": s for j, s in enumerate(scales)}
-    )
-    return {"variance": kernel.variance, **named}
+    return kernel
 
 
 def value_error(kernel: Kernel, dim: int) -> float:
@@ -37,11 +31,12 @@ def value_error(kernel: Kernel, dim: int) -> float:
     r², a function of it and a product are rounded.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤ v/e; exp and the
     Matérn recurrence, all of whose terms are positive, are right to 8 eps a step.
 
+    >>> from gpbounds.kernels import SquaredExponential
     >>> value_error(SquaredExponential(2.0), 1) / 2.0 < 4e-15
     True
     """
     steps = kernel.nu + 0.5 if isinstance(kernel, Matern) else 1.0
-    return kernel.max_variance * float(np.finfo(np.float64).eps) * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0))
+    return kernel.max_variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0))
 
 
 def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
@@ -54,10 +49,7 @@ def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
     named = hyperparameters(kernel)
     if set(named) != set(point.theta):
         raise ValueError(f"grid: expected the names {', '.join(named)} of the kernel, got {', '.join(point.theta)}")
-    scales = [point.theta[name] for name in named if name != "variance"]
-    scale: Any = scales if "lengthscale_1" in named else scales[0]
-    variance = point.theta["variance"]
-    return Matern(kernel.nu, variance, scale) if isinstance(kernel, Matern) else SquaredExponential(variance, scale)
+    return plain.with_hyperparameters(_known(kernel), point.theta)
 
 
 def locate(kernel: Kernel, grid: HyperGrid) -> GridPoint:
@@ -81,16 +73,13 @@ def to_dict(kernel: Kernel) -> dict[str, Any]:
 def from_fields(fields: Fields) -> Kernel:
     """The kernel that `to_dict` wrote."""
     family = fields.text("family")
-    if family not in FAMILIES:
-        raise ValueError(f"{fields.where}.family: expected one of {', '.join(map(repr, FAMILIES))}, got {family!r}")
-    nu = fields.number("nu") if family == "Matern" else None
+    if family not in plain.STATIONARY:
+        kinds = ", ".join(map(repr, plain.STATIONARY))
+        raise ValueError(f"{fields.where}.family: expected one of {kinds}, got {family!r}")
+    nu = fields.number("nu") if family == "Matern" else math.inf
     named = fields.part("hyperparameters")
-    variance = named.number("variance")
-    scale: Any
-    if "lengthscale" in named.record:
-        scale = named.number("lengthscale")
-    else:
-        scale = [named.number(f"lengthscale_{j + 1}") for j in range(max(len(named.record), 1))]
+    dim = None if "lengthscale" in named.record else max(len(named.record) - 1, 1)
+    variance, *scales = (named.number(name) for name in plain.hyperparameter_names(dim))
     named.done()
     fields.done()
-    return SquaredExponential(variance, scale) if nu is None else Matern(nu, variance, scale)
+    return plain.stationary(nu, variance, scales[0] if dim is None else scales)

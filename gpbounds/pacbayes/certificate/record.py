@@ -1,4 +1,4 @@
-"""The certificate: a frozen record of what was proved, made from data, saved, loaded and checked."""
+"""The certificate: a statement that is made from data, saved, loaded and checked."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import os
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.bound import outward
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.evaluation import enclose
-from gpbounds.pacbayes.certificate.fingerprint import Fingerprint, as_data, fingerprint
+from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
 from gpbounds.pacbayes.certificate.forms import Posterior
-from gpbounds.pacbayes.certificate.report import NOT_RIGOROUS, Report
-from gpbounds.pacbayes.checks import delta_values
+from gpbounds.pacbayes.certificate.report import Report
+from gpbounds.pacbayes.certificate.statement import Statement
 from gpbounds.pacbayes.grid import HyperGrid
-from gpbounds.validation import finite
+from gpbounds.validation import positive_unit
 
 SLACK = 8.0
 """Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one or
@@ -30,7 +28,7 @@ more (its allowance may be larger)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Statement):
     """An upper bound on the Gibbs risk of a GP posterior Q, with all that a third party needs to recompute it.
 
     With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).
@@ -40,63 +38,7 @@ class Certificate:
     prove, so `check` prints it first.  Q is the one rebuilt at a θ *on* the grid.
 
     Made by `issue` (or `certify`, the whole procedure), kept by `save` and `load`, checked by `check`.
-
-    Attributes
-    ----------
-    loss : Loss
-        Carries its ε, in the units of the scaled outputs.
-    delta : float
-    grid : HyperGrid
-    indices : tuple of int
-        θ's place in the grid.
-    kernel : Kernel
-        The prior's kernel at θ; the prior's mean is 0.
-    posterior : Posterior
-        What defines Q.
-    inputs, outputs : Scaling
-        How the raw data were scaled.
-    charges : tuple of Charge
-        Choices from lists made in advance.
-    data : Fingerprint
-        Of the raw data.
-    risk, kl : float
-        R_S(Q) and KL(Q‖P^θ), with an allowance for rounding above their values.
-    log_count, log_xi : float
-        ln(|Θ|·charges) and ln(ξ(N)/δ), rounded up.
-    bound : float
-    versions : dict of str to str
-        Of the software it was made with.
-    seal : str
-        See `files.seal`.
     """
-
-    loss: Loss
-    delta: float
-    grid: HyperGrid
-    indices: tuple[int, ...]
-    kernel: Kernel
-    posterior: Posterior
-    inputs: Scaling
-    outputs: Scaling
-    charges: tuple[Charge, ...]
-    data: Fingerprint
-    risk: float
-    kl: float
-    log_count: float
-    log_xi: float
-    bound: float
-    versions: dict[str, str]
-    seal: str = ""
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            *((name, 0.0, 1.0) for name in ("delta", "risk", "bound")),
-            *((name, 0.0, np.inf) for name in ("kl", "log_count", "log_xi")),
-        ):
-            value = float(finite(name, getattr(self, name)))
-            if not low <= value <= high or (name == "delta" and value in (0.0, 1.0)):
-                raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value!r}")
-            object.__setattr__(self, name, value + 0.0)
 
     @classmethod
     def issue(
@@ -161,7 +103,7 @@ class Certificate:
             )
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
-        failure = delta_values(delta)
+        failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
@@ -198,32 +140,6 @@ class Certificate:
             log_xi=formula.log_xi(N, record.delta),
             bound=formula.risk_bound(risk, kl, count, N, record.delta),
         ).sealed()
-
-    @property
-    def rigorous(self) -> bool:
-        """False where data were scaled with themselves, uncharged."""
-        return self.inputs.rigorous and self.outputs.rigorous
-
-    @property
-    def scalings(self) -> tuple[tuple[str, Scaling], ...]:
-        """Both scalings, by name."""
-        return ("inputs", self.inputs), ("outputs", self.outputs)
-
-    @property
-    def count(self) -> int:
-        """How many priors and losses the union bound is over: |Θ| times the lengths of all lists."""
-        lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
-        return int(np.prod([self.grid.size, *lists], dtype=object))
-
-    @property
-    def statement(self) -> str:
-        """What is claimed, in one sentence."""
-        lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
-        return (
-            f"{lead}With probability at least 1 − {outward(self.delta, 'upper')} over the draw of the "
-            f"{self.data.rows} rows, the Gibbs risk of Q, the mean of {self.loss!r} on a new row, is at most "
-            f"{self.bound!r}."
-        )
 
     def check(self, X: ArrayLike, y: ArrayLike) -> Report:
         """Recompute everything from the data, and say line by line what holds.
@@ -265,27 +181,9 @@ class Certificate:
         except ValueError as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ready for JSON."""
-        return schema.to_dict(self)
-
-    def fresh_seal(self) -> str:
-        """The seal that the record as it stands would have."""
-        return files.seal(self.to_dict())
-
     def sealed(self) -> Certificate:
         """The record with a fresh seal."""
         return replace(self, seal=self.fresh_seal())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Certificate) and self.to_dict() == other.to_dict()
-
-    def __hash__(self) -> int:
-        return hash(self.fresh_seal())
-
-    def __str__(self) -> str:
-        lead = "" if self.rigorous else f"{NOT_RIGOROUS} "
-        return f"{lead}{self.statement} KL = {self.kl:.6g}, R_S = {self.risk:.6g}. Q: {self.posterior.describe()}."
 
 
 def _versions() -> dict[str, str]:

@@ -1,45 +1,20 @@
-"""The fields of a certificate's file, schema 1: what is written, and what is read, field by field."""
+"""Reading a certificate's file, schema 1, field by field."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpbounds.losses import from_dict as loss_from_dict
-from gpbounds.pacbayes.certificate import files, forms, priors
+from gpbounds.pacbayes.certificate import forms, priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
+from gpbounds.pacbayes.certificate.statement import NUMBERS
 from gpbounds.pacbayes.grid import HyperGrid
-
-if TYPE_CHECKING:
-    from gpbounds.pacbayes.certificate.record import Certificate
-
-NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
-
-
-def to_dict(certificate: Certificate) -> dict[str, Any]:
-    """A certificate as what JSON holds."""
-    return {
-        "format": files.FORMAT,
-        "schema": files.SCHEMA,
-        "rigorous": certificate.rigorous,
-        "inputs": certificate.inputs.to_dict(),
-        "outputs": certificate.outputs.to_dict(),
-        "charges": [charge.to_dict() for charge in certificate.charges],
-        "loss": certificate.loss.to_dict(),
-        "grid": certificate.grid.to_dict(),
-        "indices": list(certificate.indices),
-        "kernel": priors.to_dict(certificate.kernel),
-        "posterior": certificate.posterior.to_dict(),
-        "data": certificate.data.to_dict(),
-        **{name: getattr(certificate, name) for name in NUMBERS},
-        "versions": dict(certificate.versions),
-        "seal": certificate.seal,
-    }
 
 
 def from_dict(record: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `Certificate` from what `to_dict` wrote.
+    """The arguments of `Certificate` from what `Statement.to_dict` wrote.
 
     Raises
     ------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from data import line, normal, plane, triangle
-from language import BITS, BLAS, Cases, call, evaluation, matern, part, reading, se, then
+from language import BITS, BLAS, Applied, Cases, call, evaluation, matern, part, reading, se, then, under
 
 cases = Cases("bounds", BLAS)
 
@@ -51,17 +52,24 @@ small = call(
 )
 cases.add("risk_bound, chunks", evaluation(then(small, "evaluate", **at)))
 cases.add("risk_bound, value", reading(then(small, "evaluate", **at, gradient=False), "value", "jitter"))
-cases.add("risk_bound, about", reading(small, "N", "single", "member.power"))
+cases.add("risk_bound, about", under({"N": "N", "single": "data.single", "member.power": "source.member.power"}, small))
 
 mean, factor = 0.5 * normal(6, seed=1), triangle(6, seed=2)
 free_at = {"kernel": se(1.0, 1.1), "Z": L.Z, "mean": mean, "factor": factor}
-FREE = ("value", "kernel", "Z", "mean", "factor")
+FREE = {"value": "value", **{name: f"gradient.{name}" for name in ("kernel", "Z", "mean", "factor")}}
+
+
+def squeezed(found):
+    """With the mean as a vector."""
+    return {**found, "mean": np.ravel(found["mean"])} if isinstance(found, dict) else found
+
+
 for name, loss in LOSSES.items():
     for objective in ("kl", "pinsker"):
         B = call(
             "fitting.bounds.free_bound", X=L.X, y=L.y, loss=loss, delta=0.05, log_prior_penalty=5.0, objective=objective
         )
-        cases.add(f"free_bound, {name}, {objective}", reading(then(B, "evaluate", **free_at), *FREE))
+        cases.add(f"free_bound, {name}, {objective}", under(FREE, then(B, "evaluate", **free_at)))
     cases.add(f"free_bound, {name}, terms", then(B, "terms", **free_at))
 B = call("fitting.bounds.free_bound", X=P.X, y=P.y, loss=LOSSES["squared"], delta=0.05, chunk=9)
 plane_at = {
@@ -70,29 +78,30 @@ plane_at = {
     "mean": 0.5 * normal(8, seed=3),
     "factor": triangle(8, seed=4),
 }
-cases.add("free_bound, plane", reading(then(B, "evaluate", **plane_at), *FREE))
-cases.add("free_bound, rows", reading(then(B, "evaluate", **plane_at, rows=[0, 5, 7, 20]), *FREE))
+cases.add("free_bound, plane", under(FREE, then(B, "evaluate", **plane_at)))
+cases.add("free_bound, rows", under(FREE, then(B, "evaluate", **plane_at, rows=[0, 5, 7, 20])))
 start = then(B, "start", kernel=plane_at["kernel"], noise=0.3, Z=P.Z)
-cases.add("free_bound, start", reading(start, "kernel", "Z", "mean", "factor"))
+POINT = {"kernel": "kernel", "Z": "Z", "mean": "q.mean", "factor": "q.factor"}
+cases.add("free_bound, start", Applied(squeezed, under(POINT, start)))
 for label, options in {"": {}, ", fixed": {"fixed": ("variance",), "learn_Z": False, "scale": 2.0}}.items():
     how = then(B, "packing", **plane_at, **options)
     vector = then(how, "pack", parameters=part(how, "start"))
     cases.add(
         f"free packing{label}", [vector, part(how, "names"), part(how, "bounds"), then(how, "at_bounds", vector=vector)]
     )
-    cases.add(f"free packing{label}, loss", then(how, "loss", vector=vector))
-    cases.add(f"free packing{label}, loss of rows", then(how, "loss", vector=vector, rows=[1, 2, 30]))
+    cases.add(f"free packing{label}, loss", then(then(how, "loss", objective=B), "()", vector=vector))
     cases.add(
-        f"free packing{label}, back", reading(then(how, "unpack", vector=vector), "kernel", "Z", "mean", "factor")
+        f"free packing{label}, loss of rows",
+        then(then(how, "loss", objective=then(B, "batch", rows=[1, 2, 30])), "()", vector=vector),
     )
+    cases.add(f"free packing{label}, back", Applied(squeezed, under(POINT, then(how, "unpack", vector=vector))))
 for objective in ("kl", "pinsker"):
     target = call(
         "fitting.bounds.Target", loss=LOSSES["band"], N=404, delta=0.01, log_prior_penalty=14.2, objective=objective
     )
-    cases.add(
-        f"target, {objective}", [then(target, "value_and_slopes", total=37.5, kl=kl) for kl in (0.0, 42.0, 1e4)], BITS
-    )
-    cases.add(f"target, {objective}, terms", then(target, "terms", total=37.5, kl=42.0, bound=0.33), BITS)
+    cases.add(f"target, {objective}", [then(target, "()", total=37.5, kl=kl) for kl in (0.0, 42.0, 1e4)], BITS)
+    found = call("fitting.evaluation.Evaluation", value=0.33, gradient=None, total=37.5, kl=42.0)
+    cases.add(f"target, {objective}, terms", then(target, "terms", found=found), BITS)
 
 # --- certificates for fitted models; optimizer=None keeps what is given, so that nothing is trained
 

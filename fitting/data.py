@@ -1,0 +1,95 @@
+"""The rows that an objective is about, and the sweep over them at one kernel and one set of inducing points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.inducing import inducing_basis
+from fitting.partition import Partition
+from fitting.rows import Stream
+from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.workspace import Workspace
+from gpbounds.whitening import CHUNK, slices, with_jitter
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows with targets, and how they are read.
+
+    Attributes
+    ----------
+    X : array (N, D)
+        Sorted by block where there are blocks.
+    Y : array (N, P)
+        P outputs, independent given the hyperparameters, which they share.
+    single : bool
+        Whether y came as (N,): predictions have the same shape.
+    jitter : float or "auto"
+        On Kuu.
+    chunk : int
+        Rows at a time.
+    parts : Partition or None
+        Blocks of rows that a chunk must hold whole.
+    space : Workspace
+        Memory that is kept from one evaluation to the next.
+    """
+
+    X: Array
+    Y: Array
+    single: bool
+    jitter: Jitter = "auto"
+    chunk: int = CHUNK
+    parts: Partition | None = None
+    space: Workspace = field(default_factory=Workspace, repr=False)
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return int(self.X.shape[0])
+
+    def inputs(self, Z: ArrayLike | Array | None) -> Array:
+        """Inducing inputs, checked: on the device of X, float64."""
+        if Z is None:
+            raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
+        namespace(self.X, Z)
+        return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
+
+    def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
+        """The chunks of all rows with the features of the inducing points Z."""
+        relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
+        basis = inducing_basis(kernel, self.inputs(Z), jitter, relative)
+        pieces = list(slices(self.N, self.chunk)) if self.parts is None else self.parts.chunks(self.chunk)
+        return Stream(basis, self.X, self.Y, pieces, self.space)
+
+    def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
+        """``work`` on the chunks, and the jitter: for "auto" the least of its ladder with which ``work`` succeeds."""
+
+        def attempt(amount: float) -> tuple[T, float]:
+            source = self.stream(kernel, Z, amount)
+            return work(source), source.basis.side.chol.jitter  # type: ignore[attr-defined]
+
+        wide = 0 if Z is None else len(Z)  # type: ignore[arg-type]
+        if self.parts is not None:
+            wide = max(wide, *(rows.stop - rows.start for rows in self.parts.blocks))
+        with np.errstate(over="ignore", invalid="ignore"), suited(self.N * wide**2):
+            return with_jitter(attempt, kernel, self.jitter)
+
+    def only(self, rows: ArrayLike | Array) -> Data:
+        """Some of the rows, without blocks."""
+        xp = namespace(self.X)
+        chosen = xp.asarray(rows)
+        if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
+            raise ValueError(f"rows: expected whole numbers, shape (n,), got shape {chosen.shape}, {chosen.dtype}")
+        if int(chosen.min()) < 0 or int(chosen.max()) >= self.N:
+            raise ValueError(f"rows: expected numbers in 0 ... {self.N - 1}, got {chosen.min()} to {chosen.max()}")
+        return replace(self, X=self.X[chosen], Y=self.Y[chosen], parts=None)

@@ -1,0 +1,105 @@
+"""What the posterior Q of a certified model may be: the exact GP's, one that data give through Z, or free.
+
+Each kind says what is trained, how certificates write Q, and how Q predicts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fitting.bounds import FreeBound, RiskBound, free_bound, risk_bound
+from fitting.evaluation import Parameters
+from fitting.family import Member, objective
+from fitting.posterior import InducingPosterior, Posterior
+from gpbounds.arrays import Array, host
+from gpbounds.kernels import Kernel
+from gpbounds.law import Law
+from gpbounds.losses import Loss
+from gpbounds.pacbayes import Exact, Sparse, Whitened
+from gpbounds.pacbayes.certificate.forms import Posterior as Form
+from gpbounds.whitening import inducing
+
+JITTER = 1e-8
+"""On Kuu for a free q, in variances of the kernel at the start.  Without it inducing inputs draw together, and what q
+says of their difference is lost to rounding: training stalls, and the certificate's allowances grow."""
+
+Forms = Callable[[float], Form]
+"""jitter on Kuu ↦ Q as certificates write it."""
+
+
+class Kind(ABC):
+    """A kind of posterior Q."""
+
+    @abstractmethod
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound | FreeBound:
+        """The bound that is trained, from ``kernel`` on; ``given`` as `fitting.bounds.risk_bound` takes it."""
+
+    @abstractmethod
+    def forms(self, point: Parameters) -> Forms:
+        """Q at ``point``."""
+
+    @abstractmethod
+    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        """Q as the model predicts with it: ``kernel`` and ``jitter`` are those of the certificate."""
+
+
+@dataclass(frozen=True)
+class Full(Kind):
+    """The exact GP posterior."""
+
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound:
+        return risk_bound(X, y, loss, method="exact", **given)
+
+    def forms(self, point: Parameters) -> Forms:
+        return lambda jitter: Exact(point.noise)
+
+    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        return objective(X, y, "exact").posterior(kernel, point.noise)
+
+
+@dataclass(frozen=True)
+class FromData(Kind):
+    """The posterior of FITC, VFE or a member between, given the data."""
+
+    member: Member
+
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound:
+        return risk_bound(X, y, loss, method=self.member, **given)
+
+    def forms(self, point: Parameters) -> Forms:
+        return sparse_forms(point.Z, point.noise, self.member)
+
+    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        return objective(X, y, self.member, jitter=jitter).posterior(kernel, point.noise, point.Z)
+
+
+@dataclass(frozen=True)
+class Free(Kind):
+    """A law q(v) = N(μ, CCᵀ) of its own, from that of FITC on."""
+
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> FreeBound:
+        return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **given)
+
+    def forms(self, point: Parameters) -> Forms:
+        assert point.q is not None
+        return whitened_forms(point.Z, point.q)
+
+    def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        assert point.q is not None
+        assert point.Z is not None
+        return InducingPosterior(inducing(kernel, point.Z, jitter), point.noise, point.q, single=True)
+
+
+def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:
+    """The posterior of ``member``, which keeps K − Q on its diagonal or not at all, given the data."""
+    points, alpha = host(Z), 0.0 if member.structure == "none" else member.power
+    return lambda jitter: Sparse(points, noise, alpha, jitter)
+
+
+def whitened_forms(Z: Array, q: Law) -> Forms:
+    """u = Lv, v ~ q, for one output."""
+    points, mean, factor = host(Z), host(q.mean)[:, 0], host(q.factor)
+    return lambda jitter: Whitened(points, mean, factor, jitter)

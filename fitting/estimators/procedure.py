@@ -1,0 +1,186 @@
+"""The procedure that keeps a trained bound valid (P-44): train, round to the grid, train the rest there, certify.
+
+A grid Θ is fixed before the data; hyperparameters, noise, inducing inputs and free parameters are trained within its
+box; θ is rounded to Θ; all but θ is trained again there; R_S and KL are evaluated on all N rows, and the certificate is
+issued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fitting.bounds import FreeBound, RiskBound, Terms
+from fitting.estimators.kinds import Forms, Kind
+from fitting.estimators.remarks import Remark, of_interruptions, of_run
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.training import Run
+from gpbounds.arrays import Float
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import AUTO_LADDER
+from gpbounds.pacbayes import Certificate, HyperGrid, bound
+from gpbounds.pacbayes.certificate import priors
+
+WORTH = 1e-4
+"""A larger jitter is tried where rounding costs this share of the bound, and taken where the bound gains."""
+
+PATIENCE = 3
+"""Rungs in a row without a gain after which larger ones are not tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A model and its certificate.
+
+    Attributes
+    ----------
+    free, last : Outcome
+        Of free training, and of training at the rounded hyperparameters, or None where Ctrl-C left that out.
+    runs : tuple of Run
+        All of them.
+    point : Parameters
+        On the grid.
+    terms : Terms
+        There.
+    certificate : Certificate
+    """
+
+    free: Outcome
+    last: Outcome | None
+    runs: tuple[Run, ...]
+    point: Parameters
+    terms: Terms
+    certificate: Certificate
+
+    @property
+    def ends(self) -> list[Outcome]:
+        """The one or two outcomes that led to ``point``."""
+        return [self.free, *(() if self.last is None else (self.last,))]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended one of its runs."""
+        return any(run.status == "interrupted" for run in self.runs)
+
+    def remarks(self, batches: bool) -> list[Remark]:
+        """What should be known of its training; steps on mini-batches are a budget and may run out."""
+        said = of_interruptions(self.runs)
+        for end in self.ends:
+            said += of_run(end.run, batches)
+        names, last = self.point.kernel.parameter_names, self.ends[-1]
+        for kind, side, first, after in (
+            ("lower limit", "lower", self.free.low, last.low),
+            ("upper limit", "upper", self.free.high, last.high),
+        ):
+            if own := tuple(name for name in first if name in names):
+                text = (
+                    f"At the {side} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
+                    "before the data are seen."
+                )
+                said.append(Remark(kind, text, own))  # type: ignore[arg-type]
+            if "noise" in after:
+                text = f"At the {side} limit: noise. Fix it, or widen `limits`."
+                said.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
+        if self.certificate.bound >= 1.0:
+            text = "The bound is 1 and says nothing: it takes more data, a coarser grid or a larger ε."
+            said.append(Remark("vacuous", text))
+        return said
+
+
+def certified(
+    kind: Kind,
+    trainer: Trainer,
+    outcome: Outcome,
+    runs: Sequence[Run],
+    raw: tuple[Float, Float],
+    grid: HyperGrid,
+    delta: float,
+    declared: dict[str, Any],
+) -> Certified:
+    """From the ``outcome`` of free training to the grid, training of the rest at θ there, and the certificate."""
+    problem: RiskBound | FreeBound = trainer.objective  # type: ignore[assignment]
+    free = outcome.parameters.kernel
+    kernel = priors.with_hyperparameters(free, grid.round(priors.hyperparameters(free)))
+    points, last = [replace(outcome.parameters, kernel=kernel)], None
+    if not (outcome.run.state.get("kept") or any(run.status == "interrupted" for run in runs)):
+        last = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed)).run("on the grid", points[0])
+        points.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
+        runs = [*runs, last.run]
+    terms = [problem.terms_at(point) for point in points]
+    problem.data.space.release()
+    paid = problem.target.log_prior_penalty
+    values = [float(bound(each.risk, each.kl, problem.target.N, delta, paid)) for each in terms]
+    best = int(np.argmin(values))
+    certificate = issue(
+        *raw,
+        kind.forms(points[best]),
+        terms[best].jitter,
+        values[best],
+        kernel,
+        grid=grid,
+        delta=delta,
+        **declared,
+    )
+    return Certified(outcome, last, tuple(runs), points[best], terms[best], certificate)
+
+
+def issue(X: Float, y: Float, forms: Forms, jitter: float, goal: float, kernel: Kernel, **declared: Any) -> Certificate:
+    """The certificate of the Q that ``forms`` makes of ``jitter``, or of a larger one where rounding forbids that one.
+
+    A jitter on Kuu is part of Q and of the prior of u alike, not of the prior of f: each is as valid, and free (P-29,
+    P-49).  Where Kuu is nearly singular its rounding is not known, or so large that the KL on record is.
+
+    Parameters
+    ----------
+    X, y : arrays (N, D), (N,)
+        Raw data.
+    forms : function of a jitter
+    jitter : float
+        The first one tried.
+    goal : float
+        The bound there, without what rounding may cost.
+    kernel : Kernel
+        On the grid.
+    declared
+        As `Certificate.issue` takes it.
+    """
+    rungs = [step * kernel.max_variance for step in AUTO_LADDER]
+    best: Certificate | None = None
+    fault: Exception | None = None
+    idle = 0
+    for amount in [jitter, *(rung for rung in rungs if rung > jitter)]:
+        try:
+            found = Certificate.issue(X, y, forms(amount), kernel, **declared)
+        except (NotPositiveDefinite, ValueError) as error:
+            fault = fault or error
+            continue
+        if best is None or found.bound < best.bound:
+            best, idle = found, 0
+        else:
+            idle += 1
+        if idle == PATIENCE or best.bound <= goal * (1.0 + WORTH):
+            break
+    if best is None:
+        assert fault is not None
+        raise fault
+    return best
+
+
+def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
+    """Those of all models, each with its loss where there are several."""
+    said = []
+    for each in models:
+        own = each.remarks(batches)
+        if len(models) > 1:
+            own = [replace(remark, text=f"{each.certificate.loss!r}: {remark.text}") for remark in own]
+        said += own
+    after = next((i + 1 for i, each in enumerate(models) if each.interrupted), len(models))
+    if after < len(models):
+        rest = ", ".join(repr(each.certificate.loss) for each in models[after:])
+        said.append(Remark("untrained", f"Not trained for {rest}: certified for the model that was interrupted."))
+    return said

@@ -1,0 +1,52 @@
+"""Expected losses of Gaussian predictions: one protocol for bounded losses and for likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float
+from gpbounds.losses import Loss
+
+
+class Expected(NamedTuple):
+    """A sum of expected losses over some rows and its derivatives.
+
+    Attributes
+    ----------
+    total : number
+    in_mean : array (n, P)
+        In the means.
+    in_variance : array (n,)
+        In the variances, which the outputs share.
+    in_parameters : array (q,)
+        In the logarithms of the loss's own parameters; empty where it has none.
+    """
+
+    total: Array | float
+    in_mean: Array
+    in_variance: Array
+    in_parameters: Float = np.zeros(0)
+
+
+ExpectedLoss = Callable[[Array, Array, Array], Expected]
+"""(targets (n, P), means (n, P), latent variances (n,)) ↦ Σ E ℓ(y, f), f ~ N(m, v); several lanes call it at once."""
+
+
+def of_loss(loss: Loss) -> ExpectedLoss:
+    """The expected losses of a bounded loss, for one output.
+
+    >>> from gpbounds.losses import Squared
+    >>> found = of_loss(Squared(1.0))(np.array([[0.5]]), np.array([[0.0]]), np.array([0.1]))
+    >>> round(float(found.total), 4), found.in_mean.shape
+    (0.3328, (1, 1))
+    """
+
+    def found(Y: Array, means: Array, variances: Array) -> Expected:
+        given = Y[:, 0], means[:, 0], variances
+        in_mean, in_variance = loss.gradient(*given)
+        return Expected(loss.expectation(*given).sum(), in_mean[:, None], in_variance)
+
+    return found

@@ -1,0 +1,173 @@
+"""Rows of data by chunks: one pass maps every chunk to sums, by lanes on one machine, and adds the lanes' sums.
+
+A pass is an object with two methods (`Pass`): it takes chunks one after the other, and says what it has summed.
+Features of a chunk, and what earlier passes found for its rows, stay with the chunk as far as memory allows; what does
+not fit is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from fitting.basis import Basis
+from fitting.statistics import Statistics, summed
+from gpbounds.arrays import Array, namespace
+from gpbounds.linalg.lanes import WORTH, share, threads
+from gpbounds.linalg.workspace import Workspace
+
+T = TypeVar("T")
+S_co = TypeVar("S_co", bound=Statistics, covariant=True)
+
+
+@dataclass(eq=False)
+class Chunk:
+    """Consecutive rows: inputs, targets, features, and what passes have found for them.
+
+    Attributes
+    ----------
+    rows : slice
+        Which rows of all.
+    X : array (n, D)
+    Y : array (n, P)
+    K : array (n, m)
+        What the basis needs again for its pull-back: k(X, Z) for inducing points.
+    V : array (n, M)
+        Features.
+    """
+
+    rows: slice
+    X: Array
+    Y: Array
+    K: Array
+    V: Array
+    basis: Basis
+    _stream: Stream
+    _lane: int
+    _found: dict[str, Any]
+
+    @property
+    def residual(self) -> Array:
+        """The diagonal of K − Q (n,), computed once."""
+        return self.recall("residual", lambda: self.basis.residual(self.X, self.V))
+
+    def recall(self, name: str, compute: Callable[[], T]) -> T:
+        """What ``compute`` gave for these rows when it was first asked for ``name``."""
+        if name not in self._found:
+            self._found[name] = compute()
+        return self._found[name]
+
+    def scratch(self, name: str) -> Array:
+        """A buffer (n, M), the same memory for the lane's next chunk."""
+        stream = self._stream
+        most = max(part.stop - part.start for part in stream.parts)
+        whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X))
+        return whole[: self.rows.stop - self.rows.start]
+
+    def kept(self, name: str, fill: Callable[[Array], object], *, last: bool = False) -> Array:
+        """A buffer (n, M) as ``fill`` left it, which is called again in a later pass only where there was no room.
+
+        Room is what ``keep`` leaves beside K and V.  The ``last`` who asks may overwrite the buffer.
+        """
+        stream, M = self._stream, self.basis.rank
+        rows = min(stream.N, max(0, stream.space.keep // (8 * M) - 2 * stream.N))
+        if self.rows.stop > rows:
+            buffer = self.scratch(name)
+            fill(buffer)
+            return buffer
+        buffer = stream.space.array(f"kept {name}", (rows, M), namespace(self.X))[self.rows]
+        self.recall(name, lambda: fill(buffer))
+        if last:
+            del self._found[name]
+        return buffer
+
+
+class Pass(Protocol[S_co]):
+    """What a pass does with its chunks, one object a lane."""
+
+    def chunk(self, chunk: Chunk) -> None:
+        """Take one chunk, whose X, Y, K and V may not be changed."""
+
+    def statistics(self) -> S_co:
+        """What has been summed."""
+
+
+S = TypeVar("S", bound=Statistics)
+
+
+@dataclass(eq=False)
+class Stream:
+    """The chunks of one data set with the features of one basis.
+
+    Attributes
+    ----------
+    basis : Basis
+    X : array (N, D)
+    Y : array (N, P)
+    parts : sequence of slices
+        Consecutive rows taken at a time.
+    space : Workspace
+    """
+
+    basis: Basis
+    X: Array
+    Y: Array
+    parts: Sequence[slice]
+    space: Workspace = field(default_factory=lambda: Workspace(0))
+    _known: set[int] = field(default_factory=set, repr=False)
+    _found: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    def reduce(self, start: Callable[[], Pass[S]]) -> S:
+        """One pass: every chunk goes to a `Pass`, of which ``start`` makes one for each lane; their sums are added.
+
+        Which lane takes which chunk is fixed by their number, and lanes are added in order, so that sums come out the
+        same every time.
+        """
+        self.basis.prepare()
+        lanes = self._lanes()
+        passes = [start() for _ in range(lanes)]
+        share(lanes, lambda lane: self._run(passes[lane], lane, lanes))
+        return summed(each.statistics() for each in passes)
+
+    def _lanes(self) -> int:
+        if namespace(self.X) is not np or len(self.parts) == 1 or self.N * self.basis.rank**2 < WORTH:
+            return 1
+        return min(threads(), len(self.parts))
+
+    def _run(self, each: Pass[S], lane: int, lanes: int) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own; what is not finite is refused later
+            for number in range(lane, len(self.parts), lanes):
+                each.chunk(self._chunk(number, lane))
+
+    def _chunk(self, number: int, lane: int) -> Chunk:
+        rows, basis, xp = self.parts[number], self.basis, namespace(self.X)
+        X, found = self.X[rows], self._found.setdefault(number, {})
+        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, lane, found)
+        per_row = 8 * (basis.rank + basis.width)
+        stays = rows.stop * per_row <= self.space.keep
+        for name, columns in (("V", basis.rank), ("K", basis.width)):
+            if stays:
+                most = min(self.N, self.space.keep // per_row)
+                buffer = self.space.array(f"kept {name}", (most, columns), xp)[rows]
+            else:
+                most = max(part.stop - part.start for part in self.parts)
+                buffer = self.space.array(f"{name} {lane}", (most, columns), xp)[: rows.stop - rows.start]
+            setattr(chunk, name, buffer)
+        if number not in self._known:
+            basis.fill(X, chunk.K, chunk.V)
+            if stays:
+                self._known.add(number)
+        return chunk

@@ -1,0 +1,35 @@
+"""What a pass over rows leaves: sums that add up, whatever rows or machines they come from."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Self, TypeVar
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """A record of arrays and numbers; ``+`` adds them field by field.
+
+    >>> @dataclass(frozen=True, eq=False)
+    ... class Moments(Statistics):
+    ...     count: int
+    ...     total: float
+    >>> both = Moments(2, 1.5) + Moments(1, 4.0)
+    >>> both.count, both.total
+    (3, 5.5)
+    """
+
+    def __add__(self, other: Self) -> Self:
+        names = [field.name for field in fields(self)]
+        return type(self)(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+S = TypeVar("S", bound=Statistics)
+
+
+def summed(parts: Iterable[S]) -> S:
+    """The sum of at least one record, from the first to the last."""
+    return functools.reduce(operator.add, parts)

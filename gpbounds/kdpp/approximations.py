@@ -1,0 +1,95 @@
+"""How far the k-DPP of an approximation of K is from the k-DPP of K."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.bound import Bound
+from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
+from gpbounds.validation import count, non_negative, one
+
+
+def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
+    """Above the total variation between the k-DPPs of K and of K̃ ⪯ K, for instance a Nyström approximation.
+
+    TV ≤ 1 − e_M(K̃)/e_M(K) ≤ 1 − 1/Σ_{j≤M} (e_{M−j}(K̃)/e_M(K̃)) T^j/j!,   T = Tr(K − K̃)
+
+    Proof: |K̃_ZZ| ≤ |K_ZZ|, so P̃(Z) ≤ P(Z)·e_M(K)/e_M(K̃) and Σ_Z min(P, P̃) ≥ e_M(K̃)/e_M(K).  With Δ = K − K̃, K has
+    the nonzero eigenvalues of a matrix with the diagonal blocks K̃ and Δ; pinching it makes e_M no smaller (Schur
+    concavity), so e_M(K) ≤ Σ_j e_{M−j}(K̃) e_j(Δ), and e_j(Δ) ≤ T^j/j!.
+
+    Hypotheses: 0 ⪯ K̃ ⪯ K, M ≤ rank K̃.  New; it makes R-cor1 apply to large N.  Small only where T is small against the
+    mean trace at M − 1 points over M.  The first step is an equality for M = 1 and K̃ = K on some rows, 0 on the others.
+
+    Parameters
+    ----------
+    eigenvalues : array (r,)
+        Of K̃, or lower bounds of them; zeros may be left out.
+    trace : float
+        T ≥ 0, or above it.
+    M : int
+        ≥ 1; the bound is 1 where fewer eigenvalues than M are > 0.
+
+    >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
+    0.032258
+    """
+    values, T, M = checked(eigenvalues), one(non_negative, "trace", trace), count("M", M)
+    if int((values > 0).sum()) < M:
+        value = 1.0
+    elif T == 0.0:
+        value = 0.0
+    else:
+        j = np.arange(1, M + 1)
+        log_e = log_esp(values, M)
+        terms = log_e[M - j] - log_e[M] + np.cumsum(np.log(T / j))
+        rest = np.logaddexp.reduce(terms)
+        value = float(np.exp(rest - np.logaddexp(0.0, rest)))  # s/(1 + s), s = e^rest
+    return Bound(
+        value,
+        "upper",
+        1.0,
+        "N-tv",
+        terms={"trace": float(T)},
+        assumptions=("The points are drawn by the k-DPP of an approximation of K that is nowhere above it.",),
+        quantity="TV(k-DPP of the approximation, k-DPP)",
+    )
+
+
+def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
+    """Above the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
+
+    TV ≤ 1 − e_M((λ̂ − ρ)₊) / e_M(λ̂ + ρ)
+
+    It holds for K̂ as it is and with its eigenvalues up to ρ taken as 0.  Proof: with A = (K̂ − ρI)₊ and B = K̂ + ρI all
+    of them lie between A and B in the Loewner order, so |A_ZZ| ≤ |K_ZZ|, |K̂_ZZ| for every Z, and
+    Σ_Z min(P, P̂) ≥ Σ_Z |A_ZZ| / max(e_M(K), e_M(K̂)) ≥ e_M(A)/e_M(B).
+
+    Hypotheses: K, K̂ ⪰ 0.  New; it says what an exact sampler means near the numerical rank.  For small ρ it is
+    2ρ Σ_m P(m ∈ J)/λ_m, J the eigenvectors that take part: 1e-10 for well-conditioned problems, of order 1 at the rank.
+
+    Parameters
+    ----------
+    eigenvalues : array (N,)
+        All N eigenvalues of K̂, ≥ 0.
+    rounding : float
+        ρ ≥ 0, for instance N·eps·λ_max.
+    M : int
+        ≥ 0; the bound is 1 where fewer eigenvalues than M exceed ρ.
+
+    >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
+    0.013245
+    """
+    values, rho, M = checked(eigenvalues), one(non_negative, "rounding", rounding), count("M", M, 0)
+    low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
+    high, high_power = scaled_esp(values + rho, M)
+    # 1e-12 covers the rounding of both symmetric polynomials
+    ratio = 0.0 if low[M] == 0.0 else float(np.ldexp(low[M] / high[M], low_power[M] - high_power[M])) * (1.0 - 1e-12)
+    return Bound(
+        min(1.0, float(np.nextafter(1.0 - ratio, 2.0))) if rho > 0.0 or ratio == 0.0 else 0.0,
+        "upper",
+        1.0,
+        "N-round",
+        assumptions=("The matrix that is sampled differs from K by at most ρ in the spectral norm.",),
+        quantity="TV(k-DPP as sampled, k-DPP)",
+    )

@@ -1,0 +1,92 @@
+"""Kernels as what JSON can hold, and their hyperparameters by name, to and fro, without rounding.
+
+A lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.parameter_names`, which training speaks, and
+``lengthscale_1`` in grids of priors and in certificates.  `hyperparameters` lists these in the order of those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.kernels.base import Kernel, Product, Stationary, Sum
+from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.squared_exponential import SquaredExponential
+
+STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
+PAIRS: dict[str, Any] = {"Sum": Sum, "Product": Product}
+
+
+def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> Stationary:
+    """The kernel of smoothness ν: Matérn, or squared exponential for ν = ∞.
+
+    >>> stationary(math.inf), stationary(1.5).nu
+    (SquaredExponential(variance=1.0, lengthscale=1.0), 1.5)
+    """
+    return SquaredExponential(variance, lengthscale) if nu == math.inf else Matern(nu, variance, lengthscale)
+
+
+def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
+    """A kernel as what JSON can hold; Python writes floats so that they are read back as they were.
+
+    >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
+    {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
+    """
+    name = type(kernel).__name__
+    if type(kernel) is PAIRS.get(name):
+        pair: Any = kernel
+        return {"type": name, "k1": kernel_to_plain(pair.k1), "k2": kernel_to_plain(pair.k2)}
+    if type(kernel) is STATIONARY.get(name):
+        one: Any = kernel
+        plain = {"type": name, "variance": one.variance, "lengthscale": np.asarray(one.lengthscale).tolist()}
+        return plain | ({"nu": one.nu} if isinstance(one, Matern) else {})
+    raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products of them to save, got {name}")
+
+
+def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
+    """The kernel that `kernel_to_plain` described.
+
+    >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
+    2.0
+    """
+    name = plain["type"]
+    if name in PAIRS:
+        return PAIRS[name](kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
+    if name not in STATIONARY:
+        raise ValueError(f"kernel: expected one of {', '.join(STATIONARY)}, Sum, Product, got {name!r}")
+    return STATIONARY[name](**{key: value for key, value in plain.items() if key != "type"})
+
+
+def hyperparameter_names(dim: int | None) -> tuple[str, ...]:
+    """Names for a kernel with one lengthscale (None), or with one for each of ``dim`` dimensions.
+
+    >>> hyperparameter_names(2)
+    ('variance', 'lengthscale_1', 'lengthscale_2')
+    """
+    each = ("lengthscale",) if dim is None else tuple(f"lengthscale_{d + 1}" for d in range(dim))
+    return ("variance", *each)
+
+
+def hyperparameters(kernel: Stationary) -> dict[str, float]:
+    """Variance and lengthscales by `hyperparameter_names`, in the order of ``kernel.parameter_names``.
+
+    >>> hyperparameters(SquaredExponential(2.0, [0.5, 1.0]))
+    {'variance': 2.0, 'lengthscale_1': 0.5, 'lengthscale_2': 1.0}
+    """
+    scales = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=np.float64)).tolist()
+    return dict(zip(hyperparameter_names(kernel.dim), (kernel.variance, *scales), strict=True))
+
+
+def with_hyperparameters(kernel: Stationary, values: Mapping[str, float]) -> Stationary:
+    """``kernel`` with those ``values``, named as by `hyperparameters`.
+
+    >>> with_hyperparameters(Matern(1.5), {"variance": 2.0, "lengthscale": 0.5})
+    Matern(variance=2.0, lengthscale=0.5, nu=1.5)
+    """
+    variance, *scales = (values[name] for name in hyperparameter_names(kernel.dim))
+    return replace(kernel, variance=variance, lengthscale=scales[0] if kernel.dim is None else scales)

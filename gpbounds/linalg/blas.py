@@ -1,0 +1,93 @@
+"""Four BLAS routines in place on C-contiguous NumPy arrays, called without Python's lock, so that threads run together.
+
+SciPy publishes the addresses of its BLAS in `scipy.linalg.cython_blas`; its Python wrappers hold the lock, these calls
+do not.  A row-major (n, m) array is what BLAS calls a column-major m × n matrix: nothing is transposed or copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+
+
+@lru_cache
+def _routine(name: str) -> Any:
+    from scipy.linalg import cython_blas
+
+    capsule = cython_blas.__pyx_capi__[name]
+    signature = ctypes.pythonapi.PyCapsule_GetName
+    signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    kind = signature(capsule)
+    integer = ctypes.c_int if b"int *" in kind else ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (kind.count(b",") + 1))(address(capsule, kind)), integer
+
+
+def _call(name: str, *arguments: Any) -> None:
+    """Letters are characters, ints and floats are passed by address, arrays by that of their first entry."""
+    function, integer = _routine(name)
+    kept: list[Any] = []  # what the addresses point at must live until the call returns
+    for value in arguments:
+        if isinstance(value, str):
+            kept.append(ctypes.c_char(value.encode()))
+        elif isinstance(value, int):
+            kept.append(integer(value))
+        elif isinstance(value, float):
+            kept.append(ctypes.c_double(value))
+        else:
+            kept.append(value)
+    function(*(v.ctypes.data if isinstance(v, np.ndarray) else ctypes.addressof(v) for v in kept))
+
+
+def fits(*arrays: Any) -> bool:
+    """Whether all are float64 with rows that are contiguous and do not overlap."""
+    return all(
+        isinstance(a, np.ndarray)
+        and a.dtype == np.float64
+        and a.ndim == 2
+        and a.strides[1] == 8
+        and a.strides[0] >= 8 * a.shape[1]
+        and a.strides[0] % 8 == 0
+        for a in arrays
+    )
+
+
+def takes(A: Any) -> bool:
+    """Whether ``A`` or its transpose `fits`."""
+    return fits(A) or fits(A.T)
+
+
+def _stride(A: Float) -> int:
+    return A.strides[0] // 8
+
+
+def solve(L: Float, B: Float, transposed: bool) -> None:
+    """The rows b of ``B`` (n, M) become L⁻¹b, or L⁻ᵀb."""
+    n, M = B.shape
+    _call("dtrsm", "L", "U", "N" if transposed else "T", "N", M, n, 1.0, L, _stride(L), B, _stride(B))
+
+
+def multiply(T: Float, B: Float, transposed: bool) -> None:
+    """The rows b of ``B`` (n, M) become Tb, or Tᵀb, for a lower triangular T."""
+    n, M = B.shape
+    _call("dtrmm", "L", "U", "N" if transposed else "T", "N", M, n, 1.0, T, _stride(T), B, _stride(B))
+
+
+def gram(B: Float, total: Float) -> None:
+    """Add BᵀB to the upper triangle of ``total`` (M, M)."""
+    n, M = B.shape
+    _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), 1.0, total, _stride(total))
+
+
+def product(A: Float, B: Float, out: Float, *, keep: float = 0.0) -> None:
+    """``out`` (n, m) becomes A @ B + keep·out, for A (n, k) and B (k, m), each row-major or the transpose of such."""
+    (n, k), m = A.shape, B.shape[1]
+    left, right = A if fits(A) else A.T, B if fits(B) else B.T
+    how = "N" if fits(B) else "T", "N" if fits(A) else "T"
+    _call("dgemm", *how, m, n, k, 1.0, right, _stride(right), left, _stride(left), keep, out, _stride(out))

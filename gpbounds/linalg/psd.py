@@ -1,0 +1,168 @@
+"""Factors and eigenvalues of positive (semi-)definite matrices: what was done is recorded.
+
+No silent jitter: ``jitter`` is a number used as given, or ``"auto"``: the least of 0, 1e-12 ... 1e-6 times the largest
+diagonal entry that factorises.  What was used is returned.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.validation import non_negative
+
+Jitter = float | Literal["auto"]
+AUTO_LADDER = (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """Lower-triangular ``L`` with L Lᵀ = A + jitter·I."""
+
+    L: Array
+    jitter: float
+
+    def solve_lower(self, B: Array) -> Array:
+        """L⁻¹ B."""
+        return solve_triangular(self.L, B)
+
+    def solve_upper(self, B: Array) -> Array:
+        """L⁻ᵀ B."""
+        return solve_triangular(self.L, B, transposed=True)
+
+    def solve(self, B: Array) -> Array:
+        """(A + jitter·I)⁻¹ B."""
+        return self.solve_upper(self.solve_lower(B))
+
+    @property
+    def logdet(self) -> float:
+        """log|A + jitter·I|."""
+        xp = namespace(self.L)
+        return float(2.0 * xp.log(xp.diagonal(self.L)).sum())
+
+
+def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
+    xp = namespace(A)
+    shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
+    if xp is np and shifted.dtype == np.float64 and shifted.size:
+        from scipy.linalg.lapack import dpotrf
+
+        # of the transpose: LAPACK's order is Fortran's, one copy less
+        U, fault = dpotrf(shifted.T, lower=0, clean=1, overwrite_a=overwrite)
+        return None if fault or not np.isfinite(U).all() else U.T
+    try:
+        with failures_raise(xp):
+            L = xp.linalg.cholesky(shifted)
+    except np.linalg.LinAlgError:
+        return None
+    return L if bool(xp.isfinite(L).all()) else None  # NaN in A passes the factorisation
+
+
+def failures_raise(xp: Any) -> AbstractContextManager[None]:
+    """Within it, linear algebra of ``xp`` that fails raises `numpy.linalg.LinAlgError`, as NumPy's always does.
+
+    CuPy returns what the solver left in memory, finite or not, unless it is asked to look.
+    """
+    if xp is np:
+        return nullcontext()
+    import cupyx
+
+    return cupyx.errstate(linalg="raise")
+
+
+def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite: bool = False) -> Cholesky:
+    """Factorise a symmetric positive definite ``A`` (n × n) with the stated jitter.
+
+    With ``overwrite`` the factor may take the memory of ``A``, which then holds nothing of use; not with "auto", which
+    may need ``A`` again.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        when no allowed jitter makes the factorisation succeed.
+
+    >>> round(cholesky(np.array([[4.0, 2.0], [2.0, 3.0]])).logdet, 12)  # log 8
+    2.07944154168
+    """
+    if overwrite and jitter == "auto":
+        raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
+    scale = float(namespace(A).diagonal(A).max())
+    ladder = [step * scale for step in AUTO_LADDER] if jitter == "auto" else [float(non_negative("jitter", jitter))]
+    for amount in ladder:
+        L = _try(A, amount, overwrite)
+        if L is not None:
+            return Cholesky(L, amount)
+    raise NotPositiveDefinite(
+        f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but Cholesky fails with jitter "
+        f"{ladder[-1]:.3g}. Usual causes: duplicated or nearly equal points, or a lengthscale much longer than their "
+        "spacing. Remove duplicates, take fewer points, or pass jitter='auto' or a larger jitter."
+    )
+
+
+@dataclass(frozen=True)
+class Eigen:
+    """Eigenvalues of a PSD matrix, largest first, with the absolute rounding error each may carry.
+
+    Attributes
+    ----------
+    values : array (n,)
+    vectors : array (n, n) or None
+        Orthonormal columns, in the order of ``values``.
+    rounding : float
+        What an eigenvalue may be off by.
+    clipped : int
+        How many eigenvalues in [-rounding, 0) were set to 0.
+    """
+
+    values: Float
+    vectors: Array | None
+    rounding: float
+    clipped: int
+
+
+def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: float | None = None) -> Eigen:
+    """All eigenvalues of a symmetric PSD matrix, in decreasing order, and its eigenvectors if asked for.
+
+    Values in [-rounding, 0) count as 0 and are counted; below that the matrix is not PSD.  ``rounding`` is n·eps·λ_max
+    unless given, as for a difference of two matrices, whose rounding error is that of the larger one.
+
+    Raises
+    ------
+    NonFinite
+        for NaN or infinity in A.
+    NotPositiveDefinite
+        when an eigenvalue is negative beyond rounding.
+
+    >>> eigen(np.array([[2.0, 1.0], [1.0, 2.0]])).values.round(12)
+    array([3., 1.])
+    """
+    xp = namespace(A)
+    if not bool(xp.isfinite(A).all()):
+        raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
+    if A.shape[0] == 0:
+        return Eigen(np.zeros(0), np.zeros((0, 0)) if vectors else None, rounding or 0.0, 0)
+    if xp is np:
+        from scipy.linalg import eigh
+
+        # divide and conquer where vectors are wanted: theirs are orthonormal to a few roundings, unlike those of "evr"
+        found = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
+    else:
+        with failures_raise(xp):
+            found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
+    rising, basis = found if vectors else (found, None)
+    values = (rising if xp is np else xp.asnumpy(rising))[::-1]
+    allowed = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0)) if rounding is None else rounding
+    if values[-1] < -allowed:
+        raise NotPositiveDefinite(
+            f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
+            f"the rounding error {-allowed:.3g}. Usual cause: points so close that a factorised matrix is nearly "
+            "singular; take fewer of them, or pass jitter='auto' where jitter is an argument."
+        )
+    ordered = None if basis is None else basis[:, ::-1]
+    return Eigen(np.maximum(values, 0.0), ordered, allowed, int((values < 0).sum()))

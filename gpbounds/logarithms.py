@@ -1,0 +1,27 @@
+"""Positive parameters by their logarithms: what an optimiser moves."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Float
+from gpbounds.validation import finite
+
+
+def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
+    """``values`` as finite float64, one for each of ``names``."""
+    given = finite("log_parameters", values)
+    if given.shape != (len(names),):
+        raise ValueError(f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {given.shape}")
+    return given
+
+
+def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
+    """exp of each, refused where it is 0 or infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = np.exp(logs)
+    for name, log, value in zip(names, logs, values, strict=True):
+        if not 0.0 < value < np.inf:
+            raise ValueError(f"log_parameters: expected log {name} within the range of float64, got {log:.6g}")
+    return values.tolist()

@@ -1,0 +1,54 @@
+"""Members of a family, such as the losses, as records {"name": ..., parameters}, to and fro."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, ClassVar, TypeVar
+
+from gpbounds.validation import one, positive
+
+
+class Named:
+    """A dataclass that JSON can hold.
+
+    Attributes
+    ----------
+    name : str
+        What records call it.
+    """
+
+    name: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Name and parameters, ready for JSON; the ``from_dict`` of its room reads them back."""
+        return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
+
+    def _one_positive(self, *parameters: str) -> None:
+        """Check that each of these is one positive number, and keep it as a float."""
+        for parameter in parameters:
+            object.__setattr__(self, parameter, one(positive, parameter, getattr(self, parameter)))
+
+
+Member = TypeVar("Member", bound=Named)
+
+
+def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
+    """The member of a family that its ``to_dict`` described.
+
+    Raises
+    ------
+    ValueError
+        for an unknown name, or parameters that are missing, unknown or wrong.
+    """
+    if not isinstance(record, Mapping):
+        raise ValueError(f"expected a record with a name and parameters, got {record!r}")
+    parameters, known = dict(record), {kind.name: kind for kind in kinds}
+    name = parameters.pop("name", None)
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"name: expected one of {', '.join(map(repr, known))}, got {name!r}")
+    try:
+        return known[name](**parameters)
+    except TypeError:
+        expected = ", ".join(field.name for field in fields(known[name]))  # type: ignore[arg-type]
+        raise ValueError(f"{name}: expected its parameters {expected}, got {sorted(map(str, parameters))}") from None

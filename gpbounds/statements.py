@@ -1,0 +1,57 @@
+"""What bounds share that are stated before the data are seen: their hypotheses, how they are rounded, their record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import as_number
+from gpbounds.bound import Bound
+from gpbounds.inputs import InputLaw
+
+UP = 1.0 + 1e-11
+"""Values are multiplied by this: ten times the rounding error of everything on the way."""
+SMALLEST = np.finfo(np.float64).tiny
+
+FIXED = "Kernel, input law and noise are fixed in advance, not fitted to these data."
+
+
+def drawn_from(inputs: InputLaw) -> str:
+    """The hypothesis on the inputs."""
+    return f"The N inputs are drawn independently from {inputs!r}."
+
+
+def exp_up(log_value: Any) -> Any:
+    """e^log_value, but never below the least normal double unless it is 0: an upper bound must not underflow."""
+    log_value = np.asarray(log_value)
+    return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
+
+
+def normal_or_zero(value: Any, positive: Any) -> Any:
+    """``value`` where ``positive``, raised to the least normal double if need be, and 0 elsewhere."""
+    return np.where(positive, np.maximum(value, SMALLEST), 0.0)
+
+
+def upper_bound(
+    value: Any,
+    delta: Any,
+    claim: str,
+    terms: Mapping[str, Any],
+    assumptions: tuple[str, ...],
+    *,
+    certified: bool,
+    quantity: str,
+) -> Bound:
+    """The record of an upper bound that fails with probability at most ``delta``."""
+    return Bound(
+        value=as_number(value),
+        side="upper",
+        confidence=as_number(np.broadcast_to(1.0 - delta, np.shape(value))),
+        claim=claim,
+        terms={name: as_number(term) for name, term in terms.items()},
+        assumptions=assumptions,
+        certified=certified,
+        quantity=quantity,
+    )

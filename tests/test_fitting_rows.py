@@ -1,0 +1,97 @@
+"""The streamed whitening with memory: several threads, one answer; L⁻¹ multiplied only where that is accurate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from fitting.data import Data
+from fitting.diagonal import Diagonal
+from fitting.family import objective
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.linalg.lanes import threads
+from gpbounds.linalg.workspace import Workspace
+
+KERNEL = SquaredExponential(1.3, [0.7, 1.4])
+
+
+def problem(N: int = 5000, M: int = 50):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, 2))
+    return X, np.sin(X) + 0.3 * rng.standard_normal((N, 2)), X[:M] + 1e-3
+
+
+def basis_of(kernel, X, Z, jitter: float = 0.0):
+    return Data(X, X, False).stream(kernel, Z, jitter).basis
+
+
+def flat(found):
+    g = found.gradient
+    return np.concatenate([[found.value], g.kernel, [g.noise], np.ravel(g.Z)])
+
+
+@pytest.mark.parametrize(("method", "options"), [("vfe", {}), ("dtc", {}), ("fitc", {}), ("pic", {"blocks": 100})])
+@pytest.mark.parametrize("keep", [0, 10**6])
+def test_threads_change_nothing_but_rounding_and_not_from_run_to_run(method, options, keep) -> None:
+    X, y, Z = problem()
+    kernel = Matern(0.5, 1.3, 0.9)
+    F = objective(X, y, method, chunk=256, keep=keep, **options)
+    with threadpool_limits(1, "blas"):
+        assert F.data.stream(kernel, Z, 0.0)._lanes() == 1
+        one = flat(F.evaluate(kernel, 0.2, Z))
+    with threadpool_limits(2, "blas"):
+        assert F.data.stream(kernel, Z, 0.0)._lanes() == 2
+        several = [flat(F.evaluate(kernel, 0.2, Z)) for _ in range(2)]
+        assert threads() == 2  # as it was
+    np.testing.assert_allclose(several[0], one, rtol=1e-9, atol=1e-9 * np.abs(one).max())
+    for again in several[1:]:
+        np.testing.assert_allclose(again, several[0], rtol=1e-11, atol=1e-11 * np.abs(one).max())
+
+
+def test_a_fault_in_a_thread_reaches_the_caller() -> None:
+    class Broken(SquaredExponential):
+        def fill(self, X1, X2, out):
+            out[...] = np.nan if float(X1[0, 0]) == self.variance else super().fill(X1, X2, out)
+            return out
+
+    X, y, Z = problem()
+    X[2560, 0] = 1.3
+    with threadpool_limits(2, "blas"), pytest.raises(NonFinite, match="kernel: expected finite covariances"):
+        objective(X, y, "vfe", chunk=256).evaluate(Broken(1.3), 0.2, Z)
+    assert threads() >= 1
+
+
+@pytest.mark.parametrize("lengthscale", [0.02, 0.05, 0.1])
+def test_the_inverse_is_used_only_where_it_costs_no_digits_of_q(lengthscale: float) -> None:
+    Z = np.linspace(0.0, 1.0, 60)[:, None]
+    X = np.random.default_rng(1).random((500, 1))
+    kernel = SquaredExponential(1.0, lengthscale)
+    basis = basis_of(kernel, X, Z, 0.0 if lengthscale == 0.02 else 1e-9)
+    L = basis.side.chol.L
+    assert (basis.inverse is not None) == (np.linalg.norm(L) * np.linalg.norm(np.linalg.inv(L)) < 1e5)
+    white = basis.side.whiten(X)
+    V = basis.whiten(kernel(X, Z))
+    np.testing.assert_allclose((V * V).sum(axis=1), (white * white).sum(axis=0), atol=2e-12)
+
+
+def test_both_ways_were_seen() -> None:
+    X, _, Z = problem(M=20)
+    assert basis_of(Matern(0.5), X, Z).inverse is not None
+    assert basis_of(SquaredExponential(1.0, 5.0), X, Z, 1e-10).inverse is None
+
+
+def test_what_is_kept_is_what_the_workspace_allows() -> None:
+    X, y, Z = problem(1000, 10)
+    space = Workspace(keep=16 * 10 * 300)
+    source = Data(X, y, False, chunk=100, space=space).stream(KERNEL, Z, 1e-8)
+    Diagonal(0.0, 0.1).evaluate(source)
+    assert source._known == {0, 1, 2}
+    assert space._buffers["kept K"].size == 3000
+
+
+def test_the_ladder_of_jitter_ends_in_a_sentence() -> None:
+    X, y, Z = problem(100, 10)
+    with pytest.raises(NotPositiveDefinite, match=r"Remove duplicates|Take fewer of them"):
+        objective(X, y, "vfe", jitter=0.0).evaluate(SquaredExponential(1.0, 1e6), 0.1, Z)

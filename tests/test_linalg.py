@@ -1,0 +1,165 @@
+"""What differs between CPU and GPU stays in one module; a missing or broken GPU is one clear sentence."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpbounds.devices import array_module, cuda_fault
+from gpbounds.linalg.cg import conjugate_gradients
+from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.linalg.products import add_gram, product
+from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
+
+
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))
+def test_products_and_solves_are_in_place_and_right(seed: int, n: int, M: int) -> None:
+    rng = np.random.default_rng(seed)
+    L = np.tril(rng.standard_normal((M, M))) + (2.0 + M) * np.eye(M)
+    B, C, out = rng.standard_normal((n, M)), rng.standard_normal((M, M)), np.full((n, M), np.nan)
+    solved, lifted = B.copy(), B.copy()
+    assert solve_rows(L, solved) is solved
+    np.testing.assert_allclose(solved @ L.T, B, atol=1e-12)
+    assert lift_rows(L, lifted) is lifted
+    np.testing.assert_allclose(lifted @ L, B, atol=1e-12)
+    for left in (B, np.asfortranarray(B), np.repeat(B, 2, axis=0)[::2]):
+        for right in (C, C.T):
+            assert product(left, right, out) is out
+            np.testing.assert_allclose(out, B @ right, atol=1e-12)
+    total = np.zeros((M, M))
+    add_gram(total, B)
+    add_gram(total, 2.0 * B)
+    np.testing.assert_allclose(mirrored(total), 5.0 * B.T @ B, atol=1e-11)
+    np.testing.assert_allclose(inverse(L) @ (L @ L.T), np.eye(M), atol=1e-10)
+    np.testing.assert_array_equal(inverse(L), inverse(L).T)
+
+
+def test_a_view_that_blas_cannot_take_is_still_written() -> None:
+    L, whole = np.array([[2.0, 0.0], [1.0, 1.0]]), np.ones((3, 4))
+    view = whole[:, ::2]
+    solve_rows(L, view)
+    np.testing.assert_allclose(whole[:, ::2], [[0.5, 0.5]] * 3)
+    np.testing.assert_array_equal(whole[:, 1::2], 1.0)
+
+
+def test_a_machine_without_cupy_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert cuda_fault().startswith("CuPy cannot be imported (")
+    assert array_module("cpu") is array_module("auto") is np
+    with pytest.raises(ValueError, match=r"^device: expected .*CuPy cannot be imported .*use device='cpu' or 'auto'$"):
+        array_module("cuda")
+    with pytest.raises(ValueError, match="device: expected one of 'cpu', 'cuda', 'auto', got 'gpu'"):
+        array_module("gpu")  # type: ignore[arg-type]
+
+
+def broken(count=lambda: 1, ones=np.ones) -> types.ModuleType:
+    """A CuPy whose driver or device misbehaves."""
+    module = types.ModuleType("cupy")
+    module.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=count))  # type: ignore[attr-defined]
+    module.ones, module.eye, module.linalg = ones, np.eye, np.linalg  # type: ignore[attr-defined]
+    return module
+
+
+def fails(*_):
+    raise RuntimeError("CUDA driver version is insufficient\nfor CUDA runtime version")
+
+
+def test_a_broken_gpu_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, words in (
+        (
+            broken(fails),
+            r"the GPU does not answer \(RuntimeError: CUDA driver version is insufficient for CUDA runtime",
+        ),
+        (broken(lambda: 0), "no CUDA device is there"),
+        (broken(ones=lambda shape: np.full(shape, np.nan)), "the GPU computes a wrong Cholesky factor"),
+        (broken(ones=fails), "the GPU does not answer"),
+    ):
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        assert array_module("auto") is np
+        with pytest.raises(ValueError, match=words) as caught:
+            array_module("cuda")
+        assert "\n" not in str(caught.value)
+    monkeypatch.setitem(sys.modules, "cupy", broken())
+    assert array_module("cuda") is array_module("auto") is sys.modules["cupy"]
+
+
+def positive_definite(rng: np.random.Generator, N: int) -> np.ndarray:
+    root = rng.standard_normal((N, N))
+    return root @ root.T + np.eye(N)
+
+
+@given(seed=st.integers(0, 2**32 - 1), N=st.integers(1, 12), P=st.integers(1, 4))
+def test_conjugate_gradients_end_after_n_steps_and_at_once_with_the_inverse(seed: int, N: int, P: int) -> None:
+    rng = np.random.default_rng(seed)
+    A, B = positive_definite(rng, N), rng.standard_normal((N, P))
+    B[:, 0] = 0.0  # a column that is solved from the start
+    X = conjugate_gradients(lambda V: A @ V, lambda R: R, B, enough=lambda e: e.sum() <= 1e-26, steps=4 * N + 10)
+    np.testing.assert_allclose(A @ X, B, atol=1e-10)
+    np.testing.assert_array_equal(X[:, 0], 0.0)
+    inverse = np.linalg.inv(A)
+    seen = []
+
+    def enough(energies: np.ndarray) -> bool:
+        seen.append(energies)
+        return bool(energies.max() <= 1e-20)
+
+    X = conjugate_gradients(lambda V: A @ V, lambda R: inverse @ R, B, enough=enough, steps=9)
+    assert len(seen) <= 3  # the start, one step, and perhaps one for rounding
+    np.testing.assert_allclose(seen[0], np.einsum("ip,ij,jp->p", B, inverse, B), rtol=1e-9)
+    np.testing.assert_allclose(A @ X, B, atol=1e-10)
+
+
+@given(seed=st.integers(0, 2**32 - 1), steps=st.integers(0, 8))
+def test_every_step_of_conjugate_gradients_brings_the_solution_nearer(seed: int, steps: int) -> None:
+    """The error in the norm of A falls from step to step, as it is least over growing spaces."""
+    rng = np.random.default_rng(seed)
+    A, B = positive_definite(rng, 10), rng.standard_normal((10, 2))
+    truth, M = np.linalg.solve(A, B), np.diag(1.0 / A.diagonal())
+
+    def error(count: int) -> np.ndarray:
+        off = conjugate_gradients(lambda V: A @ V, lambda R: M @ R, B, enough=lambda e: False, steps=count) - truth
+        return np.einsum("ip,ij,jp->p", off, A, off)
+
+    assert (error(steps + 1) <= error(steps) * (1.0 + 1e-12)).all()
+    np.testing.assert_allclose(error(0), np.einsum("ip,ip->p", B, truth), rtol=1e-9)
+
+
+@given(seed=st.integers(0, 2**32 - 1), N=st.sampled_from([2, 5, 511, 513, 1030]), decades=st.integers(-100, 100))
+def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, decades: int) -> None:
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((N, N))
+    A = (A + A.T) * 10.0**decades
+    assert symmetric_matrix("A", A) is A
+    i, j = (int(v) for v in rng.choice(N, 2, replace=False))
+    size = float(np.abs(A).max())
+    A[i, j] = A[j, i] + 0.9e-8 * size
+    symmetric_matrix("A", A, N)
+    with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
+        symmetric_matrix("A", A, apart=1e-10)
+    A[i, j] = A[j, i] + 1.2e-8 * size
+    with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
+        symmetric_matrix("A", A)
+
+
+@pytest.mark.parametrize(
+    ("value", "N", "message"),
+    [
+        (np.ones((2, 3)), None, r"A: expected a square matrix \(N, N\), got shape \(2, 3\)"),
+        (np.ones(3), None, r"A: expected a square matrix \(N, N\), got shape \(3,\)"),
+        (np.ones((0, 0)), None, r"A: expected a square matrix \(N, N\), got shape \(0, 0\)"),
+        (np.ones((2, 2)), 3, r"A: expected shape \(3, 3\), got shape \(2, 2\)"),
+        ([[1.0], [2.0, 3.0]], None, "A: expected rows of equal length"),
+        ([["a"]], None, "A: expected real numbers"),
+        ([[np.nan]], None, "A: expected finite numbers"),
+        ([[np.inf, 0.0], [0.0, -np.inf]], None, "A: expected finite numbers"),
+    ],
+)
+def test_what_is_no_square_matrix_is_refused(value, N, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        symmetric_matrix("A", value, N)
+    assert np.array_equal(symmetric_matrix("A", [[1e308, 1e308], [1e308, 1e308]]), np.full((2, 2), 1e308))

@@ -1,0 +1,94 @@
+"""How property cases are counted: only those that came to the end of their test."""
+
+from __future__ import annotations
+
+import pytest
+from cases import MOST, PropertyCases, of_size, settings_of
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.internal.reflection import function_digest
+
+alone = settings(max_examples=60, database=None, derandomize=True)
+
+
+def test_cases_that_are_rejected_do_not_count() -> None:
+    ended, begun = [], []
+
+    @alone
+    @given(st.integers(0, 10**6))
+    def test(n: int) -> None:
+        begun.append(n)
+        assume(n % 2 == 0)
+        ended.append(n)
+
+    cases = PropertyCases()
+    with cases.counting(test):
+        test()
+    assert cases.held == len(ended) == 60 < len(begun)
+    assert cases.violated == 0
+    test()  # outside it nothing is counted
+    assert cases.held == 60 < len(ended)
+
+
+def test_a_counterexample_is_a_violation_and_no_case_that_held() -> None:
+    @alone
+    @given(st.integers(0, 10**6))
+    def test(n: int) -> None:
+        assert n < 0
+
+    cases = PropertyCases()
+    with pytest.raises(AssertionError), cases.counting(test):
+        test()
+    assert (cases.held, cases.violated) == (0, 1)
+
+
+def test_counting_does_not_change_which_cases_are_tried() -> None:
+    seen: list[int] = []
+
+    @alone
+    @given(st.integers(0, 10**6))
+    def test(n: int) -> None:
+        seen.append(n)
+
+    test()
+    first, digest = list(seen), function_digest(test.hypothesis.inner_test)
+    seen.clear()
+    with PropertyCases().counting(test):
+        assert function_digest(test.hypothesis.inner_test) == digest  # derandomized runs take their seed from it
+        test()
+    assert seen == first
+
+
+held: list[int] = []
+
+
+@given(n=st.integers(0, 10**6))
+def test_this_run_is_counted(pytestconfig: pytest.Config, n: int) -> None:
+    counted = pytestconfig.pluginmanager.get_plugin(PropertyCases.NAME)
+    held.append(counted.held)
+    assert held[-1] - held[0] == len(held) - 1  # every earlier case of this test, and nothing else
+    assert set(counted.record()) == {"cases", "tests", "violations", "seconds"}
+
+
+def test_cheap_properties_are_tried_on_as_many_cases_as_fit_into_the_time() -> None:
+    @given(st.integers(0, 10**6))
+    def cheap(n: int) -> None:
+        pass
+
+    @alone
+    @given(st.integers(0, 10**6))
+    def stated(n: int) -> None:
+        pass
+
+    count = settings_of(cheap).max_examples
+    cases = PropertyCases(seconds=10.0)
+    assert cases.affordable(cheap, count, 1.0) == 10 * count
+    assert cases.affordable(cheap, count, 8.0) == 0  # most of the time is spent
+    assert cases.affordable(cheap, count, 1e-9) == MOST
+    assert cases.affordable(cheap, count - 1, 1.0) == 0  # Hypothesis found no more
+    assert cases.affordable(stated, 60, 1.0) == 0  # 60 were asked for
+    assert PropertyCases().affordable(cheap, count, 1.0) == 0
+    with cases.counting(cheap), of_size(cheap, 3 * count):
+        cheap()
+    assert cases.held == 3 * count
+    assert settings_of(cheap).max_examples == count
