@@ -28,7 +28,7 @@ def evaluate(
     -3.2002
     """
     P, xp = Y.shape[1], namespace(Y)
-    given = exact(kernel, X, Y, noise, space)
+    given = exact(kernel, X, Y, noise=noise, space=space)
     value, triangle = given.log_evidence, given.triangle
     if not gradient:
         return Evaluation(value, None)

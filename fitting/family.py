@@ -121,7 +121,7 @@ class FamilyObjective:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, s2), data.single)
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, noise=s2), data.single)
         room = self._room(s2)
         (side, q), _ = data.sweep(kernel, Z, lambda source: (source.basis.side, room.posterior(source)[0]))  # type: ignore[attr-defined]
         if self.member.inside:

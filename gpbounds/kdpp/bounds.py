@@ -59,10 +59,10 @@ def expected_logdet_bound(
     terms: dict[str, Any] = {}
     if form == "printed":
         tails = np.append(np.cumsum(np.sort(values))[::-1], 0.0)
-        terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, variances, orders)
+        terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, orders, noise=variances)
     if form in ("trace", "sharpest"):
         free = np.maximum((values > 0).sum() - sizes, 1)  # where M is the rank, the trace is 0 whatever n
-        terms["trace"] = trace_term(expected_trace(values, sizes), free, variances, orders)
+        terms["trace"] = trace_term(expected_trace(values, sizes), free, orders, noise=variances)
     if form in ("determinant", "sharpest"):
         beta = 1.0 - orders
         log_mean = log_expected_determinant(values, sizes, beta / variances)
