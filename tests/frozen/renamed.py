@@ -14,7 +14,15 @@ PLACES: dict[str, str] = {"gpbounds.psd": "gpbounds.linalg.psd"}
 
 Arguments = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 
-ARGUMENTS: dict[str, Arguments] = {}
+ARGUMENTS: dict[str, Arguments] = {
+    "fitting.PACGP": {"objective": "relaxation"},
+    "fitting.SparsePACGP": {"form": "posterior", "objective": "relaxation"},
+    "fitting.bounds.Target": {"objective": "relaxation"},
+    "fitting.bounds.free_bound": {"objective": "relaxation"},
+    "fitting.bounds.risk_bound": {"objective": "relaxation"},
+    "gpbounds.divergences.collapsed_posterior": {"alpha": "power"},
+    "gpbounds.pacbayes.Sparse": {"alpha": "power"},
+}
 """Dotted name (or "Class.method" as the calls write it) then: {argument then: argument now}, or a function of all
 keyword arguments where more than a name has changed."""
 
