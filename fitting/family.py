@@ -132,7 +132,7 @@ class FamilyObjective:
     def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         data = self.data
         with np.errstate(over="ignore", invalid="ignore"), suited(data.N**3):
-            found = exact.evaluate(kernel, data.X, data.Y, s2, gradient=gradient, space=data.space)
+            found = exact.evaluate(kernel, data.X, data.Y, noise=s2, gradient=gradient, space=data.space)
         if Z is None or found.gradient is None:
             return found
         return replace(found, gradient=replace(found.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z))))

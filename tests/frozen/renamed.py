@@ -31,6 +31,13 @@ ARGUMENTS: dict[str, Arguments] = {
     "gpbounds.lowrank.fourier_rank": _with_target,
     "gpbounds.lowrank.FourierFeatures": {"random_state": "rng"},
     "gpbounds.lowrank.LeverageFourierFeatures": {"random_state": "rng"},
+    "fitting.PACGP": {"objective": "relaxation"},
+    "fitting.SparsePACGP": {"form": "posterior", "objective": "relaxation"},
+    "fitting.bounds.Target": {"objective": "relaxation"},
+    "fitting.bounds.free_bound": {"objective": "relaxation"},
+    "fitting.bounds.risk_bound": {"objective": "relaxation"},
+    "gpbounds.divergences.collapsed_posterior": {"alpha": "power"},
+    "gpbounds.pacbayes.Sparse": {"alpha": "power"},
 }
 """Dotted name (or "Class.method" as the calls write it) then: {argument then: argument now}, or a function of all
 keyword arguments where more than a name has changed."""
