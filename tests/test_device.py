@@ -246,7 +246,7 @@ unscaled = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed 
 pac = {"delta": 0.05, "scaling": unscaled, "random_state": 0}
 CERTIFIED = {
     "full": PACGP(**pac),
-    **{form: SparsePACGP(9, form, inducing=Z, **pac) for form in ("fitc", "vfe", "interpolated", "free")},
+    **{kind: SparsePACGP(9, kind, inducing=Z, **pac) for kind in ("fitc", "vfe", "interpolated", "free")},
 }
 RUNS = {
     "none": {"optimizer": None},

@@ -59,11 +59,11 @@ def expected_logdet_bound(
     terms: dict[str, Any] = {}
     if form == "printed":
         tails = np.append(np.cumsum(np.sort(values))[::-1], 0.0)
-        terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, variances, orders)
+        terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, orders, noise=variances)
         value = terms["printed"]
     else:
         free = np.maximum((values > 0).sum() - sizes, 1)  # where M is the rank, the trace is 0 whatever n
-        terms["trace"] = trace_term(expected_trace(values, sizes), free, variances, orders)
+        terms["trace"] = trace_term(expected_trace(values, sizes), free, orders, noise=variances)
         beta = 1.0 - orders
         log_mean = log_expected_determinant(values, sizes, beta / variances)
         limit = expected_trace(values, sizes) / variances

@@ -151,7 +151,7 @@ def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
     if alpha == 1.0:
         below["evidence"] = float(low) - (found.variational + found.rounding)
     top = found.moments.largest if way == "blocks" else problem.ratio
-    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), problem.noise, alpha))
+    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), alpha, noise=problem.noise))
     fit = 0.5 * float(found.cheap.quadratic[-1].sum()) * float(psi(top, alpha))
     above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (found.variational - found.rounding))}
     claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
@@ -209,7 +209,7 @@ def gap_from_trace(
     a = one(order, "alpha", alpha)
     problem = streamed(kernel, X, y, Z, noise, jitter)
     n, T = max(problem.white.rank, 1), problem.white.trace
-    log_det = problem.P * float(trace_term(T, n, problem.noise, a))
+    log_det = problem.P * float(trace_term(T, n, a, noise=problem.noise))
     fit = 0.5 * float(problem.fits(0.0).quadratic.sum()) * float(psi(problem.ratio, a))
     terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.white.rank, "jitter": problem.white.jitter}
     return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity=GAP)

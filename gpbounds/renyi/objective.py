@@ -45,7 +45,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     """
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets, noise = as_targets(y, points.shape[0]), noise_variance(noise)
-    return exact(kernel, points, targets[:, None], noise).log_evidence
+    return exact(kernel, points, targets[:, None], noise=noise).log_evidence
 
 
 def elbo(
