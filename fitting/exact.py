@@ -28,7 +28,7 @@ def evaluate(
     -3.2002
     """
     P, xp = Y.shape[1], namespace(Y)
-    gp = exact(kernel, X, Y, noise, space)
+    gp = exact(kernel, X, Y, noise=noise, space=space)
     value, triangle = gp.log_evidence, gp.triangle
     if not gradient:
         return Evaluation(value, None)

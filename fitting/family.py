@@ -123,7 +123,7 @@ class FamilyObjective:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, s2), data.single)
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, noise=s2), data.single)
         approximation = self._approximation(s2)
         (basis, q), _ = data.sweep(kernel, Z, lambda source: (source.basis, approximation.posterior(source)[0]))
         points: Inducing = basis.inducing  # type: ignore[attr-defined]

@@ -121,7 +121,7 @@ def evaluate(
     (12.8729, 0.1821, -0.0276)
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"), suited(X.shape[0] ** 3):
-        fit = _fit(exact(kernel, X, Y, noise, space))
+        fit = _fit(exact(kernel, X, Y, noise=noise, space=space))
         losses = loss(Y, fit.mean[:, None], noise * fit.gain)
         total = float(losses.total)
         value, in_total, in_kl = goal(total, fit.kl)

@@ -126,7 +126,7 @@ def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha:
 
     method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
     try:
-        return float(gap(kernel, X, Y, Z, noise, alpha, jitter="auto", method=method)[1])
+        return float(gap(kernel, X, Y, Z, alpha, noise=noise, jitter="auto", method=method)[1])
     except ValueError:
         return math.inf
 
