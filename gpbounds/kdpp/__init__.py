@@ -11,17 +11,21 @@ from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_tr
 from gpbounds.kdpp.from_kernel import Sample, sample_kernel
 from gpbounds.kdpp.leverage import ridge_leverage
 from gpbounds.kdpp.low_rank import sample_factor
+from gpbounds.kdpp.residual import ExpectedResidual, expected_residual, loewner
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace
 
 __all__ = [
+    "ExpectedResidual",
     "Sample",
     "Selection",
     "annealed_trace",
     "expected_esp",
     "expected_logdet_bound",
+    "expected_residual",
     "expected_trace",
     "greedy",
+    "loewner",
     "log_esp",
     "log_expected_determinant",
     "nystrom_tv",

@@ -59,7 +59,7 @@ class APriori(TraceLaw):
     """X iid from a law with a known spectrum: N·R(μ) (N-pop), or N·tail(k) (R-samp) in R-lem3 where that is less."""
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
-        self.spectrum = spectrum(kernel, inputs)
+        self.spectrum = spectrum(kernel, inputs=inputs)
         self.variance = kernel.max_variance
         self.population = PopulationTrace(self.spectrum)
         self.claims = "R-lem3, R-samp, N-pop"
