@@ -152,7 +152,7 @@ def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndar
     else:
         assert isinstance(posterior, Sparse)
         made = divergences.collapsed_posterior(
-            kernel, X, y, posterior.Z, posterior.noise, posterior.alpha, jitter=posterior.jitter
+            kernel, X, y, posterior.Z, posterior.noise, posterior.power, jitter=posterior.jitter
         )
         found = made.predict(part.scaled_test[0])
     return np.asarray(found.mean), np.asarray(found.variance)

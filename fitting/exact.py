@@ -18,17 +18,17 @@ from gpbounds.linalg.workspace import Workspace
 
 
 def evaluate(
-    kernel: Kernel, X: Array, Y: Array, noise: float, *, gradient: bool = True, space: Workspace | None = None
+    kernel: Kernel, X: Array, Y: Array, *, noise: float, gradient: bool = True, space: Workspace | None = None
 ) -> Evaluation:
     """F and its derivatives; checked float64 arrays, Y (N, P), and memory to use again.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> round(evaluate(SquaredExponential(), X, Y, 0.1).value, 4)  # gpbounds.renyi.log_evidence
+    >>> round(evaluate(SquaredExponential(), X, Y, noise=0.1).value, 4)  # gpbounds.renyi.log_evidence
     -3.2002
     """
     P, xp = Y.shape[1], namespace(Y)
-    given = exact(kernel, X, Y, noise, space)
+    given = exact(kernel, X, Y, noise=noise, space=space)
     value, triangle = given.log_evidence, given.triangle
     if not gradient:
         return Evaluation(value, None)

@@ -121,7 +121,7 @@ class FamilyObjective:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, s2), data.single)
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, noise=s2), data.single)
         room = self._room(s2)
         (side, q), _ = data.sweep(kernel, Z, lambda source: (source.basis.side, room.posterior(source)[0]))  # type: ignore[attr-defined]
         if self.member.inside:
@@ -132,7 +132,7 @@ class FamilyObjective:
     def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         data = self.data
         with np.errstate(over="ignore", invalid="ignore"), suited(data.N**3):
-            found = exact.evaluate(kernel, data.X, data.Y, s2, gradient=gradient, space=data.space)
+            found = exact.evaluate(kernel, data.X, data.Y, noise=s2, gradient=gradient, space=data.space)
         if Z is None or found.gradient is None:
             return found
         return replace(found, gradient=replace(found.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z))))

@@ -75,10 +75,10 @@ def evaluate(
     kernel: Kernel,
     X: Array,
     Y: Array,
-    noise: float,
     loss: ExpectedLoss,
     goal: Goal,
     *,
+    noise: float,
     gradient: bool = True,
     space: Workspace | None = None,
 ) -> Evaluation:
@@ -94,11 +94,11 @@ def evaluate(
     X : array (N, D), NumPy or CuPy
         Checked float64, as are ``Y`` and ``noise``.
     Y : array (N, 1)
-    noise : float
-        σ² > 0.
     loss : ExpectedLoss
         Without parameters of its own.
     goal : Goal
+    noise : float
+        σ² > 0.
     gradient : bool
         False for the value alone.
     space : Workspace, optional
@@ -115,13 +115,13 @@ def evaluate(
     >>> from fitting.expected import of_loss
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
-    >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, 0.01)
-    >>> found = evaluate(SquaredExponential(), x, np.sin(x), 0.1, of_loss(target.loss), target)
+    >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, delta=0.01)
+    >>> found = evaluate(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
     >>> round(found.kl, 4), round(found.value, 4), round(found.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"), suited(X.shape[0] ** 3):
-        found = _fit(exact(kernel, X, Y, noise, space))
+        found = _fit(exact(kernel, X, Y, noise=noise, space=space))
         losses = loss(Y, found.mean[:, None], noise * found.gain)
         total = float(losses.total)
         value, in_total, in_kl = goal(total, found.kl)

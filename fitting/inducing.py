@@ -99,7 +99,7 @@ class InducingBasis(Basis):
         return pulled + Pulled(own + parameters, 2.0 * moved)
 
 
-def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = 0.0, relative_jitter: float = 0.0) -> InducingBasis:
+def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = "auto", relative_jitter: float = 0.0) -> InducingBasis:
     """Factorise Kuu + jitter·I; float64 points, checked by the caller.
 
     >>> from gpbounds.kernels import SquaredExponential

@@ -45,8 +45,8 @@ def problem(N=40, D=1, seed=0):
 X, Y = problem()
 POSTERIORS = {
     "exact": Exact(0.3),
-    "vfe": Sparse(Z, 0.3, alpha=0.0),
-    "fitc": Sparse(Z, 0.3, alpha=1.0, jitter=1e-6),
+    "vfe": Sparse(Z, 0.3, power=0.0),
+    "fitc": Sparse(Z, 0.3, power=1.0, jitter=1e-6),
     "free": Free(Z, AMPLITUDES, SPREAD),
     "whitened": Whitened(Z, AMPLITUDES, np.linalg.cholesky(SPREAD)),
 }
@@ -499,7 +499,7 @@ def test_what_cannot_be_certified_is_refused(changes, error, words):
     [
         (lambda: Exact(0.0), "noise: expected a positive"),
         (lambda: Exact([0.1, 0.2]), "noise: expected one number"),
-        (lambda: Sparse(Z, 0.1, alpha=1.5), "alpha: expected a number in"),
+        (lambda: Sparse(Z, 0.1, power=1.5), "power: expected a number in"),
         (lambda: Sparse(Z, 0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
         (lambda: Sparse(Z.astype(np.float32), 0.1), "Z: expected float64"),
         (lambda: Free(Z, AMPLITUDES[:-1], SPREAD), "mean, cov: expected shapes"),
@@ -612,7 +612,7 @@ def test_files_hold_every_double_and_every_text(tmp_path_factory, numbers, text)
 
 def test_a_file_of_whole_numbers_means_the_same_doubles(tmp_path):
     """A tool that rewrites 1.0 as 1 changes nothing."""
-    certificate = issue(Sparse(Z, 1.0, alpha=1.0), loss=Squared(1.0))
+    certificate = issue(Sparse(Z, 1.0, power=1.0), loss=Squared(1.0))
     text = json.dumps(certificate.to_dict()).replace("1.0,", "1,").replace("0.0,", "0,")
     loaded = Certificate.load(write_text(tmp_path / "c.json", text))
     assert loaded.check(X, Y).confirmed

@@ -191,7 +191,7 @@ def test_arguments_of_posterior_kl(arguments, message):
 
 def test_arguments_of_posteriors():
     kernel, X, y, Z = problem(0, 12)
-    with pytest.raises(ValueError, match="alpha: expected a number in"):
+    with pytest.raises(ValueError, match="power: expected a number in"):
         collapsed_posterior(kernel, X, y, Z, 0.1, 1.5)
     with pytest.raises(ValueError, match="float64, got float32"):
         full_posterior(kernel, X.astype(np.float32), y, 0.1)

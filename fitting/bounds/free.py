@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fitting import family
 from fitting.bounds.problem import one_output
-from fitting.bounds.target import KEEP, Kind, Target, Terms
+from fitting.bounds.target import KEEP, Relaxation, Target, Terms
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.expected import of_loss
@@ -86,6 +86,8 @@ class FreeBound:
         mean: ArrayLike | Array,
         factor: ArrayLike | Array,
         rows: ArrayLike | Array | None = None,
+        *,
+        gradient: bool = True,
     ) -> Evaluation:
         """−B at (kernel, Z, μ, C), with its derivatives in log hyperparameters, Z, μ and C.
 
@@ -99,6 +101,8 @@ class FreeBound:
             C, lower triangular with a positive diagonal.
         rows : array (n,) of int, optional
             R_S is estimated by these alone, as in `batch`.
+        gradient : bool
+            False for the value alone.
 
         Raises
         ------
@@ -107,7 +111,8 @@ class FreeBound:
         NotPositiveDefinite
             when Kuu does not factorise with the jitter allowed.
         """
-        return -(self if rows is None else self.batch(rows)).minimised(self._point(kernel, Z, mean, factor))
+        problem, point = self if rows is None else self.batch(rows), self._point(kernel, Z, mean, factor)
+        return -problem.minimised(point, gradient=gradient)
 
     def terms(self, kernel: Kernel, Z: ArrayLike | Array, mean: ArrayLike | Array, factor: ArrayLike | Array) -> Terms:
         """R_S over all data, KL, B and the jitter; arguments and errors as in `evaluate`."""
@@ -153,7 +158,7 @@ def free_bound(
     *,
     delta: float,
     log_prior_penalty: float = 0.0,
-    objective: Kind = "kl",
+    relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
@@ -174,5 +179,5 @@ def free_bound(
     0.1141
     """
     source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=keep)
-    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return FreeBound(one_output(source, loss), target)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family, full
-from fitting.bounds.target import KEEP, Kind, Target, Terms
+from fitting.bounds.target import KEEP, Relaxation, Target, Terms
 from fitting.data import Data
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
@@ -63,7 +63,9 @@ class RiskBound:
         noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
         loss = of_loss(self.target.loss)
         if member.is_evidence:
-            found = full.evaluate(kernel, data.X, data.Y, noise, loss, self.target, gradient=gradient, space=data.space)
+            found = full.evaluate(
+                kernel, data.X, data.Y, loss, self.target, noise=noise, gradient=gradient, space=data.space
+            )
             if Z is not None and found.gradient is not None:
                 still = namespace(data.X).zeros(np.shape(Z))
                 found = replace(found, gradient=replace(found.gradient, Z=still))
@@ -133,7 +135,7 @@ def risk_bound(
     method: str | Member = "fitc",
     power: float | None = None,
     log_prior_penalty: float = 0.0,
-    objective: Kind = "kl",
+    relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
@@ -158,7 +160,8 @@ def risk_bound(
         a, for "pep".
     log_prior_penalty : float >= 0
         ln(1/p_θ).
-    objective : "kl" or "pinsker"
+    relaxation : "kl" or "pinsker"
+        B is minimised, or Pinsker's bound B_Pin above it, as `Target` says.
     jitter, chunk : as in `fitting.family.objective`
     keep : int
         Bytes of Kuf, V and SV kept between the passes; beyond it they are computed again.
@@ -181,5 +184,5 @@ def risk_bound(
     source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=keep)
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
-    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return RiskBound(one_output(source, loss), target)

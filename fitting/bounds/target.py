@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -12,8 +12,8 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes import bound, bound_gradient
 from gpbounds.validation import choice, count, non_negative, one, positive
 
-Kind = Literal["kl", "pinsker"]
-KINDS = ("kl", "pinsker")
+Relaxation = Literal["kl", "pinsker"]
+RELAXATIONS = ("kl", "pinsker")
 KEEP = 3 * 2**27
 """Bytes of Kuf, V and SV kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
 
@@ -58,7 +58,8 @@ class Target:
     delta : float in (0, 1]
     log_prior_penalty : float >= 0
         ln(1/p_θ).
-    objective : "kl" or "pinsker"
+    relaxation : "kl" or "pinsker"
+        Which of the two is minimised: B, or B_Pin above it.
 
     Raises
     ------
@@ -66,22 +67,23 @@ class Target:
         for wrong arguments.
 
     >>> from gpbounds.losses import Band
-    >>> B, in_total, in_kl = Target(Band(0.6), 404, 0.01)(0.093 * 404, 42.0)
+    >>> B, in_total, in_kl = Target(Band(0.6), 404, delta=0.01)(0.093 * 404, 42.0)
     >>> round(B, 6), round(404 * in_total, 6), round(404 * in_kl, 6)
     (0.297313, 1.449364, 1.02254)
     """
 
     loss: Loss
     N: int
+    _: KW_ONLY
     delta: float
     log_prior_penalty: float = 0.0
-    objective: Kind = "kl"
+    relaxation: Relaxation = "kl"
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
         count("N", self.N)
-        choice("objective", self.objective, KINDS)
+        choice("relaxation", self.relaxation, RELAXATIONS)
         object.__setattr__(self, "delta", one(positive, "delta", self.delta))
         object.__setattr__(self, "log_prior_penalty", one(non_negative, "log_prior_penalty", self.log_prior_penalty))
         bound(0.5, 0.0, self.N, self.delta)  # refuses δ > 1
@@ -93,7 +95,7 @@ class Target:
         positive double, so that times derivatives of the losses that are 0 as well it gives 0.
         """
         risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
-        form: Literal["pinsker", "sharpest"] = "pinsker" if self.objective == "pinsker" else "sharpest"
+        form: Literal["pinsker", "sharpest"] = "pinsker" if self.relaxation == "pinsker" else "sharpest"
         given = self.N, self.delta, self.log_prior_penalty, form
         in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *given)
         return float(bound(risk, kl, *given)), float(in_risk) / self.N, float(in_kl)

@@ -101,7 +101,7 @@ class InducingGP(WithInducing):
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
         here, M = start, 0
         for i in range(ROUNDS):
-            Z, _ = enough_inducing(here.kernel, X, Y, here.noise, alpha, target, self.max_inducing)
+            Z, _ = enough_inducing(here.kernel, X, Y, alpha, noise=here.noise, target=target, most=self.max_inducing)
             if Z.shape[0] < M:  # what earlier hyperparameters needed is not given up
                 Z = choose_inducing(here.kernel, X, M, "greedy", np.random.default_rng(0))
             M = Z.shape[0]
@@ -114,7 +114,7 @@ class InducingGP(WithInducing):
             outcome = found[0]
             runs += sorted((one.run for one in found), key=lambda run: run.status == "interrupted")
             here = outcome.parameters
-            self.gap_ = bounded_gap(here.kernel, X, Y, host(here.Z), here.noise, alpha)
+            self.gap_ = bounded_gap(here.kernel, X, Y, host(here.Z), alpha, noise=here.noise)
             if self.gap_ <= target or runs[-1].status == "interrupted" or trainer.optimizer is None:
                 break
         return outcome, runs

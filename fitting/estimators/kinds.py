@@ -95,8 +95,8 @@ class Free(Kind):
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:
     """The posterior of ``member``, which keeps K − Q on its diagonal or not at all, given the data."""
-    points, alpha = host(Z), 0.0 if member.structure == "none" else member.power
-    return lambda jitter: Sparse(points, noise, alpha, jitter)
+    points, power = host(Z), 0.0 if member.structure == "none" else member.power
+    return lambda jitter: Sparse(points, noise, power, jitter)
 
 
 def whitened_forms(Z: Array, q: Law) -> Forms:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.bounds.target import KINDS
+from fitting.bounds.target import RELAXATIONS
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Kind
@@ -58,7 +58,7 @@ class PacGaussianProcess(GaussianProcess):
     epsilon: Any
     delta: float
     loss: Any
-    objective: str
+    relaxation: str
     grid: HyperGrid | None
     scaling: Any = "as given"
     nonrigorous: bool = False
@@ -102,7 +102,7 @@ class PacGaussianProcess(GaussianProcess):
         given = {
             "delta": self.delta,
             "log_prior_penalty": log_choices(grid, charges, scalings),
-            "objective": self.objective,
+            "relaxation": self.relaxation,
         }
         first, models = None, list[Certified]()
         for i, loss in enumerate(losses):
@@ -168,7 +168,7 @@ class PacGaussianProcess(GaussianProcess):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choice("objective", self.objective, KINDS)
+        choice("relaxation", self.relaxation, RELAXATIONS)
         if one(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
         for name in self.limits or {}:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitting.archive import read_archive, write_archive
 from fitting.estimators.remarks import Remark
+from fitting.estimators.renamed import PRESENT
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -85,7 +86,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """The constructor's arguments."""
     found: dict[str, Any] = {}
-    for name, value in about["arguments"].items():
+    for stored, value in about["arguments"].items():
+        name = PRESENT.get(stored, stored)
         if not isinstance(value, dict):
             found[name] = value
         elif "kernel" in value:

@@ -43,7 +43,7 @@ def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[An
         return full, full.predict()
     if isinstance(posterior, Sparse):
         q = divergences.collapsed_posterior(
-            kernel, X, y, posterior.Z, posterior.noise, posterior.alpha, jitter=posterior.jitter, entry_error=error
+            kernel, X, y, posterior.Z, posterior.noise, posterior.power, jitter=posterior.jitter, entry_error=error
         )
     elif isinstance(posterior, Free):
         q = divergences.free_posterior(

@@ -54,7 +54,7 @@ class Exact(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class Sparse(Posterior):
-    """The sparse posterior at inducing inputs Z: α = 0 is VFE (and DTC), α = 1 is FITC  (P-27).
+    """The sparse posterior at inducing inputs Z: power 0 is VFE (and DTC), power 1 is FITC  (P-27).
 
     Parameters
     ----------
@@ -62,26 +62,27 @@ class Sparse(Posterior):
         In the units of the scaled inputs.
     noise : float
         σ² > 0.
-    alpha : float in [0, 1]
+    power : float in [0, 1]
+        Of K − Q, on its diagonal; files call it "alpha".
     jitter : float >= 0
         Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.
     """
 
     Z: Any
     noise: float
-    alpha: float = 0.0
+    power: float = 0.0
     jitter: float = 0.0
     form: ClassVar[str] = "sparse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
         object.__setattr__(self, "noise", one(positive, "noise", self.noise))
-        object.__setattr__(self, "alpha", one(closed_unit, "alpha", self.alpha))
+        object.__setattr__(self, "power", one(closed_unit, "power", self.power))
         object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return (
-            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, α = {self.alpha:g}, "
+            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, power {self.power:g}, "
             f"noise variance {self.noise:.6g}, jitter {self.jitter:g}"
         )
 
@@ -89,7 +90,7 @@ class Sparse(Posterior):
         return {
             "form": self.form,
             "noise": self.noise,
-            "alpha": self.alpha,
+            "alpha": self.power,
             "jitter": self.jitter,
             "Z": self.Z.tolist(),
         }
@@ -195,8 +196,8 @@ def from_fields(fields: Fields) -> Posterior:
     if form == Exact.form:
         found = fields.built(lambda: Exact(fields.number("noise")))
     elif form == Sparse.form:
-        numbers = {name: fields.number(name) for name in ("noise", "alpha", "jitter")}
-        found = fields.built(lambda: Sparse(fields.array("Z", 2), **numbers))
+        noise, power, jitter = (fields.number(name) for name in ("noise", "alpha", "jitter"))
+        found = fields.built(lambda: Sparse(fields.array("Z", 2), noise, power, jitter))
     elif form == Free.form:
         cov = fields.triangle("cov")
         cov = np.tril(cov) + np.tril(cov, -1).T
