@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.inputs import Empirical, InputLaw
-from gpbounds.kdpp import expected_trace
+from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
 from gpbounds.rates.population import PopulationTrace
