@@ -115,7 +115,7 @@ def certify(
     if not all(isinstance(charge, Charge) for charge in declared_charges):
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
     all_charges = (*_charged(model, losses), *declared_charges)
-    failure_probability = one(positive, "delta", delta)
+    failure_probability = scalar(positive, "delta", delta)
     forms, jitter = _forms(model, kernel, points, targets)
     penalty = log_choices(chosen, all_charges, (inputs, outputs))
     certificates = []
