@@ -180,7 +180,7 @@ def test_the_plain_formulas_lose_the_digits_that_are_kept_here() -> None:
     alpha = A @ Y[:, 0]
     volume = np.linalg.slogdet(K / noise + np.eye(6))[1] - np.trace(np.eye(6) - noise * A)
     plain = 0.5 * (volume + alpha @ (Y[:, 0] - noise * alpha))
-    found = full._fit(exact.exact(kernel, X, Y, noise))
+    found = full._fit(exact.exact(kernel, X, Y, noise=noise))
     np.testing.assert_allclose(noise * found.gain, exactly, rtol=1e-15)
     assert np.abs(noise - noise**2 * np.diag(A) - exactly).max() > 1e-12
     assert found.kl == pytest.approx(float(kl), rel=1e-15)
@@ -228,7 +228,7 @@ def test_derivatives_by_differences_across_chunks(kernel, N: int) -> None:
 def test_the_posterior_is_that_of_the_house() -> None:
     X, Y = problem(5, 300)
     kernel, loss = Matern(2.5, 1.7, [0.7, 1.4]), Squared(1.0)
-    found = full._fit(exact.exact(kernel, X, Y, 0.3))
+    found = full._fit(exact.exact(kernel, X, Y, noise=0.3))
     house = full_posterior(kernel, X, Y[:, 0], 0.3)
     law = house.predict()
     np.testing.assert_allclose(found.mean, law.mean, atol=1e-11)
