@@ -78,6 +78,11 @@ class ExpectedResidual:
             raise ValueError(f"squares: expected one for each eigenvalue, {self.rho.shape}, got {weights.shape}")
         return float((self.rho * weights / (self.lowest + self._noise()) ** 2).sum())
 
+    @cached_property
+    def greatest_weight(self) -> float:
+        """max_i ρ_i/(λ_i + σ²)²: q̄ is at most ‖y‖² times this."""
+        return float((self.rho / (self.lowest + self._noise()) ** 2).max())
+
     def _noise(self) -> float:
         if self.noise is None:
             raise ValueError("noise: expected the noise variance, got None: pass it to expected_residual")
