@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.kdpp.esp import checked
-from gpbounds.validation import count, scalar, positive
+from gpbounds.validation import count, positive, scalar
 
 
 def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
