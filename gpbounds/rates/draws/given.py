@@ -131,7 +131,7 @@ def best_fixed(
     0.5453
     """
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
-    norm = validation.one(validation.non_negative, "y_norm2", y_norm2)
+    norm = validation.scalar(validation.non_negative, "y_norm2", y_norm2)
     p = share(delta, draws, tv)
     value, terms = _level(residual, norm * greatest, p, alpha, outputs)
     assumptions = (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS, FIXED_BEFORE)
@@ -170,7 +170,7 @@ def _level(
     residual: MeanResidual, quadratic: float, p: float, alpha: float, outputs: int
 ) -> tuple[float, dict[str, Any]]:
     """B with P(D_α > B) ≤ p for one draw, and what it is made of."""
-    q = validation.one(validation.non_negative, "quadratic", quadratic)
+    q = validation.scalar(validation.non_negative, "quadratic", quadratic)
     mean = 0.5 * alpha * (q + validation.count("outputs", outputs) * residual.excess)
     room = margin(residual, p, alpha)
     value = math.inf if room <= 0.0 else mean / room
