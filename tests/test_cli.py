@@ -528,7 +528,7 @@ def small():
     """A study of 70 of the diabetes patients, with hyperparameters given."""
     data = diabetes().subset(70, 1)
     data = standardise("diabetes (70)", data.X, data.y)
-    found = hyperparameters.given(np.inf, 1.0, 4.0, 0.4)
+    found = hyperparameters.from_options(np.inf, 1.0, 4.0, 0.4)
     return study(data, found, alpha=1.0, target=1.0, rows=60, draws=4, counts=np.array([3.0, 10.0, 30.0, 50.0]))
 
 
@@ -566,7 +566,7 @@ def test_the_report_and_its_record_agree_with_the_library(small):
 
 def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(50, 0)
-    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.given(np.inf, 1.0, 3.0, 0.5))
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))
     out = tmp_path / "d.png"
     show(data, 0.5, 1.0, 2, 0, out, counts=np.array([2.0, 20.0]), as_json=True)
     answer = json.loads(capsys.readouterr().out)
@@ -580,7 +580,7 @@ def test_subsets_that_do_not_exist_are_left_out():
     """Rank 6: of larger sizes there is no k-DPP, no greedy subset, and no random one that factorises."""
     X = np.repeat(np.random.default_rng(0).standard_normal((6, 2)), 5, axis=0)
     data = standardise("twins", X, np.random.default_rng(1).standard_normal(30))
-    found = hyperparameters.given(np.inf, 1.0, 1.0, 0.5)
+    found = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
     done = study(data, found, alpha=1.0, target=0.1, rows=30, draws=2, counts=np.array([3.0, 6.0, 12.0]))
     assert np.isfinite(done.reached.greedy[0, :2]).all()
     assert np.isfinite(done.reached.kdpp[:, :2]).all()
