@@ -76,7 +76,7 @@ class Data:
 
         def attempt(amount: float) -> tuple[T, float]:
             source = self.stream(kernel, Z, amount)
-            return work(source), source.basis.side.chol.jitter  # type: ignore[attr-defined]
+            return work(source), source.basis.inducing.chol.jitter  # type: ignore[attr-defined]
 
         wide = 0 if Z is None else len(Z)  # type: ignore[arg-type]
         if self.parts is not None:

@@ -126,7 +126,7 @@ def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha:
 
     method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
     try:
-        return float(gap(kernel, X, Y, Z, noise, alpha, jitter="auto", method=method)[1])
+        return float(gap(kernel, X, Y, Z, alpha, noise=noise, jitter="auto", method=method)[1])
     except ValueError:
         return math.inf
 
@@ -152,15 +152,15 @@ def enough_inducing(
         return bounded_gap(kernel, X, Y, Z[:M], alpha, noise=noise)
 
     low, high = 0, min(4, Z.shape[0])
-    found = reached(high)
-    while found > target and high < Z.shape[0]:
+    gap = reached(high)
+    while gap > target and high < Z.shape[0]:
         low, high = high, min(2 * high, Z.shape[0])
-        found = reached(high)
-    while found <= target and high - low > max(1, high // 20):
+        gap = reached(high)
+    while gap <= target and high - low > max(1, high // 20):
         middle = (low + high) // 2
         value = reached(middle)
         if value <= target:
-            high, found = middle, value
+            high, gap = middle, value
         else:
             low = middle
-    return Z[:high], found
+    return Z[:high], gap

@@ -147,7 +147,7 @@ def test_mercer_features_never_exceed_the_kernel_and_say_what_is_left(seed, dim,
 @pytest.mark.parametrize(("lengthscale", "std"), [(0.3, [1.0, 1.0, 1.0]), ([0.3, 1.0, 2.5], [1.0, 0.5, 3.0])])
 def test_eigenvalues_and_tail_are_those_of_the_spectrum(lengthscale, std):
     kernel, inputs = SquaredExponential(2.0, lengthscale), Gaussian(std)
-    truth = spectrum(kernel, inputs)
+    truth = spectrum(kernel, inputs=inputs)
     for rank in (1, 7, 100):
         features = MercerFeatures(kernel, rank, inputs=inputs)
         assert np.allclose(features.eigenvalues, truth.eigenvalues(rank), rtol=1e-12, atol=0.0)

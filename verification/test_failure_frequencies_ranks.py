@@ -99,7 +99,7 @@ def test_corollaries(observe: Observer, draws: int) -> None:
     """They are far from tight: but with 2 points in place of 13 the promise of the first is broken in most draws."""
     size, noise, delta, norm_ratio = 40, 20.0, 0.5, 1.0
     smooth, rough = SquaredExponential(), Matern(2.5, 1.0, 0.5)
-    law, M = spectrum(rough, Uniform()), np.arange(1.0, 5000.0)
+    law, M = spectrum(rough, inputs=Uniform()), np.arange(1.0, 5000.0)
     constant = float(np.exp((law.log_tail(M) + 5 * np.log(M)).max())) * 1.001
     same = {"noise": noise, "delta": delta, "norm_ratio": norm_ratio}
     cases: list[tuple[str, Kernel, Gaussian | Uniform, Corollary]] = [
@@ -215,7 +215,7 @@ def test_truncated_expansions_of_few_data(
         bound = float(mercer_kl(kernel, size, rank, inputs=inputs, noise=noise, delta=delta, form=form))
         seen(observe, claims, kls > bound, delta, least=power)
     mean = np.trace(K - Sigma, axis1=1, axis2=2) / size
-    tail = float(spectrum(kernel, inputs).tail(rank))
+    tail = float(spectrum(kernel, inputs=inputs).tail(rank))
     for level, power in ((delta, least), (0.9, 0.2)):
         args = tuple(np.asarray(v) for v in (tail, 1.0, float(size), level))
         seen(observe, ("L-43",), mean > float(deviations.mean_above(*args)), level, least=power)

@@ -99,7 +99,9 @@ def test_inference(observe: Observer, seed: int) -> None:
     observe.equal("L-01", evidence + log_normal(y_new - mean, cov), whole, rtol=TINY, atol=TINY)
     kernel, X = Matern(1.5, 2.0, 0.7), rng.standard_normal((N, 2))
     truth = log_evidence(matrix(kernel(X)), y, noise)
-    observe.equal("L-01", fast_log_evidence(kernel, X, floats(y).ravel(), float(noise)), truth, rtol=1e-11, atol=1e-11)
+    observe.equal(
+        "L-01", fast_log_evidence(kernel, X, floats(y).ravel(), noise=float(noise)), truth, rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.claim("L-02", "L-03")

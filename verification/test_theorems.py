@@ -250,7 +250,7 @@ def test_monotone_in_M_and_below_the_printed_form(
     ],
 )
 def test_best_truncation_is_the_minimum(observe: Observer, kernel: Matern, inputs: Uniform) -> None:
-    law = spectrum(kernel, inputs)
+    law = spectrum(kernel, inputs=inputs)
     M = np.arange(1.0, 250.0)
     log_tails = law.log_tail(np.arange(250))
     brute = [min(log_tails[k] + np.log((m + 1) / (m + 1 - k)) for k in range(int(m) + 1)) for m in M]

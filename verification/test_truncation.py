@@ -304,7 +304,7 @@ def test_ranks_of_theorem_3(observe: Observer) -> None:
             # The last level may be cut: the same theorem allows a rank between two levels.
             assert plan.M is not None
             observe.holds("L-48", int(mp.binomial(m - 2, dim)) < plan.M <= r)
-            law = spectrum(kernel, inputs)
+            law = spectrum(kernel, inputs=inputs)
             observe.holds("L-48", float(law.tail(plan.M)) <= largest < float(law.tail(plan.M - 1)))
             sharper = mercer_rank(kernel, N, eps * N, inputs=inputs, noise=noise, delta=delta)
             observe.holds("L-48", sharper.M is not None and sharper.M <= plan.M)
@@ -317,7 +317,7 @@ def test_ranks_of_matern_kernels(observe: Observer) -> None:
     # λ_m ≤ C m^{−2ν−1} gives r ≥ (C/(2νΛ*))^{1/(2ν)} in one dimension.
     for nu, eps in ((0.5, 0.01), (1.5, 1e-3), (2.5, 1e-4)):
         kernel, inputs, N = Matern(nu, 1.0, 0.7), Uniform(0.0, 2.0), 10**8
-        law = spectrum(kernel, inputs)
+        law = spectrum(kernel, inputs=inputs)
         m = np.arange(1.0, 201.0)
         C = 1.3 * float((law.eigenvalues(200) * m ** (2 * nu + 1)).max())
         largest = reference.largest_tail(eps, 0.1, 1, N, 0.05)

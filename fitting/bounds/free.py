@@ -66,11 +66,11 @@ class FreeBound:
             B, in_total, in_kl = self.target(share * total, kl)
             return B, share * in_total, in_kl
 
-        found, jitter = self.data.sweep(
+        evaluation, jitter = self.data.sweep(
             point.kernel, point.Z, lambda source: free(source, q, loss, goal, gradient=gradient)
         )
-        assert found.total is not None
-        return finite_or_refused(replace(found, jitter=jitter, total=share * found.total))
+        assert evaluation.total is not None
+        return finite_or_refused(replace(evaluation, jitter=jitter, total=share * evaluation.total))
 
     def batch(self, rows: ArrayLike | Array) -> FreeBound:
         """B with R_S estimated by the mean over ``rows``, drawn at random and not by the model (P-46).
@@ -142,9 +142,9 @@ class FreeBound:
 
     def start(self, kernel: Kernel, noise: float, Z: ArrayLike | Array) -> Parameters:
         """FITC's Q at (kernel, noise, Z), from which B can only become smaller."""
-        found = self.source.posterior(kernel, noise, Z)
-        assert isinstance(found, InducingPosterior)
-        return replace(at_point(kernel, noise, found.inducing.Z), q=FactorLaw(found.q.mean, found.q.factor))
+        posterior = self.source.posterior(kernel, noise, Z)
+        assert isinstance(posterior, InducingPosterior)
+        return replace(at_point(kernel, noise, posterior.inducing.Z), q=FactorLaw(posterior.q.mean, posterior.q.factor))
 
     def _point(self, kernel: Kernel, Z: Any, mean: Any, factor: Any) -> Parameters:
         points = self.data.inputs(Z)

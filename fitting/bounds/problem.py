@@ -63,18 +63,18 @@ class RiskBound:
         noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
         loss = of_loss(self.target.loss)
         if member.is_evidence:
-            found = full.evaluate(
+            evaluation = full.evaluate(
                 kernel, data.X, data.Y, loss, self.target, noise=noise, gradient=gradient, space=data.space
             )
-            if Z is not None and found.gradient is not None:
+            if Z is not None and evaluation.gradient is not None:
                 still = namespace(data.X).zeros(np.shape(Z))
-                found = replace(found, gradient=replace(found.gradient, Z=still))
-            return finite_or_refused(found)
-        room = Diagonal(member.power, noise, kept=member.structure != "none")
-        found, jitter = data.sweep(
-            kernel, Z, lambda source: collapsed(room, source, loss, self.target, gradient=gradient)
+                evaluation = replace(evaluation, gradient=replace(evaluation.gradient, Z=still))
+            return finite_or_refused(evaluation)
+        approximation = Diagonal(member.power, noise, kept=member.structure != "none")
+        evaluation, jitter = data.sweep(
+            kernel, Z, lambda source: collapsed(approximation, source, loss, self.target, gradient=gradient)
         )
-        return finite_or_refused(replace(found, jitter=jitter))
+        return finite_or_refused(replace(evaluation, jitter=jitter))
 
     def batch(self, rows: Array) -> RiskBound:
         """Refused: Q, and so its KL and every loss, depends on all rows at once."""

@@ -96,13 +96,13 @@ class Target:
         """
         risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
         form: Literal["pinsker", "sharpest"] = "pinsker" if self.relaxation == "pinsker" else "sharpest"
-        given = self.N, self.delta, self.log_prior_penalty, form
-        in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *given)
-        return float(bound(risk, kl, *given)), float(in_risk) / self.N, float(in_kl)
+        options = self.N, self.delta, self.log_prior_penalty, form
+        in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *options)
+        return float(bound(risk, kl, *options)), float(in_risk) / self.N, float(in_kl)
 
-    def terms(self, found: Evaluation) -> Terms:
+    def terms(self, evaluation: Evaluation) -> Terms:
         """R_S, KL and B of an evaluation whose value is B."""
-        assert found.total is not None
-        assert found.kl is not None
+        assert evaluation.total is not None
+        assert evaluation.kl is not None
         # beyond by rounding only
-        return Terms(min(found.total / self.N, 1.0), max(found.kl, 0.0), found.value, found.jitter)
+        return Terms(min(evaluation.total / self.N, 1.0), max(evaluation.kl, 0.0), evaluation.value, evaluation.jitter)

@@ -95,7 +95,7 @@ def select(
     trace: float | None = None,
     ridge: float | None = None,
     rank: int | None = None,
-    jitter: Jitter = 0.0,
+    jitter: Jitter = "auto",
 ) -> Selection:
     """M inducing points for the data, and the trace Tr(K − Q) and log|K_ZZ| that they reach.
 

@@ -45,7 +45,7 @@ class _Setting:
                 "data use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
             )
         return cls(
-            spectrum=spectrum(kernel, inputs),
+            spectrum=spectrum(kernel, inputs=inputs),
             inputs=inputs,
             variance=kernel.max_variance,
             noise=validation.positive("noise", noise),

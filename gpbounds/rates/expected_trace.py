@@ -58,7 +58,7 @@ class APriori(TraceLaw):
     """X iid from a law with a known spectrum: E_X Σ_{m>k} λ_m(K) <= N·tail(k) (R-samp) in R-lem3."""
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
-        self.spectrum = spectrum(kernel, inputs)
+        self.spectrum = spectrum(kernel, inputs=inputs)
         self.variance = kernel.max_variance
         self.claims = "R-lem3, R-samp"
         self.assumptions = (drawn_from(inputs), FIXED, self.spectrum.note)

@@ -103,4 +103,4 @@ def _needed(setting: Setting, law: GivenData, target: float) -> int:
     from gpbounds.renyi import needed_from_eigenvalues
 
     lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
-    return needed_from_eigenvalues(lower, float(setting.noise), float(setting.alpha), target)
+    return needed_from_eigenvalues(lower, float(setting.alpha), noise=float(setting.noise), target=target)

@@ -37,6 +37,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "fitting.bounds.free_bound": {"objective": "relaxation"},
     "fitting.bounds.risk_bound": {"objective": "relaxation"},
     "gpbounds.divergences.collapsed_posterior": {"alpha": "power"},
+    "gpbounds.renyi.predict": lambda arguments: {**arguments, "noisy": True},
     "gpbounds.pacbayes.Sparse": {"alpha": "power"},
 }
 """Dotted name (or "Class.method" as the calls write it) then: {argument then: argument now}, or a function of all
