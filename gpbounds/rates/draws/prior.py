@@ -31,8 +31,8 @@ def prior_moments(
 
     Proof.  Given y, N-gaplin and Markov's inequality bound P_Z(D_α > B) by what is in the brackets over 1 − αa, with
     q̄ = Q_y in law, since y = K_n^½ z.  The draws fail independently given y, so P(D_α > B) = E_y[P_Z(D_α > B)^R].  QED
-    The R-th moment is computed from the cumulants of Q_y, which are positive; b in place of B/α solves
-    ‖(Q_y + b̄)/(2b) + Ω_a‖_R = p(1 − αa)/α, p = δ^(1/R) − tv, a norm that is convex in 1/b.
+    The R-th moment is computed from the cumulants of Q_y, which are positive.  For each a, B solves
+    ‖(Q_y + b̄)/(2B) + Ω_a‖_R = p(1 − αa)/α, p = δ^(1/R) − tv, whose left side is convex in 1/B.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def prior_moments(
         step = (high - low) / 16
         low, high = max(float(grid[i]) - step, 0.0), min(float(grid[i]) + step, min(1.0, knots.top))
     terms["a"] = place
-    value = 0.5 * alpha / best if best > 0.0 else math.inf
+    value = 0.5 / best if best > 0.0 else math.inf
     why = f"Ω_a = E Tr Π(H − a)₊ exceeds p(1 − αa)/α for every a, p = {p:.3g}; take more draws or more points"
     return record(value, delta, "N-prior, N-res", terms, assumptions, alpha=alpha, why=why)
 
@@ -104,7 +104,7 @@ class _Knots:
 def _largest_scale(
     a: Float, omega: Float, mean: float, top_and_sums: tuple[float, Float], p: float, alpha: float, R: int
 ) -> Float:
-    """The largest c with ‖cα(Q_y + b̄) + αΩ_a‖_R ≤ p(1 − αa), up to a little less, for each a; 0 where none is.
+    """The largest c with ‖c(Q_y + b̄) + Ω_a‖_R ≤ p(1 − αa)/α, up to a little less, for each a; 0 where none is.
 
     The norm is convex in c, and Ω_a at c = 0.  Newton's steps from the right, where it is too large, stay there; the
     chord from c = 0 then crosses the level where the norm is not above it.
