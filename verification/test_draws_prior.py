@@ -12,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from observer import Observer
 
+from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.rates.draws.adversary import adversary, least_trace
 from gpbounds.rates.draws.lower import least_subset_trace, subset_gap
 from gpbounds.rates.draws.one import joint_mean, one_draw
+from gpbounds.rates.draws.orders import of_order
 from gpbounds.rates.draws.prior import prior_large, prior_moments
-from gpbounds.rates.draws.tilted import tilted_means, tilted_prior
+from gpbounds.rates.draws.tilted import tilted_given, tilted_means, tilted_prior
 from gpbounds.rates.draws.trace import determinant_quantile, trace_quantile, trace_variance
 from gpbounds.reference import planning_prior as reference
 
@@ -44,7 +46,8 @@ def test_gap_is_at_most_alpha_times_that_of_order_one(observe: Observer, seed: i
     one, one_form = cell.gap(1.0)
     for y in (np.zeros(len(cell.K)), *rng.standard_normal((3, len(cell.K)))):
         below = low + 0.5 * np.einsum("i,sij,j->s", y, low_form, y)
-        above = alpha * (one + 0.5 * np.einsum("i,sij,j->s", y, one_form, y))
+        whole = Bound(one + 0.5 * np.einsum("i,sij,j->s", y, one_form, y), "upper", 1.0, "N-alpha")
+        above = np.asarray(of_order(whole, alpha))
         observe.upper("N-alpha", below, above, tol=1e-9 * (1 + above.max()))
 
 
@@ -68,6 +71,25 @@ def test_tilted_means_are_exact_and_above_the_gap(observe: Observer, seed: int, 
     twice = 2.0 * offset + np.einsum("i,sij,j->s", y, form, y)
     above = alpha * (quadratic + determinant)
     observe.upper("N-tilt", twice, above, tol=1e-9 * (1 + above.max()))
+
+
+@pytest.mark.claim("N-tilt-given")
+@given(seed=SEEDS, alpha=ORDERS, R=DRAWS, delta=st.sampled_from([0.05, 0.3]), P=st.sampled_from([1, 3]))
+def test_best_of_several_tilted_draws_for_given_outputs(
+    observe: Observer, seed: int, alpha: float, R: int, delta: float, P: int
+) -> None:
+    """The probability that the best of R has a larger gap, exactly; several outputs share Z and their gaps add up."""
+    cell, rng, M = instance(seed)
+    offset, form = cell.gap(alpha)
+    y = rng.standard_normal((P, len(cell.K))) * 10.0 ** rng.uniform(-1, 2)
+    gaps = P * offset + 0.5 * np.einsum("ki,sij,kj->s", y, form, y)
+    residual = expected_residual(cell.values, M, noise=cell.noise)
+    squares = ((y @ cell.vectors) ** 2).sum(axis=0)
+    B = float(tilted_given(residual, squares, delta=delta, draws=R, alpha=alpha, outputs=P))
+    observe.upper("N-tilt-given", cell.tilted[gaps > B + 1e-9 * (1 + B)].sum() ** R, delta, tol=1e-9)
+    order = np.argsort(gaps)
+    above = np.cumsum(cell.tilted[order][::-1])[::-1] ** R
+    observe.upper("N-tilt-given", gaps[order][above > delta].max(), B, tol=1e-7 * (1 + B))
 
 
 @pytest.mark.claim("N-prior", "N-prior2", "N-one", "N-tilt-prior")

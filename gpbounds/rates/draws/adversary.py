@@ -104,7 +104,7 @@ def adversary(
     """
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
     assert residual.noise is not None
-    norm = validation.one(validation.non_negative, "y_norm2", y_norm2)
+    norm = validation.scalar(validation.non_negative, "y_norm2", y_norm2)
     p = share(delta, draws, tv)
     assumptions = (DRAWN, LEAST_TRACE, AFTERWARDS, FIXED_BEFORE)
     claim = "N-adv, N-order, R-thm2"

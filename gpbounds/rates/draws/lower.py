@@ -80,8 +80,8 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     >>> float(subset_gap(np.diag([3.0, 2.0, 1.0]), 1, noise=0.5)).__round__(6)
     3.0
     """
-    variance = validation.one(validation.positive, "noise", noise)
-    order = validation.one(validation.order, "alpha", alpha)
+    variance = validation.scalar(validation.positive, "noise", noise)
+    order = validation.scalar(validation.order, "alpha", alpha)
     beta = 1.0 - order
     trace = np.asarray(least_subset_trace(K, M))
     one = 0.5 * order * scaled_log1p(trace / variance, beta)

@@ -37,10 +37,10 @@ def share(delta: float, draws: int, tv: float = 0.0) -> float:
 def checked_draws(delta: float, draws: int, alpha: float, tv: float) -> tuple[float, int, float, float]:
     """(delta, draws, alpha, tv) as checked numbers."""
     return (
-        validation.one(validation.open_unit, "delta", delta),
+        validation.scalar(validation.open_unit, "delta", delta),
         validation.count("draws", draws),
-        validation.one(validation.order, "alpha", alpha),
-        validation.one(validation.closed_unit, "tv", tv),
+        validation.scalar(validation.order, "alpha", alpha),
+        validation.scalar(validation.closed_unit, "tv", tv),
     )
 
 

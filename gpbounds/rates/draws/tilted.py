@@ -26,7 +26,7 @@ from gpbounds.rates.draws.sentences import (
 
 @dataclass(frozen=True, eq=False)
 class TiltedMeans:
-    """Means under the tilted law, where E A = diag((1 + d_i) miss_i) for A = (Π − ΠHΠ)⁺, Π = I − P_Z (N-tilt).
+    """Exact means under the tilted law (N-tilt).
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class TiltedMeans:
 
     @property
     def determinant(self) -> float:
-        """Σ miss_i d_i², the mean of Tr A(D − H), D = diag(d_i), H = diag(d_i/(1 + d_i))."""
+        """Σ miss_i d_i², the mean of Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ²."""
         return float((self.miss * self.ratios**2).sum())
 
     def quadratic(self, squares: ArrayLike) -> float:
@@ -75,17 +75,21 @@ def tilted_eigenvalues(eigenvalues: Float, noise: float) -> Float:
 def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
     """Exact means under the tilted law of size M (N-tilt).
 
-    P~(Z) ∝ |K_ZZ| |Q_n| ∝ |(K K_n)_ZZ|, |Z| = M, Q_n = Q_Z + σ²I, K_n = K + σ²I, d_i = λ_i/σ²:
+    P~(Z) ∝ |K_ZZ| |Q_n| ∝ |(K K_n)_ZZ|, |Z| = M, Q_n = Q_Z + σ²I, K_n = K + σ²I, d_i = λ_i/σ²,
+    miss_i = e_M(μ₋ᵢ)/e_M(μ), μ_i = λ_i(λ_i + σ²):
 
-    - E~ yᵀ(Q_n⁻¹ − K_n⁻¹)y = Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²),   E~ Tr Q_n⁻¹(K − Q) = Σ miss_i d_i;
-    - for every Z and y, α ∈ (0, 1]: 2D_α ≤ α[yᵀ(Q_n⁻¹ − K_n⁻¹)y + Tr A(D − H)], and E~ Tr A(D − H) = Σ miss_i d_i².
+    - E~ yᵀ(Q_n⁻¹ − K_n⁻¹)y = Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²),   E~ Tr Q_n⁻¹(K − Q) = Σ miss_i d_i,
+      E~ Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Σ miss_i d_i²;
+    - for every Z ⊂ X and y, α ∈ (0, 1]: 2D_α ≤ α[yᵀ(Q_n⁻¹ − K_n⁻¹)y + Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ²].
 
     Proof.  |K_ZZ||Q_n + cuuᵀ| = |B||(K + KB⁻¹K)_ZZ|, B = σ²I + cuuᵀ.  Summed over Z and differentiated in c at 0, with
-    ∂ log e_M/∂μ_i = (1 − miss_i)/μ_i, E~ Q_n⁻¹ = V diag((1 − (1 − miss_i)h_i)/σ²) Vᵀ; K_n⁻¹ = V diag((1 − h_i)/σ²) Vᵀ.
-    Q_n = K_n^½(I − X)K_n^½ with X = H^½ΠH^½ gives Q_n⁻¹ − K_n⁻¹ = K_n^-½ H^½ A H^½ K_n^-½, hence E~ A = diag((1 + d_i)
-    miss_i). With x_j, u_j the eigenpairs of ΠHΠ in the range of Π, x_j = u_jᵀHu_j: T/σ² = Σ u_jᵀDu_j and Tr A(D − H) =
-    Σ (u_jᵀDu_j − x_j)/(1 − x_j) ≥ Σ (u_jᵀDu_j − x_j) = T/σ² − Tr X, since D ⪰ H; N-gaplin says 2D_α ≤ α[yᵀ(…)y + T/σ² −
-    Tr X].  QED
+    ∂ log e_M/∂μ_i = (1 − miss_i)/μ_i, E~ Q_n⁻¹ = V diag((1 − (1 − miss_i)h_i)/σ²) Vᵀ, h_i = d_i/(1 + d_i), and K_n⁻¹ =
+    V diag((1 − h_i)/σ²) Vᵀ: every functional linear in Q_n⁻¹ has an exact mean, the three above among them. X =
+    K_n^-½(K − Q)K_n^-½ = H^½ΠH^½ has Q_n = K_n^½(I − X)K_n^½.  With x_j, u_j the eigenpairs of ΠHΠ in the range of Π,
+    x_j = u_jᵀHu_j < 1 and d_j = u_jᵀDu_j ≥ x_j, D = K/σ² ⪰ H: Tr (K − Q)/σ² = Σ d_j, and Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Tr
+    X(I − X)⁻¹D = Σ (d_j − x_j)/(1 − x_j) ≥ Σ (d_j − x_j) = Tr (K − Q)/σ² − Tr X, since X(I − X)⁻¹ = H^½ Σ u_ju_jᵀ/(1 −
+    x_j) H^½ and HD = D − H. Last, 2D_α ≤ α[yᵀK_n^-½X(I − αX)⁻¹K_n^-½y + Tr (K − Q)/σ² − Tr X] (N-gaplin), and I − αX ⪰
+    I − X.  QED
 
     Parameters
     ----------

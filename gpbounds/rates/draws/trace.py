@@ -46,7 +46,7 @@ def trace_quantile(residual: ExpectedResidual, *, level: float) -> Bound:
     >>> round(float(trace_quantile(residual, level=0.05)) / residual.trace, 1)  # Markov's inequality says 20
     12.2
     """
-    p = validation.one(validation.open_unit, "level", level)
+    p = validation.scalar(validation.open_unit, "level", level)
     order = np.argsort(-residual.eigenvalues, kind="stable")
     rho, miss, values = residual.rho[order], residual.miss[order], residual.eigenvalues[order]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -115,11 +115,11 @@ def determinant_quantile(eigenvalues: ArrayLike, M: int, *, noise: float, alpha:
     >>> round(float(determinant_quantile([3.0, 2.0, 1.0], 1, noise=1.0, alpha=0.5, level=0.05)), 4)
     2.136
     """
-    order = validation.one(validation.open_unit, "alpha", alpha)
-    p = validation.one(validation.open_unit, "level", level)
+    order = validation.scalar(validation.open_unit, "alpha", alpha)
+    p = validation.scalar(validation.open_unit, "level", level)
     beta = 1.0 - order
     log_mean = float(
-        log_expected_determinant(eigenvalues, M, beta / validation.one(validation.positive, "noise", noise))
+        log_expected_determinant(eigenvalues, M, beta / validation.scalar(validation.positive, "noise", noise))
     )
     value = order / (2.0 * beta) * (log_mean - math.log(p))
     return upper_bound(
