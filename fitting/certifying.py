@@ -121,7 +121,9 @@ def certify(
     found = []
     for each in losses:
         there = enclose(forms(jitter), kernel, points, targets, each)
-        goal = float(bound(min(there.risk, 1.0), there.kl, targets.size, min(failure, 1.0), penalty))
+        goal = float(
+            bound(min(there.risk, 1.0), there.kl, targets.size, delta=min(failure, 1.0), log_prior_penalty=penalty)
+        )
         certificate = issue(
             raw_X,
             raw_y,

@@ -46,7 +46,7 @@ def of_loss(loss: Loss) -> ExpectedLoss:
 
     def found(Y: Array, means: Array, variances: Array) -> Expected:
         given = Y[:, 0], means[:, 0], variances
-        in_mean, in_variance = loss.gradient(*given)
-        return Expected(loss.expectation(*given).sum(), in_mean[:, None], in_variance)
+        values, in_mean, in_variance = loss.expectation(*given, gradient=True)
+        return Expected(values.sum(), in_mean[:, None], in_variance)
 
     return found

@@ -32,8 +32,8 @@ AMPLITUDES = np.array([0.4, -0.3, 0.9, 0.2, -0.8, 0.1])
 SPREAD = 0.04 * np.eye(6) + 0.01
 POSTERIORS = {
     "exact": Exact(0.3),
-    "vfe": Sparse(Z, 0.3, alpha=0.0),
-    "fitc": Sparse(Z, 0.3, alpha=1.0, jitter=1e-6),
+    "vfe": Sparse(Z, 0.3, power=0.0),
+    "fitc": Sparse(Z, 0.3, power=1.0, jitter=1e-6),
     "free": Free(Z, AMPLITUDES, SPREAD, jitter=0.01),
     "whitened": Whitened(Z, AMPLITUDES, np.linalg.cholesky(SPREAD), jitter=0.01),
 }
@@ -313,12 +313,14 @@ def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
 
     def alone(entry_error):
         if isinstance(posterior, Exact):
-            q = divergences.full_posterior(kernel, X, Y, posterior.noise, entry_error=entry_error)
+            q = divergences.full_posterior(kernel, X, Y, noise=posterior.noise, entry_error=entry_error)
             at = q.predict()
         else:
             options = {"jitter": posterior.jitter, "entry_error": entry_error}
             if isinstance(posterior, Sparse):
-                q = divergences.collapsed_posterior(kernel, X, Y, Z, posterior.noise, posterior.alpha, **options)
+                q = divergences.collapsed_posterior(
+                    kernel, X, Y, Z, noise=posterior.noise, power=posterior.power, **options
+                )
             elif isinstance(posterior, Free):
                 q = divergences.free_posterior(kernel, Z, posterior.mean, posterior.cov, **options)
             else:

@@ -293,7 +293,7 @@ def test_sparse_certificates_are_confirmed(example):
         for ard, T in ((True, 3), (False, 2)):
             certificate, _ = script.trained(method, part, 4, ard, 10, 0, False)
             assert certificate.grid.T == T
-            assert certificate.posterior.alpha == (0.0 if method == "VFE" else 1.0)
+            assert certificate.posterior.power == (0.0 if method == "VFE" else 1.0)
             assert certificate.check(part.X, part.y).confirmed
 
 
