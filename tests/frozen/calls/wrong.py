@@ -487,10 +487,10 @@ wrong(
 )
 wrong(
     "divergences.collapsed_posterior",
-    {"alpha": 2.0},
-    {"Z": [[0.0], [0.0]]},
+    {"power": 2.0},
+    {"Z": [[0.0], [0.0]], "jitter": 0.0},
     {"prior_mean": lambda points: 0.0},
-    base={**ON, "alpha": 0.5},
+    base={**ON, "power": 0.5},
 )
 wrong(
     "divergences.free_posterior",
@@ -500,7 +500,7 @@ wrong(
 wrong(
     "divergences.whitened_posterior",
     {"kernel": se(), "Z": [[0.0]], "mean": [0.0], "factor": [[0.0]]},
-    {"kernel": se(), "Z": [[0.0], [0.0]], "mean": [0.0, 0.0], "factor": np.eye(2)},
+    {"kernel": se(), "Z": [[0.0], [0.0]], "mean": [0.0, 0.0], "factor": np.eye(2), "jitter": 0.0},
 )
 wrong_on(
     "posterior, predict",
