@@ -43,16 +43,16 @@ def cases(N: int) -> Iterator[Case]:
         assert np.isfinite(value)
 
     def cheap() -> None:
-        lower, upper = evidence(kernel, X, y, Z, NOISE, members="cheap")
+        lower, upper = evidence(kernel, X, y, Z, noise=NOISE, members="cheap")
         assert float(lower) <= float(upper)
 
     def streamed() -> None:
-        lower, upper = gap(kernel, X, y, Z, NOISE, 1.0, jitter="auto", method="streamed")
+        lower, upper = gap(kernel, X, y, Z, 1.0, noise=NOISE, jitter="auto", method="streamed")
         assert float(lower) <= float(upper)
 
     def full() -> None:
         n = min(N, 5000)
-        lower, upper = evidence(kernel, X[:n], y[:n], Z, NOISE, members="all")
+        lower, upper = evidence(kernel, X[:n], y[:n], Z, noise=NOISE, members="all")
         assert float(lower) <= float(upper)
 
     yield Case(f"triangular solve and rank-k update alone, N = {N}, M = {M}", None, products)

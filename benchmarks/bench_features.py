@@ -39,7 +39,7 @@ def timings(N: int, repeats: int) -> Iterator[Timing]:
     line = X[:, :1].copy()
     classical = FourierFeatures(KERNEL, RANK, 0).fit(X)
     width = float((X.max(axis=0) - X.min(axis=0)).max())
-    weighted = LeverageFourierFeatures(KERNEL, RANK, NOISE, N, width, 0).fit(X)
+    weighted = LeverageFourierFeatures(KERNEL, RANK, noise=NOISE, N=N, width=width, rng=0).fit(X)
     alone = measure(contained(X, classical.frequencies), repeats)
     yield alone
     goal = 2.0 * alone.median
@@ -52,7 +52,7 @@ def timings(N: int, repeats: int) -> Iterator[Timing]:
     )
     for points, lengthscale in ((line, 0.1), (X, 3.0)):
         dim = points.shape[1]
-        mercer = MercerFeatures(SquaredExponential(1.0, lengthscale), Gaussian(dim=dim), RANK).fit(points)
+        mercer = MercerFeatures(SquaredExponential(1.0, lengthscale), RANK, inputs=Gaussian(dim=dim)).fit(points)
         yield measure(Case(f"MercerFeatures, {size}, D = {dim}", None, lambda f=mercer, p=points: keep(f(p))), repeats)
         case = Case(
             f"residual_diagonal, {size}, D = {dim}", None, lambda f=mercer, p=points: keep(f.residual_diagonal(p))

@@ -30,19 +30,19 @@ def cases(N: int) -> Iterator[Case]:
         assert eigh(K, eigvals_only=True, check_finite=False)[-1] > 1.0
 
     def dense() -> None:
-        assert kl(K, Sigma, 0.1) > 0.0
+        assert kl(K, Sigma, noise=0.1) > 0.0
 
     def thin() -> None:
-        assert kl_features(K, features[:, :300], 0.1) > 0.0
+        assert kl_features(K, features[:, :300], noise=0.1) > 0.0
 
     def thick() -> None:
-        assert kl_features(K, features, 0.1) > 0.0
+        assert kl_features(K, features, noise=0.1) > 0.0
 
     def many() -> None:
-        assert (kl_by_rank(K, features[:, :300], 0.1, np.arange(3, 301, 3)) > 0.0).all()
+        assert (kl_by_rank(K, features[:, :300], np.arange(3, 301, 3), noise=0.1) > 0.0).all()
 
     def optimum() -> None:
-        assert np.asarray(optimal_kl(K, 0.1))[-1] == 0.0
+        assert np.asarray(optimal_kl(K, noise=0.1))[-1] == 0.0
 
     yield Case(f"eigenvalues of K alone, N = {N}", None, eigenvalues)
     yield Case(f"kl, N = {N} (goal: 3 eigendecompositions)", TIMES, dense)

@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 
     def eigenvalues() -> None:
         kernel = SquaredExponential(lengthscale=[0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6])
-        assert spectrum(kernel, Gaussian(dim=8)).eigenvalues(10_000).shape == (10_000,)
+        assert spectrum(kernel, inputs=Gaussian(dim=8)).eigenvalues(10_000).shape == (10_000,)
 
     yield Case("10 000 eigenvalues, SE x Gaussian 8-D, a lengthscale each", 0.5, eigenvalues)
     yield Case("import gpbounds, fresh process", 0.5, lambda: fresh("import gpbounds"))

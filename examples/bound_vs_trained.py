@@ -115,10 +115,10 @@ def learned(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarra
 
 def bracket(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray) -> tuple[float, float]:
     """The tightest lower and upper bound on D_α = log p(y) − L_α: `renyi.gap` by two methods, `renyi.evidence`."""
-    given = (kernel, data.X, data.y, Z, noise)
+    problem = (kernel, data.X, data.y, Z)
     methods: tuple[Any, ...] = ("dense", "blocks")
-    pairs = [renyi.gap(*given, alpha, jitter="auto", method=method) for method in methods]
-    below, above = renyi.evidence(*given, alphas=sorted({alpha, 1.0}))
+    pairs = [renyi.gap(*problem, alpha, noise=noise, method=method) for method in methods]
+    below, above = renyi.evidence(*problem, noise=noise, alphas=sorted({alpha, 1.0}))
     elbo = below.terms[f"elbo {alpha:g}"]
     lows, highs = zip(*pairs, (below - elbo, above - elbo), strict=True)
     return max(map(float, lows)), min(map(float, highs))
@@ -173,7 +173,7 @@ def study(
     for size in progress([int(size) for size in sizes]):
         for choice, draw, Z in chosen(data, kernel, noise, alpha, size, draws, steps, seed):
             found.append(Bracket(choice, size, draw, *bracket(data, kernel, noise, alpha, Z)))
-    floor = np.asarray(renyi.minimum_gap(certain, M, noise, alpha))
+    floor = np.asarray(renyi.minimum_gap(certain, M, alpha, noise=noise))
     return Found(data, alpha, kernel, noise, M, bounds(data, kernel, noise, alpha, M), floor, tuple(found))
 
 

@@ -70,11 +70,11 @@ def fourier_lines(
     ways: dict[str, Callable[[], CosineSine]] = {FOURIER: lambda: FourierFeatures(setting.kernel, most, rng)}
     if isinstance(setting.kernel, SquaredExponential):
         kernel, width = setting.kernel, np.ptp(X)
-        ways[LEVERAGE] = lambda: LeverageFourierFeatures(kernel, most, NOISE, N, width, rng)
+        ways[LEVERAGE] = lambda: LeverageFourierFeatures(kernel, most, noise=NOISE, N=N, width=width, rng=rng)
     for what, features in ways.items():
         drawn = []
         for _ in range(draws):
-            drawn.append(kl_by_rank(K, side_by_side(features(), X), NOISE, r, scales=2.0 / r))
+            drawn.append(kl_by_rank(K, side_by_side(features(), X), r, noise=NOISE, scales=2.0 / r))
             tick()
         yield Line(0, setting, what, r, np.array(drawn))
     m = np.unique(np.rint(np.geomspace(1, most // 2, 300)).astype(int))
@@ -84,15 +84,15 @@ def fourier_lines(
 def mercer_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tick: Tick) -> Iterator[Line]:
     N, ranks = len(X), np.arange(1, most if not setting.smooth else 60)
     for what, form in ((THEORY, "sharpest"), (PRINTED, "printed")):
-        bound = mercer_kl(setting.kernel, setting.law(1), N, ranks, noise=NOISE, delta=DELTA, form=form)
+        bound = mercer_kl(setting.kernel, N, ranks, inputs=setting.law(1), noise=NOISE, delta=DELTA, form=form)
         yield Line(1, setting, what, ranks, np.atleast_2d(bound.value))
     if isinstance(setting.kernel, SquaredExponential):
         exact: list[float] = []
         certified: list[float] = []
         while not exact or exact[-1] > FLOOR:
-            features = MercerFeatures(setting.kernel, Gaussian(STD), len(exact) + 1).fit(X)
-            exact.append(kl_features(K, features(X), NOISE))
-            certified.append(float(residual_certificate(features.residual_diagonal(X), NOISE)))
+            features = MercerFeatures(setting.kernel, len(exact) + 1, inputs=Gaussian(STD)).fit(X)
+            exact.append(kl_features(K, features(X), noise=NOISE))
+            certified.append(float(residual_certificate(features.residual_diagonal(X), noise=NOISE)))
             tick()
         r = np.arange(1, len(exact) + 1)
         yield Line(1, setting, MERCER, r, np.array([exact]))
@@ -102,7 +102,7 @@ def mercer_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tick
 def lines(setting: Setting, N: int, most: int, draws: int, rng: np.random.Generator, tick: Tick) -> list[Line]:
     X = setting.points(N, 1, rng)
     K = np.asarray(setting.kernel(X))
-    best = np.asarray(optimal_kl(eigen(K, "k(X, X)").values, NOISE))[None, 1:most]
+    best = np.asarray(optimal_kl(eigen(K, "k(X, X)").values, noise=NOISE))[None, 1:most]
     tick()
     found = [*fourier_lines(setting, X, K, most, draws, rng, tick), *mercer_lines(setting, X, K, most, tick)]
     return found + [Line(panel, setting, BEST, np.arange(1, most), best) for panel in (0, 1)]

@@ -82,7 +82,7 @@ def fourier_rank(
     while True:
         pairs = min(pairs, N // 2)
         if 8 * pairs > N // 2 and not possible:  # before much work is done: is r = N enough?
-            if kl_features(K, Xi * np.sqrt(1.0 / (N // 2)), NOISE) > EPS * N:
+            if kl_features(K, Xi * np.sqrt(1.0 / (N // 2)), noise=NOISE) > EPS * N:
                 return None
             possible = True
         prefixes = Prefixes.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
@@ -98,7 +98,7 @@ def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: f
     assert isinstance(setting.kernel, SquaredExponential)
     while rank < 2 * N:
         rank = min(rank, N)
-        Xi = np.asarray(MercerFeatures(setting.kernel, Gaussian(STD, D), rank).fit(X)(X))
+        Xi = np.asarray(MercerFeatures(setting.kernel, rank, inputs=Gaussian(STD, D)).fit(X)(X))
         prefixes = Prefixes.of(K, Xi, NOISE, log_det=log_det)
         if prefixes.kl(rank) <= EPS * N:
             return first(partial(reaches, prefixes, EPS * N), least - 1, rank)
@@ -121,7 +121,7 @@ def mercer_theory(setting: Setting, N: int, D: int) -> int | None:
     """The rank that is known to suffice before the inputs are seen; None above N or where no spectrum is known."""
     if not setting.smooth and D > 3:
         return None
-    return mercer_rank(setting.kernel, setting.law(D), N, noise=NOISE, eps=EPS, delta=DELTA).M
+    return mercer_rank(setting.kernel, N, EPS * N, inputs=setting.law(D), noise=NOISE, delta=DELTA).M
 
 
 def ranks(setting: Setting, N: int, D: int, draws: int, rng: np.random.Generator, tick: Callable[[], Any]) -> Ranks:
@@ -129,7 +129,7 @@ def ranks(setting: Setting, N: int, D: int, draws: int, rng: np.random.Generator
     K = np.asarray(setting.kernel(X))
     values = eigen(K, "k(X, X)").values
     log_det = float(np.log1p(values / NOISE).sum())
-    least = optimal_rank(values, NOISE, EPS * N)
+    least = optimal_rank(values, EPS * N, noise=NOISE)
     tick()
     mercer = mercer_truncation(K, X, setting, log_det, least) if setting.smooth else least
     fourier: list[int | None] = []

@@ -45,7 +45,7 @@ def exact(kernel: SquaredExponential) -> Covariance:
 
 def mercer(count: int) -> Model:
     def model(kernel: SquaredExponential) -> Covariance:
-        features = lowrank.MercerFeatures(kernel, Gaussian(), count).fit(np.zeros(1))  # α = 1/√2: N(0, 1)
+        features = lowrank.MercerFeatures(kernel, count, inputs=Gaussian()).fit(np.zeros(1))  # α = 1/√2: N(0, 1)
         return lambda a, b: features(a) @ features(b).T
 
     return model
@@ -158,10 +158,10 @@ def divergence(name: str, size: int, h: Hyperparameters, x: np.ndarray, seed: in
     """KL[N(0, K + noise·I) || N(0, ΞΞᵀ + noise·I)], and its certificate for Mercer features (L-09, L-54)."""
     K = h.kernel(x)
     if name == "Fourier":
-        return lowrank.kl_features(K, lowrank.FourierFeatures(h.kernel, 2 * size, seed).fit(x)(x), h.noise), None
-    features = lowrank.MercerFeatures(h.kernel, Gaussian(), size).fit(x)
-    bound = lowrank.kl_from_residual(features.residual_diagonal(x).sum(), h.noise)
-    return lowrank.kl_features(K, features(x), h.noise), float(bound)
+        return lowrank.kl_features(K, lowrank.FourierFeatures(h.kernel, 2 * size, seed).fit(x)(x), noise=h.noise), None
+    features = lowrank.MercerFeatures(h.kernel, size, inputs=Gaussian()).fit(x)
+    bound = lowrank.kl_from_residual(features.residual_diagonal(x).sum(), noise=h.noise)
+    return lowrank.kl_features(K, features(x), noise=h.noise), float(bound)
 
 
 def panel(ax: Any, fit: Fitted, data: Problem) -> None:
@@ -221,9 +221,9 @@ def divergences(h: Hyperparameters, x: np.ndarray, most: int, draws: int, seed: 
     for i, r in enumerate(tqdm(ranks, desc="Mercer", unit="rank")):
         kl[i], bound = divergence("Mercer", int(r), h, x, seed)
         certified[i] = bound if bound is not None else np.nan
-        left = lowrank.MercerFeatures(h.kernel, Gaussian(), int(r)).fit(x).residual_diagonal(x).sum()
-        halved[i] = float(lowrank.kl_from_residual(left, h.noise, form="printed"))
-    best = np.asarray(lowrank.optimal_kl(K, h.noise).value)
+        left = lowrank.MercerFeatures(h.kernel, int(r), inputs=Gaussian()).fit(x).residual_diagonal(x).sum()
+        halved[i] = float(lowrank.kl_from_residual(left, noise=h.noise, form="printed"))
+    best = np.asarray(lowrank.optimal_kl(K, noise=h.noise).value)
     pairs = np.unique(np.rint(np.geomspace(1, most // 2, 14)).astype(int))
     random = np.empty((draws, pairs.size))
     jobs = [(i, j) for j in range(pairs.size) for i in range(draws)]

@@ -76,7 +76,7 @@ def trained(method: str, part: Part, epsilon: float, steps: int, seed: int) -> t
         model = ExactGP(**start, limits=BOX).fit(*part.scaled)
         certificate = certify(model, part.X, part.y, **rest, nonrigorous=not part.rigorous)
     else:
-        model = PACGP(objective=METHODS[method][0], **start, **rest, nonrigorous=not part.rigorous)
+        model = PACGP(relaxation=METHODS[method][0], **start, **rest, nonrigorous=not part.rigorous)
         certificate = model.fit(part.X, part.y).certificate_
     return certificate, model.n_iter_, model.stop_reason_
 

@@ -160,7 +160,7 @@ def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndar
     else:
         assert isinstance(posterior, Sparse)
         made = divergences.collapsed_posterior(
-            kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.alpha, jitter=posterior.jitter
+            kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.power, jitter=posterior.jitter
         )
         found = made.predict(part.scaled_test[0])
     return np.asarray(found.mean), np.asarray(found.variance)

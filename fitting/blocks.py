@@ -181,8 +181,8 @@ class _Reverse:
         half = solve_rows(self.q.chol.L, B.copy())  # rows L_A⁻¹b: BSBᵀ = half·halfᵀ
         shrunk = lift_rows(self.q.chol.L, half.copy())  # BS
         heavy = P * (half @ half.T) + beta @ beta.T
-        trace, known = xp.trace(Dinv), (half * half).sum()
-        self.noise += 0.5 * ((beta * beta).sum() - P * (trace - known))
+        trace, explained = xp.trace(Dinv), (half * half).sum()
+        self.noise += 0.5 * ((beta * beta).sum() - P * (trace - explained))
         self.noise += 0.5 * P * (1.0 - a) / s2 * (block.R * Dinv).sum()
         cotangent[...] = P * (B - shrunk) + beta @ self.q.mean.T - a * (heavy @ V)
         Dinv *= -P

@@ -23,7 +23,7 @@ from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import as_data
-from gpbounds.validation import one, positive
+from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
 
@@ -102,45 +102,51 @@ def certify(
     points, targets = inputs.apply(raw_X), outputs.apply(raw_y)
     _same(model, points, targets)
     chosen = grid_of(getattr(model, "grid_", None) if grid is None else grid, model.kernel_)
-    place = chosen.round(priors.hyperparameters(model.kernel_))
-    if place.clipped:
+    grid_point = chosen.round(priors.hyperparameters(model.kernel_))
+    if grid_point.clipped:
         warnings.warn(
-            f"Outside the grid and moved to its edge: {', '.join(place.clipped)}. The certified posterior is another "
-            "one than the model's; train within the grid (`limits`), or fix a wider one before the data are seen.",
+            f"Outside the grid and moved to its edge: {', '.join(grid_point.clipped)}. The certified posterior "
+            "differs from the model's; train within the grid (`limits`), or fix a wider grid before the data are seen.",
             UserWarning,
             stacklevel=2,
         )
-    kernel = priors.with_hyperparameters(model.kernel_, place)
-    more = tuple(charges)
-    if not all(isinstance(charge, Charge) for charge in more):
+    kernel = priors.with_hyperparameters(model.kernel_, grid_point)
+    declared_charges = tuple(charges)
+    if not all(isinstance(charge, Charge) for charge in declared_charges):
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
-    paid = (*_charged(model, losses), *more)
-    failure = one(positive, "delta", delta)
+    all_charges = (*_charged(model, losses), *declared_charges)
+    failure_probability = scalar(positive, "delta", delta)
     forms, jitter = _forms(model, kernel, points, targets)
-    penalty = log_choices(chosen, paid, (inputs, outputs))
-    found = []
+    penalty = log_choices(chosen, all_charges, (inputs, outputs))
+    certificates = []
     for each in losses:
-        there = enclose(forms(jitter), kernel, points, targets, each)
-        goal = float(
-            bound(min(there.risk, 1.0), there.kl, targets.size, delta=min(failure, 1.0), log_prior_penalty=penalty)
+        certified = enclose(forms(jitter), kernel, points, targets, each)
+        unrounded = float(
+            bound(
+                min(certified.risk, 1.0),
+                certified.kl,
+                targets.size,
+                delta=min(failure_probability, 1.0),
+                log_prior_penalty=penalty,
+            )
         )
         certificate = issue(
             raw_X,
             raw_y,
             forms,
             jitter,
-            goal,
+            unrounded,
             kernel,
             grid=chosen,
             loss=each,
             delta=delta,
             inputs=inputs,
             outputs=outputs,
-            charges=paid,
+            charges=all_charges,
             nonrigorous=nonrigorous,
         )
-        found.append(certificate)
-    return tuple(found) if np.ndim(epsilon) else found[0]
+        certificates.append(certificate)
+    return tuple(certificates) if np.ndim(epsilon) else certificates[0]
 
 
 def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float]:
@@ -152,14 +158,14 @@ def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float
     if isinstance(q, FactorLaw):
         return whitened_forms(Z, q), model.jitter_
     member = model._member()
-    found: Any = objective(X, y, member).posterior(kernel, noise, Z)
-    jitter = max(found.jitter, model.jitter_)
+    posterior: Any = objective(X, y, member).posterior(kernel, noise, Z)
+    jitter = max(posterior.jitter, model.jitter_)
     if member.is_diagonal:
         return sparse_forms(Z, noise, member), jitter
     # All of K − Q shapes a Rényi posterior: no power of its diagonal gives the same q, which is written as it is.
-    if jitter > found.jitter:
-        found = objective(X, y, member, jitter=jitter).posterior(kernel, noise, Z)
-    return whitened_forms(Z, found.q), jitter
+    if jitter > posterior.jitter:
+        posterior = objective(X, y, member, jitter=jitter).posterior(kernel, noise, Z)
+    return whitened_forms(Z, posterior.q), jitter
 
 
 def _supported(model: Any) -> None:
@@ -203,9 +209,9 @@ def _units(model: Any, scaling: Any, nonrigorous: bool) -> tuple[Scaling, Scalin
 
 def _same(model: Any, X: Float, y: Float) -> None:
     """Q is made from these data: they must be those of the training."""
-    for name, here, there in (("X", X, host(model.X_train_)), ("y", y, host(model.y_train_).reshape(-1))):
-        size = max(float(np.abs(there).max(initial=0.0)), math.ulp(0.0))
-        if here.shape != there.shape or not bool((np.abs(here - there) <= CLOSE * size).all()):
+    for name, passed, trained in (("X", X, host(model.X_train_)), ("y", y, host(model.y_train_).reshape(-1))):
+        size = max(float(np.abs(trained).max(initial=0.0)), math.ulp(0.0))
+        if passed.shape != trained.shape or not bool((np.abs(passed - trained) <= CLOSE * size).all()):
             raise ValueError(
                 f"{name}: expected the data that the model was trained on, after scaling; got others. Q is a function "
                 "of its training data. Were they scaled before? Then pass the raw data and scaling=(inputs, outputs)"
@@ -214,6 +220,10 @@ def _same(model: Any, X: Float, y: Float) -> None:
 
 def _charged(model: Any, losses: tuple[Loss, ...]) -> tuple[Charge, ...]:
     """ln E of these ε, or of those that the model was trained for, the larger list where they meet."""
-    known = tuple(c.loss for c in getattr(model, "certificates_", ()))
-    listed = known if len(known) > len(losses) and all(each in known for each in losses) else losses
+    trained_losses = tuple(c.loss for c in getattr(model, "certificates_", ()))
+    listed = (
+        trained_losses
+        if len(trained_losses) > len(losses) and all(each in trained_losses for each in losses)
+        else losses
+    )
     return charges_of(listed)

@@ -135,14 +135,14 @@ Goal = Callable[[float, float], tuple[float, float, float]]
 """(Σ losses, KL(Q‖P)) ↦ what training makes small, and its derivatives in both."""
 
 
-def finite_or_refused(found: Evaluation) -> Evaluation:
+def finite_or_refused(evaluation: Evaluation) -> Evaluation:
     """``found``, refused where its value or a derivative is not finite."""
-    numbers = {"value": found.value}
-    if (g := found.gradient) is not None:
+    numbers = {"value": evaluation.value}
+    if (g := evaluation.gradient) is not None:
         numbers["derivative in the hyperparameters"] = float(g.kernel.sum() + g.likelihood.sum())
         numbers |= {
-            f"derivative in {what}": float(part.sum())
-            for what, part in (("Z", g.Z), ("the mean of q", g.mean), ("the factor of q", g.factor))
+            f"derivative in {block}": float(part.sum())
+            for block, part in (("Z", g.Z), ("the mean of q", g.mean), ("the factor of q", g.factor))
             if part is not None
         }
     for name, number in numbers.items():
@@ -152,4 +152,4 @@ def finite_or_refused(found: Evaluation) -> Evaluation:
                 "overflows, a noise variance that is 0 beside them, or a variance of 0 where the loss jumps. Rescale "
                 "y, or start elsewhere."
             )
-    return found
+    return evaluation

@@ -1,7 +1,7 @@
 """The exact Gaussian process as an objective: F = Σ_p log N(y_p; 0, K + σ²I) and its derivatives.
 
-K̄ = ½[Σ_p α_pα_pᵀ − P(K + σ²I)⁻¹], α = (K + σ²I)⁻¹Y.  Of the symmetric matrices only the lower triangle is worked on,
-by the chunks of rows of `gpbounds.exact.Triangle`: C = 2K̄ below the diagonal and K̄ on it says the same as K̄.
+K̄ = ½[Σ_p t_pt_pᵀ − P(K + σ²I)⁻¹], t = (K + σ²I)⁻¹Y.  Only the lower triangles of the symmetric matrices are computed,
+by the chunks of rows of `gpbounds.exact.Triangle`: the matrix C with 2K̄ below the diagonal and K̄ on it replaces K̄.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from gpbounds.linalg.workspace import Workspace
 
 
 def evaluate(
-    kernel: Kernel, X: Array, Y: Array, noise: float, *, gradient: bool = True, space: Workspace | None = None
+    kernel: Kernel, X: Array, Y: Array, *, noise: float, gradient: bool = True, space: Workspace | None = None
 ) -> Evaluation:
-    """F and its derivatives; checked float64 arrays, Y (N, P), and memory to use again.
+    """F and its derivatives, from checked float64 arrays, Y (N, P); ``space`` is memory that later calls may reuse.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> round(evaluate(SquaredExponential(), X, Y, 0.1).value, 4)  # gpbounds.renyi.log_evidence
+    >>> round(evaluate(SquaredExponential(), X, Y, noise=0.1).value, 4)  # gpbounds.renyi.log_evidence
     -3.2002
     """
     P, xp = Y.shape[1], namespace(Y)
-    given = exact(kernel, X, Y, noise, space)
-    value, triangle = given.log_evidence, given.triangle
+    gp = exact(kernel, X, Y, noise=noise, space=space)
+    value, triangle = gp.log_evidence, gp.triangle
     if not gradient:
         return Evaluation(value, None)
-    alpha = given.weights
-    inverse = half_inverse(given.chol.L).T
-    turned, found = xp.ascontiguousarray(alpha.T), [(0.0, np.zeros(0))] * len(triangle.parts)
+    weights = gp.weights
+    inverse = half_inverse(gp.chol.L).T
+    turned, pulled = xp.ascontiguousarray(weights.T), [(0.0, np.zeros(0))] * len(triangle.parts)
 
     def pull(number: int, rows: slice) -> None:
         cotangent, steps = inverse[rows, : rows.stop], xp.arange(rows.stop - rows.start)
         cotangent *= -P
-        add_product(alpha[rows], turned[:, : rows.stop], cotangent)
+        add_product(weights[rows], turned[:, : rows.stop], cotangent)
         corner = cotangent[:, rows]
         corner[...] = xp.tril(corner)
-        corner[steps, steps] -= 0.5 * (alpha[rows] ** 2).sum(axis=1)
+        corner[steps, steps] -= 0.5 * (weights[rows] ** 2).sum(axis=1)
         trace = float(corner.trace())
-        found[number] = trace, kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
+        pulled[number] = trace, kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 
     triangle.each(pull)
-    trace, parameters = sum(t for t, _ in found), np.sum([p for _, p in found], axis=0)
+    trace, parameters = sum(t for t, _ in pulled), np.sum([p for _, p in pulled], axis=0)
     return Evaluation(value, Gradient(parameters, np.array([noise * trace])))

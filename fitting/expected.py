@@ -44,9 +44,9 @@ def of_loss(loss: Loss) -> ExpectedLoss:
     (0.3328, (1, 1))
     """
 
-    def found(Y: Array, means: Array, variances: Array) -> Expected:
-        given = Y[:, 0], means[:, 0], variances
-        values, in_mean, in_variance = loss.expectation(*given, gradient=True)
+    def expected(Y: Array, means: Array, variances: Array) -> Expected:
+        arguments = Y[:, 0], means[:, 0], variances
+        values, in_mean, in_variance = loss.expectation(*arguments, gradient=True)
         return Expected(values.sum(), in_mean[:, None], in_variance)
 
-    return found
+    return expected

@@ -1,6 +1,6 @@
-"""One family of objectives: a power a of K − Q restricted to a structure.
+"""One family of objectives: a power a of K − Q, restricted to a structure.
 
-With R = K − Q on its diagonal, on blocks of it, in full, or nowhere, and a in [0, 1]:
+R is K − Q restricted to its diagonal, to diagonal blocks, not at all, or set to 0; with a in [0, 1]:
 
     F = Σ_p log N(y_p; 0, Q + aR + σ²I) − P·(1−a)/(2a)·log|I + aR/σ²|      (a → 0: … − P·Tr R/(2σ²))
 
@@ -14,7 +14,7 @@ With R = K − Q on its diagonal, on blocks of it, in full, or nowhere, and a in
 | "renyi" | full      | 1 − α     | Rényi α-ELBO, a lower bound on log p(y) (R-elbo*) |
 | "exact" | full      | 1         | log p(y)                                          |
 
-a = 0 is the same for every structure; a ↦ F is not monotone for diagonals, and non-decreasing when R is full (R-mono).
+At a = 0 all structures agree.  F is non-decreasing in a when R is full (R-mono), and not monotone when R is diagonal.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.parallel import limited_threads
 from gpbounds.linalg.workspace import KEEP, Workspace
 from gpbounds.validation import count, positive
-from gpbounds.whitening import CHUNK, as_targets
+from gpbounds.whitening import CHUNK, Inducing, as_targets
 
 __all__ = ["METHODS", "FamilyObjective", "Member", "member", "objective"]
 
@@ -55,7 +55,7 @@ class FamilyObjective:
     member : Member
     data : Data
     weight : float
-        What F is multiplied by: N/n for n rows that stand for N.
+        Factor of F: N/n where n rows estimate the objective of N.
     """
 
     member: Member
@@ -73,25 +73,27 @@ class FamilyObjective:
         noise : float
             σ², in squared units of y.
         Z : array (M, D), NumPy or CuPy as X is
-            Inducing inputs; may be None where F = log p(y), in which they do not enter.
+            Inducing inputs; may be None where F = log p(y), which does not depend on them.
         gradient : bool
-            False for the value alone.
+            False computes the value only.
 
         Raises
         ------
         ValueError, NonFinite
             for wrong arguments.
         NotPositiveDefinite
-            when Kuu or a block does not factorise with the jitter allowed.
+            when Kuu or a block does not factorise with any admitted jitter.
         """
         s2 = one_number("noise", positive("noise", noise))
         if self.member.is_evidence:
-            found = self._exact(kernel, s2, Z, gradient)
+            evaluation = self._exact(kernel, s2, Z, gradient)
         else:
-            room = self._room(s2)
-            found, jitter = self.data.sweep(kernel, Z, lambda source: room.evaluate(source, gradient=gradient))
-            found = replace(found, jitter=jitter)
-        return finite_or_refused(found if self.weight == 1.0 else found.times(self.weight))
+            approximation = self._approximation(s2)
+            evaluation, jitter = self.data.sweep(
+                kernel, Z, lambda source: approximation.evaluate(source, gradient=gradient)
+            )
+            evaluation = replace(evaluation, jitter=jitter)
+        return finite_or_refused(evaluation if self.weight == 1.0 else evaluation.times(self.weight))
 
     held = ()
 
@@ -109,9 +111,9 @@ class FamilyObjective:
         return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
 
     def batch(self, rows: Array) -> FamilyObjective:
-        """N/n times F of n of the rows by themselves."""
+        """N/n times F of the n given rows alone."""
         if self.member.structure == "blocks":
-            raise ValueError("rows: expected all of them for PIC, whose blocks some rows would tear")
+            raise ValueError("rows: expected all of them for PIC, as a subset of rows would split its blocks")
         part = self.data.only(rows)
         if self.data.parts is not None:
             part = replace(part, parts=partition(part.N, part.N))
@@ -121,23 +123,26 @@ class FamilyObjective:
         """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
         s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, s2), data.single)
-        room = self._room(s2)
-        (side, q), _ = data.sweep(kernel, Z, lambda source: (source.basis.side, room.posterior(source)[0]))  # type: ignore[attr-defined]
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, noise=s2), data.single)
+        approximation = self._approximation(s2)
+        (basis, q), _ = data.sweep(kernel, Z, lambda source: (source.basis, approximation.posterior(source)[0]))
+        points: Inducing = basis.inducing  # type: ignore[attr-defined]
         if self.member.inside:
             assert data.parts is not None
-            return BlockPosterior(side, s2, q, data.single, data.X, data.Y, data.parts)
-        return InducingPosterior(side, s2, q, data.single)
+            return BlockPosterior(points, s2, q, data.single, data.X, data.Y, data.parts)
+        return InducingPosterior(points, s2, q, data.single)
 
     def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         data = self.data
-        with np.errstate(over="ignore", invalid="ignore"), suited(data.N**3):
-            found = exact.evaluate(kernel, data.X, data.Y, s2, gradient=gradient, space=data.space)
-        if Z is None or found.gradient is None:
-            return found
-        return replace(found, gradient=replace(found.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z))))
+        with np.errstate(over="ignore", invalid="ignore"), limited_threads(data.N**3):
+            evaluation = exact.evaluate(kernel, data.X, data.Y, noise=s2, gradient=gradient, space=data.space)
+        if Z is None or evaluation.gradient is None:
+            return evaluation
+        return replace(
+            evaluation, gradient=replace(evaluation.gradient, Z=namespace(data.X).zeros_like(data.inputs(Z)))
+        )
 
-    def _room(self, noise: float) -> Diagonal | Blocks:
+    def _approximation(self, noise: float) -> Diagonal | Blocks:
         if self.member.is_diagonal:
             return Diagonal(self.member.power, noise, kept=self.member.structure != "none")
         assert self.data.parts is not None
@@ -161,22 +166,23 @@ def objective(
     Parameters
     ----------
     X : array (N, D), NumPy or CuPy
-        Work is done where X lives, in float64.
+        All computations run on the device of X, in float64.
     y : array (N,) or (N, P)
     method : str or Member
-        See the table above.
+        A name in the table above, or a `Member`.
     power : float
         a, for "pep".
     alpha : float
         Rényi order in [0, 1], for "renyi": 0 is the exact evidence, 1 is "vfe".
     blocks : int or array (N,)
-        For "pic": rows of a block of consecutive rows, or a label for each row.
+        For "pic": the number of consecutive rows in a block, or a label for each row.
     jitter : float or "auto"
-        On Kuu; "auto" takes the least of 0, 1e-12 … 1e-6 times the variance that works and says so in `Evaluation`.
+        Added to the diagonal of Kuu; "auto" takes the smallest of 0, 1e-12 … 1e-6 times the variance with which Kuu
+        factorises, and `Evaluation` reports it.
     chunk : int
-        Rows of X at a time.
+        Number of rows of X processed at a time.
     keep : int
-        Bytes of Kuf and V kept between the two passes; beyond it they are computed twice.
+        Bytes of Kuf and V that are kept between the two passes; further rows are computed twice.
 
     Raises
     ------

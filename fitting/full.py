@@ -1,26 +1,26 @@
-"""Any function J of a sum of expected losses over the data and of KL(Q‖P), Q the exact GP posterior.
+"""Any function J of a sum of expected losses over the data and of KL(Q‖P), where Q is the exact GP posterior.
 
-O(N³) time, O(N²) memory, small terms kept whole: what a PAC-Bayes bound of the exact GP is trained by.
+PAC-Bayes bounds of the exact GP are trained with it.  O(N³) time, O(N²) memory; small terms keep their digits.
 
-With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and α = Ay, the posterior at the data has means m = Ey, latent variances
+With Σ = K + σ²I, A = Σ⁻¹, P = σ²A, E = I − P and t = Ay, the posterior at the data has means m = Ey, latent variances
 s = σ²·diag E, and (P-22, P-23)
 
-    KL = ½[log|I + K/σ²| − tr E + αᵀm].
+    KL = ½[log|I + K/σ²| − tr E + tᵀm].
 
 From the Cholesky factors L of Σ and L⁻¹, with a_i = (K_ii − Σ_{j<i} L_ij²)/σ² and q_i = σ² Σ_{k>i} (L⁻¹)_ki²,
 
     E_ii = a_i/(1 + a_i) − q_i,   log|I + K/σ²| − tr E = Σ_i [log(1 + a_i) − a_i/(1 + a_i)] + Σ_i q_i,
 
-so that σ² − σ²P_ii, in which log10(σ²/s_i) digits cancel, is never formed.  The difference that is left costs no more
-than log10(N + 1) digits where variances are equal, since E_ii ≥ (K_ii/σ²)/(1 + tr K/σ²).  m is KAy where σ² ≥ tr K, and
-y − σ²α elsewhere.
+so that σ² − σ²P_ii, in which log10(σ²/s_i) digits would cancel, is never formed.  Where all variances are equal, the
+remaining difference loses at most log10(N + 1) digits, since E_ii ≥ (K_ii/σ²)/(1 + tr K/σ²).  m is computed as KAy
+where σ² ≥ tr K, and as y − σ²t elsewhere.
 
-With m̄, s̄ and k the derivatives of J in m, s and KL, g = Pm̄ + (k/2)(2Pα − α), D = diag(s̄σ² − k/2), w = σ²Eα:
+With m̄, s̄ and k the derivatives of J in m, s and KL, g = Pm̄ + (k/2)(2Pt − t), D = diag(s̄σ² − k/2), w = σ²Et:
 
-    K̄ = [PDP + (k/2)P]/σ² + ½(αgᵀ + gαᵀ),
-    ∂J/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kα)ᵀw,
+    K̄ = [PDP + (k/2)P]/σ² + ½(tgᵀ + gtᵀ),
+    ∂J/∂log σ² = Σ_i D_i (E²)_ii − (m̄ + kt)ᵀw,
 
-the last because ⟨K̄, K⟩ and the explicit dependence on σ² add up; (E²)_ii = E_ii² + Σ_{j≠i} P_ij².
+the second because ⟨K̄, K⟩ and the explicit dependence on σ² add up; (E²)_ii = E_ii² + Σ_{j≠i} P_ij².
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky
-from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.parallel import limited_threads
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.linalg.workspace import Workspace
@@ -45,28 +45,28 @@ from gpbounds.numerics.log1p import log1p_residual
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Q at the data, and what its derivatives need.
+    """Q at the data, and the matrices that its derivatives need.
 
     Attributes
     ----------
     given : Exact
-        K + σ²I factorised; its factor's memory is used up.
+        K + σ²I factorised; the memory of its factor is overwritten.
     half : array (N, N)
         L⁻¹, lower triangular.
     again : array (N,)
-        Pα.
+        Pt.
     mean, left : arrays (N,)
-        m = Ey and w = σ²Eα.
+        m = Ey and w = σ²Et.
     gain : array (N,)
         E_ii = s_i/σ².
     kl : float
     """
 
-    given: Exact
-    half: Array
-    again: Array
+    exact: Exact
+    L_inverse: Array
+    Pt: Array
     mean: Array
-    left: Array
+    w: Array
     gain: Array
     kl: float
 
@@ -75,18 +75,18 @@ def evaluate(
     kernel: Kernel,
     X: Array,
     Y: Array,
-    noise: float,
     loss: ExpectedLoss,
     goal: Goal,
     *,
+    noise: float,
     gradient: bool = True,
     space: Workspace | None = None,
 ) -> Evaluation:
     """J of the exact GP posterior, and its derivatives in log kernel parameters and in log σ².
 
-    Claims P-20, P-22, P-23 (Reeb et al., PAC-GP, Eqs. 5–8).  Losses take *latent* variances.  Where K ≪ σ² all digits
-    are kept; where K ≫ σ² the s_i may be off by eps·λ_max (relatively: eps·λ_max/σ²) and KL by
-    eps·(λ_max/σ²)·|y − m|²/σ², as K itself is by its rounding.  No jitter: K may be singular.
+    Claims P-20, P-22, P-23 (Reeb et al., PAC-GP, Eqs. 5–8).  The losses are evaluated at *latent* variances.  Where
+    K ≪ σ², all digits are correct; where K ≫ σ², s_i may be wrong by eps·λ_max (relatively: eps·λ_max/σ²) and KL by
+    eps·(λ_max/σ²)·|y − m|²/σ², as the rounding of K itself implies.  No jitter is added: K may be singular.
 
     Parameters
     ----------
@@ -94,20 +94,20 @@ def evaluate(
     X : array (N, D), NumPy or CuPy
         Checked float64, as are ``Y`` and ``noise``.
     Y : array (N, 1)
+    loss : ExpectedLoss
+        A loss without parameters of its own.
+    goal : Goal
     noise : float
         σ² > 0.
-    loss : ExpectedLoss
-        Without parameters of its own.
-    goal : Goal
     gradient : bool
         False for the value alone.
     space : Workspace, optional
-        Holds N²/2 + N² numbers; give the same to the next call.
+        Memory for N²/2 + N² numbers; pass the same object to the next call.
 
     Raises
     ------
     NotPositiveDefinite
-        where σ² is below the rounding error of K.
+        where σ² is smaller than the rounding error of K.
     NonFinite
         for covariances that are not finite.
 
@@ -115,37 +115,37 @@ def evaluate(
     >>> from fitting.expected import of_loss
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
-    >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, 0.01)
-    >>> found = evaluate(SquaredExponential(), x, np.sin(x), 0.1, of_loss(target.loss), target)
+    >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, delta=0.01)
+    >>> found = evaluate(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
     >>> round(found.kl, 4), round(found.value, 4), round(found.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"), suited(X.shape[0] ** 3):
-        found = _fit(exact(kernel, X, Y, noise, space))
-        losses = loss(Y, found.mean[:, None], noise * found.gain)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), limited_threads(X.shape[0] ** 3):
+        fit = _fit(exact(kernel, X, Y, noise=noise, space=space))
+        losses = loss(Y, fit.mean[:, None], noise * fit.gain)
         total = float(losses.total)
-        value, in_total, in_kl = goal(total, found.kl)
+        value, in_total, in_kl = goal(total, fit.kl)
         slope = None
         if gradient:
-            slope = _pulled(found, in_total * losses.in_mean[:, 0], in_total * losses.in_variance, in_kl)
-        return Evaluation(value, slope, total=total, kl=found.kl)
+            slope = _pulled(fit, in_total * losses.in_mean[:, 0], in_total * losses.in_variance, in_kl)
+        return Evaluation(value, slope, total=total, kl=fit.kl)
 
 
-def _fit(given: Exact) -> Fit:
-    triangle, chol, noise, y = given.triangle, given.chol, given.noise, given.Y[:, 0]
-    xp, alpha = namespace(y), given.weights[:, 0]
-    again = noise * chol.solve(alpha)
+def _fit(gp: Exact) -> Fit:
+    triangle, chol, noise, y = gp.triangle, gp.chol, gp.noise, gp.Y[:, 0]
+    xp, t = namespace(y), gp.weights[:, 0]
+    Pt = noise * chol.solve(t)
     diagonal = triangle.kernel.diag(triangle.X)
-    if noise >= float(diagonal.sum()):  # y − σ²α would cancel
-        mean, left = _times(triangle, alpha), _times(triangle, again)
+    if noise >= float(diagonal.sum()):  # y − σ²t would cancel
+        mean, w = _times(triangle, t), _times(triangle, Pt)
     else:
-        mean, left = y - noise * alpha, noise * (alpha - again)
-    gain, volume, half = _variances(triangle, chol, diagonal, noise)
-    kl = 0.5 * volume + 0.5 * float(alpha @ mean)
+        mean, w = y - noise * t, noise * (t - Pt)
+    gain, volume, L_inverse = _variances(triangle, chol, diagonal, noise)
+    kl = 0.5 * volume + 0.5 * float(t @ mean)
     if not bool(xp.isfinite(gain).all()) or not np.isfinite(kl):
         raise NonFinite(
             f"KL: expected a finite number, got {kl}: at noise {noise:.3g} and variances up to "
-            f"{float(diagonal.max()):.3g} it is beyond double precision. Rescale y, or bound the noise from below."
+            f"{float(diagonal.max()):.3g} it exceeds double precision. Rescale y, or bound the noise from below."
         )
     if float(gain.min()) <= 0.0:
         raise NotPositiveDefinite(
@@ -153,32 +153,32 @@ def _fit(given: Exact) -> Fit:
             f"noise {noise:.3g} is below the rounding error of K, whose variances reach {float(diagonal.max()):.3g}. "
             "Raise the noise or its lower bound, or shorten the lengthscale."
         )
-    return Fit(given, half, again, mean, left, gain, kl)
+    return Fit(gp, L_inverse, Pt, mean, w, gain, kl)
 
 
 def _times(triangle: Triangle, v: Array) -> Array:
     """Kv, from the lower triangle."""
-    found = namespace(v).zeros_like(v)
+    result = namespace(v).zeros_like(v)
     for rows, K in zip(triangle.parts, triangle.chunks, strict=True):
-        found[rows] += K @ v[: rows.stop]
-        found[: rows.start] += K[:, : rows.start].T @ v[rows]
-    return found
+        result[rows] += K @ v[: rows.stop]
+        result[: rows.start] += K[:, : rows.start].T @ v[rows]
+    return result
 
 
 def _variances(triangle: Triangle, chol: Cholesky, diagonal: Array, noise: float) -> tuple[Array, float, Array]:
-    """E_ii, log|I + K/σ²| − tr E, and L⁻¹ in the memory of L."""
-    known = _sums(triangle, chol.L)[0]
-    a = (diagonal - known) / noise
-    half = _inverse_factor(chol.L)
-    q = noise * _sums(triangle, half)[1]
+    """E_ii, log|I + K/σ²| − tr E, and L⁻¹, which overwrites L."""
+    explained = _sums(triangle, chol.L)[0]
+    a = (diagonal - explained) / noise
+    L_inverse = _inverse_factor(chol.L)
+    q = noise * _sums(triangle, L_inverse)[1]
     large = host(a)
     share = large / (1.0 + large)
     volume = np.where(large < 1.0, log1p_residual(-share), np.log1p(large) - share)
-    return a / (1.0 + a) - q, float(volume.sum()) + float(q.sum()), half
+    return a / (1.0 + a) - q, float(volume.sum()) + float(q.sum()), L_inverse
 
 
 def _sums(triangle: Triangle, T: Array) -> tuple[Array, Array]:
-    """Sums of squares of each row and of each column of a lower triangular ``T``, its diagonal left out."""
+    """Sums of squares of each row and of each column of a lower triangular ``T``, without its diagonal."""
     xp, N = namespace(T), T.shape[0]
     by_row, by_column = xp.empty(N), xp.zeros((len(triangle.parts), N))
 
@@ -201,25 +201,25 @@ def _inverse_factor(L: Array) -> Array:
     return dtrtri(L.T, lower=0, overwrite_c=True)[0].T
 
 
-def _gram(half: Array) -> Array:
-    """The lower triangle of A = L⁻ᵀL⁻¹, and on a CPU zeros above, in the memory of L⁻¹."""
-    if namespace(half) is not np:
-        return half.T @ half
+def _gram(L_inverse: Array) -> Array:
+    """The lower triangle of A = L⁻ᵀL⁻¹, on a CPU with zeros above, written into the memory of L⁻¹."""
+    if namespace(L_inverse) is not np:
+        return L_inverse.T @ L_inverse
     from scipy.linalg.lapack import dlauum
 
-    return dlauum(half.T, lower=0, overwrite_c=True)[0].T
+    return dlauum(L_inverse.T, lower=0, overwrite_c=True)[0].T
 
 
-def _pulled(found: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradient:
-    xp, triangle, noise, alpha = namespace(in_mean), found.given.triangle, found.given.noise, found.given.weights[:, 0]
-    g = noise * (found.half.T @ (found.half @ in_mean)) + 0.5 * in_kl * (2.0 * found.again - alpha)
-    left, right = xp.stack([alpha, g], axis=1), xp.stack([g, alpha])
-    A = _gram(found.half)
+def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradient:
+    xp, triangle, noise, t = namespace(in_mean), fit.exact.triangle, fit.exact.noise, fit.exact.weights[:, 0]
+    g = noise * (fit.L_inverse.T @ (fit.L_inverse @ in_mean)) + 0.5 * in_kl * (2.0 * fit.Pt - t)
+    w, right = xp.stack([t, g], axis=1), xp.stack([g, t])
+    A = _gram(fit.L_inverse)
     if xp is np:
         triangle.each(lambda number, rows: _mirror(A, rows))
     weights = xp.stack([in_variance, xp.ones_like(in_variance)], axis=1)
     D = noise * in_variance - 0.5 * in_kl
-    squared, diagonal, parts = xp.empty_like(alpha), xp.empty_like(alpha), [np.zeros(0)] * len(triangle.parts)
+    squared, diagonal, parts = xp.empty_like(t), xp.empty_like(t), [np.zeros(0)] * len(triangle.parts)
 
     def pull(number: int, rows: slice) -> None:
         steps = xp.arange(rows.stop - rows.start)
@@ -228,26 +228,26 @@ def _pulled(found: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gra
         work *= work
         work[steps, rows.start + steps] = 0.0
         sums = work @ weights
-        squared[rows] = found.gain[rows] ** 2 + sums[:, 1]
-        diagonal[rows] = own * own * in_variance[rows] + sums[:, 0] + alpha[rows] * g[rows]
-        diagonal[rows] += (0.5 * in_kl / noise) * (own * found.gain[rows] - sums[:, 1])
+        squared[rows] = fit.gain[rows] ** 2 + sums[:, 1]
+        diagonal[rows] = own * own * in_variance[rows] + sums[:, 0] + t[rows] * g[rows]
+        diagonal[rows] += (0.5 * in_kl / noise) * (own * fit.gain[rows] - sums[:, 1])
         xp.multiply(A[rows], 2.0 * noise * D, out=work)
         work[steps, rows.start + steps] += in_kl
         cotangent = product(work, A[:, : rows.stop], xp.empty((len(steps), rows.stop)))
-        add_product(left[rows], right[:, : rows.stop], cotangent)
+        add_product(w[rows], right[:, : rows.stop], cotangent)
         corner = cotangent[:, rows]
         corner[...] = xp.tril(corner, -1)
         X = triangle.X
         parts[number] = triangle.kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 
     triangle.each(pull)
-    by_noise = float(D @ squared) - float((in_mean + in_kl * alpha) @ found.left)
+    by_noise = float(D @ squared) - float((in_mean + in_kl * t) @ fit.w)
     in_kernel = np.sum(parts, axis=0) + triangle.kernel.pull_diag(triangle.X, diagonal)
     return Gradient(in_kernel, np.array([by_noise]))
 
 
 def _mirror(A: Array, rows: slice) -> None:
-    """Above the diagonal what is below it."""
+    """Copy the entries below the diagonal to above it."""
     A[rows, rows.stop :] = A[rows.stop :, rows].T
     corner = A[rows, rows]
     corner += np.tril(corner, -1).T

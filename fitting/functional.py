@@ -65,8 +65,8 @@ def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradie
     pulled = source.basis.finish(sums.pulled, q.mean @ moment.T - 2.0 * (q.gained @ H))
     factor = in_total * xp.tril(2.0 * (H @ q.factor)) + in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
-    found = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
-    return Evaluation(value, found, total=total, kl=kl)
+    derivatives = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
+    return Evaluation(value, derivatives, total=total, kl=kl)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +91,17 @@ class _Losses:
         q.covariance  # noqa: B018  (found once, before lanes need it)
 
     def chunk(self, chunk: Chunk) -> None:
-        _, found = _losses(chunk, self.q, self.loss)
-        self.add(chunk, found)
+        _, expected = _losses(chunk, self.q, self.loss)
+        self.add(chunk, expected)
 
-    def add(self, chunk: Chunk, found: Expected) -> None:
+    def add(self, chunk: Chunk, expected: Expected) -> None:
         """The losses of one chunk."""
-        self.total += found.total
-        own = found.in_parameters
+        self.total += expected.total
+        own = expected.in_parameters
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
         if self.gradient:
-            self.mean += chunk.V.T @ found.in_mean
-            self.gram.add(chunk.V, found.in_variance, chunk.scratch("S"))
+            self.mean += chunk.V.T @ expected.in_mean
+            self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:
         own = np.zeros(0) if self.in_parameters is None else self.in_parameters
@@ -111,13 +111,13 @@ class _Losses:
 def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
     """v_iᵀSv_i (n,), and the expected losses of the chunk; both stay with it."""
 
-    def found() -> tuple[Array, Expected]:
+    def compute() -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
         within = namespace(V).einsum("ij,ij->i", V, turned)
         return within, loss(chunk.Y, V @ q.mean, chunk.residual + within)
 
-    return chunk.recall("losses", found)
+    return chunk.recall("losses", compute)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +165,8 @@ class _Reverse:
     def chunk(self, chunk: Chunk) -> None:
         more, V, a = self.adjoint, chunk.V, self.member.power
         xp = namespace(V)
-        within, found = _losses(chunk, self.q, self.loss)
-        m_bar, s_bar = more.in_total * found.in_mean, more.in_total * found.in_variance
+        within, expected = _losses(chunk, self.q, self.loss)
+        m_bar, s_bar = more.in_total * expected.in_mean, more.in_total * expected.in_variance
         D = self.member.noise + a * chunk.residual
         bar = chunk.kept("SV", lambda out: product(V, self.q.covariance, out), last=True)
         scaled = s_bar * D
@@ -208,13 +208,13 @@ class _Single(_Losses):
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
         variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
-        found = self.loss(chunk.Y, V @ self.q.mean, variance)
-        self.add(chunk, found)
+        expected = self.loss(chunk.Y, V @ self.q.mean, variance)
+        self.add(chunk, expected)
         bar -= V
-        bar *= (2.0 * found.in_variance)[:, None]
-        add_product(found.in_mean, self.q.mean.T, bar)
+        bar *= (2.0 * expected.in_variance)[:, None]
+        add_product(expected.in_mean, self.q.mean.T, bar)
         self.pull.features(chunk.X, bar, chunk.K)
-        self.pull.diagonal(chunk.X, found.in_variance)
+        self.pull.diagonal(chunk.X, expected.in_variance)
 
     def statistics(self) -> SingleSums:
         return SingleSums(**vars(super().statistics()), pulled=self.pull.statistics())

@@ -38,35 +38,35 @@ class InducingBasis(Basis):
         jitter = relative_jitter·k(z, z), and differentiated as such; 0 for a jitter that is a number.
     """
 
-    side: Inducing
+    inducing: Inducing
     relative_jitter: float = 0.0
 
     @property
     def rank(self) -> int:
-        return self.side.M
+        return self.inducing.M
 
     @property
     def width(self) -> int:
-        return self.side.M
+        return self.inducing.M
 
     @property
     def kernel(self) -> Kernel:
         """The covariance function."""
-        return self.side.kernel
+        return self.inducing.kernel
 
     @cached_property
     def inverse(self) -> Array | None:
         """L⁻¹ where multiplying by it is as accurate as solving, and faster: |L|·|L⁻¹| ≤ `TAME`; else None."""
-        L = self.side.chol.L
-        found = inverse_factor(L)
-        norm = namespace(found).linalg.norm
-        return found if float(norm(found)) * float(norm(L)) <= TAME else None
+        L = self.inducing.chol.L
+        inverse_of_L = inverse_factor(L)
+        norm = namespace(inverse_of_L).linalg.norm
+        return inverse_of_L if float(norm(inverse_of_L)) * float(norm(L)) <= TAME else None
 
     def prepare(self) -> None:
         self.inverse  # noqa: B018
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        self.kernel.fill(X, self.side.Z, K)
+        self.kernel.fill(X, self.inducing.Z, K)
         V[...] = K
         self.whiten(V)
 
@@ -75,18 +75,18 @@ class InducingBasis(Basis):
 
     def whiten(self, B: Array) -> Array:
         """Overwrite the rows b of ``B`` (n, M) with L⁻¹b."""
-        return solve_rows(self.side.chol.L, B) if self.inverse is None else multiply_rows(self.inverse, B)
+        return solve_rows(self.inducing.chol.L, B) if self.inverse is None else multiply_rows(self.inverse, B)
 
     def lift(self, B: Array) -> Array:
         """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb."""
-        L = self.side.chol.L
+        L = self.inducing.chol.L
         return lift_rows(L, B) if self.inverse is None else multiply_rows(self.inverse, B, transposed=True)
 
     def pull_back(self) -> InducingPullBack:
         return InducingPullBack(self)
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        xp, L, kernel, Z = namespace(outer), self.side.chol.L, self.kernel, self.side.Z
+        xp, L, kernel, Z = namespace(outer), self.inducing.chol.L, self.kernel, self.inducing.Z
         lower = xp.tril(outer, -1)
         symmetric = lower + lower.T + xp.diag(xp.diagonal(outer))
         symmetric *= -0.5
@@ -99,7 +99,7 @@ class InducingBasis(Basis):
         return pulled + Pulled(own + parameters, 2.0 * moved)
 
 
-def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = 0.0, relative_jitter: float = 0.0) -> InducingBasis:
+def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = "auto", relative_jitter: float = 0.0) -> InducingBasis:
     """Factorise Kuu + jitter·I; float64 points, checked by the caller.
 
     >>> from gpbounds.kernels import SquaredExponential
@@ -116,25 +116,25 @@ class InducingPullBack(PullBack):
     """Collects cotangents of k(X, Z), of the diagonal of Kff and of blocks of Kff."""
 
     def __init__(self, basis: InducingBasis) -> None:
-        side = basis.side
-        self.basis, self.side = basis, side
-        self.parameters = np.zeros(side.kernel.log_parameters.size)
-        self.moved = namespace(side.Z).zeros(side.Z.shape)
+        inducing = basis.inducing
+        self.basis, self.inducing = basis, inducing
+        self.parameters = np.zeros(inducing.kernel.log_parameters.size)
+        self.moved = namespace(inducing.Z).zeros(inducing.Z.shape)
 
     def features(self, X: Array, cotangent: Array, K: Array) -> None:
         self.lifted(X, self.basis.lift(cotangent), K)
 
     def lifted(self, X: Array, cotangent: Array, K: Array) -> None:
-        parameters, moved = self.side.kernel.pull(X, self.side.Z, cotangent, K)
+        parameters, moved = self.inducing.kernel.pull(X, self.inducing.Z, cotangent, K)
         self.parameters += parameters
         self.moved += moved
 
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        self.parameters += self.side.kernel.pull_diag(X, cotangent)
+        self.parameters += self.inducing.kernel.pull_diag(X, cotangent)
 
     def block(self, X: Array, cotangent: Array, K: Array) -> None:
         """Symmetric (n, n), of k(X, X) = ``K``; it is overwritten."""
-        self.parameters += self.side.kernel.pull(X, X, cotangent, K)[0]
+        self.parameters += self.inducing.kernel.pull(X, X, cotangent, K)[0]
 
     def statistics(self) -> Pulled:
         return Pulled(self.parameters, self.moved)

@@ -209,7 +209,7 @@ class Packing:
 
     def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[str, ...]:
         """Names of the entries that sit on a bound, within ``tol``."""
-        either = {name for side in self.at_lower_and_upper(vector, tol) for name in side}
+        either = {name for ends in self.at_lower_and_upper(vector, tol) for name in ends}
         return tuple(name for name in self.names if name in either)
 
     def at_lower_and_upper(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -226,9 +226,9 @@ class Packing:
 
         def loss(vector: ArrayLike) -> tuple[float, Float]:
             point = self.unpack(vector)
-            found = objective.minimised(point)
-            assert found.gradient is not None
-            return found.value, self.gradient(found.gradient, point)
+            evaluation = objective.minimised(point)
+            assert evaluation.gradient is not None
+            return evaluation.value, self.gradient(evaluation.gradient, point)
 
         return loss
 
@@ -297,13 +297,13 @@ def packing_of(
     scale: ArrayLike = 1.0,
 ) -> Packing:
     """`packing` of a point."""
-    given = dict(limits or {})
+    by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
         ("kernel", start.kernel),
         ("likelihood", start.likelihood),
     ]
     names = [name for _, held in owners for name in held.parameter_names]
-    for name in (*fixed, *given):
+    for name in (*fixed, *by_name):
         if name not in names:
             raise ValueError(f"name: expected one of {', '.join(names)}, got {name!r}")
     blocks: list[Block] = []
@@ -311,7 +311,7 @@ def packing_of(
         free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
         own = tuple(held.parameter_names[i] for i in free)
         bounds = [
-            _logs_of_limits(name, given, value) for name, value in zip(own, held.log_parameters[free], strict=True)
+            _logs_of_limits(name, by_name, value) for name, value in zip(own, held.log_parameters[free], strict=True)
         ]
         blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
     if start.Z is not None:
@@ -323,8 +323,8 @@ def packing_of(
     return Packing(start, tuple(blocks))
 
 
-def _logs_of_limits(name: str, given: Mapping[str, Limits], log_value: float) -> Limits:
-    low, high = positive(f"limits of {name}", given.get(name, LIMITS))
+def _logs_of_limits(name: str, limits: Mapping[str, Limits], log_value: float) -> Limits:
+    low, high = positive(f"limits of {name}", limits.get(name, LIMITS))
     value = float(np.exp(log_value))
     if not low <= value * (1.0 + 1e-12) <= high * (1.0 + 2e-12):
         raise ValueError(f"limits: expected {name} from {low:.6g} to {high:.6g}, got {value:.6g}")

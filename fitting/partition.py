@@ -41,12 +41,12 @@ class Partition:
         >>> partition(2, 7).chunks(3)
         [slice(0, 4, None), slice(4, 7, None)]
         """
-        found, start = [], 0
+        chunks, start = [], 0
         for block in self.blocks:
             if block.stop - start >= size or block is self.blocks[-1]:
-                found.append(slice(start, block.stop))
+                chunks.append(slice(start, block.stop))
                 start = block.stop
-        return found
+        return chunks
 
 
 def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
@@ -55,11 +55,11 @@ def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
     >>> partition([5, 3, 5], 3)
     Partition(labels=(3.0, 5.0), blocks=(slice(0, 1, None), slice(1, 3, None)), order=array([1, 0, 2]))
     """
-    given = host(blocks)
-    if given.ndim == 0:
-        labels = np.arange(N) // count("blocks", given)
+    sizes_or_labels = host(blocks)
+    if sizes_or_labels.ndim == 0:
+        labels = np.arange(N) // count("blocks", sizes_or_labels)
     else:
-        labels = as_labels(given, N)
+        labels = as_labels(sizes_or_labels, N)
     order = np.argsort(labels, kind="stable")
     names, starts = np.unique(labels[order], return_index=True)
     stops = [*starts[1:].tolist(), N]
@@ -70,7 +70,7 @@ def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
 
 def as_labels(labels: Any, N: int) -> Any:
     """Finite numbers (N,)."""
-    found = finite("blocks", host(labels))
-    if found.shape != (N,):
-        raise ValueError(f"blocks: expected a label for each of {N} rows, got shape {found.shape}")
-    return found
+    numbers = finite("blocks", host(labels))
+    if numbers.shape != (N,):
+        raise ValueError(f"blocks: expected a label for each of {N} rows, got shape {numbers.shape}")
+    return numbers

@@ -20,13 +20,13 @@ def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     """
     if not isinstance(posterior, InducingPosterior):
         return {}
-    side, q = posterior.inducing, posterior.q
-    found = {"L": side.chol.L, "jitter": side.chol.jitter}
+    points, q = posterior.inducing, posterior.q
+    values = {"L": points.chol.L, "jitter": points.chol.jitter}
     if isinstance(q, GramLaw):
-        found |= {"G": q.G, "A": q.chol.L, "w": q.mean}
+        values |= {"G": q.G, "A": q.chol.L, "w": q.mean}
     else:
-        found |= {"mean": q.mean[:, 0], "C": q.factor}
-    return {f"posterior/{name}": host(value) for name, value in found.items()}
+        values |= {"mean": q.mean[:, 0], "C": q.factor}
+    return {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
 def posterior_from_arrays(
@@ -39,11 +39,11 @@ def posterior_from_arrays(
     part = {name.partition("/")[2]: value for name, value in arrays.items() if name.startswith("posterior/")}
     jitter = float(part.pop("jitter"))
     part = {name: place(value, namespace(data.X)) for name, value in part.items()}
-    side = Inducing(kernel, Z, Cholesky(part["L"], jitter))
+    points = Inducing(kernel, Z, Cholesky(part["L"], jitter))
     if "C" in part:
-        return InducingPosterior(side, noise, FactorLaw(part["mean"][:, None], part["C"]), data.single)
+        return InducingPosterior(points, noise, FactorLaw(part["mean"][:, None], part["C"]), data.single)
     q = GramLaw(part["w"], part["G"], Cholesky(part["A"], 0.0))
     if problem.member.inside:
         assert data.parts is not None
-        return BlockPosterior(side, noise, q, data.single, data.X, data.Y, data.parts)
-    return InducingPosterior(side, noise, q, data.single)
+        return BlockPosterior(points, noise, q, data.single, data.X, data.Y, data.parts)
+    return InducingPosterior(points, noise, q, data.single)

@@ -187,8 +187,8 @@ class BlockPosterior(InducingPosterior):
                 own[xp.ix_(inside, inside)] = left
             else:
                 own[inside] = left
-        found, spread = self.q.joint(V, own) if full else self.q.moments(V, own)
-        return mean + found, spread
+        from_inducing, spread = self.q.joint(V, own) if full else self.q.moments(V, own)
+        return mean + from_inducing, spread
 
     def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:
         xp = namespace(self.X)
@@ -215,27 +215,27 @@ class ExactPosterior(Posterior):
     single : bool
     """
 
-    given: Exact
+    exact: Exact
     single: bool
 
     @property
     def kernel(self) -> Kernel:  # type: ignore[override]
         """The prior's covariance function."""
-        return self.given.triangle.kernel
+        return self.exact.triangle.kernel
 
     @property
     def noise(self) -> float:  # type: ignore[override]
         """σ²."""
-        return self.given.noise
+        return self.exact.noise
 
     @property
     def X(self) -> Array:
         """The inputs of the data (N, D)."""
-        return self.given.triangle.X
+        return self.exact.triangle.X
 
     @property
     def dim(self) -> int:
         return int(self.X.shape[1])
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
-        return self.given.predict(X, full_cov=full)
+        return self.exact.predict(X, full_cov=full)

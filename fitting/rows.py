@@ -16,7 +16,7 @@ import numpy as np
 from fitting.basis import Basis
 from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.lanes import WORTH, share, threads
+from gpbounds.linalg.parallel import WORTH, share, threads
 from gpbounds.linalg.workspace import Workspace
 
 T = TypeVar("T")
@@ -46,8 +46,8 @@ class Chunk:
     V: Array
     basis: Basis
     _stream: Stream
-    _lane: int
-    _found: dict[str, Any]
+    _worker: int
+    _results: dict[str, Any]
 
     @property
     def residual(self) -> Array:
@@ -56,15 +56,15 @@ class Chunk:
 
     def recall(self, name: str, compute: Callable[[], T]) -> T:
         """What ``compute`` gave for these rows when it was first asked for ``name``."""
-        if name not in self._found:
-            self._found[name] = compute()
-        return self._found[name]
+        if name not in self._results:
+            self._results[name] = compute()
+        return self._results[name]
 
     def scratch(self, name: str) -> Array:
         """A buffer (n, M), the same memory for the lane's next chunk."""
         stream = self._stream
         most = max(part.stop - part.start for part in stream.parts)
-        whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X))
+        whole = stream.space.array(f"{name} {self._worker}", (most, self.basis.rank), namespace(self.X))
         return whole[: self.rows.stop - self.rows.start]
 
     def kept(self, name: str, fill: Callable[[Array], object], *, last: bool = False) -> Array:
@@ -81,7 +81,7 @@ class Chunk:
         buffer = stream.space.array(f"kept {name}", (rows, M), namespace(self.X))[self.rows]
         self.recall(name, lambda: fill(buffer))
         if last:
-            del self._found[name]
+            del self._results[name]
         return buffer
 
 
@@ -117,8 +117,8 @@ class Stream:
     Y: Array
     parts: Sequence[slice]
     space: Workspace = field(default_factory=lambda: Workspace(0))
-    _known: set[int] = field(default_factory=set, repr=False)
-    _found: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    _filled: set[int] = field(default_factory=set, repr=False)
+    _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     @property
     def N(self) -> int:
@@ -137,25 +137,25 @@ class Stream:
         same every time.
         """
         self.basis.prepare()
-        lanes = self._lanes()
-        passes = [start() for _ in range(lanes)]
-        share(lanes, lambda lane: self._run(passes[lane], lane, lanes))
+        workers = self._workers()
+        passes = [start() for _ in range(workers)]
+        share(workers, lambda worker: self._run(passes[worker], worker, workers))
         return summed(each.statistics() for each in passes)
 
-    def _lanes(self) -> int:
+    def _workers(self) -> int:
         if namespace(self.X) is not np or len(self.parts) == 1 or self.N * self.basis.rank**2 < WORTH:
             return 1
         return min(threads(), len(self.parts))
 
-    def _run(self, each: Pass[S], lane: int, lanes: int) -> None:
+    def _run(self, each: Pass[S], worker: int, workers: int) -> None:
         with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own; what is not finite is refused later
-            for number in range(lane, len(self.parts), lanes):
-                each.chunk(self._chunk(number, lane))
+            for number in range(worker, len(self.parts), workers):
+                each.chunk(self._chunk(number, worker))
 
-    def _chunk(self, number: int, lane: int) -> Chunk:
+    def _chunk(self, number: int, worker: int) -> Chunk:
         rows, basis, xp = self.parts[number], self.basis, namespace(self.X)
-        X, found = self.X[rows], self._found.setdefault(number, {})
-        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, lane, found)
+        X, results = self.X[rows], self._results.setdefault(number, {})
+        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, worker, results)
         per_row = 8 * (basis.rank + basis.width)
         stays = rows.stop * per_row <= self.space.keep
         for name, columns in (("V", basis.rank), ("K", basis.width)):
@@ -164,10 +164,10 @@ class Stream:
                 buffer = self.space.array(f"kept {name}", (most, columns), xp)[rows]
             else:
                 most = max(part.stop - part.start for part in self.parts)
-                buffer = self.space.array(f"{name} {lane}", (most, columns), xp)[: rows.stop - rows.start]
+                buffer = self.space.array(f"{name} {worker}", (most, columns), xp)[: rows.stop - rows.start]
             setattr(chunk, name, buffer)
-        if number not in self._known:
+        if number not in self._filled:
             basis.fill(X, chunk.K, chunk.V)
             if stays:
-                self._known.add(number)
+                self._filled.add(number)
         return chunk

@@ -120,19 +120,19 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.G
     return np.concatenate([chosen.Z, rest[more]])
 
 
-def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, noise: float, alpha: float) -> float:
+def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:
     """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf where rounding leaves none."""
     from gpbounds.renyi import gap
 
     method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
     try:
-        return float(gap(kernel, X, Y, Z, noise, alpha, jitter="auto", method=method)[1])
+        return float(gap(kernel, X, Y, Z, alpha, noise=noise, jitter="auto", method=method)[1])
     except ValueError:
         return math.inf
 
 
 def enough_inducing(
-    kernel: Kernel, X: Float, Y: Float, noise: float, alpha: float, target: float, most: int
+    kernel: Kernel, X: Float, Y: Float, alpha: float, *, noise: float, target: float, most: int
 ) -> tuple[Float, float]:
     """The fewest greedy points, within a twentieth, whose gap is proved to be at most ``target``, and that gap.
 
@@ -149,18 +149,18 @@ def enough_inducing(
     Z = select(kernel, X, min(most, distinct_rows(X)), "greedy", trace=0.0).Z
 
     def reached(M: int) -> float:
-        return bounded_gap(kernel, X, Y, Z[:M], noise, alpha)
+        return bounded_gap(kernel, X, Y, Z[:M], alpha, noise=noise)
 
     low, high = 0, min(4, Z.shape[0])
-    found = reached(high)
-    while found > target and high < Z.shape[0]:
+    gap = reached(high)
+    while gap > target and high < Z.shape[0]:
         low, high = high, min(2 * high, Z.shape[0])
-        found = reached(high)
-    while found <= target and high - low > max(1, high // 20):
+        gap = reached(high)
+    while gap <= target and high - low > max(1, high // 20):
         middle = (low + high) // 2
         value = reached(middle)
         if value <= target:
-            high, found = middle, value
+            high, gap = middle, value
         else:
             low = middle
-    return Z[:high], found
+    return Z[:high], gap

@@ -16,7 +16,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.linalg.lanes import share, threads
+from gpbounds.linalg.parallel import share, threads
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import residual_diagonal, slices
 
@@ -138,7 +138,7 @@ class Exact:
         return mean, residual_diagonal(kernel.diag(X), half)
 
 
-def exact(kernel: Kernel, X: Array, Y: Array, noise: float, space: Workspace | None = None) -> Exact:
+def exact(kernel: Kernel, X: Array, Y: Array, *, noise: float, space: Workspace | None = None) -> Exact:
     """Factorise K + σ²I; checked float64 arrays X (N, D), Y (N, P).
 
     Raises
@@ -150,7 +150,7 @@ def exact(kernel: Kernel, X: Array, Y: Array, noise: float, space: Workspace | N
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> round(exact(SquaredExponential(), X, Y, 0.1).log_evidence, 4)
+    >>> round(exact(SquaredExponential(), X, Y, noise=0.1).log_evidence, 4)
     -3.2002
     """
     triangle = Triangle(kernel, X, Workspace() if space is None else space)

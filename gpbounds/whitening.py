@@ -137,7 +137,7 @@ def slices(N: int, chunk: int = CHUNK) -> Iterator[slice]:
     return (slice(start, min(start + step, N)) for start in range(0, N, step))
 
 
-def inducing(kernel: Kernel, Z: ArrayLike, jitter: Jitter = 0.0) -> Inducing:
+def inducing(kernel: Kernel, Z: ArrayLike, jitter: Jitter = "auto") -> Inducing:
     """Factorise Kuu + jitter·I.
 
     Raises
@@ -155,7 +155,7 @@ def whiten(
     Z: ArrayLike,
     y: ArrayLike | None = None,
     *,
-    jitter: Jitter = 0.0,
+    jitter: Jitter = "auto",
     chunk: int = CHUNK,
 ) -> Whitening:
     """Stream V = L⁻¹Kuf once and keep VVᵀ, Vy, ‖y‖² and the diagonal of K − Q.

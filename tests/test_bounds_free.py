@@ -60,11 +60,11 @@ def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: flo
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-@pytest.mark.parametrize("objective", ["kl", "pinsker"])
-def test_value_and_derivatives_are_those_of_the_definition(loss, objective: str) -> None:
+@pytest.mark.parametrize("relaxation", ["kl", "pinsker"])
+def test_value_and_derivatives_are_those_of_the_definition(loss, relaxation: str) -> None:
     seed = len(loss.name)
     X, y, Z, mean, factor = problem(seed)
-    B = free_bound(X, y, loss, objective=objective, jitter=0.0, chunk=4, **OPTIONS)
+    B = free_bound(X, y, loss, relaxation=relaxation, jitter=0.0, chunk=4, **OPTIONS)
     with mp.workdps(40):
         compare(B, Z, mean, factor, seed, 1e-12)
 
@@ -85,7 +85,7 @@ def test_all_rows_are_no_batch_and_others_flatter() -> None:
     np.testing.assert_allclose(flat(B.evaluate(KERNEL, Z, mean, factor, np.arange(40))), flat(whole), rtol=1e-10)
     one_by_one = [B.evaluate(KERNEL, Z, mean, factor, [i]).value for i in range(40)]
     assert np.mean(one_by_one) > whole.value + 1e-3
-    loose = free_bound(X, y, Band(0.6), objective="pinsker", **OPTIONS)  # linear in R_S: without bias
+    loose = free_bound(X, y, Band(0.6), relaxation="pinsker", **OPTIONS)  # linear in R_S: without bias
     apart = [flat(loose.evaluate(KERNEL, Z, mean, factor, [i])) for i in range(40)]
     np.testing.assert_allclose(np.mean(apart, axis=0), flat(loose.evaluate(KERNEL, Z, mean, factor)), atol=1e-12)
 

@@ -24,7 +24,7 @@ from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
 from gpbounds.reference import posterior as reference_posterior
 
-OBJECTIVES = ("kl", "pinsker")
+RELAXATIONS = ("kl", "pinsker")
 DELTA, PENALTY = 0.1, 1.5
 STEP = mp.mpf(10) ** -15
 
@@ -36,7 +36,7 @@ def losses(epsilon: float) -> list[Loss]:
 
 def evaluate(kernel, X, Y, noise, target, **options):
     """R_S, KL, B, and the derivatives of B."""
-    found = full.evaluate(kernel, X, Y, noise, of_loss(target.loss), target, **options)
+    found = full.evaluate(kernel, X, Y, of_loss(target.loss), target, noise=noise, **options)
     return target.terms(found), found.gradient
 
 
@@ -66,10 +66,10 @@ def expected(loss: Loss, y: mp.mpf, m: mp.mpf, s2: mp.mpf) -> mp.mpf:
     return getattr(reference_losses, loss.name)(y, m, s2, mp.mpf(loss.epsilon))  # type: ignore[attr-defined]
 
 
-def B_of(risk: mp.mpf, kl: mp.mpf, N: int, objective: str) -> mp.mpf:
-    constant = reference_pacbayes.xi(N) if objective == "kl" else 2 * mp.sqrt(N)
+def B_of(risk: mp.mpf, kl: mp.mpf, N: int, relaxation: str) -> mp.mpf:
+    constant = reference_pacbayes.xi(N) if relaxation == "kl" else 2 * mp.sqrt(N)
     eps = (kl + mp.mpf(PENALTY) + mp.log(constant / mp.mpf(DELTA))) / N
-    return reference_pacbayes.kl_inverse(risk, eps)[0] if objective == "kl" else risk + mp.sqrt(eps / 2)
+    return reference_pacbayes.kl_inverse(risk, eps)[0] if relaxation == "kl" else risk + mp.sqrt(eps / 2)
 
 
 class Reference:
@@ -89,9 +89,9 @@ class Reference:
         total = sum(expected(loss, *each) for each in zip(targets, mean, variance, strict=True))
         return total / len(targets), kl
 
-    def slope(self, loss: Loss, objective: str, which: int) -> float:
+    def slope(self, loss: Loss, relaxation: str, which: int) -> float:
         N = len(self.y)
-        up, down = (B_of(*self.terms(loss, which, sign), N, objective) for sign in (1, -1))
+        up, down = (B_of(*self.terms(loss, which, sign), N, relaxation) for sign in (1, -1))
         return float((up - down) / (2 * STEP))
 
 
@@ -104,14 +104,16 @@ def test_values_and_derivatives_are_those_of_50_digits(noise: float) -> None:
         truth = Reference(X, Y, (1.0, 0.7, 1.4, noise))
         for loss in losses(0.7 * min(1.0, noise**0.5)):
             risk, kl = truth.terms(loss)
-            for objective in OBJECTIVES:
-                terms, slope = evaluate(kernel, X, Y, noise, Target(loss, 6, DELTA, PENALTY, objective))
+            for relaxation in RELAXATIONS:
+                terms, slope = evaluate(
+                    kernel, X, Y, noise, Target(loss, 6, delta=DELTA, log_prior_penalty=PENALTY, relaxation=relaxation)
+                )
                 assert slope is not None
                 assert slope.Z is None
                 assert terms.risk == pytest.approx(float(risk), rel=10 * tol)
                 assert terms.kl == pytest.approx(float(kl), rel=tol)
-                assert terms.bound == pytest.approx(float(B_of(risk, kl, 6, objective)), rel=tol)
-                exactly = [truth.slope(loss, objective, which) for which in range(4)]
+                assert terms.bound == pytest.approx(float(B_of(risk, kl, 6, relaxation)), rel=tol)
+                exactly = [truth.slope(loss, relaxation, which) for which in range(4)]
                 np.testing.assert_allclose([*slope.kernel, slope.noise], exactly, rtol=100 * tol)
 
 
@@ -124,7 +126,7 @@ def test_values_and_derivatives_are_those_of_50_digits(noise: float) -> None:
     lengthscale=st.floats(0.1, 10.0),
     twice=st.booleans(),
     which=st.integers(0, 4),
-    objective=st.sampled_from(OBJECTIVES),
+    relaxation=st.sampled_from(RELAXATIONS),
     draw=st.data(),
 )
 def test_any_problem_agrees_with_50_digits(
@@ -135,7 +137,7 @@ def test_any_problem_agrees_with_50_digits(
     lengthscale: float,
     twice: bool,
     which: int,
-    objective: str,
+    relaxation: str,
     draw: st.DataObject,
 ) -> None:
     X, Y = problem(seed, N)
@@ -144,7 +146,9 @@ def test_any_problem_agrees_with_50_digits(
     noise = variance * 10.0**ratio
     loss = losses(2.0 * min(variance, noise) ** 0.5)[which]
     kernel = SquaredExponential(variance, [lengthscale, 2.0 * lengthscale])
-    terms, slope = evaluate(kernel, X, Y, noise, Target(loss, N, DELTA, PENALTY, objective))
+    terms, slope = evaluate(
+        kernel, X, Y, noise, Target(loss, N, delta=DELTA, log_prior_penalty=PENALTY, relaxation=relaxation)
+    )
     assert slope is not None
     coordinate = draw.draw(st.integers(0, 3))
     lost = 1e-13 + 1e-15 * N * variance / noise
@@ -156,8 +160,8 @@ def test_any_problem_agrees_with_50_digits(
         assert terms.kl == pytest.approx(float(kl), rel=also)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:
-            assert terms.bound == pytest.approx(float(B_of(risk, kl, N, objective)), rel=100 * lost + also)
-            exactly = truth.slope(loss, objective, coordinate)
+            assert terms.bound == pytest.approx(float(B_of(risk, kl, N, relaxation)), rel=100 * lost + also)
+            exactly = truth.slope(loss, relaxation, coordinate)
             found = [*slope.kernel, slope.noise]
             assert found[coordinate] == pytest.approx(
                 exactly, rel=1e4 * lost, abs=1e-30 + (100 * lost + 10 * also) * np.abs(found).max()
@@ -176,7 +180,7 @@ def test_the_plain_formulas_lose_the_digits_that_are_kept_here() -> None:
     alpha = A @ Y[:, 0]
     volume = np.linalg.slogdet(K / noise + np.eye(6))[1] - np.trace(np.eye(6) - noise * A)
     plain = 0.5 * (volume + alpha @ (Y[:, 0] - noise * alpha))
-    found = full._fit(exact.exact(kernel, X, Y, noise))
+    found = full._fit(exact.exact(kernel, X, Y, noise=noise))
     np.testing.assert_allclose(noise * found.gain, exactly, rtol=1e-15)
     assert np.abs(noise - noise**2 * np.diag(A) - exactly).max() > 1e-12
     assert found.kl == pytest.approx(float(kl), rel=1e-15)
@@ -209,8 +213,8 @@ def slope_along(kernel, X, Y, noise, target, direction, h=1e-4):
 def test_derivatives_by_differences_across_chunks(kernel, N: int) -> None:
     X, Y = problem(N, N)
     rng = np.random.default_rng(N)
-    for loss, objective in zip(losses(0.9), ("kl", "pinsker", "kl", "pinsker", "kl"), strict=True):
-        target = Target(loss, N, DELTA, PENALTY, objective)
+    for loss, relaxation in zip(losses(0.9), ("kl", "pinsker", "kl", "pinsker", "kl"), strict=True):
+        target = Target(loss, N, delta=DELTA, log_prior_penalty=PENALTY, relaxation=relaxation)
         terms, slope = evaluate(kernel, X, Y, 0.2, target)
         assert slope is not None
         alone, nothing = evaluate(kernel, X, Y, 0.2, target, gradient=False)
@@ -224,7 +228,7 @@ def test_derivatives_by_differences_across_chunks(kernel, N: int) -> None:
 def test_the_posterior_is_that_of_the_house() -> None:
     X, Y = problem(5, 300)
     kernel, loss = Matern(2.5, 1.7, [0.7, 1.4]), Squared(1.0)
-    found = full._fit(exact.exact(kernel, X, Y, 0.3))
+    found = full._fit(exact.exact(kernel, X, Y, noise=0.3))
     house = full_posterior(kernel, X, Y[:, 0], noise=0.3)
     law = house.predict()
     np.testing.assert_allclose(found.mean, law.mean, atol=1e-11)
@@ -237,7 +241,7 @@ def test_the_posterior_is_that_of_the_house() -> None:
 
 def test_threads_and_kept_memory_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = problem(6, 700)
-    kernel, target, space = SquaredExponential(1.3, [0.7, 1.4]), Target(Band(0.6), 700, DELTA), Workspace()
+    kernel, target, space = SquaredExponential(1.3, [0.7, 1.4]), Target(Band(0.6), 700, delta=DELTA), Workspace()
     kept = X.copy(), Y.copy()
     terms, slope = evaluate(kernel, X, Y, 0.2, target)
     assert slope is not None
@@ -269,7 +273,7 @@ def test_singular_flat_and_uncorrelated_data(lengthscale: float, noise: float) -
     volume = np.where(values > 1e-4, np.log1p(values) - share, values**2 / 2 - 2 * values**3 / 3)
     kl = 0.5 * volume.sum() + 0.5 * values[0] / (1.0 + values[0]) ** 2 * projected / noise
     for loss in losses(0.6):
-        terms, slope = evaluate(SquaredExponential(1.0, lengthscale), X, Y, noise, Target(loss, N, DELTA))
+        terms, slope = evaluate(SquaredExponential(1.0, lengthscale), X, Y, noise, Target(loss, N, delta=DELTA))
         assert slope is not None
         assert terms.kl == pytest.approx(kl, rel=1e-8 if noise < 1.0 else 1e-13)
         variances = noise * (share if lengthscale < 1.0 else share / N)[0]
@@ -280,7 +284,7 @@ def test_singular_flat_and_uncorrelated_data(lengthscale: float, noise: float) -
 
 def test_a_risk_that_underflows_to_0_leaves_the_derivative_of_the_divergence() -> None:
     X, Y = problem(8, 12)
-    target, kernel = Target(Band(50.0), 12, DELTA), SquaredExponential(1.0, 0.7)
+    target, kernel = Target(Band(50.0), 12, delta=DELTA), SquaredExponential(1.0, 0.7)
     terms, slope = evaluate(kernel, X, Y, 1.0, target)
     assert slope is not None
     assert terms.risk == 0.0
@@ -291,7 +295,7 @@ def test_a_risk_that_underflows_to_0_leaves_the_derivative_of_the_divergence() -
 
 def test_what_double_precision_cannot_say_is_refused() -> None:
     X, Y = problem(9, 30)
-    target = Target(Band(0.6), 30, DELTA)
+    target = Target(Band(0.6), 30, delta=DELTA)
     with pytest.raises(NonFinite, match=r"^kernel: expected finite covariances"):
         evaluate(SquaredExponential(1e308, 1.0) * SquaredExponential(1e308, 1.0), X, Y, 0.1, target)
     with pytest.raises(NonFinite, match=r"^KL: expected a finite number, got (inf|nan).*Rescale y"):
@@ -315,7 +319,7 @@ def test_the_gpu_computes_what_the_cpu_does(cupy, noise: float) -> None:
     X, Y = problem(11, 300)
     for kernel in (SquaredExponential(1.3, [0.7, 1.4]), Matern(1.5, 1.3, 0.9)):
         for loss in losses(0.9):
-            target = Target(loss, 300, DELTA)
+            target = Target(loss, 300, delta=DELTA)
             terms, slope = evaluate(kernel, X, Y, noise, target)
             again, also = evaluate(kernel, cupy.asarray(X), cupy.asarray(Y), noise, target)
             assert slope is not None

@@ -59,11 +59,11 @@ def compare(B, power: float, Z, seed: int, digits: float, jitter: float = 0.0) -
 
 @every_loss
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("objective", ["kl", "pinsker"])
-def test_value_and_derivatives_are_those_of_the_definition(loss, power: float, objective: str) -> None:
+@pytest.mark.parametrize("relaxation", ["kl", "pinsker"])
+def test_value_and_derivatives_are_those_of_the_definition(loss, power: float, relaxation: str) -> None:
     seed = int(10 * power) + len(loss.name)
     X, y, Z = problem(seed)
-    B = risk_bound(X, y, loss, objective=objective, jitter=0.0, chunk=4, **method_of(power), **OPTIONS)
+    B = risk_bound(X, y, loss, relaxation=relaxation, jitter=0.0, chunk=4, **method_of(power), **OPTIONS)
     with mp.workdps(40):
         compare(B, power, Z, seed, 1e-12)
 
@@ -175,15 +175,15 @@ def test_it_is_trained_in_place_of_an_objective() -> None:
     assert loss(run.vector)[0] < loss(start)[0] - 0.01
 
 
-@pytest.mark.parametrize("objective", ["kl", "pinsker"])
+@pytest.mark.parametrize("relaxation", ["kl", "pinsker"])
 @pytest.mark.parametrize(("risk", "kl"), [(0.1, 12.0), (1e-12, 0.0), (0.97, 700.0), (0.5, 1e-9)])
-def test_slopes_of_the_target(objective: str, risk: float, kl: float) -> None:
+def test_slopes_of_the_target(relaxation: str, risk: float, kl: float) -> None:
     N, delta, prior = 200, 0.05, 2.0
-    B, in_total, in_kl = Target(Band(1.0), N, delta, prior, objective)(risk * N, kl)  # type: ignore[arg-type]
+    B, in_total, in_kl = Target(Band(1.0), N, delta=delta, log_prior_penalty=prior, relaxation=relaxation)(risk * N, kl)  # type: ignore[arg-type]
     with mp.workdps(40):
-        constant = pacbayes.xi(N) if objective == "kl" else 2 * mp.sqrt(N)
+        constant = pacbayes.xi(N) if relaxation == "kl" else 2 * mp.sqrt(N)
         eps = (mpf(kl) + mpf(prior) + mp.log(constant / mpf(delta))) / N
-        if objective == "kl":
+        if relaxation == "kl":
             slopes = pacbayes.kl_inverse_gradient(mpf(risk), eps)
             value = pacbayes.kl_inverse(mpf(risk), eps)[0]
         else:
@@ -194,7 +194,7 @@ def test_slopes_of_the_target(objective: str, risk: float, kl: float) -> None:
 
 def test_risks_of_zero_and_one_have_derivatives() -> None:
     """All losses underflow, or all are 1: nothing to gain by R_S, and no 0·∞."""
-    target = Target(Band(1.0), 10, 0.05)
+    target = Target(Band(1.0), 10, delta=0.05)
     assert np.isfinite(target(0.0, 3.0)).all()
     assert target(10.0 + 1e-14, 3.0) == (1.0, 0.0, 0.0)
     X, _, Z = problem(9, N=10)
@@ -215,7 +215,7 @@ def test_wrong_arguments_are_told_apart() -> None:
         ({"delta": 0.0}, "delta: expected"),
         ({"delta": 1.5}, "delta: expected"),
         ({"log_prior_penalty": -1.0}, "log_prior_penalty: expected"),
-        ({"objective": "hoeffding"}, "objective: expected"),
+        ({"relaxation": "hoeffding"}, "relaxation: expected"),
         ({"method": "pic"}, "method: expected"),
         ({"method": Member("blocks", 1.0)}, "blocks: expected"),
         ({"method": Member("full", 0.5)}, "expected K - Q kept on its diagonal, or the exact GP"),

@@ -285,7 +285,7 @@ def test_hyperparameters_that_are_given_are_kept_and_the_rest_maximises_the_evid
     assert found.fitted == ("variance", "lengthscale")
 
     def evidence(kernel, noise):
-        return renyi.log_evidence(kernel, data.X, data.y, noise)
+        return renyi.log_evidence(kernel, data.X, data.y, noise=noise)
 
     best = evidence(found.kernel, 0.25)
     for variance, scale in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.2), (1.0, 0.8)):
@@ -547,7 +547,7 @@ def test_the_study_shows_the_truth_between_its_bounds(small):
     from gpbounds.kdpp import greedy
 
     Z = part.X[greedy(kernel(part.X), 30)]
-    assert value[M == 30] == pytest.approx(renyi.exact_gap(kernel, part.X, part.y, Z, 0.4, 1.0), rel=1e-9)
+    assert value[M == 30] == pytest.approx(renyi.exact_gap(kernel, part.X, part.y, Z, 1.0, noise=0.4), rel=1e-9)
 
 
 def test_the_report_and_its_record_agree_with_the_library(small):

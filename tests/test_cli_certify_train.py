@@ -124,7 +124,7 @@ def test_sparse_methods_and_objectives_are_certified_and_checked(capsys, folder,
     assert status == 0, out
     made = Certificate.load(tmp_path / "certificate.json")
     assert made.posterior.Z.shape == (8, 2)
-    assert getattr(made.posterior, "alpha", None) == {"fitc": 1.0, "vfe": 0.0, "free": None}[method]
+    assert getattr(made.posterior, "power", None) == {"fitc": 1.0, "vfe": 0.0, "free": None}[method]
     assert answer["bound"] == made.bound < 0.95
     assert answer["nats"] == {"KL": made.kl, "ln|Θ|": made.log_count, "ln(ξ/δ)": made.log_xi}
 

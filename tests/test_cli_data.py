@@ -47,7 +47,7 @@ def table(tmp_path_factory):
 
 
 def gap_at(data, Z, alpha=1.0):
-    return renyi.exact_gap(KERNEL, data.X, data.y, Z, NOISE, alpha, jitter="auto")
+    return renyi.exact_gap(KERNEL, data.X, data.y, Z, alpha, noise=NOISE, jitter="auto")
 
 
 # The search
@@ -213,7 +213,7 @@ def test_points_that_are_not_there_are_named(table):
 def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table):
     out = tmp_path / "c.png"
     data = load(table)
-    exact = renyi.log_evidence(KERNEL, data.X, data.y, NOISE)
+    exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--out", out)
     found = answer["evidence"]
     assert out.read_bytes().startswith(b"\x89PNG")
@@ -231,7 +231,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
     chooser = Chooser(KERNEL, data.X, "greedy", 0)
     for M, value, most in zip(found["M"], elbo, found["KL at most"], strict=True):
         Z = chooser.points(M)
-        assert value == pytest.approx(float(renyi.elbo(KERNEL, data.X, data.y, Z, NOISE, 1.0)), rel=1e-9)
+        assert value == pytest.approx(float(renyi.elbo(KERNEL, data.X, data.y, Z, 1.0, noise=NOISE)), rel=1e-9)
         assert gap_at(data, Z) <= most + slack
     text = ask(capsys, "curve", "--data", table, *FIXED, "--out", out)
     assert f"in nats; exactly {exact:.8g}:" in text
@@ -240,7 +240,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
 
 def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_value(table):
     data = load(table)
-    exact = renyi.log_evidence(KERNEL, data.X, data.y, NOISE)
+    exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     for method in METHODS:
         found = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
         assert found.exact is None

@@ -54,8 +54,8 @@ def test_each_method_has_the_plan_of_the_library(capsys):
     assert [plan["method"] for plan in answer["plans"]] == list(ALL)
     assert all(plan["target"] == 2.0 and plan["N"] == 1_000_000 for plan in answer["plans"])
     assert inducing["M"] == gpbounds.inducing_points(kernel, 10**6, 1.0, target=2.0, inputs=law).M
-    assert fourier["M"] == fourier_rank(kernel, 10**6, noise=0.1, eps=2e-6, width=[1.0]).M
-    assert mercer["M"] == mercer_rank(kernel, law, 10**6, noise=0.1, eps=2e-6).M
+    assert fourier["M"] == fourier_rank(kernel, 10**6, target=2.0, noise=0.1, width=[1.0]).M
+    assert mercer["M"] == mercer_rank(kernel, 10**6, target=2.0, inputs=law, noise=0.1).M
     assert fourier["M"] % 2 == 0  # real features, two for each frequency
     for plan in (fourier, mercer):
         assert plan["bound"]["value"] <= 2.0 < plan["bound_before"]["value"]
@@ -112,12 +112,12 @@ def test_on_real_rows_the_ranks_hold(capsys, table):
     by = {(plan["method"], plan["case"]): plan for plan in answer["plans"]}
     assert set(by) == {(m, c) for m in ALL for c in ("a priori", "data-aware")} - {("fourier", "a priori")}
     K = KERNEL(data.X)
-    floor = optimal_kl(K, 10.0).value
+    floor = optimal_kl(K, noise=10.0).value
     mercer, fourier = by["mercer", "data-aware"], by["fourier", "data-aware"]
     law = gpbounds.Gaussian(data.X.std(axis=0).round(12))
     r = mercer["M"]
     for rank, bound in ((r, mercer["bound"]), (r - 1, mercer["bound_before"])):
-        kl = float(kl_features(K, MercerFeatures(KERNEL, law, rank).fit(data.X)(data.X), 10.0))
+        kl = float(kl_features(K, MercerFeatures(KERNEL, rank, inputs=law).fit(data.X)(data.X), noise=10.0))
         assert floor[rank] <= kl <= bound["value"]
     assert mercer["bound"]["confidence"] == 1.0
     assert mercer["bound"]["value"] <= 0.7 < mercer["bound_before"]["value"]
@@ -131,8 +131,8 @@ def test_on_real_rows_the_ranks_hold(capsys, table):
     widths = json.loads(fourier["inputs"].removeprefix("any of range "))
     assert (np.ptp(data.X, axis=0) <= widths).all()
     assert (np.ptp(data.X, axis=0) >= np.array(widths) * 0.999).all()
-    features = LeverageFourierFeatures(KERNEL, 2 * m, 10.0, 400, widths, 0).fit(data.X)
-    assert float(kl_features(K, features(data.X), 10.0)) <= fourier["bound"]["value"] <= 0.7
+    features = LeverageFourierFeatures(KERNEL, 2 * m, noise=10.0, N=400, width=widths, rng=0).fit(data.X)
+    assert float(kl_features(K, features(data.X), noise=10.0)) <= fourier["bound"]["value"] <= 0.7
 
 
 def test_rows_sharpen_the_fourier_rank_and_fewer_rows_for_dense_algebra_blunt_it(capsys, table):
@@ -153,7 +153,7 @@ def test_gaussian_inputs_have_no_width(capsys):
     assert any(note.startswith("fourier: no bound for") and "--width" in note for note in answer["notes"])
     assert "say with --width how wide the data are" in refused(capsys, "plan", "-N", "1e6", "--method", "fourier")
     given = ask_json(capsys, "plan", "-N", "1e9", "--method", "fourier", "--width", 3)["plans"][0]
-    assert given["M"] == fourier_rank(gpbounds.SquaredExponential(), 10**9, noise=0.1, eps=1e-10, width=[3.0]).M
+    assert given["M"] == fourier_rank(gpbounds.SquaredExponential(), 10**9, target=0.1, noise=0.1, width=[3.0]).M
 
 
 def test_matern_kernels_get_plain_features_and_a_sentence_on_eigenfunctions(capsys):
@@ -173,7 +173,7 @@ def test_matern_kernels_get_plain_features_and_a_sentence_on_eigenfunctions(caps
         "mercer",
     )
     fourier, mercer = answer["plans"]
-    assert fourier["M"] == fourier_rank(gpbounds.Matern(1.5), 10**5, noise=100.0, eps=0.5).M
+    assert fourier["M"] == fourier_rank(gpbounds.Matern(1.5), 10**5, target=50_000.0, noise=100.0).M
     assert any("L-29" in note for note in fourier["notes"])
     assert any("no closed form" in note for note in mercer["notes"])
     far = ask_json(capsys, "plan", "-N", 500, "--kernel", "matern32", "--dim", 5, "--method", *ALL)

@@ -134,16 +134,16 @@ def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
 def test_gap(cupy, method, alpha) -> None:
     host_method = "blocks" if method == "auto" else method  # dense algebra is the host's
     for outputs in (Y, np.column_stack([Y, Y**2])):
-        here = renyi.gap(SE, X, outputs, Z, 0.1, alpha, method=host_method)
-        there = renyi.gap(SE, cupy.asarray(X), cupy.asarray(outputs), cupy.asarray(Z), 0.1, alpha, method=method)
+        here = renyi.gap(SE, X, outputs, Z, alpha, noise=0.1, method=host_method)
+        there = renyi.gap(SE, cupy.asarray(X), cupy.asarray(outputs), cupy.asarray(Z), alpha, noise=0.1, method=method)
         for far, near in zip(there, here, strict=True):
             assert float(far) == pytest.approx(float(near), rel=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"members": "all"}, {"members": "cheap"}, {"alphas": (0.0, 0.4)}], ids=str)
 def test_evidence(cupy, options) -> None:
-    here = renyi.evidence(SE, X, Y, Z, 0.1, **options)
-    there = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), 0.1, **options)
+    here = renyi.evidence(SE, X, Y, Z, noise=0.1, **options)
+    there = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=0.1, **options)
     for far, near in zip(there, here, strict=True):
         assert far.terms.keys() == near.terms.keys()
         for name in near.terms:
@@ -195,7 +195,7 @@ def test_low_rank_divergences(cupy) -> None:
 def test_host_functions_say_so(cupy) -> None:
     """What takes host arrays alone says it in one sentence, instead of CuPy's TypeError."""
     with pytest.raises(ValueError, match=r"noise: expected .* in host memory, got a CuPy array"):
-        renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), cupy.asarray(0.1))
+        renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=cupy.asarray(0.1))
 
 
 # ---------------------------------------------------------------------- the family
@@ -246,7 +246,7 @@ unscaled = (Scaling("fixed in advance", [0.1, 0.2], [1.0, 2.0]), Scaling("fixed 
 pac = {"delta": 0.05, "scaling": unscaled, "random_state": 0}
 CERTIFIED = {
     "full": PACGP(**pac),
-    **{form: SparsePACGP(9, form, inducing=Z, **pac) for form in ("fitc", "vfe", "interpolated", "free")},
+    **{kind: SparsePACGP(9, kind, inducing=Z, **pac) for kind in ("fitc", "vfe", "interpolated", "free")},
 }
 RUNS = {
     "none": {"optimizer": None},

@@ -49,22 +49,25 @@ def values(bound) -> dict[str, float]:
 
 @given(seed=SEEDS)
 def test_every_member_is_on_its_side(seed: int) -> None:
-    kernel, X, y, _, noise = arguments = problem(seed)
-    truth, size = log_evidence(kernel, X, y, noise), 1e-9 * (1 + kernel.variance / noise) * y.size
-    lower, upper = evidence(*arguments, alphas=(0.3, 1.0))
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    truth, size = log_evidence(kernel, X, y, noise=noise), 1e-9 * (1 + kernel.variance / noise) * y.size
+    lower, upper = evidence(*arguments, noise=noise, alphas=(0.3, 1.0))
     assert set(ALL) <= set(upper.terms)
     assert max(values(lower).values()) <= truth + size
     assert min(values(upper).values()) >= truth - size
     assert float(lower) == max(values(lower).values()) - lower.terms["rounding"]
     assert float(upper) == min(values(upper).values()) + upper.terms["rounding"]
     assert (lower.side, upper.side) == ("lower", "upper")
-    cheap = evidence(*arguments, members="cheap")
+    cheap = evidence(*arguments, noise=noise, members="cheap")
     assert set(values(cheap[1])) == set(CHEAP)
     assert float(cheap[0]) <= float(lower) + size
     assert float(upper) <= float(cheap[1]) + size
     assert cheap[1].terms["weighted"] <= cheap[1].terms["determinant"] <= cheap[1].terms["trace"]
     assert cheap[0].terms["determinant"] >= cheap[0].terms["elbo 1"]
-    narrow = [evidence(*arguments, members="weighted", block=b)[1].terms["weighted"] for b in (1, 5, 20, 40)]
+    narrow = [
+        evidence(*arguments, noise=noise, members="weighted", block=b)[1].terms["weighted"] for b in (1, 5, 20, 40)
+    ]
     assert (np.diff(narrow) <= size).all()
 
 
@@ -73,41 +76,42 @@ def test_outputs_add_up(seed: int) -> None:
     """Two outputs are two data sets with one kernel; a library that counts a determinant once is off here."""
     kernel, X, y, Z, noise = problem(seed)
     other = np.random.default_rng(seed).standard_normal(y.size)
-    both = evidence(kernel, X, np.stack([y, other], axis=1), Z, noise, alphas=(0.5, 1.0))
-    each = [evidence(kernel, X, column, Z, noise, alphas=(0.5, 1.0)) for column in (y, other)]
+    both = evidence(kernel, X, np.stack([y, other], axis=1), Z, noise=noise, alphas=(0.5, 1.0))
+    each = [evidence(kernel, X, column, Z, noise=noise, alphas=(0.5, 1.0)) for column in (y, other)]
     for side in (0, 1):
         for name, value in values(both[side]).items():
             apart = each[0][side].terms[name] + each[1][side].terms[name]
             slack = 0.05 if name == "quadratic" else 1e-8 * (1 + abs(apart))  # each solve stops within 0.01 nats
             assert value == pytest.approx(apart, abs=slack)
-    truth = log_evidence(kernel, X, y, noise) + log_evidence(kernel, X, other, noise)
+    truth = log_evidence(kernel, X, y, noise=noise) + log_evidence(kernel, X, other, noise=noise)
     assert float(both[0]) - 1e-6 * abs(truth) <= truth <= float(both[1]) + 1e-6 * abs(truth)
-    single = evidence(kernel, X, y[:, None], Z, noise)
-    assert float(single[1]) == pytest.approx(float(evidence(kernel, X, y, Z, noise)[1]), rel=1e-10)
+    single = evidence(kernel, X, y[:, None], Z, noise=noise)
+    assert float(single[1]) == pytest.approx(float(evidence(kernel, X, y, Z, noise=noise)[1]), rel=1e-10)
 
 
 def test_a_solve_closes_the_bracket_where_the_trace_leaves_it_wide() -> None:
     rng = np.random.default_rng(0)
     X, kernel = rng.uniform(-2, 2, (600, 2)), SquaredExponential(1.0, 0.6)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(600)) @ rng.standard_normal(600)
-    cheap, full = (evidence(kernel, X, y, X[:100], 0.1, members=m) for m in ("cheap", "all"))
+    cheap, full = (evidence(kernel, X, y, X[:100], noise=0.1, members=m) for m in ("cheap", "all"))
     width = [float(upper) - float(lower) for lower, upper in (cheap, full)]
     assert width[1] < 2.0
     assert width[0] > 10.0 * width[1]
     assert full[1].claim == "N-quad"
-    truth = log_evidence(kernel, X, y, 0.1)
+    truth = log_evidence(kernel, X, y, noise=0.1)
     assert float(full[0]) <= truth <= float(full[1])
 
 
 @given(seed=SEEDS)
 def test_units_and_order_of_the_data_do_not_matter(seed: int) -> None:
     """y → cy, variance and noise times c²: every member shifts by −N log c; permuted rows change nothing."""
-    kernel, X, y, Z, noise = arguments = problem(seed)
-    base = [values(side) for side in evidence(*arguments)]
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    base = [values(side) for side in evidence(*arguments, noise=noise)]
     order = np.random.default_rng(seed).permutation(y.size)
-    mixed = [values(side) for side in evidence(kernel, X[order], y[order], Z[::-1], noise)]
+    mixed = [values(side) for side in evidence(kernel, X[order], y[order], Z[::-1], noise=noise)]
     for c in (1e-100, 1e5):
-        scaled = evidence(Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z, noise * c * c)
+        scaled = evidence(Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z, noise=noise * c * c)
         for before, after in zip(base, scaled, strict=True):
             for name, value in before.items():
                 slack = 0.02 if name == "quadratic" else 1e-6
@@ -119,11 +123,12 @@ def test_units_and_order_of_the_data_do_not_matter(seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_jitter_is_recorded_and_only_widens(seed: int) -> None:
-    kernel, X, y, _, noise = arguments = problem(seed)
-    truth, size = log_evidence(kernel, X, y, noise), 1e-7 * (1 + kernel.variance / noise)
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    truth, size = log_evidence(kernel, X, y, noise=noise), 1e-7 * (1 + kernel.variance / noise)
     objective, trace = [], []
     for jitter in (0.0, 1e-4, 1e-1):
-        lower, upper = evidence(*arguments, jitter=jitter)
+        lower, upper = evidence(*arguments, noise=noise, jitter=jitter)
         assert lower.terms["jitter"] == upper.terms["jitter"] == jitter
         assert float(lower) <= truth + size
         assert float(upper) >= truth - size
@@ -135,9 +140,9 @@ def test_jitter_is_recorded_and_only_widens(seed: int) -> None:
 
 def test_more_inducing_points_raise_the_elbo() -> None:
     kernel, X, y, _, noise = problem(2)
-    lowers = [evidence(kernel, X, y, X[:M], noise, members="cheap")[0].terms["elbo 1"] for M in range(1, 41, 3)]
+    lowers = [evidence(kernel, X, y, X[:M], noise=noise, members="cheap")[0].terms["elbo 1"] for M in range(1, 41, 3)]
     assert (np.diff(lowers) >= -1e-9).all()
-    lower, upper = evidence(kernel, X, y, X, noise)
+    lower, upper = evidence(kernel, X, y, X, noise=noise)
     assert float(upper) - float(lower) <= 1e-8
 
 
@@ -172,29 +177,32 @@ def test_above_ten_thousand_only_cheap_members_and_little_memory() -> None:
     N, M = 40_000, 100
     X, y = rng.uniform(-3, 3, (N, 1)), rng.standard_normal(N)
     kernel = Matern(1.5, 1.0, 0.5)
-    evidence(kernel, X[:100], y[:100], X[:5], 0.5)  # what is loaded on first use is not counted
+    evidence(kernel, X[:100], y[:100], X[:5], noise=0.5)  # what is loaded on first use is not counted
     tracemalloc.start()
-    lower, upper = evidence(kernel, X, y, X[:M], 0.5)
+    lower, upper = evidence(kernel, X, y, X[:M], noise=0.5)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert set(values(upper)) == set(CHEAP)
     assert float(lower) <= float(upper)
     assert peak < 0.6 * 8 * N * M
-    bound = gap(kernel, X, y, X[:M], 0.5, 1.0)[1]
-    assert float(bound) <= float(gap_from_trace(kernel, X, y, X[:M], 0.5, 1.0))
+    bound = gap(kernel, X, y, X[:M], 1.0, noise=0.5)[1]
+    assert float(bound) <= float(gap_from_trace(kernel, X, y, X[:M], 1.0, noise=0.5))
     assert float(bound) == pytest.approx(float(upper) - lower.terms["elbo 1"], rel=1e-6)
 
 
 def test_terms_name_their_theorems() -> None:
-    arguments = problem(4)
-    for pair in (evidence(*arguments, alphas=0.5), evidence(*arguments, members=("trace", "quadratic"))):
+    *arguments, noise = problem(4)
+    for pair in (
+        evidence(*arguments, noise=noise, alphas=0.5),
+        evidence(*arguments, noise=noise, members=("trace", "quadratic")),
+    ):
         for bound in pair:
             assert claims.find(bound.claim).id == bound.claim
             assert bound.quantity == "log p(y)"
             assert bound.assumptions
             assert f"({bound.claim})" in str(bound)
     assert set(values(pair[1])) == {"trace", "quadratic"}
-    named = evidence(*arguments, alphas=(0.25, 0.5), members=["secant", "order"])[1]
+    named = evidence(*arguments, noise=noise, alphas=(0.25, 0.5), members=["secant", "order"])[1]
     assert set(values(named)) == {"order 0.25", "order 0.5", "secant 0.25, 0.5", "secant 0.5, 1"}
 
 
@@ -203,34 +211,39 @@ def test_terms_name_their_theorems() -> None:
 
 @given(seed=SEEDS, alpha=st.floats(0.05, 1.0))
 def test_every_method_brackets_the_gap(seed: int, alpha: float) -> None:
-    kernel, X, y, Z, noise = arguments = problem(seed)
-    exact, size = exact_gap(*arguments, alpha), 1e-8 * (1 + kernel.variance / noise) * y.size
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    exact, size = exact_gap(*arguments, alpha, noise=noise), 1e-8 * (1 + kernel.variance / noise) * y.size
     for method in ("dense", "blocks", "streamed"):
-        lower, upper = gap(*arguments, alpha, method=method)
+        lower, upper = gap(*arguments, alpha, noise=noise, method=method)
         assert 0.0 <= float(lower) <= exact + size
         assert exact <= float(upper) + size
-    assert gap(*arguments, alpha)[1].value == gap(*arguments, alpha, method="dense")[1].value
-    twice = gap(kernel, X, np.stack([y, y], axis=1), Z, noise, alpha)
-    assert [float(b) for b in twice] == pytest.approx([2 * float(b) for b in gap(*arguments, alpha)], rel=1e-9)
+    assert gap(*arguments, alpha, noise=noise)[1].value == gap(*arguments, alpha, noise=noise, method="dense")[1].value
+    twice = gap(kernel, X, np.stack([y, y], axis=1), Z, alpha, noise=noise)
+    assert [float(b) for b in twice] == pytest.approx(
+        [2 * float(b) for b in gap(*arguments, alpha, noise=noise)], rel=1e-9
+    )
 
 
 def test_what_is_needed_is_needed() -> None:
     kernel, X, y, _, noise = problem(9)
     for target in (1e-6, 0.1, 3.0):
-        M = needed(kernel, X, noise, 0.8, target)
+        M = needed(kernel, X, 0.8, noise=noise, target=target)
         eigenvalues = np.linalg.eigvalsh(kernel(X))
-        assert M == needed_from_eigenvalues(eigenvalues, noise, 0.8, target)
-        assert minimum_gap(eigenvalues, M, noise, 0.8) <= target
+        assert M == needed_from_eigenvalues(eigenvalues, 0.8, noise=noise, target=target)
+        assert minimum_gap(eigenvalues, M, 0.8, noise=noise) <= target
         if M > 1:
-            assert minimum_gap(eigenvalues, M - 1, noise, 0.8) > target
+            assert minimum_gap(eigenvalues, M - 1, 0.8, noise=noise) > target
             for seed in range(5):
                 Z = np.random.default_rng(seed).permutation(X)[: M - 1]
-                assert exact_gap(kernel, X, 0 * y, Z, noise, 0.8) > target
-        assert needed(kernel, X, noise, 0.8, target, landmarks=20) <= min(M, 20)
-    assert needed(kernel, X, noise, 0.8, 1e6) == 1
-    assert needed(kernel, X, noise, 0.8, 0.1, landmarks=400) <= needed(kernel, X, noise, 0.8, 0.1)
+                assert exact_gap(kernel, X, 0 * y, Z, 0.8, noise=noise) > target
+        assert needed(kernel, X, 0.8, noise=noise, target=target, landmarks=20) <= min(M, 20)
+    assert needed(kernel, X, 0.8, noise=noise, target=1e6) == 1
+    assert needed(kernel, X, 0.8, noise=noise, target=0.1, landmarks=400) <= needed(
+        kernel, X, 0.8, noise=noise, target=0.1
+    )
     large = np.linspace(0, 30, 6000)
-    assert 20 < needed(SquaredExponential(), large, 0.1, 1.0, 0.1, landmarks=100) <= 100
+    assert 20 < needed(SquaredExponential(), large, 1.0, noise=0.1, target=0.1, landmarks=100) <= 100
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -241,26 +254,32 @@ K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array(
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: evidence(K, X3, Y3[:2], Z2, 0.1), r"y: expected shape \(3,\) or \(3, P\), .* got \(2,\)"),
-        (lambda: evidence(K, X3, Y3, np.zeros((2, 2)), 0.1), "Z: expected 1 column"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.0), "noise: expected a positive finite number, got 0.0"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, alphas=()), "alphas: expected at least one number"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, alphas=(0.5, 1.5)), r"alphas: expected a number in \[0, 1\], got 1.5"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, alphas=-1.0), r"alphas: expected a number in \[0, 1\], got -1.0"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, members="best"), "members: expected 'auto', 'cheap', 'all'.*got 'best'"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, members=()), "members: expected"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, members=("trace", "x")), r"members: .* got \('trace', 'x'\)"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, members="secant"), "alphas: expected an order below 1"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
-        (lambda: evidence(K, X3, Y3, Z2, 0.1, block=0), "block: expected a whole number >= 1"),
-        (lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, method="fast"), "method: expected one of 'auto'"),
-        (lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, method="streamed", form="printed"), "method: expected 'dense'"),
-        (lambda: gap(K, X3, Y3[:2], Z2, 0.1, 0.5, method="streamed"), r"y: expected shape \(3,\)"),
-        (lambda: needed(K, X3, 0.1, 0.5, 0.0), "target: expected a positive finite number, got 0.0"),
-        (lambda: needed(K, X3, 0.1, 0.5, [1.0, 2.0]), "target: expected one number"),
-        (lambda: needed(K, X3, 0.1, 0.5, 1.0, landmarks=0), "landmarks: expected a whole number >= 1"),
+        (lambda: evidence(K, X3, Y3[:2], Z2, noise=0.1), r"y: expected shape \(3,\) or \(3, P\), .* got \(2,\)"),
+        (lambda: evidence(K, X3, Y3, np.zeros((2, 2)), noise=0.1), "Z: expected 1 column"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.0), "noise: expected a positive finite number, got 0.0"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, alphas=()), "alphas: expected at least one number"),
         (
-            lambda: needed_from_eigenvalues([1.0, -1.0], 0.1, 0.5, 1.0),
+            lambda: evidence(K, X3, Y3, Z2, noise=0.1, alphas=(0.5, 1.5)),
+            r"alphas: expected a number in \[0, 1\], got 1.5",
+        ),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, alphas=-1.0), r"alphas: expected a number in \[0, 1\], got -1.0"),
+        (
+            lambda: evidence(K, X3, Y3, Z2, noise=0.1, members="best"),
+            "members: expected 'auto', 'cheap', 'all'.*got 'best'",
+        ),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, members=()), "members: expected"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, members=("trace", "x")), r"members: .* got \('trace', 'x'\)"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, members="secant"), "alphas: expected an order below 1"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
+        (lambda: evidence(K, X3, Y3, Z2, noise=0.1, block=0), "block: expected a whole number >= 1"),
+        (lambda: gap(K, X3, Y3, Z2, 0.5, noise=0.1, method="fast"), "method: expected one of 'auto'"),
+        (lambda: gap(K, X3, Y3, Z2, 0.5, noise=0.1, method="streamed", form="printed"), "method: expected 'dense'"),
+        (lambda: gap(K, X3, Y3[:2], Z2, 0.5, noise=0.1, method="streamed"), r"y: expected shape \(3,\)"),
+        (lambda: needed(K, X3, 0.5, noise=0.1, target=0.0), "target: expected a positive finite number, got 0.0"),
+        (lambda: needed(K, X3, 0.5, noise=0.1, target=[1.0, 2.0]), "target: expected one number"),
+        (lambda: needed(K, X3, 0.5, noise=0.1, target=1.0, landmarks=0), "landmarks: expected a whole number >= 1"),
+        (
+            lambda: needed_from_eigenvalues([1.0, -1.0], 0.5, noise=0.1, target=1.0),
             "eigenvalues_lower: expected a finite number >= 0",
         ),
     ],
@@ -272,19 +291,19 @@ def test_wrong_arguments_are_named(call, match: str) -> None:
 
 def test_unsuitable_data_are_refused() -> None:
     with pytest.raises(NotPositiveDefinite, match=r"Kuu.*duplicated"):
-        evidence(K, X3, Y3, [[0.0], [0.0]], 0.1, jitter=0.0)
-    assert evidence(K, X3, Y3, [[0.0], [0.0]], 0.1)[0].terms["jitter"] > 0.0
+        evidence(K, X3, Y3, [[0.0], [0.0]], noise=0.1, jitter=0.0)
+    assert evidence(K, X3, Y3, [[0.0], [0.0]], noise=0.1)[0].terms["jitter"] > 0.0
     with pytest.raises(NonFinite, match=r"y: .* row\(s\) \[1\]"):
-        evidence(K, X3, [0.0, np.inf, 0.0], Z2, 0.1)
+        evidence(K, X3, [0.0, np.inf, 0.0], Z2, noise=0.1)
     with pytest.raises(NonFinite, match=r"X: .* row\(s\) \[0\]"):
-        evidence(K, [np.nan, 1.0, 2.0], Y3, Z2, 0.1)
+        evidence(K, [np.nan, 1.0, 2.0], Y3, Z2, noise=0.1)
 
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_bracket_is_the_same(cupy) -> None:
     kernel, X, y, Z, noise = problem(3)
-    here = evidence(kernel, X, y, Z, noise)
-    there = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise)
+    here = evidence(kernel, X, y, Z, noise=noise)
+    there = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
     for a, b in zip(here, there, strict=True):
         for name, value in values(a).items():
             assert b.terms[name] == pytest.approx(value, rel=1e-7)

@@ -20,16 +20,16 @@ X = np.linspace(-1.0, 1.0, 40)
 seeds = st.integers(0, 2**32 - 1)
 
 
-def fourier(rank=20, kernel=SE, random_state=0):
-    return FourierFeatures(kernel, rank, random_state)
+def fourier(rank=20, kernel=SE, rng=0):
+    return FourierFeatures(kernel, rank, rng)
 
 
-def weighted(rank=20, kernel=SE, noise=0.01, N=40, width=2.0, random_state=0):
-    return LeverageFourierFeatures(kernel, rank, noise, N, width, random_state)
+def weighted(rank=20, kernel=SE, noise=0.01, N=40, width=2.0, rng=0):
+    return LeverageFourierFeatures(kernel, rank, noise=noise, N=N, width=width, rng=rng)
 
 
 def mercer(rank=20, kernel=SE, inputs=Gaussian(), **others):  # noqa: B008
-    return MercerFeatures(kernel, inputs, rank, **others)
+    return MercerFeatures(kernel, rank, inputs=inputs, **others)
 
 
 every_kind = pytest.mark.parametrize("make", [fourier, weighted, mercer])
@@ -88,14 +88,17 @@ def test_random_features_are_close_to_the_kernel(seed, dim, nu):
 def test_only_differences_matter_to_random_features(seed, dim):
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((12, dim))
-    for features in (FourierFeatures(SE, 30, seed), LeverageFourierFeatures(SE, 30, 0.1, 12, 20.0, seed)):
+    for features in (
+        FourierFeatures(SE, 30, seed),
+        LeverageFourierFeatures(SE, 30, noise=0.1, N=12, width=20.0, rng=seed),
+    ):
         here, there = features.fit(points)(points), features(points + 5.0)
         assert np.abs(here @ here.T - there @ there.T).max() < 1e-12
 
 
 def test_a_generator_moves_on_and_a_number_does_not():
     rng = np.random.default_rng(0)
-    features = fourier(random_state=rng).fit(X)
+    features = fourier(rng=rng).fit(X)
     first = features.frequencies
     assert (first == fourier().fit(X).frequencies).all()
     assert (features.fit(X).frequencies != first).all()
@@ -115,7 +118,7 @@ def test_leverage_needs_fewer_frequencies_than_classical_features():
         Xi = features.fit(points)(points)
         return np.linalg.norm(V @ (Xi @ Xi.T - K) @ V, 2)
 
-    ours = [error(LeverageFourierFeatures(kernel, 400, noise, 300, 3.0, i)) for i in range(5)]
+    ours = [error(LeverageFourierFeatures(kernel, 400, noise=noise, N=300, width=3.0, rng=i)) for i in range(5)]
     plain = [error(FourierFeatures(kernel, 400, i)) for i in range(5)]
     assert np.mean(ours) < 0.5 * np.mean(plain)
 
@@ -132,7 +135,7 @@ def test_mercer_features_never_exceed_the_kernel_and_say_what_is_left(seed, dim,
     kernel = SquaredExponential(2.0, np.exp(rng.normal(size=dim)))
     inputs, mean = Gaussian(np.exp(rng.normal(size=dim))), 3.0 * rng.normal(size=dim)
     points = mean + inputs.sample(15, rng) * rng.choice([0.3, 1.0, 5.0])
-    features = MercerFeatures(kernel, inputs, rank, order, mean=mean).fit(points)
+    features = MercerFeatures(kernel, rank, inputs=inputs, order=order, mean=mean).fit(points)
     Xi, left = features(points), features.residual_diagonal(points)
     residual = kernel(points) - Xi @ Xi.T
     assert (left >= 0.0).all()
@@ -144,9 +147,9 @@ def test_mercer_features_never_exceed_the_kernel_and_say_what_is_left(seed, dim,
 @pytest.mark.parametrize(("lengthscale", "std"), [(0.3, [1.0, 1.0, 1.0]), ([0.3, 1.0, 2.5], [1.0, 0.5, 3.0])])
 def test_eigenvalues_and_tail_are_those_of_the_spectrum(lengthscale, std):
     kernel, inputs = SquaredExponential(2.0, lengthscale), Gaussian(std)
-    truth = spectrum(kernel, inputs)
+    truth = spectrum(kernel, inputs=inputs)
     for rank in (1, 7, 100):
-        features = MercerFeatures(kernel, inputs, rank)
+        features = MercerFeatures(kernel, rank, inputs=inputs)
         assert np.allclose(features.eigenvalues, truth.eigenvalues(rank), rtol=1e-12, atol=0.0)
         assert np.isclose(features.tail, truth.tail(rank), rtol=1e-12, atol=0.0)
 
@@ -207,9 +210,9 @@ WRONG = [
     (lambda: mercer(-3), "rank: expected a whole number >= 1"),
     (lambda: mercer(2.5), "rank: expected a whole number"),
     (lambda: mercer(2**24 + 1), "rank: expected at most 16777216"),
-    (lambda: fourier(random_state=None), "random_state: expected a whole number >= 0 or a Generator, got None"),
-    (lambda: fourier(random_state=True), "random_state: expected"),
-    (lambda: fourier(random_state=-1), "random_state: expected"),
+    (lambda: fourier(rng=None), "rng: expected a whole number >= 0 or a Generator, got None"),
+    (lambda: fourier(rng=True), "rng: expected"),
+    (lambda: fourier(rng=-1), "rng: expected"),
     (lambda: fourier(kernel=SE + SE), "kernel: expected SquaredExponential or Matern, got Sum"),
     (lambda: weighted(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),
     (lambda: mercer(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),

@@ -34,8 +34,8 @@ def dense(kernel, X, Y, noise):
 @pytest.mark.parametrize("N", [1, ROWS, ROWS + 1, 5 * ROWS + 7])
 def test_chunks_add_up_to_the_dense_formulas(kernel, N):
     X, Y = problem(N)
-    found = exact.evaluate(kernel, X, Y, 0.3)
-    value, parameters, slope = dense(kernel, X, Y, 0.3)
+    found = exact.evaluate(kernel, X, Y, noise=0.3)
+    value, parameters, slope = dense(kernel, X, Y, noise=0.3)
     assert found.value == pytest.approx(value, rel=1e-11)
     np.testing.assert_allclose(found.gradient.kernel, parameters, rtol=1e-8, atol=1e-8 * abs(value))
     assert found.gradient.noise == pytest.approx(slope, rel=1e-8, abs=1e-8 * abs(value))
@@ -45,12 +45,12 @@ def test_threads_and_kept_memory_change_nothing():
     """Two threads, one thread, and a workspace that a larger problem has used: the same to the last digits."""
     X, Y = problem(5 * ROWS + 7)
     space = Workspace()
-    exact.evaluate(KERNELS[0], *problem(6 * ROWS), 0.3, space=space)
+    exact.evaluate(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)
     seen = []
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
             for memory in (None, space, space):
-                found = exact.evaluate(KERNELS[0], X, Y, 0.3, space=memory)
+                found = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
                 seen.append([found.value, found.gradient.noise, *found.gradient.kernel])
     np.testing.assert_allclose(seen, np.broadcast_to(seen[0], np.shape(seen)), rtol=1e-11, atol=1e-9)
 
@@ -62,4 +62,4 @@ def test_covariances_that_overflow_are_refused_by_every_thread():
     X[-1] = 1e200
     kernel = SquaredExponential(1.0, 1.0) * SquaredExponential(1e300, 1e-3) * SquaredExponential(1e300, 1.0)
     with pytest.raises(NonFinite, match="NaN or infinity in K"), np.errstate(all="ignore"):
-        exact.evaluate(kernel, X, Y, 0.3)
+        exact.evaluate(kernel, X, Y, noise=0.3)

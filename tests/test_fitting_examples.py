@@ -164,11 +164,11 @@ def setting(request, example):
 def test_the_truth_lies_in_its_bracket_above_the_floor_and_below_the_bounds(setting):
     script, data, alpha, kernel, noise = setting
     for M in (4, 12, 25):
-        floor = float(renyi.minimum_gap(np.linalg.eigvalsh(kernel(data.X)).clip(0.0), M, noise, alpha))
+        floor = float(renyi.minimum_gap(np.linalg.eigvalsh(kernel(data.X)).clip(0.0), M, alpha, noise=noise))
         above = {name: float(value[0]) for name, value in script.bounds(data, kernel, noise, alpha, [M]).items()}
         for choice, _, Z in script.chosen(data, kernel, noise, alpha, M, 2, 15, 0):
             assert Z.shape == (M, 2)
-            truth = renyi.exact_gap(kernel, data.X, data.y, Z, noise, alpha, jitter="auto")
+            truth = renyi.exact_gap(kernel, data.X, data.y, Z, alpha, noise=noise, jitter="auto")
             low, high = script.bracket(data, kernel, noise, alpha, Z)
             assert floor * (1 - 1e-9) - 1e-9 <= truth
             assert low - 1e-9 <= truth <= high + 1e-9
@@ -181,11 +181,13 @@ def test_the_truth_lies_in_its_bracket_above_the_floor_and_below_the_bounds(sett
 def test_learning_inducing_points_raises_the_objective(setting):
     script, data, alpha, kernel, noise = setting
     choices = {choice: Z for choice, _, Z in script.chosen(data, kernel, noise, alpha, 6, 1, 30, 0)}
-    elbo = {name: renyi.elbo(kernel, data.X, data.y, Z, noise, alpha, jitter="auto") for name, Z in choices.items()}
+    elbo = {
+        name: renyi.elbo(kernel, data.X, data.y, Z, alpha, noise=noise, jitter="auto") for name, Z in choices.items()
+    }
     assert float(elbo["learned"]) > float(elbo["greedy"]) + 1.0
-    evidence = float(renyi.log_evidence(kernel, data.X, data.y, noise))
+    evidence = float(renyi.log_evidence(kernel, data.X, data.y, noise=noise))
     for name, Z in choices.items():  # D_α is what the objective lacks
-        truth = renyi.exact_gap(kernel, data.X, data.y, Z, noise, alpha, jitter="auto")
+        truth = renyi.exact_gap(kernel, data.X, data.y, Z, alpha, noise=noise, jitter="auto")
         assert evidence - float(elbo[name]) == pytest.approx(truth, rel=1e-9)
 
 

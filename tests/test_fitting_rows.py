@@ -11,7 +11,7 @@ from fitting.diagonal import Diagonal
 from fitting.family import objective
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.linalg.lanes import threads
+from gpbounds.linalg.parallel import threads
 from gpbounds.linalg.workspace import Workspace
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
@@ -39,10 +39,10 @@ def test_threads_change_nothing_but_rounding_and_not_from_run_to_run(method, opt
     kernel = Matern(0.5, 1.3, 0.9)
     F = objective(X, y, method, chunk=256, keep=keep, **options)
     with threadpool_limits(1, "blas"):
-        assert F.data.stream(kernel, Z, 0.0)._lanes() == 1
+        assert F.data.stream(kernel, Z, 0.0)._workers() == 1
         one = flat(F.evaluate(kernel, 0.2, Z))
     with threadpool_limits(2, "blas"):
-        assert F.data.stream(kernel, Z, 0.0)._lanes() == 2
+        assert F.data.stream(kernel, Z, 0.0)._workers() == 2
         several = [flat(F.evaluate(kernel, 0.2, Z)) for _ in range(2)]
         assert threads() == 2  # as it was
     np.testing.assert_allclose(several[0], one, rtol=1e-9, atol=1e-9 * np.abs(one).max())
@@ -69,9 +69,9 @@ def test_the_inverse_is_used_only_where_it_costs_no_digits_of_q(lengthscale: flo
     X = np.random.default_rng(1).random((500, 1))
     kernel = SquaredExponential(1.0, lengthscale)
     basis = basis_of(kernel, X, Z, 0.0 if lengthscale == 0.02 else 1e-9)
-    L = basis.side.chol.L
+    L = basis.inducing.chol.L
     assert (basis.inverse is not None) == (np.linalg.norm(L) * np.linalg.norm(np.linalg.inv(L)) < 1e5)
-    white = basis.side.whiten(X)
+    white = basis.inducing.whiten(X)
     V = basis.whiten(kernel(X, Z))
     np.testing.assert_allclose((V * V).sum(axis=1), (white * white).sum(axis=0), atol=2e-12)
 
@@ -87,7 +87,7 @@ def test_what_is_kept_is_what_the_workspace_allows() -> None:
     space = Workspace(keep=16 * 10 * 300)
     source = Data(X, y, False, chunk=100, space=space).stream(KERNEL, Z, 1e-8)
     Diagonal(0.0, 0.1).evaluate(source)
-    assert source._known == {0, 1, 2}
+    assert source._filled == {0, 1, 2}
     assert space._buffers["kept K"].size == 3000
 
 

@@ -28,13 +28,13 @@ def test_tiny_gaps_stay_inside_their_bracket(noise: float, M: int, method: str) 
 
         blocks = (exact(points, points), exact(centres, points), exact(centres, centres))
         truth = float(reference.exact_gap(*blocks, mp.matrix(y.tolist()), mp.mpf(noise), mp.mpf(1)))
-    lower, upper = renyi.gap(kernel, X, y, Z, noise, 1.0, method=method)
+    lower, upper = renyi.gap(kernel, X, y, Z, 1.0, noise=noise, method=method)
     assert float(lower) <= truth <= float(upper)
-    low, high = renyi.evidence(kernel, X, y, Z, noise, jitter=0.0)
+    low, high = renyi.evidence(kernel, X, y, Z, noise=noise, jitter=0.0)
     assert float(low) < float(high)
 
 
 def test_noise_below_the_rounding_error_of_the_kernel_is_refused() -> None:
     X, y = np.linspace(0.0, 1.0, 60)[:, None], np.sin(np.arange(60.0))
     with pytest.raises(ValueError, match="well above the rounding error of K"):
-        renyi.evidence(SquaredExponential(), X, y, X[::10], 1e-12)
+        renyi.evidence(SquaredExponential(), X, y, X[::10], noise=1e-12)

@@ -27,7 +27,7 @@ from gpbounds.lowrank import (
 from gpbounds.lowrank.deviations import mean_above
 
 SE = SquaredExponential()
-METHODS = ("sharpest", "classical", "frobenius", "spectral", "printed")
+RULES = ("sharpest", "classical", "frobenius", "spectral", "printed")
 
 
 # ---- random Fourier features
@@ -44,8 +44,8 @@ METHODS = ("sharpest", "classical", "frobenius", "spectral", "printed")
 def test_the_plan_is_the_least_number_of_frequencies(
     ell: float, N: int, noise: float, eps: float, delta: float, classical: bool
 ) -> None:
-    kernel, method = SquaredExponential(1.0, ell), "classical" if classical else "sharpest"
-    plan = fourier_rank(kernel, N, noise=noise, eps=eps, width=1.0, delta=delta, method=method)
+    kernel, rule = SquaredExponential(1.0, ell), "classical" if classical else "sharpest"
+    plan = fourier_rank(kernel, N, target=eps * N, noise=noise, width=1.0, delta=delta, rule=rule)
     m = float(plan.notes[0].split()[0])
     if m < 1e5:  # notes print six digits
         features = "classical" if classical else "leverage"
@@ -61,10 +61,10 @@ def test_the_plan_is_the_least_number_of_frequencies(
 
 
 def test_a_plan_in_milliseconds_at_a_billion_data() -> None:
-    fourier_rank(SE, 100, noise=1.0, eps=0.1, width=1.0)  # SciPy is loaded
+    fourier_rank(SE, 100, target=10.0, noise=1.0, width=1.0)  # SciPy is loaded
     for work in (
-        lambda: fourier_rank(SquaredExponential(1.0, [1.0, 2.0, 0.5]), 10**9, noise=0.1, eps=1e-3, width=[3, 2, 1]),
-        lambda: mercer_rank(SquaredExponential(), Gaussian(1.0, 3), 10**9, noise=0.1, eps=1e-6),
+        lambda: fourier_rank(SquaredExponential(1.0, [1.0, 2.0, 0.5]), 10**9, 1e6, noise=0.1, width=[3, 2, 1]),
+        lambda: mercer_rank(SquaredExponential(), 10**9, 1e3, inputs=Gaussian(1.0, 3), noise=0.1),
     ):
         start = time.process_time()
         work()
@@ -75,13 +75,13 @@ def test_the_promise_is_kept_by_the_features_that_it_names() -> None:
     rng = np.random.default_rng(0)
     kernel, noise, N, eps, delta = SquaredExponential(2.0, 0.5), 0.3, 600, 0.05, 0.1
     X = rng.random((N, 1)) * 1.5 + 7.0
-    plan = fourier_rank(kernel, N, noise=noise, eps=eps, width=1.5, delta=delta)
+    plan = fourier_rank(kernel, N, target=eps * N, noise=noise, width=1.5, delta=delta)
     if plan.M is None:
         pytest.fail(f"the plan needs more features than data: {plan.notes}")
     worst = 0.0
     for seed in range(5):
-        features = LeverageFourierFeatures(kernel, plan.M, noise=noise, N=N, width=1.5, random_state=seed)
-        worst = max(worst, kl_features(kernel(X), features.fit(X)(X), noise))
+        features = LeverageFourierFeatures(kernel, plan.M, noise=noise, N=N, width=1.5, rng=seed)
+        worst = max(worst, kl_features(kernel(X), features.fit(X)(X), noise=noise))
     assert worst <= eps * N
 
 
@@ -99,16 +99,16 @@ def test_the_bound_falls_with_m_and_rises_with_everything_else() -> None:
 
 
 def test_scaling_of_inputs_and_outputs_changes_nothing() -> None:
-    plan = fourier_rank(SquaredExponential(1.0, [1.0, 3.0]), 10**6, noise=0.1, eps=0.01, width=[2.0, 5.0])
-    same = fourier_rank(SquaredExponential(7.0, [10.0, 0.3]), 10**6, noise=0.7, eps=0.01, width=[20.0, 0.5])
+    plan = fourier_rank(SquaredExponential(1.0, [1.0, 3.0]), 10**6, target=1e4, noise=0.1, width=[2.0, 5.0])
+    same = fourier_rank(SquaredExponential(7.0, [10.0, 0.3]), 10**6, target=1e4, noise=0.7, width=[20.0, 0.5])
     assert plan.M == same.M
-    one = fourier_rank(SquaredExponential(1.0, [2.0, 2.0]), 10**6, noise=0.1, eps=0.01, width=4.0)
-    assert one.M == fourier_rank(SquaredExponential(1.0, 2.0), 10**6, noise=0.1, eps=0.01, width=[4.0, 4.0]).M
+    one = fourier_rank(SquaredExponential(1.0, [2.0, 2.0]), 10**6, target=1e4, noise=0.1, width=4.0)
+    assert one.M == fourier_rank(SquaredExponential(1.0, 2.0), 10**6, target=1e4, noise=0.1, width=[4.0, 4.0]).M
 
 
-def test_methods_are_in_the_order_of_their_proofs() -> None:
-    plans = {method: fourier_rank(SE, 10**12, noise=1.0, eps=1e-3, width=6.0, method=method) for method in METHODS}
-    sizes = {method: plan.M or np.inf for method, plan in plans.items()}
+def test_rules_are_in_the_order_of_their_proofs() -> None:
+    plans = {rule: fourier_rank(SE, 10**12, target=1e9, noise=1.0, width=6.0, rule=rule) for rule in RULES}
+    sizes = {rule: plan.M or np.inf for rule, plan in plans.items()}
     assert sizes["sharpest"] < sizes["frobenius"] < sizes["spectral"] < sizes["printed"]
     assert sizes["sharpest"] < sizes["classical"]
     assert "false" in plans["printed"].notes[0]
@@ -118,15 +118,15 @@ def test_methods_are_in_the_order_of_their_proofs() -> None:
 
 
 def test_matern_features_are_drawn_from_the_kernels_own_density() -> None:
-    plan = fourier_rank(Matern(1.5), 200, noise=50.0, eps=1.0)
-    assert plan.M == fourier_rank(Matern(0.5), 200, noise=50.0, eps=1.0, method="classical").M
+    plan = fourier_rank(Matern(1.5), 200, target=200.0, noise=50.0)
+    assert plan.M == fourier_rank(Matern(0.5), 200, target=200.0, noise=50.0, rule="classical").M
     assert plan.M is not None
     assert "L-29" in plan.bound.claim
     assert float(plan.bound.terms["density_mass"]) == 4.0
 
 
 def test_no_rank_below_N_is_an_answer() -> None:
-    plan = fourier_rank(SE, 50, noise=1e-3, eps=1e-6, width=10.0)
+    plan = fourier_rank(SE, 50, target=5e-5, noise=1e-3, width=10.0)
     assert plan.M is None
     assert plan.bound is None
     assert plan.meaning == ()
@@ -138,10 +138,10 @@ def test_no_rank_below_N_is_an_answer() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"eps": 0.0}, "eps: expected a positive"),
-        ({"eps": -1.0}, "eps: expected a positive"),
-        ({"eps": [0.1, 0.2]}, "eps: expected one number"),
-        ({"eps": 1e-200}, "eps: expected at least 1e-100"),
+        ({"target": 0.0}, "target: expected a positive"),
+        ({"target": -1.0}, "target: expected a positive"),
+        ({"target": [0.1, 0.2]}, "target: expected one number"),
+        ({"target": 1e-200}, "target: expected at least 1e-100"),
         ({"delta": 0.0}, r"delta: expected a number in \(0, 1\)"),
         ({"delta": 1.0}, r"delta: expected a number in \(0, 1\)"),
         ({"width": 0.0}, "width: expected a positive"),
@@ -154,16 +154,16 @@ def test_no_rank_below_N_is_an_answer() -> None:
         ({"noise": [1.0, 2.0]}, "noise: expected one number"),
         ({"N": 0}, "N: expected a whole number >= 1"),
         ({"N": 10.5}, "N: expected a whole number"),
-        ({"method": "best"}, "method: expected one of"),
+        ({"rule": "best"}, "rule: expected one of"),
         ({"kernel": SE + SE}, "kernel: expected SquaredExponential or Matern, got Sum"),
-        ({"kernel": Matern(0.5), "method": "printed"}, "kernel: expected SquaredExponential for method='printed'"),
-        ({"width": None, "method": "printed"}, "width: expected the range"),
-        ({"eps": 0.5, "method": "printed"}, "Theorem 2 expects eps in"),
+        ({"kernel": Matern(0.5), "rule": "printed"}, "kernel: expected SquaredExponential for rule='printed'"),
+        ({"width": None, "rule": "printed"}, "width: expected the range"),
+        ({"target": 500.0, "rule": "printed"}, "Theorem 2 expects target/N in"),
         ({"effective_dimension": 0.0}, "effective_dimension: expected a positive"),
     ],
 )
 def test_bad_input_to_fourier_rank(change: dict[str, Any], message: str) -> None:
-    arguments: dict[str, Any] = {"kernel": SE, "N": 1000, "noise": 0.1, "eps": 0.1, "width": 1.0, **change}
+    arguments: dict[str, Any] = {"kernel": SE, "N": 1000, "noise": 0.1, "target": 100.0, "width": 1.0, **change}
     kernel, N = arguments.pop("kernel"), arguments.pop("N")
     with pytest.raises(ValueError, match=message):
         fourier_rank(kernel, N, **arguments)
@@ -250,10 +250,10 @@ def test_mercer_rank_is_the_least_by_brute_force(
     ell: float, N: int, noise: float, eps: float, delta: float | None, form: str, inputs: Any
 ) -> None:
     kernel = SquaredExponential(1.5, ell)
-    values = mercer_kl(kernel, inputs, N, np.arange(N), noise=noise, delta=delta, form=form).value
+    values = mercer_kl(kernel, N, np.arange(N), inputs=inputs, noise=noise, delta=delta, form=form).value
     assert (np.diff(values) <= 1e-12 * values[:-1]).all()
     enough = np.flatnonzero(values <= eps * N)
-    plan = mercer_rank(kernel, inputs, N, noise=noise, eps=eps, delta=delta, form=form)
+    plan = mercer_rank(kernel, N, eps * N, inputs=inputs, noise=noise, delta=delta, form=form)
     assert plan.M == (int(enough[0]) if enough.size else None)
     if plan.M is not None:
         assert float(plan.bound) == pytest.approx(values[plan.M], rel=1e-12)
@@ -263,60 +263,64 @@ def test_mercer_rank_is_the_least_by_brute_force(
 def test_mercer_kl_broadcasts_and_the_printed_form_is_larger() -> None:
     N, r, noise = np.array([10, 10**9])[:, None, None], np.arange(0, 30, 5)[:, None], [1e-6, 1.0, 1e6]
     for delta in (0.1, None):
-        sharp = mercer_kl(SE, Gaussian(), N, r, noise=noise, delta=delta)
-        printed = mercer_kl(SE, Gaussian(), N, r, noise=noise, delta=delta, form="printed")
+        sharp = mercer_kl(SE, N, r, inputs=Gaussian(), noise=noise, delta=delta)
+        printed = mercer_kl(SE, N, r, inputs=Gaussian(), noise=noise, delta=delta, form="printed")
         assert sharp.value.shape == printed.value.shape == (2, 6, 3)
         assert (sharp.value <= printed.value * (1 + 1e-9)).all()
         assert np.shape(sharp.confidence) == (2, 6, 3)
 
 
 def test_mercer_kl_at_the_limits() -> None:
-    far = mercer_kl(SE, Gaussian(), 10**9, [0, 10**6, 2**52], noise=1e-300, delta=1e-10).value
+    far = mercer_kl(SE, 10**9, [0, 10**6, 2**52], inputs=Gaussian(), noise=1e-300, delta=1e-10).value
     assert far[0] == np.inf
     assert (far[1:] > 0.0).all()
-    assert (mercer_kl(SE, Gaussian(), 10, [0, 1000], noise=1e300, delta=None).value > 0.0).all()
+    assert (mercer_kl(SE, 10, [0, 1000], inputs=Gaussian(), noise=1e300, delta=None).value > 0.0).all()
     # δ → 1: the deviations meet the mean.
-    tail = float(mercer_kl(SE, Gaussian(), 1000, 3, noise=0.1, delta=0.5).terms["tail"])
-    trace = float(mercer_kl(SE, Gaussian(), 1000, 3, noise=0.1, delta=1 - 1e-12).terms["trace"])
+    tail = float(mercer_kl(SE, 1000, 3, inputs=Gaussian(), noise=0.1, delta=0.5).terms["tail"])
+    trace = float(mercer_kl(SE, 1000, 3, inputs=Gaussian(), noise=0.1, delta=1 - 1e-12).terms["trace"])
     assert trace == pytest.approx(1000 * tail, rel=1e-5)
 
 
 def test_mercer_needs_a_law_and_a_spectrum() -> None:
     with pytest.raises(ValueError, match="got Empirical: for given data"):
-        mercer_kl(SE, Empirical(np.zeros((3, 1))), 3, 1, noise=1.0)
+        mercer_kl(SE, 3, 1, inputs=Empirical(np.zeros((3, 1))), noise=1.0)
     with pytest.raises(ValueError, match="no spectrum is known for Sum"):
-        mercer_rank(SE + SE, Gaussian(), 10, noise=1.0, eps=0.1)
+        mercer_rank(SE + SE, 10, 1.0, inputs=Gaussian(), noise=1.0)
     for change, message in (
         ({"noise": -1.0}, "noise: expected a positive"),
         ({"delta": 2.0}, "delta: expected a number in"),
-        ({"eps": 0.0}, "eps: expected a positive"),
-        ({"eps": [0.1, 0.2]}, "eps: expected one number"),
+        ({"target": 0.0}, "target: expected a positive"),
+        ({"target": [0.1, 0.2]}, "target: expected one number"),
         ({"noise": [0.1, 0.2]}, "noise: expected one number"),
         ({"form": "best"}, "form: expected one of"),
     ):
         with pytest.raises(ValueError, match=message):
-            mercer_rank(SE, Gaussian(), 10, **{"noise": 0.1, "eps": 0.1, **change})
-    with pytest.raises(ValueError, match="r: expected a whole number >= 0"):
-        mercer_kl(SE, Gaussian(), 10, -1, noise=1.0)
+            mercer_rank(SE, 10, inputs=Gaussian(), **{"noise": 0.1, "target": 1.0, **change})
+    with pytest.raises(ValueError, match="rank: expected a whole number >= 0"):
+        mercer_kl(SE, 10, -1, inputs=Gaussian(), noise=1.0)
 
 
 def test_matern_kernels_have_ranks_and_none_is_an_answer() -> None:
-    plan = mercer_rank(Matern(1.5), Uniform(0.0, 3.0), 10**6, noise=0.1, eps=1e-3)
+    plan = mercer_rank(Matern(1.5), 10**6, 1e3, inputs=Uniform(0.0, 3.0), noise=0.1)
     assert plan.M is not None
     assert 10 < plan.M < 200
     assert plan.bound.certified
-    assert mercer_rank(Matern(0.5), Uniform(0.0, 30.0), 20, noise=1e-3, eps=1e-6).M is None
+    assert mercer_rank(Matern(0.5), 20, 2e-5, inputs=Uniform(0.0, 30.0), noise=1e-3).M is None
 
 
 def test_a_certificate_for_real_features() -> None:
     X = Gaussian().sample(300, np.random.default_rng(1))
-    features = MercerFeatures(SE, Gaussian(), rank=12).fit(X)
+    features = MercerFeatures(SE, 12, inputs=Gaussian()).fit(X)
     Xi = features(X)
-    certificate = residual_certificate(features.residual_diagonal(X), 0.1, rounding=1e-13)
-    assert kl_features(SE(X), Xi, 0.1) <= float(certificate) <= float(mercer_kl(SE, Gaussian(), 300, 12, noise=0.1))
-    assert float(residual_certificate(2.0, 1.0)) == pytest.approx(0.5 * (2.0 - np.log(3.0)), rel=1e-10)
-    assert float(residual_certificate(np.zeros(3), 1.0)) == 0.0
-    assert float(residual_certificate([1e300, 1e300], 1e-300)) == np.inf
+    certificate = residual_certificate(features.residual_diagonal(X), noise=0.1, rounding=1e-13)
+    assert (
+        kl_features(SE(X), Xi, noise=0.1)
+        <= float(certificate)
+        <= float(mercer_kl(SE, 300, 12, inputs=Gaussian(), noise=0.1))
+    )
+    assert float(residual_certificate(2.0, noise=1.0)) == pytest.approx(0.5 * (2.0 - np.log(3.0)), rel=1e-10)
+    assert float(residual_certificate(np.zeros(3), noise=1.0)) == 0.0
+    assert float(residual_certificate([1e300, 1e300], noise=1e-300)) == np.inf
 
 
 @pytest.mark.parametrize(
@@ -332,14 +336,17 @@ def test_a_certificate_for_real_features() -> None:
     ],
 )
 def test_bad_input_to_the_certificate(arguments: Any, message: str) -> None:
+    residual, noise = arguments
     with pytest.raises(ValueError, match=message):
-        residual_certificate(*arguments)
+        residual_certificate(residual, noise=noise)
 
 
 def test_rounding_is_declared_and_counted() -> None:
     with pytest.raises(ValueError, match="rounding"):
-        residual_certificate([0.1, -1e-15], 1.0)
-    assert float(residual_certificate([0.1, -1e-15], 1.0, rounding=1e-3)) > float(residual_certificate(0.101, 1.0))
+        residual_certificate([0.1, -1e-15], noise=1.0)
+    assert float(residual_certificate([0.1, -1e-15], noise=1.0, rounding=1e-3)) > float(
+        residual_certificate(0.101, noise=1.0)
+    )
 
 
 def test_deviations_say_what_they_expect() -> None:

@@ -44,8 +44,8 @@ def test_a_fitted_regressor_has_the_same_evidence() -> None:
     model = GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(0.1), random_state=0).fit(X, y)
     found = from_sklearn(model)
     truth = model.log_marginal_likelihood_value_
-    assert log_evidence(found.kernel, X, y, found.noise) == pytest.approx(truth, rel=1e-7)
-    lower, upper = evidence(found.kernel, X, y, X[:6], found.noise)
+    assert log_evidence(found.kernel, X, y, noise=found.noise) == pytest.approx(truth, rel=1e-7)
+    lower, upper = evidence(found.kernel, X, y, X[:6], noise=found.noise)
     assert float(lower) - 1e-6 <= truth <= float(upper) + 1e-6
     assert from_sklearn(GaussianProcessRegressor(alpha=0.1)) == Model(SquaredExponential(), 0.1, None)
 
@@ -153,9 +153,9 @@ def test_gpytorch_models() -> None:
     apart.likelihood = None
     assert from_gpytorch(apart, stand_in("GaussianLikelihood", noise=Tensor([0.3]))).noise == 0.3
     y = np.sin(X[:, 0])
-    lower, upper = evidence(sparse.kernel, X, y, sparse.Z, sparse.noise)
-    assert lower.terms["elbo 1"] == pytest.approx(float(elbo(kernel, X, y, Z, 0.2, 1.0)))
-    assert float(gap(sparse.kernel, X, y, sparse.Z, sparse.noise, 1.0)[0]) <= float(upper) - lower.terms["elbo 1"]
+    lower, upper = evidence(sparse.kernel, X, y, sparse.Z, noise=sparse.noise)
+    assert lower.terms["elbo 1"] == pytest.approx(float(elbo(kernel, X, y, Z, 1.0, noise=0.2)))
+    assert float(gap(sparse.kernel, X, y, sparse.Z, 1.0, noise=sparse.noise)[0]) <= float(upper) - lower.terms["elbo 1"]
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

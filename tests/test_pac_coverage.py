@@ -121,7 +121,7 @@ def test_trained_certificates_hold_and_without_the_penalty_they_do_not() -> None
 MODELS: dict[str, Callable[[], PACGP | SparsePACGP]] = {
     "full": lambda: PACGP(0.6, **COMMON),
     "full, three goals": lambda: PACGP((0.3, 0.6, 0.9), **COMMON),
-    "full, Pinsker": lambda: PACGP(0.6, objective="pinsker", **COMMON),
+    "full, Pinsker": lambda: PACGP(0.6, relaxation="pinsker", **COMMON),
     "full, squared loss": lambda: PACGP(0.9, loss="squared", **COMMON),
     "FITC": lambda: SparsePACGP(4, epsilon=0.6, random_state=0, **COMMON),
 }

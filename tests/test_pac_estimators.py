@@ -41,7 +41,7 @@ ISO = SquaredExponential(1.0, 1.0)
 MODELS = {
     "exact": PACGP(delta=DELTA, random_state=0),
     "isotropic": PACGP(delta=DELTA, kernel=ISO, noise=1.0, random_state=0),
-    "pinsker": PACGP(delta=DELTA, objective="pinsker", kernel=Matern(1.5, 1.0, 1.0), random_state=0),
+    "pinsker": PACGP(delta=DELTA, relaxation="pinsker", kernel=Matern(1.5, 1.0, 1.0), random_state=0),
     "fitc": SparsePACGP(12, delta=DELTA, random_state=0),
     "vfe": SparsePACGP(12, "vfe", delta=DELTA, loss="squared", random_state=0),
     "between": SparsePACGP(12, "interpolated", power=0.3, delta=DELTA, loss="exponential", random_state=0),
@@ -68,12 +68,12 @@ def dense(model, kernel, points):
         return mean, variance, 0.5 * kl
     Z = model.inducing_
     P = kernel(Z) + jitter * np.eye(len(Z))
-    if model.form == "free":
+    if model.posterior == "free":
         L = np.linalg.cholesky(P)
         q = model.posterior_.q
         m, S = (L @ q.mean)[:, 0], L @ q.covariance @ L.T
     else:
-        power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power}[model.form]
+        power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power}[model.posterior]
         Kuf = kernel(Z, X)
         D = model.noise_ + power * (kernel.diag(X) - (Kuf * np.linalg.solve(P, Kuf)).sum(axis=0))
         A = np.linalg.inv(P + (Kuf / D) @ Kuf.T)
@@ -227,7 +227,7 @@ def test_what_pinsker_trains_is_certified_by_kl(fitted):
     )
     assert model.history_[-1] == pytest.approx(float(pinsker), rel=1e-4)
     assert model.bound_ < model.history_[-1]
-    other = clone(MODELS["pinsker"]).set_params(objective="kl").fit(X, Y)
+    other = clone(MODELS["pinsker"]).set_params(relaxation="kl").fit(X, Y)
     assert other.bound_ < model.bound_
     assert other.objective_ == pytest.approx(-other.bound_, rel=1e-5)
 
@@ -236,7 +236,7 @@ def test_a_free_posterior_is_at_least_as_good_as_fitc_at_its_hyperparameters():
     kernel, Z = SquaredExponential(0.3, 0.8), X[:9]
     given = {"kernel": kernel, "noise": 0.1, "inducing": Z, "delta": DELTA, "learn_inducing": False}
     given |= {"fixed": ("variance", "lengthscale")}
-    fitc, free = (SparsePACGP(9, form, **given).fit(X, Y) for form in ("fitc", "free"))
+    fitc, free = (SparsePACGP(9, posterior, **given).fit(X, Y) for posterior in ("fitc", "free"))
     assert free.kernel_ == fitc.kernel_
     assert free.bound_ < fitc.bound_ - 1e-4
 
@@ -246,8 +246,8 @@ def test_a_free_posterior_is_at_least_as_good_as_fitc_at_its_hyperparameters():
 
 def test_several_goals_are_charged():
     goals = (0.4, 0.7, 1.0)
-    model = PACGP(goals, DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
-    alone = PACGP(0.4, DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
+    model = PACGP(goals, delta=DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
+    alone = PACGP(0.4, delta=DELTA, kernel=ISO, noise=1.0, random_state=0).fit(X, Y)
     assert [c.loss for c in model.certificates_] == [Band(e) for e in goals]
     assert model.certificate_ == model.certificates_[0]
     assert model.bound_ > alone.bound_
@@ -296,7 +296,7 @@ def test_scaling_inside_is_scaling_before(name):
 
 def test_a_charged_scaling_is_paid_in_training_and_on_record():
     scaling = (Scaling(), Scaling("charged", 0.0, 0.5, count=50))
-    model = PACGP(1.2, DELTA, kernel=ISO, scaling=scaling).fit(X, Y)
+    model = PACGP(1.2, delta=DELTA, kernel=ISO, scaling=scaling).fit(X, Y)
     assert model.certificate_.log_count == pytest.approx(2.0 * math.log(1201) + math.log(50.0))
     assert model.history_[-1] == pytest.approx(model.bound_, rel=1e-6)
 
@@ -345,10 +345,12 @@ def test_mini_batches_train_a_free_posterior_and_the_certificate_is_of_all_rows(
     assert (clone(model).fit(X, Y).predict(NEW) == model.predict(NEW)).all()
 
 
-@pytest.mark.parametrize("form", ["fitc", "vfe", "interpolated"])
-def test_other_forms_refuse_mini_batches_and_say_why(form):
-    with pytest.raises(ValueError, match=r"batch_size: expected None unless form='free'.*depends on all rows at once"):
-        SparsePACGP(5, form, optimizer="adam", batch_size=20).fit(X, Y)
+@pytest.mark.parametrize("posterior", ["fitc", "vfe", "interpolated"])
+def test_other_posteriors_refuse_mini_batches_and_say_why(posterior):
+    with pytest.raises(
+        ValueError, match=r"batch_size: expected None unless posterior='free'.*depends on all rows at once"
+    ):
+        SparsePACGP(5, posterior, optimizer="adam", batch_size=20).fit(X, Y)
 
 
 @pytest.mark.parametrize("at", [6, "on the grid"])
@@ -375,16 +377,16 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped)
 
 
 @unconverged
-@pytest.mark.parametrize("form", ["fitc", "free"])
-def test_adam_goes_on_from_a_checkpoint_bit_for_bit(form, tmp_path, monkeypatch, stopped):
-    settings = {"optimizer": "adam", "batch_size": 30 if form == "free" else None, "epsilon": (0.6, 0.8)}
+@pytest.mark.parametrize("posterior", ["fitc", "free"])
+def test_adam_goes_on_from_a_checkpoint_bit_for_bit(posterior, tmp_path, monkeypatch, stopped):
+    settings = {"optimizer": "adam", "batch_size": 30 if posterior == "free" else None, "epsilon": (0.6, 0.8)}
     settings |= {"delta": DELTA, "max_iter": 14, "random_state": 0}
-    whole = SparsePACGP(5, form, **settings).fit(X, Y)
-    again = SparsePACGP(5, form, checkpoint=tmp_path / "again", **settings).fit(X, Y)
-    done = SparsePACGP(5, form, checkpoint=tmp_path / "again", **settings).fit(X, Y)
+    whole = SparsePACGP(5, posterior, **settings).fit(X, Y)
+    again = SparsePACGP(5, posterior, checkpoint=tmp_path / "again", **settings).fit(X, Y)
+    done = SparsePACGP(5, posterior, checkpoint=tmp_path / "again", **settings).fit(X, Y)
     others = [again, done]
-    if form == "fitc":
-        killed = SparsePACGP(5, form, checkpoint=tmp_path / "killed", **settings)
+    if posterior == "fitc":
+        killed = SparsePACGP(5, posterior, checkpoint=tmp_path / "killed", **settings)
         stopped(RiskBound, 42, SystemError)  # in the second goal's training
         with pytest.raises(SystemError):
             killed.fit(X, Y)
@@ -472,7 +474,7 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (PACGP(loss=3.0), "loss: expected one of 'band'"),
         (PACGP(delta=1.0), r"delta: expected a probability of failure in \(0, 1\)"),
         (PACGP(delta=0.0), "delta: expected a positive"),
-        (PACGP(objective="evidence"), "objective: expected one of 'kl', 'pinsker'"),
+        (PACGP(relaxation="evidence"), "relaxation: expected one of 'kl', 'pinsker'"),
         (PACGP(grid="fine"), "grid: expected a gpbounds.pacbayes.HyperGrid or None"),
         (PACGP(grid=HyperGrid.shared()), "grid: expected the names variance, lengthscale_1, lengthscale_2"),
         (PACGP(kernel=SquaredExponential(1.0, 1e4)), "kernel: expected lengthscale in the grid"),
@@ -484,8 +486,8 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (PACGP(scaling=(Scaling("fixed in advance", [1.0] * 3), Scaling())), "shift: expected one number or 2"),
         (PACGP(limits={"variance": (0.1, 1.0)}), "limits: expected 'noise' alone, got 'variance'"),
         (SparsePACGP(0), "n_inducing: expected a whole number >= 1"),
-        (SparsePACGP(form="pic"), "form: expected one of 'fitc'"),
-        (SparsePACGP(power=0.5), "power: expected None unless form='interpolated'"),
+        (SparsePACGP(posterior="pic"), "posterior: expected one of 'fitc'"),
+        (SparsePACGP(power=0.5), "power: expected None unless posterior='interpolated'"),
         (SparsePACGP(inducing="best"), "inducing: expected one of"),
         (SparsePACGP(5, "free", batch_size=10), "batch_size: expected None unless optimizer='adam'"),
     ],

@@ -50,21 +50,22 @@ def problem(seed: int, N: int = 20, M: int = 6) -> tuple:
 
 @given(seed=SEEDS, alpha=ORDERS)
 def test_bounds_bracket_what_they_bound(seed: int, alpha: float) -> None:
-    kernel, X, y, Z, noise = arguments = problem(seed)
-    evidence, size = log_evidence(kernel, X, y, noise), 1e-9 * (1 + kernel.variance / noise) * y.size
-    below, above = elbo(*arguments, alpha), elbo(*arguments, -alpha)
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    evidence, size = log_evidence(kernel, X, y, noise=noise), 1e-9 * (1 + kernel.variance / noise) * y.size
+    below, above = elbo(*arguments, alpha, noise=noise), elbo(*arguments, -alpha, noise=noise)
     assert (below.side, above.side) == ("lower", "upper")
     assert float(below) <= evidence + size
     assert float(above) >= evidence - size
-    exact = exact_gap(*arguments, alpha)
+    exact = exact_gap(*arguments, alpha, noise=noise)
     assert exact == pytest.approx(evidence - float(below), rel=1e-6, abs=size)
-    lower, upper = gap(*arguments, alpha)
+    lower, upper = gap(*arguments, alpha, noise=noise)
     assert float(lower) <= exact + size
     assert exact <= float(upper) + size
-    assert float(upper) <= float(gap_from_trace(*arguments, alpha)) + size
-    assert float(upper) <= float(gap(*arguments, alpha, form="printed")[1]) + size
-    mean = expected_gap(kernel, X, Z, noise, alpha)
-    lower, upper = expected_gap_bounds(kernel, X, Z, noise, alpha)
+    assert float(upper) <= float(gap_from_trace(*arguments, alpha, noise=noise)) + size
+    assert float(upper) <= float(gap(*arguments, alpha, noise=noise, form="printed")[1]) + size
+    mean = expected_gap(kernel, X, Z, alpha, noise=noise)
+    lower, upper = expected_gap_bounds(kernel, X, Z, alpha, noise=noise)
     assert float(lower) - size <= mean <= float(upper) + size
     assert float(upper) == min(upper.terms.values())
 
@@ -72,15 +73,20 @@ def test_bounds_bracket_what_they_bound(seed: int, alpha: float) -> None:
 @given(seed=SEEDS, alpha=ORDERS)
 def test_units_and_order_of_the_data_do_not_matter(seed: int, alpha: float) -> None:
     """y → cy, variance and noise times c²: the gap stays, log p shifts by −N log c; permuted rows change nothing."""
-    kernel, X, y, Z, noise = arguments = problem(seed)
-    base, objective = exact_gap(*arguments, alpha), float(elbo(*arguments, alpha))
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    base, objective = exact_gap(*arguments, alpha, noise=noise), float(elbo(*arguments, alpha, noise=noise))
     for c in (1e-120, 1e5):
-        scaled = (Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z, noise * c * c)
-        assert exact_gap(*scaled, alpha) == pytest.approx(base, rel=1e-8)
-        assert float(elbo(*scaled, alpha)) == pytest.approx(objective - y.size * np.log(c), rel=1e-9)
-        assert float(gap(*scaled, alpha)[1]) == pytest.approx(float(gap(*arguments, alpha)[1]), rel=1e-8)
+        scaled = (Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z)
+        assert exact_gap(*scaled, alpha, noise=noise * c * c) == pytest.approx(base, rel=1e-8)
+        assert float(elbo(*scaled, alpha, noise=noise * c * c)) == pytest.approx(
+            objective - y.size * np.log(c), rel=1e-9
+        )
+        assert float(gap(*scaled, alpha, noise=noise * c * c)[1]) == pytest.approx(
+            float(gap(*arguments, alpha, noise=noise)[1]), rel=1e-8
+        )
     order = np.random.default_rng(seed).permutation(y.size)
-    assert exact_gap(kernel, X[order], y[order], Z[::-1], noise, alpha) == pytest.approx(base, rel=1e-7)
+    assert exact_gap(kernel, X[order], y[order], Z[::-1], alpha, noise=noise) == pytest.approx(base, rel=1e-7)
 
 
 @given(seed=SEEDS)
@@ -88,41 +94,41 @@ def test_mean_and_variance_of_the_gap_are_those_of_its_draws(seed: int) -> None:
     """A quadratic form in y ~ N(0, K_n) has its mean at the average over ±√N times the columns of a root of K_n."""
     kernel, X, _, Z, noise = problem(seed, 8, 3)
     root = np.linalg.cholesky(kernel(X) + noise * np.eye(8))
-    values = [exact_gap(kernel, X, np.sqrt(8) * root[:, i], Z, noise, 0.5) for i in range(8)]
-    assert expected_gap(kernel, X, Z, noise, 0.5) == pytest.approx(np.mean(values), rel=1e-8)
-    at_zero = exact_gap(kernel, X, np.zeros(8), Z, noise, 0.5)
-    slopes = [exact_gap(kernel, X, root @ v, Z, noise, 0.5) for v in np.eye(8)]
+    values = [exact_gap(kernel, X, np.sqrt(8) * root[:, i], Z, 0.5, noise=noise) for i in range(8)]
+    assert expected_gap(kernel, X, Z, 0.5, noise=noise) == pytest.approx(np.mean(values), rel=1e-8)
+    at_zero = exact_gap(kernel, X, np.zeros(8), Z, 0.5, noise=noise)
+    slopes = [exact_gap(kernel, X, root @ v, Z, 0.5, noise=noise) for v in np.eye(8)]
     diagonal = np.array(slopes) - at_zero
-    assert gap_variance(kernel, X, Z, noise, 0.5) >= 2 * (diagonal**2).sum() * (1 - 1e-9)
+    assert gap_variance(kernel, X, Z, 0.5, noise=noise) >= 2 * (diagonal**2).sum() * (1 - 1e-9)
 
 
 def test_more_inducing_points_close_the_gap() -> None:
     kernel, X, y, _, noise = problem(3)
-    gaps = [exact_gap(kernel, X, y, X[:M], noise, 0.7) for M in range(1, 21)]
+    gaps = [exact_gap(kernel, X, y, X[:M], 0.7, noise=noise) for M in range(1, 21)]
     assert (np.diff(gaps) <= 1e-9).all()
     assert gaps[-1] == 0.0
-    assert float(gap(kernel, X, y, X, noise, 0.7)[1]) == 0.0
-    assert float(gap_from_trace(kernel, X, y, X, noise, 0.7)) == 0.0
-    floor = minimum_gap(np.linalg.eigvalsh(kernel(X)), np.arange(1, 21), noise, 0.7)
+    assert float(gap(kernel, X, y, X, 0.7, noise=noise)[1]) == 0.0
+    assert float(gap_from_trace(kernel, X, y, X, 0.7, noise=noise)) == 0.0
+    floor = minimum_gap(np.linalg.eigvalsh(kernel(X)), np.arange(1, 21), 0.7, noise=noise)
     assert (floor <= np.array(gaps) + 1e-12).all()
     assert floor[-1] == 0.0
 
 
 def test_every_number_of_inducing_points_at_once() -> None:
     eigenvalues = np.arange(1, 200_001.0) ** -2.0
-    floor = minimum_gap(eigenvalues, np.arange(200_000), 0.01, 0.5)
+    floor = minimum_gap(eigenvalues, np.arange(200_000), 0.5, noise=0.01)
     assert (np.diff(floor) <= 0).all()
     some = np.array([0, 10, 1000])
-    direct = [minimum_gap(eigenvalues[m:], 0, 0.01, 0.5) for m in some]
+    direct = [minimum_gap(eigenvalues[m:], 0, 0.5, noise=0.01) for m in some]
     np.testing.assert_allclose(floor[some], direct, rtol=1e-12)
-    assert minimum_gap(eigenvalues[:100], 3, 0.01, 0.5) <= floor[3]  # eigenvalues left out count as 0
-    assert minimum_gap(eigenvalues[:100], 300, 0.01, 0.5) == 0.0
+    assert minimum_gap(eigenvalues[:100], 3, 0.5, noise=0.01) <= floor[3]  # eigenvalues left out count as 0
+    assert minimum_gap(eigenvalues[:100], 300, 0.5, noise=0.01) == 0.0
 
 
 def test_tiny_gap_keeps_its_digits() -> None:
     """Where log p − L_α is lost to rounding, the gap is not: Q = 0 up to rounding, d = 1e-9."""
     kernel, far = SquaredExponential(1e-9), [[100.0]]
-    value = exact_gap(kernel, [[0.0]], [0.0], far, 1.0, 0.5)
+    value = exact_gap(kernel, [[0.0]], [0.0], far, 0.5, noise=1.0)
     d = 1e-9
     assert value == pytest.approx(0.25 * 0.5 * d * d, rel=1e-8)  # G(d) = αd²/4 + O(d³)
 
@@ -139,10 +145,11 @@ def test_known_rows_and_duplicates_lower_the_rank() -> None:
 
 @given(seed=SEEDS)
 def test_jitter_never_helps(seed: int) -> None:
-    kernel, X, y, Z, noise = arguments = problem(seed)
-    values = [float(elbo(*arguments, 0.6, jitter=j)) for j in (0.0, 1e-6, 1e-2)]
+    kernel, X, y, Z, noise = problem(seed)
+    arguments = kernel, X, y, Z
+    values = [float(elbo(*arguments, 0.6, noise=noise, jitter=j)) for j in (0.0, 1e-6, 1e-2)]
     assert (np.diff(values) <= 1e-7 * (1 + kernel.variance / noise)).all()
-    assert values[0] <= log_evidence(kernel, X, y, noise) + 1e-7 * (1 + kernel.variance / noise)
+    assert values[0] <= log_evidence(kernel, X, y, noise=noise) + 1e-7 * (1 + kernel.variance / noise)
     assert len(Z) == 6
 
 
@@ -152,25 +159,28 @@ def test_orders_end_where_the_residual_says(seed: int) -> None:
     kernel, X, _, Z, noise = problem(seed)
     record = nystrom(kernel, X, Z)
     end = 1.0 + noise / np.linalg.eigvalsh(record.residual)[-1]
-    assert record.order(end - 1e-9 * (end - 1.0), noise) < end
+    assert record.order(end - 1e-9 * (end - 1.0), noise=noise) < end
     with pytest.raises(ValueError, match="alpha: expected a number <"):
-        record.order(end + 1e-9 * (end - 1.0), noise)
+        record.order(end + 1e-9 * (end - 1.0), noise=noise)
 
 
 def test_auto_jitter_rescues_dependent_points_and_says_so() -> None:
     kernel, X = SquaredExponential(lengthscale=3.0), np.linspace(0, 1, 15)
     record = nystrom(kernel, X, X, jitter="auto")
     assert 0.0 < record.chol.jitter <= 1e-6
-    assert float(elbo(kernel, X, np.sin(X), X, 0.1, 0.5, jitter="auto")) <= log_evidence(kernel, X, np.sin(X), 0.1)
+    assert float(elbo(kernel, X, np.sin(X), X, 0.5, noise=0.1, jitter="auto")) <= log_evidence(
+        kernel, X, np.sin(X), noise=0.1
+    )
 
 
 def test_prediction_agrees_with_its_parts() -> None:
-    kernel, X, y, Z, noise = arguments = problem(5)
-    mean, cov = inducing_posterior(*arguments, 0.4)
-    at_z = predict(kernel, X, y, Z, Z, noise, 0.4, full_cov=True)
+    kernel, X, y, Z, noise = problem(5)
+    arguments = kernel, X, y, Z
+    mean, cov = inducing_posterior(*arguments, 0.4, noise=noise)
+    at_z = predict(kernel, X, y, Z, Z, 0.4, noise=noise, full_cov=True, noisy=True)
     np.testing.assert_allclose(at_z[0], mean, atol=1e-9)
     np.testing.assert_allclose(at_z[1], cov + noise * np.eye(len(Z)), atol=1e-9)
-    far = predict(kernel, X, y, Z, [[1e3, 0.0]], noise, 0.4)
+    far = predict(kernel, X, y, Z, [[1e3, 0.0]], 0.4, noise=noise, noisy=True)
     np.testing.assert_allclose([far[0][0], far[1][0]], [0.0, kernel.variance + noise], atol=1e-12)
 
 
@@ -189,17 +199,25 @@ def test_gaussian_divergences_near_equality_and_far_from_it() -> None:
 
 
 def test_every_bound_names_its_theorem_and_its_hypotheses() -> None:
-    kernel, X, _, Z, noise = arguments = problem(1)
-    bounds: list[Bound] = [elbo(*arguments, a) for a in (-np.inf, -1.0, 0.0, 0.5, 1.0)]
-    bounds += [*gap(*arguments, 0.5), *gap(*arguments, 1.0, form="printed"), gap_from_trace(*arguments, 0.5)]
-    bounds += expected_gap_bounds(kernel, X, Z, noise, 0.5)
-    bounds += [oracle_risk_bound(-3.0, -4.0, 10, 0.5, 0.1), pac_risk_bound(-3.0, [-4.0, -5.0], 10, 0.5, 0.1)]
+    kernel, X, y, Z, noise = problem(1)
+    arguments = kernel, X, y, Z
+    bounds: list[Bound] = [elbo(*arguments, a, noise=noise) for a in (-np.inf, -1.0, 0.0, 0.5, 1.0)]
+    bounds += [
+        *gap(*arguments, 0.5, noise=noise),
+        *gap(*arguments, 1.0, noise=noise, form="printed"),
+        gap_from_trace(*arguments, 0.5, noise=noise),
+    ]
+    bounds += expected_gap_bounds(kernel, X, Z, 0.5, noise=noise)
+    bounds += [
+        oracle_risk_bound(-3.0, -4.0, 10, 0.5, delta=0.1),
+        pac_risk_bound(-3.0, [-4.0, -5.0], 10, 0.5, delta=0.1),
+    ]
     for bound in bounds:
         assert claims.find(bound.claim).id == bound.claim
         assert bound.assumptions
         assert np.isfinite(float(bound))
         assert bound.claim in str(bound)
-    beyond = elbo(*arguments, 1.0 + 0.5 * noise / nystrom(kernel, X, Z).largest)
+    beyond = elbo(*arguments, 1.0 + 0.5 * noise / nystrom(kernel, X, Z).largest, noise=noise)
     assert (beyond.claim, beyond.side) == ("N-range", "lower")
 
 
@@ -215,15 +233,15 @@ def test_room_is_light_to_import() -> None:
 def test_best_posterior_weights_are_least() -> None:
     rng = np.random.default_rng(0)
     fits, prior = rng.normal(-20, 5, 6), rng.dirichlet(np.ones(6))
-    best = float(pac_risk_bound(-18.0, fits, 30, 0.6, 0.05, prior=prior))
+    best = float(pac_risk_bound(-18.0, fits, 30, 0.6, delta=0.05, prior=prior))
     for _ in range(50):
         other = rng.dirichlet(np.ones(6))
-        assert best <= float(pac_risk_bound(-18.0, fits, 30, 0.6, 0.05, prior=prior, posterior=other)) + 1e-12
-    single = pac_risk_bound(-18.0, fits[:1], 30, 0.6, 0.05)
-    assert float(single) == pytest.approx(float(oracle_risk_bound(-18.0, fits[0], 30, 0.6, 0.05)))
-    assert np.asarray(oracle_risk_bound(-18.0, fits, 30, 0.6, [[0.05], [0.1]])).shape == (2, 6)
-    skewed = pac_risk_bound(-18.0, [-20.0, -19.0], 30, 0.6, 0.05, prior=[1.0, 0.0])
-    assert float(skewed) == pytest.approx(float(oracle_risk_bound(-18.0, -20.0, 30, 0.6, 0.05)))
+        assert best <= float(pac_risk_bound(-18.0, fits, 30, 0.6, delta=0.05, prior=prior, posterior=other)) + 1e-12
+    single = pac_risk_bound(-18.0, fits[:1], 30, 0.6, delta=0.05)
+    assert float(single) == pytest.approx(float(oracle_risk_bound(-18.0, fits[0], 30, 0.6, delta=0.05)))
+    assert np.asarray(oracle_risk_bound(-18.0, fits, 30, 0.6, delta=[[0.05], [0.1]])).shape == (2, 6)
+    skewed = pac_risk_bound(-18.0, [-20.0, -19.0], 30, 0.6, delta=0.05, prior=[1.0, 0.0])
+    assert float(skewed) == pytest.approx(float(oracle_risk_bound(-18.0, -20.0, 30, 0.6, delta=0.05)))
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -234,36 +252,36 @@ K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array(
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: elbo(K, X3, Y3[:2], Z2, 0.1, 0.5), r"y: expected .* shape \(3,\).*got shape \(2,\)"),
-        (lambda: elbo(K, X3, Y3[:, None], Z2, 0.1, 0.5), r"y: expected .* got shape \(3, 1\)"),
-        (lambda: elbo(K, X3, [1.0, np.nan, 0.0], Z2, 0.1, 0.5), r"y: .* got nan at index \(1,\)"),
-        (lambda: elbo(K, X3, Y3, np.zeros((2, 2)), 0.1, 0.5), r"Z: expected 1 column"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.0, 0.5), "noise: expected a positive finite number, got 0.0"),
-        (lambda: elbo(K, X3, Y3, Z2, [0.1, 0.2], 0.5), "noise: expected one number"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.1, 5.0), r"alpha: expected a number < 1 \+ noise/λ_max\(K - Q\) = 1\.28"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.1, np.nan), "alpha: expected a finite number, got nan"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.1, np.inf), "alpha: expected a finite number, got inf"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.1, [0.5]), "alpha: expected one number"),
-        (lambda: elbo(K, X3, Y3, Z2, 0.1, "half"), "alpha: expected finite numbers, got 'half'"),
-        (lambda: gap(K, X3, Y3, Z2, 0.1, 0.0), r"alpha: expected a number in \(0, 1\]"),
-        (lambda: gap(K, X3, Y3, Z2, 0.1, 1.5), r"alpha: expected a number in \(0, 1\]"),
+        (lambda: elbo(K, X3, Y3[:2], Z2, 0.5, noise=0.1), r"y: expected .* shape \(3,\).*got shape \(2,\)"),
+        (lambda: elbo(K, X3, Y3[:, None], Z2, 0.5, noise=0.1), r"y: expected .* got shape \(3, 1\)"),
+        (lambda: elbo(K, X3, [1.0, np.nan, 0.0], Z2, 0.5, noise=0.1), r"y: .* got nan at index \(1,\)"),
+        (lambda: elbo(K, X3, Y3, np.zeros((2, 2)), 0.5, noise=0.1), r"Z: expected 1 column"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.5, noise=0.0), "noise: expected a positive finite number, got 0.0"),
+        (lambda: elbo(K, X3, Y3, Z2, 0.5, noise=[0.1, 0.2]), "noise: expected one number"),
+        (lambda: elbo(K, X3, Y3, Z2, 5.0, noise=0.1), r"alpha: expected a number < 1 \+ noise/λ_max\(K - Q\) = 1\.28"),
+        (lambda: elbo(K, X3, Y3, Z2, np.nan, noise=0.1), "alpha: expected a finite number, got nan"),
+        (lambda: elbo(K, X3, Y3, Z2, np.inf, noise=0.1), "alpha: expected a finite number, got inf"),
+        (lambda: elbo(K, X3, Y3, Z2, [0.5], noise=0.1), "alpha: expected one number"),
+        (lambda: elbo(K, X3, Y3, Z2, "half", noise=0.1), "alpha: expected finite numbers, got 'half'"),
+        (lambda: gap(K, X3, Y3, Z2, 0.0, noise=0.1), r"alpha: expected a number in \(0, 1\]"),
+        (lambda: gap(K, X3, Y3, Z2, 1.5, noise=0.1), r"alpha: expected a number in \(0, 1\]"),
         (
-            lambda: gap(K, X3, Y3, Z2, 0.1, 0.5, form="tight"),
+            lambda: gap(K, X3, Y3, Z2, 0.5, noise=0.1, form="tight"),
             "form: expected one of 'sharpest', 'printed', got 'tight'",
         ),
-        (lambda: exact_gap(K, X3, Y3, Z2, 0.1, 0.5, jitter=-1.0), "jitter: expected a finite number >= 0"),
-        (lambda: minimum_gap([1.0, -0.5], 1, 0.1, 0.5), r"eigenvalues: .* >= 0, got -0.5"),
-        (lambda: minimum_gap([1.0], 1.5, 0.1, 0.5), "M: expected a whole number"),
-        (lambda: minimum_gap([[1.0]], 1, 0.1, 0.5), r"eigenvalues: expected shape \(N,\), got \(1, 1\)"),
-        (lambda: minimum_gap([1.0], 1, 0.1, 0.5, y="mine"), "y: expected one of 'any', 'prior'"),
+        (lambda: exact_gap(K, X3, Y3, Z2, 0.5, noise=0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
+        (lambda: minimum_gap([1.0, -0.5], 1, 0.5, noise=0.1), r"eigenvalues: .* >= 0, got -0.5"),
+        (lambda: minimum_gap([1.0], 1.5, 0.5, noise=0.1), "M: expected a whole number"),
+        (lambda: minimum_gap([[1.0]], 1, 0.5, noise=0.1), r"eigenvalues: expected shape \(N,\), got \(1, 1\)"),
+        (lambda: minimum_gap([1.0], 1, 0.5, noise=0.1, y="mine"), "y: expected one of 'any', 'prior'"),
         (lambda: direction_factor(1.0), r"alpha: expected a number in \(0, 1\), got 1.0"),
-        (lambda: predict(K, X3, Y3, Z2, np.zeros((2, 3)), 0.1, 0.5), "X_new: expected 1 column"),
-        (lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, 0.1, prior=[0.5, 0.6]), "prior: .* sum 1.1"),
+        (lambda: predict(K, X3, Y3, Z2, np.zeros((2, 3)), 0.5, noise=0.1), "X_new: expected 1 column"),
+        (lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, delta=0.1, prior=[0.5, 0.6]), "prior: .* sum 1.1"),
         (
-            lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, 0.1, prior=[1, 0], posterior=[0, 1]),
+            lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, delta=0.1, prior=[1, 0], posterior=[0, 1]),
             "posterior: .* weight 0",
         ),
-        (lambda: oracle_risk_bound(-1.0, -2.0, 5, 1.0, 0.1), r"alpha: expected a number in \(0, 1\)"),
+        (lambda: oracle_risk_bound(-1.0, -2.0, 5, 1.0, delta=0.1), r"alpha: expected a number in \(0, 1\)"),
         (lambda: gaussian_kl([0.0], [[1.0]], [0.0, 0.0], np.eye(2)), "equal lengths, got 1 and 2"),
         (
             lambda: gaussian_kl([0.0, 0.0], [[1.0, 0.5], [0.0, 1.0]], [0.0, 0.0], np.eye(2)),
@@ -279,10 +297,10 @@ def test_wrong_arguments_are_named(call, match: str) -> None:
 
 def test_unsuitable_matrices_are_refused() -> None:
     with pytest.raises(NotPositiveDefinite, match=r"Kuu.*duplicated"):
-        elbo(K, X3, Y3, [[0.0], [0.0]], 0.1, 0.5)
+        elbo(K, X3, Y3, [[0.0], [0.0]], 0.5, noise=0.1, jitter=0.0)
     with pytest.raises(NotPositiveDefinite, match="Kuu"):
-        nystrom(SquaredExponential(lengthscale=50.0), X3, np.linspace(0, 1, 30))
+        nystrom(SquaredExponential(lengthscale=50.0), X3, np.linspace(0, 1, 30), jitter=0.0)
     with pytest.raises(NonFinite, match=r"X: .* row\(s\) \[1\]"):
-        elbo(K, [0.0, np.nan], [0.0, 0.0], [0.0], 0.1, 0.5)
+        elbo(K, [0.0, np.nan], [0.0, 0.0], [0.0], 0.5, noise=0.1)
     with pytest.raises(NotPositiveDefinite, match="cov2"):
         gaussian_kl([0.0, 0.0], np.eye(2), [0.0, 0.0], np.ones((2, 2)))

@@ -106,7 +106,7 @@ def test_explicit_bounds_enclose_the_roots_and_improve_on_the_printed_ones():
     gamma = np.geomspace(1e-12, 300.0, 200)
     b, t, _ = roots(gamma)
     low, high, least, most = explicit(gamma)
-    old_low, old_high, old_least, old_most = explicit(gamma, "printed")
+    old_low, old_high, old_least, old_most = explicit(gamma, form="printed")
     slack = 1 + 1e-13
     for chain in ((old_low, low, b, high, old_high), (old_least, least, t, most, old_most)):
         assert all((x <= y * slack).all() for x, y in pairwise(chain))
@@ -117,7 +117,7 @@ def test_explicit_bounds_enclose_the_roots_and_improve_on_the_printed_ones():
         with pytest.raises(ValueError, match="gamma"):
             explicit(bad)
     with pytest.raises(ValueError, match="form"):
-        explicit(1.0, "best")
+        explicit(1.0, form="best")
 
 
 # sandwich

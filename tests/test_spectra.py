@@ -27,7 +27,7 @@ LAWS: list[tuple[Kernel, InputLaw]] = [
 
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 def test_tails_are_tails(kernel: Kernel, inputs: InputLaw) -> None:
-    s = spectrum(kernel, inputs)
+    s = spectrum(kernel, inputs=inputs)
     M = np.arange(40)
     tails, values = s.tail(M), s.eigenvalues(40)
     assert s.trace == pytest.approx(kernel.max_variance, rel=1e-14)
@@ -42,7 +42,7 @@ def test_tails_are_tails(kernel: Kernel, inputs: InputLaw) -> None:
 
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 def test_M_broadcasts(kernel: Kernel, inputs: InputLaw) -> None:
-    s = spectrum(kernel, inputs)
+    s = spectrum(kernel, inputs=inputs)
     M = np.array([[0, 3], [7, 30]])
     grid = s.log_tail(M)
     assert grid.shape == (2, 2)
@@ -55,14 +55,14 @@ def test_M_broadcasts(kernel: Kernel, inputs: InputLaw) -> None:
 @pytest.mark.parametrize("bad", [-1, 2.5, float("nan"), "three", [1, -2]])
 def test_bad_M(bad: object) -> None:
     with pytest.raises(ValueError, match="M: expected"):
-        spectrum(SquaredExponential(), Gaussian()).tail(bad)  # type: ignore[arg-type]
+        spectrum(SquaredExponential(), inputs=Gaussian()).tail(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 @pytest.mark.parametrize("bad", [0, -3, 2.5, float("nan"), "ten", [1, 2]])
 def test_bad_count(kernel: Kernel, inputs: InputLaw, bad: object) -> None:
     with pytest.raises(ValueError, match="count: expected"):
-        spectrum(kernel, inputs).eigenvalues(bad)  # type: ignore[arg-type]
+        spectrum(kernel, inputs=inputs).eigenvalues(bad)  # type: ignore[arg-type]
 
 
 @given(
@@ -101,18 +101,20 @@ def test_log_tails_span_any_range() -> None:
 
 
 def test_deep_tails_do_not_underflow_in_log() -> None:
-    assert spectrum(SquaredExponential(1.0, 5.0), Gaussian()).log_tail(10_000) == pytest.approx(-2e4 * np.arcsinh(2.5))
-    assert spectrum(SquaredExponential(1.0, [5.0, 7.0]), Gaussian(1.0, 2)).log_tail(5000) < -250
-    assert spectrum(SquaredExponential(1.0, 1.0), Uniform()).log_tail(10_000) < -5e4
+    assert spectrum(SquaredExponential(1.0, 5.0), inputs=Gaussian()).log_tail(10_000) == pytest.approx(
+        -2e4 * np.arcsinh(2.5)
+    )
+    assert spectrum(SquaredExponential(1.0, [5.0, 7.0]), inputs=Gaussian(1.0, 2)).log_tail(5000) < -250
+    assert spectrum(SquaredExponential(1.0, 1.0), inputs=Uniform()).log_tail(10_000) < -5e4
 
 
 def test_too_many_to_order_is_said() -> None:
     with pytest.raises(NotConverged, match="put in order one by one"):
-        spectrum(SquaredExponential(1.0, [5.0, 7.0]), Gaussian(1.0, 2)).tail(LARGEST_ORDER + 1)
+        spectrum(SquaredExponential(1.0, [5.0, 7.0]), inputs=Gaussian(1.0, 2)).tail(LARGEST_ORDER + 1)
 
 
 def test_duplicates_have_no_tail_beyond_the_rank() -> None:
-    s = spectrum(SquaredExponential(), Empirical([0.0, 1.0, 1.0, 2.0, 0.0]))
+    s = spectrum(SquaredExponential(), inputs=Empirical([0.0, 1.0, 1.0, 2.0, 0.0]))
     assert s.log_tail(3) == -np.inf
     assert s.tail([3, 4, 99]).tolist() == [0.0, 0.0, 0.0]
     assert s.tail(2) > 0
@@ -122,7 +124,7 @@ def test_duplicates_have_no_tail_beyond_the_rank() -> None:
 
 def test_empirical_tails_never_fall_below_rounding() -> None:
     X = np.linspace(0, 1, 60)
-    s = spectrum(SquaredExponential(1.0, 2.0), Empirical(X))
+    s = spectrum(SquaredExponential(1.0, 2.0), inputs=Empirical(X))
     # 40 of 60 eigenvalues are lost in rounding; the tail is still an upper bound of the exact, tiny one.
     assert s.tail(30) >= 30 * np.finfo(float).eps * s.eigenvalues(1)[0]
 
@@ -134,12 +136,12 @@ def test_what_is_not_supported_is_named() -> None:
         (Matern(1.5), Gaussian(1.0, 4)),
     ):
         with pytest.raises(ValueError, match="Supported: SquaredExponential x Gaussian or Uniform"):
-            spectrum(kernel, inputs)
+            spectrum(kernel, inputs=inputs)
 
 
 def test_ten_thousand_eigenvalues_in_eight_dimensions_are_sorted_products() -> None:
     rng = np.random.default_rng(5)
-    s = spectrum(SquaredExponential(1.0, rng.uniform(0.5, 4, 8)), Gaussian(1.0, 8))
+    s = spectrum(SquaredExponential(1.0, rng.uniform(0.5, 4, 8)), inputs=Gaussian(1.0, 8))
     start = time.perf_counter()
     values = s.eigenvalues(10_000)
     assert time.perf_counter() - start < 10  # a hang, not a benchmark

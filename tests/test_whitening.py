@@ -103,7 +103,7 @@ def test_auto_jitter_takes_the_least_that_serves() -> None:
     X = np.linspace(0, 1, 40)
     kernel = SquaredExponential(2.0, 0.3)
     with pytest.raises(NotPositiveDefinite, match="Kuu"):
-        whiten(kernel, X, X)
+        whiten(kernel, X, X, jitter=0.0)
     white = whiten(kernel, X, X, jitter="auto")
     assert 0.0 < white.jitter <= 2e-6
     assert (white.residual >= 0.0).all()
@@ -139,7 +139,7 @@ K, X3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), [[0.0], [2.0]
         (lambda: whiten(K, X3, Z2, [1.0, np.nan, 0.0]), NonFinite, r"y: .* row\(s\) \[1\]"),
         (lambda: whiten(K, X3, Z2, chunk=0), ValueError, "chunk: expected a whole number >= 1, got 0"),
         (lambda: whiten(K, X3, Z2, jitter=-1.0), ValueError, "jitter: expected a finite number >= 0"),
-        (lambda: inducing(K, [[0.0], [0.0]]), NotPositiveDefinite, r"Kuu.*duplicated"),
+        (lambda: inducing(K, [[0.0], [0.0]], 0.0), NotPositiveDefinite, r"Kuu.*duplicated"),
         (lambda: whiten(Indefinite(), X3, Z2), NotPositiveDefinite, r"K - Q: expected a diagonal >= 0"),
         (lambda: whiten(Broken(), X3, Z2), NonFinite, "kernel: expected finite covariances"),
     ],

@@ -24,7 +24,7 @@ def loss_mean(loss: Loss, y: Any, m: Any, s2: Any) -> Any:
 def bound(target: Any, risk: Any, kl: Any) -> Any:
     """B, or B_Pin with 2√N."""
     N, delta, prior = target.N, mpf(target.delta), mpf(target.log_prior_penalty)
-    if target.objective == "kl":
+    if target.relaxation == "kl":
         return pacbayes.bound(risk, kl, N, delta=delta, log_prior_penalty=prior)
     return risk + sqrt((kl + prior + log(2 * sqrt(mpf(N)) / delta)) / (2 * N))
 

@@ -150,13 +150,13 @@ class Data:
 
     @property
     def problem(self) -> tuple[Any, ...]:
-        """Arguments of `elbo`, `exact_gap`, `gap`, up to the order."""
-        return self.kernel, self.X, self.y, self.Z, self.noise
+        """First arguments of `elbo`, `exact_gap` and `gap`; then come the order and the noise."""
+        return self.kernel, self.X, self.y, self.Z
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """Arguments of `expected_gap`, up to the order."""
-        return self.kernel, self.X, self.Z, self.noise
+        """First arguments of `expected_gap`; then come the order and the noise."""
+        return self.kernel, self.X, self.Z
 
     @property
     def exact(self) -> Instance:

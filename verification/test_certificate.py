@@ -78,7 +78,7 @@ def exact_numbers(
     else:
         Kuu, Kuf = exact_matrix(kernel, posterior.Z, posterior.Z), exact_matrix(kernel, posterior.Z, X)
         Kuu += mpmath.mpf(posterior.jitter) * mpmath.eye(Kuu.rows)
-        arguments = K, Kuf, Kuu, r, noise, mpmath.mpf(posterior.alpha)
+        arguments = K, Kuf, Kuu, r, noise, mpmath.mpf(posterior.power)
         kl = reference_posterior.collapsed_kl(*arguments)
         mean, cov = reference_posterior.sparse_law(Kuu, Kuf, K, *reference_posterior.collapsed_law(*arguments))
     expect = getattr(reference_losses, loss)
@@ -317,7 +317,7 @@ def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer
 def _law(posterior: Sparse, kernel: SquaredExponential, X: np.ndarray, y: np.ndarray, points: np.ndarray) -> tuple:
     from gpbounds.divergences import collapsed_posterior
 
-    q = collapsed_posterior(kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.alpha).predict(points)
+    q = collapsed_posterior(kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.power).predict(points)
     return q.mean, q.variance
 
 

@@ -80,14 +80,15 @@ def test_limit_of_the_order_to_minus_infinity(observe: Observer, seed: int) -> N
     far = renyi.elbo(*case.all, -mpf("1e30"))
     observe.equal("N-range", far, limit, rtol=1e-15, atol=1e-15)
     points = data(seed)
-    kernel, X, y, _, noise = points.problem
+    kernel, X, y, _ = points.problem
+    noise = points.noise
     exact = Instance(*renyi.blocks(kernel, X, X[:1]), renyi.matrix(y), mpf(noise))
-    bound = elbo(kernel, X, y, X[:1], noise, -np.inf)
+    bound = elbo(kernel, X, y, X[:1], -np.inf, noise=noise)
     truth = renyi.elbo(*exact.all, -mpf("1e30"))
     observe.equal("N-range", float(bound), truth, rtol=1e-9, atol=1e-9)
     order = 1.0 + 0.9 * noise / float(renyi.spectrum(exact.residual)[0])
     truth = renyi.elbo(*exact.all, mpf(order))
-    observe.equal("N-range", float(elbo(kernel, X, y, X[:1], noise, order)), truth, rtol=1e-8, atol=1e-8)
+    observe.equal("N-range", float(elbo(kernel, X, y, X[:1], order, noise=noise)), truth, rtol=1e-8, atol=1e-8)
     observe.lower("R-neg", float(bound), renyi.log_evidence(exact.Kff, exact.y, exact.noise), tol=1e-9)
 
 
@@ -145,7 +146,7 @@ def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, s
     ratios = np.array(values, dtype=float)
     for y in ("any", "prior"):
         truth = [renyi.minimum_gap(list(map(mpf, ratios)), int(m), case.noise, alpha, y) for m in counts]
-        quick = minimum_gap(ratios, counts, float(case.noise), float(alpha), y)
+        quick = minimum_gap(ratios, counts, float(alpha), y, noise=float(case.noise))
         observe.equal("N-low", quick, truth, rtol=1e-11, atol=1e-300)
 
 
@@ -154,24 +155,29 @@ def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, s
 def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int, alpha: Any) -> None:
     """One short of `needed`, Σ G > target at 50 digits; landmarks only weaken it: λ_i(Q) ≤ λ_i(K)."""
     case = data(seed)
-    kernel, X, _, noise = case.inputs
+    kernel, X, noise = case.kernel, case.X, case.noise
     values = renyi.spectrum(renyi.matrix(kernel(X)))
     target = float(renyi.minimum_gap(values, 1, mpf(noise), alpha)) * float(np.random.default_rng(seed).uniform(0, 1.2))
     if target < 1e-12:
         return
-    M = needed(kernel, X, noise, float(alpha), target)
+    M = needed(kernel, X, float(alpha), noise=noise, target=target)
     if M > 1:
         observe.lower("N-low", renyi.minimum_gap(values, M - 1, mpf(noise), alpha), mpf(target), tol=1e-13)
         Z = np.random.default_rng(seed).standard_normal((M - 1, X.shape[1]))
-        observe.lower("N-low", exact_gap(kernel, X, case.y, Z, noise, float(alpha), jitter="auto"), target, tol=1e-10)
+        observe.lower(
+            "N-low", exact_gap(kernel, X, case.y, Z, float(alpha), noise=noise, jitter="auto"), target, tol=1e-10
+        )
     observe.upper("N-low", renyi.minimum_gap(values, M, mpf(noise), alpha), mpf(target), tol=1e-9)
     for landmarks in range(1, len(X) + 1):
-        observe.holds("N-low", needed(kernel, X, noise, float(alpha), target, landmarks=landmarks) <= min(M, landmarks))
+        observe.holds(
+            "N-low",
+            needed(kernel, X, float(alpha), noise=noise, target=target, landmarks=landmarks) <= min(M, landmarks),
+        )
     known = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
     for lower, value in zip(renyi.spectrum((known + known.T) / 2), values, strict=True):
         observe.holds("N-low", value >= lower - mpf("1e-40"))
     lowered = [float(v) * 0.9 for v in values]
-    observe.holds("N-low", needed_from_eigenvalues(lowered, noise, float(alpha), target) <= M)
+    observe.holds("N-low", needed_from_eigenvalues(lowered, float(alpha), noise=noise, target=target) <= M)
 
 
 @pytest.mark.claim("N-low")
@@ -183,10 +189,12 @@ def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer
     for order in (float(alpha), 1.0):
         for M in range(1, 6):
             floor = float(renyi.minimum_gap(map(mpf, values), M, mpf(noise), mpf(order)))
-            below, above = (needed_from_eigenvalues(values, noise, order, floor * (1 + t)) for t in (-1e-7, 1e-7))
+            below, above = (
+                needed_from_eigenvalues(values, order, noise=noise, target=floor * (1 + t)) for t in (-1e-7, 1e-7)
+            )
             observe.holds("N-low", (below, above) == (M + 1, M))
-            met = float(minimum_gap(values, M, noise, order))  # reached is not ruled out
-            observe.holds("N-low", needed_from_eigenvalues(values, noise, order, met) == M)
+            met = float(minimum_gap(values, M, order, noise=noise))  # reached is not ruled out
+            observe.holds("N-low", needed_from_eigenvalues(values, order, noise=noise, target=met) == M)
 
 
 def exact_kernel(X: Any, lengthscale: float) -> Any:
@@ -210,9 +218,9 @@ def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, see
     for order in (float(alpha), 1.0):
         floors = [renyi.minimum_gap(values, m, mpf(noise), mpf(order)) for m in range(1, N)]
         truth = max((m for m, floor in enumerate(floors, 2) if floor > target), default=1)
-        observe.upper("N-low", needed(kernel, X, noise, order, target), truth)
+        observe.upper("N-low", needed(kernel, X, order, noise=noise, target=target), truth)
         for landmarks in (N, N - 2):
-            observe.upper("N-ritz", needed(kernel, X, noise, order, target, landmarks=landmarks), truth)
+            observe.upper("N-ritz", needed(kernel, X, order, noise=noise, target=target, landmarks=landmarks), truth)
         plan = inducing_points(kernel, N, order, target=target, inputs=Empirical(X), noise=noise)
         observe.upper("N-low", plan.needed, truth)
 
@@ -230,7 +238,7 @@ def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int,
         plans = [inducing_points(kernel, 7, float(alpha), target=t, inputs=Empirical(X), noise=noise) for t in targets]
         observe.holds("N-low", [plan.needed for plan in plans] == [M + 1, M])
         for landmarks in (None, 7):  # all rows as landmarks: Q = K
-            found = [needed(kernel, X, noise, float(alpha), t, landmarks=landmarks) for t in targets]
+            found = [needed(kernel, X, float(alpha), noise=noise, target=t, landmarks=landmarks) for t in targets]
             observe.holds("N-ritz", found == [M + 1, M])
 
 

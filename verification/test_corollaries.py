@@ -296,7 +296,7 @@ def test_the_matern_corollary_is_its_formula(
 def test_matern_corollary_on_a_real_spectrum(observe: Observer, r: int, form: str) -> None:
     """With A = sup_M tail(M)·M^(2r+1) of a true Matérn spectrum, the corollary lies above Theorem 2 at its M."""
     kernel, inputs, gamma = Matern(r + 0.5, 1.0, 0.3), Uniform(), 0.5
-    s = spectrum(kernel, inputs)
+    s = spectrum(kernel, inputs=inputs)
     M = np.unique(np.rint(np.geomspace(1, 1e6, 300)))
     A = float(np.exp((s.log_tail(M) + (2 * r + 1) * np.log(M)).max())) * 1.01
     for N in (10**4, 10**6):

@@ -106,7 +106,7 @@ def test_evidence_is_the_product_of_one_step_predictions(observe: Observer, seed
             mean, variance = (gain.T * exact.y[:i, :])[0], variance - (gain.T * Kn[:i, i])[0]
         chain += log(density(exact.y[i], mean, variance))
     observe.equal("R-gp", reference.log_evidence(exact.Kff, exact.y, exact.noise), chain, rtol=1e-40)
-    fast = log_evidence(case.kernel, case.X, case.y, case.noise)
+    fast = log_evidence(case.kernel, case.X, case.y, noise=case.noise)
     observe.equal("R-gp", fast, chain, rtol=1e-11, atol=1e-11)
 
 

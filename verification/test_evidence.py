@@ -123,7 +123,7 @@ def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
     columns, s2 = renyi.matrix(Y), exact.noise
     truth = reference.log_evidence(exact.Kff, columns, s2)
     lower, upper = evidence(
-        case.kernel, case.X, Y, case.Z, case.noise, alphas=(0.2, 0.6, 1.0), jitter=jitter, members="all"
+        case.kernel, case.X, Y, case.Z, noise=case.noise, alphas=(0.2, 0.6, 1.0), jitter=jitter, members="all"
     )
     size = float(1 + trace(exact.Kff) / s2) + float((Y**2).sum()) / case.noise
     tol = 1e-9 * size
@@ -141,7 +141,7 @@ def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
         observe.equal("R-elbo*", lower.terms[f"elbo {a:g}"], value, rtol=1e-9, atol=tol)
     observe.lower("R-amgm", truth, [lower.terms["determinant"], lower.terms["quadratic"]], tol=tol)
     observe.holds("R-amgm", float(lower) + tol >= lower.terms["determinant"] >= lower.terms["elbo 1"] - tol)
-    cheap = evidence(case.kernel, case.X, Y, case.Z, case.noise, jitter=jitter, members="cheap")
+    cheap = evidence(case.kernel, case.X, Y, case.Z, noise=case.noise, jitter=jitter, members="cheap")
     observe.holds("R-amgm", lower.terms["determinant"] >= float(cheap[0]) - tol)
     observe.holds("R-eq8", float(upper) <= float(cheap[1]) + tol)
 
@@ -152,11 +152,11 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
     rng = np.random.default_rng(4)
     X, Y, kernel = rng.uniform(-2, 2, (8, 2)), rng.standard_normal((8, 2)), Matern(1.5)
     truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(0.3))
-    for side in evidence(kernel, X, Y, X, 0.3, alphas=(0.0, 0.5, 1.0), members="all"):
+    for side in evidence(kernel, X, Y, X, noise=0.3, alphas=(0.0, 0.5, 1.0), members="all"):
         values = [v for name, v in side.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
         observe.equal("R-eq8" if side.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
     for noise in (1e-3, 1.0, 1e5):
-        lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise, alphas=(0.5, 1.0))
+        lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise=noise, alphas=(0.5, 1.0))
         exact = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)]))
         names = ("determinant", "weighted", "eigenvalue", "quadratic")
         observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-12)
@@ -234,15 +234,16 @@ def apart(seed: int) -> tuple[Any, ...]:
 @given(seed=SEEDS)
 def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer, seed: int) -> None:
     """½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), and both sides of log|K_n|/|B| from T alone."""
-    kernel, X, Y, Z, noise = arguments = apart(seed)
+    kernel, X, Y, Z, noise = apart(seed)
+    arguments = kernel, X, Y, Z
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     B, T = exact.exact - exact.residual, exact.T
     top = max(renyi.spectrum((exact.Q + exact.Q.T) / 2))
     quadratic = sum(reference.form(renyi.matrix(y), B) for y in Y.T)
     stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
-    for side in evidence(*arguments, members=("trace", "quadratic"), jitter=0.0):
+    for side in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
         observe.equal("R-eq8", side.terms["rounding"], stated, rtol=1e-9)
-    found = bracket(*arguments, (1.0,), 0.0).log_det  # K is not streamed
+    found = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
     truth = log_det(exact.exact) - log_det(B)
     below, above = log(1 + T / (exact.noise + top)), 9 * log(1 + T / (9 * exact.noise))
     observe.equal("R-amgm", found, [below, above], rtol=1e-9)
@@ -306,7 +307,7 @@ def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer,
     prior, a, top = exact.prior, mpf(float(alpha)), max(exact.d) * exact.noise
     kept = reference.log_det_bounds(*prior, exact.noise, a)[0]
     at, raised = (reference.upper(*prior, exact.y, exact.noise, a, v, kept) for v in (top, top + mpf(record.rounding)))
-    upper = evidence(kernel, X, Y, Z, noise, alphas=(float(alpha),), jitter=0.0, members="order")[1]
+    upper = evidence(kernel, X, Y, Z, noise=noise, alphas=(float(alpha),), jitter=0.0, members="order")[1]
     observe.equal("R-eq8", upper.terms[f"order {float(alpha):g}"], raised, atol=(raised - at) / 3)
 
 
@@ -370,7 +371,7 @@ def test_adversarial_data(observe: Observer, kind: str, noise: float) -> None:
         Y = 0.0 * Y
     else:
         kernel, Y, noise = SquaredExponential(1e200, 0.3), 1e100 * Y, 1e200 * noise
-    lower, upper = evidence(kernel, X, Y, Z, noise, members="all")
+    lower, upper = evidence(kernel, X, Y, Z, noise=noise, members="all")
     truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(noise))
     tol = 1e-9 * (1.0 + kernel.variance / noise + float((Y / np.sqrt(noise)).ravel() @ (Y / np.sqrt(noise)).ravel()))
     for name, member in MEMBERS.items():

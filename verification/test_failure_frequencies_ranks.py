@@ -99,7 +99,7 @@ def test_corollaries(observe: Observer, draws: int) -> None:
     """They are far from tight: but with 2 points in place of 13 the promise of the first is broken in most draws."""
     size, noise, delta, norm_ratio = 40, 20.0, 0.5, 1.0
     smooth, rough = SquaredExponential(), Matern(2.5, 1.0, 0.5)
-    law, M = spectrum(rough, Uniform()), np.arange(1.0, 5000.0)
+    law, M = spectrum(rough, inputs=Uniform()), np.arange(1.0, 5000.0)
     constant = float(np.exp((law.log_tail(M) + 5 * np.log(M)).max())) * 1.001
     same = {"noise": noise, "delta": delta, "norm_ratio": norm_ratio}
     cases: list[tuple[str, Kernel, Gaussian | Uniform, Corollary]] = [
@@ -170,7 +170,7 @@ def test_numbers_of_fourier_features(observe: Observer, points: int, noise: floa
     dimension, n = float((values / (values + noise)).sum()), points / noise
     for eps in (0.02, 0.2):
         target = eps * points
-        classical = fourier_rank(CYCLES, points, noise, eps, delta, method="classical")
+        classical = fourier_rank(CYCLES, points, eps * points, noise=noise, delta=delta, rule="classical")
         numbers = {
             "L-27": frequencies.spectral(n, dimension, delta, eps),
             "L-28": frequencies.frobenius(n, dimension, delta, target),
@@ -204,7 +204,7 @@ def test_truncated_expansions_of_few_data(
     """Much noise: KL grows with the square of the residual, which Markov's inequality bounds within a small factor."""
     rng, noise, draws = np.random.default_rng(4), 100.0, 5 * DRAWS
     kernel, inputs = SquaredExponential(1.0, lengthscale), Gaussian()
-    features = MercerFeatures(kernel, inputs, rank=rank).fit([[0.0]])
+    features = MercerFeatures(kernel, rank, inputs=inputs).fit([[0.0]])
     X = rng.standard_normal((draws, size))
     Xi = features(X.reshape(-1, 1)).reshape(draws, size, rank)
     K, Sigma = np.exp(-0.5 * ((X[:, :, None] - X[:, None]) / lengthscale) ** 2), Xi @ Xi.transpose(0, 2, 1)
@@ -212,10 +212,10 @@ def test_truncated_expansions_of_few_data(
     e = np.linalg.eigvalsh(root @ (K - Sigma) @ root.transpose(0, 2, 1))
     kls = 0.5 * (e - np.log1p(e)).sum(axis=1)
     for claims, form, power in ((("L-43", "L-42"), "sharpest", least), (("L-42",), "printed", 0.0)):
-        bound = float(mercer_kl(kernel, inputs, size, rank, noise=noise, delta=delta, form=form))
+        bound = float(mercer_kl(kernel, size, rank, inputs=inputs, noise=noise, delta=delta, form=form))
         seen(observe, claims, kls > bound, delta, least=power)
     mean = np.trace(K - Sigma, axis1=1, axis2=2) / size
-    tail = float(spectrum(kernel, inputs).tail(rank))
+    tail = float(spectrum(kernel, inputs=inputs).tail(rank))
     for level, power in ((delta, least), (0.9, 0.2)):
         args = tuple(np.asarray(v) for v in (tail, 1.0, float(size), level))
         seen(observe, ("L-43",), mean > float(deviations.mean_above(*args)), level, least=power)
@@ -233,7 +233,7 @@ NOISE, RADIUS, RANK = 0.05, 0.8, 5
 
 def joint_covariances(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Exact and truncated covariance of the noisy targets, for many sets of inputs (draws, N)."""
-    features = MercerFeatures(CYCLES, Gaussian(RADIUS / (2 * np.pi)), rank=RANK).fit([[0.0]])
+    features = MercerFeatures(CYCLES, RANK, inputs=Gaussian(RADIUS / (2 * np.pi))).fit([[0.0]])
     Xi = features(x.reshape(-1, 1)).reshape(*x.shape, RANK)
     noise = NOISE * np.eye(x.shape[1])
     return np.exp(-2 * np.pi**2 * (x[:, :, None] - x[:, None]) ** 2) + noise, Xi @ Xi.transpose(0, 2, 1) + noise
@@ -254,7 +254,7 @@ def test_predictions_from_truncated_expansions(observe: Observer, eta: float) ->
     x = rng.standard_normal((DRAWS, size)) * RADIUS / (2 * np.pi)
     A, B = joint_covariances(x)
     joint, part = centred_kl(A, B), centred_kl(A[:, :train, :train], B[:, :train, :train])
-    law = {"inputs": Gaussian(RADIUS / (2 * np.pi)), "N": size, "r": RANK, "noise": NOISE, "delta": delta}
+    law = {"inputs": Gaussian(RADIUS / (2 * np.pi)), "N": size, "rank": RANK, "noise": NOISE, "delta": delta}
     for form in ("sharpest", "printed"):
         seen(observe, ("L-60", "L-42"), joint > float(mercer_kl(CYCLES, form=form, **law)), delta)
     gains = [np.linalg.solve(C[:, :train, :train], C[:, :train, train:]).transpose(0, 2, 1) for C in (A, B)]

@@ -201,15 +201,15 @@ def test_the_renyi_member_is_gpbounds_own(seed: int, alpha: float, observe: Obse
         return objective(X, y, method, jitter=0.0, **options).evaluate(kernel, noise, Z, gradient=False).value
 
     here = value("renyi", alpha=alpha)
-    observe.equal("R-elbo*", here, float(elbo(kernel, X, y, Z, noise, alpha)), **same)
-    observe.equal("R-gp", value("exact"), log_evidence(kernel, X, y, noise), **same)
+    observe.equal("R-elbo*", here, float(elbo(kernel, X, y, Z, alpha, noise=noise)), **same)
+    observe.equal("R-gp", value("exact"), log_evidence(kernel, X, y, noise=noise), **same)
     observe.equal("R-lim0", value("renyi", alpha=0.0), value("exact"), **same)
     observe.equal("R-lim1", value("renyi", alpha=1.0), value("vfe"), **same)
     observe.lower("R-mono", value("exact"), here, tol=1e-9 * (1.0 + abs(here)))
     observe.upper("R-mono", value("vfe"), here, tol=1e-9 * (1.0 + abs(here)))
     posterior = objective(X, y, "renyi", alpha=alpha, jitter=0.0).posterior(kernel, noise, Z)
     mean, cov = posterior.predict(Z + 0.1, full_cov=True, noisy=True)
-    theirs = predict(kernel, X, y, Z, Z + 0.1, noise, alpha, full_cov=True)
+    theirs = predict(kernel, X, y, Z, Z + 0.1, alpha, noise=noise, full_cov=True, noisy=True)
     observe.equal("R-pred-A", mean, theirs[0], rtol=1e-7, atol=1e-8)
     observe.equal("R-pred-A", cov, theirs[1], rtol=1e-7, atol=1e-8)
 

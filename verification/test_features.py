@@ -130,14 +130,14 @@ def test_weighted_features_are_unbiased(
     kernel = SquaredExponential(2.0, lengthscale)
     dim = kernel.dim or 1
     X = np.random.default_rng(5).random((8, dim)) * width
-    features = LeverageFourierFeatures(kernel, 400_000, noise, 1000, width, 11)
+    features = LeverageFourierFeatures(kernel, 400_000, noise=noise, N=1000, width=width, rng=11)
     observe.holds("L-24", deviations(features, kernel, X) < 4.5, cases=28)
     assert deviations(features, kernel, X, weighted=False) > 20.0  # without the weights it would show
     observe.equal("L-24", features.density.ratio, 1000 * 2.0 / noise, rtol=1e-15)
     weights = features.weights
     observe.holds("L-24", abs(weights.mean() - 1.0) < 4.5 * weights.std() / math.sqrt(weights.size))
 
-    small = LeverageFourierFeatures(kernel, 40, noise, 1000, width, 11).fit(X)
+    small = LeverageFourierFeatures(kernel, 40, noise=noise, N=1000, width=width, rng=11).fit(X)
     many = np.random.default_rng(6).random((90, dim)) * width
     Xi = small(many)
     assert np.linalg.matrix_rank(Xi) <= 40
@@ -198,7 +198,7 @@ def test_mercer_features_are_the_expansion(observe: Observer, seed: int, dim: in
     kernel = SquaredExponential(np.exp(rng.normal()), np.exp(rng.uniform(-2.0, 1.5, dim)))
     inputs = Gaussian(np.exp(rng.normal(size=dim)))
     X = 1.5 * inputs.sample(3, rng)
-    features = MercerFeatures(kernel, inputs, rank, order).fit(X)
+    features = MercerFeatures(kernel, rank, inputs=inputs, order=order).fit(X)
     Xi = features(X)
     ell, top = kernel.lengthscales(dim), features.degrees.max(axis=0) + 1
     for x, row, left in zip(X, Xi, features.residual_diagonal(X), strict=True):
@@ -290,7 +290,7 @@ def test_the_residual_certifies_a_truncation(observe: Observer, seed: int, dim: 
     inputs = Gaussian(np.exp(rng.normal(size=dim)))
     X = inputs.sample(25, rng) * rng.choice([0.5, 1.0, 3.0])  # narrower and wider than the law
     noise = float(np.exp(rng.uniform(-6.0, 1.0)))
-    features = MercerFeatures(kernel, inputs, rank, order).fit(X)
+    features = MercerFeatures(kernel, rank, inputs=inputs, order=order).fit(X)
     Xi, left, K = features(X), features.residual_diagonal(X), kernel(X)
     observe.lower("L-54", left, 0.0)
     observe.equal("L-54", left, np.diag(K - Xi @ Xi.T), atol=1e-13)
@@ -305,7 +305,7 @@ def test_residuals_far_below_rounding(observe: Observer) -> None:
     """1 − Σ is all rounding from 1e-16 on; the sum over what is left out is not."""
     x, ell, s = [0.3, -1.1], [1.5, 4.0], [1.0, 0.5]
     for rank in (100, 300, 1000):
-        features = MercerFeatures(SquaredExponential(1.0, ell), Gaussian(s), rank).fit([x])
+        features = MercerFeatures(SquaredExponential(1.0, ell), rank, inputs=Gaussian(s)).fit([x])
         with mp.workdps(120):
             true = reference.truncation_error(features.degrees.tolist(), x, ell, s)
         observe.equal("L-54", features.residual_diagonal([x]), float(true), rtol=1e-12)
@@ -332,7 +332,7 @@ def test_total_degree_sets(observe: Observer, dim: int, level: int) -> None:
         observe.upper("L-47", sum(sum(n) == ell - dim for n in brute), ell**dim)
         observe.equal("L-47", sum(sum(n) == ell - dim for n in brute), math.comb(ell - 1, dim - 1))
     one = SquaredExponential(lengthscale=0.8)
-    kept = [MercerFeatures(one, Gaussian(dim=dim), size, order) for order in ("best", "degree")]
+    kept = [MercerFeatures(one, size, inputs=Gaussian(dim=dim), order=order) for order in ("best", "degree")]
     observe.equal("L-46", np.sort(kept[0].eigenvalues), np.sort(kept[1].eigenvalues), rtol=1e-12)
 
 
@@ -341,7 +341,7 @@ def test_total_degree_sets(observe: Observer, dim: int, level: int) -> None:
 def test_best_first_leaves_least(observe: Observer, seed: int, dim: int, rank: int) -> None:
     rng = np.random.default_rng(seed)
     kernel, inputs = SquaredExponential(1.0, np.exp(rng.normal(size=dim))), Gaussian(np.exp(rng.normal(size=dim)))
-    best, degree = (MercerFeatures(kernel, inputs, rank, order) for order in ("best", "degree"))
+    best, degree = (MercerFeatures(kernel, rank, inputs=inputs, order=order) for order in ("best", "degree"))
     observe.upper("L-46", best.tail, degree.tail * (1 + 1e-12))
     for features in (best, degree):
         observe.equal("L-46", features.tail, 1.0 - features.eigenvalues.sum(), atol=1e-13)

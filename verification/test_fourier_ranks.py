@@ -280,7 +280,7 @@ def test_the_printed_rank_is_too_small_for_small_boxes(observe: Observer) -> Non
         observe.fails("L-20", second <= noise, "same data: no rank-1 approximation is Δ-spectral for any Δ <= 1/2")
         corrected = reference.printed_features(1, 1, eps, N, noise, delta)
         observe.holds("L-26", corrected > 2)
-        plan = fourier_rank(CYCLES, N, noise=float(noise), eps=0.1, width=float(R), delta=0.1)
+        plan = fourier_rank(CYCLES, N, target=0.1 * N, noise=float(noise), width=float(R), delta=0.1)
         observe.holds("L-26", plan.M is None or plan.M > 1)
 
 
@@ -504,7 +504,7 @@ def test_numbers_of_frequencies_are_rounded_upwards(observe: Observer, seed: int
     value = float(fourier_kl(kernel, N, at, noise=N / 5.0, features="classical"))
     if value < np.inf:
         for eps in (value / N, value / (1 + 1e-11) / N):
-            plan = fourier_rank(kernel, N, noise=N / 5.0, eps=eps, method="classical")
+            plan = fourier_rank(kernel, N, eps * N, noise=N / 5.0, rule="classical")
             observe.upper("N-rff", float(plan.bound), plan.target)
             observe.holds("N-rff", plan.bound_before is None or float(plan.bound_before) > plan.target * (1 - 2e-11))
 
@@ -529,7 +529,7 @@ def test_what_a_plan_for_features_starts_from(observe: Observer, seed: int) -> N
     observe.equal("N-rff", weighted["effective_dimension"], min(mass, N / (1 + level)), rtol=1e-12)
     eps, delta, R = float(rng.uniform(0.01, 0.4)), float(rng.uniform(0.01, 0.5)), float(rng.uniform(0.5, 3.0))
     if N / level > 3:
-        plan = fourier_rank(CYCLES, N, noise=float(level), eps=eps, delta=delta, width=R, method="printed")
+        plan = fourier_rank(CYCLES, N, eps * N, noise=float(level), delta=delta, width=R, rule="printed")
         rank = float(plan.notes[1].split()[-1].rstrip("."))
         exactly = mp.ceil(reference.printed_features(R, 1, eps, N, mp.mpf(float(level)), delta))
         observe.equal("L-26", rank, max(exactly, 1), rtol=6e-6)  # six digits are told
@@ -547,7 +547,7 @@ def test_the_example_of_the_ledger(observe: Observer) -> None:
     observe.equal("L-27", 8.0 / 3.0 / 0.005**2 * mass * math.log((16.0 * s + 8.0) / 0.1), 4.46e7, rtol=2e-3)
     observe.equal("L-27", frequencies.spectral(mass, s, 0.1, 0.01), 36042, rtol=2e-3)
     observe.equal("L-28", frequencies.frobenius(mass, s, 0.1, 15.0), 4891, rtol=2e-3)
-    plan = fourier_rank(CYCLES, 1500, noise=1.0, eps=0.01, width=1.0, delta=0.1)
+    plan = fourier_rank(CYCLES, 1500, target=15.0, noise=1.0, width=1.0, delta=0.1)
     observe.holds("L-28", plan.M is not None and plan.M <= 2 * 230)
 
 
@@ -571,8 +571,8 @@ def test_failures_of_leverage_weighted_features(observe: Observer) -> None:
     for N, dim, noise, eps, delta in ((40, 1, 0.5, 0.02, 0.2), (60, 2, 0.3, 0.05, 0.1), (30, 1, 1e-2, 0.1, 0.3)):
         X = rng.random((N, dim)) * (1.0 if dim == 1 else 0.5)
         width = np.ptp(X, axis=0)
-        for claim, method in (("N-rff", "sharpest"), ("L-28", "frobenius"), ("L-27", "spectral")):
-            plan = fourier_rank(CYCLES, N, noise=noise, eps=eps, width=width, delta=delta, method=method)
+        for claim, rule in (("N-rff", "sharpest"), ("L-28", "frobenius"), ("L-27", "spectral")):
+            plan = fourier_rank(CYCLES, N, eps * N, noise=noise, width=width, delta=delta, rule=rule)
             m = round(float(plan.notes[0].split()[0]))
             draws = 100 if m < 1000 else 10
             kls = simulate(CYCLES, X, noise, m, draws, False, 5)
@@ -593,7 +593,7 @@ def test_failures_of_classical_features(observe: Observer) -> None:
     for N, noise, eps, delta in ((10, 1.0, 0.05, 0.2), (15, 2.0, 0.02, 0.1)):
         X = rng.random((N, 1))
         K, n = CYCLES(X), N / noise
-        plan = fourier_rank(CYCLES, N, noise=noise, eps=eps, delta=delta, method="classical")
+        plan = fourier_rank(CYCLES, N, eps * N, noise=noise, delta=delta, rule="classical")
         m = round(float(plan.notes[0].split()[0]))
         kls = simulate(CYCLES, X, noise, m, 300, True, 8)
         observe.frequency("L-29", int((kls > eps * N).sum()), 300, delta)

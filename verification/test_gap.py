@@ -78,16 +78,16 @@ def test_gap_in_double_precision(observe: Observer, seed: int, alpha: Any) -> No
     for order in (float(alpha), -2.0, -1e-9, 1e-9, 1.0 - 1e-9, 1.0, 1.0 + min(tail, 1.0)):
         truth = renyi.exact_gap(*exact.all, mpf(order))
         floor = 1e-12 * float(abs(order) * (1 + trace(exact.Kff) / exact.noise))
-        observe.equal("R-gap", exact_gap(*case.problem, order), truth, rtol=1e-7, atol=floor)
-        observe.holds("R-id", np.sign(order) * exact_gap(*case.problem, order) >= -floor)
+        observe.equal("R-gap", exact_gap(*case.problem, order, noise=case.noise), truth, rtol=1e-7, atol=floor)
+        observe.holds("R-id", np.sign(order) * exact_gap(*case.problem, order, noise=case.noise) >= -floor)
 
 
 @pytest.mark.claim("R-id")
 def test_no_gap_without_residual(observe: Observer) -> None:
     case = data(11)
     for alpha in (0.5, 1.0):
-        observe.equal("R-id", exact_gap(case.kernel, case.X, case.y, case.X, case.noise, alpha), 0.0)
-    observe.equal("R-id", exact_gap(*case.problem, 0.0), 0.0)
+        observe.equal("R-id", exact_gap(case.kernel, case.X, case.y, case.X, alpha, noise=case.noise), 0.0)
+    observe.equal("R-id", exact_gap(*case.problem, 0.0, noise=case.noise), 0.0)
 
 
 # --- the mean gap ---------------------------------------------------------------------------------------------------
@@ -138,14 +138,16 @@ def test_mean_gap_in_double_precision(observe: Observer, seed: int, alpha: Any) 
     for order in (float(alpha), 1e-9, 1.0):
         truth = snap(renyi.expected_gap(*exact.prior, exact.noise, mpf(order)))
         floor = 1e-12 * order * float(1 + trace(exact.Kff) / exact.noise)
-        observe.equal("R-lem2", expected_gap(*case.inputs, order), truth, rtol=1e-7, atol=floor)
+        observe.equal("R-lem2", expected_gap(*case.inputs, order, noise=case.noise), truth, rtol=1e-7, atol=floor)
         spread = snap(renyi.gap_variance(*exact.prior, exact.noise, mpf(order)))
-        observe.equal("R-lem2", gap_variance(*case.inputs, order), spread, rtol=1e-7, atol=floor * order)
+        observe.equal(
+            "R-lem2", gap_variance(*case.inputs, order, noise=case.noise), spread, rtol=1e-7, atol=floor * order
+        )
         for form in ("sharpest", "printed"):
-            lower, upper = expected_gap_bounds(*case.inputs, order, form=form)
+            lower, upper = expected_gap_bounds(*case.inputs, order, noise=case.noise, form=form)
             observe.lower("R-lem2", truth + floor, float(lower))
             observe.upper("R-lem2", truth, float(upper) + floor)
-        terms = list(expected_gap_bounds(*case.inputs, order)[1].terms.values())
+        terms = list(expected_gap_bounds(*case.inputs, order, noise=case.noise)[1].terms.values())
         for claim, term in zip(("N-F", "N-W", "N-Fhat"), terms, strict=False):
             observe.upper(claim, truth, term + floor)
 
@@ -244,11 +246,14 @@ def test_bounds_for_any_targets_in_double_precision(observe: Observer, seed: int
     exact = case.exact
     for order in (float(alpha), 1.0):
         truth = renyi.exact_gap(*exact.all, mpf(order))
-        lower, upper = gap(*case.problem, order)
+        lower, upper = gap(*case.problem, order, noise=case.noise)
         tol = 1e-12 * float(1 + trace(exact.Kff) / exact.noise)
         observe.lower("N-G", truth + tol, float(lower))
         observe.upper("N-psi", truth, float(upper) + tol)
-        cheap, printed = gap_from_trace(*case.problem, order), gap(*case.problem, order, form="printed")[1]
+        cheap, printed = (
+            gap_from_trace(*case.problem, order, noise=case.noise),
+            gap(*case.problem, order, noise=case.noise, form="printed")[1],
+        )
         observe.upper("R-lem4", float(upper), min(float(cheap), float(printed)) + tol)
 
 
@@ -263,12 +268,12 @@ def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha
         one, two = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
         tol = 1e-11 * float(1 + trace(exact.Kff) / exact.noise + (Y**2).sum() / exact.noise)
         for method in ("dense", "blocks", "streamed"):
-            lower, upper = gap(case.kernel, case.X, Y, case.Z, case.noise, order, method=method)
+            lower, upper = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise, method=method)
             if one + two > 1e3 * tol:  # else rounding is all there is to see
                 observe.lower("N-G", one + two, float(lower), tol=tol)
                 observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
             observe.holds("N-G", float(lower) - tol <= one + two <= float(upper) + tol)
-        dense = gap(case.kernel, case.X, Y, case.Z, case.noise, order)
+        dense = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise)
         observe.holds("N-G", float(dense[0]) >= lower.terms["trace"] - tol)
 
 
@@ -310,28 +315,28 @@ def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int,
     weight = sum((y.T * solve(exact.exact - exact.residual, y))[0] for y in (columns[:, 0], columns[:, 1]))
     square = sum(v**2 for v in columns)
     size = float(1 + trace(exact.Kff) / s2 + square / s2)
-    problem = case.kernel, case.X, Y, case.Z, case.noise
+    problem = case.kernel, case.X, Y, case.Z
     for order in (float(alpha), 1.0):
         a = mpf(order)
         log_dets = 2 * renyi.log_det_term(*exact.prior, s2, a)
         less = log(1 + a * trace(exact.xi(a) ** -1 * exact.residual))
-        lower, upper = gap(*problem, order, method="dense")
+        lower, upper = gap(*problem, order, noise=case.noise, method="dense")
         observe.equal("N-G", float(lower), 2 * sum(scalars.G(x, a) for x in d), rtol=1e-7, atol=1e-11 * size)
         targets = weight * scalars.psi(top, a) / 2
         dense = {"log-determinant": log_dets, "determinant of I + αΞ⁻¹Δ": -less, "targets": targets}
         summands(observe, "N-psi", upper, dense, size)
         observe.equal("N-psi", float(upper), sum(dense.values()), rtol=1e-7, atol=1e-11 * size)
-        printed = gap(*problem, order, form="printed")[1]
+        printed = gap(*problem, order, noise=case.noise, form="printed")[1]
         fit = square * a * T / (s2 * (1 + a * T))
         summands(observe, "R-lem4", printed, {"log-determinant": log_dets, "targets": fit}, size)
         observe.equal("R-lem4", float(printed), log_dets + fit, rtol=1e-7, atol=1e-11 * size)
         by_trace = 2 * scalars.trace_term(T * s2, max(n, 1), s2, a)
         floor = 2 * scalars.trace_floor(T, n, a)
         for method, ratio in (("streamed", T), ("blocks", top)):
-            lower, upper = gap(*problem, order, method=method)
+            lower, upper = gap(*problem, order, noise=case.noise, method=method)
             summands(observe, "N-floor", lower, {"trace": floor}, size)
             summands(observe, "R-amgm", upper, {"trace": by_trace + weight * scalars.psi(ratio, a) / 2}, size)
-        cheap, fit = gap_from_trace(*problem, order), weight * scalars.psi(T, a) / 2
+        cheap, fit = gap_from_trace(*problem, order, noise=case.noise), weight * scalars.psi(T, a) / 2
         summands(observe, "R-lem4", cheap, {"g_n(T)": by_trace, "targets": fit}, size)
         observe.equal("R-lem4", float(cheap), by_trace + fit, rtol=1e-7, atol=1e-11 * size)
 
@@ -354,11 +359,11 @@ def test_bounds_on_the_mean_gap_are_their_formulas(observe: Observer, seed: int,
             "trace: n F̂(T/(nσ²))": n * scalars.F_hat(sum(d) / n, a),
             "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * (sum(d) - sum(log(1 + x) for x in d) / 2),
         }
-        lower, upper = expected_gap_bounds(*case.inputs, order)
+        lower, upper = expected_gap_bounds(*case.inputs, order, noise=case.noise)
         summands(observe, "R-lem2", upper, expected, size)
         observe.equal("R-lem2", float(upper), min(expected.values()), rtol=1e-7, atol=1e-11 * size)
         observe.equal("R-lem2", float(lower), log_dets, rtol=1e-7, atol=1e-11 * size)
-        printed = expected_gap_bounds(*case.inputs, order, form="printed")[1]
+        printed = expected_gap_bounds(*case.inputs, order, noise=case.noise, form="printed")[1]
         summands(observe, "R-lem2", printed, {"log-determinant": log_dets, "trace": a * sum(d) / 2}, size)
         observe.equal("R-lem2", float(printed), log_dets + a * sum(d) / 2, rtol=1e-7, atol=1e-11 * size)
 
@@ -377,12 +382,12 @@ def test_floor_is_the_steepest_line_that_serves(observe: Observer, t: float, n: 
 def test_a_difference_of_evidences_is_moved_out_by_both_allowances(observe: Observer, seed: int, alpha: Any) -> None:
     """The bracket carries one already; L_VI, which is taken from it, may be off by as much again."""
     case = data(seed)
-    low, high = evidence(*case.problem, jitter=0.0, members="cheap")
+    low, high = evidence(*case.problem, noise=case.noise, jitter=0.0, members="cheap")
     allowance, variational = mpf(low.terms["rounding"]), mpf(low.terms["elbo 1"])
     observe.holds("R-gap", allowance > 0)
     ulps = 4 * mpf(2) ** -53 * (abs(variational) + abs(float(low)) + abs(float(high)))  # of the subtractions themselves
     for order in (float(alpha), 1.0):
-        lower, upper = gap(*case.problem, order, method="streamed")
+        lower, upper = gap(*case.problem, order, noise=case.noise, method="streamed")
         above = max(v for name, v in low.terms.items() if name in ("elbo 1", "determinant")) - variational
         below = min(v for name, v in high.terms.items() if name in ("trace", "determinant", "weighted")) - variational
         if order == 1.0:

@@ -99,7 +99,9 @@ def test_inference(observe: Observer, seed: int) -> None:
     observe.equal("L-01", evidence + log_normal(y_new - mean, cov), whole, rtol=TINY, atol=TINY)
     kernel, X = Matern(1.5, 2.0, 0.7), rng.standard_normal((N, 2))
     truth = log_evidence(matrix(kernel(X)), y, noise)
-    observe.equal("L-01", fast_log_evidence(kernel, X, floats(y).ravel(), float(noise)), truth, rtol=1e-11, atol=1e-11)
+    observe.equal(
+        "L-01", fast_log_evidence(kernel, X, floats(y).ravel(), noise=float(noise)), truth, rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.claim("L-02", "L-03")
@@ -129,12 +131,12 @@ def test_features_of_any_rank_in_double_precision(observe: Observer, seed: int, 
     truth = reference.kl(matrix(K), exact * exact.T, mpf(noise))
     size = condition(features @ features.T, noise)
     rounding = big * EPS * size * (float(truth) + np.sqrt(float(truth)) + EPS * size)
-    observe.equal("L-02", kl_features(K, features, noise), truth, atol=30 * rounding)
-    many = kl_by_rank(K, features * 2.0, noise, np.arange(1, r + 1), scales=0.25)
+    observe.equal("L-02", kl_features(K, features, noise=noise), truth, atol=30 * rounding)
+    many = kl_by_rank(K, features * 2.0, np.arange(1, r + 1), noise=noise, scales=0.25)
     loose = 1e-14 * (np.trace(K) / noise + big) * size
     observe.equal("L-03", many[-1], truth, atol=loose)
     for i in range(r):
-        observe.equal("L-11", many[i], kl_features(K, features[:, : i + 1], noise), atol=loose)
+        observe.equal("L-11", many[i], kl_features(K, features[:, : i + 1], noise=noise), atol=loose)
 
 
 @pytest.mark.claim("L-12")
@@ -240,7 +242,7 @@ def test_excess_and_order(observe: Observer, seed: int, slack: float) -> None:
     root = vectors * diag([1 / sqrt(v) for v in values]) * vectors.T
     observe.equal("L-06", trace(root * (S1 - (1 - gamma) * S2) * root) / 2, bounds[2], rtol=TINY, atol=tol * 1000)
     for form in ("sharpest", "corrected", "printed"):
-        fast = float(kl_from_excess(float(excess), N, float(gamma), form=form))
+        fast = float(kl_from_excess(float(excess), N, float(gamma), rule=form))
         wanted = reference.kl_from_excess(mpf(float(excess)), N, mpf(float(gamma)), form)
         observe.equal("L-06", fast, wanted, rtol=1e-13, atol=1e-14 * float(N * (gamma + abs(excess))))
 
@@ -317,8 +319,9 @@ def test_traces_and_order(observe: Observer, seed: int, slack: float, known: boo
     left = reference.noisy(K, noise) - reference.noisy(Sigma, noise) / (1 + gamma)  # ⪰ 0, which the proof needs
     observe.holds("L-08", mp.eigsy(left, eigvals_only=True)[0] >= -tol * noise)
     numbers = [float(v) for v in (t1, t2, N, noise, gamma)]
+    order, sigma2 = (*numbers[:3], numbers[4]), numbers[3]
     for form in ("sharpest", "corrected", "printed"):
-        fast = float(kl_from_traces(*numbers, least=float(least), form=form))
+        fast = float(kl_from_traces(*order, noise=sigma2, least=float(least), rule=form))
         wanted = reference.kl_from_traces(*map(mpf, numbers[:2]), N, *map(mpf, numbers[3:]), mpf(float(least)), form)
         observe.equal("L-08", fast, wanted, rtol=1e-12, atol=float(1e-14 * (t1 + t2 + N * noise) * (1 + gamma) / noise))
 
@@ -353,7 +356,7 @@ def test_residual(observe: Observer, seed: int) -> None:
     for lower, upper in ((truth, sharper), (sharper, sharp), (sharp, printed), (sharp, (tau / noise) ** 2 / 4)):
         observe.upper("L-09", lower, upper, tol=mpf("1e-40") * (1 + tau / noise))
     for floor, form in ((least, "sharpest"), (0, "sharpest"), (0, "printed")):
-        fast = float(kl_from_residual(float(tau), float(noise), least=float(floor), form=form))
+        fast = float(kl_from_residual(float(tau), noise=float(noise), least=float(floor), form=form))
         with mp.workdps(90):
             wanted = reference.kl_from_residual(float(tau), mpf(float(noise)), mpf(float(floor)), form)
         observe.equal("L-09", fast, wanted, rtol=1e-14)
@@ -366,7 +369,7 @@ def test_least_gamma_in_double_precision(observe: Observer, seed: int) -> None:
     S1, S2 = reference.noisy(K, noise), reference.noisy(Sigma, noise)
     truth, size = reference.least_gamma(S1, S2), condition(floats(K), float(noise))
     wide = 1e-13 * size * (1 + float(truth) + condition(floats(Sigma), float(noise)))
-    observe.equal("L-06", least_gamma(floats(K), floats(Sigma), float(noise)), truth, atol=wide)
+    observe.equal("L-06", least_gamma(floats(K), floats(Sigma), noise=float(noise)), truth, atol=wide)
 
 
 # --- the optimum ----------------------------------------------------------------------------------------------------
@@ -388,19 +391,19 @@ def test_no_approximation_of_rank_r_beats_the_truncation(observe: Observer, seed
             near = matrix(rng.standard_normal((N, N))) * mpf(10.0 ** rng.uniform(-6, 0)) + eye(N)
             for Sigma in (gram(rng, N, r), near * best * near.T):
                 observe.lower("L-10", reference.kl(K, Sigma, noise), optimum[r], tol=tol)
-    fast = optimal_kl([float(v) for v in values], float(noise))
+    fast = optimal_kl([float(v) for v in values], noise=float(noise))
     with mp.workdps(90):
         wanted = reference.optimal_kl([mpf(float(v)) for v in values], mpf(float(noise)))
     observe.equal("L-10", fast.value, wanted, rtol=1e-13, atol=mpf("1e-80"))  # eigenvalues that are 0 but for 50 digits
-    from_matrix = np.asarray(optimal_kl(floats(K), float(noise)))
+    from_matrix = np.asarray(optimal_kl(floats(K), noise=float(noise)))
     observe.equal("L-10", from_matrix, wanted, rtol=1e-10, atol=1e-12 * float(trace(K) / noise))
     for target in (0.3, 3.0):
-        r = optimal_rank([float(v) for v in values], float(noise), target)
+        r = optimal_rank([float(v) for v in values], target, noise=float(noise))
         observe.holds("L-10", optimum[r] <= target and (r == 0 or optimum[r - 1] > target))
     for r in range(N):  # a target next to the optimum of each rank, on either side
         if optimum[r] > mpf("1e-12"):
             found = [
-                optimal_rank([float(v) for v in values], float(noise), float(optimum[r]) * (1 + t))
+                optimal_rank([float(v) for v in values], float(optimum[r]) * (1 + t), noise=float(noise))
                 for t in (-1e-7, 1e-7)
             ]
             observe.holds("L-10", found[0] > r >= found[1])
@@ -411,7 +414,7 @@ def test_no_approximation_of_rank_r_beats_the_truncation(observe: Observer, seed
 
 @pytest.mark.claim("L-11")
 def test_divergence_is_of_the_exact_from_the_approximate_law(observe: Observer) -> None:
-    observe.equal("L-11", kl([[3.0]], [[0.0]], 1.0), (3 - log(4)) / 2, rtol=1e-15)
+    observe.equal("L-11", kl([[3.0]], [[0.0]], noise=1.0), (3 - log(4)) / 2, rtol=1e-15)
     zero, other = mp.zeros(1), mp.ones(1)  # Σ₁ = 1, Σ₂ = 2, γ = 1: Prop. 1 holds with equality in this order
     bound = reference.kl_from_excess(-mpf(1) / 2, 1, 1, "sharpest")
     observe.equal("L-11", reference.kl(zero, other, mpf(1)), bound, rtol=TINY)
@@ -428,7 +431,7 @@ def test_divergence_in_double_precision(observe: Observer, seed: int) -> None:
     exact, near = 0.5 * (exact + exact.T), 0.5 * (near + near.T)
     with mp.workdps(80):
         truth = reference.kl(matrix(exact), matrix(near), mpf(s2))
-    observe.equal("L-11", kl(exact, near, s2), truth, rtol=20 * EPS * condition(near, s2))
+    observe.equal("L-11", kl(exact, near, noise=s2), truth, rtol=20 * EPS * condition(near, s2))
 
 
 @pytest.mark.claim("L-04", "L-11")
@@ -442,10 +445,10 @@ def test_divergence_from_tiny_to_huge(observe: Observer, wanted: float, N: int) 
     for exact, near in ((K + step * bump, K), (K * (1 + step), K), (step * bump, 0 * K), (K, K + step * bump)):
         with mp.workdps(90):
             truth = reference.kl(matrix(exact), matrix(near), mpf(1))
-        observe.equal("L-11", kl(exact, near, 1.0), truth, rtol=20 * EPS * condition(near, 1.0))
+        observe.equal("L-11", kl(exact, near, noise=1.0), truth, rtol=20 * EPS * condition(near, 1.0))
         if wanted <= 1e-6:
             observe.holds("L-11", 1e-3 * wanted < truth < 1e2 * wanted)
-    observe.equal("L-11", kl(K, K, 1e-9), 0.0)
+    observe.equal("L-11", kl(K, K, noise=1e-9), 0.0)
 
 
 # --- spectral approximations ------------------------------------------------------------------------------------------

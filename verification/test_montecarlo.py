@@ -78,7 +78,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
         slope = diff(lambda s, way=way: objective(m + s * way), 0)
         observe.equal("D-08", slope, 0, atol=mpf("1e-18"))
         observe.lower("D-08", objective(m + way), objective(m))
-    observe.equal("D-08", inducing_posterior(kernel, X, y, Z, beta, 1.0)[0], list(m), rtol=1e-7, atol=1e-8)
+    observe.equal("D-08", inducing_posterior(kernel, X, y, Z, 1.0, noise=beta)[0], list(m), rtol=1e-7, atol=1e-8)
     # without the ½ the minimiser is that of β/2: the two conventions differ by the factor 2 in β, and by nothing else
     other = Kuu * (Kuf * Kuf.T + beta / 2 * Kuu) ** -1 * Kuf * t
     slope = diff(lambda s: objective(other + s * way, mpf(1)), 0)

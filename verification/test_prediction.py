@@ -48,15 +48,15 @@ def test_predictive_law(observe: Observer, seed: int, alpha: Any) -> None:
         observe.equal("R-pred-A", list(A * inverse * exact.y), list(mean), rtol=mpf("1e-25"), atol=mpf("1e-25"))
         observe.equal("R-pred-A", list(displayed), list(cov), atol=mpf("1e-25") * Kss[0, 0])
         observe.holds("R-pred-A", is_psd(cov - exact.noise * eye(3), Kss[0, 0]))
-        arguments = (case.kernel, case.X, case.y, case.Z, new, case.noise, float(order))
-        fast_mean, fast_cov = predict(*arguments, full_cov=True)
+        arguments = (case.kernel, case.X, case.y, case.Z, new, float(order))
+        fast_mean, fast_cov = predict(*arguments, noise=case.noise, full_cov=True, noisy=True)
         tol = 1e-9 * float(Kss[0, 0])
         observe.equal("R-pred-A", fast_mean, list(mean), rtol=1e-7, atol=1e-8)
         observe.equal("R-pred-A", fast_cov.ravel(), list(cov), atol=tol)
-        variances = predict(*arguments)[1]
+        variances = predict(*arguments, noise=case.noise, noisy=True)[1]
         observe.equal("R-pred-A", variances, np.diag(fast_cov), atol=tol)
         observe.lower("R-pred-A", variances, case.noise)
-    posterior = inducing_posterior(*case.problem, 0.0)  # α = 0: the exact posterior of U
+    posterior = inducing_posterior(*case.problem, 0.0, noise=case.noise)  # α = 0: the exact posterior of U
     gain = exact.Kuf * exact.exact**-1
     observe.equal("R-pred-U", posterior[0], list(gain * exact.y), rtol=1e-7, atol=1e-8)
 
@@ -64,7 +64,7 @@ def test_predictive_law(observe: Observer, seed: int, alpha: Any) -> None:
 @pytest.mark.claim("R-pred-A", "R-pred-chain")
 def test_printed_forms(observe: Observer) -> None:
     """N = n* = M = 1, SE with ℓ = v = 1, x = 2, z = x* = 0, y = 1, σ² = .1, α = .9."""
-    mean, variance = predict(SquaredExponential(), [2.0], [1.0], [0.0], [0.0], 0.1, 0.9)
+    mean, variance = predict(SquaredExponential(), [2.0], [1.0], [0.0], [0.0], 0.9, noise=0.1, noisy=True)
     observe.equal("R-pred-A", [mean[0], variance[0]], [0.6252, 1.0154], atol=5e-5)
     k, s2, alpha = exp(mpf(-2)), mpf("0.1"), mpf("0.9")
     xi = s2 + (1 - alpha) + alpha * k**2
@@ -88,7 +88,7 @@ def test_order_zero_is_the_exact_process_only_with_the_inputs_among_z(observe: O
     new = np.random.default_rng(seed).standard_normal((2, case.X.shape[1]))
     exact = case.exact
     gain = renyi.matrix(case.kernel(new, case.X)) * exact.exact**-1
-    mean, cov = predict(case.kernel, case.X, case.y, case.X, new, case.noise, 0.0, full_cov=True)
+    mean, cov = predict(case.kernel, case.X, case.y, case.X, new, 0.0, noise=case.noise, full_cov=True, noisy=True)
     truth = renyi.matrix(case.kernel(new)) - gain * renyi.matrix(case.kernel(case.X, new)) + exact.noise * eye(2)
     observe.equal("R-pred-A", mean, list(gain * exact.y), rtol=1e-6, atol=1e-7)
     observe.equal("R-pred-A", cov.ravel(), list(truth), atol=1e-8 * float(exact.Kff[0, 0]))
@@ -97,6 +97,6 @@ def test_order_zero_is_the_exact_process_only_with_the_inputs_among_z(observe: O
 @pytest.mark.claim("R-pred-A")
 def test_order_zero_is_not_the_exact_process(observe: Observer) -> None:
     kernel, X, y = SquaredExponential(), np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([1.0, -1.0, 0.5, 0.0])
-    mean = predict(kernel, X, y, [[0.0]], [[2.5]], 0.1, 0.0)[0]
-    exact = predict(kernel, X, y, X, [[2.5]], 0.1, 0.0)[0]
+    mean = predict(kernel, X, y, [[0.0]], [[2.5]], 0.0, noise=0.1)[0]
+    exact = predict(kernel, X, y, X, [[2.5]], 0.0, noise=0.1)[0]
     observe.fails("R-pred-A", abs(mean - exact)[0] < 0.1, "q*_0 keeps the prior conditional p(f|U)")

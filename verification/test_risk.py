@@ -42,12 +42,14 @@ def test_failures_of_the_oracle_bounds(observe: Observer, alpha: float) -> None:
     risks = np.array([gaussian_renyi(zero, C, zero, TRUTH, alpha) for C in MODELS]) / N
     true, fits = log_density(y, TRUTH), np.array([log_density(y, C) for C in MODELS])
     for risk, fit in zip(risks, fits, strict=True):
-        bound = oracle_risk_bound(true, fit, N, alpha, delta)
+        bound = oracle_risk_bound(true, fit, N, alpha, delta=delta)
         observe.frequency("N-risk", int((bound < risk).sum()), count, delta)
     failed = 0
     for j in range(2000):
-        slack = [float(pac_risk_bound(true[j], fits[:, j], N, alpha, delta, posterior=e)) for e in np.eye(len(MODELS))]
-        best = pac_risk_bound(true[j], fits[:, j], N, alpha, delta)
+        slack = [
+            float(pac_risk_bound(true[j], fits[:, j], N, alpha, delta=delta, posterior=e)) for e in np.eye(len(MODELS))
+        ]
+        best = pac_risk_bound(true[j], fits[:, j], N, alpha, delta=delta)
         observe.holds("N-risk", float(best) <= min(slack) + 1e-12)
         failed += bool((np.array(slack) < risks).any())
     observe.frequency("N-risk", failed, 2000, delta)
@@ -68,7 +70,7 @@ def test_the_oracle_bounds_are_their_formulas(observe: Observer, seed: int, alph
     true, fits, prior = float(rng.normal(-20, 3)), rng.normal(-22, 3, P), rng.dirichlet(np.ones(P))
     scale = N * (1 - mpf(a))
     sure = -log(mpf(delta)) / scale
-    one = oracle_risk_bound(true, fits, N, a, delta)
+    one = oracle_risk_bound(true, fits, N, a, delta=delta)
     for i, fit in enumerate(fits):
         value = mpf(a) * (mpf(true) - mpf(float(fit))) / scale
         observe.equal("N-risk", [one.terms["fit"][i], one.terms["confidence"]], [value, sure], rtol=1e-13)
@@ -76,7 +78,7 @@ def test_the_oracle_bounds_are_their_formulas(observe: Observer, seed: int, alph
     best = [mpf(p) * mp.exp(mpf(a) * mpf(float(f))) for p, f in zip(prior, fits, strict=True)]
     best = [b / sum(best) for b in best]
     for weights, rho in ((None, best), (other := rng.dirichlet(np.ones(P)), [mpf(float(r)) for r in other])):
-        found = pac_risk_bound(true, fits, N, a, delta, prior=prior, posterior=weights)
+        found = pac_risk_bound(true, fits, N, a, delta=delta, prior=prior, posterior=weights)
         truths = {
             "fit": mpf(a) * sum(r * (mpf(true) - mpf(float(f))) for r, f in zip(rho, fits, strict=True)) / scale,
             "KL(ρ‖π)": sum(r * log(r / mpf(float(p))) for r, p in zip(rho, prior, strict=True) if r > 0) / scale,
@@ -101,7 +103,7 @@ def test_printed_theorem_fails(observe: Observer) -> None:
     kernel = SquaredExponential(lengthscale=0.6)
     y = draws(1)[:, 0]
     true = float(log_density(y[:, None], TRUTH)[0])
-    bound = oracle_risk_bound(true, float(elbo(kernel, X, y, X[::2], 0.1, alpha)), N, alpha, delta)
+    bound = oracle_risk_bound(true, float(elbo(kernel, X, y, X[::2], alpha, noise=0.1)), N, alpha, delta=delta)
     observe.lower("R-thm5", float(bound), 0.0)
     # R-risk-def: p_θ(f|U, Z) is a density in f, so its integral over θ is no mean; N⁻¹D_α under weights is one
     total = sum(np.exp(-0.5 / v) / np.sqrt(2 * np.pi * v) for v in (0.5, 2.0))  # f = 1, θ its variance
@@ -128,7 +130,7 @@ def test_moment_under_the_truth(observe: Observer, seed: int, alpha: Any) -> Non
 @pytest.mark.claim("R-risk-1")
 def test_no_limit_at_one(observe: Observer) -> None:
     """α/(1−α) → ∞ while D_α stays bounded: the bound diverges as α → 1."""
-    values = np.asarray(oracle_risk_bound(-10.0, -10.5, N, 1 - 10.0 ** -np.arange(1, 9), 0.1))
+    values = np.asarray(oracle_risk_bound(-10.0, -10.5, N, 1 - 10.0 ** -np.arange(1, 9), delta=0.1))
     observe.holds("R-risk-1", (np.diff(values) > 0).all() and values[-1] > 1e6, 8)
     zero = np.zeros(N)
     cap = gaussian_renyi(zero, MODELS[1], zero, TRUTH, 1.0)

@@ -34,7 +34,9 @@ def test_eigenvalues_against_the_discretised_operator(observe: Observer) -> None
         true = discretised(0.7, std, 2.0)[:8]
         right = [reference.printed_eigenvalue(m, 0.7, 2, 1 / (4 * mp.mpf(std) ** 2)) for m in range(1, 9)]
         observe.equal("R-se-eig", [float(x) for x in right], true, rtol=2e-12)
-        observe.equal("N-se", spectrum(SquaredExponential(2.0, 0.7), Gaussian(std)).eigenvalues(8), true, rtol=2e-12)
+        observe.equal(
+            "N-se", spectrum(SquaredExponential(2.0, 0.7), inputs=Gaussian(std)).eigenvalues(8), true, rtol=2e-12
+        )
         printed = np.array(
             [float(reference.printed_eigenvalue(m, 0.7, 2, 1 / (4 * mp.mpf("0.01")))) for m in range(1, 9)]
         )
@@ -60,7 +62,7 @@ def test_closed_forms_are_one_geometric_law(observe: Observer, ell: float, std: 
     alpha2, eps2 = 1 / (2 * mp.mpf(std) ** 2), 1 / (2 * mp.mpf(ell) ** 2)
     delta2 = alpha2 * (beta2 - 1) / 2
     observe.equal("L-51", alpha2 + delta2 + eps2, alpha2 * (beta2 + 1) ** 2 / 4, rtol=1e-32)
-    s = spectrum(SquaredExponential(variance, ell), Gaussian(std))
+    s = spectrum(SquaredExponential(variance, ell), inputs=Gaussian(std))
     log_tail = mp.log(variance) + m * mp.log(B)
     observe.equal("R-se-tail", mp.mpf(s.log_tail(m)), log_tail, rtol=0, atol=1e-13 + 1e-15 * abs(log_tail))
 
@@ -75,7 +77,7 @@ def test_decay_is_exponential_only_while_the_ratio_is_bounded(observe: Observer)
 @given(ell=st.floats(0.05, 10.0), dim=st.sampled_from([1, 2, 3, 5, 8, 20]), M=st.integers(0, 1500))
 def test_isotropic_tail_for_every_M(observe: Observer, ell: float, dim: int, M: int) -> None:
     true = reference.isotropic_tail(ell, 1, 1, dim, M)
-    s = spectrum(SquaredExponential(1.0, ell), Gaussian(1.0, dim))
+    s = spectrum(SquaredExponential(1.0, ell), inputs=Gaussian(1.0, dim))
     log_true = mp.log(true)
     if true > mp.mpf(10) ** -300:
         observe.equal("L-48", mp.mpf(s.log_tail(M)), log_true, atol=1e-12)
@@ -99,7 +101,7 @@ def test_levels_and_their_counts(observe: Observer) -> None:
             observe.equal("L-46", below, int(mp.binomial(m - 1, dim)))
             observe.equal("L-47", level, int(mp.binomial(m - 1, dim - 1)))
             observe.upper("L-47", [level, below], [m**dim, m**dim])
-        values = spectrum(SquaredExponential(1.0, 0.8), Gaussian(1.0, dim)).eigenvalues(60)
+        values = spectrum(SquaredExponential(1.0, 0.8), inputs=Gaussian(1.0, dim)).eigenvalues(60)
         product = reference.product_eigenvalues([0.8] * dim, [1] * dim, 60, {1: 60, 2: 12, 3: 7, 4: 6}[dim])
         observe.equal("R-seD", values, np.array([float(x) for x in product]), rtol=1e-13)
     # With 0 in ℕ the first count fails at ℓ = 1 only.
@@ -110,7 +112,7 @@ def test_levels_and_their_counts(observe: Observer) -> None:
 def test_the_order_of_M_is_log_to_the_D(observe: Observer) -> None:
     # M(N) with N·tail(M) = 1: M/log^D N stays between constants.
     for dim in (1, 2, 3):
-        s = spectrum(SquaredExponential(1.0, 1.0), Gaussian(1.0, dim))
+        s = spectrum(SquaredExponential(1.0, 1.0), inputs=Gaussian(1.0, dim))
         grid = np.arange(1.0, 60000.0)
         log_tail = s.log_tail(grid)
         scaled = [grid[np.argmax(log_tail <= -x)] / x**dim for x in (20.0, 30.0, 40.0)]
@@ -125,7 +127,7 @@ def test_the_order_of_M_is_log_to_the_D(observe: Observer) -> None:
 def test_best_first_order(observe: Observer, ells: list[float], stds: list[float]) -> None:
     stds = stds[: len(ells)]
     true = reference.product_eigenvalues(ells, stds, 12, 13)
-    s = spectrum(SquaredExponential(1.0, ells), Gaussian(stds, len(ells)))
+    s = spectrum(SquaredExponential(1.0, ells), inputs=Gaussian(stds, len(ells)))
     observe.equal("L-46", [mp.mpf(x) for x in s.eigenvalues(12)], true, rtol=1e-12)
     with mp.workdps(80):
         rest = [1 - mp.fsum(true[:M]) for M in range(13)]
@@ -149,8 +151,8 @@ def test_deep_product_tail_agrees_with_the_isotropic_closed_form(observe: Observ
         near = np.full(dim, ell)
         near[0] *= 1 + 1e-15
         M = np.array([1, 10, 100, 1000, 5000])
-        product = spectrum(SquaredExponential(1.0, near), Gaussian(1.0, dim))
-        closed = spectrum(SquaredExponential(1.0, ell), Gaussian(1.0, dim))
+        product = spectrum(SquaredExponential(1.0, near), inputs=Gaussian(1.0, dim))
+        closed = spectrum(SquaredExponential(1.0, ell), inputs=Gaussian(1.0, dim))
         assert type(product) is not type(closed)
         observe.equal("L-46", product.log_tail(M), closed.log_tail(M), atol=2e-12, rtol=1e-14)
 
@@ -237,7 +239,7 @@ def test_domination_of_the_uniform_law(observe: Observer, ell: float, width: flo
     root = np.sqrt(w / 2)
     K = SquaredExponential(1.0, ell)(0.5 * width * x)
     true = np.linalg.eigvalsh(root[:, None] * K * root)[::-1]
-    s = spectrum(SquaredExponential(1.0, ell), Uniform(-0.5 * width, 0.5 * width))
+    s = spectrum(SquaredExponential(1.0, ell), inputs=Uniform(-0.5 * width, 0.5 * width))
     M = np.arange(12)
     tails = np.array([true[m:].sum() for m in M])
     visible = tails > 1e-12
@@ -248,7 +250,7 @@ def test_domination_of_the_uniform_law(observe: Observer, ell: float, width: flo
 @pytest.mark.claim("N-dom")
 @given(ell=st.floats(0.05, 5.0), half=st.floats(0.1, 5.0), M=st.integers(1, 4000))
 def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: float, half: float, M: int) -> None:
-    s = spectrum(SquaredExponential(1.0, ell), Uniform(-half, half))
+    s = spectrum(SquaredExponential(1.0, ell), inputs=Uniform(-half, half))
 
     def objective(log_std: mp.mpf) -> mp.mpf:
         std = mp.exp(log_std)
@@ -282,7 +284,7 @@ def test_dominated_eigenvalues_in_equal_proportions(
 ) -> None:
     """λ_m <= min{v/m, min over s of C(s)·(1-B)^D B^k}, k the degree of the m-th: no more and no less is returned."""
     lengths = scale * np.arange(1.0, dim + 1.0)
-    s = spectrum(SquaredExponential(2.0, lengths), Uniform(-ratio * lengths, ratio * lengths))
+    s = spectrum(SquaredExponential(2.0, lengths), inputs=Uniform(-ratio * lengths, ratio * lengths))
     k, half = next(k for k in range(m) if mp.binomial(k + dim, dim) >= m), mp.mpf(ratio)
 
     def objective(std: mp.mpf) -> mp.mpf:
@@ -313,7 +315,7 @@ def test_dominated_spectrum_in_unequal_proportions(
     """The least over the family of C·λ_m and C·tail(m), each C and each spectrum from its standard deviations."""
     half = np.array(halves[: len(ells)])
     assume(np.ptp(half / ells) > 1e-6)
-    s = spectrum(SquaredExponential(2.0, ells), Uniform(-half, half))
+    s = spectrum(SquaredExponential(2.0, ells), inputs=Uniform(-half, half))
     assert isinstance(s, DominatedSpectrum)
     assert s._laws is not None
     values, tails = [], []
@@ -340,7 +342,7 @@ def test_domination_in_several_dimensions(observe: Observer) -> None:
     for ells, box in (((0.8, 0.8), (1.0, 1.0)), ((0.5, 2.0), (1.0, 1.5))):
         K = SquaredExponential(1.0, np.array(ells))(grid * np.array(box))
         true = np.linalg.eigvalsh(root[:, None] * K * root)[::-1]
-        s = spectrum(SquaredExponential(1.0, ells), Uniform(-np.array(box), np.array(box)))
+        s = spectrum(SquaredExponential(1.0, ells), inputs=Uniform(-np.array(box), np.array(box)))
         M = np.arange(40)
         observe.upper("N-dom", [true[m:].sum() for m in M], s.tail(M), tol=1e-12)
         observe.upper("N-dom", true[:40], s.eigenvalues(40), tol=1e-12)

@@ -127,7 +127,7 @@ def test_failure_probabilities_by_enumeration(
     observe.upper("L-42", mean, N * tail / (2.0 * noise), tol=rounding)
     observe.upper("N-mercer", mean, float(mean_divergence(np.asarray(tail), N, noise, space.top)), tol=rounding)
     for t, k in zip(trace, kl, strict=True):
-        observe.upper("L-43", k, float(residual_certificate(max(t, 0.0), noise)), tol=rounding)
+        observe.upper("L-43", k, float(residual_certificate(max(t, 0.0), noise=noise)), tol=rounding)
 
 
 @pytest.mark.claim("N-mercer", "L-43")
@@ -184,12 +184,12 @@ def test_the_example_of_the_ledger(observe: Observer) -> None:
 @pytest.mark.parametrize(("dim", "N", "r", "noise"), [(1, 60, 4, 0.1), (1, 40, 7, 1e-3), (2, 50, 10, 0.05)])
 def test_kl_of_mercer_features(observe: Observer, dim: int, N: int, r: int, noise: float) -> None:
     kernel, inputs, delta = SquaredExponential(1.5, 1.0), Gaussian(1.0, dim), 0.1
-    bound = float(mercer_kl(kernel, inputs, N, r, noise=noise, delta=delta))
-    printed = float(mercer_kl(kernel, inputs, N, r, noise=noise, delta=delta, form="printed"))
-    mean = float(mercer_kl(kernel, inputs, N, r, noise=noise, delta=None))
+    bound = float(mercer_kl(kernel, N, r, inputs=inputs, noise=noise, delta=delta))
+    printed = float(mercer_kl(kernel, N, r, inputs=inputs, noise=noise, delta=delta, form="printed"))
+    mean = float(mercer_kl(kernel, N, r, inputs=inputs, noise=noise, delta=None))
     observe.upper("L-42", bound, printed)
     rng = np.random.default_rng(4)
-    features = MercerFeatures(kernel, inputs, rank=r)
+    features = MercerFeatures(kernel, r, inputs=inputs)
     kls = []
     for _ in range(200):
         X = inputs.sample(N, rng)
@@ -198,7 +198,7 @@ def test_kl_of_mercer_features(observe: Observer, dim: int, N: int, r: int, nois
         kls.append(kl)
         residual = kernel.diag(X) - (Xi**2).sum(axis=1)
         observe.lower("L-54", residual, 0.0, tol=1e-13)
-        observe.upper("L-54", kl, float(residual_certificate(residual, noise, rounding=1e-14)), tol=1e-8)
+        observe.upper("L-54", kl, float(residual_certificate(residual, noise=noise, rounding=1e-14)), tol=1e-8)
     values = np.array(kls)
     observe.frequency("L-43", int((values > bound).sum()), 200, delta)
     observe.frequency("L-42", int((values > printed).sum()), 200, delta)
@@ -212,7 +212,7 @@ def test_the_certificate_is_attained_at_rank_one(observe: Observer) -> None:
         d = np.array([0.3, 0.0, 1.0, 2.0])
         K = np.sqrt(np.outer(d, d))
         kl = reference.divergence(mp.mpf(float(d.sum())) / noise)
-        certificate = residual_certificate(d, noise)
+        certificate = residual_certificate(d, noise=noise)
         observe.equal("L-43", mp.mpf(float(certificate)), kl, rtol=1e-10)
         observe.upper("L-43", kl, mp.mpf(float(certificate)))
         observe.equal("L-54", exact_kl(K, np.zeros((4, 4)), noise), float(certificate), rtol=1e-5, atol=1e-9)
@@ -251,7 +251,7 @@ def test_bounds_before_the_inputs_are_seen_are_rounded_upwards(
             ("L-42", None, "printed"): mean / 2,
         }
         for (claim, failing, form), truth in truths.items():
-            found = mercer_kl(kernel, Gaussian(), N, r, noise=noise, delta=failing, form=form)
+            found = mercer_kl(kernel, N, r, inputs=Gaussian(), noise=noise, delta=failing, form=form)
             assert found.certified
             observe.upper(claim, truth, mp.mpf(float(found)))
             allowed = mp.mpf("1e-9") * truth + mp.mpf("1e-15") * mean + mp.mpf("1e-300")
@@ -264,7 +264,7 @@ def test_bounds_before_the_inputs_are_seen_are_rounded_upwards(
 def test_the_certificate_is_rounded_upwards(observe: Observer, seed: int, log_noise: float, rounding: float) -> None:
     """The trace with what every entry may lack, and ½[x − log(1 + x)] of it, each at 50 digits without tolerance."""
     d = np.random.default_rng(seed).random(200) ** 4
-    found = residual_certificate(d, 10.0**log_noise, rounding=rounding)
+    found = residual_certificate(d, noise=10.0**log_noise, rounding=rounding)
     assert found.certified
     with mp.workdps(80):
         exact = mp.fsum(mp.mpf(float(x)) + mp.mpf(rounding) for x in d)
@@ -279,9 +279,9 @@ def test_the_certificate_is_rounded_upwards(observe: Observer, seed: int, log_no
 @pytest.mark.claim("L-42", "L-54")
 def test_an_upper_bound_never_underflows_to_nothing(observe: Observer) -> None:
     for delta in (0.05, None):
-        bound = mercer_kl(SquaredExponential(1.0, 50.0), Gaussian(), 3, 90, noise=1e200, delta=delta)
+        bound = mercer_kl(SquaredExponential(1.0, 50.0), 3, 90, inputs=Gaussian(), noise=1e200, delta=delta)
         observe.holds("L-42", 0.0 < float(bound) < 1e-300)
-    observe.holds("L-54", 0.0 < float(residual_certificate(1e-300, 1e200)) < 1e-300)
+    observe.holds("L-54", 0.0 < float(residual_certificate(1e-300, noise=1e200)) < 1e-300)
 
 
 @pytest.mark.claim("L-48")
@@ -299,14 +299,14 @@ def test_ranks_of_theorem_3(observe: Observer) -> None:
         observe.equal("L-48", reference.level_rank((root - 1) / (root + 1), dim, largest), r)
         observe.equal("L-48", int(mp.binomial(m - 1, dim)), r)
         kernel, inputs = SquaredExponential(1.0, 1.0 / (2.0 * np.pi)), Gaussian(R / (2.0 * np.pi), dim)
-        plan = mercer_rank(kernel, inputs, N, noise=noise, eps=eps, delta=delta, form="printed")
+        plan = mercer_rank(kernel, N, eps * N, inputs=inputs, noise=noise, delta=delta, form="printed")
         if r < N:
             # The last level may be cut: the same theorem allows a rank between two levels.
             assert plan.M is not None
             observe.holds("L-48", int(mp.binomial(m - 2, dim)) < plan.M <= r)
-            law = spectrum(kernel, inputs)
+            law = spectrum(kernel, inputs=inputs)
             observe.holds("L-48", float(law.tail(plan.M)) <= largest < float(law.tail(plan.M - 1)))
-            sharper = mercer_rank(kernel, inputs, N, noise=noise, eps=eps, delta=delta)
+            sharper = mercer_rank(kernel, N, eps * N, inputs=inputs, noise=noise, delta=delta)
             observe.holds("L-48", sharper.M is not None and sharper.M <= plan.M)
         else:
             observe.holds("L-48", plan.M is None)
@@ -317,12 +317,12 @@ def test_ranks_of_matern_kernels(observe: Observer) -> None:
     # λ_m ≤ C m^{−2ν−1} gives r ≥ (C/(2νΛ*))^{1/(2ν)} in one dimension.
     for nu, eps in ((0.5, 0.01), (1.5, 1e-3), (2.5, 1e-4)):
         kernel, inputs, N = Matern(nu, 1.0, 0.7), Uniform(0.0, 2.0), 10**8
-        law = spectrum(kernel, inputs)
+        law = spectrum(kernel, inputs=inputs)
         m = np.arange(1.0, 201.0)
         C = 1.3 * float((law.eigenvalues(200) * m ** (2 * nu + 1)).max())
         largest = reference.largest_tail(eps, 0.1, 1, N, 0.05)
         closed = (C / (2 * nu * largest)) ** (1 / mp.mpf(2 * nu))
-        plan = mercer_rank(kernel, inputs, N, noise=0.1, eps=eps, form="printed")
+        plan = mercer_rank(kernel, N, eps * N, inputs=inputs, noise=0.1, form="printed")
         observe.holds("L-49a", plan.M is not None and plan.M <= closed + 1)
 
 
@@ -333,7 +333,7 @@ def test_the_rank_grows_like_the_dth_power(observe: Observer) -> None:
     L, plain = np.log(2.0), []
     for exponent in (1, 4, 16):
         eps = 10.0**-exponent
-        plan = mercer_rank(kernel, inputs, 10**9, noise=1.0, eps=eps, form="printed")
+        plan = mercer_rank(kernel, 10**9, eps * 10**9, inputs=inputs, noise=1.0, form="printed")
         assert plan.M is not None
         plain.append(plan.M / (3 / L * max(np.log(3 / L), np.log(8.0)) + np.log(1 / (eps * 0.05)) / L))
     observe.fails(

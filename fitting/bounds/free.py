@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fitting import family
 from fitting.bounds.problem import one_output
-from fitting.bounds.target import KEEP, Kind, Target, Terms
+from fitting.bounds.target import KEEP, Relaxation, Target, Terms
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.expected import of_loss
@@ -66,11 +66,11 @@ class FreeBound:
             B, in_total, in_kl = self.target(share * total, kl)
             return B, share * in_total, in_kl
 
-        found, jitter = self.data.sweep(
+        evaluation, jitter = self.data.sweep(
             point.kernel, point.Z, lambda source: free(source, q, loss, goal, gradient=gradient)
         )
-        assert found.total is not None
-        return finite_or_refused(replace(found, jitter=jitter, total=share * found.total))
+        assert evaluation.total is not None
+        return finite_or_refused(replace(evaluation, jitter=jitter, total=share * evaluation.total))
 
     def batch(self, rows: ArrayLike | Array) -> FreeBound:
         """B with R_S estimated by the mean over ``rows``, drawn at random and not by the model (P-46).
@@ -86,6 +86,8 @@ class FreeBound:
         mean: ArrayLike | Array,
         factor: ArrayLike | Array,
         rows: ArrayLike | Array | None = None,
+        *,
+        gradient: bool = True,
     ) -> Evaluation:
         """−B at (kernel, Z, μ, C), with its derivatives in log hyperparameters, Z, μ and C.
 
@@ -99,6 +101,8 @@ class FreeBound:
             C, lower triangular with a positive diagonal.
         rows : array (n,) of int, optional
             R_S is estimated by these alone, as in `batch`.
+        gradient : bool
+            False for the value alone.
 
         Raises
         ------
@@ -107,7 +111,8 @@ class FreeBound:
         NotPositiveDefinite
             when Kuu does not factorise with the jitter allowed.
         """
-        return -(self if rows is None else self.batch(rows)).minimised(self._point(kernel, Z, mean, factor))
+        problem, point = self if rows is None else self.batch(rows), self._point(kernel, Z, mean, factor)
+        return -problem.minimised(point, gradient=gradient)
 
     def terms(self, kernel: Kernel, Z: ArrayLike | Array, mean: ArrayLike | Array, factor: ArrayLike | Array) -> Terms:
         """R_S over all data, KL, B and the jitter; arguments and errors as in `evaluate`."""
@@ -137,9 +142,9 @@ class FreeBound:
 
     def start(self, kernel: Kernel, noise: float, Z: ArrayLike | Array) -> Parameters:
         """FITC's Q at (kernel, noise, Z), from which B can only become smaller."""
-        found = self.source.posterior(kernel, noise, Z)
-        assert isinstance(found, InducingPosterior)
-        return replace(at_point(kernel, noise, found.inducing.Z), q=FactorLaw(found.q.mean, found.q.factor))
+        posterior = self.source.posterior(kernel, noise, Z)
+        assert isinstance(posterior, InducingPosterior)
+        return replace(at_point(kernel, noise, posterior.inducing.Z), q=FactorLaw(posterior.q.mean, posterior.q.factor))
 
     def _point(self, kernel: Kernel, Z: Any, mean: Any, factor: Any) -> Parameters:
         points = self.data.inputs(Z)
@@ -153,7 +158,7 @@ def free_bound(
     *,
     delta: float,
     log_prior_penalty: float = 0.0,
-    objective: Kind = "kl",
+    relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
@@ -174,5 +179,5 @@ def free_bound(
     0.1141
     """
     source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=keep)
-    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return FreeBound(one_output(source, loss), target)

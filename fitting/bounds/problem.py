@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family, full
-from fitting.bounds.target import KEEP, Kind, Target, Terms
+from fitting.bounds.target import KEEP, Relaxation, Target, Terms
 from fitting.data import Data
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
@@ -20,7 +20,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 from gpbounds.whitening import CHUNK
 
 METHODS = ("fitc", "vfe", "pep", "exact")
@@ -60,19 +60,21 @@ class RiskBound:
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """B at ``point``: an `fitting.evaluation.Objective`."""
         kernel, Z = point.kernel, point.Z
-        noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
+        noise, member, data = scalar(positive, "noise", point.noise), self.source.member, self.data
         loss = of_loss(self.target.loss)
         if member.is_evidence:
-            found = full.evaluate(kernel, data.X, data.Y, noise, loss, self.target, gradient=gradient, space=data.space)
-            if Z is not None and found.gradient is not None:
+            evaluation = full.evaluate(
+                kernel, data.X, data.Y, loss, self.target, noise=noise, gradient=gradient, space=data.space
+            )
+            if Z is not None and evaluation.gradient is not None:
                 still = namespace(data.X).zeros(np.shape(Z))
-                found = replace(found, gradient=replace(found.gradient, Z=still))
-            return finite_or_refused(found)
-        room = Diagonal(member.power, noise, kept=member.structure != "none")
-        found, jitter = data.sweep(
-            kernel, Z, lambda source: collapsed(room, source, loss, self.target, gradient=gradient)
+                evaluation = replace(evaluation, gradient=replace(evaluation.gradient, Z=still))
+            return finite_or_refused(evaluation)
+        approximation = Diagonal(member.power, noise, kept=member.structure != "none")
+        evaluation, jitter = data.sweep(
+            kernel, Z, lambda source: collapsed(approximation, source, loss, self.target, gradient=gradient)
         )
-        return finite_or_refused(replace(found, jitter=jitter))
+        return finite_or_refused(replace(evaluation, jitter=jitter))
 
     def batch(self, rows: Array) -> RiskBound:
         """Refused: Q, and so its KL and every loss, depends on all rows at once."""
@@ -133,7 +135,7 @@ def risk_bound(
     method: str | Member = "fitc",
     power: float | None = None,
     log_prior_penalty: float = 0.0,
-    objective: Kind = "kl",
+    relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
     keep: int = KEEP,
@@ -158,7 +160,8 @@ def risk_bound(
         a, for "pep".
     log_prior_penalty : float >= 0
         ln(1/p_θ).
-    objective : "kl" or "pinsker"
+    relaxation : "kl" or "pinsker"
+        B is minimised, or Pinsker's bound B_Pin above it, as `Target` says.
     jitter, chunk : as in `fitting.family.objective`
     keep : int
         Bytes of Kuf, V and SV kept between the passes; beyond it they are computed again.
@@ -181,5 +184,5 @@ def risk_bound(
     source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=keep)
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
-    target = Target(loss, source.data.N, delta, log_prior_penalty, objective)
+    target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return RiskBound(one_output(source, loss), target)

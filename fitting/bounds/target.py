@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Literal
 
@@ -11,10 +11,10 @@ import numpy as np
 from fitting.evaluation import Evaluation
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import bound
-from gpbounds.validation import choice, count, non_negative, one, positive
+from gpbounds.validation import choice, count, non_negative, positive, scalar
 
-Kind = Literal["kl", "pinsker"]
-KINDS = ("kl", "pinsker")
+Relaxation = Literal["kl", "pinsker"]
+RELAXATIONS = ("kl", "pinsker")
 KEEP = 3 * 2**27
 """Bytes of Kuf, V and SV kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
 
@@ -59,7 +59,8 @@ class Target:
     delta : float in (0, 1]
     log_prior_penalty : float >= 0
         ln(1/p_θ).
-    objective : "kl" or "pinsker"
+    relaxation : "kl" or "pinsker"
+        Which of the two is minimised: B, or B_Pin above it.
 
     Raises
     ------
@@ -67,24 +68,25 @@ class Target:
         for wrong arguments.
 
     >>> from gpbounds.losses import Band
-    >>> B, in_total, in_kl = Target(Band(0.6), 404, 0.01)(0.093 * 404, 42.0)
+    >>> B, in_total, in_kl = Target(Band(0.6), 404, delta=0.01)(0.093 * 404, 42.0)
     >>> round(B, 6), round(404 * in_total, 6), round(404 * in_kl, 6)
     (0.297313, 1.449364, 1.02254)
     """
 
     loss: Loss
     N: int
+    _: KW_ONLY
     delta: float
     log_prior_penalty: float = 0.0
-    objective: Kind = "kl"
+    relaxation: Relaxation = "kl"
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
             raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
         count("N", self.N)
-        choice("objective", self.objective, KINDS)
-        object.__setattr__(self, "delta", one(positive, "delta", self.delta))
-        object.__setattr__(self, "log_prior_penalty", one(non_negative, "log_prior_penalty", self.log_prior_penalty))
+        choice("relaxation", self.relaxation, RELAXATIONS)
+        object.__setattr__(self, "delta", scalar(positive, "delta", self.delta))
+        object.__setattr__(self, "log_prior_penalty", scalar(non_negative, "log_prior_penalty", self.log_prior_penalty))
         bound(0.5, 0.0, self.N, delta=self.delta)  # refuses δ > 1
 
     def __call__(self, total: float, kl: float) -> tuple[float, float, float]:
@@ -94,20 +96,20 @@ class Target:
         positive double, so that times derivatives of the losses that are 0 as well it gives 0.
         """
         risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
-        of = partial(
+        B = partial(
             bound,
             N=self.N,
             delta=self.delta,
             log_prior_penalty=self.log_prior_penalty,
-            form="printed" if self.objective == "pinsker" else "sharpest",
-            relaxation=self.objective,
+            form="printed" if self.relaxation == "pinsker" else "sharpest",
+            relaxation=self.relaxation,
         )
-        _, in_risk, in_kl = of(max(risk, LEAST), kl, gradient=True)
-        return float(of(risk, kl)), float(in_risk) / self.N, float(in_kl)
+        _, in_risk, in_kl = B(max(risk, LEAST), kl, gradient=True)
+        return float(B(risk, kl)), float(in_risk) / self.N, float(in_kl)
 
-    def terms(self, found: Evaluation) -> Terms:
+    def terms(self, evaluation: Evaluation) -> Terms:
         """R_S, KL and B of an evaluation whose value is B."""
-        assert found.total is not None
-        assert found.kl is not None
+        assert evaluation.total is not None
+        assert evaluation.kl is not None
         # beyond by rounding only
-        return Terms(min(found.total / self.N, 1.0), max(found.kl, 0.0), found.value, found.jitter)
+        return Terms(min(evaluation.total / self.N, 1.0), max(evaluation.kl, 0.0), evaluation.value, evaluation.jitter)

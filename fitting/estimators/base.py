@@ -170,10 +170,10 @@ class GaussianProcess(_Regressor):
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
         rounding = 1e-8 * self.kernel_.max_variance
-        found = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
-        assert found.vectors is not None
+        eigenpairs = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
+        assert eigenpairs.vectors is not None
         normal = rng.standard_normal((len(shared), means.shape[1] * n))
-        drawn = (found.vectors * np.sqrt(found.values) @ normal).reshape(*means.shape, n)
+        drawn = (eigenpairs.vectors * np.sqrt(eigenpairs.values) @ normal).reshape(*means.shape, n)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
 
@@ -187,9 +187,14 @@ class GaussianProcess(_Regressor):
 
         self._fitted()
         xp = self._module()
-        given: dict[str, Any] = {"Z": self._bracket_inducing(), "jitter": "auto", **self._bracket_options(), **options}
-        given["Z"] = place(given["Z"], xp)
-        return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **given)
+        settings: dict[str, Any] = {
+            "Z": self._bracket_inducing(),
+            "jitter": "auto",
+            **self._bracket_options(),
+            **options,
+        }
+        settings["Z"] = place(settings["Z"], xp)
+        return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model, data included, to one .npz file (arrays and JSON, versioned, no pickle)."""
@@ -203,8 +208,8 @@ class GaussianProcess(_Regressor):
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
             raise ValueError(f"path: expected a saved {cls.__name__}, got a {about['class']} in {os.fspath(path)!r}")
-        given = saving.arguments(about, arrays) | ({} if device is None else {"device": device})
-        model = kinds[about["class"]](**given)
+        arguments = saving.arguments(about, arrays) | ({} if device is None else {"device": device})
+        model = kinds[about["class"]](**arguments)
         saving.restore(model, about, arrays)
         model.posterior_ = saving.posterior(model, arrays)
         return model
@@ -340,15 +345,15 @@ class GaussianProcess(_Regressor):
         return count("batch_size", size) if count("batch_size", size) < N else None
 
     def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
-        where, run = outcome.parameters, outcome.run
-        self.kernel_, self.noise_ = where.kernel, where.noise
-        if where.Z is not None:
-            self.inducing_ = host(where.Z)
-        self.posterior_ = problem.posterior(where.kernel, where.noise, where.Z)
+        point, run = outcome.parameters, outcome.run
+        self.kernel_, self.noise_ = point.kernel, point.noise
+        if point.Z is not None:
+            self.inducing_ = host(point.Z)
+        self.posterior_ = problem.posterior(point.kernel, point.noise, point.Z)
         self.jitter_ = float(getattr(self.posterior_, "jitter", 0.0))
         self.objective_ = run.value
         if self._batch(len(self.X_train_)) is not None:
-            self.objective_ = problem.evaluate(where.kernel, where.noise, where.Z, gradient=False).value
+            self.objective_ = problem.evaluate(point.kernel, point.noise, point.Z, gradient=False).value
         self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
         self.n_iter_ = max(run.iterations, 1)
         problem.data.space.release()
@@ -378,8 +383,8 @@ class GaussianProcess(_Regressor):
 
 
 def _descendants(cls: type) -> list[type]:
-    found: list[type] = []
+    classes: list[type] = []
     children: list[type] = cls.__subclasses__()
     for child in children:
-        found += [child, *_descendants(child)]
-    return found
+        classes += [child, *_descendants(child)]
+    return classes

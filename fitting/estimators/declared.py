@@ -12,7 +12,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.pacbayes import Charge, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 
 LOSSES: dict[str, Callable[[float], Loss]] = {
     "band": Band,
@@ -42,7 +42,7 @@ def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
     make = LOSSES[choice("loss", loss, tuple(LOSSES))]
     if values.ndim != 1 or values.size == 0 or len(set(values.tolist())) < values.size:
         raise ValueError(f"epsilon: expected one number, or several that differ, got {epsilon!r}")
-    return tuple(make(one(positive, "epsilon", value)) for value in values)
+    return tuple(make(scalar(positive, "epsilon", value)) for value in values)
 
 
 def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:
@@ -65,20 +65,20 @@ def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scali
     pair = (scaling, scaling) if isinstance(scaling, str | Scaling) else scaling
     if not isinstance(pair, Sequence) or len(pair) != 2:
         raise ValueError(f"scaling: expected 'as given', a Scaling, or a pair (inputs, outputs) of them, got {pair!r}")
-    found = []
-    for one_side in pair:
-        if isinstance(one_side, str) and one_side == "as given":
-            one_side = Scaling()
-        if not isinstance(one_side, Scaling):
-            raise ValueError(f"scaling: expected 'as given' or a gpbounds.pacbayes.Scaling, got {one_side!r}")
-        if not (one_side.rigorous or nonrigorous):
+    scalings = []
+    for entry in pair:
+        if isinstance(entry, str) and entry == "as given":
+            entry = Scaling()
+        if not isinstance(entry, Scaling):
+            raise ValueError(f"scaling: expected 'as given' or a gpbounds.pacbayes.Scaling, got {entry!r}")
+        if not (entry.rigorous or nonrigorous):
             raise ValueError(
                 "scaling: expected constants fixed in advance, from disjoint data, or charged; got 'same data': prior "
                 "and loss then depend on the data, and no bound follows (P-45). Pass nonrigorous=True for a record "
                 "that says so in its first line"
             )
-        found.append(one_side)
-    return found[0], found[1]
+        scalings.append(entry)
+    return scalings[0], scalings[1]
 
 
 def grid_of(grid: HyperGrid | None, kernel: Kernel) -> HyperGrid:

@@ -75,8 +75,8 @@ class ExactGP(GaussianProcess):
         return member("exact")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        found = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
-        return found[0], [outcome.run for outcome in found]
+        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _module(self) -> Any:
         posterior: Any = self.posterior_

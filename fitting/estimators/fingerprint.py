@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fitting.estimators.renamed import FORMER
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -20,7 +21,8 @@ FREE = ("max_iter", "progress", "checkpoint", "device")
 def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
     """SHA-256 of the data and of every argument that steers training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
-    for name, value in sorted(estimator.get_params(deep=False).items()):
+    arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
+    for name, value in sorted(arguments.items()):
         if name not in FREE:
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):

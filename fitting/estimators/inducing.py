@@ -51,8 +51,8 @@ class WithInducing(GaussianProcess):
             return self._drawn(kernel, X, trainer.session.seed, i)
 
         first = replace(start, Z=draw(start.kernel, 0))
-        found = trainer.best_of("sparse", first, self.n_restarts, draw)
-        return found[0], [outcome.run for outcome in found]
+        outcomes = trainer.best_of("sparse", first, self.n_restarts, draw)
+        return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _drawn(self, kernel: Kernel, X: Float, seed: int, i: int) -> Any:
         """The inducing points of start i as ``inducing`` and ``n_inducing`` ask for them, on the device of training."""
@@ -99,33 +99,33 @@ class InducingGP(WithInducing):
         """Choose M points for the hyperparameters at hand, train, and again with those found, at most three times."""
         target, alpha, runs = float(self.target_gap), self._order(), []
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
-        here, M = start, 0
+        point, M = start, 0
         for i in range(ROUNDS):
-            Z, _ = enough_inducing(here.kernel, X, Y, here.noise, alpha, target, self.max_inducing)
+            Z, _ = enough_inducing(point.kernel, X, Y, alpha, noise=point.noise, target=target, most=self.max_inducing)
             if Z.shape[0] < M:  # what earlier hyperparameters needed is not given up
-                Z = choose_inducing(here.kernel, X, M, "greedy", np.random.default_rng(0))
+                Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
             M = Z.shape[0]
 
             def draw(kernel: Kernel, k: int, M: int = M) -> Any:
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
 
-            first = replace(here, Z=xp.asarray(Z))
-            found = trainer.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
-            outcome = found[0]
-            runs += sorted((one.run for one in found), key=lambda run: run.status == "interrupted")
-            here = outcome.parameters
-            self.gap_ = bounded_gap(here.kernel, X, Y, host(here.Z), here.noise, alpha)
+            first = replace(point, Z=xp.asarray(Z))
+            outcomes = trainer.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
+            outcome = outcomes[0]
+            runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")
+            point = outcome.parameters
+            self.gap_ = bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise)
             if self.gap_ <= target or runs[-1].status == "interrupted" or trainer.optimizer is None:
                 break
         return outcome, runs
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:
-        said = super()._remarks(outcome)
+        remarks = super()._remarks(outcome)
         if self.n_inducing == "auto" and not self.gap_ <= self.target_gap:
             reached = "not bounded" if math.isinf(self.gap_) else f"bounded by {self.gap_:.3g} nats"
             text = (
                 f"n_inducing='auto': with {self.inducing_.shape[0]} inducing points the gap is {reached}, more than "
                 f"target_gap = {self.target_gap:g}: raise it, or max_inducing = {self.max_inducing}."
             )
-            said.append(Remark("gap", text))
-        return said
+            remarks.append(Remark("gap", text))
+        return remarks

@@ -34,7 +34,7 @@ class Kind(ABC):
     """A kind of posterior Q."""
 
     @abstractmethod
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound | FreeBound:
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound | FreeBound:
         """The bound that is trained, from ``kernel`` on; ``given`` as `fitting.bounds.risk_bound` takes it."""
 
     @abstractmethod
@@ -50,8 +50,8 @@ class Kind(ABC):
 class Full(Kind):
     """The exact GP posterior."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound:
-        return risk_bound(X, y, loss, method="exact", **given)
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound:
+        return risk_bound(X, y, loss, method="exact", **options)
 
     def forms(self, point: Parameters) -> Forms:
         return lambda jitter: Exact(point.noise)
@@ -66,8 +66,8 @@ class FromData(Kind):
 
     member: Member
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> RiskBound:
-        return risk_bound(X, y, loss, method=self.member, **given)
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound:
+        return risk_bound(X, y, loss, method=self.member, **options)
 
     def forms(self, point: Parameters) -> Forms:
         return sparse_forms(point.Z, point.noise, self.member)
@@ -80,8 +80,8 @@ class FromData(Kind):
 class Free(Kind):
     """A law q(v) = N(μ, CCᵀ) of its own, from that of FITC on."""
 
-    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **given: Any) -> FreeBound:
-        return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **given)
+    def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> FreeBound:
+        return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **options)
 
     def forms(self, point: Parameters) -> Forms:
         assert point.q is not None
@@ -95,8 +95,8 @@ class Free(Kind):
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:
     """The posterior of ``member``, which keeps K − Q on its diagonal or not at all, given the data."""
-    points, alpha = host(Z), 0.0 if member.structure == "none" else member.power
-    return lambda jitter: Sparse(points, noise, alpha, jitter)
+    points, power = host(Z), 0.0 if member.structure == "none" else member.power
+    return lambda jitter: Sparse(points, noise, power, jitter)
 
 
 def whitened_forms(Z: Array, q: Law) -> Forms:

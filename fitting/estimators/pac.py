@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.bounds.target import KINDS
+from fitting.bounds.target import RELAXATIONS
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Kind
@@ -19,7 +19,7 @@ from fitting.evaluation import Parameters
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import Certificate, HyperGrid
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 
 GTOL = 1e-8
 """Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
@@ -58,7 +58,7 @@ class PacGaussianProcess(GaussianProcess):
     epsilon: Any
     delta: float
     loss: Any
-    objective: str
+    relaxation: str
     grid: HyperGrid | None
     scaling: Any = "as given"
     nonrigorous: bool = False
@@ -99,25 +99,25 @@ class PacGaussianProcess(GaussianProcess):
         start = self._within(self._start(points, columns))
         grid, charges, kind = grid_of(self.grid, start.kernel), charges_of(losses), self._kind()
         declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
-        given = {
+        options = {
             "delta": self.delta,
             "log_prior_penalty": log_choices(grid, charges, scalings),
-            "objective": self.objective,
+            "relaxation": self.relaxation,
         }
-        first, models = None, list[Certified]()
+        shared_trainer, models = None, list[Certified]()
         for i, loss in enumerate(losses):
-            problem = kind.bound(*self._placed(), loss, start.kernel, **given)
-            if first is None:
-                first = self._trainer(problem, start, gtol=GTOL)
-            trainer = replace(first, objective=problem, prefix=f"epsilon {i} " if i else "")
-            stopped = next((each for each in models if each.interrupted), None)
-            if stopped is None:
+            problem = kind.bound(*self._placed(), loss, start.kernel, **options)
+            if shared_trainer is None:
+                shared_trainer = self._trainer(problem, start, gtol=GTOL)
+            trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
+            interrupted = next((each for each in models if each.interrupted), None)
+            if interrupted is None:
                 outcome, runs = self._search(trainer, start, points, columns)
             else:
-                outcome = replace(trainer, optimizer=None).run("untrained", stopped.point)
+                outcome = replace(trainer, optimizer=None).run("untrained", interrupted.point)
                 runs = [outcome.run]
-            raw, about = (self._raw_X, self._raw_y), {**declared, "loss": loss}
-            models.append(certified(kind, trainer, outcome, runs, raw, grid, float(self.delta), about))
+            raw_data, declared_here = (self._raw_X, self._raw_y), {**declared, "loss": loss}
+            models.append(certified(kind, trainer, outcome, runs, raw_data, grid, float(self.delta), declared_here))
         del self._raw_X, self._raw_y
         self._take_over(kind, models)
         self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
@@ -130,16 +130,16 @@ class PacGaussianProcess(GaussianProcess):
 
     def _take_over(self, kind: Kind, models: list[Certified]) -> None:
         """What a fitted model shows, of the first of ``models``, and the certificates of all."""
-        one = models[0]
+        first = models[0]
         self._certified([each.certificate for each in models])
-        self.kernel_, self.noise_ = one.certificate.kernel, one.point.noise
-        self.unrounded_kernel_ = one.free.parameters.kernel
-        if one.point.Z is not None:
-            self.inducing_ = host(one.point.Z)
-        self.jitter_ = float(getattr(one.certificate.posterior, "jitter", 0.0))
-        self.posterior_ = kind.posterior(*self._placed(), self.kernel_, one.point, self.jitter_)
-        own = [end.run for end in one.ends]
-        self.objective_ = -one.terms.bound
+        self.kernel_, self.noise_ = first.certificate.kernel, first.point.noise
+        self.unrounded_kernel_ = first.free.parameters.kernel
+        if first.point.Z is not None:
+            self.inducing_ = host(first.point.Z)
+        self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
+        self.posterior_ = kind.posterior(*self._placed(), self.kernel_, first.point, self.jitter_)
+        own = [end.run for end in first.ends]
+        self.objective_ = -first.terms.bound
         self.history_ = -np.concatenate([np.array(run.values) for run in own])
         self.stop_reason_ = " On the grid: ".join(run.reason for run in own)
         self.runs_ = tuple(run for each in models for run in each.runs)
@@ -147,10 +147,10 @@ class PacGaussianProcess(GaussianProcess):
 
     def _certified(self, certificates: list[Certificate]) -> None:
         """Take over what certificates say."""
-        one = certificates[0]
-        self.certificates_, self.certificate_ = tuple(certificates), one
-        self.risk_, self.kl_, self.bound_ = one.risk, one.kl, one.bound
-        self.grid_, self.inputs_, self.outputs_ = one.grid, one.inputs, one.outputs
+        first = certificates[0]
+        self.certificates_, self.certificate_ = tuple(certificates), first
+        self.risk_, self.kl_, self.bound_ = first.risk, first.kl, first.bound
+        self.grid_, self.inputs_, self.outputs_ = first.grid, first.inputs, first.outputs
 
     # ------------------------------------------------------------------ units
 
@@ -168,8 +168,8 @@ class PacGaussianProcess(GaussianProcess):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choice("objective", self.objective, KINDS)
-        if one(positive, "delta", self.delta) >= 1.0:
+        choice("relaxation", self.relaxation, RELAXATIONS)
+        if scalar(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
         for name in self.limits or {}:
             if name != "noise":

@@ -27,7 +27,7 @@ class PACGP(PacGaussianProcess):
 
     Claims P-08, P-14, P-20, P-22, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 5–8, §3.1).  Hypotheses: rows are independent
     draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling`` and the kernel family were chosen
-    before the data were seen; where training starts, σ², ``objective``, restarts and all settings of the optimiser are
+    before the data were seen; where training starts, σ², ``relaxation``, restarts and all settings of the optimiser are
     free.  Several ε go in as one sequence, at the price of ln E (P-47).  `GridSearchCV` over ``epsilon`` (or over the
     grid, the loss, the kernel family) is *not* how one is chosen: what it picks depends on the data, and nothing pays.
 
@@ -41,8 +41,9 @@ class PACGP(PacGaussianProcess):
     loss : "band", "squared", "exponential", "relative", "interval" or a gpbounds.losses.Loss
         "band" is 0 within ±ε of the target and 1 beyond; "relative" and "interval" have ε as a share of |y|, "interval"
         being the band of ±ε|y|.  A `Loss` carries its own ε, and ``epsilon`` is not used.
-    objective : "kl" or "pinsker"
-        What is made small: B, or B_Pin = R_S + √(ε/2) above it.  The certificate is B in both cases.
+    relaxation : "kl" or "pinsker"
+        Training minimises B, or Pinsker's bound B_Pin ≥ B of `fitting.bounds.Target`.  The certificate states B in both
+        cases.
     grid : HyperGrid, optional
         None: ln θ from −6 to 6 in steps of 0.01 for the variance and each lengthscale, in the units of the scaled data.
     kernel : SquaredExponential or Matern, optional
@@ -71,10 +72,10 @@ class PACGP(PacGaussianProcess):
     """
 
     epsilon: Any = 0.6
-    delta: float = 0.01
-    loss: Any = "band"
-    objective: str = "kl"
-    grid: HyperGrid | None = None
+    delta: float = field(default=0.01, kw_only=True)
+    loss: Any = field(default="band", kw_only=True)
+    relaxation: str = field(default="kl", kw_only=True)
+    grid: HyperGrid | None = field(default=None, kw_only=True)
     kernel: Kernel | None = field(default=None, kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
 
@@ -85,8 +86,8 @@ class PACGP(PacGaussianProcess):
         return Full()
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        found = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
-        return found[0], [outcome.run for outcome in found]
+        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _module(self) -> Any:
         posterior: Any = self.posterior_

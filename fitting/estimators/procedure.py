@@ -69,27 +69,27 @@ class Certified:
 
     def remarks(self, batches: bool) -> list[Remark]:
         """What should be known of its training; steps on mini-batches are a budget and may run out."""
-        said = of_interruptions(self.runs)
+        remarks = of_interruptions(self.runs)
         for end in self.ends:
-            said += of_run(end.run, batches)
+            remarks += of_run(end.run, batches)
         names, last = self.point.kernel.parameter_names, self.ends[-1]
-        for kind, side, first, after in (
+        for kind, edge, first, after in (
             ("lower limit", "lower", self.free.low, last.low),
             ("upper limit", "upper", self.free.high, last.high),
         ):
             if own := tuple(name for name in first if name in names):
                 text = (
-                    f"At the {side} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
+                    f"At the {edge} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
                     "before the data are seen."
                 )
-                said.append(Remark(kind, text, own))  # type: ignore[arg-type]
+                remarks.append(Remark(kind, text, own))  # type: ignore[arg-type]
             if "noise" in after:
-                text = f"At the {side} limit: noise. Fix it, or widen `limits`."
-                said.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
+                text = f"At the {edge} limit: noise. Fix it, or widen `limits`."
+                remarks.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
         if self.certificate.bound >= 1.0:
             text = "The bound is 1 and says nothing: it takes more data, a coarser grid or a larger ε."
-            said.append(Remark("vacuous", text))
-        return said
+            remarks.append(Remark("vacuous", text))
+        return remarks
 
 
 def certified(
@@ -129,7 +129,9 @@ def certified(
     return Certified(outcome, last, tuple(runs), points[best], terms[best], certificate)
 
 
-def issue(X: Float, y: Float, forms: Forms, jitter: float, goal: float, kernel: Kernel, **declared: Any) -> Certificate:
+def issue(
+    X: Float, y: Float, forms: Forms, jitter: float, unrounded: float, kernel: Kernel, **declared: Any
+) -> Certificate:
     """The certificate of the Q that ``forms`` makes of ``jitter``, or of a larger one where rounding forbids that one.
 
     A jitter on Kuu is part of Q and of the prior of u alike, not of the prior of f: each is as valid, and free (P-29,
@@ -155,15 +157,15 @@ def issue(X: Float, y: Float, forms: Forms, jitter: float, goal: float, kernel: 
     idle = 0
     for amount in [jitter, *(rung for rung in rungs if rung > jitter)]:
         try:
-            found = Certificate.issue(X, y, forms(amount), kernel, **declared)
+            certificate = Certificate.issue(X, y, forms(amount), kernel, **declared)
         except (NotPositiveDefinite, ValueError) as error:
             fault = fault or error
             continue
-        if best is None or found.bound < best.bound:
-            best, idle = found, 0
+        if best is None or certificate.bound < best.bound:
+            best, idle = certificate, 0
         else:
             idle += 1
-        if idle == PATIENCE or best.bound <= goal * (1.0 + WORTH):
+        if idle == PATIENCE or best.bound <= unrounded * (1.0 + WORTH):
             break
     if best is None:
         assert fault is not None
@@ -173,14 +175,14 @@ def issue(X: Float, y: Float, forms: Forms, jitter: float, goal: float, kernel: 
 
 def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
     """Those of all models, each with its loss where there are several."""
-    said = []
+    remarks = []
     for each in models:
         own = each.remarks(batches)
         if len(models) > 1:
             own = [replace(remark, text=f"{each.certificate.loss!r}: {remark.text}") for remark in own]
-        said += own
+        remarks += own
     after = next((i + 1 for i, each in enumerate(models) if each.interrupted), len(models))
     if after < len(models):
         rest = ", ".join(repr(each.certificate.loss) for each in models[after:])
-        said.append(Remark("untrained", f"Not trained for {rest}: certified for the model that was interrupted."))
-    return said
+        remarks.append(Remark("untrained", f"Not trained for {rest}: certified for the model that was interrupted."))
+    return remarks

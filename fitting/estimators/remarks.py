@@ -51,9 +51,9 @@ def of_interruptions(runs: Sequence[Run]) -> list[Remark]:
 
 def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
     """Parameters that sit on their limits."""
-    sides: list[tuple[Kind, tuple[str, ...]]] = [("lower limit", low), ("upper limit", high)]
+    by_kind: list[tuple[Kind, tuple[str, ...]]] = [("lower limit", low), ("upper limit", high)]
     return [
         Remark(kind, f"At the {kind}: {', '.join(names)} ({HINTS[kind]}). Fix it, or widen `limits`.", names)
-        for kind, names in sides
+        for kind, names in by_kind
         if names
     ]

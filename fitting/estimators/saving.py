@@ -10,6 +10,7 @@ import numpy as np
 
 from fitting.archive import read_archive, write_archive
 from fitting.estimators.remarks import Remark
+from fitting.estimators.renamed import PRESENT
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -30,30 +31,30 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` that is not a number is saved as None."""
     arrays = {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
     numbers = {name: getattr(model, name) for name in NUMBERS if hasattr(model, name)}
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
         if isinstance(value, Kernel):
-            given[name] = {"kernel": kernel_to_plain(value)}
+            arguments[name] = {"kernel": kernel_to_plain(value)}
         elif name == "random_state" and not isinstance(value, int | np.integer):
-            given[name] = None
+            arguments[name] = None
         elif isinstance(value, os.PathLike):
-            given[name] = os.fspath(value)
+            arguments[name] = os.fspath(value)
         elif value is None or isinstance(value, str | bool | int | float):
-            given[name] = value
+            arguments[name] = value
         elif isinstance(value, np.generic):
-            given[name] = value.item()
+            arguments[name] = value.item()
         elif isinstance(value, tuple):
-            given[name] = {"tuple": [v.to_dict() if isinstance(v, Scaling) else v for v in value]}
+            arguments[name] = {"tuple": [v.to_dict() if isinstance(v, Scaling) else v for v in value]}
         elif isinstance(value, HyperGrid):
-            given[name] = {"grid": value.to_dict()}
+            arguments[name] = {"grid": value.to_dict()}
         elif isinstance(value, Loss):
-            given[name] = {"loss": value.to_dict()}
+            arguments[name] = {"loss": value.to_dict()}
         elif isinstance(value, Scaling):
-            given[name] = {"scaling": value.to_dict()}
+            arguments[name] = {"scaling": value.to_dict()}
         elif name == "limits":
-            given[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
+            arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
         else:
-            given[name], arrays[f"argument/{name}"] = {"array": name}, host(value)
+            arguments[name], arrays[f"argument/{name}"] = {"array": name}, host(value)
     runs = []
     for i, run in enumerate(model.runs_):
         plain = asdict(run)
@@ -64,7 +65,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "kind": KIND,
         "version": VERSION,
         "class": type(model).__name__,
-        "arguments": given,
+        "arguments": arguments,
         "kernel": kernel_to_plain(model.kernel_),
         "found": numbers,
         "runs": runs,
@@ -84,25 +85,26 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """The constructor's arguments."""
-    found: dict[str, Any] = {}
-    for name, value in about["arguments"].items():
+    settings: dict[str, Any] = {}
+    for stored, value in about["arguments"].items():
+        name = PRESENT.get(stored, stored)
         if not isinstance(value, dict):
-            found[name] = value
+            settings[name] = value
         elif "kernel" in value:
-            found[name] = kernel_from_plain(value["kernel"])
+            settings[name] = kernel_from_plain(value["kernel"])
         elif "tuple" in value:
-            found[name] = tuple(Scaling(**v) if isinstance(v, dict) else v for v in value["tuple"])
+            settings[name] = tuple(Scaling(**v) if isinstance(v, dict) else v for v in value["tuple"])
         elif "grid" in value:
-            found[name] = HyperGrid(**value["grid"])
+            settings[name] = HyperGrid(**value["grid"])
         elif "loss" in value:
-            found[name] = loss_from_dict(value["loss"])
+            settings[name] = loss_from_dict(value["loss"])
         elif "scaling" in value:
-            found[name] = Scaling(**value["scaling"])
+            settings[name] = Scaling(**value["scaling"])
         elif "limits" in value:
-            found[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
+            settings[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
         else:
-            found[name] = arrays[f"argument/{value['array']}"]
-    return found
+            settings[name] = arrays[f"argument/{value['array']}"]
+    return settings
 
 
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:

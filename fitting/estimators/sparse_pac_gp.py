@@ -16,7 +16,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import HyperGrid
 from gpbounds.validation import choice, count
 
-FORMS = ("fitc", "vfe", "interpolated", "free")
+POSTERIORS = ("fitc", "vfe", "interpolated", "free")
 
 
 @dataclass(eq=False, repr=False)
@@ -27,29 +27,29 @@ class SparsePACGP(PacGaussianProcess, WithInducing):
     O(NM²) time a step, O(M² + M·chunk + N) memory.
 
     Claims P-08, P-14, P-25 … P-27, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 9–14, §3.1); hypotheses as in `PACGP`.  M, Z,
-    σ², ``form``, ``power``, a and S cost nothing (P-49): Q may be any law, and so may its choice, by any means.
+    σ², ``posterior``, ``power``, a and S cost nothing (P-49): Q may be any law, and so may its choice, by any means.
 
     Parameters
     ----------
     n_inducing : int
         M; at most the distinct rows are used.
-    form : "fitc", "vfe", "interpolated" or "free"
+    posterior : "fitc", "vfe", "interpolated" or "free"
         What Q(u) is: the posterior that FITC, VFE or a model between (a = ``power``, P-27) gives; or free, from FITC's
         on, which can only make B smaller and has M(M+3)/2 more numbers to train.  A jitter of 1e-8 variances on Kuu is
         then part of Q.
     power : float in [0, 1], optional
         a, for "interpolated" alone (left out: ½): 0 is VFE, 1 is FITC.
-    epsilon, delta, loss, objective, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
-        With form "free" σ² is no part of Q: ``noise`` is that of the FITC posterior which training starts from, and
-        there are no predictions of noisy observations.
+    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
+        With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
+        and noisy observations cannot be predicted.
     inducing : "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
         Where they start; an array is in the units of the scaled inputs.
     learn_inducing : bool
     optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state, device, progress, checkpoint : \
 as in `PACGP`
     batch_size : int, optional
-        Rows of a mini-batch, for Adam and form "free": R_S is estimated from random rows (P-46).  Other forms have a Q
-        that depends on all rows.  The certificate is always about all N.
+        Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
+        depend on all rows.  The certificate is always about all N.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
@@ -60,44 +60,49 @@ as in `PACGP`
     """
 
     n_inducing: int = 100
-    form: str = "fitc"
+    posterior: str = "fitc"
     power: float | None = field(default=None, kw_only=True)
     epsilon: Any = field(default=0.6, kw_only=True)
     delta: float = field(default=0.01, kw_only=True)
     loss: Any = field(default="band", kw_only=True)
-    objective: str = field(default="kl", kw_only=True)
+    relaxation: str = field(default="kl", kw_only=True)
     grid: HyperGrid | None = field(default=None, kw_only=True)
     kernel: Kernel | None = field(default=None, kw_only=True)
     noise: float | None = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
 
     def _member(self) -> Member:
-        choice("form", self.form, FORMS)
-        if self.form == "interpolated":
+        choice("posterior", self.posterior, POSTERIORS)
+        if self.posterior == "interpolated":
             return member("pep", power=0.5 if self.power is None else self.power)
         if self.power is not None:
-            raise ValueError(f"power: expected None unless form='interpolated', got {self.power!r} for {self.form!r}")
-        return member("vfe" if self.form == "vfe" else "fitc")
+            raise ValueError(
+                f"power: expected None unless posterior='interpolated', got {self.power!r} for {self.posterior!r}"
+            )
+        return member("vfe" if self.posterior == "vfe" else "fitc")
 
     def _kind(self) -> Kind:
-        return Free() if self.form == "free" else FromData(self._member())
+        return Free() if self.posterior == "free" else FromData(self._member())
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         count("n_inducing", self.n_inducing)
 
     def _batch(self, N: int) -> int | None:
-        if self.batch_size is not None and self.form != "free":
+        if self.batch_size is not None and self.posterior != "free":
             raise ValueError(
-                f"batch_size: expected None unless form='free', got {self.batch_size!r} for {self.form!r}: its Q, and "
-                "so its KL and every loss, depends on all rows at once, and no part of them estimates the bound"
+                f"batch_size: expected None unless posterior='free', got {self.batch_size!r} for posterior="
+                f"{self.posterior!r}: every loss and the KL depends on all rows at once, so that no subset of rows "
+                "estimates the bound"
             )
         return super()._batch(N)
 
     def predict(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
     ) -> Any:
-        """As `GaussianProcess.predict`; ``noisy`` is refused for form "free", whose Q has no noise."""
-        if noisy and self.form == "free":
-            raise ValueError("noisy: expected False, got True: form='free' has a law of f, and no noise was trained")
+        """As `GaussianProcess.predict`; ``noisy`` is refused for posterior "free", whose Q has no noise."""
+        if noisy and self.posterior == "free":
+            raise ValueError(
+                "noisy: expected False, got True: posterior='free' has a law of f, and no noise was trained"
+            )
         return super().predict(X, return_std, return_cov, noisy=noisy)

@@ -91,29 +91,29 @@ class Trainer:
         ``redraw(kernel, i)`` gives the inducing points of restart i.  A restart without a value at its start is passed
         over; Ctrl-C ends them all.
         """
-        found = [self.run(f"{name} start 0", start)]
+        outcomes = [self.run(f"{name} start 0", start)]
         for i in range(1, restarts + 1):
-            if found[-1].run.status == "interrupted":
+            if outcomes[-1].run.status == "interrupted":
                 break
-            where = self._perturbed(start, i)
+            moved = self._perturbed(start, i)
             try:
-                there = replace(where, Z=redraw(where.kernel, i))
-                found.append(self.run(f"{name} start {i}", there))
+                restart = replace(moved, Z=redraw(moved.kernel, i))
+                outcomes.append(self.run(f"{name} start {i}", restart))
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
-        return sorted(found, key=lambda outcome: -outcome.run.value)
+        return sorted(outcomes, key=lambda outcome: -outcome.run.value)
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or what the session has of it."""
         name = self.prefix + name
-        how = self._packing(start)
-        if self.optimizer is None or not how.bounds:
-            run = self._as_it_is(how)
+        packing = self._packing(start)
+        if self.optimizer is None or not packing.bounds:
+            run = self._as_it_is(packing)
         else:
             # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
-            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, how, earlier, save))
-        best = how.start if run.state.get("kept") else how.unpack(run.vector)
-        return Outcome(best, run, *how.at_lower_and_upper(run.vector))
+            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save))
+        best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
+        return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
     def _packing(self, start: Parameters) -> Packing:
         names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
@@ -123,10 +123,10 @@ class Trainer:
             self.objective.complete(start), learn_Z=self.learn_Z, fixed=fixed, limits=limits, scale=self.scale
         )
 
-    def _train(self, name: str, how: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
-        low, high = (np.array(side, dtype=np.float64) for side in zip(*how.bounds, strict=True))
-        start = np.clip(how.pack(how.start), low, high)
-        loss = how.loss(self.objective)
+    def _train(self, name: str, packing: Packing, earlier: Run | None, save: Callable[[Run], None] | None) -> Run:
+        low, high = (np.array(ends, dtype=np.float64) for ends in zip(*packing.bounds, strict=True))
+        start = np.clip(packing.pack(packing.start), low, high)
+        loss = packing.loss(self.objective)
         shared: dict[str, Any] = {
             "max_iter": self.max_iter,
             "tol": self.tol,
@@ -136,25 +136,25 @@ class Trainer:
             "progress": self.progress,
         }
         if self.optimizer == "lbfgs":
-            return train_lbfgs(loss, start, how.bounds, gtol=self.gtol, **shared)
+            return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
-        steps = loss if self.batch_size is None else self._batches(how, self.batch_size)
-        return train_adam(steps, start, how.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
+        steps = loss if self.batch_size is None else self._batches(packing, self.batch_size)
+        return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
 
-    def _batches(self, how: Packing, size: int) -> Batches:
+    def _batches(self, packing: Packing, size: int) -> Batches:
         """Losses of random rows, as the objective says how some stand for all."""
 
         def draw(rng: np.random.Generator) -> Loss:
-            return how.loss(self.objective.batch(np.sort(rng.choice(self.N, size, replace=False))))
+            return packing.loss(self.objective.batch(np.sort(rng.choice(self.N, size, replace=False))))
 
         return Batches(draw, draw(np.random.default_rng([*_words(self.session.seed), 1])))
 
-    def _as_it_is(self, how: Packing) -> Run:
-        value = -self.objective.minimised(how.start, gradient=False).value
+    def _as_it_is(self, packing: Packing) -> Run:
+        value = -self.objective.minimised(packing.start, gradient=False).value
         if not math.isfinite(value):
             raise NonFinite("the objective: expected a finite value at the hyperparameters given, got none")
-        said = "The hyperparameters are kept as they were given."
-        return Run(how.pack(how.start), value, (value,), "converged", said, 1, 0, {"kept": True})
+        reason = "The hyperparameters are kept as they were given."
+        return Run(packing.pack(packing.start), value, (value,), "converged", reason, 1, 0, {"kept": True})
 
     def _perturbed(self, start: Parameters, i: int) -> Parameters:
         rng = np.random.default_rng([*_words(self.session.seed), 2, i])

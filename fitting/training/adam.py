@@ -103,7 +103,7 @@ class _Walk:
         rng: np.random.Generator,
     ) -> None:
         self.watch, self.loss, self.rng, self.rate = watch, loss, rng, learning_rate
-        self.low, self.high = (np.array(side, dtype=np.float64) for side in zip(*bounds, strict=True))
+        self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x = np.clip(watch.best, self.low, self.high)
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0

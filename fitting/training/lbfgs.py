@@ -105,12 +105,12 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
         if left <= 0:
             break
         options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": gtol, "maxcor": MEMORY}
-        found = minimize(
+        result = minimize(
             measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
         )
-        if found.success:
+        if result.success:
             return watch.end("converged", f"Converged after {watch.iterations} iterations.")
-        if found.status == 1:
+        if result.status == 1:
             break
         if watch.value <= before + tol * max(1.0, abs(watch.value)):
             size = max(1.0, abs(watch.value))
@@ -118,8 +118,8 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
                 return watch.end(
                     "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
                 )
-            said = f"The line search finds no better point after {watch.iterations} iterations; the best one stands."
-            return watch.end("stalled", said)
+            reason = f"The line search finds no better point after {watch.iterations} iterations; the best one stands."
+            return watch.end("stalled", reason)
     if watch.iterations < max_iter:
         return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen stands.")
     return watch.end("iterations", f"All {max_iter} iterations are used; raise max_iter to go on.")
@@ -127,6 +127,6 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
 
 def _slope(loss: Loss, watch: Watch, bounds: list[tuple[float, float]]) -> float:
     """Largest derivative at the best point along which one may move."""
-    low, high = (np.array(side, dtype=np.float64) for side in zip(*bounds, strict=True))
+    low, high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
     _, g = watch.measure(loss, watch.best)
     return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))

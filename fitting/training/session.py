@@ -56,9 +56,9 @@ class Session:
             self.runs[name] = run
             self._write()
 
-        found = train(earlier, None if self.path is None else save)
-        self.runs[name] = found
-        return found
+        run = train(earlier, None if self.path is None else save)
+        self.runs[name] = run
+        return run
 
     def _write(self) -> None:
         assert self.path is not None

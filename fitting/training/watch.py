@@ -70,8 +70,8 @@ class Watch:
         """The value at the start, unless a run is continued; no value there is an error."""
         if not math.isfinite(f):
             assert self.fault is not None
-            said = f"The objective has no value at the start of training: {self.fault}"
-            raise type(self.fault)(f"{said} Or start from a larger noise or a shorter lengthscale.") from self.fault
+            message = f"The objective has no value at the start of training: {self.fault}"
+            raise type(self.fault)(f"{message} Or start from a larger noise or a shorter lengthscale.") from self.fault
         if not self.values:
             self.values.append(-f)
 

@@ -146,7 +146,7 @@ class Gaps:
         from gpbounds.renyi import gap
 
         kernel, data = self.chooser.kernel, self.data
-        pair = gap(kernel, data.X, data.y, Z, self.noise, self.alpha, jitter="auto", method=way)
+        pair = gap(kernel, data.X, data.y, Z, self.alpha, noise=self.noise, jitter="auto", method=way)
         return directed(pair, self.alpha, self.direction)
 
 
@@ -189,7 +189,9 @@ def afterwards(
     last = min(most, data.N - 1)
     least_needed = 1
     if direction == "q||p":
-        least_needed = needed(kernel, data.X, noise, alpha, target, landmarks=None if data.N <= rows else last)
+        least_needed = needed(
+            kernel, data.X, alpha, noise=noise, target=target, landmarks=None if data.N <= rows else last
+        )
     why = ""
     with tqdm(desc=f"After the fact, {chooser.name}", unit="subset", leave=False, disable=None) as progress:
 

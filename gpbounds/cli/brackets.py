@@ -90,11 +90,11 @@ def brackets(
     sizes, found = [], []
     for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=None):
         try:
-            found.append(evidence(kernel, data.X, data.y, chooser.points(M), noise, members=members))
+            found.append(evidence(kernel, data.X, data.y, chooser.points(M), noise=noise, members=members))
         except (NotPositiveDefinite, NoSuchSubset):
             break
         sizes.append(M)
-    exact = log_evidence(kernel, data.X, data.y, noise) if data.N <= rows else None
+    exact = log_evidence(kernel, data.X, data.y, noise=noise) if data.N <= rows else None
     return Brackets(chooser.name, data.N, sizes, found, exact)
 
 

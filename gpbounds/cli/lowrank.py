@@ -71,7 +71,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
     entries: list[Entry] = []
     reasons: list[str] = []
     statement, target = problem.statement, args.target
-    method = "sharpest" if statement.form == "sharpest" else "printed"
+    rule = "sharpest" if statement.form == "sharpest" else "printed"
     matern = not isinstance(problem.kernels[0], SquaredExponential)
     notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
 
@@ -81,10 +81,10 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
                 kernel,
                 N,
                 noise=statement.noise,
-                eps=target / N,
+                target=target,
                 width=None if width is None or matern else width.tolist(),
                 delta=statement.delta,
-                method=method,
+                rule=rule,
                 effective_dimension=None if dimension is None else dimension(kernel),
             )
 
@@ -189,7 +189,7 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
 
         def one(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
             return mercer_rank(
-                kernel, law, N, noise=statement.noise, eps=target / N, delta=statement.delta, form=statement.form
+                kernel, N, target, inputs=law, noise=statement.noise, delta=statement.delta, form=statement.form
             )
 
         try:
@@ -226,8 +226,8 @@ def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entr
     def bound(r: int) -> Any:
         if r not in found:
             progress.update()
-            left = MercerFeatures(kernel, law, r).fit(data.X).residual_diagonal(data.X)
-            found[r] = residual_certificate(left * UP, noise)
+            left = MercerFeatures(kernel, r, inputs=law).fit(data.X).residual_diagonal(data.X)
+            found[r] = residual_certificate(left * UP, noise=noise)
         return found[r]
 
     with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=None) as progress:
@@ -264,7 +264,7 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
     decomposed = eigen(problem.kernels[0](part.X), "k(X, X)")
     high: NDArray[np.float64] = decomposed.values + decomposed.rounding
     known = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
-    return known, optimal_rank(np.maximum(decomposed.values - decomposed.rounding, 0.0), noise, args.target)
+    return known, optimal_rank(np.maximum(decomposed.values - decomposed.rounding, 0.0), args.target, noise=noise)
 
 
 def full_stop(error: Exception) -> str:

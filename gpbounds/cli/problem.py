@@ -223,7 +223,7 @@ def without_unknown_spectra(problem: Problem) -> Problem:
     for case in problem.cases:
         kernel.lengthscales(case.inputs.dim)  # a wrong number of them is an error, not a spectrum that is unknown
         try:
-            spectrum(kernel, case.inputs)
+            spectrum(kernel, inputs=case.inputs)
         except ValueError as error:
             notes.append(f"No {case.kind} bound: {error}")
         else:

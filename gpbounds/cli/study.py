@@ -115,15 +115,15 @@ def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Cal
     from gpbounds.renyi import evidence, exact_gap, log_evidence
 
     X, y = part.X, part.y
-    whole = log_evidence(kernel, X, y, noise) if alpha == 1.0 else np.nan
+    whole = log_evidence(kernel, X, y, noise=noise) if alpha == 1.0 else np.nan
 
     def divergence(Z: Float) -> float:
         if alpha == 1.0:
-            lower, _ = evidence(kernel, X, y, Z, noise, jitter=0.0, members=("trace",))
+            lower, _ = evidence(kernel, X, y, Z, noise=noise, jitter=0.0, members=("trace",))
             difference = whole - float(lower.terms["elbo 1"])
             if difference > 1e-5 * max(1.0, abs(whole)):
                 return difference
-        return exact_gap(kernel, X, y, Z, noise, alpha)
+        return exact_gap(kernel, X, y, Z, alpha, noise=noise)
 
     return divergence
 
@@ -178,7 +178,7 @@ def study(
     lines.append(Line("the same, as printed", aware, "printed", _values(printed, aware, grid, alpha)))
     decomposed = eigen(found.kernel(part.X), "k(X, X)")
     certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
-    lower = minimum_gap(certain, grid.astype(np.int64), found.noise, alpha)
+    lower = minimum_gap(certain, grid.astype(np.int64), alpha, noise=found.noise)
     reached = reach(found.kernel, part, found.noise, alpha, M, draws, seed, progress)
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), np.asarray(lower), reached)
 

@@ -83,7 +83,7 @@ def train(
         "epsilon": epsilon,
         "delta": delta,
         "loss": loss,
-        "objective": objective,
+        "relaxation": objective,
         "grid": axes,
         "kernel": start(rows, nu, axes, shared),
         "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
@@ -95,7 +95,7 @@ def train(
         model: Any = estimators.PACGP(**settings)
     else:
         M = min(INDUCING, rows.N) if inducing is None else count("--inducing", inducing)
-        model = estimators.SparsePACGP(n_inducing=M, form=method, **settings)
+        model = estimators.SparsePACGP(n_inducing=M, posterior=method, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the same is told in the page's own words
         model.fit(rows.X, rows.y)

@@ -11,7 +11,7 @@ from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
-from gpbounds.validation import closed_unit, noise_variance, one
+from gpbounds.validation import closed_unit, noise_variance, scalar
 from gpbounds.whitening import CHUNK, Whitening, whiten
 
 
@@ -35,7 +35,7 @@ def collapsed_posterior(
 
     Claims P-25, P-26, P-27 (Reeb et al., PAC-GP, Eqs. 9–11; Eq. 11 leaves the prior mean out of a).  Q is the exact
     posterior of the model y|u ~ N(m + KfuKuu⁻¹(u − m_M), D).  p is ``power``.  Z = X gives the exact GP for every p,
-    and its KL (P-22).      Whitened: μ = A⁻¹VD⁻¹r, CCᵀ = A⁻¹, A = I + VD⁻¹Vᵀ, V = L⁻¹Kuf.
+    and its KL (P-22).  Whitened: μ = A⁻¹VD⁻¹r, CCᵀ = A⁻¹, A = I + VD⁻¹Vᵀ, V = L⁻¹Kuf.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def collapsed_posterior(
     """
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
-    variance, share = noise_variance(noise), one(closed_unit, "power", power)
+    variance, share = noise_variance(noise), scalar(closed_unit, "power", power)
     error = absolute_error(entry_error)
     r = vector("y", y, points) - mean_at(prior_mean, points)
     white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)

@@ -29,9 +29,7 @@ class Prefixes:
     jitter: float
 
 
-def prefixes(
-    kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups: Indices, jitter: float = 0.0
-) -> Prefixes:
+def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups: Indices, jitter: float) -> Prefixes:
     """`Prefixes` of Z in its order; O(N M²) time, O(N + M²) memory.
 
     V = L⁻¹K_Zf has a row a point, so Σ_s V_si² over the first rows is the diagonal of Q for the first points.
@@ -44,7 +42,7 @@ def prefixes(
 
     >>> from gpbounds import SquaredExponential
     >>> X = np.array([[0.0], [0.1], [3.0]])
-    >>> prefixes(SquaredExponential(), X, X[:2], np.array([0, 1]), np.arange(3)).traces.round(4)
+    >>> prefixes(SquaredExponential(), X, X[:2], np.array([0, 1]), np.arange(3), 0.0).traces.round(4)
     array([3.    , 1.0098, 0.9984])
     """
     side = inducing(kernel, Z, jitter)

@@ -7,11 +7,12 @@ phase 2 draws M points from the projection on their span.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, log, sqrt
+from math import ceil, sqrt
 
 import numpy as np
 
 from gpbounds.arrays import EPS, Float, Indices
+from gpbounds.kdpp.tilt import log_tilt
 
 _BLOCK = 2**19  # uniform numbers at a time
 
@@ -26,24 +27,15 @@ def choose_eigenvectors(log_values: Float, M: int, rng: np.random.Generator) -> 
     n = log_values.size
     if M in (0, n):
         return np.arange(M)
-    p = _odds_to_expect(log_values, M)
+    from scipy.special import expit
+
+    p = expit(log_values + log_tilt(log_values, M))  # Σ p = M
     trials = min(ceil(sqrt(1.0 + 12.0 * float((p * (1.0 - p)).sum()))), max(1, _BLOCK // n))
     while True:
         heads = rng.random((trials, n)) < p
         kept = np.flatnonzero(np.count_nonzero(heads, axis=1) == M)
         if kept.size:
             return np.flatnonzero(heads[kept[0]])
-
-
-def _odds_to_expect(log_values: Float, M: int) -> Float:
-    """p_m = sλ_m / (1 + sλ_m) with s such that Σ p_m = M, for 0 < M < n."""
-    from scipy.optimize import brentq
-    from scipy.special import expit
-
-    level = log(M / (log_values.size - M))  # all of p would be M/n if all λ were equal
-    low, high = level - float(log_values.max()) - 1.0, level - float(log_values.min()) + 1.0
-    log_s = brentq(lambda shift: float(expit(log_values + shift).sum()) - M, low, high, xtol=1e-9)
-    return expit(log_values + log_s)
 
 
 def draw_projection(row: Callable[[int], Float], leverage: Float, M: int, rng: np.random.Generator) -> Indices:

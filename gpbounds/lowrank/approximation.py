@@ -17,7 +17,7 @@ KL = "KL(N(0, K + σ²I)‖N(0, Sigma + σ²I))"
 BELOW_ONE = 1.0 - 2.0**-53
 
 
-def kappa(delta: ArrayLike) -> Float:
+def kappa(Delta: ArrayLike) -> Float:
     """κ(Δ) = ½[Δ/(1 − Δ) + log(1 − Δ)], what a Δ-spectral approximation costs per datum, in nats.
 
     Claim L-25.  κ(Δ) ~ Δ²/4 for small Δ, Δ²/4 ≤ κ(Δ) ≤ 0.6138 Δ² on (0, ½]; to a few ulp for every Δ in [0, 1): with
@@ -25,8 +25,8 @@ def kappa(delta: ArrayLike) -> Float:
 
     Parameters
     ----------
-    delta : array
-        In [0, 1).
+    Delta : array
+        Δ in [0, 1).
 
     Raises
     ------
@@ -36,13 +36,13 @@ def kappa(delta: ArrayLike) -> Float:
     >>> float(kappa(0.5)), float(kappa(1e-9))
     (0.15342640972002736, 2.500000003333333e-19)
     """
-    checked = non_negative("delta", delta)
+    checked = non_negative("Delta", Delta)
     if (checked >= 1.0).any():
-        raise ValueError(f"delta: expected numbers in [0, 1), got {checked.max()}")
+        raise ValueError(f"Delta: expected numbers in [0, 1), got {checked.max()}")
     return 0.5 * log1p_residual(checked / (1.0 - checked))
 
 
-def kappa_inverse(eps: ArrayLike) -> Float:
+def kappa_inverse(divergence: ArrayLike) -> Float:
     """The Δ in [0, 1) with κ(Δ) = ε: how good a spectral approximation must be for KL ≤ εN.
 
     Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the
@@ -51,8 +51,8 @@ def kappa_inverse(eps: ArrayLike) -> Float:
 
     Parameters
     ----------
-    eps : array
-        ≥ 0, in nats per datum.
+    divergence : array
+        ε ≥ 0, in nats per datum.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def kappa_inverse(eps: ArrayLike) -> Float:
     >>> float(kappa_inverse(0.01)), float(kappa_inverse(1e-30))
     (0.17597112495123335, 1.9999999999999974e-15)
     """
-    above = np.asarray(roots(np.minimum(non_negative("eps", eps), 1e30), minus_one=True)[1])
+    above = np.asarray(roots(np.minimum(non_negative("divergence", divergence), 1e30), minus_one=True)[1])
     return np.minimum(above / (1.0 + above), BELOW_ONE)
 
 

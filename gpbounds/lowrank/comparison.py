@@ -22,7 +22,7 @@ from gpbounds.lowrank.laws import noisy_factor
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import choice, finite, noise_variance, non_negative, positive, whole
 
-Form = Literal["sharpest", "corrected", "printed"]
+Rule = Literal["sharpest", "corrected", "printed"]
 KL = "KL(N(0, Σ₁)‖N(0, Σ₂))"
 ORDER = "(1 + γ)Σ₁ ⪰ Σ₂, both positive definite."
 NOISY = "Σ₁ = K₁ + σ²I and Σ₂ = K₂ + σ²I with K₁, K₂ positive semi-definite."
@@ -33,7 +33,7 @@ def _bound(value: Any, claim: str, terms: dict[str, Any], *assumptions: str) -> 
     return Bound(np.asarray(value)[()], "upper", 1.0, claim, terms, assumptions, quantity=KL)
 
 
-def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, form: Form = "sharpest") -> Bound:
+def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, rule: Rule = "sharpest") -> Bound:
     """Upper bound on KL(N(0, Σ₁)‖N(0, Σ₂)) from the excess x = Tr Σ₂⁻¹Σ₁ − N, given (1 + γ)Σ₁ ⪰ Σ₂.
 
     sharpest   ½[(N−1) φ(−g) + φ(x + (N−1)g)],  φ(e) = e − log(1+e),  g = γ/(1+γ)
@@ -50,20 +50,20 @@ def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, form: F
     N : whole number, ≥ 1
     gamma : array
         ≥ 0; `least_gamma` is the least that serves.  All broadcast.
-    form : "sharpest", "corrected" or "printed"
+    rule : "sharpest", "corrected" or "printed"
 
     Raises
     ------
     ValueError
         for arguments out of range, or an excess that contradicts the hypothesis.
 
-    >>> for form in ("sharpest", "corrected", "printed"):  # Σ₁ = 1, Σ₂ = 2: KL = 0.0966
-    ...     round(float(kl_from_excess(-0.5, 1, 1.0, form=form)), 4)
+    >>> for rule in ("sharpest", "corrected", "printed"):  # Σ₁ = 1, Σ₂ = 2: KL = 0.0966
+    ...     round(float(kl_from_excess(-0.5, 1, 1.0, rule=rule)), 4)
     0.0966
     0.25
     -0.75
     """
-    choice("form", form, ("sharpest", "corrected", "printed"))
+    choice("rule", rule, ("sharpest", "corrected", "printed"))
     x, size, c = np.broadcast_arrays(finite("excess", excess), whole("N", N), non_negative("gamma", gamma))
     g = c / (1.0 + c)
     if (x < -(g + 1e-12) * size).any():
@@ -71,10 +71,10 @@ def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, form: F
         raise ValueError(
             f"excess: expected at least -N gamma/(1 + gamma), which the order implies, got {x.flat[worst]}"
         )
-    if form == "printed":
+    if rule == "printed":
         terms = {"excess": 0.5 * x, "order": -0.5 * c * size}
         return _bound(sum(terms.values()), "L-06", terms, ORDER, FALSE)
-    if form == "corrected":
+    if rule == "corrected":
         terms = {"excess": 0.5 * x, "order": 0.5 * c * size}
         return _bound(sum(terms.values()), "L-06", terms, ORDER)
     terms = {"excess": 0.5 * log1p_residual(np.maximum(x + (size - 1) * g, -g)), "order": _floor(c) * (size - 1)}
@@ -113,11 +113,11 @@ def kl_from_traces(
     trace1: ArrayLike,
     trace2: ArrayLike,
     N: ArrayLike,
-    noise: ArrayLike,
     gamma: ArrayLike,
     *,
+    noise: ArrayLike,
     least: ArrayLike = 0.0,
-    form: Form = "sharpest",
+    rule: Rule = "sharpest",
 ) -> Bound:
     """Upper bound on KL(N(0, K₁ + σ²I)‖N(0, K₂ + σ²I)) from Tr K₁ and Tr K₂, given (1 + γ)Σ₁ ⪰ Σ₂.
 
@@ -134,23 +134,24 @@ def kl_from_traces(
     ----------
     trace1, trace2 : array, ≥ 0
     N : whole number, ≥ 1
-    noise : array, > 0
     gamma : array, ≥ 0
+    noise : array, > 0
     least : array, ≥ 0, optional
-        A lower bound on λ_min(K₂), for the sharpest form.  All broadcast.
+        A lower bound on λ_min(K₂), for the sharpest rule.  All broadcast.
+    rule : "sharpest", "corrected" or "printed"
 
     Raises
     ------
     ValueError
         for arguments out of range, or traces that contradict the hypothesis.
 
-    >>> for form in ("sharpest", "corrected", "printed"):  # K₁ = K₂
-    ...     round(float(kl_from_traces(2.0, 2.0, 1, 1.0, 1.0, form=form)), 4)
+    >>> for rule in ("sharpest", "corrected", "printed"):  # K₁ = K₂
+    ...     round(float(kl_from_traces(2.0, 2.0, 1, 1.0, noise=1.0, rule=rule)), 4)
     0.1534
     1.5
     -0.5
     """
-    choice("form", form, ("sharpest", "corrected", "printed"))
+    choice("rule", rule, ("sharpest", "corrected", "printed"))
     t1, t2, size, s2, c, low = np.broadcast_arrays(
         non_negative("trace1", trace1),
         non_negative("trace2", trace2),
@@ -163,20 +164,20 @@ def kl_from_traces(
     left = (t1 - t2) + g * (t2 + size * s2)
     if (left < -1e-12 * (t1 + t2 + size * s2)).any():
         raise ValueError("trace1, trace2: expected Tr Σ₁ >= Tr Σ₂/(1 + gamma), which the order implies, got less")
-    if form == "sharpest":
+    if rule == "sharpest":
         least_term, top = _floor(c), np.maximum(left, 0.0) / (s2 + low)
         terms = {
             "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g, -g))),
             "order": (size - 1) * least_term,
         }
         return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY)
-    sign = -1.0 if form == "corrected" else 1.0
+    sign = -1.0 if rule == "corrected" else 1.0
     terms = {"trace": 0.5 * (t1 - (1.0 + sign * c) * t2) / s2, "order": 0.5 * c * size}
-    return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY, *((FALSE,) if form == "printed" else ()))
+    return _bound(sum(terms.values()), "L-08", terms, ORDER, NOISY, *((FALSE,) if rule == "printed" else ()))
 
 
 def kl_from_residual(
-    residual: ArrayLike, noise: ArrayLike, *, least: ArrayLike = 0.0, form: Literal["sharpest", "printed"] = "sharpest"
+    residual: ArrayLike, *, noise: ArrayLike, least: ArrayLike = 0.0, form: Literal["sharpest", "printed"] = "sharpest"
 ) -> Bound:
     """Upper bound on KL(N(0, K₁ + σ²I)‖N(0, K₂ + σ²I)) from τ = Tr(K₁ − K₂), given K₁ ⪰ K₂ ⪰ 0.
 
@@ -195,7 +196,7 @@ def kl_from_residual(
     least : array, ≥ 0, optional
         A lower bound on λ_min(K₂), for the sharpest form.
 
-    >>> round(float(kl_from_residual(1.0, 1.0)), 6), float(kl_from_residual(1.0, 1.0, form="printed"))
+    >>> round(float(kl_from_residual(1.0, noise=1.0)), 6), float(kl_from_residual(1.0, noise=1.0, form="printed"))
     (0.153426, 0.5)
     """
     choice("form", form, ("sharpest", "printed"))
@@ -207,7 +208,7 @@ def kl_from_residual(
     return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", NOISY)
 
 
-def least_gamma(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
+def least_gamma(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     """The least γ ≥ 0 with (1 + γ)(K + σ²I) ⪰ Sigma + σ²I: the hypothesis of `kl_from_excess` and `kl_from_traces`.
 
     γ = max{0, λ_max(L⁻¹(Sigma − K)L⁻ᵀ)},  LLᵀ = K + σ²I.  0 when K ⪰ Sigma.  Claim L-06.
@@ -222,7 +223,7 @@ def least_gamma(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     ValueError, NonFinite, NotPositiveDefinite
         as in `kl`.
 
-    >>> round(least_gamma([[1.0]], [[3.0]], 1.0), 12)
+    >>> round(least_gamma([[1.0]], [[3.0]], noise=1.0), 12)
     1.0
     """
     s2 = noise_variance(noise)

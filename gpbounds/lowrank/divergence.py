@@ -30,7 +30,7 @@ THIN = 0.25
 """Features of at most this rank per datum are not multiplied out."""
 
 
-def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
+def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) in nats, exact from approximate, without cancellation.
 
     KL = ½[Tr Σ₂⁻¹Σ₁ − N − log(|Σ₁|/|Σ₂|)],  Σ₁ = K + σ²I,  Σ₂ = Sigma + σ²I.
@@ -57,9 +57,9 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
         when Sigma + σ²I or K + σ²I does not factorise, or σ² is lost in the rounding of their entries.
 
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> kl(K, K, 0.1), round(kl(K, np.diag(np.diag(K)), 0.1), 6)
+    >>> kl(K, K, noise=0.1), round(kl(K, np.diag(np.diag(K)), noise=0.1), 6)
     (0.0, 0.115721)
-    >>> round(kl(1e-15 * K, 0.0 * K, 1.0) * 1e30, 6)  # ¼(1 + 1 + ½)
+    >>> round(kl(1e-15 * K, 0.0 * K, noise=1.0) * 1e30, 6)  # ¼(1 + 1 + ½)
     0.625
     """
     s2 = noise_variance(noise)
@@ -70,7 +70,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, noise: float) -> float:
     return _dense(exact, approximate, s2)
 
 
-def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
+def kl_features(K: ArrayLike, features: ArrayLike, *, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats, for features Ξ of any rank, without cancellation.
 
     Claims L-02, L-03, L-11.  With Ξ = QR and CCᵀ = I + RRᵀ/σ², T = I + Q(C − I)Qᵀ has Σ₂ = σ²TTᵀ.  So W = T⁻¹/σ with
@@ -92,7 +92,7 @@ def kl_features(K: ArrayLike, features: ArrayLike, noise: float) -> float:
         as in `kl`.
 
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> round(kl_features(K, [[1.0], [0.5]], 0.1), 6)
+    >>> round(kl_features(K, [[1.0], [0.5]], noise=0.1), 6)
     2.074726
     """
     s2 = noise_variance(noise)

@@ -14,9 +14,9 @@ from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
 from gpbounds.statements import UP, upper_bound
-from gpbounds.validation import choice, count, one, open_unit, positive, whole
+from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
 
-METHODS = ("sharpest", "frobenius", "spectral", "classical", "printed")
+RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
 FALSE_AS_PRINTED = (
     "Theorem 2 as printed is false for small R, needs Δ <= 1/2 and ||K|| >= noise, and hides a constant that grows "
     "exponentially with D; it is taken as 1 here (L-20, L-26)."
@@ -45,7 +45,7 @@ class _Setting:
         """From the arguments that `fourier_kl` and `fourier_rank` share."""
         if not isinstance(kernel, SquaredExponential | Matern):
             raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-        level = one(positive, "noise", noise) / kernel.variance
+        level = scalar(positive, "noise", noise) / kernel.variance
         ratio = N / level
         if not ratio <= LARGEST:
             raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
@@ -55,7 +55,7 @@ class _Setting:
             if width is None:
                 raise ValueError(
                     "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; with "
-                    "method='classical' none is needed"
+                    "rule='classical' none is needed"
                 )
             total = leverage_density(scaled_widths(kernel, width), ratio).total
             sentences: tuple[str, ...] = (
@@ -71,7 +71,7 @@ class _Setting:
             )
         dimension = min(total, N / (1.0 + level))
         if effective_dimension is not None:
-            dimension = min(dimension, one(positive, "effective_dimension", effective_dimension))
+            dimension = min(dimension, scalar(positive, "effective_dimension", effective_dimension))
             sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
         return cls(total, dimension, weighted, sentences)
 
@@ -141,7 +141,7 @@ def fourier_kl(
     >>> fourier_kl(kernel, 1000, [50, 200, 1000], noise=0.1, width=1.0).value.round(3).tolist()
     [inf, inf, 0.749]
     """
-    size, failing = count("N", N), one(open_unit, "delta", delta)
+    size, failing = count("N", N), scalar(open_unit, "delta", delta)
     number = whole("m", m)
     classical = choice("features", features, ("leverage", "classical")) == "classical"
     return _Setting.checked(kernel, size, noise, width, classical, effective_dimension).bound(number, failing)
@@ -150,18 +150,18 @@ def fourier_kl(
 def fourier_rank(
     kernel: Kernel,
     N: int,
-    noise: float,
-    eps: float,
-    delta: float = 0.05,
-    width: ArrayLike | None = None,
-    method: str = "sharpest",
+    target: float,
     *,
+    noise: float,
+    width: ArrayLike | None = None,
+    delta: float = 0.05,
+    rule: str = "sharpest",
     effective_dimension: float | None = None,
 ) -> Plan:
-    """How many random Fourier features suffice for KL(exact‖features) ≤ eps·N, whatever the N inputs in a box.
+    """How many random Fourier features suffice for KL(exact‖features) ≤ target, whatever the N inputs in a box.
 
     ============== ============================================================================== =================
-    method         number m of frequencies; the rank is 2m
+    rule           number m of frequencies; the rank is 2m; ε = target/N
     ============== ============================================================================== =================
     "sharpest"     least m at which the bound of :func:`fourier_kl` is ≤ εN                        N-rff
     "classical"    the same with the kernel's own density: s̃ = n = N·variance/noise, no weights   N-rff, L-29
@@ -175,9 +175,9 @@ def fourier_rank(
 
     Parameters
     ----------
-    eps : positive number
-        Target per datum, in nats; in (0, ½) for "printed".
-    method : one of the five
+    target : positive number
+        In nats for all N data, εN in the paper; below N/2 for "printed".
+    rule : one of the five
     kernel, N, noise, width, delta, effective_dimension : as in :func:`fourier_kl`
 
     Returns
@@ -189,37 +189,37 @@ def fourier_rank(
     Raises
     ------
     ValueError
-        as :func:`fourier_kl`; for eps that is not positive.
+        as :func:`fourier_kl`; for a target that is not positive.
 
-    >>> plan = fourier_rank(SquaredExponential(), 10**9, noise=1.0, eps=1e-6, width=10.0)
+    >>> plan = fourier_rank(SquaredExponential(), 10**9, target=1e3, noise=1.0, width=10.0)
     >>> plan.M, plan.bound.confidence
     (1854, 0.95)
     """
-    size, failing = count("N", N), one(open_unit, "delta", delta)
-    per_datum = one(positive, "eps", eps)
+    size, failing = count("N", N), scalar(open_unit, "delta", delta)
+    goal = scalar(positive, "target", target)
+    per_datum = goal / size
     if per_datum < 1e-100:
-        raise ValueError(f"eps: expected at least 1e-100 nats a datum, got {per_datum:g}")
-    choice("method", method, METHODS)
-    if method == "printed":
-        return _printed(kernel, size, noise, per_datum, width, failing)
-    s = _Setting.checked(kernel, size, noise, width, method == "classical", effective_dimension)
-    target = per_datum * size
+        raise ValueError(f"target: expected at least 1e-100 nats a datum, got {per_datum:g}")
+    choice("rule", rule, RULES)
+    if rule == "printed":
+        return _printed(kernel, size, noise, goal, width, failing)
+    s = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension)
     before: Bound | None = None
-    if method == "frobenius":
-        m = frequencies.frobenius(s.total, s.dimension, failing, target)
-        bound = s.record(target, m, failing, "L-28, N-shell" if s.weighted else "L-29")
-    elif method == "spectral":
+    if rule == "frobenius":
+        m = frequencies.frobenius(s.total, s.dimension, failing, goal)
+        bound = s.record(goal, m, failing, "L-28, N-shell" if s.weighted else "L-29")
+    elif rule == "spectral":
         m = frequencies.spectral(s.total, s.dimension, failing, per_datum)
-        bound = s.record(target, m, failing, "L-27, N-shell" if s.weighted else "L-29")
+        bound = s.record(goal, m, failing, "L-27, N-shell" if s.weighted else "L-29")
     else:
-        m = frequencies.sharpest(s.total, s.dimension, failing, target / UP)
+        m = frequencies.sharpest(s.total, s.dimension, failing, goal / UP)
         bound = s.bound(m, failing)
         before = s.bound(m - 1.0, failing) if m > 1.0 else None
     served = 2.0 * m < size
     return Plan(
         method="fourier",
         N=size,
-        target=target,
+        target=goal,
         M=int(2 * m) if served else None,
         bound=bound if served else None,
         bound_before=before if served else None,
@@ -232,17 +232,17 @@ def fourier_rank(
     )
 
 
-def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike | None, delta: float) -> Plan:
+def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLike | None, delta: float) -> Plan:
     if not isinstance(kernel, SquaredExponential):
-        raise ValueError(f"kernel: expected SquaredExponential for method='printed', got {type(kernel).__name__}")
+        raise ValueError(f"kernel: expected SquaredExponential for rule='printed', got {type(kernel).__name__}")
     if width is None:
-        raise ValueError("width: expected the range of the inputs for method='printed'")
-    widths = scaled_widths(kernel, width)
-    log_n = math.log(N * kernel.variance / one(positive, "noise", noise))
+        raise ValueError("width: expected the range of the inputs for rule='printed'")
+    widths, eps = scaled_widths(kernel, width), target / N
+    log_n = math.log(N * kernel.variance / scalar(positive, "noise", noise))
     if eps >= 0.5 or widths.size > 5.0 * log_n + 1.0 or log_n <= 0.0:
         raise ValueError(
-            f"eps, noise: Theorem 2 expects eps in (0, 0.5) and D <= 5 log(N/noise) + 1, got eps = {eps:g}, "
-            f"D = {widths.size}, log(N/noise) = {log_n:g}"
+            f"target, noise: Theorem 2 expects target/N in (0, 0.5) and D <= 5 log(N/noise) + 1, got target/N = "
+            f"{eps:g}, D = {widths.size}, log(N/noise) = {log_n:g}"
         )
     D = widths.size
     log_rank = D * math.log(widths.max()) - 2.0 * math.log(eps) + 2.0 * D * math.log(log_n)
@@ -250,12 +250,12 @@ def _printed(kernel: Kernel, N: int, noise: float, eps: float, width: ArrayLike 
     served = rank < N
     quantity = "KL(exact || random features)"
     bound = upper_bound(
-        eps * N, delta, "Thm 2 as printed (L-26)", {}, (FALSE_AS_PRINTED,), certified=False, quantity=quantity
+        target, delta, "Thm 2 as printed (L-26)", {}, (FALSE_AS_PRINTED,), certified=False, quantity=quantity
     )
     return Plan(
         method="fourier",
         N=N,
-        target=eps * N,
+        target=target,
         M=rank if served else None,
         bound=bound if served else None,
         bound_before=None,

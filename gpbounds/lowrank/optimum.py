@@ -10,10 +10,10 @@ from gpbounds.linalg import eigen
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.validation import noise_variance, non_negative, one, positive
+from gpbounds.validation import noise_variance, non_negative, positive, scalar
 
 
-def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
+def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
     """Lower bound on the KL divergence of every approximation of rank at most r, for r = 0 … N at once.
 
     KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) ≥ ½ Σ_{i>r} [λ_i/σ² − log(1 + λ_i/σ²)]  for every PSD Sigma of rank ≤ r.
@@ -38,7 +38,7 @@ def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
     ValueError, NonFinite, NotPositiveDefinite
         for wrong arguments; when K is not positive semi-definite.
 
-    >>> optimal_kl([4.0, 2.0, 1.0], 1.0).value.round(6)
+    >>> optimal_kl([4.0, 2.0, 1.0], noise=1.0).value.round(6)
     array([1.799401, 0.60412 , 0.153426, 0.      ])
     """
     s2 = noise_variance(noise)
@@ -54,7 +54,7 @@ def optimal_kl(eigenvalues: ArrayLike, noise: float) -> Bound:
     return Bound(value, "lower", 1.0, "L-10", {"ranks": np.arange(value.size)}, assumptions, quantity=KL)
 
 
-def optimal_rank(eigenvalues: ArrayLike, noise: float, target: float) -> int:
+def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
     """The least rank r, 0 … N, at which some approximation reaches KL ≤ target; any of lower rank exceeds it.
 
     Claim L-10; attained by the eigen-truncation of K.
@@ -65,8 +65,8 @@ def optimal_rank(eigenvalues: ArrayLike, noise: float, target: float) -> int:
     target : float
         In nats, > 0: εN in the paper.
 
-    >>> optimal_rank([4.0, 2.0, 1.0], 1.0, 0.2), optimal_rank([4.0, 2.0, 1.0], 1.0, 2.0)
+    >>> optimal_rank([4.0, 2.0, 1.0], 0.2, noise=1.0), optimal_rank([4.0, 2.0, 1.0], 2.0, noise=1.0)
     (2, 0)
     """
-    goal = one(positive, "target", target)
-    return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise)) <= goal)[0])
+    goal = scalar(positive, "target", target)
+    return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise=noise)) <= goal)[0])

@@ -14,7 +14,7 @@ from gpbounds.lowrank.laws import as_features, noisy_factor
 from gpbounds.validation import noise_variance, positive, whole
 
 
-def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike, *, scales: ArrayLike = 1.0) -> Float:
+def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: float, scales: ArrayLike = 1.0) -> Float:
     """KL(N(0, K + σ²I)‖N(0, c_r Ξ_rΞ_rᵀ + σ²I)) in nats for many r, Ξ_r the first r columns of the features Ξ.
 
     With A = ΞᵀΞ, G = ΞᵀKΞ, B = σ²I_r + c A_rr (Woodbury, L-02, L-03):
@@ -30,10 +30,10 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike
     K : array (N, N), NumPy or CuPy
     features : array (N, R)
         Ξ, on the same device.
-    noise : float
-        σ² > 0.
     ranks : whole number or array of them
         In 1 … R.
+    noise : float
+        σ² > 0.
     scales : float or array, optional
         c_r > 0, broadcast with ``ranks``: 1/m for m random features whose squares are averaged.
 
@@ -47,7 +47,7 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, noise: float, ranks: ArrayLike
         as in `kl`; for ranks outside 1 … R.
 
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> kl_by_rank(K, np.linalg.cholesky(K), 0.1, [1, 2]).round(6) + 0.0
+    >>> kl_by_rank(K, np.linalg.cholesky(K), [1, 2], noise=0.1).round(6) + 0.0
     array([2.074726, 0.      ])
     """
     s2 = noise_variance(noise)

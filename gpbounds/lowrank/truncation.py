@@ -45,7 +45,7 @@ class _Setting:
                 "data use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
             )
         return cls(
-            spectrum=spectrum(kernel, inputs),
+            spectrum=spectrum(kernel, inputs=inputs),
             inputs=inputs,
             variance=kernel.max_variance,
             noise=validation.positive("noise", noise),
@@ -114,10 +114,10 @@ def mean_divergence(tail: Any, N: Any, noise: Any, top: float) -> Any:
 
 def mercer_kl(
     kernel: Kernel,
-    inputs: InputLaw,
     N: ArrayLike,
-    r: ArrayLike,
+    rank: ArrayLike,
     *,
+    inputs: InputLaw,
     noise: ArrayLike,
     delta: ArrayLike | None = 0.05,
     form: str = "sharpest",
@@ -143,11 +143,11 @@ def mercer_kl(
     ----------
     kernel : Kernel
         Stationary, fixed in advance; with ``inputs`` it must have a known spectrum (see ``spectrum``).
+    N : whole number(s) >= 1
+    rank : whole number(s) >= 0
+        r; rank 0 keeps nothing but the noise.
     inputs : Gaussian or Uniform
         Law of the inputs.
-    N : whole number(s) >= 1
-    r : whole number(s) >= 0
-        Rank; 0 keeps nothing but the noise.
     noise : positive number(s)
         σ², in squared units of y.
     delta : number(s) in (0, 1), or None for the expectation
@@ -160,29 +160,29 @@ def mercer_kl(
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
-    >>> mercer_kl(SquaredExponential(), Gaussian(), 1000, [5, 10, 20], noise=0.1).value.round(7).tolist()
+    >>> mercer_kl(SquaredExponential(), 1000, [5, 10, 20], inputs=Gaussian(), noise=0.1).value.round(7).tolist()
     [77.4780564, 4.6566207, 2e-07]
     """
     setting = _Setting.checked(kernel, inputs, noise, delta, form)
-    return setting.bound(validation.whole("N", N), validation.whole("r", r, 0))
+    return setting.bound(validation.whole("N", N), validation.whole("rank", rank, 0))
 
 
 def mercer_rank(
     kernel: Kernel,
-    inputs: InputLaw,
     N: int,
-    noise: float,
-    eps: float,
-    delta: float | None = 0.05,
+    target: float,
     *,
+    inputs: InputLaw,
+    noise: float,
+    delta: float | None = 0.05,
     form: str = "sharpest",
 ) -> Plan:
-    """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ eps·N.
+    """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ target.
 
-    Inequality, hypotheses and parameters are those of :func:`mercer_kl`, whose bound decreases in r; eps is the target
-    per datum, in nats.  With ``form="printed"`` the rank is that of Theorem 3: the least r with Λ_r ≤ Λ*,
-    √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)); for isotropic squared exponential kernels and Gaussian inputs
-    Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
+    Inequality, hypotheses and parameters are those of :func:`mercer_kl`, whose bound decreases in r.  The target is in
+    nats for all N data: εN in the paper.  With ``form="printed"`` the rank is that of Theorem 3: the least r with
+    Λ_r ≤ Λ*, √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)).  For isotropic squared exponential kernels and Gaussian
+    inputs Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
 
     Returns
     -------
@@ -192,35 +192,34 @@ def mercer_rank(
     Raises
     ------
     ValueError
-        as :func:`mercer_kl`; for eps that is not positive; for arrays.
+        as :func:`mercer_kl`; for a target that is not positive; for arrays.
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
-    >>> plan = mercer_rank(SquaredExponential(), Gaussian(), 10**9, noise=0.1, eps=1e-3)
-    >>> plan.M, plan.target
-    (9, 1000000.0)
+    >>> mercer_rank(SquaredExponential(), 10**9, target=1e6, inputs=Gaussian(), noise=0.1).M
+    9
     """
     size = validation.count("N", N)
-    per_datum = validation.positive("eps", eps)
+    goal = validation.positive("target", target)
     setting = _Setting.checked(kernel, inputs, noise, delta, form)
-    for name, number in (("eps", per_datum), ("noise", setting.noise), ("delta", setting.delta)):
+    for name, number in (("target", goal), ("noise", setting.noise), ("delta", setting.delta)):
         if number is not None and number.ndim:
             raise ValueError(f"{name}: expected one number, got shape {number.shape}; call once for each")
-    data, target = np.asarray(float(size)), float(per_datum) * size
-    r = least(lambda r: bool(setting.evaluate(data, np.asarray(float(r)))[0] <= target), 0, size - 1)
-    close = f"The low-rank GP is within {float(per_datum):g} nats a datum of the exact one."
+    data, limit = np.asarray(float(size)), float(goal)
+    r = least(lambda r: bool(setting.evaluate(data, np.asarray(float(r)))[0] <= limit), 0, size - 1)
+    close = f"The low-rank GP is within {limit / size:g} nats a datum of the exact one."
     return Plan.at(
         r,
         lambda r: setting.bound(data, np.asarray(float(r))),
         first=0,
         method="mercer",
         N=size,
-        target=target,
+        target=limit,
         meaning=() if r is None else (close,),
     )
 
 
-def residual_certificate(residual: ArrayLike, noise: float, *, rounding: float = 0.0) -> Bound:
+def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float = 0.0) -> Bound:
     """Upper bound on KL(exact‖low rank) from the residual that is actually there: no probability in it.
 
     K − Σ ⪰ 0, x = Tr(K − Σ)/σ² (L-54, L-43, L-09):

@@ -113,12 +113,12 @@ def psi(x: ArrayLike, alpha: ArrayLike) -> Any:
     return np.where(root * x >= 1.0, peak, rising)
 
 
-def trace_term(T: ArrayLike, n: ArrayLike, noise: ArrayLike, alpha: ArrayLike) -> Any:
+def trace_term(T: ArrayLike, n: ArrayLike, alpha: ArrayLike, *, noise: ArrayLike) -> Any:
     """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T/(2σ²) at α = 1: above (α/(2β)) log|I + βΔ/σ²|, Tr Δ = T, rank Δ <= n.
 
     R-amgm.  Equality when Δ has n equal eigenvalues.
 
-    >>> float(trace_term(4.0, 2, 0.5, 1.0))
+    >>> float(trace_term(4.0, 2, 1.0, noise=0.5))
     4.0
     """
     T, n, noise, alpha = (np.asarray(a, dtype=np.float64) for a in (T, n, noise, alpha))

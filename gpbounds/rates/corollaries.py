@@ -69,7 +69,7 @@ def smooth_corollary(
     if size - 1 < M:
         raise ValueError(f"N: the corollary needs M <= N - 1, but its M is {M} for N = {size}; ask for a smaller gamma")
     quadratic = 2.0 * order * norm_ratio / noise * size**-gamma
-    determinant = float(trace_term(4.0 * delta * noise * size ** -(gamma + 1.0), size, noise, order)) / delta
+    determinant = float(trace_term(4.0 * delta * noise * size ** -(gamma + 1.0), size, order, noise=noise)) / delta
     drawn = f"The N inputs are drawn independently from {law!r}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant}
     bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta)
@@ -152,7 +152,7 @@ def matern_corollary(
     tail_part = 2.0 ** (2 * r + 2) * A if form == "sharpest" else (1.0 + 1.0 / M) * A
     t = (tail_part + 2.0 * delta * noise) * size ** -(gamma + 1.0)
     quadratic = order * t * norm_ratio * size / (2.0 * delta * noise**2)
-    determinant = float(trace_term(t, size, noise, order)) / delta
+    determinant = float(trace_term(t, size, order, noise=noise)) / delta
     claim = "R-mat-t" + (" (corrected)" if form == "printed" else " (sharper)")
     decay = f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant, "expected_trace": t}

@@ -21,7 +21,7 @@ SPLITS = tuple(2.0**-j for j in range(1, 7))
 
 def prior_printed(t: Any, N: Any, noise: Any, alpha: Any, delta: Any) -> dict[str, Any]:
     """R-thm1 as printed, y ~ prior: αt/(2δσ²) + g_N(t)/δ, by its two summands."""
-    return {"quadratic": alpha * t / (2.0 * delta * noise), "determinant": trace_term(t, N, noise, alpha) / delta}
+    return {"quadratic": alpha * t / (2.0 * delta * noise), "determinant": trace_term(t, N, alpha, noise=noise) / delta}
 
 
 def prior_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> Any:
@@ -42,7 +42,7 @@ def prior_tail(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, share: float)
     w = alpha * tau / (noise + beta * tau)  # <= W, since n >= 1
     mean = n * F_hat(tau / (n * noise), alpha)
     if np.max(alpha) > 0.5:  # below, F̂ = F, and n F(x) is the smaller: n[w - log(1 + w)] <= nw - log(1 + nw)
-        mean = np.minimum(mean, trace_term(tau, n, noise, alpha) + 0.5 * log1p_residual(W))
+        mean = np.minimum(mean, trace_term(tau, n, alpha, noise=noise) + 0.5 * log1p_residual(W))
     return mean + np.sqrt(x * w * W) + x * w
 
 
@@ -60,7 +60,7 @@ def prior_sharpest(t: Any, n: Any, noise: Any, alpha: Any, delta: Any) -> dict[s
 def any_printed(t: Any, N: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any) -> dict[str, Any]:
     """R-thm2 as printed, any y: g_N(t)/δ + (αt/(2δσ²))·‖y‖²/σ², by its two summands."""
     return {
-        "determinant": trace_term(t, N, noise, alpha) / delta,
+        "determinant": trace_term(t, N, alpha, noise=noise) / delta,
         "quadratic": alpha * t / (2.0 * delta * noise) * (y_norm2 / noise),
     }
 
@@ -69,6 +69,6 @@ def any_markov(t: Any, n: Any, noise: Any, alpha: Any, delta: Any, y_norm2: Any)
     """R-thm2, sharper, for all y at once: g_n(t/δ) + ½ (‖y‖²/σ²) ψ(t/(δσ²)), by its two summands."""
     tau = t / delta
     return {
-        "determinant": trace_term(tau, n, noise, alpha),
+        "determinant": trace_term(tau, n, alpha, noise=noise),
         "quadratic": 0.5 * (y_norm2 / noise) * psi(tau / noise, alpha),
     }

@@ -75,7 +75,7 @@ def inducing_points(
     >>> from gpbounds.kernels import SquaredExponential
     >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
     >>> plan.M, float(plan.bound) <= 0.01 < float(plan.bound_before)
-    (29, True)
+    (28, True)
     """
     size = validation.count("N", N, 2)
     goal = float(validation.positive("target", target))
@@ -103,4 +103,4 @@ def _needed(setting: Setting, law: GivenData, target: float) -> int:
     from gpbounds.renyi import needed_from_eigenvalues
 
     lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
-    return needed_from_eigenvalues(lower, float(setting.noise), float(setting.alpha), target)
+    return needed_from_eigenvalues(lower, float(setting.alpha), noise=float(setting.noise), target=target)

@@ -54,21 +54,21 @@ def trace_term(T: Any, n: int, noise: Any, alpha: Any) -> Any:
     return alpha * n / (2 * beta) * mp.log(1 + beta * T / (n * noise))
 
 
-def expected_logdet_bound(eigenvalues: Sequence[Any], M: int, noise: Any, alpha: Any, form: str = "sharpest") -> Any:
-    """The upper bounds of E_Z[−log C_x]  (R-lem3c)."""
+def expected_logdet_bound(eigenvalues: Sequence[Any], M: int, noise: Any, alpha: Any, rule: str = "sharpest") -> Any:
+    """The upper bounds of E_Z[−log C_x]  (R-lem3c): rule "sharpest", "trace", "determinant" or "printed"."""
     N, alpha, noise = len(eigenvalues), mp.mpf(alpha), mp.mpf(noise)
     rank = sum(1 for value in eigenvalues if value > 0)
-    if form == "printed":
+    if rule == "printed":
         ordered = sorted((mp.mpf(value) for value in eigenvalues), reverse=True)
         return trace_term((M + 1) * mp.fsum(ordered[M:]), N, noise, alpha)
     if rank == M:
         return mp.mpf(0)
     trace = trace_term(expected_trace(eigenvalues, M), rank - M, noise, alpha)
-    if form == "trace" or alpha == 1:
+    if rule == "trace" or alpha == 1:
         return trace
     beta = 1 - alpha
     determinant = alpha / (2 * beta) * log_expected_determinant(eigenvalues, M, beta / noise)
-    return determinant if form == "determinant" else min(trace, determinant)
+    return determinant if rule == "determinant" else min(trace, determinant)
 
 
 def trace_bound(tails: Sequence[Any], M: int) -> Any:

@@ -167,8 +167,8 @@ def evidence(
     X: ArrayLike,
     y: ArrayLike,
     Z: ArrayLike,
-    noise: float,
     *,
+    noise: float,
     alphas: ArrayLike = (1.0,),
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
@@ -230,10 +230,10 @@ def evidence(
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
-    >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], 0.1)
+    >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], noise=0.1)
     >>> round(float(lower), 4), round(float(upper), 4)  # log p(y) = -3.2002
     (-3.2002, -3.2002)
-    >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], 0.1, members="cheap")
+    >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], noise=0.1, members="cheap")
     >>> round(float(lower), 4), round(float(upper), 4), round(lower.terms["elbo 1"], 4)
     (-3.5044, -2.6765, -4.5099)
     """

@@ -12,7 +12,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
-from gpbounds.validation import choice, count, noise_variance, non_negative, one, order, positive, whole
+from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
 DENSE = 5000
@@ -20,7 +20,7 @@ DENSE = 5000
 
 
 def minimum_gap(
-    eigenvalues: ArrayLike, M: ArrayLike, noise: float, alpha: float, y: Literal["any", "prior"] = "any"
+    eigenvalues: ArrayLike, M: ArrayLike, alpha: float, y: Literal["any", "prior"] = "any", *, noise: float
 ) -> Float:
     """The gap that no choice of M inducing variables can beat, from the eigenvalues of K alone.
 
@@ -50,11 +50,11 @@ def minimum_gap(
     ValueError
         for wrong arguments.
 
-    >>> minimum_gap([4.0, 2.0, 1.0], [0, 1, 2, 3], 0.5, 1.0, y="prior")
+    >>> minimum_gap([4.0, 2.0, 1.0], [0, 1, 2, 3], 1.0, y="prior", noise=0.5)
     array([7., 3., 1., 0.])
     """
     choice("y", y, ("any", "prior"))
-    a, s2, counts = one(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
+    a, s2, counts = scalar(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
@@ -65,7 +65,7 @@ def minimum_gap(
     return tails[left.astype(np.int64)]
 
 
-def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, noise: float, alpha: float, target: float) -> int:
+def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, target: float, noise: float) -> int:
     """The least M ≥ 1 at which `minimum_gap` does not rule ``target`` out: with fewer, no inducing variables reach it.
 
     Claim N-low, for every y; Σ_i G(λ_(M+i)(K)/σ²) grows with each eigenvalue, so lower bounds on them give an M that is
@@ -82,18 +82,18 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, noise: float, alpha: f
     target : float
         The gap D_α(y) to be reached, > 0, in nats.
 
-    >>> needed_from_eigenvalues([4.0, 2.0, 1.0, 1e-6], 0.5, 1.0, 0.01)
+    >>> needed_from_eigenvalues([4.0, 2.0, 1.0, 1e-6], 1.0, target=0.01, noise=0.5)
     3
     """
-    goal = one(positive, "target", target)
+    goal = scalar(positive, "target", target)
     values = non_negative("eigenvalues_lower", eigenvalues_lower)
-    gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), noise, alpha)
+    gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), alpha, noise=noise)
     above = np.flatnonzero(gaps > goal)
     return int(above[-1]) + 2 if above.size else 1
 
 
 def needed(
-    kernel: Kernel, X: ArrayLike, noise: float, alpha: float, target: float, *, landmarks: int | None = None
+    kernel: Kernel, X: ArrayLike, alpha: float, *, target: float, noise: float, landmarks: int | None = None
 ) -> int:
     """The number of inducing variables below which no choice of them reaches the target gap on these inputs, for any y.
 
@@ -124,17 +124,21 @@ def needed(
     >>> import numpy as np
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.linspace(0.0, 10.0, 50)
-    >>> needed(SquaredExponential(), X, 0.1, 1.0, 0.1), needed(SquaredExponential(), X, 0.1, 1.0, 0.1, landmarks=10)
-    (11, 10)
+    >>> needed(SquaredExponential(), X, 1.0, target=0.1, noise=0.1)
+    11
+    >>> needed(SquaredExponential(), X, 1.0, target=0.1, noise=0.1, landmarks=10)
+    10
     """
     points = as_host_points(X, "X")
     N = points.shape[0]
     if landmarks is None and N <= DENSE:
         found = eigen(kernel(points), "K")
-        return needed_from_eigenvalues(np.maximum(found.values - found.rounding, 0.0), noise, alpha, target)
+        return needed_from_eigenvalues(
+            np.maximum(found.values - found.rounding, 0.0), alpha, noise=noise, target=target
+        )
     size = min(count("landmarks", 1000 if landmarks is None else landmarks), N)
     chosen = points[np.linspace(0, N - 1, size).round().astype(np.int64)]
     gram = whiten(kernel, points, np.unique(chosen, axis=0), jitter="auto").gram
     rounding = float(gram.trace()) * (N + size) * EPS
     found = eigen(gram, "VVᵀ", rounding=rounding)
-    return needed_from_eigenvalues(np.maximum(found.values - rounding, 0.0), noise, alpha, target)
+    return needed_from_eigenvalues(np.maximum(found.values - rounding, 0.0), alpha, noise=noise, target=target)

@@ -17,8 +17,9 @@ from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
+from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.streamed import streamed
-from gpbounds.validation import choice, one, order
+from gpbounds.validation import choice, order, scalar
 from gpbounds.whitening import as_targets
 
 Form = Literal["sharpest", "printed"]
@@ -35,9 +36,10 @@ def _pair(
     upper: tuple[float, str],
     terms: dict[str, float],
     y: str,
+    jitter: float,
     below: dict[str, float] | None = None,
 ) -> tuple[Bound, Bound]:
-    assumptions = (BEST, y)
+    assumptions = with_jitter_named(jitter, (BEST, y))
     return (
         Bound(lower[0], "lower", 1.0, lower[1], below or {}, assumptions, quantity=quantity),
         Bound(upper[0], "upper", 1.0, upper[1], terms, assumptions, quantity=quantity),
@@ -49,10 +51,10 @@ def gap(
     X: ArrayLike,
     y: ArrayLike,
     Z: ArrayLike,
-    noise: float,
     alpha: float,
     *,
-    jitter: Jitter = 0.0,
+    noise: float,
+    jitter: Jitter = "auto",
     form: Form = "sharpest",
     method: Method = "auto",
 ) -> tuple[Bound, Bound]:
@@ -103,7 +105,7 @@ def gap(
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
     >>> for method in ("dense", "blocks", "streamed"):
-    ...     lower, upper = gap(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 0.5, method=method)
+    ...     lower, upper = gap(SquaredExponential(), X, y, [0.0, 2.0], 0.5, noise=0.1, method=method)
     ...     round(float(lower), 4), round(float(upper), 4)
     (0.2609, 0.4382)
     (0.2609, 0.6527)
@@ -111,7 +113,7 @@ def gap(
     """
     form_ = choice("form", form, ("sharpest", "printed"))
     way = choice("method", method, ("auto", "dense", "blocks", "streamed"))
-    a = one(order, "alpha", alpha)
+    a = scalar(order, "alpha", alpha)
     if way == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)
@@ -130,16 +132,16 @@ def _dense(
     record, s2, a = found.record, found.noise, found.alpha
     targets = as_targets(y, record.X)
     P = 1 if targets.ndim == 1 else targets.shape[1]
-    log_det = P * record.log_det_term(s2, a)
+    log_det = P * record.log_det_term(a, noise=s2)
     lower = P * float(G(record.eigenvalues / s2, a).sum())
     if form == "printed":
         fit = float((targets**2).sum()) * a * record.trace / (s2 * (s2 + a * record.trace))
         terms = {"log-determinant": log_det, "targets": fit}
-        return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y)
+        return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y, record.jitter)
     less = P * float(0.5 * np.log1p(found.w.sum()))
-    fit = 0.5 * float(np.sum(record.quadratic(targets, s2))) * float(psi(record.largest / s2, a))
+    fit = 0.5 * float(np.sum(record.quadratic(targets, noise=s2))) * float(psi(record.largest / s2, a))
     terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -less, "targets": fit}
-    return _pair(GAP, (lower, "R-gap"), (log_det - less + fit, "R-lem4"), terms, ANY_Y)
+    return _pair(GAP, (lower, "R-gap"), (log_det - less + fit, "R-lem4"), terms, ANY_Y, record.jitter)
 
 
 def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
@@ -149,12 +151,20 @@ def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
     if alpha == 1.0:
         below["evidence"] = float(low) - (found.variational + found.rounding)
     top = found.moments.largest if way == "blocks" else problem.ratio
-    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), problem.noise, alpha))
+    log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), alpha, noise=problem.noise))
     fit = 0.5 * float(found.cheap.quadratic[-1].sum()) * float(psi(top, alpha))
     above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (found.variational - found.rounding))}
     claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
     said = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter, "rounding": found.rounding}
-    return _pair(GAP, (max(below.values()), "R-gap"), (min(above.values()), claim), above | said, ANY_Y, below | said)
+    return _pair(
+        GAP,
+        (max(below.values()), "R-gap"),
+        (min(above.values()), claim),
+        above | said,
+        ANY_Y,
+        white.jitter,
+        below | said,
+    )
 
 
 def trace_floor(ratio: float, n: int, alpha: float) -> float:
@@ -182,7 +192,7 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
 
 
 def gap_from_trace(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:
     """Upper bound on the gap D_α(y) in O(NM²) time, streamed: neither K nor Kuf is ever held.
 
@@ -193,13 +203,13 @@ def gap_from_trace(
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
-    >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 0.5)), 4)
+    >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.5, noise=0.1)), 4)
     0.6527
     """
-    a = one(order, "alpha", alpha)
+    a = scalar(order, "alpha", alpha)
     problem = streamed(kernel, X, y, Z, noise, jitter)
     n, T = max(problem.white.rank, 1), problem.white.trace
-    log_det = problem.P * float(trace_term(T, n, problem.noise, a))
+    log_det = problem.P * float(trace_term(T, n, a, noise=problem.noise))
     fit = 0.5 * float(problem.fits(0.0).quadratic.sum()) * float(psi(problem.ratio, a))
     terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.white.rank, "jitter": problem.white.jitter}
     return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity=GAP)
@@ -209,10 +219,10 @@ def expected_gap_bounds(
     kernel: Kernel,
     X: ArrayLike,
     Z: ArrayLike,
-    noise: float,
     alpha: float,
     *,
-    jitter: Jitter = 0.0,
+    noise: float,
+    jitter: Jitter = "auto",
     form: Form = "sharpest",
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on E_y D_α, the gap averaged over y from the prior.
@@ -239,21 +249,21 @@ def expected_gap_bounds(
         as in `gap`.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> lower, upper = expected_gap_bounds(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.1, 0.5)
+    >>> lower, upper = expected_gap_bounds(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.5, noise=0.1)
     >>> round(float(lower), 4), round(float(upper), 4)
     (0.5076, 0.5609)
     """
     form_ = choice("form", form, ("sharpest", "printed"))
-    found = gap_record(kernel, X, Z, noise, one(order, "alpha", alpha), jitter)
+    found = gap_record(kernel, X, Z, noise, scalar(order, "alpha", alpha), jitter)
     record, s2, a = found.record, found.noise, found.alpha
-    log_det = record.log_det_term(s2, a)
+    log_det = record.log_det_term(a, noise=s2)
     if form_ == "printed":
         terms = {"log-determinant": log_det, "trace": 0.5 * a * record.trace / s2}
         value = log_det + terms["trace"]
     else:
         terms = _expected_terms(found, log_det)
         value = min(terms.values())
-    return _pair("E_y D_α[q*‖p]", (log_det, "R-lem2"), (value, "R-lem2"), terms, PRIOR_Y)
+    return _pair("E_y D_α[q*‖p]", (log_det, "R-lem2"), (value, "R-lem2"), terms, PRIOR_Y, record.jitter)
 
 
 def _expected_terms(found: Gap, log_det: float) -> dict[str, float]:

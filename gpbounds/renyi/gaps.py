@@ -34,7 +34,7 @@ class Gap:
     @cached_property
     def xi(self) -> Cholesky:
         """Cholesky factor of Ξ."""
-        return self.record.xi(self.noise, self.alpha)
+        return self.record.xi(self.alpha, noise=self.noise)
 
     @cached_property
     def H(self) -> Float:
@@ -77,11 +77,11 @@ def gap_record(kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: 
     """The checked arguments as a `Gap`."""
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
-    return Gap(record, noise, record.order(alpha, noise))
+    return Gap(record, noise, record.order(alpha, noise=noise))
 
 
 def exact_gap(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
     """The Rényi divergence D_α(y) between the best approximation q* of order α and the exact posterior.
 
@@ -111,7 +111,7 @@ def exact_gap(
         when Kuu or Ξ does not factorise.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> round(exact_gap(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0, 2.0], 0.1, 0.5), 4)
+    >>> round(exact_gap(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0, 2.0], 0.5, noise=0.1), 4)
     0.3274
     """
     gap = gap_record(kernel, X, Z, noise, alpha, jitter)
@@ -119,7 +119,7 @@ def exact_gap(
 
 
 def expected_gap(
-    kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
     """The mean of D_α(y) over y drawn from the prior, y ~ N(0, K + σ²I).
 
@@ -127,22 +127,22 @@ def expected_gap(
     Parameters and errors as in `exact_gap`.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> round(expected_gap(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.1, 0.5), 4)
+    >>> round(expected_gap(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.5, noise=0.1), 4)
     0.5609
     """
     gap = gap_record(kernel, X, Z, noise, alpha, jitter)
-    return gap.record.log_det_term(gap.noise, gap.alpha) + float(0.5 * log1p_residual(gap.w).sum())
+    return gap.record.log_det_term(gap.alpha, noise=gap.noise) + float(0.5 * log1p_residual(gap.w).sum())
 
 
 def gap_variance(
-    kernel: Kernel, X: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> float:
     """The variance of D_α(y) over y drawn from the prior: ½ Tr[(Ξ⁻¹K_n − I)²] = ½ Σ w_i².
 
     Claim R-lem2.  Parameters and errors as in `exact_gap`.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> round(gap_variance(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.1, 0.5), 4)
+    >>> round(gap_variance(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], 0.5, noise=0.1), 4)
     0.1435
     """
     return float(0.5 * (gap_record(kernel, X, Z, noise, alpha, jitter).w ** 2).sum())

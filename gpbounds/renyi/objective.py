@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from gpbounds.bound import Bound
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky
-from gpbounds.renyi.residual import Nystrom, as_targets, nystrom
+from gpbounds.renyi.residual import Nystrom, as_targets, nystrom, with_jitter_named
 from gpbounds.validation import noise_variance
 
 QUANTITY = "log p(y)"
@@ -23,7 +23,7 @@ def _log_normal(y: Float, chol: Cholesky) -> float:
     return float(-0.5 * (y.size * np.log(2.0 * np.pi) + chol.logdet + (chol.solve_lower(y) ** 2).sum()))
 
 
-def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, noise: float) -> float:
+def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> float:
     """log p(y) = log N(y; 0, K + σ²I), the evidence of the exact Gaussian process (R-gp).
 
     Parameters
@@ -40,16 +40,16 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, noise: float) -> fl
         when K + σ²I does not factorise: σ² is below the rounding error of K.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> round(log_evidence(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], 0.1), 4)
+    >>> round(log_evidence(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1), 4)
     -3.2002
     """
     points = as_host_points(X, "X").astype(np.float64, copy=False)
     targets, noise = as_targets(y, points.shape[0]), noise_variance(noise)
-    return exact(kernel, points, targets[:, None], noise).log_evidence
+    return exact(kernel, points, targets[:, None], noise=noise).log_evidence
 
 
 def elbo(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:
     """The Rényi bound of order α on the log evidence, at the best posterior of that order.
 
@@ -90,7 +90,7 @@ def elbo(
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
-    >>> [round(float(elbo(SquaredExponential(), X, y, [0.0, 2.0], 0.1, a)), 4) for a in (-1.0, 0.0, 0.5, 1.0)]
+    >>> [round(float(elbo(SquaredExponential(), X, y, [0.0, 2.0], a, noise=0.1)), 4) for a in (-1.0, 0.0, 0.5, 1.0)]
     [-2.9174, -3.2002, -3.5277, -4.5099]
     """
     noise = noise_variance(noise)
@@ -98,15 +98,17 @@ def elbo(
     targets = as_targets(y, record.N)
     if np.ndim(alpha) == 0 and alpha == -np.inf:
         return _limit(record, targets, noise)
-    order = record.order(alpha, noise)
-    fit, penalty = _log_normal(targets, record.xi(noise, order)), record.log_det_term(noise, order)
-    return _bound(fit - penalty, order, {"log N(y; 0, Ξ)": fit, "log-determinant": -penalty})
+    order = record.order(alpha, noise=noise)
+    fit, penalty = _log_normal(targets, record.xi(order, noise=noise)), record.log_det_term(order, noise=noise)
+    return _bound(record, fit - penalty, order, {"log N(y; 0, Ξ)": fit, "log-determinant": -penalty})
 
 
-def _bound(value: float, order: float, terms: dict[str, Any]) -> Bound:
+def _bound(record: Nystrom, value: float, order: float, terms: dict[str, Any]) -> Bound:
     claim = "R-neg" if order < 0.0 else "R-elbo*" if order <= 1.0 else "N-range"
     assumptions = ("The kernel, the inducing points and the noise variance are those of the evidence that is bounded.",)
-    return Bound(value, "upper" if order < 0.0 else "lower", 1.0, claim, terms, assumptions, quantity=QUANTITY)
+    side: Literal["lower", "upper"] = "upper" if order < 0.0 else "lower"
+    stated = with_jitter_named(record.jitter, assumptions)
+    return Bound(value, side, 1.0, claim, terms, stated, quantity=QUANTITY)
 
 
 def _limit(record: Nystrom, y: Float, noise: float) -> Bound:
@@ -116,4 +118,4 @@ def _limit(record: Nystrom, y: Float, noise: float) -> Bound:
     fit = 0.0
     if known.any():
         fit = _log_normal(y[known], cholesky(record.K[np.ix_(known, known)] + noise * np.eye(int(known.sum()))))
-    return _bound(float(fit + rest), -np.inf, {"log N(y_Z; 0, K_ZZ + σ²I)": fit, "rest": float(rest)})
+    return _bound(record, float(fit + rest), -np.inf, {"log N(y_Z; 0, K_ZZ + σ²I)": fit, "rest": float(rest)})

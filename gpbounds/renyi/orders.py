@@ -25,7 +25,7 @@ class Order:
     @cached_property
     def xi(self) -> Cholesky:
         """Cholesky factor of Ξ."""
-        return self.record.xi(self.noise, self.alpha)
+        return self.record.xi(self.alpha, noise=self.noise)
 
     @property
     def volume(self) -> float:
@@ -37,7 +37,7 @@ class Order:
     def elbo(self) -> float:
         """L_α summed over the outputs."""
         fit = -0.5 * float((self.xi.solve_lower(self.Y) ** 2).sum())
-        return self.volume + fit - self.Y.shape[1] * self.record.log_det_term(self.noise, self.alpha)
+        return self.volume + fit - self.Y.shape[1] * self.record.log_det_term(self.alpha, noise=self.noise)
 
     @property
     def upper(self) -> float:
@@ -48,7 +48,7 @@ class Order:
         record, a = self.record, self.alpha
         ratio = a * self.xi.solve(record.residual)
         kept, _ = log1p_sum_bounds(float(ratio.trace()), float((ratio * ratio.T).sum()), record.N, np.inf)
-        wider = record.xi_plus(self.noise, a, a * (record.largest + record.rounding))
+        wider = record.xi_plus(a, a * (record.largest + record.rounding), noise=self.noise)
         return self.volume - 0.5 * self.Y.shape[1] * kept - 0.5 * float((wider.solve_lower(self.Y) ** 2).sum())
 
 

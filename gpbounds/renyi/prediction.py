@@ -21,7 +21,7 @@ def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -
 
 
 def inducing_posterior(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, *, jitter: Jitter = 0.0
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> tuple[Float, Float]:
     """Mean (M,) and covariance (M, M) of the inducing variables under the best approximation of order α.
 
@@ -51,13 +51,13 @@ def inducing_posterior(
         when Kuu does not factorise.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> mean, cov = inducing_posterior(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0], 0.1, 0.5)
+    >>> mean, cov = inducing_posterior(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], [0.0], 0.5, noise=0.1)
     >>> mean.round(4), cov.round(4)
     (array([0.9314]), array([[0.0831]]))
     """
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
-    order = record.order(alpha, noise)
+    order = record.order(alpha, noise=noise)
     mean, precision = _whitened_posterior(record, as_targets(y, record.N), noise, order)
     L = record.chol.L
     half = precision.solve_lower(L.T)
@@ -70,18 +70,20 @@ def predict(
     y: ArrayLike,
     Z: ArrayLike,
     X_new: ArrayLike,
-    noise: float,
     alpha: float,
     *,
-    jitter: Jitter = 0.0,
+    noise: float,
+    jitter: Jitter = "auto",
     full_cov: bool = False,
+    noisy: bool = False,
 ) -> tuple[Float, Float]:
-    """Mean and variance (or covariance) of noisy new targets y* under the best approximation of order α.
+    """Mean and variance (or covariance) of f at new inputs under the best approximation of order α.
 
-    y* ~ N(Q_*f Ξ⁻¹y, K_** + σ²I − Q_*f Ξ⁻¹Q_f*), Q_*f = K_*u Kuu⁻¹Kuf.
+    f* ~ N(Q_*f Ξ⁻¹y, K_** − Q_*f Ξ⁻¹Q_f*), Q_*f = K_*u Kuu⁻¹Kuf; with ``noisy`` the law of y*, whose covariance has σ²I
+    added.
 
     Claim R-pred-A (Yue & Kontar, Rényi divergence objective, Eq. 7, whose A is misprinted: its variance can be −3.5),
-    α < 1 + σ²/λ_max(K − Q).  The variance is at least σ², computed as a sum of non-negative terms.  α = 1 is the law of
+    α < 1 + σ²/λ_max(K − Q).  The variance is computed as a sum of non-negative terms.  α = 1 is the law of
     Titsias and of DTC; α = 0 is the exact GP only where Z contains the inputs.
 
     Parameters
@@ -90,6 +92,8 @@ def predict(
     X_new : array (N*, D)
     full_cov : bool
         True for the (N*, N*) covariance instead of the variances (N*,).
+    noisy : bool
+        True for the law of new targets y* instead of f*.
 
     Raises
     ------
@@ -97,19 +101,20 @@ def predict(
         as in `inducing_posterior`.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> mean, variance = predict(SquaredExponential(), [2.0], [1.0], [0.0], [0.0], 0.1, 0.9)
+    >>> mean, variance = predict(SquaredExponential(), [2.0], [1.0], [0.0], [0.0], 0.9, noise=0.1, noisy=True)
     >>> mean.round(4), variance.round(4)
     (array([0.6252]), array([1.0154]))
     """
     noise = noise_variance(noise)
     record = nystrom(kernel, X, Z, jitter)
-    order = record.order(alpha, noise)
+    order = record.order(alpha, noise=noise)
     targets = as_targets(y, record.N)
     new = as_host_points(X_new, "X_new", record.X.shape[1])
     mean, precision = _whitened_posterior(record, targets, noise, order)
     V = record.chol.solve_lower(kernel(record.Z, new))
     half = precision.solve_lower(V)
+    added = noise if noisy else 0.0
     if full_cov:
-        return V.T @ mean, kernel(new) - V.T @ V + half.T @ half + noise * np.eye(new.shape[0])
+        return V.T @ mean, kernel(new) - V.T @ V + half.T @ half + added * np.eye(new.shape[0])
     conditional = np.maximum(kernel.diag(new) - (V**2).sum(axis=0), 0.0)
-    return V.T @ mean, noise + conditional + (half**2).sum(axis=0)
+    return V.T @ mean, added + conditional + (half**2).sum(axis=0)

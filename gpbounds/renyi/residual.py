@@ -16,7 +16,7 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.numerics.scalars import log_det_term
-from gpbounds.validation import finite, one
+from gpbounds.validation import finite, scalar
 from gpbounds.whitening import inducing, matched, with_jitter
 
 
@@ -92,28 +92,33 @@ class Nystrom:
         """λ = λ_max(K − Q)."""
         return float(self.eigenvalues[0])
 
-    def quadratic(self, y: Float, noise: float) -> Any:
+    @property
+    def jitter(self) -> float:
+        """What was added to the diagonal of Kuu."""
+        return self.chol.jitter
+
+    def quadratic(self, y: Float, *, noise: float) -> Any:
         """yᵀ(σ²I + Q)⁻¹y of each output as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, hence without cancellation."""
         a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
         return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
 
-    def order(self, alpha: Any, noise: float) -> float:
+    def order(self, alpha: Any, *, noise: float) -> float:
         """A finite α < 1 + σ²/λ, as a float."""
-        value = one(finite, "alpha", alpha)
+        value = scalar(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
         if not value < end:
             raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")
         return value
 
-    def log_det_term(self, noise: float, alpha: float) -> float:
+    def log_det_term(self, alpha: float, *, noise: float) -> float:
         """L_det = (α/(2β)) Σ log(1 + βd_i), d = eigenvalues/σ², on the whole range of α; T/(2σ²) at α = 1."""
         return log_det_term(self.eigenvalues / noise, alpha)
 
-    def xi(self, noise: float, alpha: float) -> Cholesky:
+    def xi(self, alpha: float, *, noise: float) -> Cholesky:
         """Cholesky factor of Ξ = σ²I + Q + βΔ."""
-        return self.xi_plus(noise, alpha, 0.0)
+        return self.xi_plus(alpha, 0.0, noise=noise)
 
-    def xi_plus(self, noise: float, alpha: float, shift: float) -> Cholesky:
+    def xi_plus(self, alpha: float, shift: float, *, noise: float) -> Cholesky:
         """Cholesky factor of Ξ + shift·I."""
         return cholesky((noise + shift) * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
 
@@ -122,7 +127,12 @@ class Nystrom:
         return np.concatenate([A[:, ~self.known] @ self.basis, A[:, self.known]], axis=1)
 
 
-def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = 0.0) -> Nystrom:
+def with_jitter_named(jitter: float, assumptions: tuple[str, ...]) -> tuple[str, ...]:
+    """The assumptions, and one sentence that names the jitter where it is not 0."""
+    return (*assumptions, f"A jitter of {jitter:.3g} is added to the diagonal of Kuu.") if jitter else assumptions
+
+
+def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto") -> Nystrom:
     """The record of (kernel, X, Z) from which all bounds of this room are read.
 
     Parameters

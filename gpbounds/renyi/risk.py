@@ -17,7 +17,9 @@ TRUTH = "y is drawn from p_θ*, whose log density at y is log_true; it is unknow
 LOWER = "Each log_model is a lower bound on log p_θ(y), for instance a Rényi bound of any order in [0, 1]."
 
 
-def oracle_risk_bound(log_true: ArrayLike, log_model: ArrayLike, N: int, alpha: ArrayLike, delta: ArrayLike) -> Bound:
+def oracle_risk_bound(
+    log_true: ArrayLike, log_model: ArrayLike, N: int, alpha: ArrayLike, *, delta: ArrayLike
+) -> Bound:
     """Upper bound on the Rényi risk per datum of one θ that is fixed before y is seen.
 
     With probability ≥ 1 − δ over y ~ p_θ*:
@@ -40,7 +42,7 @@ def oracle_risk_bound(log_true: ArrayLike, log_model: ArrayLike, N: int, alpha: 
     ValueError
         for wrong arguments.
 
-    >>> round(float(oracle_risk_bound(-10.0, -12.0, 20, 0.5, 0.1)), 4)
+    >>> round(float(oracle_risk_bound(-10.0, -12.0, 20, 0.5, delta=0.1)), 4)
     0.3303
     """
     a, d, n = open_unit("alpha", alpha), open_unit("delta", delta), count("N", N)
@@ -63,8 +65,8 @@ def pac_risk_bound(
     log_models: ArrayLike,
     N: int,
     alpha: float,
-    delta: float,
     *,
+    delta: float,
     prior: ArrayLike | None = None,
     posterior: ArrayLike | None = None,
 ) -> Bound:
@@ -95,7 +97,7 @@ def pac_risk_bound(
     ValueError
         for wrong arguments, or ρ not absolutely continuous with respect to π.
 
-    >>> round(float(pac_risk_bound(-10.0, [-12.0, -11.0], 20, 0.5, 0.1)), 4)
+    >>> round(float(pac_risk_bound(-10.0, [-12.0, -11.0], 20, 0.5, delta=0.1)), 4)
     0.3022
     """
     a, d, n = float(open_unit("alpha", alpha)), float(open_unit("delta", delta)), count("N", N)

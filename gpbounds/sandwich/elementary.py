@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 
 
-def explicit(gamma: ArrayLike, form: str = "sharpest") -> tuple[Any, Any, Any, Any]:
+def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any, Any]:
     """Elementary bounds (b_low, b_high, t_low, t_high) on the roots b ≤ 1 ≤ t of x − 1 − log x = 2γ.
 
     With v = 2√γ, exp(x − 1 − 2γ) at x = max(0, 1 − v) and x = e^(−v) encloses b, and 1 + 2γ + log x at x = 1 + v + v²/3
@@ -36,7 +36,7 @@ def explicit(gamma: ArrayLike, form: str = "sharpest") -> tuple[Any, Any, Any, A
 
     >>> [round(x, 4) for x in explicit(0.01)]
     [0.8025, 0.8177, 1.2134, 1.2136]
-    >>> [round(x, 4) for x in explicit(0.01, "printed")]
+    >>> [round(x, 4) for x in explicit(0.01, form="printed")]
     [0.8, 1.0, 1.0, 1.2828]
     """
     g = validation.non_negative("gamma", gamma)

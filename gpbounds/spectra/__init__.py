@@ -14,7 +14,7 @@ SUPPORTED = (
 )
 
 
-def spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
+def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     """The Mercer spectrum of ``kernel`` under the law ``inputs``: eigenvalues, tails and log-tails.
 
     ================================ ============================================================ ==========
@@ -45,7 +45,7 @@ def spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.inputs import Gaussian
-    >>> s = spectrum(SquaredExponential(variance=2.0), Gaussian())
+    >>> s = spectrum(SquaredExponential(variance=2.0), inputs=Gaussian())
     >>> s.tail([0, 1, 10]).round(6).tolist()
     [2.0, 0.763932, 0.000132]
     """

@@ -60,7 +60,7 @@ class Ritz(Spectrum):
         if not isinstance(kernel, Matern):
             raise ValueError(
                 f"kernel: expected one Matern kernel, got {type(kernel).__name__}: the eigenvalues of sums and "
-                "products are not those of their parts; spectrum(kernel, Empirical(X)) serves any kernel"
+                "products are not those of their parts; spectrum(kernel, inputs=Empirical(X)) serves any kernel"
             )
         if not isinstance(inputs, Gaussian | Uniform):
             raise ValueError(f"inputs: expected Gaussian or Uniform, got {type(inputs).__name__}")

@@ -14,7 +14,32 @@ PLACES: dict[str, str] = {"gpbounds.psd": "gpbounds.linalg.psd"}
 
 Arguments = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 
-ARGUMENTS: dict[str, Arguments] = {}
+
+def _with_target(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Low-rank planners took ``eps``, nats per datum; they take ``target``, nats for all N data."""
+    renamed = {{"method": "rule"}.get(key, key): value for key, value in arguments.items() if key != "eps"}
+    return {**renamed, "target": arguments["eps"] * arguments["N"]} if "eps" in arguments else renamed
+
+
+ARGUMENTS: dict[str, Arguments] = {
+    "gpbounds.lowrank.kappa": {"delta": "Delta"},
+    "gpbounds.lowrank.kappa_inverse": {"eps": "divergence"},
+    "gpbounds.lowrank.kl_from_excess": {"form": "rule"},
+    "gpbounds.lowrank.kl_from_traces": {"form": "rule"},
+    "gpbounds.lowrank.mercer_kl": {"r": "rank"},
+    "gpbounds.lowrank.mercer_rank": _with_target,
+    "gpbounds.lowrank.fourier_rank": _with_target,
+    "gpbounds.lowrank.FourierFeatures": {"random_state": "rng"},
+    "gpbounds.lowrank.LeverageFourierFeatures": {"random_state": "rng"},
+    "fitting.PACGP": {"objective": "relaxation"},
+    "fitting.SparsePACGP": {"form": "posterior", "objective": "relaxation"},
+    "fitting.bounds.Target": {"objective": "relaxation"},
+    "fitting.bounds.free_bound": {"objective": "relaxation"},
+    "fitting.bounds.risk_bound": {"objective": "relaxation"},
+    "gpbounds.divergences.collapsed_posterior": {"alpha": "power"},
+    "gpbounds.renyi.predict": lambda arguments: {**arguments, "noisy": True},
+    "gpbounds.pacbayes.Sparse": {"alpha": "power"},
+}
 """Dotted name (or "Class.method" as the calls write it) then: {argument then: argument now}, or a function of all
 keyword arguments where more than a name has changed."""
 

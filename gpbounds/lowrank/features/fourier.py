@@ -16,17 +16,17 @@ from gpbounds.lowrank.features.base import Features
 class CosineSine(Features):
     """φ(x) = [a_k cos ω_kᵀx, a_k sin ω_kᵀx], k = 1 ... m = rank/2: a frequency and an amplitude for each pair."""
 
-    def __init__(self, kernel: Stationary, rank: int, random_state: int | np.random.Generator) -> None:
+    def __init__(self, kernel: Stationary, rank: int, rng: int | np.random.Generator) -> None:
         super().__init__(kernel, rank)
         if self.rank % 2:
             near = f"{self.rank - 1} or {self.rank + 1}" if self.rank > 1 else "2"
             raise ValueError(
                 f"rank: expected an even number, for each frequency a cosine and a sine, got {self.rank}; take {near}"
             )
-        seed = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0
-        if not seed and not isinstance(random_state, np.random.Generator):
-            raise ValueError(f"random_state: expected a whole number >= 0 or a Generator, got {random_state!r}")
-        self._random_state = random_state
+        seed = isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0
+        if not seed and not isinstance(rng, np.random.Generator):
+            raise ValueError(f"rng: expected a whole number >= 0 or a Generator, got {rng!r}")
+        self._rng = rng
         self._frequencies = self._amplitudes = np.zeros(0)
 
     @property
@@ -48,7 +48,7 @@ class CosineSine(Features):
     def _learn(self, points: Array) -> None:
         m = self.rank // 2
         lengthscales = self.kernel.lengthscales(points.shape[1])
-        standard, weights = self._draw(m, points, np.random.default_rng(self._random_state))
+        standard, weights = self._draw(m, points, np.random.default_rng(self._rng))
         with np.errstate(over="ignore"):
             self._frequencies = standard / lengthscales
         self._amplitudes = np.sqrt(weights * (self.kernel.variance / m))
@@ -94,7 +94,7 @@ class FourierFeatures(CosineSine):
     kernel : SquaredExponential or Matern
     rank : int
         Columns of Ξ, even: two for each frequency.
-    random_state : int or numpy.random.Generator
+    rng : int or numpy.random.Generator
         Frequencies are drawn in ``fit``.  A number gives the same ones each time; a Generator moves on.
 
     Raises
@@ -105,17 +105,17 @@ class FourierFeatures(CosineSine):
         for inputs that are not finite, or frequencies too high for float64 (Matérn with ν far below ½).
 
     >>> from gpbounds import SquaredExponential
-    >>> features = FourierFeatures(SquaredExponential(variance=2.0), rank=10_000, random_state=0).fit([[0.0], [1.0]])
+    >>> features = FourierFeatures(SquaredExponential(variance=2.0), rank=10_000, rng=0).fit([[0.0], [1.0]])
     >>> Xi = features([[0.0], [1.0]])
     >>> (Xi @ Xi.T).round(2)  # k: 2, 2 exp(-1/2) = 1.21
     array([[2.  , 1.21],
            [1.21, 2.  ]])
     """
 
-    def __init__(self, kernel: SquaredExponential | Matern, rank: int, random_state: int | np.random.Generator) -> None:
+    def __init__(self, kernel: SquaredExponential | Matern, rank: int, rng: int | np.random.Generator) -> None:
         if not isinstance(kernel, SquaredExponential | Matern):
             raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-        super().__init__(kernel, rank, random_state)
+        super().__init__(kernel, rank, rng)
 
     def _draw(self, m: int, points: Array, rng: np.random.Generator) -> tuple[Float, Float]:
         standard = rng.standard_normal((m, int(points.shape[1])))

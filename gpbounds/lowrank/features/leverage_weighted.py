@@ -9,7 +9,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.features.fourier import CosineSine
 from gpbounds.lowrank.leverage import LeverageDensity, leverage_density
-from gpbounds.validation import count, one, positive
+from gpbounds.validation import count, positive, scalar
 
 
 class LeverageFourierFeatures(CosineSine):
@@ -34,7 +34,7 @@ class LeverageFourierFeatures(CosineSine):
         Number of data, at least the rows seen by ``fit``.
     width : float or array (D,)
         W, at least the range of the data in each dimension, in the units of x.
-    random_state : int or numpy.random.Generator
+    rng : int or numpy.random.Generator
         Frequencies are drawn in ``fit``.  A number gives the same ones each time; a Generator moves on.
 
     Raises
@@ -47,7 +47,7 @@ class LeverageFourierFeatures(CosineSine):
     >>> from gpbounds import SquaredExponential
     >>> X = np.linspace(0.0, 1.0, 500)
     >>> # s̃, where N·v/noise is 50 000
-    >>> features = LeverageFourierFeatures(SquaredExponential(), 200, noise=0.01, N=500, width=1.0, random_state=0)
+    >>> features = LeverageFourierFeatures(SquaredExponential(), 200, noise=0.01, N=500, width=1.0, rng=0)
     >>> Xi = features.fit(X)(X)
     >>> round(features.density.total, 1), round(float(np.abs(Xi @ Xi.T - SquaredExponential()(X)).max()), 2)
     (15.8, 0.06)
@@ -57,15 +57,16 @@ class LeverageFourierFeatures(CosineSine):
         self,
         kernel: SquaredExponential,
         rank: int,
+        *,
         noise: float,
         N: int,
         width: ArrayLike,
-        random_state: int | np.random.Generator,
+        rng: int | np.random.Generator,
     ) -> None:
         if not isinstance(kernel, SquaredExponential):
             raise ValueError(f"kernel: expected SquaredExponential, got {type(kernel).__name__}")
-        super().__init__(kernel, rank, random_state)
-        self.noise, self.N = one(positive, "noise", noise), count("N", N)
+        super().__init__(kernel, rank, rng)
+        self.noise, self.N = scalar(positive, "noise", noise), count("N", N)
         self.width: Float = positive("width", width)
         if self.width.ndim > 1:
             raise ValueError(f"width: expected a number or one per dimension, got shape {self.width.shape}")

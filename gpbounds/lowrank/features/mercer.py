@@ -42,10 +42,10 @@ class MercerFeatures(Features):
     Parameters
     ----------
     kernel : SquaredExponential
-    inputs : Gaussian
-        The law whose eigenfunctions are taken; data need not follow it.
     rank : int
         r, columns of Ξ, at most 2^24.
+    inputs : Gaussian
+        The law whose eigenfunctions are taken; data need not follow it.
     order : "best" or "degree"
     mean : float or array (D,)
         Centre of the law; the kernel is stationary, its eigenfunctions are not.
@@ -67,7 +67,7 @@ class MercerFeatures(Features):
         for inputs that are not finite or beyond 1e100 standard deviations.
 
     >>> from gpbounds import Gaussian, SquaredExponential
-    >>> features = MercerFeatures(SquaredExponential(), Gaussian(), rank=12).fit([0.0, 1.0])
+    >>> features = MercerFeatures(SquaredExponential(), 12, inputs=Gaussian()).fit([0.0, 1.0])
     >>> Xi = features([0.0, 1.0])
     >>> (Xi @ Xi.T).round(4), round(features.tail, 6)  # k: 1, exp(-1/2) = 0.6065
     (array([[1.    , 0.6065],
@@ -77,8 +77,9 @@ class MercerFeatures(Features):
     def __init__(
         self,
         kernel: SquaredExponential,
-        inputs: Gaussian,
         rank: int,
+        *,
+        inputs: Gaussian,
         order: str = "best",
         mean: ArrayLike = 0.0,
     ) -> None:
@@ -159,7 +160,7 @@ class MercerFeatures(Features):
             as for the features.
 
         >>> from gpbounds import Gaussian, SquaredExponential
-        >>> features = MercerFeatures(SquaredExponential(), Gaussian(), rank=30).fit([0.0])
+        >>> features = MercerFeatures(SquaredExponential(), 30, inputs=Gaussian()).fit([0.0])
         >>> [f"{left:.6g}" for left in features.residual_diagonal([0.0, 1.0, 5.0])]
         ['4.49218e-14', '3.3229e-14', '1.7572e-08']
         """

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.pacbayes.certificate.fields import Fields
-from gpbounds.validation import closed_unit, finite, non_negative, one, positive
+from gpbounds.validation import closed_unit, finite, non_negative, positive, scalar
 
 
 class Posterior(ABC):
@@ -47,7 +47,7 @@ class Exact(Posterior):
     kind: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
+        object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
 
     def describe(self) -> str:
         return f"the exact GP posterior, noise variance {self.noise:.6g}"
@@ -101,8 +101,8 @@ class Sparse(Inducing):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
-        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
-        object.__setattr__(self, "power", one(closed_unit, "power", self.power))
+        object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
+        object.__setattr__(self, "power", scalar(closed_unit, "power", self.power))
         object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:
@@ -241,7 +241,7 @@ def from_fields(fields: Fields) -> Posterior:
 
 def _jitter(value: Any) -> float | Literal["auto"]:
     """A number >= 0, or "auto"."""
-    return "auto" if isinstance(value, str) and value == "auto" else one(non_negative, "jitter", value)
+    return "auto" if isinstance(value, str) and value == "auto" else scalar(non_negative, "jitter", value)
 
 
 def _triangle(matrix: Float) -> list[list[float]]:

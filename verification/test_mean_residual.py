@@ -1,0 +1,149 @@
+"""The mean residual of a k-DPP (N-res), by enumeration of every Z at many digits, and the fast function against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from observer import Observer
+from test_kdpp import SPECTRA, kernel_matrix, rotated
+
+from gpbounds import kdpp
+from gpbounds.reference import planning as reference
+from gpbounds.reference.kdpp import esp
+
+DIGITS = 90
+spectra = st.builds(
+    lambda kind, N, seed: SPECTRA[kind](np.random.default_rng(seed), N),
+    st.sampled_from(sorted(SPECTRA)),
+    st.integers(1, 6),
+    st.integers(0, 2**32 - 1),
+)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True)
+def many_digits(fifty_digits: None) -> Iterator[None]:
+    with mp.workdps(DIGITS):
+        yield
+
+
+def largest(A: mp.matrix) -> Any:
+    return max(abs(entry) for entry in A)
+
+
+def least_eigenvalue(A: mp.matrix) -> Any:
+    return min(mp.eigsy((A + A.T) / 2, eigvals_only=True))
+
+
+def rank(values: Any) -> int:
+    return sum(1 for value in values if value > 0)
+
+
+@pytest.mark.claim("N-res")
+@given(values=spectra, seed=seeds)
+def test_mean_residual_is_diagonal_in_the_eigenbasis(observe: Observer, values: Any, seed: int) -> None:
+    K = rotated(values, np.random.default_rng(seed))
+    basis, exact = [mp.mpf(float(value)) for value in values], mp.mpf(float(max(values)))
+    for M in range(1, rank(values) + 1):
+        mean = reference.mean_residual(K, M)
+        rho = [value * miss for value, miss in zip(basis, reference.miss(basis, M), strict=True)]
+        expected = rotated([0.0] * len(values), np.random.default_rng(seed)) + with_eigenvalues(rho, seed)
+        observe.holds("N-res", largest(mean - expected) <= exact * mp.mpf(10) ** -40)
+        e = esp(basis, M)
+        r = e[M] / e[M - 1]
+        dominating = r * K * mp.inverse(K + r * mp.eye(K.rows))
+        observe.holds("N-res", least_eigenvalue(dominating - mean) >= -exact * mp.mpf(10) ** -40)
+        observe.holds("N-res", least_eigenvalue(r * mp.eye(K.rows) - dominating) >= -exact * mp.mpf(10) ** -40)
+
+
+def with_eigenvalues(values: Any, seed: int) -> mp.matrix:
+    """The matrix that `rotated` makes of values that are mpmath numbers."""
+    rng = np.random.default_rng(seed)
+    U = mp.eye(len(values))
+    for _ in range(2):
+        v = mp.matrix([mp.mpf(x) for x in rng.standard_normal(len(values))])
+        U = U - (2 / (v.T * v)[0]) * (U * v) * v.T
+    return U * mp.diag(values) * U.T
+
+
+@pytest.mark.claim("N-res")
+@given(seed=seeds, N=st.integers(2, 6))
+def test_mean_residual_grows_with_the_matrix(observe: Observer, seed: int, N: int) -> None:
+    """K ⪯ A: the mean residuals are in the same order, also where K has fewer than N distinct points."""
+    rng = np.random.default_rng(seed)
+    K, values = kernel_matrix(rng.integers(0, 4, N) * 0.7 if seed % 2 else rng.random(N), rng)
+    B = mp.matrix(rng.standard_normal((N, int(rng.integers(1, N + 1)))).tolist())
+    A = K + mp.mpf(10.0 ** rng.uniform(-4, 1)) * B * B.T
+    for M in range(1, rank(values) + 1):
+        difference = reference.mean_residual(A, M) - reference.mean_residual(K, M)
+        observe.holds("N-res", least_eigenvalue(difference) >= -(mp.mpf(10) ** -20))
+
+
+@pytest.mark.claim("N-res")
+@given(seed=seeds, N=st.integers(1, 70), spread=st.floats(0.0, 120.0))
+def test_fast_shares_agree_with_the_reference(observe: Observer, seed: int, N: int, spread: float) -> None:
+    """To 1e-14 over 240 decades, with zeros and equal eigenvalues, in any order."""
+    rng = np.random.default_rng(seed)
+    values = 10.0 ** rng.uniform(-spread, spread, N)
+    values[rng.random(N) < 0.2] = values[0] if seed % 2 else 0.0
+    if not values.any():
+        return
+    M = int(rng.integers(1, rank(values) + 1))
+    with mp.workdps(40):
+        basis = [mp.mpf(float(value)) for value in values]
+        fast, exact = kdpp.expected_residual(values, M), reference.miss(basis, M)
+        observe.equal("N-res", fast.miss, exact, rtol=1e-14)
+        observe.equal("N-res", fast.rho, [a * b for a, b in zip(basis, exact, strict=True)], rtol=1e-14)
+        e = esp(basis, M)
+        observe.equal("N-res", fast.ratio, e[M] / e[M - 1], rtol=1e-14)
+        observe.holds("N-res", all(r <= fast.ratio * (1 + mp.mpf(10) ** -30) + r * 1e-14 for r in
+                                   reference.rest_ratios(basis, M)))  # fmt: skip
+
+
+@pytest.mark.claim("N-res")
+@given(seed=seeds, N=st.integers(2, 40))
+def test_rounded_eigenvalues_give_upper_bounds(observe: Observer, seed: int, N: int) -> None:
+    """Exact eigenvalues anywhere within the rounding error: shares, mean residual and trace are not above."""
+    rng = np.random.default_rng(seed)
+    given_values = 10.0 ** rng.uniform(-6, 2, N)
+    rounding = 10.0 ** rng.uniform(-12, -2)
+    exact = np.maximum(given_values + rounding * rng.uniform(-1, 1, N), 0.0)
+    if seed % 3 == 0:
+        exact = np.maximum(given_values + rounding * rng.choice([-1.0, 1.0], N), 0.0)
+    M = int(rng.integers(1, rank(exact) + 1))
+    bounds = kdpp.expected_residual(given_values, M, noise=0.1, rounding=rounding)
+    truth = kdpp.expected_residual(exact, M, noise=0.1)
+    up = 1.0 + 1e-13
+    observe.upper("N-res", truth.miss, bounds.miss * up)
+    observe.upper("N-res", truth.rho, bounds.rho * up)
+    squares = rng.standard_normal(N) ** 2
+    for name in ("trace", "ratio", "omega", "excess"):
+        observe.upper("N-res", getattr(truth, name), getattr(bounds, name) * up)
+    observe.upper("N-res", truth.quadratic(squares), bounds.quadratic(squares) * up)
+    observe.upper("N-res", truth.omega_above(0.4), bounds.omega_above(0.4) * up)
+
+
+@pytest.mark.claim("N-res")
+def test_quadratic_forms_of_draws(observe: Observer) -> None:
+    """2000 draws at N = 40: vᵀ(K − Q)v has the mean that is promised, and the form without eigenvectors is above."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal(40)
+    K = np.exp(-np.abs(X[:, None] - X) / 0.7)
+    values, vectors = np.linalg.eigh(K)
+    v = rng.standard_normal(40)
+    found = kdpp.expected_residual(values, 6)
+    exact = float((found.rho * (vectors.T @ v) ** 2).sum())
+    drawn = []
+    for _ in range(2000):
+        Z = kdpp.sample_eigen(values, vectors, 6, rng)
+        drawn.append(v @ K @ v - (K[Z] @ v) @ np.linalg.solve(K[np.ix_(Z, Z)], K[Z] @ v))
+    score = (np.mean(drawn) - exact) / (np.std(drawn) / np.sqrt(len(drawn)))
+    observe.holds("N-res", abs(score) < 5, cases=len(drawn))
+    observe.upper("N-res", exact, kdpp.loewner(K, found.ratio, v))
+    observe.holds("N-res", kdpp.loewner(K, found.ratio, v) <= 1.3 * exact)
