@@ -16,7 +16,7 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, ch
 def least_prior(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, also as α times KL.
+    """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, or α·KL.
 
     Which is least depends on the eigenvalues alone, not on draws or y, so the least holds with probability 1 − δ as
     well.
