@@ -15,7 +15,7 @@ from gpbounds.kdpp import draws
 from gpbounds.kdpp.leverage import matching_ridge
 
 ROUGH = Matern(0.5, 2.0, 0.7)
-RANDOM = ("uniform", "leverage", "kdpp", "kmeans")
+RANDOM = ("uniform", "leverage", "kdpp", "kmeans", "rpcholesky")
 ALL = ("greedy", *RANDOM)
 
 
@@ -119,7 +119,7 @@ def test_the_ridge_left_out_makes_the_effective_dimension_M() -> None:
 
 def test_a_trace_asked_for_stops_at_the_first_point_that_reaches_it() -> None:
     X = points(80)
-    for method in ("greedy", "uniform", "leverage"):
+    for method in ("greedy", "rpcholesky", "uniform", "leverage"):
         ridge = 0.1 if method == "leverage" else None  # left out, it depends on M
         full = kdpp.select(ROUGH, X, 40, method, 2, ridge=ridge)
         assert full.traces is not None
@@ -183,7 +183,7 @@ def test_memory_is_that_of_the_factor() -> None:
     """N M doubles and little more: nothing of size N × N, no second factor."""
     N, M = 40_000, 64
     X = points(N)
-    for method, most in (("greedy", 1.8), ("uniform", 0.8), ("leverage", 0.8)):
+    for method, most in (("greedy", 1.8), ("rpcholesky", 1.8), ("uniform", 0.8), ("leverage", 0.8)):
         tracemalloc.start()
         kdpp.select(ROUGH, X, M, method, 0)
         peak = tracemalloc.get_traced_memory()[1]

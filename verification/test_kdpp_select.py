@@ -116,7 +116,7 @@ def test_the_first_of_many_are_the_few_and_a_trace_stops_at_the_least_prefix(kin
     rng = np.random.default_rng(seed)
     most = min(kdpp.select(kernel, X, distinct(X), trace=0.0).M, 20)
     M = int(rng.integers(1, most + 1))
-    for method in ("greedy", "uniform", "leverage"):
+    for method in ("greedy", "rpcholesky", "uniform", "leverage"):
         many = kdpp.select(kernel, X, most, method, seed, ridge=0.1 if method == "leverage" else None)
         few = kdpp.select(kernel, X, M, method, seed, ridge=0.1 if method == "leverage" else None)
         assert many.indices is not None

@@ -13,8 +13,8 @@ from gpbounds.arrays import Float
 from gpbounds.cli import options
 from gpbounds.kernels import Kernel
 
-METHODS = ("greedy", "kdpp", "uniform", "kmeans", "leverage")
-NAMES = {"kdpp": "k-DPP", "kmeans": "k-means", "leverage": "leverage-score"}
+METHODS = ("greedy", "kdpp", "rpcholesky", "uniform", "kmeans", "leverage")
+NAMES = {"kdpp": "k-DPP", "kmeans": "k-means", "leverage": "leverage-score", "rpcholesky": "randomly pivoted"}
 
 
 class NoSuchSubset(ValueError):
@@ -64,7 +64,7 @@ class Chooser:
     @property
     def nested(self) -> bool:
         """Whether larger sets contain the smaller ones."""
-        return self.method in ("greedy", "uniform")
+        return self.method in ("greedy", "rpcholesky", "uniform")
 
     def points(self, M: int) -> Float:
         """Z of shape (M, D), or `NoSuchSubset`."""
@@ -73,7 +73,7 @@ class Chooser:
         if self._order.size >= M:
             return self.X[self._order[:M]]
         rng = np.random.default_rng(self.seed if self.nested else (self.seed, M))
-        jitter: Any = 0.0 if self.method == "greedy" else "auto"
+        jitter: Any = 0.0 if self.method in ("greedy", "rpcholesky") else "auto"
         try:
             found = select(self.kernel, self.X, M, self.method, rng, jitter=jitter)
         except ValueError as error:

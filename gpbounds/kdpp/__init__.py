@@ -11,9 +11,12 @@ from gpbounds.kdpp.expectations import annealed_trace, expected_esp, expected_tr
 from gpbounds.kdpp.from_kernel import Sample, sample_kernel
 from gpbounds.kdpp.leverage import ridge_leverage
 from gpbounds.kdpp.low_rank import sample_factor
+from gpbounds.kdpp.other_laws import uniform_residual
 from gpbounds.kdpp.residual import ExpectedResidual, expected_residual, loewner
+from gpbounds.kdpp.rpcholesky import rpcholesky, rpcholesky_residual
 from gpbounds.kdpp.sampling import sample, sample_eigen
 from gpbounds.kdpp.selection import greedy, residual_trace
+from gpbounds.kdpp.tilted import tilted_eigenvalues
 
 __all__ = [
     "ExpectedResidual",
@@ -32,11 +35,15 @@ __all__ = [
     "residual_trace",
     "ridge_leverage",
     "rounding_tv",
+    "rpcholesky",
+    "rpcholesky_residual",
     "sample",
     "sample_eigen",
     "sample_factor",
     "sample_kernel",
     "select",
+    "tilted_eigenvalues",
     "trace_bound",
     "tv_term",
+    "uniform_residual",
 ]

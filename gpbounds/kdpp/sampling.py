@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, is_cupy
+from gpbounds.arrays import EPS, Float, is_cupy
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.arguments import kernel_matrix
 from gpbounds.kdpp.projection import Indices, choose_eigenvectors, draw_projection
@@ -49,7 +49,14 @@ def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     return sample_eigen(found.values, found.vectors, M, rng)
 
 
-def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
+def sample_eigen(
+    eigenvalues: ArrayLike,
+    eigenvectors: ArrayLike,
+    M: int,
+    rng: np.random.Generator | int,
+    *,
+    weights: ArrayLike | None = None,
+) -> Indices:
     """As :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) a draw.
 
     Parameters
@@ -61,11 +68,15 @@ def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: n
     M : int
         0 ≤ M ≤ numerical rank.
     rng : numpy.random.Generator or int
+    weights : array (n,), optional
+        μ, for the k-DPP of V diag(μ) Vᵀ in place of K's, as `tilted_eigenvalues` gives them: > 0 wherever λ counts.
+        ``eigenvalues`` still say which columns count.
 
     Raises
     ------
     ValueError
-        where shapes disagree, the chosen columns are not orthonormal, or M exceeds the numerical rank.
+        where shapes disagree, the chosen columns are not orthonormal, M exceeds the numerical rank, or a weight that
+        counts is not positive.
     NotPositiveDefinite
         on an eigenvalue below −N·eps·λ_max.
 
@@ -92,8 +103,22 @@ def sample_eigen(eigenvalues: ArrayLike, eigenvectors: ArrayLike, M: int, rng: n
             f"M: expected at most the numerical rank, {above.size} eigenvalues above {rounding:.3g}, got {M}: the "
             "k-DPP of that size is undefined. Take fewer points; duplicates and long lengthscales lower the rank"
         )
-    chosen = above[choose_eigenvectors(np.log(values[above]), M, generator)]
+    mixed = values if weights is None else _weights(weights, values.size, above)
+    chosen = above[choose_eigenvectors(np.log(mixed[above]), M, generator)]
     V = np.ascontiguousarray(vectors[:, chosen], dtype=np.float64)
     if not np.abs(V.T @ V - np.eye(M)).max(initial=0.0) <= 1e-8:  # NaN, too
         raise ValueError("eigenvectors: expected orthonormal columns, got VᵀV that differs from I by more than 1e-8")
     return draw_projection(V.__getitem__, np.einsum("ij,ij->i", V, V), M, generator)
+
+
+def _weights(weights: ArrayLike, n: int, above: Indices) -> Float:
+    """μ of shape (n,), finite, and positive at the columns that count."""
+    mixed = finite("weights", weights)
+    if mixed.shape != (n,):
+        raise ValueError(f"weights: expected shape ({n},), one for each eigenvalue, got {mixed.shape}")
+    if not (mixed[above] > 0.0).all():
+        raise ValueError(
+            f"weights: expected numbers > 0 for the {above.size} eigenvalues above rounding error, got "
+            f"{mixed[above].min():.3g}"
+        )
+    return mixed

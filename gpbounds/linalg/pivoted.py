@@ -92,7 +92,7 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
         if end > factor.shape[0]:
             factor = np.concatenate([factor[:t], np.empty((min(M, 2 * end) - t, N))])
         chosen[t:end], variances[t:end] = some.indices, some.variances
-        traces[t + 1 : end + 1] = _update(rows, factor, left, t, some, groups)
+        traces[t + 1 : end + 1] = extend(rows, factor, left, t, some, groups)
         t = end
         if goal is not None:
             reached = np.flatnonzero(traces[: t + 1] <= goal)
@@ -113,7 +113,7 @@ class _Candidates:
 
 
 @dataclass(frozen=True, eq=False)
-class _Choice:
+class Choice:
     """Points chosen between two passes, their variances, and the lower triangle of V's new rows at them."""
 
     indices: Indices
@@ -135,7 +135,7 @@ def _candidates(left: Float) -> _Candidates:
 
 def _choose(
     rows: Rows, left: Float, factor: Float, near: _Candidates, most: int, floor: float, groups: Indices | None
-) -> _Choice:
+) -> Choice:
     """Greedy among the candidates, until one outside might have more variance."""
     left, before = left[near.columns], factor[:, near.columns]
     twins = near.indices if groups is None else groups[near.columns]
@@ -153,10 +153,10 @@ def _choose(
         left = left - new[b] ** 2
         b += 1
         left[np.isin(twins, twins[places[:b]])] = 0.0
-    return _Choice(near.indices[places[:b]], variances[:b], np.tril(new[:b, places[:b]].T))
+    return Choice(near.indices[places[:b]], variances[:b], np.tril(new[:b, places[:b]].T))
 
 
-def _update(rows: Rows, factor: Float, left: Float, t: int, some: _Choice, groups: Indices | None) -> Float:
+def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups: Indices | None) -> Float:
     """Write V's new rows, bring all variances up to date, and return Tr(K − Q) after each new point."""
     from scipy.linalg.blas import dtrsm
 
