@@ -141,7 +141,7 @@ def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, 
     A[i, j] = A[j, i] + 0.9e-8 * size
     symmetric_matrix("A", A, N)
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
-        symmetric_matrix("A", A, apart=1e-10)
+        symmetric_matrix("A", A, tolerance=1e-10)
     A[i, j] = A[j, i] + 1.2e-8 * size
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
         symmetric_matrix("A", A)
