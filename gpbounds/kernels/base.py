@@ -64,7 +64,7 @@ class Kernel(ABC):
         raise _cannot(self)
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c the ``cotangent`` (N,); k(x, x) is constant in x."""
+        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,); k(x, x) is constant in x."""
         raise _cannot(self)
 
     def __add__(self, other: Kernel) -> Kernel:
