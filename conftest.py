@@ -9,24 +9,24 @@ from hypothesis import HealthCheck, settings
 
 mpl.use("Agg")
 
-# Hypothesis counts examples, not seconds: two cores under load must not turn a true statement red.
+# Hypothesis counts examples, not seconds: a busy machine must not make a true statement fail.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 settings.register_profile("quick", max_examples=25, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=400, **_common)
 SECONDS = {"thorough": 20.0}
-"""In these profiles a property that is cheap to try is tried on as many cases as fit into so many seconds."""
+"""Seconds per property, by profile: a cheap property is tried on as many cases as fit into this time."""
 settings.load_profile("quick")
 
 
-# `pytest.approx` lets all that is below 1e-12 pass where no absolute tolerance is given: a bias of 1e-30 would be about
-# one of 1e-13.  Here a tolerance is what a test asks for.
+# By default `pytest.approx` adds an absolute tolerance of 1e-12, so that a bias of 1e-30 would equal one of 1e-13.
+# In this repository a test has only the tolerance that it states.
 type(pytest.approx(1.0)).DEFAULT_ABSOLUTE_TOLERANCE = 0.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the checks marked slow, too")
-    parser.addoption("--gpu", action="store_true", help="fail if a test marked gpu was skipped, or none was run")
-    parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness per claim as JSON")
+    parser.addoption("--slow", action="store_true", help="also run the checks marked slow")
+    parser.addoption("--gpu", action="store_true", help="fail if a gpu test is skipped, or if none runs")
+    parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness of each claim as JSON")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With ``--gpu`` a run that skipped its gpu tests (slow ones apart), or had none, is not a success."""
+    """With ``--gpu``, fail if a gpu test was skipped (other than a slow one) or if there was none."""
     if not session.config.getoption("--gpu"):
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")

@@ -1,4 +1,4 @@
-"""Fail if pytest does not collect every test function that stands in ``tests/`` and ``verification/``."""
+"""Fail if pytest does not collect every test function in ``tests/`` and ``verification/``."""
 
 import ast
 import subprocess
@@ -14,9 +14,9 @@ for folder in ("tests", "verification"):
         ]
         tests = [name for name in names if name.startswith("test_")]
         if len(tests) != len(set(tests)):
-            sys.exit(f"{path.name}: a test's name is used twice, the first is never run")
+            sys.exit(f"{path.name}: two tests have the same name, so pytest never runs the first")
         if tests and not path.name.startswith("test_"):
-            sys.exit(f"{path.name} holds tests but is not named test_*.py")
+            sys.exit(f"{path.name} contains tests, but its name is not test_*.py")
         written |= {(str(path.relative_to(root)), name) for name in tests}
 listing = subprocess.run(
     [sys.executable, "-m", "pytest", "--collect-only", "-q"], cwd=root, capture_output=True, text=True, check=False
@@ -31,4 +31,4 @@ for line in listing.stdout.splitlines():
 missing = sorted(written - collected)
 if missing:
     sys.exit("written but not collected: " + ", ".join(f"{path}::{name}" for path, name in missing))
-print(f"{len(written)} test functions written, all collected")
+print(f"{len(written)} test functions written; pytest collects all of them")

@@ -1,7 +1,7 @@
-"""Print a command as the README gives it: CI runs what a reader would run.
+"""Print a command of the README, so that CI runs the command that a reader runs.
 
 ``demo`` and ``test`` name the shell blocks that follow the comments ``<!-- command: demo -->`` and
-``<!-- command: test -->``; ``--until WORD`` leaves out the last part, ``&& WORD``, so that it can be run with options.
+``<!-- command: test -->``; ``--until WORD`` omits the last part, ``&& WORD``, so that CI can run it with options.
 """
 
 import argparse
@@ -13,10 +13,10 @@ parser.add_argument("name")
 parser.add_argument("--until")
 arguments = parser.parse_args()
 text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-found = re.search(rf"<!-- command: {arguments.name} -->\s*```\w*\n(.+?)\n```", text, re.DOTALL)
-if not found:
+block = re.search(rf"<!-- command: {arguments.name} -->\s*```\w*\n(.+?)\n```", text, re.DOTALL)
+if not block:
     raise SystemExit(f"README.md has no command {arguments.name!r}")
-command = found[1].strip()
+command = block[1].strip()
 if arguments.until:
     command, last = command.rsplit("&&", 1)
     if last.strip() != arguments.until:

@@ -23,7 +23,7 @@ from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import as_data
-from gpbounds.validation import one, positive
+from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
 
@@ -115,7 +115,7 @@ def certify(
     if not all(isinstance(charge, Charge) for charge in declared_charges):
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
     all_charges = (*_charged(model, losses), *declared_charges)
-    failure_probability = one(positive, "delta", delta)
+    failure_probability = scalar(positive, "delta", delta)
     forms, jitter = _forms(model, kernel, points, targets)
     penalty = log_choices(chosen, all_charges, (inputs, outputs))
     certificates = []

@@ -15,7 +15,7 @@ from fitting.rows import Stream
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.parallel import limited_threads
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
@@ -81,7 +81,7 @@ class Data:
         wide = 0 if Z is None else len(Z)  # type: ignore[arg-type]
         if self.parts is not None:
             wide = max(wide, *(rows.stop - rows.start for rows in self.parts.blocks))
-        with np.errstate(over="ignore", invalid="ignore"), suited(self.N * wide**2):
+        with np.errstate(over="ignore", invalid="ignore"), limited_threads(self.N * wide**2):
             return with_jitter(attempt, kernel, self.jitter)
 
     def only(self, rows: ArrayLike | Array) -> Data:

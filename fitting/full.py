@@ -36,7 +36,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky
-from gpbounds.linalg.lanes import suited
+from gpbounds.linalg.parallel import limited_threads
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.linalg.workspace import Workspace
@@ -120,7 +120,7 @@ def evaluate(
     >>> round(found.kl, 4), round(found.value, 4), round(found.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"), suited(X.shape[0] ** 3):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), limited_threads(X.shape[0] ** 3):
         fit = _fit(exact(kernel, X, Y, noise=noise, space=space))
         losses = loss(Y, fit.mean[:, None], noise * fit.gain)
         total = float(losses.total)

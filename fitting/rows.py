@@ -16,7 +16,7 @@ import numpy as np
 from fitting.basis import Basis
 from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.lanes import WORTH, share, threads
+from gpbounds.linalg.parallel import WORTH, share, threads
 from gpbounds.linalg.workspace import Workspace
 
 T = TypeVar("T")

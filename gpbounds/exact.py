@@ -16,7 +16,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.linalg.lanes import share, threads
+from gpbounds.linalg.parallel import share, threads
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import residual_diagonal, slices
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, ClassVar, TypeVar
 
-from gpbounds.validation import one, positive
+from gpbounds.validation import positive, scalar
 
 
 class Named:
@@ -27,7 +27,7 @@ class Named:
     def _one_positive(self, *parameters: str) -> None:
         """Check that each of these is one positive number, and keep it as a float."""
         for parameter in parameters:
-            object.__setattr__(self, parameter, one(positive, parameter, getattr(self, parameter)))
+            object.__setattr__(self, parameter, scalar(positive, parameter, getattr(self, parameter)))
 
 
 Member = TypeVar("Member", bound=Named)

@@ -50,10 +50,10 @@ def finite(name: str, value: ArrayLike) -> Float:
     return _check(name, numbers, True, "a finite number")
 
 
-def one(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike) -> float:
+def scalar(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike) -> float:
     """``value`` as a float, if it is a single number that passes ``check``.
 
-    >>> one(positive, "noise", 0.1)
+    >>> scalar(positive, "noise", 0.1)
     0.1
     """
     number = check(name, value)

@@ -11,7 +11,7 @@ from fitting.diagonal import Diagonal
 from fitting.family import objective
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
-from gpbounds.linalg.lanes import threads
+from gpbounds.linalg.parallel import threads
 from gpbounds.linalg.workspace import Workspace
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])

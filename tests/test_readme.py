@@ -1,4 +1,4 @@
-"""The README says what the library says."""
+"""The examples and commands of the README run and print what the README shows."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ README = Path(__file__).parent.parent / "README.md"
 def block(language: str, after: str) -> str:
     """The first block in ``language`` after the heading ``after``."""
     text = README.read_text(encoding="utf-8")
-    found = re.search(rf"```{language}\n(.*?)```", text[text.index(after) :], re.DOTALL)
-    assert found
-    return found[1]
+    match = re.search(rf"```{language}\n(.*?)```", text[text.index(after) :], re.DOTALL)
+    assert match
+    return match[1]
 
 
 def test_five_lines_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,14 +34,14 @@ def test_five_lines_print_what_is_shown(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_guarantee_is_confirmed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both models get a bound that says something, and the certificate that was saved is confirmed."""
+    """Both models get a bound below 1, and the saved certificate is confirmed."""
     monkeypatch.chdir(tmp_path)
-    seen: dict[str, Any] = {}
-    exec(compile(block("python", "## Train, and hand over a guarantee"), "README.md", "exec"), seen)
+    namespace: dict[str, Any] = {}
+    exec(compile(block("python", "## Train a model and certify it"), "README.md", "exec"), namespace)
     *report, other = capsys.readouterr().out.splitlines()
-    assert Certificate.load(tmp_path / "certificate.json").check(seen["X"], seen["y"]).confirmed
+    assert Certificate.load(tmp_path / "certificate.json").check(namespace["X"], namespace["y"]).confirmed
     assert report
-    assert 0.0 < seen["model"].bound_ <= float(other) < 1.0
+    assert 0.0 < namespace["model"].bound_ <= float(other) < 1.0
 
 
 @pytest.mark.parametrize("line", [line for line in block("sh", "## From the shell").splitlines() if "FILE" not in line])

@@ -20,7 +20,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 from gpbounds.whitening import CHUNK
 
 METHODS = ("fitc", "vfe", "pep", "exact")
@@ -60,7 +60,7 @@ class RiskBound:
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """B at ``point``: an `fitting.evaluation.Objective`."""
         kernel, Z = point.kernel, point.Z
-        noise, member, data = one(positive, "noise", point.noise), self.source.member, self.data
+        noise, member, data = scalar(positive, "noise", point.noise), self.source.member, self.data
         loss = of_loss(self.target.loss)
         if member.is_evidence:
             evaluation = full.evaluate(

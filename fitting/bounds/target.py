@@ -10,7 +10,7 @@ import numpy as np
 from fitting.evaluation import Evaluation
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import bound, bound_gradient
-from gpbounds.validation import choice, count, non_negative, one, positive
+from gpbounds.validation import choice, count, non_negative, positive, scalar
 
 Relaxation = Literal["kl", "pinsker"]
 RELAXATIONS = ("kl", "pinsker")
@@ -84,8 +84,8 @@ class Target:
             raise ValueError(f"loss: expected one of gpbounds.losses, Band(0.6) for example, got {self.loss!r}")
         count("N", self.N)
         choice("relaxation", self.relaxation, RELAXATIONS)
-        object.__setattr__(self, "delta", one(positive, "delta", self.delta))
-        object.__setattr__(self, "log_prior_penalty", one(non_negative, "log_prior_penalty", self.log_prior_penalty))
+        object.__setattr__(self, "delta", scalar(positive, "delta", self.delta))
+        object.__setattr__(self, "log_prior_penalty", scalar(non_negative, "log_prior_penalty", self.log_prior_penalty))
         bound(0.5, 0.0, self.N, self.delta)  # refuses δ > 1
 
     def __call__(self, total: float, kl: float) -> tuple[float, float, float]:

@@ -12,7 +12,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.pacbayes import Charge, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 
 LOSSES: dict[str, Callable[[float], Loss]] = {
     "band": Band,
@@ -42,7 +42,7 @@ def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
     make = LOSSES[choice("loss", loss, tuple(LOSSES))]
     if values.ndim != 1 or values.size == 0 or len(set(values.tolist())) < values.size:
         raise ValueError(f"epsilon: expected one number, or several that differ, got {epsilon!r}")
-    return tuple(make(one(positive, "epsilon", value)) for value in values)
+    return tuple(make(scalar(positive, "epsilon", value)) for value in values)
 
 
 def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:

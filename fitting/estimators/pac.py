@@ -19,7 +19,7 @@ from fitting.evaluation import Parameters
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import Certificate, HyperGrid
-from gpbounds.validation import choice, one, positive
+from gpbounds.validation import choice, positive, scalar
 
 GTOL = 1e-8
 """Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
@@ -169,7 +169,7 @@ class PacGaussianProcess(GaussianProcess):
     def _check_arguments(self) -> None:
         super()._check_arguments()
         choice("relaxation", self.relaxation, RELAXATIONS)
-        if one(positive, "delta", self.delta) >= 1.0:
+        if scalar(positive, "delta", self.delta) >= 1.0:
             raise ValueError(f"delta: expected a probability of failure in (0, 1), got {self.delta!r}")
         for name in self.limits or {}:
             if name != "noise":

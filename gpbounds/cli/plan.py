@@ -14,7 +14,7 @@ EPILOG = """\
 example:
   gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --target 0.01
 
-  prints M = 29 inducing points, the bound there and with one less, what the target means, and what M costs.
+  prints M = 28 inducing points, the bound there and with one less, what the target means, and what M costs.
   gpbounds plan --data table.csv.gz --target 0.1 plans for real data at three levels: a priori; given the rows; and
   after the fact, for inducing points that --select chooses and for the y of the data.
 

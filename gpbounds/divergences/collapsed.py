@@ -11,7 +11,7 @@ from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
-from gpbounds.validation import closed_unit, noise_variance, one
+from gpbounds.validation import closed_unit, noise_variance, scalar
 from gpbounds.whitening import CHUNK, Whitening, whiten
 
 
@@ -71,7 +71,7 @@ def collapsed_posterior(
     """
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
-    s2, a = noise_variance(noise), one(closed_unit, "power", power)
+    s2, a = noise_variance(noise), scalar(closed_unit, "power", power)
     error = absolute_error(entry_error)
     r = vector("y", y, points) - mean_at(prior_mean, points)
     white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)

@@ -12,7 +12,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.matrices import require_symmetric
 from gpbounds.linalg.psd import Cholesky, cholesky, failures_raise
 from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.validation import finite, one
+from gpbounds.validation import finite, scalar
 
 
 def gaussian_kl(
@@ -72,7 +72,7 @@ def gaussian_renyi(
     >>> gaussian_renyi(0.0, 2.0, 0.0, 1.0, 2.5)
     inf
     """
-    a = one(finite, "alpha", alpha)
+    a = scalar(finite, "alpha", alpha)
     namespace(*(value for value in (mean1, cov1, mean2, cov2) if np.ndim(value)))
     m1, S1 = _law(mean1, cov1, "1")
     m2, S2 = _law(mean2, cov2, "2")

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, is_cupy, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.validation import non_negative, one
+from gpbounds.validation import non_negative, scalar
 
 PriorMean = Callable[[Array], Array] | None
 """m(x) as a function of points (n, D) that gives (n,); None for m = 0."""
@@ -35,7 +35,7 @@ class Prediction:
 
 def absolute_error(value: Any) -> float:
     """An absolute error ≥ 0 of the kernel's values, one number."""
-    return one(non_negative, "entry_error", value)
+    return scalar(non_negative, "entry_error", value)
 
 
 def mean_at(prior_mean: PriorMean, X: Array) -> Array:

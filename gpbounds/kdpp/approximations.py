@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
 from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
-from gpbounds.validation import count, non_negative, one
+from gpbounds.validation import count, non_negative, scalar
 
 
 def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
@@ -34,7 +34,7 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
     >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
     0.032258
     """
-    values, T, M = checked(eigenvalues), one(non_negative, "trace", trace), count("M", M)
+    values, T, M = checked(eigenvalues), scalar(non_negative, "trace", trace), count("M", M)
     if int((values > 0).sum()) < M:
         value = 1.0
     elif T == 0.0:
@@ -80,7 +80,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
     >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
     0.013245
     """
-    values, rho, M = checked(eigenvalues), one(non_negative, "rounding", rounding), count("M", M, 0)
+    values, rho, M = checked(eigenvalues), scalar(non_negative, "rounding", rounding), count("M", M, 0)
     low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
     high, high_power = scaled_esp(values + rho, M)
     # 1e-12 covers the rounding of both symmetric polynomials

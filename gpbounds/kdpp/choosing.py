@@ -15,7 +15,7 @@ from gpbounds.kdpp.rpcholesky import randomly_pivoted
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.pivoted import pivoted
-from gpbounds.validation import choice, count, non_negative, one, positive
+from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import with_jitter
 
 METHODS = ("greedy", "kdpp", "rpcholesky", "leverage", "kmeans", "uniform")
@@ -157,7 +157,7 @@ def select(
     if rank is not None:
         rank = count("rank", rank, M)
     if ridge is not None:
-        one(positive, "ridge", ridge)
+        scalar(positive, "ridge", ridge)
     for name, given, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
         if given is not None and method not in users:
             raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
@@ -201,7 +201,7 @@ def _goal(method: str, trace: float | None) -> float | None:
             f"trace: expected None with method {method!r}, got {trace!r}: its points are a set, no part of which is a "
             f"smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use {', '.join(_ORDERED)}"
         )
-    return one(non_negative, "trace", trace)
+    return scalar(non_negative, "trace", trace)
 
 
 def _greedy(kernel: Kernel, X: Float, M: int, goal: float | None, groups: Indices) -> Selection:

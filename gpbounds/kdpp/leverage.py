@@ -9,7 +9,7 @@ from gpbounds.arrays import EPS, Float, as_host_points
 from gpbounds.kdpp.arguments import distinct_indices
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
-from gpbounds.validation import non_negative, one, positive
+from gpbounds.validation import non_negative, positive, scalar
 from gpbounds.whitening import slices
 
 
@@ -46,7 +46,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     >>> tau.round(4), ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], 0.1, landmarks=[0, 2]).round(4)
     (array([0.4999, 0.4998, 0.9091]), array([0.9091, 0.9993, 0.9091]))
     """
-    points, rho = as_host_points(X), one(positive, "ridge", ridge)
+    points, rho = as_host_points(X), scalar(positive, "ridge", ridge)
     if landmarks is None:
         return exact_scores(eigen(kernel(points), "k(X, X)", vectors=True), rho)
     S = distinct_indices(landmarks, points.shape[0])

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.kdpp.esp import checked
-from gpbounds.validation import count, one, positive
+from gpbounds.validation import count, positive, scalar
 
 
 def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
@@ -44,6 +44,6 @@ def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Floa
     values, M = checked(eigenvalues), count("M", M, 0)
     if values.size < M:
         raise ValueError(f"M: expected at most N = {values.size} points, one for each eigenvalue, got {M}")
-    c = float((1.0 / (values.size - np.arange(M))).sum()) / float(one(positive, "variance", variance))
+    c = float((1.0 / (values.size - np.arange(M))).sum()) / float(scalar(positive, "variance", variance))
     c *= 1.0 - (M + 4.0) * EPS
     return values / (1.0 + c * values) * (1.0 + 4.0 * EPS)

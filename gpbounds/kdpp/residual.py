@@ -14,7 +14,7 @@ from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.tilt import log_tilt
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.matrices import symmetric_matrix
-from gpbounds.validation import count, finite, non_negative, one, positive
+from gpbounds.validation import count, finite, non_negative, positive, scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,11 @@ class ExpectedResidual:
             raise ValueError(f"squares: expected one for each eigenvalue, {self.rho.shape}, got {weights.shape}")
         return float((self.rho * weights / (self.lowest + self._noise()) ** 2).sum())
 
+    @cached_property
+    def greatest_weight(self) -> float:
+        """max_i ρ_i/(λ_i + σ²)²: q̄ is at most ‖y‖² times this."""
+        return float((self.rho / (self.lowest + self._noise()) ** 2).max())
+
     def _noise(self) -> float:
         if self.noise is None:
             raise ValueError("noise: expected the noise variance, got None: pass it to expected_residual")
@@ -132,8 +137,8 @@ def expected_residual(
     >>> found.miss.round(4), found.rho.round(4), round(found.trace, 4)
     (array([0.5   , 0.6667, 0.8333]), array([1.5   , 1.3333, 0.8333]), 3.6667)
     """
-    values, size, error = checked(eigenvalues), count("M", M, 0), one(non_negative, "rounding", rounding)
-    variance = None if noise is None else one(positive, "noise", noise)
+    values, size, error = checked(eigenvalues), count("M", M, 0), scalar(non_negative, "rounding", rounding)
+    variance = None if noise is None else scalar(positive, "noise", noise)
     some = values > 0.0
     if error:
         some = np.zeros(values.size, dtype=bool)
@@ -195,7 +200,7 @@ def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
     >>> loewner(np.diag([3.0, 1.0]), 1.0, np.array([2.0, 0.0]))  # 4 · 3/(3 + 1)
     array(3.)
     """
-    matrix, r = symmetric_matrix("K", K, apart=1e-10), one(positive, "ratio", ratio)
+    matrix, r = symmetric_matrix("K", K, apart=1e-10), scalar(positive, "ratio", ratio)
     columns = finite("V", V)
     if columns.ndim not in (1, 2) or columns.shape[0] != matrix.shape[0]:
         raise ValueError(f"V: expected shape ({matrix.shape[0]},) or ({matrix.shape[0]}, P), got {columns.shape}")

@@ -14,7 +14,7 @@ from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import fused, squared_distances
 from gpbounds.logarithms import as_log_parameters, exponentials
-from gpbounds.validation import one, positive
+from gpbounds.validation import positive, scalar
 
 
 class Kernel(ABC):
@@ -171,7 +171,7 @@ class Stationary(Kernel):
     lengthscale: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        variance, lengthscale = one(positive, "variance", self.variance), positive("lengthscale", self.lengthscale)
+        variance, lengthscale = scalar(positive, "variance", self.variance), positive("lengthscale", self.lengthscale)
         if lengthscale.ndim > 1 or lengthscale.size == 0:
             raise ValueError(f"lengthscale: expected a number or one per dimension, got shape {lengthscale.shape}")
         object.__setattr__(self, "variance", variance)

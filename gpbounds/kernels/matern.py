@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels.base import Stationary
-from gpbounds.validation import one, positive
+from gpbounds.validation import positive, scalar
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -39,7 +39,7 @@ class Matern(Stationary):
     nu: float = 0.5
 
     def __init__(self, nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
-        object.__setattr__(self, "nu", one(positive, "nu", nu))
+        object.__setattr__(self, "nu", scalar(positive, "nu", nu))
         object.__setattr__(self, "variance", variance)
         object.__setattr__(self, "lengthscale", lengthscale)
         self.__post_init__()

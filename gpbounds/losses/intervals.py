@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, broadcastable, namespace, over_blocks
 from gpbounds.losses.base import ROUNDING, Loss, deviation, spread
 from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, sum_and_rest
-from gpbounds.validation import finite, one
+from gpbounds.validation import finite, scalar
 
 
 class Outside(Loss):
@@ -125,7 +125,7 @@ class Interval(Outside):
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            object.__setattr__(self, name, one(finite, name, getattr(self, name)))
+            object.__setattr__(self, name, scalar(finite, name, getattr(self, name)))
         if not self.low <= self.high:
             raise ValueError(f"low, high: expected low <= high, got {self.low!r} and {self.high!r}")
         if not isinstance(self.relative, bool):

@@ -14,7 +14,7 @@ from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
 from gpbounds.statements import UP, upper_bound
-from gpbounds.validation import choice, count, one, open_unit, positive, whole
+from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
 
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
 FALSE_AS_PRINTED = (
@@ -45,7 +45,7 @@ class _Setting:
         """From the arguments that `fourier_kl` and `fourier_rank` share."""
         if not isinstance(kernel, SquaredExponential | Matern):
             raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
-        level = one(positive, "noise", noise) / kernel.variance
+        level = scalar(positive, "noise", noise) / kernel.variance
         ratio = N / level
         if not ratio <= LARGEST:
             raise ValueError(f"noise: expected N·variance/noise <= {LARGEST:g}, got {ratio:g}")
@@ -71,7 +71,7 @@ class _Setting:
             )
         dimension = min(total, N / (1.0 + level))
         if effective_dimension is not None:
-            dimension = min(dimension, one(positive, "effective_dimension", effective_dimension))
+            dimension = min(dimension, scalar(positive, "effective_dimension", effective_dimension))
             sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
         return cls(total, dimension, weighted, sentences)
 
@@ -141,7 +141,7 @@ def fourier_kl(
     >>> fourier_kl(kernel, 1000, [50, 200, 1000], noise=0.1, width=1.0).value.round(3).tolist()
     [inf, inf, 0.749]
     """
-    size, failing = count("N", N), one(open_unit, "delta", delta)
+    size, failing = count("N", N), scalar(open_unit, "delta", delta)
     number = whole("m", m)
     classical = choice("features", features, ("leverage", "classical")) == "classical"
     return _Setting.checked(kernel, size, noise, width, classical, effective_dimension).bound(number, failing)
@@ -195,8 +195,8 @@ def fourier_rank(
     >>> plan.M, plan.bound.confidence
     (1854, 0.95)
     """
-    size, failing = count("N", N), one(open_unit, "delta", delta)
-    goal = one(positive, "target", target)
+    size, failing = count("N", N), scalar(open_unit, "delta", delta)
+    goal = scalar(positive, "target", target)
     per_datum = goal / size
     if per_datum < 1e-100:
         raise ValueError(f"target: expected at least 1e-100 nats a datum, got {per_datum:g}")
@@ -238,7 +238,7 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
     if width is None:
         raise ValueError("width: expected the range of the inputs for rule='printed'")
     widths, eps = scaled_widths(kernel, width), target / N
-    log_n = math.log(N * kernel.variance / one(positive, "noise", noise))
+    log_n = math.log(N * kernel.variance / scalar(positive, "noise", noise))
     if eps >= 0.5 or widths.size > 5.0 * log_n + 1.0 or log_n <= 0.0:
         raise ValueError(
             f"target, noise: Theorem 2 expects target/N in (0, 0.5) and D <= 5 log(N/noise) + 1, got target/N = "

@@ -10,7 +10,7 @@ from gpbounds.linalg import eigen
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.lowrank.approximation import KL
 from gpbounds.numerics.log1p import log1p_residual
-from gpbounds.validation import noise_variance, non_negative, one, positive
+from gpbounds.validation import noise_variance, non_negative, positive, scalar
 
 
 def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
@@ -68,5 +68,5 @@ def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
     >>> optimal_rank([4.0, 2.0, 1.0], 0.2, noise=1.0), optimal_rank([4.0, 2.0, 1.0], 2.0, noise=1.0)
     (2, 0)
     """
-    goal = one(positive, "target", target)
+    goal = scalar(positive, "target", target)
     return int(np.flatnonzero(np.asarray(optimal_kl(eigenvalues, noise=noise)) <= goal)[0])

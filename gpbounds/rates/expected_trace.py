@@ -12,6 +12,7 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
+from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.statements import FIXED, drawn_from, exp_up
@@ -55,17 +56,19 @@ class TraceLaw(ABC):
 
 
 class APriori(TraceLaw):
-    """X iid from a law with a known spectrum: E_X Σ_{m>k} λ_m(K) <= N·tail(k) (R-samp) in R-lem3."""
+    """X iid from a law with a known spectrum: N·R(μ) (N-pop), or N·tail(k) (R-samp) in R-lem3 where that is less."""
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
         self.spectrum = spectrum(kernel, inputs=inputs)
         self.variance = kernel.max_variance
-        self.claims = "R-lem3, R-samp"
+        self.population = PopulationTrace(self.spectrum)
+        self.claims = "R-lem3, R-samp, N-pop"
         self.assumptions = (drawn_from(inputs), FIXED, self.spectrum.note)
 
     def sharpest(self, N: Float, M: Float) -> Float:
         sizes, index = np.unique(M, return_inverse=True)
-        return exp_up(np.log(N) + log_best_truncation(self.spectrum, sizes)[index].reshape(M.shape))
+        best = np.minimum(log_best_truncation(self.spectrum, sizes), self.population.log(sizes))
+        return exp_up(np.log(N) + best[index].reshape(M.shape))
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)

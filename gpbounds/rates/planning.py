@@ -75,7 +75,7 @@ def inducing_points(
     >>> from gpbounds.kernels import SquaredExponential
     >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
     >>> plan.M, float(plan.bound) <= 0.01 < float(plan.bound_before)
-    (29, True)
+    (28, True)
     """
     size = validation.count("N", N, 2)
     goal = float(validation.positive("target", target))

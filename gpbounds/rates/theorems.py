@@ -151,7 +151,8 @@ def rate(
     """Upper bound on the Rényi divergence D_α[q*‖p] of the best sparse posterior from the exact one.
 
     With probability at least 1 - δ over X (iid), Z (k-DPP of size M among the rows of X) and, if ``y_norm2`` is
-    None, y: with t* = min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m + (N-M)·v·tv, n = N - M,
+    None, y: with t* = N (M+1) e_{M+1}(λ)/e_M(λ) + (N-M)·v·tv, λ the Mercer eigenvalues (N-pop; for large M also
+    min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m where that is less), n = N - M,
 
     - y from the prior (R-thm1; the smaller of): D_α <= (n/δ) F̂(t*/(nσ²)), and the mean at T = t*/δ₁ plus a χ² tail
       at δ₂ = δ - δ₁, least over δ₂ = δ/2 ... δ/64;
@@ -199,6 +200,6 @@ def rate(
     >>> from gpbounds.kernels import SquaredExponential
     >>> bound = rate(SquaredExponential(), N=10_000, M=30, alpha=1.0)
     >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
-    1.79e-05 with probability 0.95
+    1.11e-05 with probability 0.95
     """
     return Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction).bound(*sizes(N, M))

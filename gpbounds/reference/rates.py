@@ -10,9 +10,9 @@ import mpmath as mp
 from gpbounds.reference.scalars import F_hat, psi, trace_term
 
 
-def sharpest_trace(tails: Sequence[Any], N: int, M: int, variance: Any, tv: Any) -> Any:
-    """t* = min_{k<=M} (M+1)/(M+1-k)·N·tails[k] + (N-M)·v·tv, tails[k] = Σ_{m>k} λ_m."""
-    best = min(mp.mpf(M + 1) / (M + 1 - k) * tails[k] for k in range(M + 1))
+def sharpest_trace(tails: Sequence[Any], N: int, M: int, variance: Any, tv: Any, population: Any = mp.inf) -> Any:
+    """t* = N·min{R, min_{k<=M} (M+1)/(M+1-k)·tails[k]} + (N-M)·v·tv, tails[k] = Σ_{m>k} λ_m, R = ``population``."""
+    best = min(population, *(mp.mpf(M + 1) / (M + 1 - k) * tails[k] for k in range(M + 1)))
     return N * best + (N - M) * variance * tv
 
 
@@ -52,10 +52,13 @@ def rate(
     y_norm2: Any = None,
     tv: Any = 0,
     form: str = "sharpest",
+    population: Any = mp.inf,
 ) -> Any:
-    """The bound on D_α[q*‖p] of :func:`gpbounds.rate`, from exact tails."""
-    trace = sharpest_trace if form == "sharpest" else printed_trace
-    t = trace(tails, N, M, variance, tv)
+    """The bound on D_α[q*‖p] of :func:`gpbounds.rate`, from exact tails and R(μ) or a bound of it (N-pop)."""
+    if form == "sharpest":
+        t = sharpest_trace(tails, N, M, variance, tv, population)
+    else:
+        t = printed_trace(tails, N, M, variance, tv)
     with mp.workdps(mp.mp.dps + max(0, -int(mp.log10(t)))):  # log(1 + t) must keep its digits
         if form == "printed":
             second = 1 if y_norm2 is None else y_norm2 / noise

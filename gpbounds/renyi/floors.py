@@ -12,7 +12,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.log1p import scaled_log1p
 from gpbounds.numerics.scalars import G
-from gpbounds.validation import choice, count, noise_variance, non_negative, one, order, positive, whole
+from gpbounds.validation import choice, count, noise_variance, non_negative, order, positive, scalar, whole
 from gpbounds.whitening import whiten
 
 DENSE = 5000
@@ -54,7 +54,7 @@ def minimum_gap(
     array([7., 3., 1., 0.])
     """
     choice("y", y, ("any", "prior"))
-    a, s2, counts = one(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
+    a, s2, counts = scalar(order, "alpha", alpha), noise_variance(noise), whole("M", M, 0)
     values = non_negative("eigenvalues", eigenvalues)
     if values.ndim != 1:
         raise ValueError(f"eigenvalues: expected shape (N,), got {values.shape}")
@@ -85,7 +85,7 @@ def needed_from_eigenvalues(eigenvalues_lower: ArrayLike, alpha: float, *, targe
     >>> needed_from_eigenvalues([4.0, 2.0, 1.0, 1e-6], 1.0, target=0.01, noise=0.5)
     3
     """
-    goal = one(positive, "target", target)
+    goal = scalar(positive, "target", target)
     values = non_negative("eigenvalues_lower", eigenvalues_lower)
     gaps = minimum_gap(values, np.arange(1, max(values.size, 2)), alpha, noise=noise)
     above = np.flatnonzero(gaps > goal)

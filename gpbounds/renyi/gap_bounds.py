@@ -19,7 +19,7 @@ from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bra
 from gpbounds.renyi.gaps import Gap, gap_record
 from gpbounds.renyi.residual import with_jitter_named
 from gpbounds.renyi.streamed import streamed
-from gpbounds.validation import choice, one, order
+from gpbounds.validation import choice, order, scalar
 from gpbounds.whitening import as_targets
 
 Form = Literal["sharpest", "printed"]
@@ -113,7 +113,7 @@ def gap(
     """
     form_ = choice("form", form, ("sharpest", "printed"))
     way = choice("method", method, ("auto", "dense", "blocks", "streamed"))
-    a = one(order, "alpha", alpha)
+    a = scalar(order, "alpha", alpha)
     if way == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)
@@ -206,7 +206,7 @@ def gap_from_trace(
     >>> round(float(gap_from_trace(SquaredExponential(), X, y, [0.0, 2.0], 0.5, noise=0.1)), 4)
     0.6527
     """
-    a = one(order, "alpha", alpha)
+    a = scalar(order, "alpha", alpha)
     problem = streamed(kernel, X, y, Z, noise, jitter)
     n, T = max(problem.white.rank, 1), problem.white.trace
     log_det = problem.P * float(trace_term(T, n, a, noise=problem.noise))
@@ -254,7 +254,7 @@ def expected_gap_bounds(
     (0.5076, 0.5609)
     """
     form_ = choice("form", form, ("sharpest", "printed"))
-    found = gap_record(kernel, X, Z, noise, one(order, "alpha", alpha), jitter)
+    found = gap_record(kernel, X, Z, noise, scalar(order, "alpha", alpha), jitter)
     record, s2, a = found.record, found.noise, found.alpha
     log_det = record.log_det_term(a, noise=s2)
     if form_ == "printed":

@@ -16,7 +16,7 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
 from gpbounds.numerics.scalars import log_det_term
-from gpbounds.validation import finite, one
+from gpbounds.validation import finite, scalar
 from gpbounds.whitening import inducing, matched, with_jitter
 
 
@@ -104,7 +104,7 @@ class Nystrom:
 
     def order(self, alpha: Any, *, noise: float) -> float:
         """A finite α < 1 + σ²/λ, as a float."""
-        value = one(finite, "alpha", alpha)
+        value = scalar(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
         if not value < end:
             raise ValueError(f"alpha: expected a number < 1 + noise/λ_max(K - Q) = {end:.6g}, got {value:.6g}")

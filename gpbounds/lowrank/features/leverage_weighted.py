@@ -9,7 +9,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.features.fourier import CosineSine
 from gpbounds.lowrank.leverage import LeverageDensity, leverage_density
-from gpbounds.validation import count, one, positive
+from gpbounds.validation import count, positive, scalar
 
 
 class LeverageFourierFeatures(CosineSine):
@@ -66,7 +66,7 @@ class LeverageFourierFeatures(CosineSine):
         if not isinstance(kernel, SquaredExponential):
             raise ValueError(f"kernel: expected SquaredExponential, got {type(kernel).__name__}")
         super().__init__(kernel, rank, rng)
-        self.noise, self.N = one(positive, "noise", noise), count("N", N)
+        self.noise, self.N = scalar(positive, "noise", noise), count("N", N)
         self.width: Float = positive("width", width)
         if self.width.ndim > 1:
             raise ValueError(f"width: expected a number or one per dimension, got shape {self.width.shape}")

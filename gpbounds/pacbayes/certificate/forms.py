@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.pacbayes.certificate.fields import Fields
-from gpbounds.validation import closed_unit, finite, non_negative, one, positive
+from gpbounds.validation import closed_unit, finite, non_negative, positive, scalar
 
 
 class Posterior(ABC):
@@ -43,7 +43,7 @@ class Exact(Posterior):
     form: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
+        object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
 
     def describe(self) -> str:
         return f"the exact GP posterior, noise variance {self.noise:.6g}"
@@ -76,9 +76,9 @@ class Sparse(Posterior):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
-        object.__setattr__(self, "noise", one(positive, "noise", self.noise))
-        object.__setattr__(self, "power", one(closed_unit, "power", self.power))
-        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
+        object.__setattr__(self, "power", scalar(closed_unit, "power", self.power))
+        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return (
@@ -127,7 +127,7 @@ class Free(Posterior):
             raise ValueError("cov: expected a matrix that equals its transpose to the last bit, as (B + Bᵀ)/2 does")
         for name, value in (("Z", points), ("mean", mean), ("cov", cov)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), jitter {self.jitter:g}"
@@ -172,7 +172,7 @@ class Whitened(Posterior):
             raise ValueError("factor: expected a lower triangular matrix with a positive diagonal")
         for name, value in (("Z", points), ("mean", mean), ("factor", factor)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", one(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
 
     def describe(self) -> str:
         return (

@@ -1,4 +1,4 @@
-"""Lanes: Python workers of one BLAS thread each, so that products and work entry by entry run on all cores together."""
+"""Python threads with one BLAS thread each, so that matrix products and elementwise work use all cores together."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 
 @lru_cache
 def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be found)
+    import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController()
 
 
 def threads() -> int:
-    """How many threads BLAS may use at present, as OPENBLAS_NUM_THREADS and its like or `threadpoolctl` say."""
+    """Number of threads that BLAS may use now, as set by OPENBLAS_NUM_THREADS and its like or by `threadpoolctl`."""
     return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
 
 
 WORTH = 10**7
-"""N·M² from which work is shared among threads; below, waiting for one another costs more than it saves."""
+"""N·M² from which threads share the work.  Below it, synchronisation costs more time than a second thread saves."""
 
 
 @contextmanager
-def suited(work: int) -> Iterator[None]:
-    """One BLAS thread for as long as it lasts where ``work``, N·M² or the like, is less than `WORTH`.
+def limited_threads(work: int) -> Iterator[None]:
+    """Limit BLAS to one thread inside this context if ``work``, N·M² or similar, is less than `WORTH`.
 
-    >>> with suited(1000):
+    >>> with limited_threads(1000):
     ...     threads()
     1
     """
@@ -41,7 +41,7 @@ def suited(work: int) -> Iterator[None]:
 
 
 def share(count: int, run: Callable[[int], None]) -> None:
-    """run(0) … run(count − 1), each in a thread of its own with one BLAS thread; a single one where it was called.
+    """Call run(0) … run(count − 1), each in its own thread with one BLAS thread; with count = 1 in the caller's thread.
 
     >>> squares = [0, 0]
     >>> share(2, lambda i: squares.__setitem__(i, i * i))
@@ -54,5 +54,5 @@ def share(count: int, run: Callable[[int], None]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
-        for done in [pool.submit(run, number) for number in range(count)]:
-            done.result()
+        for call in [pool.submit(run, number) for number in range(count)]:
+            call.result()

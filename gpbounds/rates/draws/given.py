@@ -1,0 +1,197 @@
+"""y given, or of a given norm, before the draws: the best of R k-DPP draws, without a word on how y came about."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, checked_draws, record, share
+
+REDRAW = 0.8
+"""Share p of the draws that may miss the level at which redrawing stops: 1/(1 − p) = 5 draws are expected."""
+UNTIL = (
+    "Z is drawn again until a proved upper bound on log p(y), less the objective of this order without jitter, is not "
+    "above this value."
+)
+BEFORE_DRAWS = "y is any vector with the given squared norm, fixed before the draws."
+_DOWN, _UP = 1.0 - 1e-13, 1.0 + 1e-13
+
+
+class MeanResidual(Protocol):
+    """What these bounds need of E(K − Q): `gpbounds.kdpp.ExpectedResidual`, or its upper bounds for large N."""
+
+    @property
+    def miss(self) -> Float: ...
+    @property
+    def shares(self) -> Float: ...
+    @property
+    def excess(self) -> float: ...
+    def omega_above(self, a: float) -> float: ...
+
+
+def best_given(
+    residual: MeanResidual,
+    quadratic: float,
+    *,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+    outputs: int = 1,
+) -> Bound:
+    """This y, the best of R k-DPP draws (N-given).
+
+    With probability at least 1 − δ over the draws, with p = δ^(1/R) − tv,
+
+        D_α ≤ α(q̄ + b̄) / (2 max_{0≤a<1} [p(1 − αa) − αΩ_a]),
+
+    q̄ = Σ ρ_i (Vᵀy)_i²/(λ_i + σ²)², b̄ = Σ ρ_i h_i/σ², Ω_a = Σ miss_i (h_i − a)₊, h_i = λ_i/(λ_i + σ²).
+
+    Hypotheses: y is anything that does not depend on the draws, so kernel and noise may have been fitted to (X, y); the
+    draws are independent; the one with the greatest objective of order α is kept.  Other candidates may be added.
+
+    Proof.  For every Z, with X = K_n^-½(K − Q)K_n^-½, x = λ_max(X), q = yᵀK_n⁻¹(K − Q)K_n⁻¹y and b = Tr[(K − Q)(I/σ² −
+    K_n⁻¹)]: 2D_α ≤ α[q/(1 − αx) + b] and x ≤ a + Y_a, where E Y_a = Ω_a (N-gaplin).  D_α > B gives q + b + 2BY_a >
+    2B(1 − αa)/α, as b(1 − αx) ≤ b; Markov's inequality for the left side, whose mean is exact (N-res), says that one
+    draw has D_α > B with probability at most p.  log p(y) does not depend on Z, so the greatest objective is the least
+    D_α, and R draws fail independently.  The maximum is at a = 0 or at some h_i: the bracket is concave and piecewise
+    linear in a.  QED
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        With the noise.
+    quadratic : float
+        q̄, as ``residual.quadratic((Vᵀy)²)`` gives it, or above it; the sum over outputs where there are several.
+    delta : float
+        Probability in (0, 1) with which the bound may fail.
+    draws : int
+        R ≥ 1.
+    alpha : float
+        Rényi order in (0, 1].
+    tv : float
+        Total variation distance of the law of each draw from the k-DPP.
+    outputs : int
+        Number P of outputs that share Z; then the bound is on the sum of their D_α, and b̄ counts P times.
+
+    Returns
+    -------
+    Bound
+        inf where Ω_a leaves nothing of p: large gaps, few draws.  ``terms["mean"]`` is α(q̄ + Pb̄)/2, to first order in
+        K − Q the mean of D_α over one draw.
+
+    >>> from gpbounds.kdpp import expected_residual
+    >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
+    >>> q = residual.quadratic(np.ones(12))
+    >>> one, ten = (float(best_given(residual, q, delta=0.05, draws=R)) for R in (1, 10))
+    >>> f"{one:.3g} {ten:.3g}"
+    '3.95 0.205'
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    p = share(delta, draws, tv)
+    value, terms = _level(residual, quadratic, p, alpha, outputs)
+    assumptions = (DRAWN, BEST_OBJECTIVE, FIXED_BEFORE)
+    return record(value, delta, "N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms))
+
+
+def best_fixed(
+    residual: MeanResidual,
+    y_norm2: float,
+    greatest: float,
+    *,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+    outputs: int = 1,
+) -> Bound:
+    """Any y with ‖y‖² = ``y_norm2`` that is fixed before the draws, the best of R of them (N-fixed).
+
+    N-given with q̄ ≤ ‖y‖² max_i ρ_i/(λ_i + σ²)²: M times below what a y that may depend on Z would cost.
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        With the noise.
+    y_norm2 : float
+        ‖y‖² ≥ 0; the sum over outputs where there are several.
+    greatest : float
+        max_i ρ_i/(λ_i + σ²)², as ``residual.greatest_weight`` gives it, or above it.
+
+    Others as :func:`best_given`.
+
+    >>> from gpbounds.kdpp import expected_residual
+    >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
+    >>> round(float(best_fixed(residual, 12.0, residual.greatest_weight, delta=0.05, draws=10)), 4)
+    0.5453
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    norm = validation.scalar(validation.non_negative, "y_norm2", y_norm2)
+    p = share(delta, draws, tv)
+    value, terms = _level(residual, norm * greatest, p, alpha, outputs)
+    assumptions = (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS, FIXED_BEFORE)
+    return record(
+        value, delta, "N-fixed, N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms)
+    )
+
+
+def certain(
+    residual: MeanResidual, quadratic: float, *, alpha: float = 1.0, tv: float = 0.0, outputs: int = 1
+) -> Bound:
+    """This y, redrawn until D_α is proved to be below a level (N-given): confidence 1, 5 draws expected.
+
+    The level is that of N-given for p = 0.8 − tv: one draw is above it with probability at most 0.8, so that at most
+    1/(1 − 0.8) = 5 draws are expected until the objective is seen to be within the level of log p(y), or of a proved
+    upper bound on it that costs less than the last digits of the level.  What stops the drawing is D_α itself, so it
+    holds for sure.  With p = 1 the same says that a subset of size M with D_α not above the level exists.
+
+    Parameters as :func:`best_given`.
+
+    >>> from gpbounds.kdpp import expected_residual
+    >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
+    >>> sure = certain(residual, residual.quadratic(np.ones(12)))
+    >>> sure.confidence, round(sure.terms["expected_draws"], 12)
+    (1.0, 5.0)
+    """
+    _, _, alpha, tv = checked_draws(0.5, 1, alpha, tv)
+    p = REDRAW - tv
+    value, terms = _level(residual, quadratic, p, alpha, outputs)
+    terms["expected_draws"] = 1.0 / (1.0 - REDRAW)
+    assumptions = (DRAWN, UNTIL, FIXED_BEFORE)
+    return record(value, 0.0, "N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms))
+
+
+def _level(
+    residual: MeanResidual, quadratic: float, p: float, alpha: float, outputs: int
+) -> tuple[float, dict[str, Any]]:
+    """B with P(D_α > B) ≤ p for one draw, and what it is made of."""
+    q = validation.scalar(validation.non_negative, "quadratic", quadratic)
+    mean = 0.5 * alpha * (q + validation.count("outputs", outputs) * residual.excess)
+    room = margin(residual, p, alpha)
+    value = math.inf if room <= 0.0 else mean / room
+    return value, {"mean": mean, "p": p, "margin": room}
+
+
+def margin(residual: MeanResidual, p: float, alpha: float) -> float:
+    """max_{0≤a<1} [p(1 − αa) − αΩ_a], from below."""
+    order = np.argsort(-residual.shares, kind="stable")
+    shares, missed = residual.shares[order], np.cumsum(residual.miss[order])
+    # the slope in a is α(Σ_{h_i > a} miss_i − p): the bracket rises to the first h, from 0, above which less than p is
+    # missed
+    above = np.flatnonzero(missed > p)
+    points = {0.0, float(shares[above[0]]) if above.size else 0.0}
+    return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
+
+
+def _why(p: float, terms: dict[str, Any]) -> str:
+    if p <= 0.0:
+        return f"the share of draws that may fail, p = {p:.3g}, is not positive: the total variation tv is too large"
+    return (
+        f"max over a of p(1 - alpha a) - alpha Omega_a is {terms['margin']:.3g}: so few points miss so much of the "
+        "leading eigenvectors that Markov's inequality is void. Take more points or more draws"
+    )

@@ -1,0 +1,69 @@
+"""What the bounds for several draws share: the share p of a draw, their hypotheses, their record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from gpbounds import validation
+from gpbounds.bound import Bound
+from gpbounds.statements import SMALLEST, UP, upper_bound
+
+DRAWN = "The draws are independent of each other and of y; each is a k-DPP of size M among the N inputs."
+TILTED = (
+    "The draws are independent of each other and of y; each is a k-DPP of size M of the eigenvalues λ(λ + σ²), "
+    "P(Z) ∝ |(K² + σ²K)_ZZ|."
+)
+FIXED_BEFORE = "Kernel, noise and M are fixed before the draws; they may have been fitted to these data."
+FROM_PRIOR = "y is drawn from the prior, with the given noise variance, and kernel and noise are not fitted to it."
+BEST_OBJECTIVE = (
+    "Of the draws the one with the greatest objective of this order is kept, computed without jitter (at alpha < 1 the "
+    "greatest ELBO does as well)."
+)
+
+
+def share(delta: float, draws: int, tv: float = 0.0) -> float:
+    """p = δ^(1/R) − tv, down by 1e-15: how often one draw may fail, where R must fail together.
+
+    Draws within total variation tv of the law fail with probability at most tv more; R of them with (p + tv)^R.
+
+    >>> round(share(0.05, 10), 4), share(0.05, 1, tv=0.1) < 0
+    (0.7411, True)
+    """
+    return math.exp(math.log(delta) / draws) * (1.0 - 1e-15) - tv
+
+
+def checked_draws(delta: float, draws: int, alpha: float, tv: float) -> tuple[float, int, float, float]:
+    """(delta, draws, alpha, tv) as checked numbers."""
+    return (
+        validation.scalar(validation.open_unit, "delta", delta),
+        validation.count("draws", draws),
+        validation.scalar(validation.order, "alpha", alpha),
+        validation.scalar(validation.closed_unit, "tv", tv),
+    )
+
+
+def record(
+    value: float,
+    delta: float,
+    claim: str,
+    terms: Mapping[str, Any],
+    assumptions: tuple[str, ...],
+    *,
+    alpha: float,
+    why: str = "",
+) -> Bound:
+    """The bound on D_α[q*‖p], rounded up; where it is infinite ``why`` says so among its assumptions."""
+    finite = math.isfinite(value)
+    raised = max(value * UP, SMALLEST) if value > 0.0 else 0.0
+    reason = () if finite else (f"Nothing is proved here: {why}.",)
+    return upper_bound(
+        raised if finite else math.inf,
+        delta,
+        claim,
+        terms,
+        (*assumptions, *reason),
+        certified=False,
+        quantity=f"D_{alpha:g}[q*||p]",
+    )

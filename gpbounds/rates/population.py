@@ -1,0 +1,118 @@
+"""The mean over X and Z of Tr(K − Q) from the Mercer spectrum: the k-DPP's own formula, read off the tails (N-pop)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpbounds.arrays import EPS, Float
+from gpbounds.kdpp.esp import scaled_esp
+from gpbounds.spectra import Spectrum
+from gpbounds.spectra.geometric import GeometricSpectrum
+
+FIRST, LAST = 64, 4096
+"""Eigenvalues are tabulated for M up to 64, 128, ..., 4096; beyond, the value at 4096 stands, since it falls with M."""
+PER_POINT = 4
+"""How many eigenvalues an M gets: what is beyond them enters as infinitely many infinitely small ones (N-cut)."""
+SMALLEST_SHARE = 1e-280
+"""Tails below this share of the trace are left to the Gauss-Schmidt form: products of them leave the doubles."""
+
+
+class PopulationTrace:
+    """log R(μ), R(μ) = (M+1) e_{M+1}(μ)/e_M(μ), or an upper bound of it: E Tr(K − Q) <= N·R(μ) (N-pop).
+
+    X iid with Mercer eigenvalues μ, Z | X from the k-DPP of size M.  Proof: given X the mean over Z is R of the
+    eigenvalues of K (R-lem3).  R is concave and homogeneous in the matrix (with τ_M = R, τ_M = Σ_i (λ_i ‖ r_i), a
+    parallel sum of λ_i and r_i = e_M/e_{M−1} of the others: concave by induction over M; a symmetric concave function
+    of the eigenvalues is concave in the matrix, Davis 1957), K has the nonzero eigenvalues of
+    A = Σ_n φ(x_n)φ(x_n)', and E A has N·μ: Jensen.  N·R(μ) is never above the Gauss-Schmidt form of R-samp.  N may
+    not be replaced by N − M.
+
+    Only upper bounds T_k of the tails Σ_{m>k} μ_m are read.  The true tails are convex in k, hence at most the greatest
+    convex sequence below T; its differences ν have tails at least those of μ, and R increases and is Schur-concave:
+    R(μ) <= R(ν).  ν is cut at n terms: R(ν) <= R(ν_1 ... ν_n) + g0·T_n, g0 = 1 + M(1 − τ_M/τ_{M−1}) (N-cut).
+    One dimension, squared exponential × Gaussian: v(M+1)(1−B)B^M/(1−B^{M+1}) in closed form (q-binomial theorem).
+
+    Parameters
+    ----------
+    law : Spectrum
+
+    >>> from gpbounds.inputs import Gaussian
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> from gpbounds.spectra import spectrum
+    >>> law = spectrum(SquaredExponential(), Gaussian())
+    >>> np.exp(PopulationTrace(law).log(np.array([1.0, 5.0]))).round(6)   # Gauss and Schmidt: 0.763932, 0.048784
+    array([0.552786, 0.030244])
+    """
+
+    def __init__(self, law: Spectrum) -> None:
+        self.law = law
+        self._blocks: dict[int, Float] = {}
+
+    def log(self, M: Float) -> Float:
+        """For whole numbers M >= 1 of any shape; +inf where nothing is had (tails below 1e-280 of the trace)."""
+        law = self.law
+        if isinstance(law, GeometricSpectrum) and law.dim == 1:
+            log_B = law.log_B
+            ratio = np.log(-np.expm1(log_B)) - np.log(-np.expm1((M + 1.0) * log_B))
+            return math.log(law.trace) + np.log(M + 1.0) + M * log_B + ratio
+        sizes = np.minimum(M, float(LAST)).astype(np.int64)
+        return math.log(law.trace) + self._table(int(sizes.max(initial=1)))[sizes]
+
+    def _table(self, last: int) -> Float:
+        """log R/trace for M = 0 ... ``last`` or further.  The value at M does not depend on what else is asked for."""
+        joined, block = np.zeros(1), FIRST
+        while True:
+            if block not in self._blocks:
+                self._blocks[block] = _log_shares(self.law, block)[joined.size :]
+            joined = np.concatenate([joined, self._blocks[block]])
+            if block >= last:
+                return np.minimum.accumulate(joined)  # R falls with M
+            block *= 2
+
+
+def kept_eigenvalues(M: int) -> int:
+    """How many eigenvalues the value at M is worked out from."""
+    return PER_POINT * max(FIRST, 1 << (M - 1).bit_length())
+
+
+def _log_shares(law: Spectrum, last: int) -> Float:
+    """log R/trace for M = 0 ... ``last``, from PER_POINT times as many eigenvalues; rounded upwards."""
+    n = PER_POINT * last
+    log_tails = law.log_tail(np.arange(n + 1.0)) - math.log(law.trace)
+    n = int((log_tails >= math.log(SMALLEST_SHARE)).sum()) - 1
+    n += n + 1 < log_tails.size and log_tails[n + 1] == -np.inf  # a spectrum that ends loses nothing
+    tails = np.exp(log_tails[: n + 1])
+    values = -np.diff(greatest_convex_below(tails))
+    values = np.maximum.accumulate(values[::-1])[::-1]  # decreasing in spite of rounding
+    values = values[values > 0.0]
+    M = np.arange(min(last, values.size) + 1)
+    mantissa, exponent = scaled_esp(values, int(M[-1]) + 1)
+    trace = (M + 1.0) * np.ldexp(mantissa[M + 1] / mantissa[M], exponent[M + 1] - exponent[M])
+    # Each e_j is a sum of positive products of at most 3j roundings, added up over n steps; the tails of ``values``
+    # are those of ``tails`` up to n roundings.
+    allowance = 1.0 + (4.0 * n + 8.0 * M) * EPS
+    before = np.concatenate([[np.inf], trace[:-1]])
+    slope = 1.0 + M * (1.0 - trace / before / allowance**2)
+    with np.errstate(divide="ignore"):
+        result = np.log((trace + slope * tails[n]) * allowance)
+    return np.concatenate([result, np.full(last + 1 - M.size, np.inf)])
+
+
+def greatest_convex_below(values: Float) -> Float:
+    """The greatest convex sequence that is nowhere above ``values``.
+
+    >>> greatest_convex_below(np.array([4.0, 4.0, 1.0, 0.5, 0.25])).tolist()
+    [4.0, 2.5, 1.0, 0.5, 0.25]
+    """
+    corners: list[int] = []
+    plain = values.tolist()
+    for k, value in enumerate(plain):
+        while len(corners) > 1:
+            i, j = corners[-2], corners[-1]
+            if (plain[j] - plain[i]) * (k - j) <= (value - plain[j]) * (j - i):
+                break
+            corners.pop()
+        corners.append(k)
+    return np.interp(np.arange(values.size), corners, values[corners])

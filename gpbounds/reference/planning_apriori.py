@@ -1,0 +1,60 @@
+"""What is known before the inputs are seen, in mpmath: R(μ), its gradient, and means over finitely many points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise, product
+from typing import Any
+
+import mpmath as mp
+
+from gpbounds.reference.kdpp import esp, expected_trace
+
+
+def population_trace(tails: Sequence[Any], M: int) -> Any:
+    """R(ν) + g0·tails[n] with ν_i = tails[i−1] − tails[i], i <= n = len(tails) − 1 (N-pop, N-cut); tails are convex."""
+    values = [mp.mpf(a) - mp.mpf(b) for a, b in pairwise(tails)]
+    if len(values) <= M:
+        return mp.inf
+    return expected_trace(values, M) + slope_at_zero(values, M) * tails[-1]
+
+
+def slope_at_zero(values: Sequence[Any], M: int) -> Any:
+    """g0 = (M+1)(1 − e_{M+1} e_{M−1}/e_M²): how R grows with an eigenvalue that is 0."""
+    if M == 0:
+        return mp.mpf(1)
+    e = esp(values, M + 1)
+    return (M + 1) * (1 - e[M + 1] * e[M - 1] / e[M] ** 2)
+
+
+def slopes(values: Sequence[Any], M: int) -> list[Any]:
+    """g_i = dR/dμ_i, by the quotient rule."""
+    e = esp(values, M + 1)
+    result = []
+    for i in range(len(values)):
+        rest = esp([*values[:i], *values[i + 1 :]], M + 1)
+        lower = rest[M - 1] if M else mp.mpf(0)
+        result.append((M + 1) * (rest[M] * e[M] - e[M + 1] * lower) / e[M] ** 2)
+    return result
+
+
+def geometric_trace(B: Any, M: int) -> Any:
+    """R of (1−B)B^m, m = 0, 1, ...: (M+1)(1−B)B^M/(1−B^(M+1)) (q-binomial theorem)."""
+    return (M + 1) * (1 - B) * B**M / (1 - B ** (M + 1))
+
+
+def mean_trace(gram: Any, weights: Sequence[Any], N: int, M: int) -> Any:
+    """E_X E_Z Tr(K − Q) by enumeration: N inputs iid on len(weights) points with Gram matrix ``gram``.
+
+    Where fewer than M + 1 of K's eigenvalues are positive the trace is 0.
+    """
+    total = mp.mpf(0)
+    for atoms in product(range(len(weights)), repeat=N):
+        K = mp.matrix(N, N)
+        for i, a in enumerate(atoms):
+            for j, b in enumerate(atoms):
+                K[i, j] = gram[a, b]
+        values = [value for value in mp.eigsy(K, eigvals_only=True) if value > mp.mpf(10) ** (-mp.mp.dps // 2)]
+        if len(values) > M:
+            total += mp.fprod(weights[a] for a in atoms) * expected_trace(values, M)
+    return total
