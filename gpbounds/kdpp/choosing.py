@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from gpbounds.arrays import Float, Indices, as_host_points
 from gpbounds.kdpp.arguments import groups_of, repeated
 from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, uniform_order
 from gpbounds.kdpp.prefixes import prefixes
+from gpbounds.kdpp.record import Selection
 from gpbounds.kdpp.rpcholesky import randomly_pivoted
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
@@ -18,72 +19,8 @@ from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import with_jitter
 
-METHODS = ("greedy", "kdpp", "rpcholesky", "leverage", "kmeans", "uniform")
+METHODS = ("greedy", "best", "kdpp", "rpcholesky", "leverage", "kmeans", "uniform")
 _ORDERED = ("greedy", "rpcholesky", "leverage", "uniform")
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Inducing points, how they were chosen, and what they reach.
-
-    Attributes
-    ----------
-    method : str
-    indices : array of int64 (m,) or None
-        Row numbers in the data, distinct, in the order of choice ("kdpp": increasing); None for "kmeans".
-    Z : array (m, D)
-        The inducing points.
-    trace : float
-        T = Tr(K − Q), from the diagonal of the residual.
-    log_det : float
-        log|K_ZZ|, of K_ZZ + jitter·I where there is jitter.
-    law : str
-        What the points are a draw of.
-    traces : array (m + 1,) or None
-        Tr(K − Q) of the first 0, 1, …, m points; None where the order means nothing ("kdpp", "kmeans").
-    requested : float or None
-        The trace that was asked for.
-    tv : float or None
-        Proved bound, in exact arithmetic, on the total variation between the law and the k-DPP of K: what the theorems
-        take as ``tv``; 0 for an exact sample, None where nothing is proved.
-    ridge : float or None
-        The ridge of "leverage".
-    jitter : float
-        What was added to the diagonal of K_ZZ.
-    """
-
-    method: str
-    indices: Indices | None
-    Z: Float
-    trace: float
-    log_det: float
-    law: str
-    traces: Float | None = None
-    requested: float | None = None
-    tv: float | None = None
-    ridge: float | None = None
-    jitter: float = 0.0
-
-    @property
-    def M(self) -> int:
-        """Number of inducing points."""
-        return int(self.Z.shape[0])
-
-    @property
-    def reached(self) -> bool:
-        """False where a trace was asked for and all points allowed do not reach it."""
-        return self.requested is None or self.trace <= self.requested
-
-    def __str__(self) -> str:
-        said = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
-        if self.requested is not None:
-            said += f" ({'<=' if self.reached else 'not'} the {self.requested:g} asked for)"
-        lines = [f"{said}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
-        if self.tv:
-            lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
-        if self.jitter:
-            lines.append(f"Jitter {self.jitter:.3g} on the diagonal of K_ZZ.")
-        return "\n".join(lines)
 
 
 def select(
@@ -97,11 +34,20 @@ def select(
     ridge: float | None = None,
     rank: int | None = None,
     jitter: Jitter = "auto",
+    draws: int | None = None,
+    y: ArrayLike | None = None,
+    noise: float | None = None,
+    alpha: float = 1.0,
+    delta: float = 0.05,
+    candidates: Sequence[ArrayLike] = (),
 ) -> Selection:
     """M inducing points for the data, and the trace Tr(K − Q) and log|K_ZZ| that they reach.
 
     greedy    the point of largest conditional variance, again and again (pivoted Cholesky); ties to the least index;
               the first 20 of 30 are the 20.  O(N M²) time at the speed of matrix products.
+    best      the best of R k-DPP draws, greedy points and randomly pivoted ones: of greatest objective for this y
+              (the α-ELBO, N-given), or of least trace without y.  ``bound`` says what is proved of it.  O(R N M²) time
+              after one draw's preparations.
     kdpp      P(Z) ∝ |K_ZZ|.  Up to 2000 rows exact; beyond, the k-DPP of the Nyström approximation of rank r at r
               greedy points, r = 2M, with a proved ``tv`` (:func:`nystrom_tv`).  O(N r²) time.
     leverage  without replacement ∝ ridge leverage scores.  Up to 2000 rows exact ones; beyond, upper bounds from r
@@ -113,8 +59,8 @@ def select(
 
     No two points are equal: "uniform" and "leverage" pass over rows equal to one already drawn.  Beyond 2000 rows
     "greedy" takes 8 N M bytes, 4 GB at N = 1 000 000, M = 500, "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that
-    average over a k-DPP (R-lem3, the theorems with ``tv``) cover "kdpp" alone; bounds computed from ``trace`` cover
-    every method.
+    average over a k-DPP (R-lem3, the theorems with ``tv``) cover "kdpp" alone, those for R draws "best"; bounds
+    computed from ``trace`` cover every method.
 
     Parameters
     ----------
@@ -122,7 +68,7 @@ def select(
     X : array (N, D)
     M : int
         1 ≤ M ≤ number of distinct rows.
-    method : "greedy", "kdpp", "rpcholesky", "leverage", "kmeans" or "uniform"
+    method : "greedy", "best", "kdpp", "rpcholesky", "leverage", "kmeans" or "uniform"
     rng : numpy.random.Generator or int
         Source of randomness, or a seed; all but "greedy" need it.
     trace : float, optional
@@ -133,9 +79,24 @@ def select(
         ρ of "leverage", in squared units of y, as a rule the noise variance.  Left out, it is such that the effective
         dimension Σ λ_m/(λ_m + ρ) is M, with the eigenvalues of the landmarks, times N/r, where there are landmarks.
     rank : int, optional
-        r ≥ M of "kdpp" and "leverage": a low-rank approximation for N ≤ 2000, too, or one of another rank.
+        r ≥ M of "kdpp", "best" and "leverage": a low-rank approximation for N ≤ 2000, too, or one of another rank.
     jitter : float or "auto"
-        On the diagonal of K_ZZ where Q is computed; "greedy" needs none.
+        On the diagonal of K_ZZ where Q is computed; "greedy" needs none.  "best" compares without jitter; what this
+        one costs the points kept is in the bound.
+    draws : int, optional
+        R ≥ 1 of "best", 10 unless given.
+    y : array (N,) or (N, P), optional
+        Targets that "best" looks at.  They, the kernel and the noise may depend on everything but ``rng``: the kernel
+        may be fitted to them, M must be fixed before.
+    noise : float, optional
+        σ² for "best" with y, in squared units of y.
+    alpha : float
+        Order in (0, 1] of the divergence that "best" with y bounds.  Its own objective is compared up to 2000 rows;
+        beyond, the ELBO, whose bound times α serves.
+    delta : float
+        Probability with which the bound of "best" may fail.
+    candidates : sequence of arrays (m, D)
+        Other inducing points that "best" compares its draws with: whatever they are, the bound stays.
 
     Raises
     ------
@@ -161,6 +122,10 @@ def select(
     for name, given, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
         if given is not None and method not in users:
             raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
+    if method != "best":
+        for name, value in (("draws", draws), ("y", y), ("noise", noise), ("candidates", candidates or None)):
+            if value is not None:
+                raise ValueError(f"{name}: expected only with method 'best', got method {method!r}")
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
         raise ValueError(f"jitter: expected 0, as {method!r} divides by no variance near 0, got {jitter!r}")
     if method != "greedy" and rng is None:
@@ -177,6 +142,21 @@ def select(
     order: Indices | None = None
     if method == "rpcholesky":
         return _randomly_pivoted(*args, goal, groups)
+    if method == "best":
+        from gpbounds.kdpp.best.selecting import best_selection
+
+        return best_selection(
+            *args,
+            groups,
+            y=y,
+            noise=noise,
+            alpha=alpha,
+            draws=draws,
+            delta=delta,
+            rank=rank,
+            jitter=jitter,
+            candidates=candidates,
+        )
     if method == "uniform":
         order, law = uniform_order(M, generator, groups)
     elif method == "leverage":
@@ -190,7 +170,7 @@ def select(
     return _measured(kernel, points, order, Z, groups, jitter, goal, method=method, law=law, **about)
 
 
-_USERS = {"ridge": ("leverage",), "rank": ("kdpp", "leverage")}
+_USERS = {"ridge": ("leverage",), "rank": ("kdpp", "best", "leverage")}
 
 
 def _goal(method: str, trace: float | None) -> float | None:
@@ -199,7 +179,7 @@ def _goal(method: str, trace: float | None) -> float | None:
     if method not in _ORDERED:
         raise ValueError(
             f"trace: expected None with method {method!r}, got {trace!r}: its points are a set, no part of which is a "
-            f"smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use {', '.join(_ORDERED)}"
+            f"smaller {'clustering' if method == 'kmeans' else 'sample'}. Choose M, or use {', '.join(_ORDERED)}"
         )
     return scalar(non_negative, "trace", trace)
 

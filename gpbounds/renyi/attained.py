@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import EPS, Array, Float, as_host_points, host
+from gpbounds.arrays import EPS, Float, as_host_points, host
 from gpbounds.kernels import Kernel
-from gpbounds.linalg import cholesky
+from gpbounds.linalg import cholesky, eigen
 from gpbounds.renyi.streamed import Streamed, streamed
-from gpbounds.validation import noise_variance, one, order
-from gpbounds.whitening import Inducing, as_targets, inducing, matched, residual_diagonal
+from gpbounds.validation import noise_variance, order, scalar
+from gpbounds.whitening import Inducing, as_targets, inducing, matched, residual_diagonal, whiten
 
 MARGIN = 2.0
 """What the first-order estimate of rounding is multiplied by."""
@@ -74,7 +74,7 @@ def attained(
     >>> [round(attained(SquaredExponential(), X, y, [0.0, 2.0], a, noise=0.1, jitter=0.0).value, 4) for a in (0.5, 1.0)]
     [-3.5277, -4.5099]
     """
-    a = one(order, "alpha", alpha)
+    a = scalar(order, "alpha", alpha)
     if a == 1.0:
         return _variational(streamed(kernel, X, y, Z, noise, jitter))
     points = as_host_points(X).astype(np.float64, copy=False)
@@ -82,6 +82,48 @@ def attained(
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
     return _dense(inducing(kernel, centres, jitter), points, columns, a, noise_variance(noise))
+
+
+def negative_trace(kernel: Kernel, X: ArrayLike, Z: ArrayLike, *, jitter: float) -> Attained:
+    """−Tr(K − Q), in squared units of y, which stands for the objective where y is not looked at; O(NM²).
+
+    Arguments and errors as in :func:`attained`.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> round(negative_trace(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], jitter=0.0).value, 4)
+    -0.3519
+    """
+    white = whiten(kernel, X, Z, jitter=jitter)
+    side = white.inducing
+    squares = eigen(white.gram, "VVᵀ", vectors=True, rounding=float("inf"))
+    assert squares.vectors is not None
+    weights = host(side.lift(squares.vectors)) * np.sqrt(squares.values)
+    rounding = float((weights**2).sum()) * _factor(side) + _trace_rounding(side, white.N)
+    return Attained(-white.trace, MARGIN * rounding, white.jitter)
+
+
+def evidence_attained(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> Attained:
+    """log p(y), which is L_0 whatever Z is, summed over outputs; dense, O(N³).
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> round(evidence_attained(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1).value, 4)
+    -3.2002
+    """
+    points = as_host_points(X).astype(np.float64, copy=False)
+    targets = as_targets(y, points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    s2, K = noise_variance(noise), kernel(points)
+    N, P = columns.shape
+    factor = cholesky(s2 * np.eye(N) + K, name="K + σ²I")
+    quadratic = float((factor.solve_lower(columns) ** 2).sum())
+    value = -0.5 * (P * (N * np.log(2.0 * np.pi) + factor.logdet) + quadratic)
+    return Attained(float(value), MARGIN * _solves(K, s2, quadratic, P), 0.0)
+
+
+def _solves(K: Float, s2: float, quadratic: float, P: int) -> float:
+    """What rounding does to a factor of σ²I + K and to ½ yᵀ(σ²I + K)⁻¹y."""
+    norm = float(np.abs(K).sum(axis=1).max())
+    return 0.5 * (4.0 + np.sqrt(K.shape[0])) * EPS * (1.0 + norm / s2) * (quadratic + K.shape[0] * P)
 
 
 def _variational(problem: Streamed) -> Attained:
@@ -116,11 +158,9 @@ def _dense(side: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attai
     W = side.lift(V)  # (M, N)
     steepness = float(((W @ v) ** 2).sum())
     steepness += P * (float((inner.solve_lower(W.T) ** 2).sum()) / s2 - float((outer.solve_lower(W.T) ** 2).sum()))
-    norm = float(np.abs(K).sum(axis=1).max())
-    solves = 0.5 * (4.0 + np.sqrt(N)) * EPS * (1.0 + norm / s2) * (quadratic + N * P)
     sums = 0.5 * alpha * P * _trace_rounding(side, N) / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
-    rounding = solves + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(side)
-    return Attained(value, MARGIN * rounding, side.chol.jitter)
+    rounding = _solves(K, s2, quadratic, P) + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(side)
+    return Attained(float(value), float(MARGIN * rounding), side.chol.jitter)
 
 
 def _factor(side: Inducing) -> float:
@@ -130,5 +170,4 @@ def _factor(side: Inducing) -> float:
 
 def _trace_rounding(side: Inducing, N: int) -> float:
     """What summing squares along M and subtracting them does to Tr(K − Q)."""
-    scale: Array = side.kernel.max_variance
-    return N * (side.M + 4.0) * EPS * float(scale)
+    return N * (side.M + 4.0) * EPS * side.kernel.max_variance
