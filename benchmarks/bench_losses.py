@@ -26,23 +26,23 @@ def mean_losses(values: int) -> Iterator[Case]:
     rng = np.random.default_rng(0)
     y = rng.standard_normal(values)
     m = y + EPSILON * rng.standard_normal(values)
-    s2 = (EPSILON * np.exp(1.5 * rng.standard_normal(values))) ** 2
-    s = np.sqrt(s2)
+    v = (EPSILON * np.exp(1.5 * rng.standard_normal(values))) ** 2
+    s = np.sqrt(v)
     a, b = (y - m - EPSILON) / s, -(y - m + EPSILON) / s
 
     def both() -> None:
         assert np.isfinite(ndtr(a) + ndtr(b)).all()
 
     def mean(loss: Loss) -> None:
-        assert loss.expectation(y, m, s2).max() <= 1.0 + 1e-15
+        assert loss.expectation(y, m, v).max() <= 1.0 + 1e-15
 
     def slope(loss: Loss) -> None:
-        assert np.isfinite(loss.gradient(y, m, s2)[0]).all()
+        assert np.isfinite(loss.expectation(y, m, v, gradient=True)[1]).all()
 
     yield Case(f"two calls of ndtr, {values:,} values", None, both)
     for loss in (Band(EPSILON), Squared(EPSILON), Exponential(EPSILON), Relative(), Interval(-EPSILON, EPSILON)):
         yield Case(f"{loss.name}: mean, {values:,} values (goal: 3 times two ndtr)", None, partial(mean, loss))
-        yield Case(f"{loss.name}: both derivatives, {values:,} values", None, partial(slope, loss))
+        yield Case(f"{loss.name}: mean and both derivatives, {values:,} values", None, partial(slope, loss))
 
 
 def posteriors() -> Iterator[Case]:
@@ -55,15 +55,15 @@ def posteriors() -> Iterator[Case]:
         assert whiten(kernel, X, Z, y).trace > 0.0
 
     def collapsed(alpha: float) -> None:
-        assert collapsed_posterior(kernel, X, y, Z, NOISE, alpha).kl > 0.0
+        assert collapsed_posterior(kernel, X, y, Z, noise=NOISE, power=alpha).kl > 0.0
 
-    q = collapsed_posterior(kernel, X, y, Z, NOISE, 1.0)
+    q = collapsed_posterior(kernel, X, y, Z, noise=NOISE, power=1.0)
 
     def predictions() -> None:
         assert (q.predict(X).variance > 0.0).all()
 
     def exact(method: str) -> None:
-        assert posterior_kl(K, r, NOISE, method=method) > 0.0  # type: ignore[arg-type]
+        assert posterior_kl(K, r, noise=NOISE, method=method) > 0.0  # type: ignore[arg-type]
 
     yield Case(f"whitening alone, N = {N}, M = {M}, D = {DIM}", None, whitening)
     yield Case(f"posterior and KL, VFE, N = {N}, M = {M}, D = {DIM}", None, partial(collapsed, 0.0))

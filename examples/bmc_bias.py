@@ -75,7 +75,7 @@ def biases(y: np.ndarray, m: float, v: float, draws: int, seed: int) -> Biases:
     curves = {
         "mean": (found.sampled_by_mean, truth[0]),
         "variance": (found.sampled_by_variance, truth[1]),
-        "curvature": (found.curvature_form, truth[1]),
+        "curvature": (found.curvature, truth[1]),
     }
     exact = {
         name: np.array([relative(values[where, k], g) for k in range(FINE.size)])
@@ -110,7 +110,7 @@ def estimates(
     ups = product_gradient(q, m, v)
     many = np.broadcast_to(y, (several, y.size))
     by_mean, by_variance = sampled_gradient(MODEL, many, m, v, L, rng)
-    curvature = sampled_gradient(MODEL, many, m, v, L, rng, "curvature")[1]
+    curvature = sampled_gradient(MODEL, many, m, v, L, rng, estimator="curvature")[1]
     return {
         "mean": by_mean,
         "variance": by_variance,

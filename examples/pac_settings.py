@@ -12,6 +12,7 @@ import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -138,9 +139,16 @@ def split(X: np.ndarray, y: np.ndarray, variant: str, seed: int, rows: int | Non
 
 def bounds(certificate: Certificate) -> dict[str, Any]:
     """The certified bound beside those with 2√N, from the certificate's own terms."""
-    where = (certificate.risk, certificate.kl, certificate.data.rows, certificate.delta, certificate.log_count)
-    forms = {"B_maurer": "maurer", "B_pin": "pinsker"}
-    return {"B": certificate.bound} | {k: float(pacbayes.bound(*where, form=form)) for k, form in forms.items()}  # type: ignore[arg-type]
+    printed = partial(
+        pacbayes.bound,
+        certificate.risk,
+        certificate.kl,
+        certificate.data.rows,
+        delta=certificate.delta,
+        log_prior_penalty=certificate.log_count,
+        form="printed",
+    )
+    return {"B": certificate.bound, "B_maurer": float(printed()), "B_pin": float(printed(relaxation="pinsker"))}
 
 
 def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndarray]:
@@ -148,11 +156,11 @@ def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndar
     X, y = part.scaled
     kernel, posterior = certificate.kernel, certificate.posterior
     if isinstance(posterior, Exact):
-        found = divergences.full_posterior(kernel, X, y, posterior.noise).predict(part.scaled_test[0])
+        found = divergences.full_posterior(kernel, X, y, noise=posterior.noise).predict(part.scaled_test[0])
     else:
         assert isinstance(posterior, Sparse)
         made = divergences.collapsed_posterior(
-            kernel, X, y, posterior.Z, posterior.noise, posterior.power, jitter=posterior.jitter
+            kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.power, jitter=posterior.jitter
         )
         found = made.predict(part.scaled_test[0])
     return np.asarray(found.mean), np.asarray(found.variance)

@@ -34,7 +34,7 @@ MEANS = (0.5, -4.0)
 def needed(form: str, m: Any, t: Any, n: int) -> np.ndarray:
     """L at mean m and iteration t, γ_t = 1/t."""
     found = sample_size(
-        Bernoulli("probit"), 1, n=n, delta=DELTA, step=lambda t: 1.0 / t, iteration=t, m=m, v=1.0, form=form
+        Bernoulli("probit"), 1, n=n, delta=DELTA, step=lambda t: 1.0 / t, iteration=t, m=m, v=1.0, rule=form
     )
     return np.asarray(found.L, dtype=np.float64)
 

@@ -122,7 +122,13 @@ def certify(
     for each in losses:
         certified = enclose(forms(jitter), kernel, points, targets, each)
         unrounded = float(
-            bound(min(certified.risk, 1.0), certified.kl, targets.size, min(failure_probability, 1.0), penalty)
+            bound(
+                min(certified.risk, 1.0),
+                certified.kl,
+                targets.size,
+                delta=min(failure_probability, 1.0),
+                log_prior_penalty=penalty,
+            )
         )
         certificate = issue(
             raw_X,

@@ -46,7 +46,7 @@ def of_loss(loss: Loss) -> ExpectedLoss:
 
     def expected(Y: Array, means: Array, variances: Array) -> Expected:
         arguments = Y[:, 0], means[:, 0], variances
-        in_mean, in_variance = loss.gradient(*arguments)
-        return Expected(loss.expectation(*arguments).sum(), in_mean[:, None], in_variance)
+        values, in_mean, in_variance = loss.expectation(*arguments, gradient=True)
+        return Expected(values.sum(), in_mean[:, None], in_variance)
 
     return expected

@@ -16,11 +16,17 @@ UP = 1.0 + 1e-11
 SMALLEST = np.finfo(np.float64).tiny
 
 FIXED = "Kernel, input law and noise are fixed in advance, not fitted to these data."
+FIXED_IN_ADVANCE = "Kernel and noise are fixed in advance, not fitted to these data."
 
 
 def drawn_from(inputs: InputLaw) -> str:
     """The hypothesis on the inputs."""
     return f"The N inputs are drawn independently from {inputs!r}."
+
+
+def given_inputs(N: int) -> str:
+    """The hypothesis of what is said of N rows at hand."""
+    return f"The {N} inputs are the given ones: the statement is conditional on X."
 
 
 def exp_up(log_value: Any) -> Any:

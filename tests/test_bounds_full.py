@@ -229,7 +229,7 @@ def test_the_posterior_is_that_of_the_house() -> None:
     X, Y = problem(5, 300)
     kernel, loss = Matern(2.5, 1.7, [0.7, 1.4]), Squared(1.0)
     found = full._fit(exact.exact(kernel, X, Y, noise=0.3))
-    house = full_posterior(kernel, X, Y[:, 0], 0.3)
+    house = full_posterior(kernel, X, Y[:, 0], noise=0.3)
     law = house.predict()
     np.testing.assert_allclose(found.mean, law.mean, atol=1e-11)
     np.testing.assert_allclose(0.3 * found.gain, law.variance, rtol=1e-10)

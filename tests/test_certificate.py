@@ -19,7 +19,18 @@ from hypothesis import strategies as st
 from gpbounds import Matern, SquaredExponential
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.losses import Band, Exponential, Relative, Squared
-from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, bound, certify
+from gpbounds.pacbayes import (
+    Certificate,
+    Charge,
+    Exact,
+    Free,
+    HyperGrid,
+    Scaling,
+    Sparse,
+    Whitened,
+    bound,
+    issue_certificate,
+)
 from gpbounds.pacbayes.certificate import checking, files, priors, schema
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
@@ -112,7 +123,7 @@ def test_whatever_is_issued_is_confirmed_and_tampering_with_the_bound_is_not(
 
 def test_the_bound_is_that_of_the_theorem(honest):
     paid = math.log(GRID.size) + math.log(5)
-    theorem = bound(honest.risk, honest.kl, 40, 0.05, paid)
+    theorem = bound(honest.risk, honest.kl, 40, delta=0.05, log_prior_penalty=paid)
     assert float(theorem) <= honest.bound <= float(theorem) * (1.0 + 1e-13)
     assert honest.log_count == pytest.approx(paid, rel=1e-15)
 
@@ -239,7 +250,7 @@ def test_the_procedure_rounds_then_rebuilds():
 
     trained = SquaredExponential(1.234, 0.777)
     scaling = Scaling("fixed in advance", 1.0, 2.0)
-    certificate = certify(X, Y, trained, rebuild, grid=GRID, loss=Band(0.6), delta=0.05, outputs=scaling)
+    certificate = issue_certificate(X, Y, trained, rebuild, grid=GRID, loss=Band(0.6), delta=0.05, outputs=scaling)
     (kernel, targets), *others = seen
     assert not others
     assert kernel == certificate.kernel == on_grid(1.234, 0.777)
@@ -255,19 +266,19 @@ def test_the_procedure_rounds_then_rebuilds():
         "delta": 0.02,
     }
     scaled = []
-    full = certify(X, Y, trained, lambda kernel, *data: scaled.append(data) or Exact(0.3), **everything)
+    full = issue_certificate(X, Y, trained, lambda kernel, *data: scaled.append(data) or Exact(0.3), **everything)
     np.testing.assert_array_equal(scaled[0][0], (X - 0.1) / 3.0)
     np.testing.assert_array_equal(scaled[0][1], (Y - 1.0) / 2.0)
     assert full == Certificate.issue(X, Y, Exact(0.3), full.kernel, **everything)
     assert full.count == GRID.size * 7 * 3
     own = {"outputs": Scaling("same data", 0.1, 1.0), "grid": GRID, "loss": Band(0.6), "delta": 0.05}
-    assert not certify(X, Y, trained, rebuild, nonrigorous=True, **own).rigorous
+    assert not issue_certificate(X, Y, trained, rebuild, nonrigorous=True, **own).rigorous
     with pytest.raises(ValueError, match="got 'same data'"):
-        certify(X, Y, trained, rebuild, **own)
+        issue_certificate(X, Y, trained, rebuild, **own)
     with pytest.raises(ValueError, match=r"rebuild: expected it to return Exact, Sparse, Free or Whitened, got float"):
-        certify(X, Y, trained, lambda *_: 0.3, grid=GRID, loss=Band(0.6), delta=0.05)
+        issue_certificate(X, Y, trained, lambda *_: 0.3, grid=GRID, loss=Band(0.6), delta=0.05)
     with pytest.raises(ValueError, match="expected the names variance, lengthscale_1"):
-        certify(X, Y, trained, rebuild, grid=ARD, loss=Band(0.6), delta=0.05)
+        issue_certificate(X, Y, trained, rebuild, grid=ARD, loss=Band(0.6), delta=0.05)
 
 
 # Tampered with
@@ -479,7 +490,7 @@ def test_a_scaling_must_fit_the_columns():
         ({"delta": 1.0}, ValueError, r"delta: expected one number in \(0, 1\)"),
         ({"delta": [0.1, 0.2]}, ValueError, "delta: expected one number"),
         ({"loss": lambda y, v: 0.0}, ValueError, "loss: expected a Loss"),
-        ({"posterior": Sparse([[0.0], [0.0]], 0.1)}, NotPositiveDefinite, "duplicated"),
+        ({"posterior": Sparse([[0.0], [0.0]], 0.1, jitter=0.0)}, NotPositiveDefinite, "duplicated"),
         ({"posterior": Exact(1e-16)}, ValueError, "finite and known beyond rounding"),
         ({"posterior": Sparse(np.zeros((2, 3)), 0.1)}, ValueError, "Z: expected 1 column"),
         ({"posterior": Free(Z, AMPLITUDES, np.zeros((6, 6)))}, NotPositiveDefinite, "covariance"),

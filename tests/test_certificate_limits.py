@@ -313,12 +313,14 @@ def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
 
     def alone(entry_error):
         if isinstance(posterior, Exact):
-            q = divergences.full_posterior(kernel, X, Y, posterior.noise, entry_error=entry_error)
+            q = divergences.full_posterior(kernel, X, Y, noise=posterior.noise, entry_error=entry_error)
             at = q.predict()
         else:
             options = {"jitter": posterior.jitter, "entry_error": entry_error}
             if isinstance(posterior, Sparse):
-                q = divergences.collapsed_posterior(kernel, X, Y, Z, posterior.noise, posterior.power, **options)
+                q = divergences.collapsed_posterior(
+                    kernel, X, Y, Z, noise=posterior.noise, power=posterior.power, **options
+                )
             elif isinstance(posterior, Free):
                 q = divergences.free_posterior(kernel, Z, posterior.mean, posterior.cov, **options)
             else:

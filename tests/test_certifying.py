@@ -79,7 +79,7 @@ def test_risk_and_kl_are_those_of_the_dense_posterior(name):
     assert found.risk == pytest.approx(risk, rel=1e-5)
     assert found.kl == pytest.approx(kl, rel=rough)
     axes = len(model.kernel_.parameter_names)
-    truth = bound(found.risk, found.kl, N, 0.05, axes * math.log(1201.0), certified=True)
+    truth = bound(found.risk, found.kl, N, delta=0.05, log_prior_penalty=axes * math.log(1201.0), certified=True)
     assert found.bound == pytest.approx(float(truth), rel=1e-13)
 
 

@@ -12,14 +12,14 @@ import pytest
 from gpbounds import SquaredExponential
 from gpbounds.cli import main
 from gpbounds.losses import Band
-from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, certify
+from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, issue_certificate
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 
 
 def make(X, y, **changes):
     arguments = {"grid": GRID, "loss": Band(0.5), "delta": 0.05, **changes}
-    return certify(X, y, SquaredExponential(1.1, 0.6), lambda *_: Exact(0.2), **arguments)
+    return issue_certificate(X, y, SquaredExponential(1.1, 0.6), lambda *_: Exact(0.2), **arguments)
 
 
 def ask(capsys, *words):

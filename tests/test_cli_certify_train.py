@@ -149,7 +149,7 @@ def test_the_number_of_rows_chooses_the_method(capsys, folder, tmp_path, monkeyp
     for limit in (N, N - 1):
         monkeypatch.setattr(training, "FULL_ROWS", limit)
         train(capsys, folder / "data.csv", *QUICK, "--out", tmp_path)
-        kinds.append(Certificate.load(tmp_path / "certificate.json").posterior.form)
+        kinds.append(Certificate.load(tmp_path / "certificate.json").posterior.kind)
     assert kinds == ["exact", "sparse"]
 
 

@@ -34,7 +34,7 @@ def test_tables(capsys):
     for L in (1, 10, 100):
         assert f"{expected_objective(model, 3, 0.5, 1.0, L):.6f}  {bias(model, 3, 0.5, 1.0, L):.3g}".split()[0] in out
     for form in ("printed", "improved", "chernoff"):
-        found = sample_size(model, 3, n=1000, delta=0.05, step=0.1, iteration=10, m=0.5, v=1.0, form=form)
+        found = sample_size(model, 3, n=1000, delta=0.05, step=0.1, iteration=10, m=0.5, v=1.0, rule=form)
         assert f"{found.L:,}" in out
     assert f"{1 / cover(model, 3, 0.5, 1.0).acceptance:.3g} proposals" in out
     assert "Warning: at L = 1 the φ''-form" in out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from functools import partial
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_klinv_prints_both_ends(capsys):
 
 def test_klinv_as_json(capsys):
     record = json.loads(ask(capsys, "klinv", "0.3", "0.1", "--json"))
-    in_q, in_eps = pacbayes.kl_inverse_gradient(0.3, 0.1)
+    _, in_q, in_eps = pacbayes.kl_inverse(0.3, 0.1, gradient=True)
     assert record["upper"]["p"] == pacbayes.kl_inverse(0.3, 0.1)
     assert (record["upper"]["dp/dq"], record["upper"]["dp/deps"]) == (in_q, in_eps)
     assert record["lower"]["dp/deps"] < 0
@@ -61,20 +62,20 @@ def test_klinv_at_the_ends(capsys, words):
 def test_pac_lays_the_terms_out(capsys):
     out = ask(capsys, *PAC, "--grid-points", "1201", "--hyperparameters", "2")
     prior = float(pacbayes.grid_penalty(1201, 2, certified=True))
-    given = (0.093, 42.0, 404, 0.01, prior)
-    best = pacbayes.bound(*given, certified=True)
+    plain = partial(pacbayes.bound, 0.093, 42.0, 404, delta=0.01, log_prior_penalty=prior)
+    best = plain(certified=True)
     assert out.startswith("R(Q) <= 0.33149 with probability at least 0.99 (P-14, rounding included).")
     for number in (42 / 404, prior / 404, best.terms["ln(ξ/δ)/N"], best.terms["ε"]):
         assert f"{number:.6f}" in out
     assert "2 ln(1201)" in out
     rows = {line.split("  ")[0].strip() or line.strip().split("  ")[0]: line for line in out.splitlines()}
-    for name, form, side in (
-        ("Maurer", "maurer", "upper"),
-        ("Pinsker", "pinsker", "upper"),
-        ("lower", "sharpest", "lower"),
+    for name, side, options in (
+        ("Maurer", "upper", {"form": "printed"}),
+        ("Pinsker", "upper", {"form": "printed", "relaxation": "pinsker"}),
+        ("lower", "lower", {}),
     ):
         line = next(line for key, line in rows.items() if name in line and "R(Q)" in line)
-        value, shown = float(pacbayes.bound(*given, form, side=side)), float(line.split()[-2])
+        value, shown = float(plain(side=side, **options)), float(line.split()[-2])
         assert abs(shown - value) <= 1e-5
         assert shown >= value if side == "upper" else shown <= value
     assert "R_Bayes(Q)" in out
@@ -82,7 +83,7 @@ def test_pac_lays_the_terms_out(capsys):
 
 def test_pac_as_json(capsys):
     record = json.loads(ask(capsys, *PAC, "--log-prior-penalty", "3.5", "--json"))
-    proved = pacbayes.bound(0.093, 42.0, 404, 0.01, 3.5, certified=True)
+    proved = pacbayes.bound(0.093, 42.0, 404, delta=0.01, log_prior_penalty=3.5, certified=True)
     assert record["bound"]["value"] == float(proved)
     assert record["bound"]["terms"] == proved.terms
     assert record["others"]["mean prediction"]["value"] == 2 * float(proved)
@@ -100,7 +101,7 @@ def test_pac_without_a_choice_of_hyperparameters(capsys):
     ("words", "message"),
     [
         (("klinv", "2", "1"), "q: expected a number in [0, 1], got 2.0"),
-        (("klinv", "0.1", "-1"), "eps: expected a number >= 0 (infinity allowed), got -1.0"),
+        (("klinv", "0.1", "-1"), "divergence: expected a number >= 0 (infinity allowed), got -1.0"),
         (("klinv", "0.1"), "EPS"),
         (("klinv", "a", "b"), "expected a number, got 'a'"),
         (("pac", "--risk", "0.1", "--kl", "1"), "-N"),

@@ -169,8 +169,8 @@ def test_divergences(cupy) -> None:
     builders = [
         lambda c: divergences.whitened_posterior(SE, c(Z), c(mean), c(root)),
         lambda c: divergences.free_posterior(SE, c(Z), c(mean), c(T)),
-        lambda c: divergences.collapsed_posterior(SE, c(X), c(Y), c(Z), 0.1, 0.5),
-        lambda c: divergences.full_posterior(SE, c(X), c(Y), 0.1),
+        lambda c: divergences.collapsed_posterior(SE, c(X), c(Y), c(Z), noise=0.1, power=0.5),
+        lambda c: divergences.full_posterior(SE, c(X), c(Y), noise=0.1),
     ]
     for build in builders:
         near, far = build(np.asarray), build(to)

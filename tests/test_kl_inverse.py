@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.errors import NotConverged
-from gpbounds.pacbayes import certified, kl, kl_inverse, kl_inverse_gradient
+from gpbounds.pacbayes import certified, kl, kl_inverse
 from gpbounds.pacbayes.nearest import nearest_inverse
 
 ENDS = np.array([0.0, 5e-324, 1e-310, 1e-300, 1e-20, 1e-3, 0.3, 0.5, 0.9, 1 - 1e-10, 1 - 2**-53, 1.0])
@@ -26,7 +26,7 @@ def test_no_nan_no_warning_and_monotone_at_every_corner(side, complement, certif
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         table = kl_inverse(ENDS[:, None], BUDGETS, side, complement, certified)
-        slopes = kl_inverse_gradient(ENDS[:, None], BUDGETS, side)
+        slopes = kl_inverse(ENDS[:, None], BUDGETS, side, gradient=True)[1:]
         assert np.isfinite(kl(ENDS[1:-1, None], ENDS[1:-1])).all()
     assert ((table >= 0.0) & (table <= 1.0)).all()
     assert (np.diff(table, axis=1) * (1 if rising else -1) >= 0).all()
@@ -65,7 +65,7 @@ def test_shapes_and_kinds_of_numbers():
     assert table.shape == (7, 5, 1)
     assert table[3, 2, 0] == kl_inverse(q[3, 0, 0], eps[2, 0], complement=True)
     assert kl_inverse(q, eps, certified=True).shape == (7, 5, 1)
-    assert all(slope.shape == (7, 5, 1) for slope in kl_inverse_gradient(q, eps))
+    assert all(part.shape == (7, 5, 1) for part in kl_inverse(q, eps, gradient=True))
     for empty in (kl_inverse([], 0.1), kl_inverse([], 0.1, certified=True), kl([], 0.1)):
         assert empty.shape == (0,)
 
@@ -82,12 +82,12 @@ def test_many_values_in_blocks_are_the_values_one_by_one():
     np.testing.assert_array_equal(kl_inverse(q[None, :], eps[None, :]).ravel(), kl_inverse(q, eps))
 
 
-@pytest.mark.parametrize("function", [kl_inverse, kl_inverse_gradient])
-def test_inputs_are_left_alone(function):
+@pytest.mark.parametrize("gradient", [False, True])
+def test_inputs_are_left_alone(gradient):
     q, eps = np.array([0.0, 1e-305, 0.5, 1.0]), np.array([0.0, 1e-305, 0.1, np.inf])
     kept = q.copy(), eps.copy()
-    function(q, eps, "upper")
-    function(q, eps, "lower")
+    kl_inverse(q, eps, "upper", gradient=gradient)
+    kl_inverse(q, eps, "lower", gradient=gradient)
     np.testing.assert_array_equal((q, eps), kept)
 
 
@@ -96,8 +96,8 @@ def test_public_defects_are_not_ours():
     assert kl_inverse(1.0, 2.0) == kl_inverse(1.0, np.inf) == 1.0
     assert kl_inverse(1e-9, 1e-9) == pytest.approx(3.146e-9, rel=1e-3)
     assert kl_inverse(0.0, 1e-17) == 1e-17
-    assert kl_inverse_gradient(0.3, np.inf)[1] == 0.0
-    assert kl_inverse_gradient(0.3, 0.0)[1] == np.inf
+    assert kl_inverse(0.3, np.inf, gradient=True)[2] == 0.0
+    assert kl_inverse(0.3, 0.0, gradient=True)[2] == np.inf
 
 
 @both
@@ -117,11 +117,11 @@ def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, sid
         ((1.5, 0.1), r"q: expected a number in \[0, 1\], got 1.5"),
         ((np.nan, 0.1), r"q: expected a number in \[0, 1\], got nan"),
         (([0.1, 2.0], 0.1), r"got 2.0 at index \(1,\)"),
-        ((0.1, -1e-300), r"eps: expected a number >= 0 \(infinity allowed\), got -1e-300"),
-        ((0.1, np.nan), r"eps: expected a number >= 0 \(infinity allowed\), got nan"),
-        ((0.1, "much"), r"eps: expected numbers >= 0 \(infinity allowed\), got 'much'"),
-        ((0.1, [[1.0], [2.0, 3.0]]), "eps: expected numbers >= 0"),
-        ((0.1, 1j), "eps: expected numbers >= 0"),
+        ((0.1, -1e-300), r"divergence: expected a number >= 0 \(infinity allowed\), got -1e-300"),
+        ((0.1, np.nan), r"divergence: expected a number >= 0 \(infinity allowed\), got nan"),
+        ((0.1, "much"), r"divergence: expected numbers >= 0 \(infinity allowed\), got 'much'"),
+        ((0.1, [[1.0], [2.0, 3.0]]), "divergence: expected numbers >= 0"),
+        ((0.1, 1j), "divergence: expected numbers >= 0"),
         (("low", 0.1), "q: expected numbers"),
         ((0.1, 0.1, "both"), "side: expected one of 'upper', 'lower', got 'both'"),
         ((np.zeros(3), np.zeros(4)), "broadcast"),
@@ -131,10 +131,21 @@ def test_nonsense_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         kl_inverse(*arguments)
     with pytest.raises(ValueError, match=message):
-        kl_inverse_gradient(*arguments)
+        kl_inverse(*arguments, gradient=True)
 
 
 def test_kl_refuses_what_is_no_probability():
     for q, p in ((-1.0, 0.5), (0.5, 1.1), (0.5, np.nan)):
         with pytest.raises(ValueError, match="expected a number in"):
             kl(q, p)
+
+
+@pytest.mark.parametrize("side", ["upper", "lower"])
+def test_with_its_gradient_the_value_is_the_same_and_the_complement_has_the_opposite_slopes(side):
+    q, nats = ENDS[:, None], BUDGETS
+    value, *slopes = kl_inverse(q, nats, side, gradient=True)
+    np.testing.assert_array_equal(value, kl_inverse(q, nats, side))
+    rest, *opposite = kl_inverse(q, nats, side, complement=True, gradient=True)
+    np.testing.assert_array_equal(rest, kl_inverse(q, nats, side, complement=True))
+    for slope, other in zip(slopes, opposite, strict=True):
+        np.testing.assert_array_equal(slope, -other)

@@ -227,13 +227,13 @@ def test_nothing_heavy_is_imported_to_state_a_likelihood():
 @every
 def test_ranges_have_the_shape_of_y(model):
     y = np.array([[1.0, 1.0, 1.0]])
-    for form in ("sharp", "corrected", "printed"):
-        ranges = model.derivative_range(y, form)
-        assert ranges.form == form
+    for form, repaired in (("sharpest", False), ("printed", True), ("printed", False)):
+        ranges = model.derivative_range(y, form, repaired=repaired)
+        assert (ranges.form, ranges.repaired) == (form, repaired)
         for low, high in (ranges.density, ranges.first, ranges.second):
             assert low.shape == high.shape == (1, 3)
             assert (low < high).all()
-        low, high = model.derivative_range(1, form).first
+        low, high = model.derivative_range(1, form, repaired=repaired).first
         assert isinstance(low, float)
         assert isinstance(high, float)
         assert form in str(ranges)
@@ -250,5 +250,6 @@ def test_ranges_of_many_counts_are_those_of_each():
 
 
 def test_the_sharp_range_of_a_large_count_is_far_below_the_table():
-    sharp, table = (Poisson("exp").derivative_range(100, form).second[1] for form in ("sharp", "corrected"))
-    assert table / sharp > 2000.0
+    sharpest = Poisson("exp").derivative_range(100).second[1]
+    table = Poisson("exp").derivative_range(100, "printed", repaired=True).second[1]
+    assert table / sharpest > 2000.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -36,27 +37,32 @@ def test_values(loss, at, expected):
 
 
 def test_numbers_come_back_as_numbers_and_arrays_broadcast():
-    y, m, s2 = np.linspace(-1, 1, 5)[:, None] + 0.05, np.linspace(-2, 2, 3), 0.3
+    y, m, v = np.linspace(-1, 1, 5)[:, None] + 0.05, np.linspace(-2, 2, 3), 0.3
     for loss in ALL:
         assert np.ndim(loss.expectation(1.0, 0.0, 1.0)) == 0
-        table = loss.expectation(y, m, s2)
-        slopes = loss.gradient(y, m, s2)
+        table = loss.expectation(y, m, v)
+        slopes = loss.expectation(y, m, v, gradient=True)[1:]
         assert table.shape == slopes[0].shape == slopes[1].shape == (5, 3)
-        assert table[4, 1] == loss.expectation(y[4, 0], m[1], s2)
-        assert slopes[0][2, 2] == loss.gradient(y[2, 0], m[2], s2)[0]
+        assert table[4, 1] == loss.expectation(y[4, 0], m[1], v)
+        assert slopes[0][2, 2] == loss.expectation(y[2, 0], m[2], v, gradient=True)[1]
 
 
 def test_many_values_are_those_of_one_at_a_time():
     rng = np.random.default_rng(0)
     y, m = rng.normal(size=(2, 50_000))
-    s2 = np.exp(4 * rng.normal(size=50_000))
+    v = np.exp(4 * rng.normal(size=50_000))
     some = rng.integers(0, 50_000, 50)
     for loss in ALL:
-        found, (first, second) = loss.expectation(y, m, s2), loss.gradient(y, m, s2)
+        values, first, second = loss.expectation(y, m, v, gradient=True)
+        np.testing.assert_array_equal(values, loss.expectation(y, m, v))
         for i in some:
-            assert found[i] == pytest.approx(loss.expectation(y[i], m[i], s2[i]), rel=1e-14)
-            assert first[i] == pytest.approx(loss.gradient(y[i], m[i], s2[i])[0], rel=1e-13, abs=1e-300)
-            assert second[i] == pytest.approx(loss.gradient(y[i], m[i], s2[i])[1], rel=1e-13, abs=1e-300)
+            assert values[i] == pytest.approx(loss.expectation(y[i], m[i], v[i]), rel=1e-14)
+            assert first[i] == pytest.approx(
+                loss.expectation(y[i], m[i], v[i], gradient=True)[1], rel=1e-13, abs=1e-300
+            )
+            assert second[i] == pytest.approx(
+                loss.expectation(y[i], m[i], v[i], gradient=True)[2], rel=1e-13, abs=1e-300
+            )
 
 
 def test_arguments_are_left_alone():
@@ -64,22 +70,22 @@ def test_arguments_are_left_alone():
     kept = [a.copy() for a in given_arrays]
     for loss in ALL:
         loss.expectation(*given_arrays)
-        loss.gradient(*given_arrays)
+        loss.expectation(*given_arrays, gradient=True)
         loss.allowance(*given_arrays, 0.1, 0.1)
     for now, before in zip(given_arrays, kept, strict=True):
         np.testing.assert_array_equal(now, before)
 
 
 @each
-@given(y=NUMBERS, m=NUMBERS, s2=NUMBERS.map(abs))
-def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, s2):
+@given(y=NUMBERS, m=NUMBERS, v=NUMBERS.map(abs))
+def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
     if loss.name == "relative" and y == 0.0:
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = float(loss.expectation(y, m, s2))
-        slopes = loss.gradient(y, m, s2)
-        allowed = float(loss.allowance(y, m, s2, abs(m), s2))
+        found = float(loss.expectation(y, m, v))
+        slopes = loss.expectation(y, m, v, gradient=True)[1:]
+        allowed = float(loss.allowance(y, m, v, abs(m), v))
     assert -1e-15 <= found <= 1.0 + 1e-15
     assert not np.isnan(slopes).any()
     assert 0.0 <= allowed <= 1.0 + 1e-14
@@ -97,23 +103,21 @@ def test_expectations_do_not_know_units(kind, epsilon):
             here, there = kind(0.5), kind(0.5 * scale)
         else:
             here = there = kind()
-        s2 = (s * scale) ** 2
-        if s2 > 1e-300:
-            assert there.expectation(y * scale, m * scale, s2) == pytest.approx(
-                here.expectation(y, m, s * s), rel=1e-13
-            )
+        v = (s * scale) ** 2
+        if v > 1e-300:
+            assert there.expectation(y * scale, m * scale, v) == pytest.approx(here.expectation(y, m, s * s), rel=1e-13)
 
 
 def test_limits_at_a_jump_and_at_a_kink():
     """s = 0 on the edge: Band's slope is infinite, towards the target; off the edge everything is flat."""
-    assert Band(0.5).gradient(1.0, 0.5, 0.0) == (-np.inf, 0.0)
-    assert Band(0.5).gradient(1.0, 1.5, 0.0) == (np.inf, 0.0)
-    assert Band(0.5).gradient(1.0, [0.9, 3.0], 0.0)[0].tolist() == [0.0, 0.0]
-    assert Squared(0.5).gradient(1.0, 0.75, 0.0) == (-2.0, 4.0)
-    assert Squared(0.5).gradient(1.0, 0.5, 0.0) == (-2.0, -np.inf)
-    assert Relative().gradient(1.0, 1.0, 0.0) == (0.0, np.inf)
-    assert Relative().gradient(2.0, 1.0, 0.0) == (-0.5, 0.0)
-    assert Exponential(1.0).gradient(0.0, 0.0, 0.0) == (0.0, 1.0)
+    assert Band(0.5).expectation(1.0, 0.5, 0.0, gradient=True)[1:] == (-np.inf, 0.0)
+    assert Band(0.5).expectation(1.0, 1.5, 0.0, gradient=True)[1:] == (np.inf, 0.0)
+    assert Band(0.5).expectation(1.0, [0.9, 3.0], 0.0, gradient=True)[1].tolist() == [0.0, 0.0]
+    assert Squared(0.5).expectation(1.0, 0.75, 0.0, gradient=True)[1:] == (-2.0, 4.0)
+    assert Squared(0.5).expectation(1.0, 0.5, 0.0, gradient=True)[1:] == (-2.0, -np.inf)
+    assert Relative().expectation(1.0, 1.0, 0.0, gradient=True)[1:] == (0.0, np.inf)
+    assert Relative().expectation(2.0, 1.0, 0.0, gradient=True)[1:] == (-0.5, 0.0)
+    assert Exponential(1.0).expectation(0.0, 0.0, 0.0, gradient=True)[1:] == (0.0, 1.0)
 
 
 @each
@@ -161,14 +165,14 @@ def test_an_interval_that_is_none(low, high):
 
 @each
 def test_bad_predictions(loss):
-    for call in (loss.expectation, loss.gradient, loss.allowance):
-        with pytest.raises(ValueError, match="s2: expected variances >= 0, got -1"):
+    for call in (loss.expectation, partial(loss.expectation, gradient=True), loss.allowance):
+        with pytest.raises(ValueError, match="v: expected variances >= 0, got -1"):
             call(1.0, 0.0, [1.0, -1.0])
         with pytest.raises(NonFinite, match="m: expected numbers, got NaN"):
             call(1.0, np.nan, 1.0)
         with pytest.raises(NonFinite, match="y: expected finite numbers, got infinity"):
             call([1.0, np.inf], 0.0, 1.0)
-        with pytest.raises(ValueError, match=r"shapes that broadcast, got y \(2,\), m \(3,\), s2 \(\)"):
+        with pytest.raises(ValueError, match=r"shapes that broadcast, got y \(2,\), m \(3,\), v \(\)"):
             call([1.0, 2.0], [1.0, 2.0, 3.0], 1.0)
         with pytest.raises(ValueError, match="y: expected real numbers"):
             call("one", 0.0, 1.0)
@@ -193,9 +197,10 @@ def test_nothing_known_allows_everything():
 def test_cupy_arrays_stay_on_the_device(cupy, loss):
     rng = np.random.default_rng(0)
     y, m = rng.normal(size=(2, 1000))
-    s2 = np.exp(4 * rng.normal(size=1000))
-    s2[:3] = 0.0
-    there = [cupy.asarray(v) for v in (y, m, s2)]
-    np.testing.assert_allclose(loss.expectation(*there).get(), loss.expectation(y, m, s2), rtol=1e-12, atol=1e-300)
-    for far, near in zip(loss.gradient(*there), loss.gradient(y, m, s2), strict=True):
+    v = np.exp(4 * rng.normal(size=1000))
+    v[:3] = 0.0
+    there = [cupy.asarray(v) for v in (y, m, v)]
+    np.testing.assert_allclose(loss.expectation(*there).get(), loss.expectation(y, m, v), rtol=1e-12, atol=1e-300)
+    pairs = zip(loss.expectation(*there, gradient=True)[1:], loss.expectation(y, m, v, gradient=True)[1:], strict=True)
+    for far, near in pairs:
         np.testing.assert_allclose(far.get(), near, rtol=1e-11, atol=1e-13)

@@ -124,7 +124,7 @@ def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
 def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood, y, v):
     """Near y the doubles are 1e-10 apart: the rule finds another E p than the closed form or a mixture, and says so."""
     calls = [lambda: bias(likelihood, y, 0.3, v, [2, 10]), lambda: expected_gradients(likelihood, y, 0.3, v, 2)]
-    for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, form="expansion")):
+    for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, method="expansion")):
         with pytest.raises(NotConverged, match=r"expected a rule on \d+ panels .* it gave 1 and is off by"):
             call()
 
@@ -183,7 +183,7 @@ def test_drawn_gradients_are_the_ratios_of_sums(likelihood, y):
         "curvature": -second.sum(axis=0) / (2.0 * total),
     }
     for form, by_variance in expected.items():
-        found = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), form)
+        found = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), estimator=form)
         np.testing.assert_allclose(found[0], -first.sum(axis=0) / total, rtol=1e-10, atol=1e-14)
         np.testing.assert_allclose(found[1], by_variance, rtol=1e-10, atol=1e-14)
     f = m + noise
@@ -249,15 +249,15 @@ def test_sizes_as_records():
     assert isinstance(one.L, int)
     assert one.L == found.L[1]
     steps = sample_size(Bernoulli("logit"), 1, zeta=0.2, **{**STEP, "iteration": [1, 2], "step": lambda t: 1 / t})
-    assert steps.alpha.tolist() == [0.5, 0.5]
+    assert steps.relative_error.tolist() == [0.5, 0.5]
     assert any("D-43" in note for note in steps.notes)
 
 
 @pytest.mark.parametrize("form", ["improved", "chernoff"])
 def test_smaller_steps_more_data_and_less_failure_ask_for_more(form):
-    base = sample_size(Poisson("exp"), 2, zeta=0.01, form=form, **STEP).threshold
+    base = sample_size(Poisson("exp"), 2, zeta=0.01, rule=form, **STEP).threshold
     for change in ({"step": 0.05}, {"n": 1000}, {"delta": 0.01}, {"iteration": 4}, {"zeta": 0.005}):
-        assert sample_size(Poisson("exp"), 2, form=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
+        assert sample_size(Poisson("exp"), 2, rule=form, **{**STEP, "zeta": 0.01, **change}).threshold > base
 
 
 @every_model
@@ -279,7 +279,7 @@ def test_a_number_of_samples_exceeds_its_threshold(k):
     assert least_above(float(k)) == k + 1
     assert least_above(k + 0.5) == k + 1
     assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number
-    assert lemma6(2.0, 2.0, 2.0, 0.5, 0.1) == 1.0
+    assert lemma6(2.0, 2.0, 2.0, relative_error=0.5, delta=0.1) == 1.0
 
 
 @pytest.mark.parametrize("zeta", [0.1234564, 0.1234565001, 1 / 3, 0.07])
@@ -292,8 +292,8 @@ def test_what_is_said_of_a_sample_size_is_no_more_than_is_known(zeta):
 
 
 def test_lemma6_and_shares():
-    assert lemma6([-1.0, 0.0], 1.0, [-0.5, 0.5], 0.1, 0.05).tolist() == [2952.0, 738.0]
-    assert failure_share(0.05, [1, 2])[1] == pytest.approx(failure_share(0.05, 1) / 4)
+    assert lemma6([-1.0, 0.0], 1.0, [-0.5, 0.5], relative_error=0.1, delta=0.05).tolist() == [2952.0, 738.0]
+    assert failure_share([1, 2], delta=0.05)[1] == pytest.approx(failure_share(1, delta=0.05) / 4)
 
 
 @pytest.mark.parametrize(
@@ -305,12 +305,15 @@ def test_lemma6_and_shares():
         (lambda: bias(Poisson(), 3.5, 0.0, 1.0, 2), "y: expected counts"),
         (lambda: bias(Bernoulli(), 2, 0.0, 1.0, 2), "y: expected labels"),
         (lambda: bias("poisson", 3, 0.0, 1.0, 2), "likelihood: expected"),
-        (lambda: bias(Poisson(), 3, 0.0, 1.0, 2, form="series"), "form: expected"),
+        (lambda: bias(Poisson(), 3, 0.0, 1.0, 2, method="series"), "method: expected"),
         (lambda: bias(Poisson(), 3, [0.0, 1.0], 1.0, [1, 2, 3]), "broadcast"),
         (lambda: bias(Poisson(), 3, np.nan, 1.0, 2), "m: expected a finite number"),
         (lambda: expected_gradients(Poisson(), 3, 0.0, 0.0, 2), "v: expected a positive"),
         (lambda: sampled_gradient(Poisson(), 3, 0.0, 1.0, 0, np.random.default_rng(0)), "L: expected"),
-        (lambda: sampled_gradient(Poisson(), 3, 0.0, 1.0, 2, np.random.default_rng(0), "score"), "form: expected"),
+        (
+            lambda: sampled_gradient(Poisson(), 3, 0.0, 1.0, 2, np.random.default_rng(0), estimator="score"),
+            "estimator: expected",
+        ),
         (lambda: product_gradient([], 0.0, 1.0), "draws: expected"),
         (lambda: product_gradient([1.0], 0.0, 0.0), "v: expected a positive"),
         (lambda: sample_size(Poisson(), 3, zeta=0.1, **{**STEP, "step": 0.0}), "step: expected a positive"),
@@ -328,11 +331,11 @@ def test_lemma6_and_shares():
         (lambda: sample_size(Poisson(), 3, m=0.0, **STEP), "m and v: expected both"),
         (lambda: sample_size(Poisson(), 3, m=0.0, v=-1.0, **STEP), "v: expected"),
         (lambda: sample_size(Poisson(), 3, m=-1e4, v=1.0, **STEP), "underflows"),
-        (lambda: sample_size(Poisson(), 3, zeta=0.1, form="printed", **STEP), "expected m and v"),
-        (lambda: sample_size(Poisson(), 3, zeta=0.1, form="sharp", **STEP), "form: expected"),
-        (lambda: lemma6(0.0, 1.0, 0.0, 0.1, 0.1), "mean: expected"),
-        (lambda: lemma6(0.0, 1.0, 2.0, 0.1, 0.1), "mean: expected"),
-        (lambda: lemma6(0.0, 1.0, 0.5, 1.0, 0.1), "alpha: expected"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, rule="printed", **STEP), "expected m and v"),
+        (lambda: sample_size(Poisson(), 3, zeta=0.1, rule="sharp", **STEP), "rule: expected"),
+        (lambda: lemma6(0.0, 1.0, 0.0, relative_error=0.1, delta=0.1), "mean: expected"),
+        (lambda: lemma6(0.0, 1.0, 2.0, relative_error=0.1, delta=0.1), "mean: expected"),
+        (lambda: lemma6(0.0, 1.0, 0.5, relative_error=1.0, delta=0.1), "relative_error: expected"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, says):

@@ -58,12 +58,12 @@ def law(certificate: Certificate, X: np.ndarray, y: np.ndarray, x: np.ndarray) -
     """Mean and latent variance of Q at x."""
     q = certificate.posterior
     if isinstance(q, Exact):
-        found = full_posterior(certificate.kernel, X, y, q.noise).predict(x[:, None])
+        found = full_posterior(certificate.kernel, X, y, noise=q.noise).predict(x[:, None])
     else:
         assert isinstance(q, Sparse)
-        found = collapsed_posterior(certificate.kernel, X, y, q.Z, q.noise, q.power, jitter=q.jitter).predict(
-            x[:, None]
-        )
+        found = collapsed_posterior(
+            certificate.kernel, X, y, q.Z, noise=q.noise, power=q.power, jitter=q.jitter
+        ).predict(x[:, None])
     return found.mean, found.variance
 
 

@@ -124,7 +124,7 @@ def test_the_certificate_is_the_theorem_at_the_model_that_predicts(name, fitted)
     truth = theorem(model.risk_, model.kl_, 1201**axes, N, DELTA)
     assert truth <= model.bound_ <= truth * (1.0 + 1e-12)
     assert model.bound_ == model.certificate_.bound
-    stated = bound(model.risk_, model.kl_, N, DELTA, axes * math.log(1201))
+    stated = bound(model.risk_, model.kl_, N, delta=DELTA, log_prior_penalty=axes * math.log(1201))
     assert float(stated) == pytest.approx(model.bound_, rel=1e-12)
 
 
@@ -216,7 +216,15 @@ def test_on_a_coarse_grid_training_again_makes_up_for_rounding():
 
 def test_what_pinsker_trains_is_certified_by_kl(fitted):
     model = fitted["pinsker"]
-    pinsker = bound(model.risk_, model.kl_, N, DELTA, 2.0 * math.log(1201), form="pinsker")
+    pinsker = bound(
+        model.risk_,
+        model.kl_,
+        N,
+        delta=DELTA,
+        log_prior_penalty=2.0 * math.log(1201),
+        form="printed",
+        relaxation="pinsker",
+    )
     assert model.history_[-1] == pytest.approx(float(pinsker), rel=1e-4)
     assert model.bound_ < model.history_[-1]
     other = clone(MODELS["pinsker"]).set_params(relaxation="kl").fit(X, Y)

@@ -11,7 +11,6 @@ from gpbounds.pacbayes import (
     bayes_factor,
     bayes_risk_bound,
     bound,
-    bound_gradient,
     grid_penalty,
     kl_inverse,
     log_penalty,
@@ -21,45 +20,48 @@ from gpbounds.pacbayes import (
 
 
 def test_terms_add_up_to_the_right_hand_side():
-    B = bound(0.093, 42.0, 404, 0.01, grid_penalty(1201, 2))
+    B = bound(0.093, 42.0, 404, delta=0.01, log_prior_penalty=grid_penalty(1201, 2))
     parts = [B.terms[name] for name in ("KL/N", "ln(1/p)/N", "ln(ξ/δ)/N")]
     assert sum(parts) == pytest.approx(B.terms["ε"], rel=1e-15)
-    assert sum(parts) == pytest.approx((42.0 + log_penalty(404, 0.01, grid_penalty(1201, 2))) / 404, rel=1e-14)
+    assert sum(parts) == pytest.approx(
+        (42.0 + log_penalty(404, delta=0.01, log_prior_penalty=grid_penalty(1201, 2))) / 404, rel=1e-14
+    )
     assert float(B) == kl_inverse(0.093, B.terms["ε"])
     assert (B.claim, B.confidence, B.side, B.certified) == ("P-14", 0.99, "upper", False)
     assert "Σ p_θ" in B.assumptions[-1]
-    assert bound(0.093, 42.0, 404, 0.01).claim == "P-09"
-    assert "ln(2√N/δ)/N" in bound(0.093, 42.0, 404, 0.01, form="maurer").terms
+    assert bound(0.093, 42.0, 404, delta=0.01).claim == "P-09"
+    assert "ln(2√N/δ)/N" in bound(0.093, 42.0, 404, delta=0.01, form="printed").terms
 
 
 def test_everything_broadcasts():
     risk, sizes = np.linspace(0, 1, 5)[:, None], np.array([1, 100, 10**12])
-    for form in ("sharpest", "maurer", "pinsker"):
+    for form, relaxation in (("sharpest", "kl"), ("printed", "kl"), ("sharpest", "pinsker"), ("printed", "pinsker")):
         for side in ("upper", "lower"):
-            B = bound(risk, 2.0, sizes, 0.05, form=form, side=side)
-            proved = bound(risk, 2.0, sizes, 0.05, form=form, side=side, certified=True)
+            options = {"delta": 0.05, "form": form, "relaxation": relaxation, "side": side}
+            B, in_risk, in_kl = bound(risk, 2.0, sizes, **options, gradient=True)
+            assert in_risk.shape == in_kl.shape == (5, 3)
+            proved = bound(risk, 2.0, sizes, **options, certified=True)
             assert B.value.shape == proved.value.shape == B.terms["R_S"].shape == (5, 3)
             outward = (proved.value - B.value) * (1 if side == "upper" else -1)
             assert (outward >= -1e-15).all()
             assert (outward <= 1e-15 * np.maximum(1.0, np.abs(B.value))).all()
-            assert float(bound(risk[2, 0], 2.0, 100, 0.05, form=form, side=side)) == B.value[2, 1]
-    assert all(slope.shape == (5, 3) for slope in bound_gradient(risk, 2.0, sizes, 0.05))
+            assert float(bound(risk[2, 0], 2.0, 100, **options)) == B.value[2, 1]
 
 
 def test_limits():
-    assert float(bound(0.3, np.inf, 100, 0.05)) == 1.0
-    assert float(bound(0.3, np.inf, 100, 0.05, certified=True)) == 1.0
-    assert float(bound(0.3, 1.0, 100, 0.05, np.inf, side="lower")) == 0.0
-    assert float(bound(1.0, 0.0, 1, 1.0)) == 1.0
-    assert float(bound(0.0, 0.0, 1, 1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
-    assert float(bound(0.9, 100.0, 100, 0.05, form="pinsker")) > 1.0  # honest, though vacuous
-    assert float(bound(0.25, 0.0, 10**12, 1e-300)) == pytest.approx(0.25, abs=1e-4)
+    assert float(bound(0.3, np.inf, 100, delta=0.05)) == 1.0
+    assert float(bound(0.3, np.inf, 100, delta=0.05, certified=True)) == 1.0
+    assert float(bound(0.3, 1.0, 100, delta=0.05, log_prior_penalty=np.inf, side="lower")) == 0.0
+    assert float(bound(1.0, 0.0, 1, delta=1.0)) == 1.0
+    assert float(bound(0.0, 0.0, 1, delta=1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
+    assert float(bound(0.9, 100.0, 100, delta=0.05, relaxation="pinsker")) > 1.0  # true, though it says nothing
+    assert float(bound(0.25, 0.0, 10**12, delta=1e-300)) == pytest.approx(0.25, abs=1e-4)
 
 
 def test_more_data_more_confidence_and_less_complexity():
-    values = np.array([float(bound(0.1, 20.0, N, 0.05)) for N in (10, 100, 1000, 10**6)])
+    values = np.array([float(bound(0.1, 20.0, N, delta=0.05)) for N in (10, 100, 1000, 10**6)])
     assert (np.diff(values) < 0).all()
-    values = np.array([float(bound(0.1, KL, 1000, 0.05)) for KL in (0.0, 1.0, 100.0, 1e5)])
+    values = np.array([float(bound(0.1, KL, 1000, delta=0.05)) for KL in (0.0, 1.0, 100.0, 1e5)])
     assert (np.diff(values) > 0).all()
 
 
@@ -74,19 +76,22 @@ def test_more_data_more_confidence_and_less_complexity():
         ((0.1, 1.0, 10, 0.0), r"delta: expected a number in \(0, 1\], got 0.0"),
         ((0.1, 1.0, 10, 1.5), "delta: expected a number in"),
         ((0.1, 1.0, 10, 0.1, -1.0), "log_prior_penalty: expected a number >= 0"),
-        ((0.1, 1.0, 10, 0.1, 0.0, "best"), "form: expected one of 'sharpest', 'maurer', 'pinsker', got 'best'"),
+        ((0.1, 1.0, 10, 0.1, 0.0, "best"), "form: expected one of 'sharpest', 'printed', got 'best'"),
+        ((0.1, 1.0, 10, 0.1, 0.0, "printed", "best"), "relaxation: expected one of 'kl', 'pinsker', got 'best'"),
     ],
 )
 def test_nonsense_is_refused(arguments, message):
+    names = ("risk", "kl", "N", "delta", "log_prior_penalty", "form", "relaxation")
+    options = dict(zip(names, arguments, strict=False))
     with pytest.raises(ValueError, match=message):
-        bound(*arguments)
+        bound(**options)
     with pytest.raises(ValueError, match=message):
-        bound_gradient(*arguments)
+        bound(**options, gradient=True)
 
 
 def test_more_nonsense_is_refused():
     with pytest.raises(ValueError, match="side"):
-        bound(0.1, 1.0, 10, 0.1, side="left")
+        bound(0.1, 1.0, 10, delta=0.1, side="left")
     with pytest.raises(ValueError, match="N: expected a whole number >= 1, got 0"):
         xi(0)
     with pytest.raises(ValueError, match="points"):
@@ -96,34 +101,34 @@ def test_more_nonsense_is_refused():
     with pytest.raises(ValueError, match=r"expected Σ exp\(−penalty\) <= 1"):
         mixture_kl([1.0, 2.0], [0.1, 0.1])
     with pytest.raises(ValueError, match="both or none"):
-        bayes_risk_bound(0.1, accuracy=0.5)
+        bayes_risk_bound(0.1, epsilon=0.5)
     with pytest.raises(ValueError, match="got a lower bound"):
-        bayes_risk_bound(bound(0.1, 1.0, 10, 0.1, side="lower"))
+        bayes_risk_bound(bound(0.1, 1.0, 10, delta=0.1, side="lower"))
     with pytest.raises(ValueError, match="batch: expected a whole number >= 1"):
-        batch_risk_bound(0.1, 0, 0.1)
+        batch_risk_bound(0.1, 0, delta=0.1)
 
 
 def test_bayes_risk_carries_what_the_gibbs_bound_assumes():
-    gibbs = bound(0.1, 3.0, 400, 0.05, certified=True)
+    gibbs = bound(0.1, 3.0, 400, delta=0.05, certified=True)
     bayes = bayes_risk_bound(gibbs)
     assert float(bayes) == 2 * float(gibbs)
     assert bayes.certified
     assert bayes.confidence == gibbs.confidence
     assert bayes.assumptions[:-1] == gibbs.assumptions
-    sharper = bayes_risk_bound(gibbs, accuracy=0.6, least_std=1.0)
+    sharper = bayes_risk_bound(gibbs, epsilon=0.6, least_std=1.0)
     assert float(gibbs) < float(sharper) < float(bayes)
-    assert float(bayes_risk_bound(gibbs, accuracy=0.6, least_std=0.0)) == float(bayes)
+    assert float(bayes_risk_bound(gibbs, epsilon=0.6, least_std=0.0)) == float(bayes)
     np.testing.assert_array_equal(bayes_risk_bound([0.0, 0.5, 1.0]).value, [0.0, 1.0, 2.0])
     assert bayes_factor(1e300, 1e-300) == 2.0
 
 
 def test_batches_add_their_probability_of_failure():
-    whole = batch_bound(0.1, 100, 5.0, 10_000, 0.01, 0.02)
+    whole = batch_bound(0.1, 100, 5.0, 10_000, delta=0.01, batch_delta=0.02)
     assert whole.confidence == pytest.approx(0.97)
-    assert float(whole) > float(bound(0.1, 5.0, 10_000, 0.01))
-    assert float(batch_risk_bound(0.1, 100, 1.0)) == 0.1  # no confidence, no width
-    assert batch_bound(0.1, 100, 5.0, 10_000, 0.7, 0.7).confidence == 0.0
-    low, high = (float(batch_risk_bound(0.1, 100, 0.01, side=side)) for side in ("lower", "upper"))
+    assert float(whole) > float(bound(0.1, 5.0, 10_000, delta=0.01))
+    assert float(batch_risk_bound(0.1, 100, delta=1.0)) == 0.1  # no confidence, no width
+    assert batch_bound(0.1, 100, 5.0, 10_000, delta=0.7, batch_delta=0.7).confidence == 0.0
+    low, high = (float(batch_risk_bound(0.1, 100, delta=0.01, side=side)) for side in ("lower", "upper"))
     assert low < 0.1 < high
 
 

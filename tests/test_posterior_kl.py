@@ -42,8 +42,8 @@ def test_the_kl_is_that_of_the_laws_at_the_data(seed):
     A = np.linalg.solve(K + 0.3 * np.eye(8), K)
     laws = A.T @ (y - line(X)), K - K @ A, np.zeros(8), K
     expected = gaussian_kl(*laws)
-    assert posterior_kl(K, y - line(X), 0.3) == pytest.approx(expected, rel=1e-8)
-    q = full_posterior(kernel, X, y, 0.3, prior_mean=line)
+    assert posterior_kl(K, y - line(X), noise=0.3) == pytest.approx(expected, rel=1e-8)
+    q = full_posterior(kernel, X, y, noise=0.3, prior_mean=line)
     assert q.kl == pytest.approx(expected, rel=1e-8)
     np.testing.assert_allclose(q.predict().mean, laws[0] + line(X), rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(q.predict().variance, np.diag(laws[1]), rtol=1e-9)
@@ -52,8 +52,8 @@ def test_the_kl_is_that_of_the_laws_at_the_data(seed):
 @given(seed=SEEDS, alpha=st.floats(0, 1), chunk=st.integers(1, 50))
 def test_chunks_do_not_matter(seed, alpha, chunk):
     kernel, X, y, Z = problem(seed)
-    one = collapsed_posterior(kernel, X, y, Z, 0.1, alpha, prior_mean=line)
-    many = collapsed_posterior(kernel, X, y, Z, 0.1, alpha, prior_mean=line, chunk=chunk)
+    one = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line)
+    many = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line, chunk=chunk)
     assert many.kl == pytest.approx(one.kl, rel=1e-10)
     whole, parts = one.predict(X), many.predict(X, chunk=chunk)
     for name in ("mean", "variance", "mean_error", "variance_error"):
@@ -65,9 +65,9 @@ def test_chunks_do_not_matter(seed, alpha, chunk):
 def test_hundreds_of_data_agree_three_ways():
     """Eigenvalues, Cholesky, and all points inducing; within the allowances that each of them states."""
     kernel, X, y, _ = problem(0, 700, 3)
-    full = full_posterior(kernel, X, y, 0.05)
-    assert abs(posterior_kl(kernel(X), y, 0.05, method="cholesky") - full.kl) < 1e-9
-    sparse = collapsed_posterior(kernel, X, y, X, 0.05, 1.0)
+    full = full_posterior(kernel, X, y, noise=0.05)
+    assert abs(posterior_kl(kernel(X), y, noise=0.05, method="cholesky") - full.kl) < 1e-9
+    sparse = collapsed_posterior(kernel, X, y, X, noise=0.05, power=1.0)
     assert abs(sparse.kl - full.kl) <= sparse.kl_rounding + full.kl_rounding < 1e-3
     one, two = sparse.predict(X), full.predict()
     assert (np.abs(one.mean - two.mean) <= one.mean_error + two.mean_error).all()
@@ -80,7 +80,7 @@ def test_allowances_of_a_usual_problem_are_small():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 4))
     y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(5000)
-    q = collapsed_posterior(SquaredExponential(1.0, 2.0), X, y, X[:100], 0.01, 1.0)
+    q = collapsed_posterior(SquaredExponential(1.0, 2.0), X, y, X[:100], noise=0.01, power=1.0)
     at = q.predict(X)
     assert q.kl_rounding < 1e-5 * q.kl
     assert at.mean_error.max() < 1e-4 * np.sqrt(at.variance.min())
@@ -91,7 +91,7 @@ def test_memory_stays_below_a_matrix_of_the_data():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20_000, 2)), rng.standard_normal(20_000)
     tracemalloc.start()
-    q = collapsed_posterior(SquaredExponential(1.0, 1.0), X, y, X[:60], 0.1, 1.0, jitter="auto", chunk=256)
+    q = collapsed_posterior(SquaredExponential(1.0, 1.0), X, y, X[:60], noise=0.1, power=1.0, jitter="auto", chunk=256)
     q.predict(X, chunk=256)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -101,36 +101,38 @@ def test_memory_stays_below_a_matrix_of_the_data():
 def test_variances_are_positive_where_differences_cancel():
     """Noise of 1e-14: k − k(K + σ²)⁻¹k is rounding; the variance at the data is about σ² itself."""
     kernel, X, y, _ = problem(3, 30)
-    at = full_posterior(kernel, X, y, 1e-14).predict()
+    at = full_posterior(kernel, X, y, noise=1e-14).predict()
     assert (at.variance > 0.9e-14).all()
     assert (at.variance <= 1e-14).all()
-    q = collapsed_posterior(kernel, X, y, X, 1e-10, 1.0).predict(X)
+    q = collapsed_posterior(kernel, X, y, X, noise=1e-10, power=1.0).predict(X)
     np.testing.assert_allclose(q.variance, 1e-10, rtol=1e-2)
 
 
 def test_extremes_of_noise_stay_finite():
     kernel, X, y, Z = problem(1, 12)
     for noise in (1e-300, 1e-150, 1e-20, 1e150, 1e300):
-        q = full_posterior(kernel, X, y, noise)
+        q = full_posterior(kernel, X, y, noise=noise)
         assert np.isfinite(q.kl) or noise < 1e-290
         assert not np.isnan(q.kl_rounding)
         assert (q.predict().variance >= 0.0).all()
         if noise >= 1e-20:
-            sparse = collapsed_posterior(kernel, X, y, Z, noise, 0.5)
+            sparse = collapsed_posterior(kernel, X, y, Z, noise=noise, power=0.5)
             assert sparse.kl >= 0.0
             assert not np.isnan(sparse.kl_rounding)
             assert not np.isnan(sparse.predict(X).mean_error).any()
 
 
 def test_jitter_is_used_everywhere_or_nowhere():
-    """Repeated inducing points: refused without jitter, and with it the predictions know of it."""
+    """Repeated inducing points: refused without jitter; with jitter, the predictions include it like the KL."""
     kernel, X, y, _ = problem(2)
     Z = np.concatenate([X[:4], X[:4]])
     with pytest.raises(NotPositiveDefinite, match="duplicated"):
-        collapsed_posterior(kernel, X, y, Z, 0.1, 1.0)
-    q = collapsed_posterior(kernel, X, y, Z, 0.1, 1.0, jitter="auto")
+        collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.0, jitter=0.0)
+    q = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.0)
     assert q.jitter > 0.0
-    single = collapsed_posterior(kernel, X, y, X[:4], 0.1, 1.0, jitter=q.jitter / 2)  # two looks with twice the noise
+    single = collapsed_posterior(
+        kernel, X, y, X[:4], noise=0.1, power=1.0, jitter=q.jitter / 2
+    )  # two looks with twice the noise
     assert q.kl == pytest.approx(single.kl, rel=1e-4)
     np.testing.assert_allclose(q.predict(X).variance, single.predict(X).variance, rtol=1e-4)
 
@@ -150,16 +152,16 @@ def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan(
 
 def test_a_kernel_known_to_an_error_widens_every_allowance():
     kernel, X, y, Z = problem(4)
-    sharp, dull = (collapsed_posterior(kernel, X, y, Z, 0.1, 1.0, entry_error=e) for e in (0.0, 1e-9))
+    sharp, dull = (collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.0, entry_error=e) for e in (0.0, 1e-9))
     assert dull.kl == sharp.kl
     assert dull.kl_rounding > 1e3 * sharp.kl_rounding
     assert (dull.predict(X).mean_error > sharp.predict(X).mean_error).all()
     assert (dull.predict(X).variance_error > sharp.predict(X).variance_error).all()
-    worse = full_posterior(kernel, X, y, 0.1, entry_error=1e-9)
-    assert worse.kl_rounding > 1e3 * full_posterior(kernel, X, y, 0.1).kl_rounding
+    worse = full_posterior(kernel, X, y, noise=0.1, entry_error=1e-9)
+    assert worse.kl_rounding > 1e3 * full_posterior(kernel, X, y, noise=0.1).kl_rounding
     moved = Matern(1.5, 1.3 * (1 + 5e-10), 0.8)  # every entry within 1e-9
-    assert abs(full_posterior(moved, X, y, 0.1).kl - worse.kl) <= worse.kl_rounding
-    assert abs(collapsed_posterior(moved, X, y, Z, 0.1, 1.0).kl - dull.kl) <= dull.kl_rounding
+    assert abs(full_posterior(moved, X, y, noise=0.1).kl - worse.kl) <= worse.kl_rounding
+    assert abs(collapsed_posterior(moved, X, y, Z, noise=0.1, power=1.0).kl - dull.kl) <= dull.kl_rounding
 
 
 def test_the_prior_itself_has_no_divergence():
@@ -168,7 +170,7 @@ def test_the_prior_itself_has_no_divergence():
     at = q.predict([0.0, 0.3, 5.0])
     np.testing.assert_allclose(at.variance, 1.0, rtol=1e-12)
     np.testing.assert_array_equal(at.mean, 0.0)
-    assert posterior_kl(np.zeros((3, 3)), [1.0, 2.0, 3.0], 0.1) == 0.0
+    assert posterior_kl(np.zeros((3, 3)), [1.0, 2.0, 3.0], noise=0.1) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -186,25 +188,25 @@ def test_the_prior_itself_has_no_divergence():
 )
 def test_arguments_of_posterior_kl(arguments, message):
     with pytest.raises(ValueError, match=message):
-        posterior_kl(*arguments)
+        posterior_kl(*arguments[:2], noise=arguments[2])
 
 
 def test_arguments_of_posteriors():
     kernel, X, y, Z = problem(0, 12)
     with pytest.raises(ValueError, match="power: expected a number in"):
-        collapsed_posterior(kernel, X, y, Z, 0.1, 1.5)
+        collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.5)
     with pytest.raises(ValueError, match="float64, got float32"):
-        full_posterior(kernel, X.astype(np.float32), y, 0.1)
+        full_posterior(kernel, X.astype(np.float32), y, noise=0.1)
     with pytest.raises(ValueError, match="float64, got float32"):
-        collapsed_posterior(kernel, X.astype(np.float32), y, Z, 0.1, 0.0)
+        collapsed_posterior(kernel, X.astype(np.float32), y, Z, noise=0.1, power=0.0)
     with pytest.raises(ValueError, match="y: expected 12 real numbers"):
-        full_posterior(kernel, X, y[:, None], 0.1)
+        full_posterior(kernel, X, y[:, None], noise=0.1)
     with pytest.raises(NonFinite, match="prior_mean: expected finite"):
-        full_posterior(kernel, X, y, 0.1, prior_mean=lambda x: np.full(len(x), np.nan))
+        full_posterior(kernel, X, y, noise=0.1, prior_mean=lambda x: np.full(len(x), np.nan))
     with pytest.raises(ValueError, match="prior_mean: expected 12 real numbers"):
-        full_posterior(kernel, X, y, 0.1, prior_mean=lambda x: x)
+        full_posterior(kernel, X, y, noise=0.1, prior_mean=lambda x: x)
     with pytest.raises(ValueError, match="entry_error: expected a finite number >= 0"):
-        full_posterior(kernel, X, y, 0.1, entry_error=-1.0)
+        full_posterior(kernel, X, y, noise=0.1, entry_error=-1.0)
     with pytest.raises(ValueError, match=r"factor: expected shape \(2, 2\)"):
         whitened_posterior(kernel, Z, [0.0, 0.0], np.eye(3))
     with pytest.raises(ValueError, match="X: expected 2 column"):
@@ -243,8 +245,8 @@ def test_on_a_gpu_posteriors_are_the_same(cupy):
     kernel, X, y, Z = problem(5, 300)
     here, there = ([m(v) for v in (X, y, Z)] for m in (np.asarray, cupy.asarray))
     for build in (
-        lambda X, y, Z: collapsed_posterior(kernel, X, y, Z, 0.1, 0.5, prior_mean=line),
-        lambda X, y, Z: full_posterior(kernel, X, y, 0.1, prior_mean=line),
+        lambda X, y, Z: collapsed_posterior(kernel, X, y, Z, noise=0.1, power=0.5, prior_mean=line),
+        lambda X, y, Z: full_posterior(kernel, X, y, noise=0.1, prior_mean=line),
     ):
         near, far = build(*here), build(*there)
         assert far.kl == pytest.approx(near.kl, rel=1e-9)

@@ -25,7 +25,7 @@ def bound(target: Any, risk: Any, kl: Any) -> Any:
     """B, or B_Pin with 2√N."""
     N, delta, prior = target.N, mpf(target.delta), mpf(target.log_prior_penalty)
     if target.relaxation == "kl":
-        return pacbayes.bound(risk, kl, N, delta, prior)
+        return pacbayes.bound(risk, kl, N, delta=delta, log_prior_penalty=prior)
     return risk + sqrt((kl + prior + log(2 * sqrt(mpf(N)) / delta)) / (2 * N))
 
 

@@ -17,7 +17,19 @@ from scipy.stats import binom
 from gpbounds import Matern, SquaredExponential
 from gpbounds.divergences import full_posterior, gaussian_kl
 from gpbounds.losses import Band, Exponential, Squared
-from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, bound, certify, xi
+from gpbounds.pacbayes import (
+    Certificate,
+    Charge,
+    Exact,
+    Free,
+    HyperGrid,
+    Scaling,
+    Sparse,
+    Whitened,
+    bound,
+    issue_certificate,
+    xi,
+)
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.reference import losses as reference_losses
 from gpbounds.reference import pacbayes as reference_pacbayes
@@ -94,7 +106,7 @@ def test_the_bound_is_at_least_that_of_exact_arithmetic(
     posterior = Exact(noise) if alpha is None else Sparse(Z, noise, alpha)
     grid = HyperGrid.shared(-3.0, 3.0, 12)
     start = SquaredExponential(variance, 0.8)
-    certificate = certify(X, y, start, lambda *_: posterior, grid=grid, loss=LOSSES[loss], delta=0.05)
+    certificate = issue_certificate(X, y, start, lambda *_: posterior, grid=grid, loss=LOSSES[loss], delta=0.05)
     risk, kl = exact_numbers(posterior, certificate.kernel, X, y, loss)
     observe.upper("P-44", [risk, kl], [certificate.risk, certificate.kl])
     found = enclose(posterior, certificate.kernel, X, y, LOSSES[loss])
@@ -156,7 +168,7 @@ def test_the_unrounded_numbers_are_below_every_valid_one(observe: Observer) -> N
     def value(theta: np.ndarray, penalty: float) -> float:
         variance, lengthscale, noise = np.exp(theta)
         q = enclose(Exact(noise), SquaredExponential(variance, lengthscale), X, y, loss)
-        return float(bound(min(q.risk, 1.0), q.kl, 120, 0.05, penalty))
+        return float(bound(min(q.risk, 1.0), q.kl, 120, delta=0.05, log_prior_penalty=penalty))
 
     gaps = {}
     for steps in (12, 1200):
@@ -170,7 +182,7 @@ def test_the_unrounded_numbers_are_below_every_valid_one(observe: Observer) -> N
             best = min(noise + np.linspace(-0.5, 0.5, 21), key=lambda t: value(np.array([*at, t]), penalty))
             return Exact(math.exp(best))
 
-        certificate = certify(X, y, trained, again, grid=grid, loss=loss, delta=0.05)
+        certificate = issue_certificate(X, y, trained, again, grid=grid, loss=loss, delta=0.05)
         assert certificate.check(X, y).confirmed
         # The unrounded optimum is over more θ: its number is smaller, and claims more than the procedure gives.
         observe.lower("P-44", certificate.bound, free.fun)
@@ -192,7 +204,7 @@ def test_keeping_the_unrounded_posterior_would_cost_an_infinite_divergence(obser
         gain = np.linalg.solve(trained(X) + 0.1 * np.eye(8), trained(X, points))
         cov = trained(points) - trained(points, X) @ gain
         found[n] = gaussian_kl(gain.T @ y, 0.5 * (cov + cov.T), np.zeros(n), rounded(points))
-    own = full_posterior(trained, X, y, 0.1).kl
+    own = full_posterior(trained, X, y, noise=0.1).kl
     observe.holds("P-44", found[20] < found[80] < found[320] < found[640])
     observe.lower("P-44", [found[320] - found[80], found[640] - found[320]], [0.9 * rate * 240, 0.9 * rate * 320])
     assert math.isfinite(own)  # while KL(Q_θ‖P^θ) is what it is, however many points are looked at
@@ -220,12 +232,16 @@ def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) 
         for q in fits(kernel, world, at, y, NOISES):
             for epsilon in EPSILONS:
                 empirical, true = risks(world, Band(epsilon), q, at, y)
-                paid = np.asarray(bound(np.minimum(empirical, 1.0), q.kl, N, delta, math.log(9 * len(EPSILONS))))
+                paid = np.asarray(
+                    bound(
+                        np.minimum(empirical, 1.0), q.kl, N, delta=delta, log_prior_penalty=math.log(9 * len(EPSILONS))
+                    )
+                )
                 fails, better = true > paid, paid < least
                 wrong["paid"] |= fails
                 wrong["best"] = np.where(better, fails, wrong["best"])
                 least = np.minimum(least, paid)
-                bare = np.asarray(bound(np.minimum(empirical, 1.0), 0.0, N, delta))
+                bare = np.asarray(bound(np.minimum(empirical, 1.0), 0.0, N, delta=delta))
                 wrong["no penalty"] |= true > bare
     return {name: int(flags.sum()) for name, flags in wrong.items()}
 
@@ -272,7 +288,7 @@ def test_the_vectorised_experiment_is_what_certificates_say(observe: Observer) -
                 delta=0.1,
                 charges=[Charge("accuracy goals ε", 3)],
             )
-            same = float(bound(empirical[s], q.kl[s], 12, 0.1, math.log(27)))
+            same = float(bound(empirical[s], q.kl[s], 12, delta=0.1, log_prior_penalty=math.log(27)))
             observe.equal("P-44", certificate.bound, same, rtol=1e-9)
 
 
@@ -290,7 +306,7 @@ def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer
             for alpha, noise in ((0.0, 0.1), (1.0, 0.5)):
                 posterior = Sparse(Z, noise, alpha)
                 q = enclose(posterior, kernel, X, y[s], loss)
-                value = float(bound(min(q.risk, 1.0), q.kl, N, delta))
+                value = float(bound(min(q.risk, 1.0), q.kl, N, delta=delta))
                 if value < best[0]:
                     everywhere = _law(posterior, kernel, X, y[s], world.points)
                     best = (value, bool(world.true_risk(loss, *everywhere) > value))
@@ -301,7 +317,7 @@ def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer
 def _law(posterior: Sparse, kernel: SquaredExponential, X: np.ndarray, y: np.ndarray, points: np.ndarray) -> tuple:
     from gpbounds.divergences import collapsed_posterior
 
-    q = collapsed_posterior(kernel, X, y, posterior.Z, posterior.noise, posterior.power).predict(points)
+    q = collapsed_posterior(kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.power).predict(points)
     return q.mean, q.variance
 
 
@@ -341,10 +357,10 @@ def test_scaling_with_the_data_breaks_the_bound_and_paying_for_it_mends_it(obser
     """y uniform on 500 values, Q = P ≈ 0, ℓ = 1{|y − c| > 0.4}; c fixed in advance, or the sample's own mode."""
     N, delta, size = 20, 0.1, 500
     (fixed, truth), (chosen, _) = mode_scaled(np.random.default_rng(0), DRAWS, N, size)
-    observe.frequency("P-45", int((truth > np.asarray(bound(fixed, 0.0, N, delta))).sum()), DRAWS, delta)
-    paid = np.asarray(bound(chosen, 0.0, N, delta, math.log(size)))
+    observe.frequency("P-45", int((truth > np.asarray(bound(fixed, 0.0, N, delta=delta))).sum()), DRAWS, delta)
+    paid = np.asarray(bound(chosen, 0.0, N, delta=delta, log_prior_penalty=math.log(size)))
     observe.frequency("P-45", int((truth > paid).sum()), DRAWS, delta)
-    broken = int((truth > np.asarray(bound(chosen, 0.0, N, delta))).sum())
+    broken = int((truth > np.asarray(bound(chosen, 0.0, N, delta=delta))).sum())
     why = f"outputs shifted by their own mode, uncharged: the bound fails in {broken} of {DRAWS} draws at δ = {delta}"
     observe.fails("P-45", compatible(broken, DRAWS, delta), why)
 
@@ -362,10 +378,10 @@ def test_certificates_tell_the_four_scalings_apart(observe: Observer) -> None:
         return Certificate.issue(X, y, prior, kernel, grid=grid, loss=Band(0.4), delta=0.1, outputs=scaling, **more)
 
     free = issue(Scaling("fixed in advance", 3.0))
-    observe.equal("P-45", free.bound, float(bound(0.6, 0.0, 5, 0.1)), rtol=1e-9)
+    observe.equal("P-45", free.bound, float(bound(0.6, 0.0, 5, delta=0.1)), rtol=1e-9)
     observe.holds("P-45", issue(Scaling("disjoint split", 3.0)).bound == free.bound)
     listed = issue(Scaling("charged", 3.0, count=50))
-    observe.equal("P-45", listed.bound, float(bound(0.6, 0.0, 5, 0.1, math.log(50))), rtol=1e-9)
+    observe.equal("P-45", listed.bound, float(bound(0.6, 0.0, 5, delta=0.1, log_prior_penalty=math.log(50))), rtol=1e-9)
     with pytest.raises(ValueError, match="P-45"):
         issue(Scaling("same data", 3.0))
     report = issue(Scaling("same data", 3.0), nonrigorous=True).check(X, y)
@@ -379,7 +395,7 @@ def test_a_coarse_grid_helps_at_small_N_but_must_be_chosen_in_advance(observe: O
     found = {}
     for steps in (12, 1200):
         grid = HyperGrid.shared(-6.0, 6.0, steps)
-        found[steps] = certify(
+        found[steps] = issue_certificate(
             X, y, SquaredExponential(1.0, 1.0), lambda *_: Exact(1.0), grid=grid, loss=Band(0.6), delta=0.05
         )
     observe.fails("P-45", found[12].bound > 0.95 * found[1200].bound, "N = 120: G = 12 in place of 1200 gains over 5 %")

@@ -47,7 +47,10 @@ CASES: list[tuple[Likelihood, Callable[[], reference.LogDensity], str, int, floa
 def test_sharp_ranges_by_search_at_forty_digits(observe: Observer, case: tuple[Any, ...]) -> None:
     """Infimum and supremum of φ, φ', φ'' over f; the corrected Table 1 holds around them."""
     likelihood, make, claim, target, centre, width = case
-    corrected, sharp = likelihood.derivative_range(target, form="corrected"), likelihood.derivative_range(target)
+    corrected, sharp = (
+        likelihood.derivative_range(target, "printed", repaired=True),
+        likelihood.derivative_range(target),
+    )
     with mp.workdps(40):
         log_density = make()
         grid = [centre + mpf(width) * k / 4 for k in range(-48, 49)]
@@ -83,8 +86,8 @@ def test_ranges_hold_everywhere(observe: Observer, seed: int) -> None:
     ):
         points = centre + width * rng.standard_cauchy(200)
         found = likelihood.density_derivatives(target, points)
-        for form in ("sharp", "corrected"):
-            ranges = likelihood.derivative_range(target, form)
+        table = likelihood.derivative_range(target, "printed", repaired=True)
+        for ranges in (likelihood.derivative_range(target), table):
             for part, values in zip(PARTS, found, strict=True):
                 low, high = getattr(ranges, part)
                 size = max(abs(low), abs(high))
@@ -191,7 +194,7 @@ def test_softplus_rate_by_algebra(observe: Observer) -> None:
     observe.holds("D-33", sp.simplify(sp.expand(second / weight - shape)) == 0)
     counts = np.array([0, 1, 2, 3, 5, 20, 100])
     ends = Poisson("softplus").derivative_range(counts)
-    table = Poisson("softplus").derivative_range(counts, form="corrected")
+    table = Poisson("softplus").derivative_range(counts, form="printed", repaired=True)
     for part in ("first", "second"):
         observe.upper("D-33", getattr(ends, part)[1], getattr(table, part)[1])
         observe.lower("D-33", getattr(ends, part)[0], getattr(table, part)[0])

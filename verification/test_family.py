@@ -171,7 +171,7 @@ def test_q_of_u_is_that_of_the_ledger(name: str, seed: int, observe: Observer) -
     kl = P * (trace - M - log(mp.det(B) / mp.det(Kuu))) / 2
     kl += sum((a[:, p].T * Kuu**-1 * a[:, p])[0] for p in range(P)) / 2
     observe.equal("P-26", posterior.kl, kl, rtol=1e-7, atol=1e-9)
-    theirs = [collapsed_posterior(c.kernel, c.X, y, c.Z, c.noise, member.power) for y in c.Y.T]
+    theirs = [collapsed_posterior(c.kernel, c.X, y, c.Z, noise=c.noise, power=member.power) for y in c.Y.T]
     observe.equal("P-25", posterior.kl, sum(q.kl for q in theirs), rtol=1e-9, atol=1e-12)
     means, variances = posterior.predict(c.X)
     observe.equal("P-25", means, np.stack([q.predict(c.X).mean for q in theirs], axis=1), rtol=1e-7, atol=1e-8)

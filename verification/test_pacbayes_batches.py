@@ -20,9 +20,12 @@ def test_batches_drawn_at_random(observe: Observer) -> None:
     delta = 0.05
     for N, B in ((50, 10), (50, 50), (400, 60), (1000, 7)):
         counts = np.arange(B + 1)
-        upper, lower = (np.asarray(batch_risk_bound(counts / B, B, delta, side=s).value) for s in ("upper", "lower"))
+        upper, lower = (
+            np.asarray(batch_risk_bound(counts / B, B, delta=delta, side=s).value) for s in ("upper", "lower")
+        )
         printed = [
-            np.asarray(batch_risk_bound(counts / B, B, delta, side=s, form="printed").value) for s in ("upper", "lower")
+            np.asarray(batch_risk_bound(counts / B, B, delta=delta, side=s, form="printed").value)
+            for s in ("upper", "lower")
         ]
         one_sided = counts / B + np.sqrt(np.log(1 / delta) / (2 * B))
         observe.upper("P-46", upper, one_sided, tol=1e-15)
@@ -35,7 +38,7 @@ def test_batches_drawn_at_random(observe: Observer) -> None:
     rng = np.random.default_rng(2)
     losses = np.sort(rng.beta(0.3, 1.5, 600))
     means = np.array([rng.choice(losses, 40, replace=False).mean() for _ in range(4000)])
-    failed = int((np.asarray(batch_risk_bound(means, 40, delta).value) < losses.mean()).sum())
+    failed = int((np.asarray(batch_risk_bound(means, 40, delta=delta).value) < losses.mean()).sum())
     observe.frequency("P-46", failed, means.size, delta)
 
 
@@ -48,11 +51,11 @@ def test_both_sides_of_both_forms_are_the_formulas(observe: Observer, seed: int)
     half = mp.sqrt(mp.log(2 / mp.mpf(delta)) / (2 * B))
     for side, sign in (("upper", 1), ("lower", -1)):
         truth = reference.kl_inverse(risk, mp.log(1 / mp.mpf(delta)) / B, side)[0]
-        found = batch_risk_bound(risk, B, delta, side=side)  # type: ignore[arg-type]
+        found = batch_risk_bound(risk, B, delta=delta, side=side)  # type: ignore[arg-type]
         steep = 1 + abs(mp.log(truth))  # a lower bound of e^−300 feels the last digit of ε three hundred times
         observe.equal("P-46", mp.mpf(float(found)), truth, rtol=1e-14 * steep, atol=1e-300)
         observe.equal("P-46", found.confidence, 1.0 - delta)
-        printed = batch_risk_bound(risk, B, delta, side=side, form="printed")  # type: ignore[arg-type]
+        printed = batch_risk_bound(risk, B, delta=delta, side=side, form="printed")  # type: ignore[arg-type]
         observe.equal("P-46", mp.mpf(float(printed)), mp.mpf(risk) + sign * half, atol=1e-15 * (1 + half))
 
 
@@ -66,7 +69,7 @@ def test_batches_in_cyclic_order_fail(observe: Observer) -> None:
     share = float((np.abs(means - losses.mean()) > radius).mean())
     observe.lower("P-46", share, 0.13)
     observe.fails("P-46", share <= delta, f"sorted losses in cyclic order: {share:.0%} of the batches violate δ' = .05")
-    sharp = float((np.asarray(batch_risk_bound(means, B, delta).value) < losses.mean()).mean())
+    sharp = float((np.asarray(batch_risk_bound(means, B, delta=delta).value) < losses.mean()).mean())
     observe.fails("P-46", sharp <= delta, "the kl form fails in cyclic order, too: use random batches")
 
 
@@ -77,8 +80,8 @@ def test_batch_then_data(observe: Observer) -> None:
     N, B, delta, slip, p = 200, 30, 0.1, 0.1, 0.3
     wrong = rng.binomial(N, p, 5000)
     means = rng.hypergeometric(wrong, N - wrong, B) / B
-    found = batch_bound(means, B, 0.0, N, delta, slip)
+    found = batch_bound(means, B, 0.0, N, delta=delta, batch_delta=slip)
     observe.equal("P-46", found.confidence, 0.8, rtol=1e-15)
     observe.frequency("P-46", int((found.value < p).sum()), means.size, delta + slip)
     inner = kl_inverse(means, np.log(1 / slip) / B)
-    observe.equal("P-46", found.value, bound(inner, 0.0, N, delta).value, rtol=1e-15)
+    observe.equal("P-46", found.value, bound(inner, 0.0, N, delta=delta).value, rtol=1e-15)

@@ -54,32 +54,47 @@ SPREAD = [
 def test_tables(observe: Observer) -> None:
     """The printed B and B_Pin lie in the range that R_S and KL/N, printed to three decimals, leave them."""
 
-    def reach(N: int, T: int, risk: float, complexity: float, form: Any) -> tuple[float, float]:
+    def reach(N: int, T: int, risk: float, complexity: float, relaxation: Any) -> tuple[float, float]:
         prior = float(pacbayes.grid_penalty(1201, T))
         ends = [
-            bound(max(risk + s, 0.0), N * max(complexity + s, 0.0), N, 0.01, prior, form) for s in (-0.0005, 0.0005)
+            bound(
+                max(risk + s, 0.0),
+                N * max(complexity + s, 0.0),
+                N,
+                delta=0.01,
+                log_prior_penalty=prior,
+                form="printed",
+                relaxation=relaxation,
+            )
+            for s in (-0.0005, 0.0005)
         ]
         return float(ends[0]) - 0.0005, float(ends[1]) + 0.0005
 
     for (_, N, T), rows in TABLES.items():
         for risk, complexity, *printed in rows:
-            for form, value in zip(("maurer", "pinsker"), printed, strict=True):
-                low, high = reach(N, T, risk, complexity, form)
+            for relaxation, value in zip(("kl", "pinsker"), printed, strict=True):
+                low, high = reach(N, T, risk, complexity, relaxation)
                 observe.holds("P-13", low <= value <= high)
     # Averages over repetitions: B is jointly concave (P-04), so B of the averages is at least the average of B.
     for risk, complexity, *printed in SPREAD:
-        for form, value in zip(("maurer", "pinsker"), printed, strict=True):
-            observe.upper("P-13", value, reach(404, 2, risk, complexity, form)[1])
+        for relaxation, value in zip(("kl", "pinsker"), printed, strict=True):
+            observe.upper("P-13", value, reach(404, 2, risk, complexity, relaxation)[1])
     boston = [
         row for row in TABLES["boston, kl- and sqrt-PAC-GP", 404, 2] if row[0] in (0.497, 0.211, 0.093, 0.053, 0.035)
     ]
     values = [
-        [float(bound(r, 404 * c, 404, 0.01, 2 * np.log(1201), f)) for f in ("maurer", "pinsker")] for r, c, *_ in boston
+        [
+            float(
+                bound(r, 404 * c, 404, delta=0.01, log_prior_penalty=2 * np.log(1201), form="printed", relaxation=way)
+            )
+            for way in ("kl", "pinsker")
+        ]
+        for r, c, *_ in boston
     ]
     observe.equal("P-13", values, [row[2:] for row in boston], atol=0.001)
     # The penalties of the paper's §4 (c): ln|Θ|/N for pol and kin40k with ARD, sarcos without, and ln(2√N/δ)/N.
     shares = pacbayes.grid_penalty(1201, [27, 2, 9]) / [12_000, 39_146, 32_000]
     observe.equal("P-13", np.round(shares, 5), [0.01595, 0.00036, 0.00199], atol=1e-12)
     observe.fails("P-13", round(shares[1], 4) == 0.0003, "sarcos: ln|Θ|/N = 2 ln(1201)/39146 = .00036, printed .0003")
-    confidence = pacbayes.log_penalty([12_000, 39_146, 32_000], 0.01, form="maurer") / [12_000, 39_146, 32_000]
+    confidence = pacbayes.log_penalty([12_000, 39_146, 32_000], delta=0.01, form="printed") / [12_000, 39_146, 32_000]
     observe.equal("P-13", np.round(confidence, 4), [0.0008, 0.0003, 0.0003], atol=1e-12)

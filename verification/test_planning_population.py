@@ -87,7 +87,7 @@ def test_the_enumeration_at_fifty_digits_and_the_form_with_N_minus_M(observe: Ob
 @pytest.mark.claim("N-pop")
 @given(ell=st.floats(0.02, 20.0), std=st.floats(0.1, 10.0), M=st.integers(1, 200), variance=st.floats(1e-3, 1e3))
 def test_closed_form_of_the_geometric_law(observe: Observer, ell: float, std: float, M: int, variance: float) -> None:
-    law = spectrum(SquaredExponential(variance, ell), Gaussian(std))
+    law = spectrum(SquaredExponential(variance, ell), inputs=Gaussian(std))
     closed = PopulationTrace(law).log(np.array([float(M)]))[0]
     B = ratio(ell, std)
     truth = mp.log(variance * reference.geometric_trace(B, M))
@@ -105,7 +105,7 @@ def test_closed_form_of_the_geometric_law(observe: Observer, ell: float, std: fl
 @pytest.mark.claim("N-pop", "N-cut")
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 def test_never_above_the_other_form_and_falls_with_M(observe: Observer, kernel: Kernel, inputs: InputLaw) -> None:
-    law = spectrum(kernel, inputs)
+    law = spectrum(kernel, inputs=inputs)
     M = np.arange(1.0, 300.0)
     ours, other = PopulationTrace(law).log(M), log_best_truncation(law, M)
     some = np.isfinite(ours) & (ours > -600.0)

@@ -104,7 +104,7 @@ def log_normal(x: Any, mean: Any, cov: Any) -> Any:
 @given(seed=SEEDS)
 def test_full_posterior_predictions(observe: Observer, seed: int) -> None:
     c = case(seed)
-    q = full_posterior(c.kernel, c.X, c.y, c.noise, prior_mean=c.prior_mean)
+    q = full_posterior(c.kernel, c.X, c.y, noise=c.noise, prior_mean=c.prior_mean)
     for X, found in ((c.X, q.predict()), (c.new, q.predict(c.new)), (c.X, q.predict(c.X))):
         Ksf, _, Kss = c.at(X)
         mean, law = reference.full_law(c.blocks[0], Ksf, Kss, c.r, c.n)
@@ -169,12 +169,12 @@ def test_kl_of_the_full_posterior(observe: Observer, seed: int) -> None:
     K = c.blocks[0]
     truth = reference.posterior_kl(K, c.r, c.n)
     observe.equal("P-23", reference.spectral_kl(K, c.r, c.n), truth, rtol=mpf("1e-20"), atol=mpf("1e-30"))
-    q = full_posterior(c.kernel, c.X, c.y, c.noise, prior_mean=c.prior_mean)
+    q = full_posterior(c.kernel, c.X, c.y, noise=c.noise, prior_mean=c.prior_mean)
     observe.upper("P-23", abs(q.kl - truth), q.kl_rounding)
     r = c.y - c.prior_mean(c.X)
-    observe.equal("P-23", posterior_kl(c.kernel(c.X), r, c.noise), q.kl, rtol=0.0)
+    observe.equal("P-23", posterior_kl(c.kernel(c.X), r, noise=c.noise), q.kl, rtol=0.0)
     sensitive = 1e-13 * float(1.0 + (r**2).sum() / c.noise) * (1.0 + 1e-3 * float(trace(K)) / c.noise)
-    observe.equal("P-22", posterior_kl(c.kernel(c.X), r, c.noise, method="cholesky"), truth, atol=sensitive)
+    observe.equal("P-22", posterior_kl(c.kernel(c.X), r, noise=c.noise, method="cholesky"), truth, atol=sensitive)
     assert q.kl_rounding < 1e4 * sensitive
 
 
@@ -194,7 +194,7 @@ def test_singular_kernel_matrices(observe: Observer, seed: int) -> None:
     observe.equal("P-22", reference.posterior_kl(whole, r, c.n), distinct, rtol=mpf("1e-20"), atol=mpf("1e-20"))
     K64 = np.tile(np.array(K.tolist(), dtype=float), (3, 3))
     for method in ("eigen", "cholesky"):
-        found = posterior_kl(K64, np.tile(c.y, 3), c.noise, method=method)
+        found = posterior_kl(K64, np.tile(c.y, 3), noise=c.noise, method=method)
         observe.equal("P-22", found, distinct, rtol=1e-9 * (1 + 1 / c.noise), atol=1e-12)
 
 
@@ -207,17 +207,17 @@ def test_limits_in_the_noise(observe: Observer, seed: int) -> None:
     top = float(np.linalg.eigvalsh(K)[-1])
     for power in (-4, -8, -10):
         noise = top * 10.0**power
-        observe.lower("P-24", posterior_kl(K, r, noise), 0.5 * (np.log1p(top / noise) - 1.0))
+        observe.lower("P-24", posterior_kl(K, r, noise=noise), 0.5 * (np.log1p(top / noise) - 1.0))
     for power in (4, 8, 60, 150):
         noise = top * 10.0**power
         truth = reference.posterior_kl(renyi.matrix(K), c.r, mpf(noise)) if power < 10 else None
-        found = posterior_kl(K, r, noise)
+        found = posterior_kl(K, r, noise=noise)
         bound = 0.25 * float((K**2).sum()) / noise**2 + 0.5 * top / noise * float(r @ r) / noise
         observe.upper("P-24", found, bound * (1 + 1e-12))
         if truth is not None:
             observe.equal("P-24", found, truth, rtol=1e-12)
     for noise in (1e-300, 1.0, 1e300):
-        observe.equal("P-24", posterior_kl(0 * K, r, noise), 0.0)
+        observe.equal("P-24", posterior_kl(0 * K, r, noise=noise), 0.0)
 
 
 # --- sparse GPs -----------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ def test_collapsed_posteriors_in_double_precision(observe: Observer, seed: int, 
     c = case(seed)
     jitter = 1e-6 * c.kernel.max_variance if jittered else 0.0
     q = collapsed_posterior(
-        c.kernel, c.X, c.y, c.Z, c.noise, alpha, prior_mean=c.prior_mean, jitter=jitter, chunk=1 + seed % 3
+        c.kernel, c.X, c.y, c.Z, noise=c.noise, power=alpha, prior_mean=c.prior_mean, jitter=jitter, chunk=1 + seed % 3
     )
     with mp.workdps(80):
         K, Kuf, Kuu = c.blocks
@@ -276,8 +276,8 @@ def test_all_points_inducing_is_the_exact_gp(observe: Observer, seed: int, alpha
     with mp.workdps(80):
         truth = reference.posterior_kl(K, c.r, c.n)
         observe.equal("P-27", reference.collapsed_kl(K, K, K, c.r, c.n, mpf(alpha)), truth, rtol=mpf("1e-20"))
-    sparse = collapsed_posterior(c.kernel, c.X, c.y, c.X, c.noise, alpha, prior_mean=c.prior_mean)
-    full = full_posterior(c.kernel, c.X, c.y, c.noise, prior_mean=c.prior_mean)
+    sparse = collapsed_posterior(c.kernel, c.X, c.y, c.X, noise=c.noise, power=alpha, prior_mean=c.prior_mean)
+    full = full_posterior(c.kernel, c.X, c.y, noise=c.noise, prior_mean=c.prior_mean)
     observe.upper("P-27", abs(sparse.kl - full.kl), sparse.kl_rounding + full.kl_rounding)
     one, two = sparse.predict(c.X), full.predict()
     observe.upper("P-27", abs(one.mean - two.mean), one.mean_error + two.mean_error)
@@ -288,7 +288,7 @@ def test_all_points_inducing_is_the_exact_gp(observe: Observer, seed: int, alpha
 def test_printed_inducing_mean_needs_a_zero_prior_mean(observe: Observer) -> None:
     """m = .4 + .9x, one datum on it at x = 2: a_M at z = 3 is m(3) = 3.1; as printed it is 1.213."""
     kernel, X, Z = SquaredExponential(), np.array([[2.0]]), np.array([[3.0]])
-    q = collapsed_posterior(kernel, X, [2.2], Z, 0.1, 1.0, prior_mean=lambda x: 0.4 + 0.9 * x[:, 0])
+    q = collapsed_posterior(kernel, X, [2.2], Z, noise=0.1, power=1.0, prior_mean=lambda x: 0.4 + 0.9 * x[:, 0])
     observe.equal("P-27", q.inducing_law()[0], 3.1, rtol=1e-14)
     printed, _ = reference.collapsed_law(*renyi.blocks(kernel, X, Z), mp.matrix([2.2]), mpf("0.1"), mpf(1))
     observe.equal("P-27", printed[0], 1.213, atol=5e-4)
@@ -403,7 +403,7 @@ def test_jitter_inside_the_kl_alone_lowers_it(observe: Observer, seed: int) -> N
 def test_jitter_everywhere_is_a_certificate(observe: Observer, seed: int, jitter: float) -> None:
     """With u = f(Z) + √j·noise, Q is a law under the prior that was asked for; its KL on any f is at most ``kl``."""
     c = case(seed, "apart")
-    q = collapsed_posterior(c.kernel, c.X, c.y, c.Z, c.noise, 1.0, prior_mean=c.prior_mean, jitter=jitter)
+    q = collapsed_posterior(c.kernel, c.X, c.y, c.Z, noise=c.noise, power=1.0, prior_mean=c.prior_mean, jitter=jitter)
     _, Kus, Kss = c.at(c.new)
     Kuu = c.blocks[2] + mpf(jitter) * eye(len(c.Z))
     a, B = q.inducing_law()

@@ -115,7 +115,7 @@ def test_allowances_of_collapsed_posteriors(
 ) -> None:
     """First-order changes by E, by δ of each column, by η of D and by g of A, with the margin of 1.5."""
     kernel, X, y, Z = problem(seed)
-    q = collapsed_posterior(kernel, X, y, Z, noise, alpha, prior_mean=line, entry_error=error)
+    q = collapsed_posterior(kernel, X, y, Z, noise=noise, power=alpha, prior_mean=line, entry_error=error)
     L, mu, C, N, M = q.inducing.chol.L, q.mean, q.factor, len(X), len(Z)
     steps, E, entry, _ = rounding_of(L, error)
     r, k = y - line(X), kernel.diag(X)
@@ -152,7 +152,7 @@ def test_allowances_of_collapsed_posteriors(
 def test_allowances_of_the_exact_posterior(observe: Observer, seed: int, error: float, noise: float) -> None:
     """With |E| and the eigenvectors' defect as they are measured: KL, predictions at the data and elsewhere."""
     kernel, X, y, new = problem(seed)
-    q = full_posterior(kernel, X, y, noise, prior_mean=line, entry_error=error)
+    q = full_posterior(kernel, X, y, noise=noise, prior_mean=line, entry_error=error)
     s, N, r, K = q.spectral, len(X), y - line(X), kernel(X)
     assert s.found.vectors is not None
     U, values = s.found.vectors, s.found.values
@@ -192,7 +192,7 @@ def test_a_kernel_that_is_off_by_its_entry_error_stays_within_the_allowances(
     """The worst signs: far away, where the kernel is 0 and its error is all there is; and in the KL."""
     kernel, X, y, Z = problem(seed)
     rng, far = np.random.default_rng(seed), np.array([[1e3]])
-    exact = full_posterior(kernel, X, y, 0.1, entry_error=error)
+    exact = full_posterior(kernel, X, y, noise=0.1, entry_error=error)
     alpha = np.linalg.solve(kernel(X) + 0.1 * np.eye(len(X)), y)
     at = exact.predict(far)
     observe.upper("P-20", error * np.abs(alpha).sum(), at.mean_error)  # k(x, X) = error·sign(α)
@@ -201,7 +201,7 @@ def test_a_kernel_that_is_off_by_its_entry_error_stays_within_the_allowances(
     for q in (
         whitened_posterior(kernel, Z, mu, C, entry_error=error),
         free_posterior(kernel, Z, mu, C, entry_error=error),
-        collapsed_posterior(kernel, X, y, Z, 0.1, 1.0, entry_error=error),
+        collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.0, entry_error=error),
     ):
         weights, at = np.linalg.solve(q.inducing.chol.L.T, q.mean), q.predict(far)
         observe.upper("P-37", error * np.abs(weights).sum(), at.mean_error)

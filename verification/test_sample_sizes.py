@@ -38,7 +38,7 @@ def test_lemma6(observe: Observer, seed: int) -> None:
     delta = float(10.0 ** rng.uniform(-6, -0.31))
     b = float(10.0 ** rng.uniform(-3, 3)) * float(rng.choice([-1.0, 1.0]))
     mean = b * p
-    L = lemma6(min(b, 0.0), max(b, 0.0), mean, alpha, delta)
+    L = lemma6(min(b, 0.0), max(b, 0.0), mean, relative_error=alpha, delta=delta)
     exact = reference.lemma6(min(mpf(b), 0), max(mpf(b), 0), mpf(mean), mpf(alpha), mpf(delta))
     observe.holds("D-41", exact < L <= exact + 1 + 1e-12 * exact)
     inside = binom.cdf(np.floor((1 + alpha) * p * L * (1 + 1e-12)), L, p)
@@ -67,26 +67,28 @@ def test_thresholds(observe: Observer, seed: int) -> None:
     delta, gamma = float(10.0 ** rng.uniform(-9, -0.01)), float(10.0 ** rng.uniform(-4, 1))
     given_ = {"n": n, "delta": delta, "step": gamma, "iteration": t, "m": m, "v": v}
     share = reference.share(delta, t)
-    observe.equal("D-48", failure_share(delta, t), share, rtol=1e-14)
+    observe.equal("D-48", failure_share(t, delta=delta), share, rtol=1e-14)
     value, by_mean, by_variance = case.likelihood.log_expected_density(y, m, v, gradient=True)
     mean = exp(mpf(float(value)))
     means = mean, mean * mpf(float(by_mean)), 2 * mean * mpf(float(by_variance))
     alpha = min(mpf(gamma), mpf(1) / 2)
-    for form, claim in (("printed", "D-42"), ("improved", "D-50"), ("chernoff", "N-cher")):
-        found = sample_size(case.likelihood, y, form=form, **given_)
-        ranges = case.likelihood.derivative_range(y, "corrected" if form == "printed" else "sharp")
+    for rule, claim in (("printed", "D-42"), ("improved", "D-50"), ("chernoff", "N-cher")):
+        found = sample_size(case.likelihood, y, rule=rule, **given_)
+        ranges = case.likelihood.derivative_range(
+            y, "printed" if rule == "printed" else "sharpest", repaired=rule == "printed"
+        )
         B, first, second = (mpf(float(e)) for e in (ranges.density[1], np.ptp(ranges.first), np.ptp(ranges.second)))
         each = [(B / mean) ** 2, first**2, second**2]
-        if form == "printed":
+        if rule == "printed":
             M = reference.printed_factor(B, first, second, means)
             each[1:] = [(w / abs(e)) ** 2 if e else w**2 for w, e in zip((first, second), means[1:], strict=True)]
         else:
             M = reference.improved_factor(B, first, second, mean)
-            if form == "chernoff":
+            if rule == "chernoff":
                 each[0] = min(each[0], 2 * alpha**2 / reference.relative_divergence(mean / B, alpha))
                 M = max(each)
         if max(each) < np.finfo(np.float64).max:
-            rtol = 1e-9 + (1e-15 / (1 - mean / B) if form == "chernoff" and mean < B else 0)  # 1 − ζ/B as a double
+            rtol = 1e-9 + (1e-15 / (1 - mean / B) if rule == "chernoff" and mean < B else 0)  # 1 − ζ/B as a double
             observe.equal(claim, found.factors["φ"], each[0], rtol=rtol)
             observe.equal(claim, [found.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
         truth = reference.threshold(n, share, alpha, M)
@@ -95,8 +97,10 @@ def test_thresholds(observe: Observer, seed: int) -> None:
             continue
         observe.equal(claim, found.threshold, truth, rtol=1e-9)
         observe.holds(claim, found.L > found.threshold)
-        observe.holds("D-43", found.alpha == min(gamma, 0.5) and any("D-43" in s for s in found.notes) == (gamma > 0.5))
-    improved, chernoff = (sample_size(case.likelihood, y, form=f, **given_).threshold for f in ("improved", "chernoff"))
+        observe.holds(
+            "D-43", found.relative_error == min(gamma, 0.5) and any("D-43" in s for s in found.notes) == (gamma > 0.5)
+        )
+    improved, chernoff = (sample_size(case.likelihood, y, rule=f, **given_).threshold for f in ("improved", "chernoff"))
     observe.upper("N-cher", chernoff, improved, tol=1e-12 * improved)
 
 
@@ -104,7 +108,7 @@ def test_thresholds(observe: Observer, seed: int) -> None:
 def test_shares_add_up(observe: Observer) -> None:
     """Σδ_t = δ, and L at t = 2, 10, 100 for M = 10, n = 1000, δ = .05, γ_t = 1/t."""
     t = np.arange(1, 200_001)
-    total = failure_share(0.05, t).sum()
+    total = failure_share(t, delta=0.05).sum()
     observe.upper("D-48", total, 0.05)
     observe.equal("D-48", total + 6 * 0.05 / np.pi**2 / 200_000, 0.05, rtol=1e-9)
     for k, L in ((2, 272), (10, 8400), (100, 1.07e6)):
@@ -160,8 +164,8 @@ def test_improved_constant(observe: Observer, seed: int) -> None:
     value = float(case.likelihood.log_expected_density(y, case.m, case.v))
     if value > -300.0:
         at = {"n": 10, "delta": 0.1, "step": 0.1, "iteration": 1, "m": case.m, "v": case.v}
-        corrected = case.likelihood.derivative_range(y, "corrected")
-        printed = sample_size(case.likelihood, y, form="printed", design=3.0, **at)
+        corrected = case.likelihood.derivative_range(y, "printed", repaired=True)
+        printed = sample_size(case.likelihood, y, rule="printed", design=3.0, **at)
         size = max(abs(float(e)) for e in (*corrected.density, *corrected.first, *corrected.second))
         observe.equal("D-47", printed.c3, 3 * 2 * np.sqrt(2) * (2 * size + 1) / np.exp(value), rtol=1e-9)
         observe.upper("D-47", 2 * 3 * (2 * size + 1) / np.exp(value), printed.c3)
@@ -172,7 +176,7 @@ def test_printed_factor_is_unbounded(observe: Observer) -> None:
     """Probit v = 1: M = 53, 1.2e7, 1.2e13 at m = ½, 1e-3, 1e-6, but 8 at 0; the improved one stays at B²/ζ²."""
     for m, M in ((0.5, 53.36), (1e-3, 1.177e7), (1e-6, 1.177e13), (0.0, 8.0)):
         given_ = {"m": m, "v": 1.0, "iteration": 10, **STEP}
-        printed = sample_size(Bernoulli(), 1, form="printed", **given_)
+        printed = sample_size(Bernoulli(), 1, rule="printed", **given_)
         observe.equal("D-50", max(printed.factors.values()), M, rtol=1e-3)
         improved = sample_size(Bernoulli(), 1, **given_)
         observe.upper("D-50", max(improved.factors.values()), 4.0 + 1e-12)
@@ -180,12 +184,12 @@ def test_printed_factor_is_unbounded(observe: Observer) -> None:
 
 
 @pytest.mark.claim("D-42", "D-50", "N-cher")
-@pytest.mark.parametrize("form", ["improved", "chernoff", "printed"])
+@pytest.mark.parametrize("rule", ["improved", "chernoff", "printed"])
 @pytest.mark.parametrize(("likelihood", "y", "m"), [(Bernoulli(), 1, -1.0), (Poisson("exp"), 3, 0.0)])
-def test_failures_are_as_rare_as_promised(observe: Observer, form: str, likelihood: Any, y: int, m: float) -> None:
+def test_failures_are_as_rare_as_promised(observe: Observer, rule: str, likelihood: Any, y: int, m: float) -> None:
     """3000 steps with the promised number of samples, n = 1: the error of the step against γc₃, with δ₁ = 0.3."""
     v, gamma, delta = 1.0, 0.4, 0.3 * np.pi**2 / 6
-    found = sample_size(likelihood, y, n=1, delta=delta, step=gamma, iteration=1, m=m, v=v, form=form)
+    found = sample_size(likelihood, y, n=1, delta=delta, step=gamma, iteration=1, m=m, v=v, rule=rule)
     rng = np.random.default_rng(0)
     draws = 3000 if found.L < 5000 else 300
     _, slope, by_variance = likelihood.log_expected_density(y, m, v, gradient=True)
@@ -213,38 +217,38 @@ def seen(observe: Observer, claim: str, failures: int, delta: float, share: floa
 )
 def test_lemma6_fails_visibly(observe: Observer, p: float, alpha: float, delta: float, share: float) -> None:
     """Means of L losses that are 0 or 1: at L = 1 and L = 4 a third of what δ allows."""
-    L = int(lemma6(0.0, 1.0, p, alpha, delta))
+    L = int(lemma6(0.0, 1.0, p, relative_error=alpha, delta=delta))
     means = np.random.default_rng(0).binomial(L, p, DRAWS) / L
     seen(observe, "D-41", int((np.abs(means / p - 1.0) > alpha).sum()), delta, share)
 
 
 @pytest.mark.claim("D-50", "N-cher")
 @pytest.mark.parametrize(
-    ("form", "m", "share"), [("improved", 0.0, 0.05), ("chernoff", 0.0, 0.1), ("chernoff", -1e4, 0.05)]
+    ("rule", "m", "share"), [("improved", 0.0, 0.05), ("chernoff", 0.0, 0.1), ("chernoff", -1e4, 0.05)]
 )
-def test_the_event_behind_the_sample_size_fails_visibly(observe: Observer, form: str, m: float, share: float) -> None:
+def test_the_event_behind_the_sample_size_fails_visibly(observe: Observer, rule: str, m: float, share: float) -> None:
     """Probit with a variance so large that p(y|f) is 0 or 1: |X̄ − E φ| > αE φ, with probability ≤ δ_t/3 at n = 1.
 
     c₃ covers the worst of all means, so that no error of the step beyond γc₃ is ever seen; this event is what L is for.
     """
     v = 1e8
     mean = float(np.exp(Bernoulli().log_expected_density(1, m, v)))
-    found = sample_size(Bernoulli(), 1, n=1, delta=0.99, step=0.5, iteration=1, m=m, v=v, form=form)
+    found = sample_size(Bernoulli(), 1, n=1, delta=0.99, step=0.5, iteration=1, m=m, v=v, rule=rule)
     rng = np.random.default_rng(1)
     values = Bernoulli().density(1, m + np.sqrt(v) * rng.standard_normal((4000, found.L))).mean(axis=1)
-    failures = int((np.abs(values / mean - 1.0) > found.alpha).sum())
+    failures = int((np.abs(values / mean - 1.0) > found.relative_error).sum())
     seen(observe, found.claim, failures, float(found.delta) / 3.0, share, 4000)
 
 
 @pytest.mark.claim("D-42", "D-48", "D-50", "N-cher")
-@pytest.mark.parametrize(("form", "share"), [("improved", 0.05), ("chernoff", 0.08)])
-def test_all_steps_together_fail_at_most_as_promised(observe: Observer, form: str, share: float) -> None:
+@pytest.mark.parametrize(("rule", "share"), [("improved", 0.05), ("chernoff", 0.08)])
+def test_all_steps_together_fail_at_most_as_promised(observe: Observer, rule: str, share: float) -> None:
     """γ_t = 1/t, δ_t = 6δ/(π²t²): over sixty steps |X̄ − E φ| > α_tE φ at any of them with probability ≤ δ/3."""
     delta, t = 0.9, np.arange(1, 61)
-    given_ = {"n": 1, "delta": delta, "step": lambda t: 1.0 / t, "iteration": t, "zeta": 0.5, "form": form}
+    given_ = {"n": 1, "delta": delta, "step": lambda t: 1.0 / t, "iteration": t, "zeta": 0.5, "rule": rule}
     found = sample_size(Bernoulli(), 1, **given_)
     means = np.random.default_rng(2).binomial(found.L.astype(np.int64), 0.5, (DRAWS, t.size)) / found.L
-    failures = int((np.abs(means / 0.5 - 1.0) > found.alpha).any(axis=1).sum())
+    failures = int((np.abs(means / 0.5 - 1.0) > found.relative_error).any(axis=1).sum())
     seen(observe, "D-48", failures, delta / 3.0, share)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from fitting.evaluation import Evaluation
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import bound, bound_gradient
+from gpbounds.pacbayes import bound
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 
 Relaxation = Literal["kl", "pinsker"]
@@ -86,7 +87,7 @@ class Target:
         choice("relaxation", self.relaxation, RELAXATIONS)
         object.__setattr__(self, "delta", scalar(positive, "delta", self.delta))
         object.__setattr__(self, "log_prior_penalty", scalar(non_negative, "log_prior_penalty", self.log_prior_penalty))
-        bound(0.5, 0.0, self.N, self.delta)  # refuses δ > 1
+        bound(0.5, 0.0, self.N, delta=self.delta)  # refuses δ > 1
 
     def __call__(self, total: float, kl: float) -> tuple[float, float, float]:
         """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses: a `fitting.evaluation.Goal`.
@@ -95,10 +96,16 @@ class Target:
         positive double, so that times derivatives of the losses that are 0 as well it gives 0.
         """
         risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
-        form: Literal["pinsker", "sharpest"] = "pinsker" if self.relaxation == "pinsker" else "sharpest"
-        options = self.N, self.delta, self.log_prior_penalty, form
-        in_risk, in_kl = bound_gradient(max(risk, LEAST), kl, *options)
-        return float(bound(risk, kl, *options)), float(in_risk) / self.N, float(in_kl)
+        B = partial(
+            bound,
+            N=self.N,
+            delta=self.delta,
+            log_prior_penalty=self.log_prior_penalty,
+            form="printed" if self.relaxation == "pinsker" else "sharpest",
+            relaxation=self.relaxation,
+        )
+        _, in_risk, in_kl = B(max(risk, LEAST), kl, gradient=True)
+        return float(B(risk, kl)), float(in_risk) / self.N, float(in_kl)
 
     def terms(self, evaluation: Evaluation) -> Terms:
         """R_S, KL and B of an evaluation whose value is B."""

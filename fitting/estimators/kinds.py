@@ -19,7 +19,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Exact, Sparse, Whitened
-from gpbounds.pacbayes.certificate.forms import Posterior as Form
+from gpbounds.pacbayes.certificate.posteriors import Posterior as Form
 from gpbounds.whitening import inducing
 
 JITTER = 1e-8

@@ -114,7 +114,7 @@ def certified(
     terms = [problem.terms_at(point) for point in points]
     problem.data.space.release()
     paid = problem.target.log_prior_penalty
-    values = [float(bound(each.risk, each.kl, problem.target.N, delta, paid)) for each in terms]
+    values = [float(bound(each.risk, each.kl, problem.target.N, delta=delta, log_prior_penalty=paid)) for each in terms]
     best = int(np.argmin(values))
     certificate = issue(
         *raw,

@@ -51,13 +51,13 @@ def run(args: argparse.Namespace) -> None:
 
 def end(q: float, eps: float, side: Any) -> dict[str, Any]:
     """One end: value, complement, slopes, and decimals on the safe side of the truth."""
-    from gpbounds.pacbayes import kl_inverse, kl_inverse_gradient
+    from gpbounds.pacbayes import kl_inverse
 
-    value, rest = (float(kl_inverse(q, eps, side, complement)) for complement in (False, True))
+    value, in_q, in_eps = kl_inverse(q, eps, side, gradient=True)
+    rest = float(kl_inverse(q, eps, side, complement=True))
     proved, proved_rest = (float(kl_inverse(q, eps, side, c, certified=True)) for c in (False, True))
-    in_q, in_eps = kl_inverse_gradient(q, eps, side)
     return {
-        "p": value,
+        "p": float(value),
         "1-p": rest,
         "dp/dq": float(in_q),
         "dp/deps": float(in_eps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -113,8 +113,8 @@ def run(args: argparse.Namespace) -> None:
     t = np.array(args.iterations, dtype=np.float64)
     known: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
     known |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
-    forms = ("printed", "improved", "chernoff")
-    sizes = {form: sample_size(likelihood, args.y, form=form, **known) for form in forms}
+    rules: tuple[Literal["printed", "improved", "chernoff"], ...] = ("printed", "improved", "chernoff")
+    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **known) for rule in rules}
     exact = cover(*place) if args.v > 0.0 else None
     if args.json:
         output.print_json(
@@ -128,9 +128,9 @@ def run(args: argparse.Namespace) -> None:
                 "samples": args.samples,
                 "objective": objectives,
                 "bias": biases,
-                "gradients": gradients and vars(gradients),
+                "gradients": gradients and {**vars(gradients), "curvature_form": gradients.curvature},
                 "iterations": args.iterations,
-                "sizes": {form: found.to_dict() for form, found in sizes.items()},
+                "sizes": {rule: size.to_dict() for rule, size in sizes.items()},
                 "product_sampling": exact and {"acceptance": exact.acceptance, "n": exact.n, "shift": exact.shift},
                 "claims": ["D-21", "D-22", "D-24", "D-42", "D-50", "N-cher", "D-14"],
             }
@@ -153,7 +153,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"right with probability {1 - args.delta:g}:")
     rows = []
     for i, k in enumerate(args.iterations):
-        needed = [np.atleast_1d(sizes[form].L)[i] for form in forms]
+        needed = [np.atleast_1d(sizes[rule].L)[i] for rule in rules]
         counts = (*needed, needed[-1] * args.n)
         rows.append((f"{k:,}", *(f"{x:,.0f}" if x < 1e12 else f"{x:.3g}" for x in counts)))
     print(output.table(("t", "printed (D-42)", "improved (D-50)", "Chernoff (N-cher)", "evaluations of p"), rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from gpbounds.bound import Bound
@@ -51,12 +52,12 @@ def run(args: argparse.Namespace) -> None:
     from gpbounds.pacbayes import bayes_risk_bound, bound
 
     prior, why = penalty(args)
-    given = (args.risk, args.kl, args.N, args.delta, prior)
-    best = bound(*given, certified=True)
+    certified = partial(bound, args.risk, args.kl, args.N, delta=args.delta, log_prior_penalty=prior, certified=True)
+    best = certified()
     others = {
-        "lower bound": bound(*given, side="lower", certified=True),
-        "Maurer, 2 sqrt(N)": bound(*given, "maurer", certified=True),
-        "Pinsker, 2 sqrt(N)": bound(*given, "pinsker", certified=True),
+        "lower bound": certified(side="lower"),
+        "Maurer, 2 sqrt(N)": certified(form="printed"),
+        "Pinsker, 2 sqrt(N)": certified(form="printed", relaxation="pinsker"),
         "mean prediction": bayes_risk_bound(best),
     }
     if args.json:

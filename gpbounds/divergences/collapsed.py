@@ -20,22 +20,22 @@ def collapsed_posterior(
     X: ArrayLike | Array,
     y: ArrayLike | Array,
     Z: ArrayLike | Array,
+    *,
     noise: float,
     power: float,
-    *,
     prior_mean: PriorMean = None,
-    jitter: Jitter = 0.0,
+    jitter: Jitter = "auto",
     entry_error: float = 0.0,
     chunk: int = CHUNK,
 ) -> SparsePosterior:
-    """The posterior of the inducing variables under FITC (power a = 1), VFE and DTC (a = 0), and between.
+    """The posterior of the inducing variables for a power of K − Q: 1 is FITC, 0 VFE and DTC.
 
-    a = m_M + KuuP⁻¹Kuf D⁻¹r,  B = KuuP⁻¹Kuu,  P = Kuu + Kuf D⁻¹Kfu,  D = aΛ + σ²I,  Λ = diag(K − Q),  r = y − m;
+    a = m_M + KuuP⁻¹Kuf D⁻¹r,  B = KuuP⁻¹Kuu,  P = Kuu + Kuf D⁻¹Kfu,  D = pΛ + σ²I,  Λ = diag(K − Q),  r = y − m;
     KL(Q‖P) = ½Σ[log(1 + x_i) − x_i/(1 + x_i)] + ½|μ|²,  x_i the eigenvalues of VD⁻¹Vᵀ.
 
     Claims P-25, P-26, P-27 (Reeb et al., PAC-GP, Eqs. 9–11; Eq. 11 leaves the prior mean out of a).  Q is the exact
-    posterior of the model y|u ~ N(m + KfuKuu⁻¹(u − m_M), D).  Z = X gives the exact GP for every a, and its KL (P-22).
-    Whitened: μ = A⁻¹VD⁻¹r, CCᵀ = A⁻¹, A = I + VD⁻¹Vᵀ, V = L⁻¹Kuf.
+    posterior of the model y|u ~ N(m + KfuKuu⁻¹(u − m_M), D).  p is ``power``.  Z = X gives the exact GP for every p,
+    and its KL (P-22).  Whitened: μ = A⁻¹VD⁻¹r, CCᵀ = A⁻¹, A = I + VD⁻¹Vᵀ, V = L⁻¹Kuf.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def collapsed_posterior(
     noise : float
         σ², in squared units of y.
     power : float
-        a in [0, 1], of the diagonal of K − Q.
+        p in [0, 1].
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
@@ -65,27 +65,27 @@ def collapsed_posterior(
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
-    >>> q = collapsed_posterior(SquaredExponential(), X, y, [0.0, 2.0], 0.1, 1.0)
+    >>> q = collapsed_posterior(SquaredExponential(), X, y, [0.0, 2.0], noise=0.1, power=1.0)
     >>> round(q.kl, 6), q.predict(X).mean.round(4), q.predict(X).variance.round(4)
     (2.112999, array([ 0.9268,  0.272 , -0.4177]), array([0.086 , 0.3989, 0.086 ]))
     """
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
-    s2, a = noise_variance(noise), scalar(closed_unit, "power", power)
+    variance, share = noise_variance(noise), scalar(closed_unit, "power", power)
     error = absolute_error(entry_error)
     r = vector("y", y, points) - mean_at(prior_mean, points)
     white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)
-    D = a * white.residual + s2
+    D = share * white.residual + variance
     lift = 0.0
-    if a == 0.0:
-        G, b = white.gram / s2, white.projected / s2
+    if share == 0.0:
+        G, b = white.gram / variance, white.projected / variance
     else:
         G, b, lift = _weighted(white, r, D, chunk)
     xp, M = namespace(points), white.M
-    turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(aΛ + σ²I)⁻¹Vᵀ")
+    turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
     C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
     mu = C @ (C.T @ b)
-    errors = _errors(white, Rounding.of(white.inducing, error), r, D, a * lift, mu, b, C, G)
+    errors = _errors(white, Rounding.of(white.inducing, error), r, D, share * lift, mu, b, C, G)
     return SparsePosterior(white.inducing, mu, C, prior_mean, errors, error)
 
 
@@ -106,7 +106,7 @@ def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, 
 def _errors(
     white: Whitening, rounding: Rounding, r: Array, D: Array, lift: float, mu: Array, b: Array, C: Array, G: Array
 ) -> Errors:
-    """First-order changes by E, by δ of each column, by η of D = aΛ + σ²I, relatively, and by g of A = I + G.
+    """First-order changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by g of A = I + G.
 
     With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
     mean at x:  |CᵀV| [|E||H||e| + δ̃(|H|ρ + |e|) + ηρ + g|μ| + g'], g' the rounding of VD⁻¹r;

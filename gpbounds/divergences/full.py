@@ -29,8 +29,8 @@ from gpbounds.validation import choice, noise_variance
 def posterior_kl(
     K: ArrayLike | Array,
     y_minus_mean: ArrayLike | Array,
-    noise: float,
     *,
+    noise: float,
     method: Literal["eigen", "cholesky"] = "eigen",
 ) -> float:
     """KL(Q‖P) of the exact GP posterior Q from its prior P, from the data's kernel matrix alone.
@@ -60,9 +60,9 @@ def posterior_kl(
     NotPositiveDefinite
         when K has a negative eigenvalue beyond rounding.
 
-    >>> round(posterior_kl([[1.0]], [2.0], 1.0), 6)  # ½(log 2 − ½) + ½
+    >>> round(posterior_kl([[1.0]], [2.0], noise=1.0), 6)  # ½(log 2 − ½) + ½
     0.596574
-    >>> round(posterior_kl([[1.0, 1.0], [1.0, 1.0]], [2.0, 2.0], 0.5, method="cholesky"), 6)
+    >>> round(posterior_kl([[1.0, 1.0], [1.0, 1.0]], [2.0, 2.0], noise=0.5, method="cholesky"), 6)
     1.684719
     """
     way = choice("method", method, ("eigen", "cholesky"))
@@ -238,8 +238,8 @@ def full_posterior(
     kernel: Kernel,
     X: ArrayLike | Array,
     y: ArrayLike | Array,
-    noise: float,
     *,
+    noise: float,
     prior_mean: PriorMean = None,
     entry_error: float = 0.0,
 ) -> FullPosterior:
@@ -266,7 +266,7 @@ def full_posterior(
         as `posterior_kl`.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> q = full_posterior(SquaredExponential(), [0.0, 1.0], [1.0, 0.5], 0.1)
+    >>> q = full_posterior(SquaredExponential(), [0.0, 1.0], [1.0, 0.5], noise=0.1)
     >>> round(q.kl, 6), q.predict().mean.round(4), q.predict().variance.round(4)
     (1.758581, array([0.9054, 0.5067]), array([0.0869, 0.0869]))
     """

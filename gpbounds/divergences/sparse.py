@@ -183,7 +183,7 @@ def whitened_posterior(
     factor: ArrayLike | Array,
     *,
     prior_mean: PriorMean = None,
-    jitter: Jitter = 0.0,
+    jitter: Jitter = "auto",
     entry_error: float = 0.0,
 ) -> SparsePosterior:
     """The sparse posterior with q(v) = N(μ, CCᵀ), u = m(Z) + Lv: free-form, no inverse of Kuu in its KL.
@@ -232,7 +232,7 @@ def free_posterior(
     covariance: ArrayLike | Array,
     *,
     prior_mean: PriorMean = None,
-    jitter: Jitter = 0.0,
+    jitter: Jitter = "auto",
     entry_error: float = 0.0,
 ) -> SparsePosterior:
     """The sparse posterior with Q(f_M) = N(a, B): μ = L⁻¹(a − m_M), C = L⁻¹·(Cholesky factor of B).

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,7 +43,7 @@ class Likelihood(Named, ABC):
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]: ...
 
     @abstractmethod
-    def _range(self, y: Array, form: str) -> DerivativeRange: ...
+    def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange: ...
 
     def log_density(self, y: Numbers, f: Numbers) -> Any:
         """log p(y|f), with its relative accuracy in the tails; −∞ only where it leaves the range of doubles.
@@ -67,37 +67,43 @@ class Likelihood(Named, ABC):
     def density_derivatives(self, y: Numbers, f: Numbers) -> tuple[Any, Any, Any]:
         """φ, φ' = φℓ' and φ'' = φ(ℓ'² + ℓ''); 0 where φ underflows.  Errors as in `log_density`."""
 
-        def found(y: Array, f: Array) -> tuple[Array, ...]:
+        def density_and_slopes(y: Array, f: Array) -> tuple[Array, ...]:
             xp = namespace(f)
             value = xp.exp(self._log_density(y, f))
             first, second, _ = self._derivatives(y, f)
             parts = (value * first, value * (first * first + second))
             return (value, *(xp.where(value > 0.0, part, 0.0) for part in parts))
 
-        value, first, second = self._pointwise(found, y, f)
+        value, first, second = self._pointwise(density_and_slopes, y, f)
         return value, first, second
 
-    def derivative_range(self, y: Numbers, form: str = "sharp") -> DerivativeRange:
-        """Ranges of φ = p(y|f), φ' and φ'' over all real f: Table 1 of Wei et al. and better (D-30 … D-36).
+    def derivative_range(
+        self, y: Numbers, form: Literal["sharpest", "printed"] = "sharpest", *, repaired: bool = False
+    ) -> DerivativeRange:
+        """Ranges of φ = p(y|f), φ' and φ'' over all real f: Table 1 of Wei et al., sharpened (D-30 … D-36).
 
         Parameters
         ----------
         y : array
             Targets; they matter for `Bernoulli` and `Poisson` only.
-        form : "sharp", "corrected" or "printed"
-            The exact infimum and supremum (limits at ±∞ count), to rounding; Table 1 with its misprints corrected;
-            Table 1 to the letter, for comparison, its record saying where it is false.
+        form : "sharpest" or "printed"
+            The exact infimum and supremum (limits at ±∞ count), to rounding; or Table 1 as it is printed, for
+            comparison: the record says where it is false.
+        repaired : bool
+            Correct the misprints of Table 1; only with ``form="printed"``.
 
         Raises
         ------
         ValueError
-            for a y the likelihood has no density for, or another form.
+            for a y the likelihood has no density for, another form, or ``repaired`` with the sharpest one.
         """
         choice("form", form, FORMS)
+        if repaired and form != "printed":
+            raise ValueError(f"repaired: expected form='printed' with it, got {form!r}, which has no misprints")
         _, (targets,) = broadcastable(y=y)
-        return self._range(self._targets(targets), form)
+        return self._range(self._targets(targets), form, repaired)
 
-    def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, gradient: bool = False) -> Any:
+    def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
         """log E p(y|f), f ~ N(m, v): minus the log-loss DLM term (D-02), the log predictive density.
 
         In closed form where there is one (D-05, D-06), else by quadrature to a relative error of E p below 1e-11, or
@@ -110,7 +116,7 @@ class Likelihood(Named, ABC):
         m, v : arrays
             Mean and variance of f, v ≥ 0.
         gradient : bool
-            Whether to return (value, ∂/∂m, ∂/∂v); at v = 0 their limits ℓ' and ½(ℓ'² + ℓ'').
+            Return (value, ∂/∂m, ∂/∂v); at v = 0 their limits ℓ' and ½(ℓ'² + ℓ'').
 
         Raises
         ------
@@ -121,7 +127,7 @@ class Likelihood(Named, ABC):
         """
         return self._expectation(self._log_expected_density, y, m, v, gradient)
 
-    def expected_log_density(self, y: Numbers, m: Numbers, v: Numbers, gradient: bool = False) -> Any:
+    def expected_log_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
         """E log p(y|f), f ~ N(m, v): the ELBO's term; at most `log_expected_density` (Jensen, D-02).
 
         Accuracy, parameters, errors as there; the gradient's limits at v = 0 are ℓ' and ½ℓ''.
@@ -133,10 +139,10 @@ class Likelihood(Named, ABC):
         return over_blocks(function, xp, self._targets(targets), values)
 
     def _expectation(self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool) -> Any:
-        xp, (targets, means, spreads) = broadcastable(y=y, m=m, v=v)
+        xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
         targets = self._targets(targets)
-        found = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(spreads))
-        return found if gradient else found[0]
+        values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
+        return values if gradient else values[0]
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -151,8 +157,8 @@ class Likelihood(Named, ABC):
     def with_log_parameters(self, values: ArrayLike) -> Likelihood:
         """The same likelihood with other parameters."""
         names = self.parameter_names
-        found = exponentials(as_log_parameters(values, names), names)
-        return replace(self, **dict(zip(names, found, strict=True)))  # type: ignore[type-var]
+        parameters = exponentials(as_log_parameters(values, names), names)
+        return replace(self, **dict(zip(names, parameters, strict=True)))  # type: ignore[type-var]
 
 
 def _variances(v: Array) -> Array:

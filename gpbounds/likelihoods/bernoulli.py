@@ -19,9 +19,9 @@ class Bernoulli(Likelihood):
     """p(y|f) = Φ(sf) (probit) or 1/(1 + e^−sf) (logit), s = ±1 the sign of the label.
 
     Labels are all in {0, 1} or all in {−1, 1}; 0 and −1 both mean s = −1, and together they are refused.
-    Probit: log E p = log Φ(sm/√(1 + v))  (D-06).  The rest is quadrature.  Sharp ranges for s = 1, mirrored for −1:
-    φ ∈ (0, 1), probit φ' ∈ (0, 1/√(2π)], |φ''| ≤ 1/√(2πe)  (D-32), logit φ' ∈ (0, ¼], |φ''| ≤ 1/(6√3)  (D-30);
-    Table 1 has −φ' ≤ the same, and ¼ for the logit's φ''.
+    Probit: log E p = log Φ(sm/√(1 + v))  (D-06).  The other means are quadrature.
+    The sharpest ranges for s = 1, which s = −1 mirrors: φ ∈ (0, 1), probit φ' ∈ (0, 1/√(2π)], |φ''| ≤ 1/√(2πe)  (D-32),
+    logit φ' ∈ (0, ¼], |φ''| ≤ 1/(6√3)  (D-30); Table 1 has −φ' ≤ the same, and ¼ for the logit's φ''.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class Bernoulli(Likelihood):
         value, *rest = _minus_exp(log_mean(Softplus(), y, -y * m, v, gradient))
         return _signed(-y, (value, *rest))
 
-    def _range(self, y: Array, form: str) -> DerivativeRange:
+    def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         if self.link == "probit":
             steep, bent, claim = 1.0 / math.sqrt(2.0 * math.pi), 1.0 / math.sqrt(2.0 * math.pi * math.e), "D-32"
         else:
-            steep, bent, claim = 0.25, 0.25 if form != "sharp" else 1.0 / (6.0 * math.sqrt(3.0)), "D-30"
-        if form != "sharp":
-            return record(y, (0.0, 1.0, -steep, steep, -bent, bent), form, claim)
+            steep, bent, claim = 0.25, 0.25 if form == "printed" else 1.0 / (6.0 * math.sqrt(3.0)), "D-30"
+        if form == "printed":
+            return record(y, (0.0, 1.0, -steep, steep, -bent, bent), form, claim, repaired=repaired)
         xp = namespace(y)
         ends = (0.0, 1.0, xp.where(y > 0.0, 0.0, -steep), xp.where(y > 0.0, steep, 0.0), -bent, bent)
         return record(y, ends, form, claim)

@@ -59,9 +59,9 @@ class Gaussian(Likelihood):
         value = self._log_density(y, m) - 0.5 * v / self.noise
         return (value, (y - m) / self.noise, 0.0 * v - 0.5 / self.noise) if gradient else (value,)
 
-    def _range(self, y: Array, form: str) -> DerivativeRange:
+    def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         std = math.sqrt(self.noise)
         c = math.exp(-HALF_LOG_TWO_PI) / std
         steep = c / (math.sqrt(math.e) * std)
         ends = (0.0, c, -steep, steep, -c / self.noise, 2.0 * c / (self.noise * math.exp(1.5)))
-        return record(y, ends, form, "D-31")
+        return record(y, ends, form, "D-31", repaired=repaired)

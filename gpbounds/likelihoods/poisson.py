@@ -33,9 +33,9 @@ class Poisson(Likelihood):
     e^f: E log p = ym − e^(m + v/2) − log y!  (D-07), −∞ where that overflows; log E p is quadrature about the mode of
     the product, found by Lambert's function.  log(1 + e^f): both are quadrature.  φ ∈ [0, y^y e^−y/y!].
 
-    Sharp ranges of φ', φ'': for e^f, φ' = (y − g)p at g = y + ½ ± √(y + ¼) and φ'' = ((y − g)² − g)p at the roots of
-    g³ − 3(y+1)g² + (3y²+3y+1)g − y³, which are g = y + 1 + s with s³ = (3y + 2)s + 2y + 1  (D-34).  For log(1 + e^f)
-    by a search over f (D-33); over all y they stay within φ' ∈ [−¼, 0.1355] and φ'' ∈ [−0.1482, 0.0963].
+    The sharpest ranges of φ', φ'': for e^f, φ' = (y − g)p at g = y + ½ ± √(y + ¼) and φ'' = ((y − g)² − g)p at the
+    roots of g³ − 3(y+1)g² + (3y²+3y+1)g − y³, which are g = y + 1 + s with s³ = (3y + 2)s + 2y + 1  (D-34).  For
+    log(1 + e^f) by a search over f (D-33); over all y they stay within φ' ∈ [−¼, 0.1355] and φ'' ∈ [−0.1482, 0.0963].
     Table 1 prints e^{+g} for e^{−g} (``form="printed"`` says so), and for e^f is 10⁴ times too wide at y = 100.
 
     Parameters
@@ -51,7 +51,7 @@ class Poisson(Likelihood):
     >>> [round(float(mean(3, 1.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
     [-1.948294, -2.282102]
     >>> print(model.derivative_range(3))
-    φ in [0, 0.224042], φ' in [-0.284869, 0.194465], φ'' in [-0.70957, 0.496492] (D-34, sharp).
+    φ in [0, 0.224042], φ' in [-0.284869, 0.194465], φ'' in [-0.70957, 0.496492] (D-34, sharpest).
     """
 
     link: str = "exp"
@@ -91,17 +91,18 @@ class Poisson(Likelihood):
         by_both = (y * part - rate * slope for part, slope in zip(logs[1:], slopes, strict=True))
         return (y * logs[0] - rate - log_factorial, *by_both)
 
-    def _range(self, y: Array, form: str) -> DerivativeRange:
+    def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         claim = "D-34" if self.link == "exp" else "D-33"
         top = namespace(y).exp(-log_factorial_excess(y))
-        if form == "sharp":
+        if form == "sharpest":
             ends: tuple[Any, ...] = exponential_extremes(y) if self.link == "exp" else softplus_extremes(y)
             return record(y, (0.0, top, *ends), form, claim)
         if self.link == "exp":
             ends = (-y - 1.0, y, -y - 0.25, 2.0 * y * y + 3.0 * y + 2.0)
         else:
             ends = (-1.0, 1.0, -2.25, 2.25)
-        return record(y, (0.0, 1.0, *ends), form, claim, True, PRINTED if form == "printed" else "")
+        note = "" if repaired else PRINTED
+        return record(y, (0.0, 1.0, *ends), form, claim, note=note, repaired=repaired)
 
 
 def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:

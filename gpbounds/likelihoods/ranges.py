@@ -1,4 +1,4 @@
-"""The record of proved ranges: p(y|f) and its first two derivatives in f lie in them for every real f."""
+"""The record of proved ranges: for every real f they contain p(y|f) and its first two derivatives in f."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpbounds.validation import choice
 
 Pair = tuple[Any, Any]
 
-FORMS = ("sharp", "corrected", "printed")
-"""The exact infimum and supremum; Table 1 with its misprints corrected; Table 1 to the letter."""
+FORMS = ("sharpest", "printed")
+"""The exact infimum and supremum; Table 1 of Wei et al."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,9 @@ class DerivativeRange:
     ----------
     density, first, second : pairs of float or array
         low ≤ φ ≤ high, and so on.  Limits at ±∞ count.
-    form : str
-        "sharp", "corrected" or "printed".
+    form : "sharpest" or "printed"
+    repaired : bool
+        Whether these are the printed numbers with their misprints corrected.
     claim : str
         Ledger id.
     holds : bool
@@ -42,6 +43,7 @@ class DerivativeRange:
     claim: str
     holds: bool = True
     note: str = ""
+    repaired: bool = False
 
     def __str__(self) -> str:
         def pair(name: str, ends: Pair) -> str:
@@ -49,20 +51,28 @@ class DerivativeRange:
             return f"{name} in [{low}, {high}]" + (" at most" if np.ndim(ends[0]) or np.ndim(ends[1]) else "")
 
         rows = [pair(n, e) for n, e in (("φ", self.density), ("φ'", self.first), ("φ''", self.second))]
-        text = f"{', '.join(rows)} ({self.claim}, {self.form})."
+        form = f"{self.form}, repaired" if self.repaired else self.form
+        text = f"{', '.join(rows)} ({self.claim}, {form})."
         return f"{text}\n  {self.note}" if self.note else text
 
 
 def over(y: Array, *ends: Any) -> tuple[Any, ...]:
-    """``ends`` in the shape of y; plain numbers where y is one on the host."""
+    """``ends`` in the shape of y; plain floats where y is a single number in host memory."""
     xp = namespace(y)
-    found = [xp.broadcast_to(xp.asarray(e, dtype=np.float64), y.shape) for e in ends]
-    return tuple(float(e) if xp is np and not y.shape else xp.array(e) for e in found)
+    arrays = [xp.broadcast_to(xp.asarray(e, dtype=np.float64), y.shape) for e in ends]
+    return tuple(float(a) if xp is np and not y.shape else xp.array(a) for a in arrays)
 
 
 def record(
-    y: Array, ends: tuple[Any, ...], form: str, claim: str, holds: bool = True, note: str = ""
+    y: Array,
+    ends: tuple[Any, ...],
+    form: str,
+    claim: str,
+    *,
+    holds: bool = True,
+    note: str = "",
+    repaired: bool = False,
 ) -> DerivativeRange:
     """A `DerivativeRange` from six ends: density low, high, first low, high, second low, high."""
     a, b, c, d, e, f = over(y, *ends)
-    return DerivativeRange((a, b), (c, d), (e, f), choice("form", form, FORMS), claim, holds, note)
+    return DerivativeRange((a, b), (c, d), (e, f), choice("form", form, FORMS), claim, holds, note, repaired)

@@ -89,9 +89,9 @@ class StudentT(Likelihood):
         """Derivatives in d = (y − m)/σ and v/σ² as derivatives in m and v."""
         return found if len(found) == 1 else (found[0], -found[1] / self.scale, found[2] / self.scale**2)
 
-    def _range(self, y: Array, form: str) -> DerivativeRange:
+    def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""
-        if form == "printed":
+        if form == "printed" and not repaired:
             c *= math.sqrt(self.scale)
             holds = self.scale >= 1.0
             note = "Table 1 prints √(πνσ) for √(πν)σ in c: these numbers are √σ times the right ones."
@@ -99,4 +99,4 @@ class StudentT(Likelihood):
         steep = slope * math.sqrt(nu / (nu + 2.0)) * math.exp(-0.5 * (nu + 3.0) * math.log1p(1.0 / (nu + 2.0)))
         low = -slope / self.scale
         high = 2.0 * slope / self.scale * math.exp(-0.5 * (nu + 5.0) * math.log1p(3.0 / (nu + 2.0)))
-        return record(y, (0.0, c, -steep, steep, low, high), form, "D-35", holds, note)
+        return record(y, (0.0, c, -steep, steep, low, high), form, "D-35", holds=holds, note=note, repaired=repaired)

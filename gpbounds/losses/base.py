@@ -1,4 +1,4 @@
-"""What a bounded loss is, and what its expectation may move by when the prediction is not known exactly."""
+"""What a bounded loss is, and how much its expectation changes when the prediction is only approximate."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.records import Named
 
 ROUNDING = 16.0 * EPS
-"""What an expectation may be off by; the largest error seen against 90 digits is 2.1 eps."""
+"""Bound on the rounding error of an expectation; the largest error measured against 90 digits is 2.1 eps."""
 
 SPREAD = float(np.sqrt(2.0 / (np.pi * np.e)))
-"""|d TV / d log s| of N(m, s²): ½E|z² − 1| = 2ϕ(1)."""
+"""|d TV / d log s| of N(m, s²), TV the total variation: ½E|z² − 1| = 2ϕ(1)."""
 
 
 class Loss(Named, ABC):
-    """A loss ℓ(y, v) in [0, 1] with its mean over a Gaussian prediction v ~ N(m, s²).
+    """A loss ℓ(y, f) in [0, 1] with its mean over a Gaussian prediction f ~ N(m, v).
 
-    Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision.  s² is the variance of the
-    *latent* prediction: a Gibbs risk leaves the noise out.  s² = 0 is the point mass at m.
+    Arrays broadcast; NumPy in, NumPy out, CuPy in, CuPy out, always in double precision.  v is the variance of the
+    *latent* prediction: a Gibbs risk does not include the noise.  v = 0 is the point mass at m.
     """
 
+    # What a loss defines, on flat arrays of one length, with s = √v.
     @abstractmethod
-    def _value(self, y: Array, v: Array) -> Array: ...
+    def _value(self, y: Array, f: Array) -> Array: ...
 
     @abstractmethod
     def _expectation(self, y: Array, m: Array, s: Array) -> Array: ...
@@ -36,69 +37,72 @@ class Loss(Named, ABC):
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]: ...
 
     def _steepness(self, y: Array) -> Array | None:
-        """A Lipschitz constant of ℓ in v; None where it jumps."""
+        """A Lipschitz constant of ℓ in f; None where it jumps."""
         return None
 
-    def value(self, y: ArrayLike | Array, v: ArrayLike | Array) -> Any:
-        """ℓ(y, v), arrays that broadcast."""
-        xp, arrays = broadcastable(y=y, v=v)
+    def value(self, y: ArrayLike | Array, f: ArrayLike | Array) -> Any:
+        """ℓ(y, f), arrays that broadcast."""
+        xp, arrays = broadcastable(y=y, f=f)
         self._check(arrays[0])
         return over_blocks(lambda *a: (self._value(*a),), xp, *arrays)[0]
 
-    def expectation(self, y: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array) -> Any:
-        """E ℓ(y, v), v ~ N(m, s²).
+    def expectation(
+        self, y: ArrayLike | Array, m: ArrayLike | Array, v: ArrayLike | Array, *, gradient: bool = False
+    ) -> Any:
+        """E ℓ(y, f), f ~ N(m, v).
 
         Parameters
         ----------
         y : array
             Targets.
-        m, s2 : arrays
-            Mean and latent variance of the predictions, s² ≥ 0.
+        m, v : arrays
+            Mean and latent variance of the predictions, v ≥ 0.
+        gradient : bool
+            Return (E, ∂E/∂m, ∂E/∂v); at v = 0 their limits, which are infinite on a jump or a kink of the loss.
 
         Raises
         ------
         ValueError, NonFinite
             for wrong arguments, NaN or infinity.
         """
-        xp, arrays = self._prediction(y, m, s2)
-        return over_blocks(lambda y, m, s2: (self._expectation(y, m, xp.sqrt(s2)),), xp, *arrays)[0]
+        xp, arrays = self._prediction(y, m, v)
+        if not gradient:
+            return over_blocks(lambda y, m, v: (self._expectation(y, m, xp.sqrt(v)),), xp, *arrays)[0]
 
-    def gradient(self, y: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array) -> tuple[Any, Any]:
-        """(∂E/∂m, ∂E/∂s²); at s² = 0 their limits, which are infinite on a jump or a kink of the loss.
+        def with_gradient(y: Array, m: Array, v: Array) -> tuple[Array, ...]:
+            s = xp.sqrt(v)
+            return self._expectation(y, m, s), *self._gradient(y, m, s)
 
-        Parameters and errors as in `expectation`.
-        """
-        xp, arrays = self._prediction(y, m, s2)
-        first, second = over_blocks(lambda y, m, s2: self._gradient(y, m, xp.sqrt(s2)), xp, *arrays)
-        return first, second
+        return over_blocks(with_gradient, xp, *arrays)
 
     def allowance(
         self,
         y: ArrayLike | Array,
         m: ArrayLike | Array,
-        s2: ArrayLike | Array,
+        v: ArrayLike | Array,
         mean_error: ArrayLike | Array = 0.0,
         variance_error: ArrayLike | Array = 0.0,
     ) -> Any:
-        """A bound on |E' − `expectation`(y, m, s2)|, E' the mean over any N(m', s'²) near by, rounding included.
+        """A bound on |E' − `expectation`(y, m, v)|, rounding included, E' the mean over any N(m', v') close to N(m, v).
 
-        |m' − m| ≤ mean_error, |s'² − s²| ≤ variance_error.  The least of 1, the total variation bound
-        mean_error/(s√(2π)) + √(2/(πe)) log(s/s_least), and for a loss with Lipschitz constant C in v
-        C (mean_error + √(2/π) |s' − s|), by the coupling v' = m' + (s'/s)(v − m).
+        |m' − m| ≤ mean_error, |v' − v| ≤ variance_error.  With s = √v it is the least of 1, the total variation bound
+        mean_error/(s√(2π)) + √(2/(πe)) log(s/s_least), and for a loss with Lipschitz constant C in f
+        C (mean_error + √(2/π) |s' − s|), by the coupling f' = m' + (s'/s)(f − m).
 
         Parameters
         ----------
-        y, m, s2 : as in `expectation`
-        mean_error, variance_error : arrays >= 0, infinite where nothing is known
+        y, m, v : as in `expectation`
+        mean_error, variance_error : arrays >= 0
+            Infinite where no error bound exists.
         """
-        xp, arrays = self._prediction(y, m, s2)
-        errors = [as_reals(xp, n, v) for n, v in (("mean_error", mean_error), ("variance_error", variance_error))]
+        xp, arrays = self._prediction(y, m, v)
+        errors = [as_reals(xp, n, e) for n, e in (("mean_error", mean_error), ("variance_error", variance_error))]
         for name, error in zip(("mean_error", "variance_error"), errors, strict=True):
             if not bool((error >= 0.0).all()):
                 raise ValueError(f"{name}: expected numbers >= 0, got {float(error.min())!r}")
 
-        def bounded(y: Array, m: Array, s2: Array, *errors: Array) -> tuple[Array]:
-            return (self._allowance(y, m, xp.sqrt(s2), *errors),)
+        def bounded(y: Array, m: Array, v: Array, *errors: Array) -> tuple[Array]:
+            return (self._allowance(y, m, xp.sqrt(v), *errors),)
 
         return over_blocks(bounded, xp, *arrays, *errors)[0]
 
@@ -107,21 +111,22 @@ class Loss(Named, ABC):
         least, most = spread(s, variance_error)
         moved = xp.where(mean_error == 0.0, 0.0, mean_error / (ROOT_TWO_PI * s))
         scaled = xp.where(variance_error == 0.0, 0.0, SPREAD * xp.log(s / least))
-        found = moved + scaled
+        allowed = moved + scaled
         steep = self._steepness(y)
         if steep is not None:
-            found = xp.minimum(found, steep * (mean_error + 0.8 * xp.maximum(s - least, most - s)))  # √(2/π) < 0.8
-        return xp.where(found <= 1.0, found, 1.0) + ROUNDING  # NaN, from 0/0, counts as 1
+            coupled = steep * (mean_error + 0.8 * xp.maximum(s - least, most - s))  # √(2/π) < 0.8
+            allowed = xp.minimum(allowed, coupled)
+        return xp.where(allowed <= 1.0, allowed, 1.0) + ROUNDING  # NaN, from 0/0, counts as 1
 
-    def _prediction(self, y: Any, m: Any, s2: Any) -> tuple[Any, list[Array]]:
-        xp, (targets, means, variances) = broadcastable(y=y, m=m, s2=s2)
+    def _prediction(self, y: Any, m: Any, v: Any) -> tuple[Any, list[Array]]:
+        xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
         if bool((variances < 0.0).any()):
-            raise ValueError(f"s2: expected variances >= 0, got {float(variances.min())!r}")
+            raise ValueError(f"v: expected variances >= 0, got {float(variances.min())!r}")
         self._check(targets)
         return xp, [targets, means, variances]
 
     def _objection(self, y: Array) -> str:
-        """What makes a target senseless for this loss; empty where nothing does."""
+        """Why this loss is not defined for a target; empty where it is."""
         return ""
 
     def _check(self, y: Array) -> None:
@@ -137,7 +142,7 @@ def spread(s: Array, variance_error: Array) -> tuple[Array, Array]:
 
 
 def deviation(y: Array, m: Array) -> tuple[Array, Array]:
-    """y − m as a double and what rounding took from it."""
+    """y − m as a double, and the rest that rounding cut off."""
     return sum_and_rest(y, -m)
 
 

@@ -16,9 +16,9 @@ STEEPEST = float(np.sqrt(2.0 / np.e))
 
 @dataclass(frozen=True)
 class Exponential(Loss):
-    """The smooth loss ℓ_exp(y, v) = 1 − exp(−(y − v)²/ε²), close to (y − v)²/ε² for small deviations.
+    """The smooth loss ℓ_exp(y, f) = 1 − exp(−(y − f)²/ε²), close to (y − f)²/ε² for small deviations.
 
-    E ℓ_exp = 1 − (ε/√u) exp(−d²/u), u = ε² + 2s², d = y − m, v ~ N(m, s²).
+    E ℓ_exp = 1 − (ε/√u) exp(−d²/u), u = ε² + 2s², d = y − m, f ~ N(m, v), s = √v.
 
     Claims P-32, P-36 (Reeb et al., PAC-GP, Eqs. 20, 28, where 2s is printed for 2s²).  Computed as
     −expm1(−½ log1p(2s²/ε²) − d²/u): relative error below 16 eps.
@@ -53,8 +53,8 @@ class Exponential(Loss):
         width = s / self.epsilon
         return root, (y - m) / root, -0.5 * xp.log1p(2.0 * width * width)
 
-    def _value(self, y: Array, v: Array) -> Array:
-        return -namespace(y).expm1(-(((y - v) / self.epsilon) ** 2))
+    def _value(self, y: Array, f: Array) -> Array:
+        return -namespace(y).expm1(-(((y - f) / self.epsilon) ** 2))
 
     def _expectation(self, y: Array, m: Array, s: Array) -> Array:
         _, z, shrunk = self._parts(y, m, s)

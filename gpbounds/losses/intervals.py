@@ -14,7 +14,7 @@ from gpbounds.validation import finite, scalar
 
 
 class Outside(Loss):
-    """1{v ∉ [y + low, y + high]}: E = Φ(a) + Φ(−b), a = (y + low − m)/s, b = (y + high − m)/s  (P-33)."""
+    """1{f ∉ [y + low, y + high]}: E = Φ(a) + Φ(−b), a = (y + low − m)/s, b = (y + high − m)/s  (P-33)."""
 
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         raise TypeError(f"{type(self).__name__} has no interval of its own: use Band or Interval")
@@ -22,14 +22,14 @@ class Outside(Loss):
     def _edges(self, y: Array, m: Array) -> tuple[Array, Array]:
         """y + low − m and y + high − m, to full accuracy however much cancels."""
         high, low = deviation(y, m)
-        found = []
+        edges = []
         for offset in self._offsets(y):
             near, rest = sum_and_rest(high, offset)
-            found.append(near + (rest + low))
-        return found[0], found[1]
+            edges.append(near + (rest + low))
+        return edges[0], edges[1]
 
-    def _value(self, y: Array, v: Array) -> Array:
-        below, above = self._edges(y, v)
+    def _value(self, y: Array, f: Array) -> Array:
+        below, above = self._edges(y, f)
         return ((below > 0.0) | (above < 0.0)) * 1.0
 
     def _expectation(self, y: Array, m: Array, s: Array) -> Array:
@@ -52,18 +52,18 @@ class Outside(Loss):
         largest = extreme(below, True) + extreme(-above, True)
         smallest = extreme(below, False) + extreme(-above, False)
         edges = xp.maximum(largest - now, now - smallest) + ROUNDING
-        edges = xp.where(least > 0.0, edges, 1.0 + ROUNDING)  # a jump under a point mass: nothing is known
+        edges = xp.where(least > 0.0, edges, 1.0 + ROUNDING)  # a jump under a point mass: no bound below 1
         return xp.minimum(edges, super()._allowance(y, m, s, mean_error, variance_error))
 
 
 @dataclass(frozen=True)
 class Band(Outside):
-    """The zero-one loss ℓ₁(y, v) = 1{|y − v| > ε}: is the prediction within ±ε of the target?
+    """The zero-one loss ℓ₁(y, f) = 1{|y − f| > ε}: is the prediction within ±ε of the target?
 
-    E ℓ₁ = Φ((d−ε)/s) + Φ(−(d+ε)/s), d = y − m, v ~ N(m, s²).
+    E ℓ₁ = Φ((d−ε)/s) + Φ(−(d+ε)/s), d = y − m, f ~ N(m, v), s = √v.
 
     Claims P-30, P-35, P-36 (Reeb et al., PAC-GP, Eqs. 18, 26; the gradient in Eq. 31 lacks 1/√(2π)).  On the edge,
-    |y − v| = ε, the loss is 0; a point mass (s² = 0) there has expectation 0, while s → 0 gives ½.
+    |y − f| = ε, the loss is 0; a point mass (v = 0) there has expectation 0, while s → 0 gives ½.
     Relative error below 8 eps·(1 + a²), a = (|d| − ε)/s; y − m ± ε keeps every digit.
 
     Parameters
@@ -95,9 +95,9 @@ class Band(Outside):
 
 @dataclass(frozen=True)
 class Interval(Outside):
-    """The loss ℓ_±(y, v) = 1{v ∉ [r₋, r₊]}, r₋ = y + low, r₊ = y + high; with ``relative`` y + low·|y|, y + high·|y|.
+    """The loss ℓ_±(y, f) = 1{f ∉ [r₋, r₊]}, r₋ = y + low, r₊ = y + high; with ``relative`` y + low·|y|, y + high·|y|.
 
-    E ℓ_± = Φ((r₋−m)/s) + Φ((m−r₊)/s), v ~ N(m, s²).
+    E ℓ_± = Φ((r₋−m)/s) + Φ((m−r₊)/s), f ~ N(m, v), s = √v.
 
     Claim P-33 (Reeb et al., PAC-GP, Eqs. 21, 29).  ``Interval(-e, e)`` is ``Band(e)``, and with ``relative=True`` the
     relative goal of App. C.  The edges belong to the interval.  Accuracy as of `Band`; low·|y| and high·|y| are
@@ -139,9 +139,9 @@ class Interval(Outside):
 
 
 def outside_probability(
-    low: ArrayLike | Array, high: ArrayLike | Array, m: ArrayLike | Array, s2: ArrayLike | Array
+    low: ArrayLike | Array, high: ArrayLike | Array, m: ArrayLike | Array, v: ArrayLike | Array
 ) -> Any:
-    """P(v ∉ [low, high]) = Φ((low−m)/s) + Φ((m−high)/s), v ~ N(m, s²), for any edges low ≤ high.
+    """P(f ∉ [low, high]) = Φ((low−m)/s) + Φ((m−high)/s), f ~ N(m, v), s = √v, for any edges low ≤ high.
 
     Claim P-33 (Reeb et al., PAC-GP, Eq. 29): r_±(y) may be any functions of y.  Arguments broadcast.
 
@@ -153,26 +153,26 @@ def outside_probability(
     >>> float(outside_probability(0.0, 0.0, 3.0, 1.0))
     1.0
     """
-    xp, (below, above, means, variances) = broadcastable(low=low, high=high, m=m, s2=s2)
+    xp, (below, above, means, variances) = broadcastable(low=low, high=high, m=m, v=v)
     if bool((below > above).any()):
         raise ValueError("low, high: expected low <= high everywhere")
     if bool((variances < 0.0).any()):
-        raise ValueError(f"s2: expected variances >= 0, got {float(variances.min())!r}")
+        raise ValueError(f"v: expected variances >= 0, got {float(variances.min())!r}")
 
-    def found(below: Array, above: Array, m: Array, s2: Array) -> tuple[Array]:
-        return (outside(below - m, above - m, xp.sqrt(s2)),)
+    def probability(below: Array, above: Array, m: Array, v: Array) -> tuple[Array]:
+        return (outside(below - m, above - m, xp.sqrt(v)),)
 
-    return over_blocks(found, xp, below, above, means, variances)[0]
+    return over_blocks(probability, xp, below, above, means, variances)[0]
 
 
 def outside(below: Array, above: Array, s: Array) -> Array:
     """Φ(below/s) + Φ(−above/s), and at s = 0 whether 0 is outside [below, above]."""
-    found = cdf(ratio(below, s))
-    found += cdf(ratio(-above, s))
+    probability = cdf(ratio(below, s))
+    probability += cdf(ratio(-above, s))
     if bool((s == 0.0).any()):
         xp = namespace(s)
-        found = xp.where(s == 0.0, ((below > 0.0) | (above < 0.0)) * 1.0, found)
-    return found
+        probability = xp.where(s == 0.0, ((below > 0.0) | (above < 0.0)) * 1.0, probability)
+    return probability
 
 
 def outside_gradient(below: Array, above: Array, s: Array) -> tuple[Array, Array]:

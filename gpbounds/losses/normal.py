@@ -34,11 +34,11 @@ def cdf(x: Array) -> Array:
 def density(x: Array) -> Array:
     """ϕ(x) = exp(−x²/2)/√(2π); 0 at ±∞."""
     xp = namespace(x)
-    found = x * x
-    found *= -0.5
-    xp.exp(found, out=found)
-    found /= ROOT_TWO_PI
-    return found
+    value = x * x
+    value *= -0.5
+    xp.exp(value, out=value)
+    value /= ROOT_TWO_PI
+    return value
 
 
 def moment_density(x: Array) -> Array:
@@ -88,22 +88,29 @@ def both_sides(delta: Array, e: Array, x: float) -> tuple[Array, Array, Array, A
 
 
 def pieces(
-    mask: Array, one: Pieces, one_of: tuple[Array, ...], other: Pieces, other_of: tuple[Array, ...]
+    mask: Array,
+    inside: Pieces,
+    inside_arguments: tuple[Array, ...],
+    outside: Pieces,
+    outside_arguments: tuple[Array, ...],
 ) -> tuple[Array, ...]:
-    """``one`` of its arguments where ``mask`` holds and ``other`` of its own elsewhere, each computed only there."""
+    """``inside(*inside_arguments)`` where ``mask`` holds, ``outside(*outside_arguments)`` elsewhere.
+
+    Each function is called only with the entries where its values are used.
+    """
     xp = namespace(mask)
     chosen, rest = xp.flatnonzero(mask), xp.flatnonzero(~mask)
     if rest.size == 0:
-        return one(*one_of)
+        return inside(*inside_arguments)
     if chosen.size == 0:
-        return other(*other_of)
-    left = one(*(xp.ravel(a)[chosen] for a in one_of))
-    right = other(*(xp.ravel(a)[rest] for a in other_of))
-    found = tuple(xp.empty(mask.shape) for _ in left)
-    for whole, in_one, in_other in zip(found, left, right, strict=True):
+        return outside(*outside_arguments)
+    values_inside = inside(*(xp.ravel(a)[chosen] for a in inside_arguments))
+    values_outside = outside(*(xp.ravel(a)[rest] for a in outside_arguments))
+    values = tuple(xp.empty(mask.shape) for _ in values_inside)
+    for whole, a, b in zip(values, values_inside, values_outside, strict=True):
         flat = whole.ravel()
-        flat[chosen], flat[rest] = in_one, in_other
-    return found
+        flat[chosen], flat[rest] = a, b
+    return values
 
 
 def sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
@@ -121,6 +128,6 @@ def sum_and_rest(a: Any, b: Any) -> tuple[Any, Any]:
 
 def ratio(x: Array, s: Array) -> Array:
     """x/s for s ≥ 0, its limit ±∞ at s = 0, and 0 for 0/0."""
-    found = x / s
+    quotient = x / s
     xp = namespace(x, s)
-    return xp.where(x == 0.0, 0.0, found) if bool(xp.isnan(found.sum())) else found
+    return xp.where(x == 0.0, 0.0, quotient) if bool(xp.isnan(quotient.sum())) else quotient

@@ -12,12 +12,12 @@ from gpbounds.losses.normal import FAR, absolute_moment, both_sides, cdf, densit
 
 @dataclass(frozen=True)
 class Relative(Loss):
-    """The relative loss ℓ(y, v) = min(|v − y|/c, 1), c = ε|y|, for targets that are not 0.
+    """The relative loss ℓ(y, f) = min(|f − y|/c, 1), c = ε|y|, for targets that are not 0.
 
     E ℓ = Φ(a) + Φ(−b) + {d[2Φ(d/s) − Φ(a) − Φ(b)] + s[2ϕ(d/s) − ϕ(a) − ϕ(b)]}/c,
-    ∂E/∂m = −[2Φ(d/s) − Φ(a) − Φ(b)]/c,    ∂E/∂s² = [2ϕ(d/s) − ϕ(a) − ϕ(b)]/(2cs),
+    ∂E/∂m = −[2Φ(d/s) − Φ(a) − Φ(b)]/c,    ∂E/∂v = [2ϕ(d/s) − ϕ(a) − ϕ(b)]/(2cs),
 
-    d = y − m, a = (d−c)/s, b = (d+c)/s, v ~ N(m, s²).
+    d = y − m, a = (d−c)/s, b = (d+c)/s, f ~ N(m, v), s = √v.
 
     Claims P-34, P-36 (Reeb et al., PAC-GP, App. C, where max stands for min).  The derivatives are E ℓ' and ½E ℓ'',
     ℓ'' being 2/c at y and −1/c at y ± c.  As in `Squared` the integral over the inside is a sum of positive terms, by
@@ -35,7 +35,7 @@ class Relative(Loss):
 
     >>> Relative().value([2.0, -2.0], 1.5).tolist()
     [0.25, 1.0]
-    >>> float(Relative().expectation(1.0, 1.0, 1e-8)) / (1e-4 * (2.0 / 3.141592653589793) ** 0.5)  # E|v − y| = s√(2/π)
+    >>> float(Relative().expectation(1.0, 1.0, 1e-8)) / (1e-4 * (2.0 / 3.141592653589793) ** 0.5)  # E|f − y| = s√(2/π)
     1.0
     """
 
@@ -53,17 +53,17 @@ class Relative(Loss):
     def _steepness(self, y: Array) -> Array:
         return 1.0 / (self.epsilon * namespace(y).abs(y))
 
-    def _value(self, y: Array, v: Array) -> Array:
+    def _value(self, y: Array, f: Array) -> Array:
         c = self.epsilon * namespace(y).abs(y)
-        size, near, _ = beyond(y, v, c)
+        size, near, _ = beyond(y, f, c)
         return namespace(y).where(near > 0.0, 1.0, size / c)
 
     def _expectation(self, y: Array, m: Array, s: Array) -> Array:
         xp = namespace(y)
         size, near, a, b, c, _ = self._scaled(y, m, s)
         tail, above = cdf(-xp.abs(a)), cdf(-b)
-        found = xp.where(a > 0.0, 1.0 - tail, tail)
-        found += above
+        total = xp.where(a > 0.0, 1.0 - tail, tail)
+        total += above
 
         def narrow(a: Array, b: Array, tail: Array, above: Array, size: Array, c: Array, s: Array) -> tuple[Array]:
             delta = ratio(size, s)
@@ -74,10 +74,10 @@ class Relative(Loss):
         def wide(size: Array, c: Array, s: Array) -> tuple[Array]:
             return (absolute_moment(size / s, c / s, 1),)
 
-        found += pieces(s > c, wide, (size, c, s), narrow, (a, b, tail, above, size, c, s))[0]
+        total += pieces(s > c, wide, (size, c, s), narrow, (a, b, tail, above, size, c, s))[0]
         if bool((s == 0.0).any()):
-            found = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, size / c), found)
-        return found
+            total = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, size / c), total)
+        return total
 
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]:
         xp = namespace(y)
@@ -91,10 +91,10 @@ class Relative(Loss):
         def wide(size: Array, c: Array, s: Array) -> tuple[Array, Array]:
             delta, e = xp.minimum(size / s, 2.0 * FAR), c / s
             first, second = xp.zeros_like(e), xp.zeros_like(e)
-            for power, side in ((0, 1.0), (1, -1.0)):  # (1 − x) times an even function
+            for power, sign_of_power in ((0, 1.0), (1, -1.0)):  # (1 − x) times an even function
                 for x, w in nodes(power):
                     low, high, at_low, at_high = both_sides(delta, e, x)
-                    second += side * w * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
+                    second += sign_of_power * w * ((1.0 - low * low) * at_low + (1.0 - high * high) * at_high)
                     if power:
                         first -= (w / x) * at_low * xp.expm1(-2.0 * x * e * delta)
             return e * first, e * e * second

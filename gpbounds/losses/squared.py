@@ -12,12 +12,12 @@ from gpbounds.losses.normal import FAR, absolute_moment, both_sides, cdf, densit
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """The clipped squared loss ℓ₂(y, v) = min((y − v)²/ε², 1).
+    """The clipped squared loss ℓ₂(y, f) = min((y − f)²/ε², 1).
 
     E ℓ₂ = Φ(a) + Φ(−b) + (1/ε²) ∫_a^b s²(z−δ)²ϕ(z) dz
          = 1 + (1 − (d²+s²)/ε²)(Φ(a)−Φ(b)) + (s/ε²)[(d−ε)ϕ(b) − (d+ε)ϕ(a)],
 
-    d = y − m, δ = d/s, a = (d−ε)/s, b = (d+ε)/s, v ~ N(m, s²).
+    d = y − m, δ = d/s, a = (d−ε)/s, b = (d+ε)/s, f ~ N(m, v), s = √v.
 
     Claims P-31, P-36 (Reeb et al., PAC-GP, Eqs. 19, 27, where one sign is wrong and 1/ε stands for 1/ε²).  Computed by
     the first line, a sum of positive terms: the integral in closed form for s ≤ ε, by quadrature for s > ε.
@@ -48,8 +48,8 @@ class Squared(Loss):
     def _steepness(self, y: Array) -> float:
         return 2.0 / self.epsilon
 
-    def _value(self, y: Array, v: Array) -> Array:
-        size, near, _ = beyond(y, v, self.epsilon)
+    def _value(self, y: Array, f: Array) -> Array:
+        size, near, _ = beyond(y, f, self.epsilon)
         return namespace(y).where(near > 0.0, 1.0, (size / self.epsilon) ** 2)
 
     def _expectation(self, y: Array, m: Array, s: Array) -> Array:
@@ -57,8 +57,8 @@ class Squared(Loss):
         size, near, _ = beyond(y, m, eps)
         a, b, width = ratio(near, s), ratio(size + eps, s), s / eps
         tail, above = cdf(-xp.abs(a)), cdf(-b)
-        found = xp.where(a > 0.0, 1.0 - tail, tail)
-        found += above
+        total = xp.where(a > 0.0, 1.0 - tail, tail)
+        total += above
 
         def narrow(a: Array, b: Array, tail: Array, above: Array, size: Array, width: Array) -> tuple[Array]:
             share = xp.minimum(size / eps, FAR)  # s ≤ ε: where it is larger, Φ(b) − Φ(a) is 0
@@ -71,10 +71,10 @@ class Squared(Loss):
         def wide(size: Array, width: Array) -> tuple[Array]:
             return (absolute_moment(size / eps / width, 1.0 / width, 2),)
 
-        found += pieces(width > 1.0, wide, (size, width), narrow, (a, b, tail, above, size, width))[0]
+        total += pieces(width > 1.0, wide, (size, width), narrow, (a, b, tail, above, size, width))[0]
         if bool((s == 0.0).any()):
-            found = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, (size / eps) ** 2), found)
-        return found
+            total = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, (size / eps) ** 2), total)
+        return total
 
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]:
         """(2s/ε²) ∫_a^b (z−δ)ϕ dz and (1/ε²) [Φ(b) − Φ(a) − (ε/s)(ϕ(a) + ϕ(b))]."""

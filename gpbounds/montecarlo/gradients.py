@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
 from gpbounds.montecarlo.integral import by_curvature, by_mean, by_variance, excesses
 from gpbounds.montecarlo.panels import Panels
 
-FORMS = ("reparametrised", "curvature")
+ESTIMATORS = ("reparametrised", "curvature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Gradients:
         ∂_m and ∂_v of −log E p.
     sampled_by_mean, sampled_by_variance : float or array
         Means of −Σφ'/Σφ (minus (7)) and −Σφ'ε/(2√v Σφ): ∂_m and ∂_v of E[−log X̄_L].
-    curvature_form : float or array
+    curvature : float or array
         Mean of −Σφ''/(2Σφ) (minus (8)), which is the gradient of neither.
     wrong_sign : bool or array
         Where the φ''-form points away from ∂_v(−log E p) on average.
@@ -38,14 +38,14 @@ class Gradients:
     by_variance: Any
     sampled_by_mean: Any
     sampled_by_variance: Any
-    curvature_form: Any
+    curvature: Any
     wrong_sign: Any
 
     def __str__(self) -> str:
         rows = [
             f"d/dm: {_brief(self.by_mean)} exactly, {_brief(self.sampled_by_mean)} on average from samples (D-24).",
             f"d/dv: {_brief(self.by_variance)} exactly, {_brief(self.sampled_by_variance)} on average from samples, "
-            f"{_brief(self.curvature_form)} in the φ''-form (8).",
+            f"{_brief(self.curvature)} in the φ''-form (8).",
         ]
         if np.any(self.wrong_sign):
             rows.append("Warning: the φ''-form has the wrong sign here; take Σφ'ε/Σφ (D-24).")
@@ -75,7 +75,7 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
     counts = sample_counts(L)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
 
-    def one(y: float, m: float, v: float, L: Float) -> Float:
+    def averages(y: float, m: float, v: float, L: Float) -> Float:
         exact = [-float(part) for part in likelihood.log_expected_density(y, m, v, gradient=True)[1:]]
         elbo = [-float(part) for part in likelihood.expected_log_density(y, m, v, gradient=True)[1:]]
         panels = Panels(likelihood, y, m, v)
@@ -90,9 +90,9 @@ def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: Ar
             rows[2:, several] -= excesses(panels, L[several], (by_mean, by_variance, by_curvature))[1]
         return rows
 
-    found = each(one, y_, m_, v_, counts)
-    wrong = found[1] * found[4] < 0.0
-    first, second, third, fourth, fifth = (as_number(part) for part in found)
+    rows = each(averages, y_, m_, v_, counts)
+    wrong = rows[1] * rows[4] < 0.0
+    first, second, third, fourth, fifth = (as_number(row) for row in rows)
     return Gradients(first, second, third, fourth, fifth, bool(wrong) if wrong.ndim == 0 else wrong)
 
 
@@ -117,13 +117,13 @@ def sampled_gradient(
     m: ArrayLike,
     v: ArrayLike,
     L: int,
-    rng: np.random.Generator,
-    form: str = "reparametrised",
+    rng: np.random.Generator | int,
+    estimator: Literal["reparametrised", "curvature"] = "reparametrised",
 ) -> tuple[Any, Any]:
     """One draw of the bMC gradient of −log E p from L samples of N(m, v), fresh ones for each (y, m, v).
 
     −Σφ'/Σφ in m and −Σφ'ε/(2√v Σφ) in v: unbiased for the L-sample objective, biased by O(1/L) for −log E p; with
-    ``form="curvature"`` −Σφ''/(2Σφ) in v  (D-18, D-24; Wei et al., Eq. 7–8, which print the step direction, of the
+    ``estimator="curvature"`` −Σφ''/(2Σφ) in v  (D-18, D-24; Wei et al., Eq. 7–8, which print the step direction, of the
     opposite sign).  Weighted by softmax of log p, so that no density underflows.
 
     Parameters
@@ -131,8 +131,9 @@ def sampled_gradient(
     likelihood, y, m, v
         As in `gpbounds.montecarlo.bias`, v > 0.
     L : int
-    rng : numpy.random.Generator
-    form : "reparametrised" or "curvature"
+    rng : numpy.random.Generator or int
+        A generator, or a seed for one.
+    estimator : "reparametrised" or "curvature"
 
     Raises
     ------
@@ -140,22 +141,21 @@ def sampled_gradient(
         for wrong arguments.
 
     >>> from gpbounds.likelihoods import Bernoulli
-    >>> rng = np.random.default_rng(0)
-    >>> found = sampled_gradient(Bernoulli("probit"), 1, np.full(10_000, 0.5), 2.0, 3, rng)
-    >>> [round(float(part.mean()), 2) for part in found]  # E is −0.426997 and 0.053082
+    >>> draws = sampled_gradient(Bernoulli("probit"), 1, np.full(10_000, 0.5), 2.0, 3, rng=0)
+    >>> [round(float(part.mean()), 2) for part in draws]  # E is −0.426997 and 0.053082
     [-0.43, 0.05]
     """
     likelihood = model(likelihood)
-    validation.choice("form", form, FORMS)
+    validation.choice("estimator", estimator, ESTIMATORS)
     L = validation.count("L", L)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    noise = rng.standard_normal((L, *m_.shape))
-    f = m_ + np.sqrt(v_) * noise
+    z = np.random.default_rng(rng).standard_normal((L, *m_.shape))
+    f = m_ + np.sqrt(v_) * z
     log_density = np.asarray(likelihood.log_density(y_, f))
     weight = np.exp(log_density - log_density.max(axis=0))
     weight /= weight.sum(axis=0)
     first, second, _ = likelihood.derivatives(y_, f)
-    slope = first * noise / (2.0 * np.sqrt(v_)) if form == "reparametrised" else 0.5 * (first * first + second)
+    slope = first * z / (2.0 * np.sqrt(v_)) if estimator == "reparametrised" else 0.5 * (first * first + second)
     return as_number(-(weight * first).sum(axis=0)), as_number(-(weight * slope).sum(axis=0))
 
 

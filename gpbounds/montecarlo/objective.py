@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from gpbounds.montecarlo.arguments import each, model, sample_counts, triples
 from gpbounds.montecarlo.integral import Numerator, by_mean, by_variance, excesses
 from gpbounds.montecarlo.panels import Panels
 
-FORMS = ("exact", "expansion")
+METHODS = ("exact", "expansion")
 
 
 def expected_objective(
@@ -25,7 +25,8 @@ def expected_objective(
     m: ArrayLike,
     v: ArrayLike,
     L: ArrayLike,
-    form: str = "exact",
+    method: Literal["exact", "expansion"] = "exact",
+    *,
     gradient: bool = False,
 ) -> Any:
     """E[−log X̄_L], X̄_L the mean of L samples of p(y|f), f ~ N(m, v): what biased Monte Carlo (bMC) minimises.
@@ -35,16 +36,16 @@ def expected_objective(
     −log E p + `bias`; parameters, accuracy and errors are described there.
 
     >>> from gpbounds.likelihoods import Bernoulli
-    >>> found = expected_objective(Bernoulli("probit"), 1, 0.5, 2.0, [1, 2, 10, 100, np.inf])
-    >>> [round(float(x), 9) for x in found]  # D-20's table
+    >>> objective = expected_objective(Bernoulli("probit"), 1, 0.5, 2.0, [1, 2, 10, 100, np.inf])
+    >>> [round(float(x), 9) for x in objective]  # D-20's table
     [0.860904382, 0.600976388, 0.503865828, 0.489893284, 0.488436469]
     """
     likelihood = model(likelihood)
-    found = bias(likelihood, y, m, v, L, form, gradient)
-    base = likelihood.log_expected_density(y, m, v, gradient)
+    extra = bias(likelihood, y, m, v, L, method, gradient=gradient)
+    base = likelihood.log_expected_density(y, m, v, gradient=gradient)
     if not gradient:
-        return as_number(np.asarray(found - base))
-    return tuple(as_number(np.asarray(extra - part)) for extra, part in zip(found, base, strict=True))
+        return as_number(np.asarray(extra - base))
+    return tuple(as_number(np.asarray(e - b)) for e, b in zip(extra, base, strict=True))
 
 
 def bias(
@@ -53,7 +54,8 @@ def bias(
     m: ArrayLike,
     v: ArrayLike,
     L: ArrayLike,
-    form: str = "exact",
+    method: Literal["exact", "expansion"] = "exact",
+    *,
     gradient: bool = False,
 ) -> Any:
     """E[−log X̄_L] + log E p ≥ 0: how far biased Monte Carlo overrates the log-loss DLM term; with its gradient.
@@ -74,16 +76,16 @@ def bias(
         Targets, means and variances ≥ 0 of f; they broadcast with L.
     L : array
         Numbers of samples ≥ 1; inf gives the limit, 0.
-    form : "exact" or "expansion"
+    method : "exact" or "expansion"
         Exact: relative error below 1e-9, of 1e-30 as of 1; L to 1e6 and beyond; 0.1 s a distinct (y, m, v), for all
         L.  The expansion is good where L is well above Var p/(E p)².
     gradient : bool
-        Whether to return (value, ∂/∂m, ∂/∂v); at v = 0 they are their limits.
+        Return (value, ∂/∂m, ∂/∂v); at v = 0 they are their limits.
 
     Raises
     ------
     ValueError, NonFinite
-        for L < 1, v < 0, a y the likelihood has no density for, another form.
+        for L < 1, v < 0, a y the likelihood has no density for, another method.
     NotConverged
         where the quadrature does not reach its accuracy, as it says.
 
@@ -94,17 +96,17 @@ def bias(
     '9.12977e-15'
     """
     likelihood = model(likelihood)
-    validation.choice("form", form, FORMS)
+    validation.choice("method", method, METHODS)
     counts = sample_counts(L)
     y_, m_, v_ = triples(likelihood, y, m, v)
 
-    def one(y: float, m: float, v: float, L: Float) -> Float:
+    def at_point(y: float, m: float, v: float, L: Float) -> Float:
         if v == 0.0:
             return _point_mass(likelihood, y, m, L, gradient)
-        return (_exact if form == "exact" else _expansion)(likelihood, y, m, v, L, gradient)
+        return (_exact if method == "exact" else _expansion)(likelihood, y, m, v, L, gradient)
 
-    found = each(one, y_, m_, v_, counts)
-    return tuple(as_number(part) for part in found) if gradient else as_number(found[0])
+    parts = each(at_point, y_, m_, v_, counts)
+    return tuple(as_number(part) for part in parts) if gradient else as_number(parts[0])
 
 
 def _point_mass(likelihood: Likelihood, y: float, m: float, L: Float, gradient: bool) -> Float:
@@ -129,8 +131,8 @@ def _exact(likelihood: Likelihood, y: float, m: float, v: float, L: Float, gradi
 def _one_sample(panels: Panels, gradient: bool) -> Float:
     """L = 1: the ELBO's term.  log E p − E log p; where that cancels, E[Z − 1 − log Z]."""
     p = panels
-    inside = np.array(p.likelihood.log_expected_density(p.y, p.m, p.v, gradient), ndmin=1)
-    outside = np.array(p.likelihood.expected_log_density(p.y, p.m, p.v, gradient), ndmin=1)
+    inside = np.array(p.likelihood.log_expected_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
+    outside = np.array(p.likelihood.expected_log_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
     found = inside - outside
     if not found[0] > 1e-4 * (1.0 + abs(inside[0])):
         nodes = p.nodes

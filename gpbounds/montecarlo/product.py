@@ -56,7 +56,7 @@ def sample_product(
     m: ArrayLike,
     v: ArrayLike,
     size: int,
-    rng: np.random.Generator,
+    rng: np.random.Generator | int,
     proposal: str = "best",
 ) -> ProductSample:
     """``size`` draws from q̃(f) ∝ N(f|m, v)·p(y|f) for each (y, m, v): uPS  (D-10, D-14; Wei et al., §3).
@@ -72,7 +72,8 @@ def sample_product(
         Targets, means and variances > 0 of f.
     size : int
         Draws for each.
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator or int
+        A generator, or a seed for one.
     proposal : "best", "widened", "shifted" or "flat"
         See `cover`: the best is accepted at least every fourth time where p is log-concave; the widened one is the
         paper's, with the best width and constant.
@@ -83,28 +84,29 @@ def sample_product(
         for wrong arguments; and where the acceptance probability is below 1e-9, so that no draw would come.
 
     >>> from gpbounds.likelihoods import Poisson
-    >>> found = sample_product(Poisson("exp"), [0, 3], 0.5, 1.0, 50_000, np.random.default_rng(0))
-    >>> [round(float(x), 1) for x in found.draws.mean(axis=0)], found.draws.shape
+    >>> sample = sample_product(Poisson("exp"), [0, 3], 0.5, 1.0, 50_000, rng=0)
+    >>> [round(float(x), 1) for x in sample.draws.mean(axis=0)], sample.draws.shape
     ([-0.4, 0.8], (50000, 2))
     """
     likelihood = model(likelihood)
     count = validation.count("size", size)
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
-    found = cover(likelihood, y_, m_, v_, proposal)
-    rate = np.asarray(found.acceptance)
+    generator = np.random.default_rng(rng)
+    envelope = cover(likelihood, y_, m_, v_, proposal)
+    rate = np.asarray(envelope.acceptance)
     if rate.size and not rate.min() > 1e-9:
         worst = int(np.argmin(rate))
         raise ValueError(
             f"expected an acceptance above 1e-9, got {float(rate.min()):.3g} at y = {float(y_.flat[worst]):g}, "
             f"m = {float(m_.flat[worst]):g}, v = {float(v_.flat[worst]):g}: choose another proposal"
         )
-    work = _Work(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), found, count)
+    work = _Work(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), envelope, count)
     if isinstance(likelihood, Gaussian) and proposal == "best":
-        work.draws += work.std * rng.standard_normal(work.draws.shape) + (m_.ravel() + work.shift)
+        work.draws += work.std * generator.standard_normal(work.draws.shape) + (m_.ravel() + work.shift)
         work.proposals = work.accepted = work.draws.size
     elif rate.size:
-        work.fill(rng)
-    return ProductSample(work.draws.reshape((count, *y_.shape)), found, work.proposals, work.accepted)
+        work.fill(generator)
+    return ProductSample(work.draws.reshape((count, *y_.shape)), envelope, work.proposals, work.accepted)
 
 
 class _Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from gpbounds.bound import outward
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import model
 
-FORMS = ("chernoff", "improved", "printed")
+RULES = ("chernoff", "improved", "printed")
 Schedule = Callable[[Any], Any]
 
 
@@ -30,8 +30,10 @@ class SampleSize:
         The least whole number that is enough; a float beyond 2⁵³.
     threshold : float or array
         What L must exceed.
-    step, alpha : float or array
-        γ_t, and α_t = min(γ_t, ½), the relative error that is allowed.
+    step : float or array
+        γ_t.
+    relative_error : float or array
+        a_t = min(γ_t, ½), the allowed error of the average of φ relative to E φ.
     delta : float or array
         δ_t, the share of this step in the probability of failure.
     zeta : float or array
@@ -40,7 +42,7 @@ class SampleSize:
         What each of the three averages (of φ, φ', φ'') asks of L·α²/ln(6n/δ_t), or for φ by Chernoff.
     c3, c4 : float or array
         Constants of condition (iii), c₃ for A = max‖a_i‖ as given.
-    form, claim : str
+    rule, claim : str
     notes : tuple of str
         What must be true, and what was repaired.
     """
@@ -48,13 +50,13 @@ class SampleSize:
     L: Any
     threshold: Any
     step: Any
-    alpha: Any
+    relative_error: Any
     delta: Any
     zeta: Any
     factors: Mapping[str, Any]
     c3: Any
     c4: float
-    form: str
+    rule: str
     claim: str
     notes: tuple[str, ...]
 
@@ -62,36 +64,39 @@ class SampleSize:
         sizes, c3 = np.asarray(self.L), np.asarray(self.c3)
         how = f"{sizes.max():,.0f}" + (f" at most, {sizes.min():,.0f} at least," if sizes.ndim else "")
         head = (
-            f"L = {how} samples suffice ({self.claim}, {self.form}); "
+            f"L = {how} samples suffice ({self.claim}, {self.rule}); "
             f"the error of the step is then at most {outward(float(c3.max()), 'upper')} times the step."
         )
         return "\n".join([head, *(f"  {note}" for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain lists, numbers and strings, ready for JSON."""
-        named = {"L": self.L, "threshold": self.threshold, "step": self.step, "alpha": self.alpha}
-        named |= {"delta": self.delta, "zeta": self.zeta, "c3": self.c3, "c4": self.c4}
+        """The record ready for JSON; "form" and "alpha" are older names of "rule" and "relative_error"."""
+        named = {"L": self.L, "threshold": self.threshold, "step": self.step, "relative_error": self.relative_error}
+        named |= {"alpha": self.relative_error, "delta": self.delta, "zeta": self.zeta, "c3": self.c3, "c4": self.c4}
         return {
             **{name: np.asarray(value).tolist() for name, value in named.items()},
             "factors": {name: np.asarray(value).tolist() for name, value in self.factors.items()},
-            "form": self.form,
+            "rule": self.rule,
+            "form": self.rule,
             "claim": self.claim,
             "notes": list(self.notes),
         }
 
 
-def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, alpha: ArrayLike, delta: ArrayLike) -> Any:
-    """The least L > (b−a)²/(2α²μ²)·ln(2/δ): then X̄_L/μ ∈ [1−α, 1+α] with probability ≥ 1−δ  (D-41; Lemma 6).
+def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: ArrayLike, delta: ArrayLike) -> Any:
+    """The least L > (b−a)²/(2r²μ²)·ln(2/δ): then X̄_L/μ ∈ [1−r, 1+r] with probability ≥ 1−δ  (D-41; Lemma 6).
 
-    X_1, … independent in [a, b] with mean μ ≠ 0; Hoeffding's inequality twice.  Not tight: a Bernoulli variable fails
-    with probability at most 0.1δ at this L.
+    X_1, … are independent in [a, b] with mean μ ≠ 0; the proof applies Hoeffding's inequality twice.  It is not tight:
+    for a Bernoulli variable the probability of failure is at most 0.1δ at this L.
 
     Parameters
     ----------
     low, high, mean : arrays
         a ≤ μ ≤ b, μ ≠ 0; they broadcast with what follows.
-    alpha, delta : arrays
-        In (0, 1).
+    relative_error : array
+        r in (0, 1): the error of X̄_L relative to μ.
+    delta : array
+        In (0, 1), the probability of failure.
 
     Returns
     -------
@@ -101,9 +106,9 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, alpha: ArrayLike, d
     Raises
     ------
     ValueError
-        for a mean of 0 or outside [a, b], α or δ outside (0, 1).
+        for a mean of 0 or outside [a, b], r or δ outside (0, 1).
 
-    >>> lemma6(0.0, 1.0, 0.5, 0.1, 0.05)
+    >>> lemma6(0.0, 1.0, 0.5, relative_error=0.1, delta=0.05)
     738.0
     """
     a, b, mu = (np.asarray(validation.finite(n, x)) for n, x in (("low", low), ("high", high), ("mean", mean)))
@@ -111,7 +116,8 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, alpha: ArrayLike, d
         raise ValueError(
             f"mean: expected low <= mean <= high, mean not 0, got low {low!r}, high {high!r}, mean {mean!r}"
         )
-    share, failure = np.asarray(validation.open_unit("alpha", alpha)), np.asarray(validation.open_unit("delta", delta))
+    share = np.asarray(validation.open_unit("relative_error", relative_error))
+    failure = np.asarray(validation.open_unit("delta", delta))
     with np.errstate(over="ignore"):
         return as_number(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
 
@@ -121,15 +127,15 @@ def least_above(threshold: ArrayLike) -> Float:
     return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
 
 
-def failure_share(delta: ArrayLike, iteration: ArrayLike) -> Any:
-    """δ_t = 6δ/(π²t²), which add up to δ over t = 1, 2, …  (D-48; Wei et al., after Cor. 5).
+def failure_share(iteration: ArrayLike, *, delta: ArrayLike) -> Any:
+    """δ_t = 6δ/(π²t²), whose sum over t = 1, 2, … is δ  (D-48; Wei et al., after Cor. 5).
 
     Raises
     ------
     ValueError
         for δ outside (0, 1), t not a whole number ≥ 1.
 
-    >>> round(failure_share(0.05, 1), 6)
+    >>> round(failure_share(1, delta=0.05), 6)
     0.030396
     """
     total = np.asarray(validation.open_unit("delta", delta))
@@ -148,24 +154,24 @@ def sample_size(
     zeta: ArrayLike | None = None,
     m: ArrayLike | None = None,
     v: ArrayLike | None = None,
-    form: str = "improved",
+    rule: Literal["improved", "chernoff", "printed"] = "improved",
     design: ArrayLike = 1.0,
 ) -> SampleSize:
     """Samples a data point for bMC at step t, so that with probability 1 − δ all steps meet condition (iii) of Prop. 2.
 
     With E p(y|f) ≥ ζ > 0, φ = p ∈ [0, B], φ' ∈ [b', B'], φ'' ∈ [b'', B''], B* the largest of these in size,
-    α = min(γ_t, ½), δ_t = 6δ/(π²t²), and samples fresh at each step:
+    a = min(γ_t, ½), δ_t = 6δ/(π²t²), and samples fresh at each step:
 
-        L > ln(6n/δ_t)/(2α²)·max{B²/ζ², (B'−b')², (B''−b'')²},   ‖w_t‖ ≤ γ_t c₃,  c₃ = 2A(1 + B*)/ζ,  c₄ = 0   (D-50).
+        L > ln(6n/δ_t)/(2a²)·max{B²/ζ², (B'−b')², (B''−b'')²},   ‖w_t‖ ≤ γ_t c₃,  c₃ = 2A(1 + B*)/ζ,  c₄ = 0   (D-50).
 
-    Proof: by Hoeffding each of 3n averages errs by more than αE φ, α, α with probability ≤ δ_t/(3n).  Else
-    |X̄'/X̄ − μ'/μ| ≤ α/((1−α)μ) + |μ'|α/((1−α)μ) ≤ 2α(1 + B*)/ζ, for φ' and for ½φ'' alike.
+    Proof: by Hoeffding each of 3n averages errs by more than aE φ, a, a with probability ≤ δ_t/(3n).  Else
+    |X̄'/X̄ − μ'/μ| ≤ a/((1−a)μ) + |μ'|a/((1−a)μ) ≤ 2a(1 + B*)/ζ, for φ' and for ½φ'' alike.
 
-    ``form="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend to
-    0 without being 0, and it asks for m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43): α_t
-    = min(γ_t, ½) here, too.  Its c₃ = 2√2 A(2B* + 1)/ζ (D-47), with the constants of Table 1, corrected.
-    ``form="chernoff"`` replaces B²/(2ζ²), by Chernoff's bound P(|X̄ − μ| > αμ) ≤ 2e^(−L·k), with the larger of
-    1/k, k = min kl((1±α)ζ/B ‖ ζ/B): about 1/ζ instead of 1/ζ², never above D-50's (Pinsker).  kl((1±α)p‖p) grows
+    ``rule="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend to
+    0 without being 0, and it asks for m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43):
+    here, too, a = min(γ_t, ½).  Its c₃ = 2√2 A(2B* + 1)/ζ (D-47), with the constants of Table 1, corrected.
+    ``rule="chernoff"`` replaces B²/(2ζ²), by Chernoff's bound P(|X̄ − μ| > aμ) ≤ 2e^(−L·k), with the larger of
+    1/k, k = min kl((1±a)ζ/B ‖ ζ/B): about 1/ζ instead of 1/ζ², never above D-50's (Pinsker).  kl((1±a)p‖p) grows
     with p, being jointly convex and 0 at p = 0, so that ζ serves for every E p ≥ ζ.
 
     Parameters
@@ -185,7 +191,7 @@ def sample_size(
         ζ ≤ E p(y|f) along all steps; by default E p at m and v, which says nothing about other m and v.
     m, v : arrays, optional
         Mean and variance of f.
-    form : "improved", "chernoff" or "printed"
+    rule : "improved", "chernoff" or "printed"
     design : float
         A = max_i ‖(a_i1, vec a_i2 a_i2ᵀ)‖.
 
@@ -196,79 +202,82 @@ def sample_size(
         without m and v.
 
     >>> from gpbounds.likelihoods import Bernoulli
-    >>> probit, given = Bernoulli("probit"), {"n": 1000, "delta": 0.05, "step": lambda t: 1 / t, "iteration": 10}
-    >>> [sample_size(probit, 1, m=1e-3, v=1.0, form=f, **given).L for f in ("printed", "improved", "chernoff")]
+    >>> probit, options = Bernoulli("probit"), {"n": 1000, "delta": 0.05, "step": lambda t: 1 / t, "iteration": 10}
+    >>> [sample_size(probit, 1, m=1e-3, v=1.0, rule=rule, **options).L for rule in ("printed", "improved", "chernoff")]
     [9887496276, 3356, 3351]
-    >>> print(sample_size(probit, 1, zeta=0.1, **given))
+    >>> print(sample_size(probit, 1, zeta=0.1, **options))
     L = 83,991 samples suffice (D-50, improved); the error of the step is then at most 40 times the step.
       Assumes E p(y|f) >= 0.1 at every step, and samples drawn afresh at each.
     """
     likelihood = model(likelihood)
-    validation.choice("form", form, FORMS)
+    validation.choice("rule", rule, RULES)
     targets = np.asarray(validation.finite("y", y))
     count = np.asarray(validation.whole("n", n))
     t = np.asarray(validation.whole("iteration", iteration))
-    failure = np.asarray(failure_share(delta, t))
+    failure = np.asarray(failure_share(t, delta=delta))
     gamma = np.asarray(validation.positive("step", step(t) if callable(step) else step))
     norm = np.asarray(validation.positive("design", design))
-    alpha = np.minimum(gamma, 0.5)
-    ranges = likelihood.derivative_range(targets, "corrected" if form == "printed" else "sharp")
+    relative_error = np.minimum(gamma, 0.5)
+    printed = rule == "printed"
+    ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
     (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
     star = np.maximum.reduce([np.abs(np.asarray(x)) for x in (B, b1, B1, b2, B2)])
     floor, slopes = _floor(likelihood, targets, zeta, m, v, B)
     widths = np.asarray(B1) - b1, np.asarray(B2) - b2
     with np.errstate(over="ignore", divide="ignore"):
-        if form == "printed":
+        if printed:
             if slopes is None:
-                raise ValueError("form=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
+                raise ValueError("rule=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
             mean, first, second = slopes
             sizes = [np.where(e != 0.0, np.abs(e), 1.0) for e in (first, second)]
             factors = {"φ": (B / mean) ** 2, "φ'": (widths[0] / sizes[0]) ** 2, "φ''": (widths[1] / sizes[1]) ** 2}
             c3, claim = 2.0 * math.sqrt(2.0) * norm * (2.0 * star + 1.0) / floor, "D-42"
         else:
             factors = {"φ": (B / floor) ** 2, "φ'": widths[0] ** 2, "φ''": widths[1] ** 2}
-            if form == "chernoff":
-                factors["φ"] = np.minimum(factors["φ"], 2.0 * alpha**2 / relative_divergence(floor / B, alpha))
-            c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if form == "improved" else "N-cher"
+            if rule == "chernoff":
+                factors["φ"] = np.minimum(
+                    factors["φ"], 2.0 * relative_error**2 / relative_divergence(floor / B, relative_error)
+                )
+            c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if rule == "improved" else "N-cher"
         largest = np.maximum.reduce(list(np.broadcast_arrays(*factors.values())))
-        threshold = np.log(6.0 * count / failure) / (2.0 * alpha**2) * largest
-    least = outward(float(floor.min()), "upper")
-    notes = [f"Assumes E p(y|f) >= {least} at every step, and samples drawn afresh at each."]
+        threshold = np.log(6.0 * count / failure) / (2.0 * relative_error**2) * largest
+    lowest = outward(float(floor.min()), "upper")
+    notes = [f"Assumes E p(y|f) >= {lowest} at every step, and samples drawn afresh at each."]
     if (gamma > 0.5).any():
-        notes.append("Where the step exceeds 1/2, alpha = 1/2 stands for it (D-43).")
-    if form == "printed":
+        notes.append("Where the step exceeds 1/2, the relative error is 1/2 in its place (D-43).")
+    if printed:
         notes.append("Assumes E φ' and E φ'' as at m and v: this L holds there only.")
     shape = np.broadcast_shapes(threshold.shape, c3.shape)
     return SampleSize(
         L=_whole(least_above(np.broadcast_to(threshold, shape))),
         threshold=as_number(threshold),
         step=as_number(gamma),
-        alpha=as_number(alpha),
+        relative_error=as_number(relative_error),
         delta=as_number(failure),
         zeta=as_number(floor),
         factors={name: as_number(np.asarray(value)) for name, value in factors.items()},
         c3=as_number(c3),
         c4=0.0,
-        form=form,
+        rule=rule,
         claim=claim,
         notes=tuple(notes),
     )
 
 
-def relative_divergence(p: ArrayLike, alpha: ArrayLike) -> Float:
-    """min kl((1±α)p‖p) for p, α ∈ (0, 1]; the side 1 + α, past 1, cannot happen.
+def relative_divergence(p: ArrayLike, relative_error: ArrayLike) -> Float:
+    """min kl((1±r)p‖p) for p and r = ``relative_error`` in (0, 1]; (1 + r)p > 1 is impossible and counts as +∞.
 
-    With a = (1±α): p(a log a − a + 1) + (1 − ap) log((1 − ap)/(1 − p)) − (1 − ap) + (1 − p), two positive parts.
+    With a = ±r: p((1+a) log(1+a) − a) + (1−p)((1−x) log(1−x) + x), x = pa/(1−p), a sum of two terms ≥ 0.
     """
-    p_, alpha_ = np.asarray(p, dtype=np.float64), np.asarray(alpha, dtype=np.float64)
+    p_, r = np.asarray(p, dtype=np.float64), np.asarray(relative_error, dtype=np.float64)
 
-    def one(a: Float) -> Float:
+    def divergence(a: Float) -> Float:
         with np.errstate(all="ignore"):
             x = p_ * a / (1.0 - p_)  # (1 − (1+a)p)/(1 − p) = 1 − x
-            found = p_ * _entropy(a) + (1.0 - p_) * _entropy(-x)
-            return np.where((x <= 1.0) & (p_ < 1.0), found, np.inf)  # p = 1: X is constant
+            value = p_ * _entropy(a) + (1.0 - p_) * _entropy(-x)
+            return np.where((x <= 1.0) & (p_ < 1.0), value, np.inf)  # p = 1: X is constant
 
-    return np.minimum(one(-alpha_), one(alpha_))
+    return np.minimum(divergence(-r), divergence(r))
 
 
 def _entropy(a: Float) -> Float:
@@ -297,8 +306,10 @@ def _floor(
     floor = np.asarray(validation.positive("zeta", zeta))
     limit = np.asarray(B) if slopes is None else slopes[0]
     if (floor > limit * (1.0 + 1e-9)).any():
-        known = "the largest value of p(y|f)" if slopes is None else "E p(y|f) at m and v"
-        raise ValueError(f"zeta: expected at most {known}, {float(np.min(limit)):.6g}, got {float(np.max(floor)):.6g}")
+        limit_name = "the largest value of p(y|f)" if slopes is None else "E p(y|f) at m and v"
+        raise ValueError(
+            f"zeta: expected at most {limit_name}, {float(np.min(limit)):.6g}, got {float(np.max(floor)):.6g}"
+        )
     return floor, slopes
 
 

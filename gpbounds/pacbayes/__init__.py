@@ -5,10 +5,10 @@ from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound
 from gpbounds.pacbayes.binary_kl import kl
 from gpbounds.pacbayes.certificate import Certificate, Charge, Exact, Free, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.grid import HyperGrid
-from gpbounds.pacbayes.inverse import kl_inverse, kl_inverse_gradient
+from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.pacbayes.penalty import grid_penalty, log_penalty, mixture_kl, xi
-from gpbounds.pacbayes.procedure import certify
-from gpbounds.pacbayes.theorems import bound, bound_gradient
+from gpbounds.pacbayes.procedure import issue_certificate
+from gpbounds.pacbayes.theorems import bound
 
 __all__ = [
     "Certificate",
@@ -24,12 +24,10 @@ __all__ = [
     "bayes_factor",
     "bayes_risk_bound",
     "bound",
-    "bound_gradient",
-    "certify",
     "grid_penalty",
+    "issue_certificate",
     "kl",
     "kl_inverse",
-    "kl_inverse_gradient",
     "log_penalty",
     "mixture_kl",
     "xi",

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import as_number
 from gpbounds.bound import Bound
 from gpbounds.pacbayes.inverse import Side, kl_inverse
-from gpbounds.pacbayes.theorems import HYPER, IID, PRIOR, Form, bound
+from gpbounds.pacbayes.penalty import Form
+from gpbounds.pacbayes.theorems import HYPER, IID, PRIOR, Relaxation, bound
 from gpbounds.validation import choice, closed_unit, positive_unit, whole
 
 RANDOM = (
@@ -18,7 +19,7 @@ RANDOM = (
 
 
 def batch_risk_bound(
-    risk: ArrayLike, batch: ArrayLike, delta: ArrayLike, *, side: Side = "upper", form: str = "sharpest"
+    risk: ArrayLike, batch: ArrayLike, *, delta: ArrayLike, side: Side = "upper", form: Form = "sharpest"
 ) -> Bound:
     """Bound on the empirical risk R_S(Q) of all N examples from its mean over a random batch of them.
 
@@ -43,7 +44,7 @@ def batch_risk_bound(
     ValueError
         for wrong arguments.
 
-    >>> [round(float(batch_risk_bound(0.1, 1000, 0.01, form=form)), 6) for form in ("sharpest", "printed")]
+    >>> [round(float(batch_risk_bound(0.1, 1000, delta=0.01, form=form)), 6) for form in ("sharpest", "printed")]
     [0.131225, 0.15147]
     """
     mean, size, failure = np.broadcast_arrays(
@@ -51,13 +52,13 @@ def batch_risk_bound(
     )
     upper = choice("side", side, ("upper", "lower")) == "upper"
     if choice("form", form, ("sharpest", "printed")) == "sharpest":
-        eps = -np.log(failure) / size + 0.0
-        value = kl_inverse(mean, eps, side)
+        divergence = -np.log(failure) / size + 0.0
+        value = kl_inverse(mean, divergence, side)
     else:
-        eps = np.log(2.0 / failure) / size
-        half = np.sqrt(0.5 * eps)
+        divergence = np.log(2.0 / failure) / size
+        half = np.sqrt(0.5 * divergence)
         value = mean + half if upper else mean - half
-    terms = {"R̂_B": as_number(mean), "ε": as_number(eps)}
+    terms = {"R̂_B": as_number(mean), "ε": as_number(divergence)}
     return Bound(as_number(value), side, as_number(1.0 - failure), "P-46", terms, (RANDOM,), quantity="R_S(Q)")
 
 
@@ -66,14 +67,16 @@ def batch_bound(
     batch: ArrayLike,
     kl: ArrayLike,
     N: ArrayLike,
+    *,
     delta: ArrayLike,
     batch_delta: ArrayLike,
     log_prior_penalty: ArrayLike = 0.0,
     form: Form = "sharpest",
+    relaxation: Relaxation = "kl",
 ) -> Bound:
     """Upper bound on the true Gibbs risk R(Q) from the mean loss over a random batch.
 
-    With probability ≥ 1 − δ − δ′: R(Q) ≤ kl⁻¹(kl⁻¹(R̂_B, ln(1/δ′)/B), ε), ε as in `bound`.
+    With probability ≥ 1 − δ − δ′: R(Q) ≤ kl⁻¹(kl⁻¹(R̂_B, ln(1/δ′)/B), d), d as in `bound`.
 
     Claim P-46 with P-09, P-14.
 
@@ -83,7 +86,7 @@ def batch_bound(
         R̂_B.
     batch : int or array of whole numbers >= 1
         B.
-    kl, N, delta, log_prior_penalty, form
+    kl, N, delta, log_prior_penalty, form, relaxation
         As in `bound`.
     batch_delta : float or array in (0, 1]
         δ′.
@@ -93,11 +96,13 @@ def batch_bound(
     ValueError
         for wrong arguments.
 
-    >>> round(float(batch_bound(0.1, 1000, 42.0, 40_000, 0.005, 0.005)), 6)
+    >>> round(float(batch_bound(0.1, 1000, 42.0, 40_000, delta=0.005, batch_delta=0.005)), 6)
     0.151808
     """
-    outer = batch_risk_bound(risk, batch, batch_delta)
-    inner = bound(outer.value, kl, N, delta, log_prior_penalty, form)
+    outer = batch_risk_bound(risk, batch, delta=batch_delta)
+    inner = bound(
+        outer.value, kl, N, delta=delta, log_prior_penalty=log_prior_penalty, form=form, relaxation=relaxation
+    )
     sure = np.maximum(np.asarray(outer.confidence) + np.asarray(inner.confidence) - 1.0, 0.0)
     terms = {"R̂_B": outer.terms["R̂_B"], "ln(1/δ')/B": outer.terms["ε"], **inner.terms}
     charged = HYPER in inner.assumptions

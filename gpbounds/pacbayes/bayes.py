@@ -15,12 +15,10 @@ from gpbounds.validation import closed_unit, non_negative, positive
 SYMMETRIC = (
     "The loss is quasi-convex in the prediction, whose law is symmetric about its mean (a Gaussian process's is)."
 )
-BAND = (
-    "The loss is 1 where |y − prediction| > accuracy, else 0; the predictive standard deviation is nowhere below std."
-)
+BAND = "The loss is 1 where |y − prediction| > ε, else 0; the predictive standard deviation is nowhere below std."
 
 
-def bayes_factor(accuracy: ArrayLike, std: ArrayLike) -> Any:
+def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
     """1/(3/2 − Φ(2ε/σ)): the most that the zero-one band loss of the mean can exceed its mean under N(m, σ²) by.
 
     1{|y − m| > ε} ≤ E 1{|y − v| > ε}/(3/2 − Φ(2ε/σ)), v ~ N(m, σ²), for every y.
@@ -30,7 +28,7 @@ def bayes_factor(accuracy: ArrayLike, std: ArrayLike) -> Any:
 
     Parameters
     ----------
-    accuracy : float or array > 0
+    epsilon : float or array > 0
         ε.
     std : float or array >= 0
         σ.
@@ -46,11 +44,11 @@ def bayes_factor(accuracy: ArrayLike, std: ArrayLike) -> Any:
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore", over="ignore"):
-        return (1.0 / (0.5 + ndtr(-2.0 * positive("accuracy", accuracy) / non_negative("std", std))))[()]
+        return (1.0 / (0.5 + ndtr(-2.0 * positive("epsilon", epsilon) / non_negative("std", std))))[()]
 
 
 def bayes_risk_bound(
-    gibbs: Bound | ArrayLike, *, accuracy: float | None = None, least_std: float | None = None
+    gibbs: Bound | ArrayLike, *, epsilon: float | None = None, least_std: float | None = None
 ) -> Bound:
     """Upper bound on the risk of the mean prediction, from an upper bound on the Gibbs risk.
 
@@ -64,19 +62,19 @@ def bayes_risk_bound(
     ----------
     gibbs : Bound, or float or array in [0, 1]
         An upper bound on R(Q), or R(Q) itself.
-    accuracy, least_std : float, optional
+    epsilon, least_std : float, optional
         ε and σ, both or none.
 
     Raises
     ------
     ValueError
-        for a lower bound, or only one of ``accuracy`` and ``least_std``.
+        for a lower bound, or only one of ``epsilon`` and ``least_std``.
 
-    >>> float(bayes_risk_bound(0.1)), round(float(bayes_risk_bound(0.1, accuracy=0.6, least_std=1.2)), 6)
+    >>> float(bayes_risk_bound(0.1)), round(float(bayes_risk_bound(0.1, epsilon=0.6, least_std=1.2)), 6)
     (0.2, 0.151824)
     """
-    if (accuracy is None) != (least_std is None):
-        raise ValueError("accuracy, least_std: expected both or none")
+    if (epsilon is None) != (least_std is None):
+        raise ValueError("epsilon, least_std: expected both or none")
     if isinstance(gibbs, Bound):
         if gibbs.side != "upper":
             raise ValueError("gibbs: expected an upper bound on R(Q), got a lower bound")
@@ -84,21 +82,21 @@ def bayes_risk_bound(
     else:
         risk = closed_unit("gibbs", gibbs)
         given = Bound(risk, "upper", 1.0, "P-38")
-    factor = 2.0 if accuracy is None else float(bayes_factor(accuracy, least_std))  # type: ignore[arg-type]
-    if given.certified and accuracy is not None:
-        value, factor = _outwards(risk, accuracy, float(least_std))  # type: ignore[arg-type]
+    factor = 2.0 if epsilon is None else float(bayes_factor(epsilon, least_std))  # type: ignore[arg-type]
+    if given.certified and epsilon is not None:
+        value, factor = _outwards(risk, epsilon, float(least_std))  # type: ignore[arg-type]
     else:
         value = factor * risk
-    assumptions = (*given.assumptions, SYMMETRIC if accuracy is None else BAND)
+    assumptions = (*given.assumptions, SYMMETRIC if epsilon is None else BAND)
     terms = {"R(Q)": as_number(risk), "factor": factor}
     return Bound(as_number(value), "upper", given.confidence, "P-38", terms, assumptions, given.certified, "R_Bayes(Q)")
 
 
-def _outwards(risk: Float, accuracy: float, std: float) -> tuple[Float, float]:
+def _outwards(risk: Float, epsilon: float, std: float) -> tuple[Float, float]:
     """risk/(3/2 − Φ(2ε/σ)) rounded up, and the factor rounded up."""
     with at_bits(160):
         if std == 0.0:
             return 2.0 * risk, 2.0
-        factor = 2 / (1 + (exact(2.0).sqrt() * exact(accuracy) / exact(std)).erfc())
+        factor = 2 / (1 + (exact(2.0).sqrt() * exact(epsilon) / exact(std)).erfc())
         values = [above(exact(r) * factor) for r in risk.ravel().tolist()]
         return np.array(values).reshape(risk.shape), above(factor)

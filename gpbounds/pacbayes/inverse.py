@@ -1,4 +1,4 @@
-"""The inverse of the binary kl in its second argument: both sides, the complement, the gradient."""
+"""The inverse of the binary kl in its second argument: upper and lower, its complement, its derivatives."""
 
 from __future__ import annotations
 
@@ -13,73 +13,70 @@ Side = Literal["upper", "lower"]
 
 
 def kl_inverse(
-    q: ArrayLike, eps: ArrayLike, side: Side = "upper", complement: bool = False, certified: bool = False
+    q: ArrayLike,
+    divergence: ArrayLike,
+    side: Side = "upper",
+    complement: bool = False,
+    certified: bool = False,
+    *,
+    gradient: bool = False,
 ) -> Any:
-    """Largest (upper) or smallest (lower) p with kl(q‖p) ≤ ε.
+    """Largest (upper) or smallest (lower) p with kl(q‖p) ≤ d, d = ``divergence``.
 
-    kl⁻¹(q, ε) = max{p : kl(q‖p) ≤ ε}, for q < 1 and ε < ∞ the only p in [q, 1] with kl(q‖p) = ε; 1 at q = 1 and at
-    ε = ∞, 1 − e^−ε at q = 0.  The lower inverse is 1 − kl⁻¹(1−q, ε).
+    kl⁻¹(q, d) = max{p : kl(q‖p) ≤ d}, for q < 1 and d < ∞ the only p in [q, 1] with kl(q‖p) = d; 1 at q = 1 and at
+    d = ∞, 1 − e^−d at q = 0.  The lower inverse is 1 − kl⁻¹(1−q, d).
 
-    Claims P-03, P-04 (Reeb et al., Eq. 3 and App. A).  Increasing in q and ε, and jointly concave (the upper one).
-    Within 4 ulp for p and, with ``complement``, for 1 − p, on either side and everywhere on [0, 1] × [0, ∞]; neither is
-    the rounded difference of the other.  Rounding may take back up to 2 ulp between neighbouring arguments.
-    ``certified=True`` (P-12): never on the wrong side of the truth, at most 1 ulp from it, and monotone; each value is
-    settled with Arb balls.
+    ∂p/∂q = p(1−p)(logit p − logit q)/(p−q) > 0,   ∂p/∂d = p(1−p)/(p−q) (> 0 for the upper, < 0 for the lower inverse).
+
+    Claims P-03, P-04, P-06, P-07 (Reeb et al., Eq. 3, 12, 13 and App. A).  The upper inverse increases in q and d and
+    is jointly concave.  p and, with ``complement``, 1 − p are within 4 ulp on all of [0, 1] × [0, ∞]; neither is
+    computed as 1 minus the other.  At neighbouring arguments rounding may reverse the order of values, by up to 2 ulp.
+    ``certified=True`` (P-12): the value is never on the wrong side of the true one, at most 1 ulp from it, and monotone
+    in q and d; Arb balls decide each.
+
+    The derivatives are accurate to a few ulp.  Their limits: at d = 0 they are 1 and ±∞ (∂p/∂d = ±1 at q = 0 of the
+    upper, q = 1 of the lower inverse, 0 at the other end); at d = ∞ both are 0; for d > 0 the upper inverse has
+    ∂p/∂q = ∞ at q = 0 and both are 0 at q = 1; for the lower inverse exchange q = 0 and q = 1.
 
     Parameters
     ----------
     q : float or array in [0, 1]
         Empirical risk.
-    eps : float or array in [0, ∞]
-        Right-hand side of kl(q‖p) ≤ ε, in nats.  q and eps broadcast.
+    divergence : float or array in [0, ∞]
+        Right-hand side d of kl(q‖p) ≤ d, in nats.  It broadcasts with q.
     side : "upper" or "lower"
     complement : bool
-        Return 1 − p; certified, it is rounded the other way.
+        Return 1 − p; with ``certified`` it is rounded in the opposite direction.
     certified : bool
         Upper: at least the true p (1 − p: at most).  Lower: at most the true p (1 − p: at least).
+    gradient : bool
+        Return (p, ∂p/∂q, ∂p/∂d); with ``complement`` (1 − p, −∂p/∂q, −∂p/∂d).
 
     Raises
     ------
     ValueError
-        for q outside [0, 1] or ε < 0.
+        for q outside [0, 1] or d < 0.
 
     >>> float(kl_inverse(0.02, 0.05)), float(kl_inverse(0.02, 0.05, side="lower"))
     (0.09857216773672912, 0.0006291650895190931)
     >>> float(kl_inverse(0.5, 300.0)), float(kl_inverse(0.5, 300.0, complement=True))
     (1.0, 6.625991382510777e-262)
+    >>> [round(float(part), 6) for part in kl_inverse(0.02, 0.05, gradient=True)]
+    [0.098572, 1.898328, 1.13088]
     """
-    q, eps, upper = closed_unit("q", q), extended("eps", eps), choice("side", side, ("upper", "lower")) == "upper"
+    risk, nats = closed_unit("q", q), extended("divergence", divergence)
+    upper = choice("side", side, ("upper", "lower")) == "upper"
     if certified:
         from gpbounds.pacbayes.certified import certified_inverse
 
-        return certified_inverse(q, eps, upper, complement)[()]
-    return nearest_inverse(q, eps, upper, complement)[()]
-
-
-def kl_inverse_gradient(q: ArrayLike, eps: ArrayLike, side: Side = "upper") -> tuple[Any, Any]:
-    """Partial derivatives (∂/∂q, ∂/∂ε) of the inverse p = kl⁻¹(q, ε).
-
-    ∂p/∂q = p(1−p)(logit p − logit q)/(p−q) > 0,   ∂p/∂ε = p(1−p)/(p−q) (> 0 for the upper, < 0 for the lower inverse).
-
-    Claims P-06, P-07 (Reeb et al., Eq. 12, 13), to a few ulp.  Limits: at ε = 0 they are 1 and ±∞ (∂p/∂ε = ±1 at
-    q = 0 of the upper, q = 1 of the lower inverse, 0 at the other end); at ε = ∞ both are 0; for ε > 0 the upper
-    inverse has ∂p/∂q = ∞ at q = 0 and both are 0 at q = 1; the lower one the other way round.
-
-    Parameters
-    ----------
-    q : float or array in [0, 1]
-    eps : float or array in [0, ∞]
-    side : "upper" or "lower"
-
-    Raises
-    ------
-    ValueError
-        for q outside [0, 1] or ε < 0.
-
-    >>> in_q, in_eps = kl_inverse_gradient(0.02, 0.05)
-    >>> round(float(in_q), 6), round(float(in_eps), 6)
-    (1.898328, 1.13088)
-    """
-    q, eps, upper = closed_unit("q", q), extended("eps", eps), choice("side", side, ("upper", "lower")) == "upper"
-    in_q, in_eps = nearest_gradient(q, eps, upper)
-    return in_q[()], (in_eps if upper else 0.0 - in_eps)[()]
+        value = certified_inverse(risk, nats, upper, complement)[()]
+    else:
+        value = nearest_inverse(risk, nats, upper, complement)[()]
+    if not gradient:
+        return value
+    in_q, in_divergence = nearest_gradient(risk, nats, upper)
+    if not upper:
+        in_divergence = 0.0 - in_divergence
+    if complement:
+        in_q, in_divergence = 0.0 - in_q, 0.0 - in_divergence
+    return value, in_q[()], in_divergence[()]

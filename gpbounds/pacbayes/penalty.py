@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float
 from gpbounds.rigor import exact, settled
 from gpbounds.validation import choice, extended, positive_unit, whole
+
+Form = Literal["sharpest", "printed"]
 
 LISTED = 128
 """Up to here ξ(N) is rounded from its exact rational value; the series serves beyond, to 1e-16 of it."""
@@ -61,10 +63,10 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
     return np.where(sizes <= LISTED, table[np.minimum(sizes, LISTED).astype(np.int64)], value)[()]
 
 
-def log_penalty(N: ArrayLike, delta: ArrayLike, log_prior_penalty: ArrayLike = 0.0, form: str = "sharpest") -> Any:
+def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike = 0.0, form: Form = "sharpest") -> Any:
     """ln(1/p_θ) + ln(ξ(N)/δ): what the numerator of the bound holds besides KL(Q‖P), in nats.
 
-    Claims P-09, P-10, P-14 (Reeb et al., Eq. 4, 5).  ``form="maurer"`` has 2√N in place of ξ(N), as the paper prints.
+    Claims P-09, P-10, P-14 (Reeb et al., Eq. 4, 5).  ``form="printed"`` has 2√N in place of ξ(N), as the paper does.
 
     Parameters
     ----------
@@ -74,19 +76,19 @@ def log_penalty(N: ArrayLike, delta: ArrayLike, log_prior_penalty: ArrayLike = 0
         Probability of failure.
     log_prior_penalty : float or array >= 0
         ln(1/p_θ), for a prior p_θ over hyperparameters that was fixed before the data; see `grid_penalty`.
-    form : "sharpest" or "maurer"
+    form : "sharpest" or "printed"
 
     Raises
     ------
     ValueError
         for wrong arguments.
 
-    >>> round(float(log_penalty(404, 0.01)), 6), round(float(log_penalty(404, 0.01, form="maurer")), 6)
-    (7.857987, 8.299025)
+    >>> [round(float(log_penalty(404, delta=0.01, form=form)), 6) for form in ("sharpest", "printed")]
+    [7.857987, 8.299025]
     """
     sizes, failure = whole("N", N), positive_unit("delta", delta)
     prior = extended("log_prior_penalty", log_prior_penalty)
-    constant = xi(sizes) if choice("form", form, ("sharpest", "maurer")) == "sharpest" else 2.0 * np.sqrt(sizes)
+    constant = xi(sizes) if choice("form", form, ("sharpest", "printed")) == "sharpest" else 2.0 * np.sqrt(sizes)
     return prior + (np.log(constant) - np.log(failure))
 
 
@@ -167,7 +169,7 @@ def xi_ball(N: float) -> Any:
     return (n - n * n.log()).exp() * arb.gamma_upper(n, n + 1)
 
 
-def penalty_ball(N: float, delta: float, log_prior_penalty: float, form: str) -> Any:
+def penalty_ball(N: float, log_prior_penalty: float, *, delta: float, form: Form) -> Any:
     """`log_penalty` as an Arb ball, of finite numbers."""
     n = exact(N)
     constant = xi_ball(N) if form == "sharpest" else 2 * n.sqrt()

@@ -12,7 +12,7 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fingerprint import as_data
-from gpbounds.pacbayes.certificate.forms import Posterior
+from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.record import Certificate
 from gpbounds.pacbayes.grid import HyperGrid
 
@@ -20,7 +20,7 @@ Rule = Callable[[Kernel, Float, Float], Posterior]
 """(kernel at θ̂, scaled X, scaled y) → what defines Q there."""
 
 
-def certify(
+def issue_certificate(
     X: ArrayLike,
     y: ArrayLike,
     kernel: Kernel,
@@ -63,9 +63,10 @@ def certify(
     >>> from gpbounds.losses import Band
     >>> from gpbounds.pacbayes.certificate import Exact
     >>> x = np.linspace(0.0, 1.0, 200)
-    >>> found = certify(x, np.sin(4.0 * x), SquaredExponential(0.73, 0.41), lambda kernel, X, y: Exact(0.1),
-    ...                 grid=HyperGrid.shared(-3.0, 3.0, 12), loss=Band(0.5), delta=0.05)
-    >>> found.indices, round(found.bound, 3), found.check(x, np.sin(4.0 * x)).confirmed
+    >>> certificate = issue_certificate(
+    ...     x, np.sin(4.0 * x), SquaredExponential(0.73, 0.41), lambda kernel, X, y: Exact(0.1),
+    ...     grid=HyperGrid.shared(-3.0, 3.0, 12), loss=Band(0.5), delta=0.05)
+    >>> certificate.indices, round(certificate.bound, 3), certificate.check(x, np.sin(4.0 * x)).confirmed
     ((5, 4), 0.101, True)
     """
     raw_X, raw_y = as_data(X, y)

@@ -15,7 +15,7 @@ from gpbounds.numerics.search import least_each
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
-from gpbounds.statements import FIXED, drawn_from, exp_up
+from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
 
 
 def log_best_truncation(law: Spectrum, M: Float) -> Float:
@@ -87,10 +87,7 @@ class GivenData(TraceLaw):
         self.variance = float(kernel.diag(inputs.X).max())
         self.N = inputs.N
         self.claims = "R-lem3"
-        self.assumptions = (
-            f"The {self.N} inputs are the given ones: the statement is conditional on X.",
-            "Kernel and noise are fixed in advance, not fitted to these data.",
-        )
+        self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
 
     def _check(self, N: Float) -> None:
         if (N != self.N).any():

@@ -41,7 +41,7 @@ class PopulationTrace:
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.spectra import spectrum
-    >>> law = spectrum(SquaredExponential(), Gaussian())
+    >>> law = spectrum(SquaredExponential(), inputs=Gaussian())
     >>> np.exp(PopulationTrace(law).log(np.array([1.0, 5.0]))).round(6)   # Gauss and Schmidt: 0.763932, 0.048784
     array([0.552786, 0.030244])
     """

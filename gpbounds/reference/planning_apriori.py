@@ -58,3 +58,13 @@ def mean_trace(gram: Any, weights: Sequence[Any], N: int, M: int) -> Any:
         if len(values) > M:
             total += mp.fprod(weights[a] for a in atoms) * expected_trace(values, M)
     return total
+
+
+def order_statistic_failure(values: Sequence[Any], weights: Sequence[Any], sets: int, order: int) -> Any:
+    """P(F > k-th greatest of m copies of F), F one of ``values``: fewer than k copies are at least F."""
+    total = mp.mpf(0)
+    for value, weight in zip(values, weights, strict=True):
+        p = mp.fsum(w for v, w in zip(values, weights, strict=True) if v >= value)
+        few = mp.fsum(mp.binomial(sets, i) * p**i * (1 - p) ** (sets - i) for i in range(order))
+        total += weight * few
+    return total

@@ -20,12 +20,10 @@ RECORDS: dict[str, tuple[str, ...]] = {
         *("method", "indices", "Z", "trace", "log_det", "law", "traces", "requested", "tv", "ridge", "jitter"),
     ),
     "SampleSize": (
-        *("L", "threshold", "step", "alpha", "delta", "zeta", "factors", "c3", "c4", "form", "claim", "notes"),
+        *("L", "threshold", "step", "relative_error", "delta", "zeta", "factors", "c3", "c4", "rule", "claim", "notes"),
     ),
     "Envelope": ("shift", "n", "touch", "width", "log_K", "acceptance"),
-    "Gradients": (
-        *("by_mean", "by_variance", "sampled_by_mean", "sampled_by_variance", "curvature_form", "wrong_sign"),
-    ),
+    "Gradients": (*("by_mean", "by_variance", "sampled_by_mean", "sampled_by_variance", "curvature", "wrong_sign"),),
     "ProductSample": ("draws", "envelope", "proposals", "accepted", "acceptance"),
     "DerivativeRange": ("density", "first", "second", "form", "claim", "holds", "note"),
     "GridPoint": ("indices", "theta", "clipped"),

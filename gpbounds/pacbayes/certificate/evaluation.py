@@ -10,40 +10,49 @@ from gpbounds import divergences
 from gpbounds.arrays import EPS, Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.pacbayes.certificate.forms import Exact, Free, Posterior, Sparse, Whitened
+from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.priors import value_error
 
 
 @dataclass(frozen=True)
 class Enclosed:
-    """R_S and KL, each within its error of the exact one."""
+    """R_S and KL, each within its error of the exact number, and the jitter of Q."""
 
     risk: float
     risk_error: float
     kl: float
     kl_error: float
+    jitter: float = 0.0
 
 
 def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss) -> Enclosed:
-    """R_S(Q) = (1/N) Σ E ℓ(y_i, v_i), v_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
+    """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
     q, at_data = _build(posterior, kernel, X, y)
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
     # Each sum is rounded once and so is each quotient.
     risk, risk_error = math.fsum(expected) / y.size, math.fsum(allowed) / y.size + 4.0 * EPS
     kl_error = float(q.kl_rounding)
-    return Enclosed(risk, risk_error, float(q.kl), kl_error if not math.isnan(kl_error) else math.inf)
+    kl_error = math.inf if math.isnan(kl_error) else kl_error
+    return Enclosed(risk, risk_error, float(q.kl), kl_error, float(getattr(q, "jitter", 0.0)))
 
 
 def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
     """Q, with ``kl`` and ``kl_rounding``, and its latent predictions at the data."""
     error = value_error(kernel, X.shape[1])
     if isinstance(posterior, Exact):
-        full = divergences.full_posterior(kernel, X, y, posterior.noise, entry_error=error)
+        full = divergences.full_posterior(kernel, X, y, noise=posterior.noise, entry_error=error)
         return full, full.predict()
     if isinstance(posterior, Sparse):
         q = divergences.collapsed_posterior(
-            kernel, X, y, posterior.Z, posterior.noise, posterior.power, jitter=posterior.jitter, entry_error=error
+            kernel,
+            X,
+            y,
+            posterior.Z,
+            noise=posterior.noise,
+            power=posterior.power,
+            jitter=posterior.jitter,
+            entry_error=error,
         )
     elif isinstance(posterior, Free):
         q = divergences.free_posterior(

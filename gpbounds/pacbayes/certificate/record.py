@@ -16,7 +16,7 @@ from gpbounds.pacbayes.certificate import checking, files, formula, priors, sche
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
-from gpbounds.pacbayes.certificate.forms import Posterior
+from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.report import Report
 from gpbounds.pacbayes.certificate.statement import Statement
 from gpbounds.pacbayes.grid import HyperGrid
@@ -37,7 +37,7 @@ class Certificate(Statement):
     loss, δ, kernel family, grid and scaling fixed before the data were seen or charged: the last is what a file cannot
     prove, so `check` prints it first.  Q is the one rebuilt at a θ *on* the grid.
 
-    Made by `issue` (or `certify`, the whole procedure), kept by `save` and `load`, checked by `check`.
+    `issue` makes it (`issue_certificate` is the whole procedure), `save` and `load` keep it, `check` checks it.
     """
 
     @classmethod
@@ -107,13 +107,13 @@ class Certificate(Statement):
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
-        found = enclose(posterior, kernel, inputs.apply(raw_X), outputs.apply(raw_y), loss)
-        kl, risk = found.kl + SLACK * found.kl_error, min(found.risk + SLACK * found.risk_error, 1.0)
+        computed = enclose(posterior, kernel, inputs.apply(raw_X), outputs.apply(raw_y), loss)
+        kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
                 "posterior: expected a Q whose KL(Q‖P) is finite and known beyond rounding, got infinity. Usual cause: "
-                "inducing inputs so close that Kuu is nearly singular (take fewer, or a jitter), or a noise variance "
-                "that is small against the rounding of K"
+                "inducing inputs so close that Kuu is nearly singular (take fewer, or a larger jitter), or a noise "
+                "variance that is small against the rounding of K"
             )
         record = cls(
             loss=loss,
@@ -121,7 +121,7 @@ class Certificate(Statement):
             grid=grid,
             indices=point.indices,
             kernel=kernel,
-            posterior=posterior,
+            posterior=posterior.with_jitter(computed.jitter),
             inputs=inputs,
             outputs=outputs,
             charges=paid,

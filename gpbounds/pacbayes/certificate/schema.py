@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpbounds.losses import from_dict as loss_from_dict
-from gpbounds.pacbayes.certificate import forms, priors
+from gpbounds.pacbayes.certificate import posteriors, priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
@@ -34,7 +34,7 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
         "grid": _grid(fields.part("grid")),
         "indices": fields.integers("indices"),
         "kernel": priors.from_fields(fields.part("kernel")),
-        "posterior": forms.from_fields(fields.part("posterior")),
+        "posterior": posteriors.from_fields(fields.part("posterior")),
         "data": _data(fields.part("data")),
         **{name: fields.number(name) for name in NUMBERS},
         "versions": {name: versions.text(name) for name in list(versions.record)},

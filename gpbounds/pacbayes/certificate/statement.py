@@ -13,7 +13,7 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import files, priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
-from gpbounds.pacbayes.certificate.forms import Posterior
+from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.report import NOT_RIGOROUS
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.validation import finite

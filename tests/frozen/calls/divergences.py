@@ -68,7 +68,7 @@ def posterior(label: str, made: Any, data: Any) -> None:
 for name, (given, data) in ON.items():
     posterior(f"full_posterior, {name}", divergence("full_posterior", **given), data)
     for alpha in (0.0, 0.5, 1.0):
-        made = divergence("collapsed_posterior", **given, Z=data.Z, alpha=alpha)
+        made = divergence("collapsed_posterior", **given, Z=data.Z, power=alpha)
         posterior(f"collapsed_posterior, {name}, {alpha:g}", made, data)
     cases.add(
         f"full_posterior, {name}, at the data",
@@ -76,7 +76,7 @@ for name, (given, data) in ON.items():
     )
 given, data = ON["line"]
 posterior("full_posterior, trend", divergence("full_posterior", **given, prior_mean=trend, entry_error=1e-12), data)
-made = divergence("collapsed_posterior", **given, Z=L.Z, alpha=1.0, prior_mean=trend, jitter=1e-6, chunk=7)
+made = divergence("collapsed_posterior", **given, Z=L.Z, power=1.0, prior_mean=trend, jitter=1e-6, chunk=7)
 posterior("collapsed_posterior, trend", made, data)
 cases.add("collapsed_posterior, trend, law of u", then(made, "inducing_law"))
 cases.add("collapsed_posterior, trend, jitter", reading(made, "jitter", "mean", "factor"))

@@ -16,13 +16,18 @@ LIKELIHOODS = {
     "student": (call("gpbounds.likelihoods.StudentT", df=4.0, scale=1.0), np.array([0.0, 8.0, -60.0])),
     "student, narrow": (call("gpbounds.likelihoods.StudentT", df=1.5, scale=0.1), np.array([0.0, 0.3, -2.0])),
 }
+RANGES = {
+    "sharp": {},
+    "corrected": {"form": "printed", "repaired": True},
+    "printed": {"form": "printed"},
+}
 f = np.array([[-30.0], [-0.5], [0.0], [1.5], [6.0]])
 m, v = np.array([[-4.0], [0.5]]), np.array([0.0, 1e-8, 0.7, 30.0])[:, None, None]
 for name, (likelihood, y) in LIKELIHOODS.items():
     for method in ("density", "log_density", "derivatives", "density_derivatives"):
         cases.add(f"{name}, {method}", then(likelihood, method, y=y, f=f))
-    for form in ("sharp", "corrected", "printed"):
-        cases.add(f"{name}, range, {form}", then(likelihood, "derivative_range", y=y, form=form))
+    for label, options in RANGES.items():
+        cases.add(f"{name}, range, {label}", then(likelihood, "derivative_range", y=y, **options))
     for method in ("expected_log_density", "log_expected_density"):
         cases.add(f"{name}, {method}", then(likelihood, method, y=y, m=m, v=v))
         cases.add(f"{name}, {method}, gradient", then(likelihood, method, y=y, m=m, v=v[1:], gradient=True))

@@ -55,7 +55,7 @@ def certificates() -> dict[str, Any]:
     return {
         "exact": call(issue, **base, loss=band, posterior=exact),
         "sparse": call(
-            issue, **base, loss=squared, posterior=call("gpbounds.pacbayes.Sparse", Z=L.Z, noise=0.1, alpha=1.0)
+            issue, **base, loss=squared, posterior=call("gpbounds.pacbayes.Sparse", Z=L.Z, noise=0.1, power=1.0)
         ),
         "charged": call(issue, **base, loss=band, posterior=exact, outputs=charged, charges=[charge]),
         "not rigorous": call(issue, **base, loss=band, posterior=exact, outputs=same, nonrigorous=True),

@@ -333,23 +333,26 @@ wrong(
 
 # pacbayes
 wrong("pacbayes.kl", {"q": 1.1, "p": 0.5}, {"q": 0.1, "p": "half"})
-wrong("pacbayes.kl_inverse", {"q": -0.1, "eps": 0.1}, {"q": 0.1, "eps": -0.1}, {"q": 0.1, "eps": 0.1, "side": "left"})
-wrong("pacbayes.kl_inverse_gradient", {"q": 2.0, "eps": 0.1}, {"q": 0.1, "eps": np.nan})
+wrong(
+    "pacbayes.kl_inverse",
+    {"q": -0.1, "divergence": 0.1},
+    {"q": 0.1, "divergence": -0.1},
+    {"q": 0.1, "divergence": 0.1, "side": "left"},
+)
 wrong("pacbayes.xi", {"N": 0}, {"N": 2.5})
 wrong("pacbayes.grid_penalty", {"points": 0, "hyperparameters": 1}, {"points": 3, "hyperparameters": 1.5})
 wrong("pacbayes.log_penalty", {"N": 9, "delta": 0.0}, {"N": 9, "delta": 0.1, "log_prior_penalty": -1.0})
 wrong("pacbayes.mixture_kl", {"kl": [-1.0], "log_prior_penalty": 0.0}, {"kl": [1.0, 2.0], "log_prior_penalty": 0.0})
 base = {"risk": 0.1, "kl": 5.0, "N": 100, "delta": 0.05}
 wrong("pacbayes.bound", {"risk": 1.5}, {"kl": -1.0}, {"form": "best"}, {"side": "left"}, {"N": 0}, base=base)
-wrong("pacbayes.bound_gradient", {"risk": -0.1}, {"delta": 2.0}, base=base)
 wrong("pacbayes.batch_bound", {"batch": 0}, {"batch_delta": 0.0}, base={**base, "batch": 10, "batch_delta": 0.01})
 wrong(
     "pacbayes.batch_risk_bound",
     {"risk": 2.0, "batch": 10, "delta": 0.1},
     {"risk": 0.2, "batch": 10, "delta": 0.1, "form": "best"},
 )
-wrong("pacbayes.bayes_factor", {"accuracy": 0.0, "std": 1.0}, {"accuracy": 1.0, "std": -1.0})
-wrong("pacbayes.bayes_risk_bound", {"gibbs": lower}, {"gibbs": 0.1, "accuracy": 0.5})
+wrong("pacbayes.bayes_factor", {"epsilon": 0.0, "std": 1.0}, {"epsilon": 1.0, "std": -1.0})
+wrong("pacbayes.bayes_risk_bound", {"gibbs": lower}, {"gibbs": 0.1, "epsilon": 0.5})
 wrong("pacbayes.HyperGrid", {"low": 1.0, "high": 0.0}, {"steps": 1.5}, {"names": ("a", "a")})
 grid = then(call("gpbounds.pacbayes.HyperGrid"), "shared", low=-3.0, high=3.0, steps=12)
 wrong_on("grid, at", grid, "at", {"indices": [0, 13]}, {"indices": [0]})
@@ -363,7 +366,7 @@ wrong(
 )
 wrong("pacbayes.Charge", {"what": "", "count": 2}, {"what": "kernels", "count": 0})
 wrong("pacbayes.Exact", {"noise": 0.0}, {"noise": [1.0, 2.0]})
-wrong("pacbayes.Sparse", {"Z": L.Z, "noise": 0.1, "alpha": 2.0}, {"Z": NAN, "noise": 0.1})
+wrong("pacbayes.Sparse", {"Z": L.Z, "noise": 0.1, "power": 2.0}, {"Z": NAN, "noise": 0.1})
 wrong("pacbayes.Free", {"Z": L.Z, "mean": [0.0], "cov": np.eye(3)}, {"Z": L.Z, "mean": np.zeros(3), "cov": np.eye(2)})
 wrong(
     "pacbayes.Whitened",
@@ -391,7 +394,7 @@ wrong_on(
     {"X": [["a"]], "y": L.y},
 )
 wrong(
-    "pacbayes.certify",
+    "pacbayes.issue_certificate",
     {"rebuild": lambda kernel, X, y: None},
     {"kernel": se(1.0, [1.0, 2.0]), "rebuild": lambda kernel, X, y: None},
     base=base,
@@ -404,19 +407,19 @@ wrong("losses.Interval", {"low": 1.0, "high": 0.0}, {"low": -np.inf, "high": 0.0
 wrong("losses.from_dict", {"record": {"name": "zero"}}, {"record": {"name": "band", "width": 1.0}})
 wrong(
     "losses.outside_probability",
-    {"low": 1.0, "high": 0.0, "m": 0.0, "s2": 1.0},
-    {"low": 0.0, "high": 1.0, "m": np.nan, "s2": 1.0},
+    {"low": 1.0, "high": 0.0, "m": 0.0, "v": 1.0},
+    {"low": 0.0, "high": 1.0, "m": np.nan, "v": 1.0},
 )
 wrong_on(
     "loss, expectation",
     band,
     "expectation",
-    {"y": 0.0, "m": 0.0, "s2": -1.0},
-    {"y": [0.0, 1.0], "m": [0.0, 1.0, 2.0], "s2": 1.0},
+    {"y": 0.0, "m": 0.0, "v": -1.0},
+    {"y": [0.0, 1.0], "m": [0.0, 1.0, 2.0], "v": 1.0},
 )
-wrong_on("loss, gradient", band, "gradient", {"y": np.nan, "m": 0.0, "s2": 1.0})
-wrong_on("loss, value", call("gpbounds.losses.Relative"), "value", {"y": 0.0, "v": 1.0})
-wrong_on("loss, allowance", band, "allowance", {"y": 0.0, "m": 0.0, "s2": 1.0, "mean_error": -1.0})
+wrong_on("loss, gradient", band, "expectation", {"y": np.nan, "m": 0.0, "v": 1.0, "gradient": True})
+wrong_on("loss, value", call("gpbounds.losses.Relative"), "value", {"y": 0.0, "f": 1.0})
+wrong_on("loss, allowance", band, "allowance", {"y": 0.0, "m": 0.0, "v": 1.0, "mean_error": -1.0})
 wrong("likelihoods.Gaussian", {"noise": 0.0}, {"noise": "small"})
 wrong("likelihoods.Bernoulli", {"link": "exp"})
 wrong("likelihoods.Poisson", {"link": "probit"})
@@ -431,7 +434,7 @@ for method in ("expected_log_density", "log_expected_density"):
     wrong_on(f"likelihood, {method}", poisson, method, {"y": 1.5, "m": 0.0, "v": 1.0}, {"y": 1, "m": 0.0, "v": -1.0})
 at = {"likelihood": probit, "y": 1, "m": 0.5, "v": 1.0}
 for name in ("bias", "expected_objective"):
-    wrong(f"montecarlo.{name}", {"L": 0}, {"L": 2, "form": "best"}, {"L": 2, "v": -1.0}, base=at)
+    wrong(f"montecarlo.{name}", {"L": 0}, {"L": 2, "method": "best"}, {"L": 2, "v": -1.0}, base=at)
 wrong("montecarlo.expected_gradients", {"L": 2, "v": 0.0}, {"L": 0}, base=at)
 wrong("montecarlo.exact_gradient", {"v": -1.0}, {"likelihood": "probit"}, base=at)
 wrong(
@@ -442,21 +445,21 @@ wrong(
     base=at,
 )
 wrong("montecarlo.sample_product", {"size": -1}, {"v": 0.0}, base={**at, "size": 2, "rng": Seeded(0)})
-wrong("montecarlo.sampled_gradient", {"L": 0}, {"form": "best"}, base={**at, "L": 2, "rng": Seeded(0)})
+wrong("montecarlo.sampled_gradient", {"L": 0}, {"estimator": "best"}, base={**at, "L": 2, "rng": Seeded(0)})
 given = {"likelihood": probit, "y": 1, "n": 10, "delta": 0.05, "step": 0.1, "iteration": 1}
 wrong(
     "montecarlo.sample_size",
     {},
     {"zeta": 2.0},
-    {"zeta": 0.1, "form": "printed"},
+    {"zeta": 0.1, "rule": "printed"},
     {"zeta": 0.1, "delta": 1.0},
     base=given,
 )
 wrong("montecarlo.failure_share", {"delta": 1.0, "iteration": 1}, {"delta": 0.1, "iteration": 0})
 wrong(
     "montecarlo.lemma6",
-    {"low": 0.0, "high": 1.0, "mean": 0.0, "alpha": 0.1, "delta": 0.1},
-    {"low": 0.0, "high": 1.0, "mean": 2.0, "alpha": 0.1, "delta": 0.1},
+    {"low": 0.0, "high": 1.0, "mean": 0.0, "relative_error": 0.1, "delta": 0.1},
+    {"low": 0.0, "high": 1.0, "mean": 2.0, "relative_error": 0.1, "delta": 0.1},
 )
 wrong("montecarlo.product_gradient", {"draws": [], "m": 0.0, "v": 1.0}, {"draws": [1.0], "m": 0.0, "v": 0.0})
 
@@ -484,10 +487,10 @@ wrong(
 )
 wrong(
     "divergences.collapsed_posterior",
-    {"alpha": 2.0},
-    {"Z": [[0.0], [0.0]]},
+    {"power": 2.0},
+    {"Z": [[0.0], [0.0]], "jitter": 0.0},
     {"prior_mean": lambda points: 0.0},
-    base={**ON, "alpha": 0.5},
+    base={**ON, "power": 0.5},
 )
 wrong(
     "divergences.free_posterior",
@@ -497,7 +500,7 @@ wrong(
 wrong(
     "divergences.whitened_posterior",
     {"kernel": se(), "Z": [[0.0]], "mean": [0.0], "factor": [[0.0]]},
-    {"kernel": se(), "Z": [[0.0], [0.0]], "mean": [0.0, 0.0], "factor": np.eye(2)},
+    {"kernel": se(), "Z": [[0.0], [0.0]], "mean": [0.0, 0.0], "factor": np.eye(2), "jitter": 0.0},
 )
 wrong_on(
     "posterior, predict",

@@ -1,13 +1,13 @@
-"""What Q is: the exact posterior, a sparse one with α between VFE and FITC, or a free one, plain or whitened.
+"""What defines Q: the exact posterior, a sparse one between VFE and FITC, or a free one, plain or whitened.
 
-None of what these records hold needs a penalty (P-49): Q may be anything.  Each is rebuilt from its numbers alone.
+The numbers in these records cost no penalty (P-49): Q may be any posterior.  Each record alone determines its Q.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from gpbounds.validation import closed_unit, finite, non_negative, positive, sca
 class Posterior(ABC):
     """A Gaussian process Q(f), absolutely continuous with respect to the prior."""
 
-    form: ClassVar[str]
+    kind: ClassVar[str]
 
     @abstractmethod
     def describe(self) -> str:
@@ -29,6 +29,10 @@ class Posterior(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
+
+    def with_jitter(self, jitter: float) -> Posterior:
+        """This posterior with the number that ``jitter="auto"`` stands for; itself where no "auto" is."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Exact(Posterior):
     """
 
     noise: float
-    form: ClassVar[str] = "exact"
+    kind: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
@@ -49,12 +53,32 @@ class Exact(Posterior):
         return f"the exact GP posterior, noise variance {self.noise:.6g}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"form": self.form, "noise": self.noise}
+        return {"form": self.kind, "noise": self.noise}
+
+
+class Inducing(Posterior):
+    """What the posteriors with inducing inputs share: a jitter on the diagonal of Kuu, in Q as in the prior."""
+
+    jitter: float | Literal["auto"]
+
+    def with_jitter(self, jitter: float) -> Posterior:
+        return replace(self, jitter=jitter) if self.jitter == "auto" else self  # type: ignore[type-var]
+
+    def _jitter_text(self) -> str:
+        return f"jitter {self.jitter if isinstance(self.jitter, str) else format(self.jitter, 'g')}"
+
+    def _recorded_jitter(self) -> float:
+        if isinstance(self.jitter, str):
+            raise ValueError(
+                "jitter: expected a number in a record, got 'auto', which becomes one when a certificate is issued: "
+                "read certificate.posterior, or give a number"
+            )
+        return self.jitter
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse(Posterior):
-    """The sparse posterior at inducing inputs Z: power 0 is VFE (and DTC), power 1 is FITC  (P-27).
+class Sparse(Inducing):
+    """The sparse posterior at inducing inputs Z with q(u) for the power of K − Q: 0 is VFE (and DTC), 1 FITC  (P-27).
 
     Parameters
     ----------
@@ -63,41 +87,42 @@ class Sparse(Posterior):
     noise : float
         σ² > 0.
     power : float in [0, 1]
-        Of K − Q, on its diagonal; files call it "alpha".
-    jitter : float >= 0
-        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.
+        The noise variance in q(u) is σ² + power·(k(x, x) − q(x, x)).
+    jitter : float >= 0, or "auto"
+        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.  "auto": the least of
+        0, 1e-12 … 1e-6 (times the largest diagonal entry) with which Kuu factorises; the certificate records it.
     """
 
     Z: Any
     noise: float
     power: float = 0.0
-    jitter: float = 0.0
-    form: ClassVar[str] = "sparse"
+    jitter: float | Literal["auto"] = "auto"
+    kind: ClassVar[str] = "sparse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
         object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
         object.__setattr__(self, "power", scalar(closed_unit, "power", self.power))
-        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:
         return (
             f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, power {self.power:g}, "
-            f"noise variance {self.noise:.6g}, jitter {self.jitter:g}"
+            f"noise variance {self.noise:.6g}, {self._jitter_text()}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "form": self.form,
+            "form": self.kind,
             "noise": self.noise,
             "alpha": self.power,
-            "jitter": self.jitter,
+            "jitter": self._recorded_jitter(),
             "Z": self.Z.tolist(),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class Free(Posterior):
+class Free(Inducing):
     """The sparse posterior with Q(u) = N(a_M, B) at inducing inputs Z, a_M and B free  (P-25, P-26).
 
     Parameters
@@ -107,15 +132,14 @@ class Free(Posterior):
         a_M.
     cov : array (M, M)
         B, symmetric positive definite.
-    jitter : float >= 0
-        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.
+    jitter : as in `Sparse`
     """
 
     Z: Any
     mean: Any
     cov: Any
-    jitter: float = 0.0
-    form: ClassVar[str] = "free"
+    jitter: float | Literal["auto"] = "auto"
+    kind: ClassVar[str] = "free"
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -127,15 +151,15 @@ class Free(Posterior):
             raise ValueError("cov: expected a matrix that equals its transpose to the last bit, as (B + Bᵀ)/2 does")
         for name, value in (("Z", points), ("mean", mean), ("cov", cov)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:
-        return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), jitter {self.jitter:g}"
+        return f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs and free N(a, B), {self._jitter_text()}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "form": self.form,
-            "jitter": self.jitter,
+            "form": self.kind,
+            "jitter": self._recorded_jitter(),
             "Z": self.Z.tolist(),
             "mean": self.mean.tolist(),
             "cov": _triangle(self.cov),
@@ -143,7 +167,7 @@ class Free(Posterior):
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened(Posterior):
+class Whitened(Inducing):
     """The sparse posterior with u = Lv, v ~ N(μ, CCᵀ), L Lᵀ = Kuu + jitter·I: the KL needs no inverse of Kuu  (P-26).
 
     Parameters
@@ -153,14 +177,14 @@ class Whitened(Posterior):
         μ.
     factor : array (M, M)
         C, lower triangular with a positive diagonal.
-    jitter : float >= 0
+    jitter : as in `Sparse`
     """
 
     Z: Any
     mean: Any
     factor: Any
-    jitter: float = 0.0
-    form: ClassVar[str] = "whitened"
+    jitter: float | Literal["auto"] = "auto"
+    kind: ClassVar[str] = "whitened"
 
     def __post_init__(self) -> None:
         points = _points(self.Z)
@@ -172,17 +196,17 @@ class Whitened(Posterior):
             raise ValueError("factor: expected a lower triangular matrix with a positive diagonal")
         for name, value in (("Z", points), ("mean", mean), ("factor", factor)):
             object.__setattr__(self, name, _frozen(value))
-        object.__setattr__(self, "jitter", scalar(non_negative, "jitter", self.jitter))
+        object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:
         return (
-            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, free and whitened, jitter {self.jitter:g}"
+            f"a sparse posterior with M = {self.Z.shape[0]} inducing inputs, free and whitened, {self._jitter_text()}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "form": self.form,
-            "jitter": self.jitter,
+            "form": self.kind,
+            "jitter": self._recorded_jitter(),
             "Z": self.Z.tolist(),
             "mean": self.mean.tolist(),
             "factor": _triangle(self.factor),
@@ -190,27 +214,34 @@ class Whitened(Posterior):
 
 
 def from_fields(fields: Fields) -> Posterior:
-    """The posterior that ``to_dict`` wrote; B as the rows of its lower triangle."""
-    form = fields.text("form")
-    found: Posterior
-    if form == Exact.form:
-        found = fields.built(lambda: Exact(fields.number("noise")))
-    elif form == Sparse.form:
+    """The posterior that ``to_dict`` wrote; "form" is its kind, "alpha" the power, B the rows of its lower triangle."""
+    kind = fields.text("form")
+    posterior: Posterior
+    if kind == Exact.kind:
+        posterior = fields.built(lambda: Exact(fields.number("noise")))
+    elif kind == Sparse.kind:
         noise, power, jitter = (fields.number(name) for name in ("noise", "alpha", "jitter"))
-        found = fields.built(lambda: Sparse(fields.array("Z", 2), noise, power, jitter))
-    elif form == Free.form:
+        posterior = fields.built(lambda: Sparse(fields.array("Z", 2), noise, power, jitter))
+    elif kind == Free.kind:
         cov = fields.triangle("cov")
         cov = np.tril(cov) + np.tril(cov, -1).T
-        found = fields.built(lambda: Free(fields.array("Z", 2), fields.array("mean", 1), cov, fields.number("jitter")))
-    elif form == Whitened.form:
+        posterior = fields.built(
+            lambda: Free(fields.array("Z", 2), fields.array("mean", 1), cov, fields.number("jitter"))
+        )
+    elif kind == Whitened.kind:
         C = fields.triangle("factor")
-        found = fields.built(
+        posterior = fields.built(
             lambda: Whitened(fields.array("Z", 2), fields.array("mean", 1), C, fields.number("jitter"))
         )
     else:
-        raise ValueError(f"{fields.where}.form: expected 'exact', 'sparse', 'free' or 'whitened', got {form!r}")
+        raise ValueError(f"{fields.where}.form: expected 'exact', 'sparse', 'free' or 'whitened', got {kind!r}")
     fields.done()
-    return found
+    return posterior
+
+
+def _jitter(value: Any) -> float | Literal["auto"]:
+    """A number >= 0, or "auto"."""
+    return "auto" if isinstance(value, str) and value == "auto" else scalar(non_negative, "jitter", value)
 
 
 def _triangle(matrix: Float) -> list[list[float]]:

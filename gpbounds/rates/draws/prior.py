@@ -1,0 +1,206 @@
+"""y from the prior, the best of R k-DPP draws: exact moments of what Markov's inequality is applied to."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import chi2
+
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.kdpp.residual import ExpectedResidual
+from gpbounds.numerics import gaussian_forms
+from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share
+
+DOWN = 1.0 - 1e-12
+"""What must hold with rounding is asked for with this much to spare."""
+SHARES = tuple(2.0**-j for j in range(1, 8))
+"""Shares of δ that are tried for one of several events."""
+PEAK = 1.5364
+"""Székely and Bakirov's theorem holds from 1.5364 times the mean on."""
+
+
+def prior_moments(
+    residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
+) -> Bound:
+    """y from the prior, the best of R draws, with exact moments (N-prior): sharp for gaps up to about 1 nat.
+
+    P(D_α > B) ≤ min_a (1 − αa)^(−R) E_y[((α/2B)(Q_y + b̄) + αΩ_a)^R],  Q_y = Σ θ_i z_i², θ_i = miss_i h_i, z ~ N(0, I),
+    b̄ = Σ ρ_i h_i/σ², Ω_a = Σ miss_i (h_i − a)₊, h_i = λ_i/(λ_i + σ²), over 0 ≤ a < 1; B is where that is δ.
+
+    Proof.  Given y, N-gaplin and Markov's inequality bound P_Z(D_α > B) by what is in the brackets over 1 − αa, with
+    q̄ = Q_y in law, since y = K_n^½ z.  The draws fail independently given y, so P(D_α > B) = E_y[P_Z(D_α > B)^R].  QED
+    The R-th moment is computed from the cumulants of Q_y, which are positive.  For each a, B solves
+    ‖(Q_y + b̄)/(2B) + Ω_a‖_R = p(1 − αa)/α, p = δ^(1/R) − tv, whose left side is convex in 1/B.
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        With the noise; see :func:`gpbounds.kdpp.expected_residual`.
+    delta : float
+        Probability in (0, 1) with which the bound may fail, over y and the draws.
+    draws : int
+        R ≥ 1; of more than 64 the first 64 are counted.
+    alpha : float
+        Rényi order in (0, 1].
+    tv : float
+        Total variation distance of the law of each draw from the k-DPP.
+
+    Returns
+    -------
+    Bound
+        inf where Ω_a leaves nothing of p: large gaps, few draws.
+
+    >>> from gpbounds.kdpp.residual import expected_residual
+    >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
+    >>> one, ten = (float(prior_moments(residual, delta=0.05, draws=R)) for R in (1, 10))
+    >>> f"{one:.2g} {ten:.2g}"
+    '0.69 0.06'
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    R = min(draws, gaussian_forms.MOST)
+    p = share(delta, R, tv)
+    form = residual.miss * residual.shares
+    base, top_and_sums = residual.excess, gaussian_forms.power_sums(form, R)
+    mean = float(form.sum()) + base
+    terms = {"mean": 0.5 * alpha * mean, "p": p}
+    assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
+    if mean == 0.0 and p > 0.0:
+        return record(0.0, delta, "N-prior, N-res", terms, assumptions, alpha=alpha)
+    if p <= 0.0:
+        why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+        return record(math.inf, delta, "N-prior, N-res", terms, assumptions, alpha=alpha, why=why)
+    knots = _Knots(residual)
+    low, high, best, place = 0.0, min(1.0, knots.top), 0.0, 0.0
+    for _ in range(3):
+        grid = np.linspace(low, high, 17)
+        scale = _largest_scale(grid, knots.omega(grid), mean, top_and_sums, p, alpha, R)
+        i = int(scale.argmax())
+        if scale[i] > best:
+            best, place = float(scale[i]), float(grid[i])
+        step = (high - low) / 16
+        low, high = max(float(grid[i]) - step, 0.0), min(float(grid[i]) + step, min(1.0, knots.top))
+    terms["a"] = place
+    value = 0.5 / best if best > 0.0 else math.inf
+    why = f"Ω_a = E Tr Π(H − a)₊ exceeds p(1 − αa)/α for every a, p = {p:.3g}; take more draws or more points"
+    return record(value, delta, "N-prior, N-res", terms, assumptions, alpha=alpha, why=why)
+
+
+class _Knots:
+    """Ω_a = Σ miss_i (h_i − a)₊ for many a at once."""
+
+    def __init__(self, residual: ExpectedResidual) -> None:
+        order = np.argsort(-residual.shares)
+        self._shares = residual.shares[order]
+        self._miss = residual.miss[order]
+        self.top = float(self._shares[0])
+
+    def omega(self, a: Float) -> Float:
+        """A row of Ω_a, one for each a, rounded up by 1e-12."""
+        return (self._miss * np.maximum(self._shares - a[:, None], 0.0)).sum(axis=1) / DOWN
+
+
+def _largest_scale(
+    a: Float, omega: Float, mean: float, top_and_sums: tuple[float, Float], p: float, alpha: float, R: int
+) -> Float:
+    """The largest c with ‖c(Q_y + b̄) + Ω_a‖_R ≤ p(1 − αa)/α, up to a little less, for each a; 0 where none is.
+
+    The norm is convex in c, and Ω_a at c = 0.  Newton's steps from the right, where it is too large, stay there; the
+    chord from c = 0 then crosses the level where the norm is not above it.
+    """
+    top, sums = top_and_sums
+    level = p * (1.0 - alpha * a) / alpha * DOWN
+    rest = level - omega
+    possible = rest > 0.0
+    c = np.where(possible, rest, 1.0) / mean  # ‖cQ + Ω‖ ≥ c·mean + Ω
+    for last in (False,) * 8 + (True,):
+        whole = c * mean + omega
+        ratios = gaussian_forms.moment_ratios(whole, c * top, sums)
+        height = whole * ratios[R] ** (1.0 / R)
+        if last:
+            c = c * rest / np.maximum(height - omega, rest)
+        else:
+            # d‖W‖_R/dc = E[W^(R−1) W']/‖W‖^(R−1) with W' = (W − Ω)/c
+            slope = height * (1.0 - omega / whole * ratios[R - 1] / ratios[R]) / c
+            c = np.maximum(c - (height - level) / slope, 0.5 * c)
+            c = np.where(possible, c, 1.0)
+    return np.where(possible, c * DOWN, 0.0)
+
+
+def prior_large(
+    residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
+) -> Bound:
+    """y from the prior, the best of R draws, for large gaps (N-prior2).
+
+    With Γ_a = Σ miss_i g_a(αh_i), g_a(x) = x(x − a)₊/((1 − x)(1 − a)), the smaller of, over 0 ≤ a < 1:
+
+    - moments:   B = ‖α(Σ θ_i z_i²/(1 − a) + b̄) + Γ_a z_1²‖_R/(2p), p = δ^(1/R), θ_1 the greatest of the θ_i = miss_i
+      h_i;
+    - quantiles: B = [αQ*/(1 − a) + αb̄ + cΓ_a]/(2p), δ = δ₁ + δ₂ + p^R, Q* a (1 − δ₁)-quantile of Σ θ_i z_i²
+      (Chernoff), c the (1 − δ₂)-quantile of χ²₁, δ₂ ≤ .2.
+
+    Proof.  2D_α ≤ zᵀαX(I − αX)⁻¹z + αb (N-gaplin), X = H^½ΠH^½, and x/(1 − x) ≤ x/(1 − a) + g_a(x), where g_a is convex
+    with g_a(0) = 0.  So Tr g_a(αX) ≤ Tr Π g_a(αH) (Jensen, for each eigenvector), with mean Γ_a, and given y, 2 E_Z D_α
+    ≤ α Q_y/(1 − a) + αb̄ + zᵀGz =: W with Tr G ≤ Γ_a.  Markov given y: P_Z(D_α > B) ≤ W/(2B), so P(D_α > B) ≤ E_y
+    W^R/(2B)^R.  The moments of Σ w_i z_i² are Schur-convex in w, and the eigenvalues of a sum are majorised by the sum
+    of the ordered eigenvalues (Ky Fan): the greatest moments belong to G = Γ_a times the projector on z_1. Quantiles:
+    zᵀGz ≤ cΓ_a but with probability δ₂ by the theorem of Székely and Bakirov (Probab. Theory Relat. Fields 126, 2003),
+    cited: among forms of mean 1, P(form ≤ x) is least for χ²₁ where x > 1.5364.  QED
+
+    Parameters, result and errors as :func:`prior_moments`.
+
+    >>> from gpbounds.kdpp.residual import expected_residual
+    >>> residual = expected_residual(0.6 ** np.arange(12.0), 3, noise=0.01)
+    >>> small, large = (float(bound(residual, delta=0.05, draws=10)) for bound in (prior_moments, prior_large))
+    >>> small > large
+    True
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    R = min(draws, gaussian_forms.MOST)
+    claim, assumptions = "N-prior2, N-res", (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
+    p = share(delta, R, tv)
+    form, base = residual.miss * residual.shares, residual.excess
+    terms = {"mean": 0.5 * alpha * (float(form.sum()) + base), "p": p}
+    if p <= 0.0:
+        why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+        return record(math.inf, delta, claim, terms, assumptions, alpha=alpha, why=why)
+    ordered, splits = np.sort(form)[::-1], _splits(delta, R, tv)
+    gaps, large = _large_parts(residual, alpha)
+    best, place = math.inf, 0.0
+    for gap, rest in zip(gaps, large, strict=True):
+        weights = alpha * ordered / gap
+        weights[0] += rest
+        value = 0.5 * gaussian_forms.norm(weights, alpha * base, R) / p
+        if value < best:
+            best, place = value, 1.0 - float(gap)
+    quantiles = {d1: alpha * gaussian_forms.chernoff_quantile(form, d1) for d1 in {d1 for d1, _, _ in splits}}
+    for d1, d2, q in splits:
+        values = 0.5 * (quantiles[d1] / gaps + alpha * base + float(chi2.isf(d2, 1)) * large) / q
+        i = int(values.argmin())
+        if values[i] < best:
+            best, place = float(values[i]), 1.0 - float(gaps[i])
+    return record(best, delta, claim, {**terms, "a": place}, assumptions, alpha=alpha)
+
+
+def _large_parts(residual: ExpectedResidual, alpha: float) -> tuple[Float, Float]:
+    """(1 − a, Γ_a) for some a, from 0 to the greatest x_i = αh_i; 1 − x_i without cancellation."""
+    assert residual.noise is not None
+    values = residual.eigenvalues
+    rest = ((1.0 - alpha) * values + residual.noise) / (values + residual.noise)  # 1 − x
+    gaps = np.geomspace(1.0, float(rest.min()), 25)
+    odds = alpha * values / ((1.0 - alpha) * values + residual.noise)  # x/(1 − x)
+    excess = np.maximum(1.0 - rest / gaps[:, None], 0.0)  # (x − a)₊/(1 − a)
+    return gaps, (residual.miss * odds * excess).sum(axis=1)
+
+
+def _splits(delta: float, R: int, tv: float) -> list[tuple[float, float, float]]:
+    """(δ₁, δ₂, p) with δ₁ + δ₂ + (p + tv)^R = δ, p > 0, and χ²₁'s (1 − δ₂)-quantile above 1.5364."""
+    found = []
+    for first in SHARES:
+        for second in SHARES:
+            d1, d2 = delta * first * 0.5, delta * second
+            left = delta - d1 - d2
+            if left > 0.0 and chi2.isf(d2, 1) > PEAK and (p := share(left, R, tv)) > 0.0:
+                found.append((d1, d2, p))
+    return found

@@ -1,0 +1,205 @@
+"""The tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|: bounds that lose nothing where the gap is large."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
+from gpbounds.numerics import gaussian_forms
+from gpbounds.rates.draws.sentences import (
+    BEST_OBJECTIVE,
+    FIXED_BEFORE,
+    FROM_PRIOR,
+    TILTED,
+    checked_draws,
+    record,
+    share,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TiltedMeans:
+    """Exact means under the tilted law (N-tilt).
+
+    Attributes
+    ----------
+    miss : array (n,)
+        e_M(μ₋ᵢ)/e_M(μ), μ_i = λ_i(λ_i + σ²); an upper bound where eigenvalues came with a rounding error.
+    ratios : array (n,)
+        d_i = λ_i/σ².
+    eigenvalues, lowest : array (n,)
+        λ_i from above and below.
+    noise : float
+    """
+
+    miss: Float
+    ratios: Float
+    eigenvalues: Float
+    lowest: Float
+    noise: float
+
+    @property
+    def theta(self) -> Float:
+        """θ_i = miss_i d_i: E zᵀX(I − X)⁻¹z = Σ θ_i z_i², and E Tr Q_n⁻¹(K − Q) = Σ θ_i."""
+        return self.miss * self.ratios
+
+    @property
+    def determinant(self) -> float:
+        """Σ miss_i d_i², the mean of Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ²."""
+        return float((self.miss * self.ratios**2).sum())
+
+    def quadratic(self, squares: ArrayLike) -> float:
+        """E yᵀ(Q_n⁻¹ − K_n⁻¹)y = Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²), from the n squares (Vᵀy)_i²."""
+        weights = validation.non_negative("squares", squares)
+        if weights.shape != self.miss.shape:
+            raise ValueError(f"squares: expected one for each eigenvalue, {self.miss.shape}, got {weights.shape}")
+        return float((self.theta * weights / (self.lowest + self.noise)).sum())
+
+
+def tilted_eigenvalues(eigenvalues: Float, noise: float) -> Float:
+    """μ_i = λ_i(λ_i + σ²), the eigenvalues of the k-DPP that is the tilted law; eigenvectors stay.
+
+    >>> tilted_eigenvalues(np.array([2.0, 1.0]), 0.5)
+    array([5. , 1.5])
+    """
+    return eigenvalues * (eigenvalues + noise)
+
+
+def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
+    """Exact means under the tilted law of size M (N-tilt).
+
+    P~(Z) ∝ |K_ZZ| |Q_n| ∝ |(K K_n)_ZZ|, |Z| = M, Q_n = Q_Z + σ²I, K_n = K + σ²I, d_i = λ_i/σ²,
+    miss_i = e_M(μ₋ᵢ)/e_M(μ), μ_i = λ_i(λ_i + σ²):
+
+    - E~ yᵀ(Q_n⁻¹ − K_n⁻¹)y = Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²),   E~ Tr Q_n⁻¹(K − Q) = Σ miss_i d_i,
+      E~ Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Σ miss_i d_i²;
+    - for every Z ⊂ X and y, α ∈ (0, 1]: 2D_α ≤ α[yᵀ(Q_n⁻¹ − K_n⁻¹)y + Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ²].
+
+    Proof.  |K_ZZ||Q_n + cuuᵀ| = |B||(K + KB⁻¹K)_ZZ|, B = σ²I + cuuᵀ.  Summed over Z and differentiated in c at 0, with
+    ∂ log e_M/∂μ_i = (1 − miss_i)/μ_i, E~ Q_n⁻¹ = V diag((1 − (1 − miss_i)h_i)/σ²) Vᵀ, h_i = d_i/(1 + d_i), and K_n⁻¹ =
+    V diag((1 − h_i)/σ²) Vᵀ: every functional linear in Q_n⁻¹ has an exact mean, the three above among them. X =
+    K_n^-½(K − Q)K_n^-½ = H^½ΠH^½ has Q_n = K_n^½(I − X)K_n^½.  With x_j, u_j the eigenpairs of ΠHΠ in the range of Π,
+    x_j = u_jᵀHu_j < 1 and d_j = u_jᵀDu_j ≥ x_j, D = K/σ² ⪰ H: Tr (K − Q)/σ² = Σ d_j, and Tr (Q_n⁻¹ − K_n⁻¹)KK_n/σ² = Tr
+    X(I − X)⁻¹D = Σ (d_j − x_j)/(1 − x_j) ≥ Σ (d_j − x_j) = Tr (K − Q)/σ² − Tr X, since X(I − X)⁻¹ = H^½ Σ u_ju_jᵀ/(1 −
+    x_j) H^½ and HD = D − H. Last, 2D_α ≤ α[yᵀK_n^-½X(I − αX)⁻¹K_n^-½y + Tr (K − Q)/σ² − Tr X] (N-gaplin), and I − αX ⪰
+    I − X.  QED
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        Of the k-DPP of K itself, with the noise: its eigenvalues and M are used.
+
+    >>> from gpbounds.kdpp.residual import expected_residual
+    >>> means = tilted_means(expected_residual([3.0, 1.0], 1, noise=1.0))  # μ = 12, 2
+    >>> means.miss.round(6), round(means.determinant, 6)
+    (array([0.142857, 0.857143]), 2.142857)
+    """
+    if residual.noise is None:
+        raise ValueError("residual: expected one with the noise, got noise=None: pass it to expected_residual")
+    upper = tilted_eigenvalues(residual.eigenvalues, residual.noise)
+    miss = expected_residual(upper, residual.M).miss
+    lower = tilted_eigenvalues(residual.lowest, residual.noise)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # r/(μ + r) with μ from below is at most (μ from above)/(μ from below) times that with μ from above
+        raised = np.where(lower > 0.0, miss * (upper / lower), 1.0)
+    miss = np.where(upper > 0.0, np.minimum(raised, 1.0), 1.0)
+    return TiltedMeans(
+        miss, residual.eigenvalues / residual.noise, residual.eigenvalues, residual.lowest, residual.noise
+    )
+
+
+def tilted_prior(
+    residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
+) -> Bound:
+    """y from the prior, the best of R draws of the tilted law (N-tilt-prior): no loss however large the gap.
+
+    With probability at least 1 − δ, D_α ≤ (α/(2p)) ‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, z ~ N(0, I),
+    p = δ^(1/R) − tv, ‖W‖_R = (E W^R)^(1/R).
+
+    Proof.  Given y = K_n^½ z the right side of N-tilt has the mean W(z) = Σ θ_i z_i² + Σ miss_i d_i² over Z.  Markov:
+    P_Z(D_α > B) ≤ αW/(2B) + tv, R draws fail together with probability at most the R-th power, whose mean over y is at
+    most ((α/2B)‖W‖_R + tv)^R (Minkowski).  QED
+    At R = 1 it is 1/δ times a bound on the mean of D_α over y and Z.
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        Of the k-DPP of K itself, with the noise.
+    delta : float
+        Probability in (0, 1) with which the bound may fail, over y and the draws.
+    draws : int
+        R ≥ 1; of more than 64 the first 64 are counted.
+    alpha : float
+        Rényi order in (0, 1].
+    tv : float
+        Total variation distance of the law of each draw from the tilted one.
+
+    >>> residual = expected_residual(np.arange(1.0, 101.0) ** -2.0, 10, noise=0.01)
+    >>> from gpbounds.rates.draws.prior import prior_large
+    >>> float(tilted_prior(residual, delta=0.05, draws=10)) < 0.6 * float(prior_large(residual, delta=0.05, draws=10))
+    True
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    R = min(draws, gaussian_forms.MOST)
+    means, p = tilted_means(residual), share(delta, R, tv)
+    half = 0.5 * alpha * gaussian_forms.norm(means.theta, means.determinant, R)
+    terms = {"mean": 0.5 * alpha * (float(means.theta.sum()) + means.determinant), "p": p}
+    why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+    value = half / p if p > 0.0 else math.inf
+    return record(
+        value, delta, "N-tilt-prior, N-tilt", terms, (TILTED, BEST_OBJECTIVE, FROM_PRIOR), alpha=alpha, why=why
+    )
+
+
+def tilted_given(
+    residual: ExpectedResidual,
+    squares: ArrayLike,
+    *,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+    outputs: int = 1,
+) -> Bound:
+    """y given, the best of R draws of the tilted law (N-tilt-given): no loss however large the gap.
+
+    With probability at least 1 − δ over the draws, D_α ≤ (α/(2p)) [Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²) + Σ miss_i d_i²], p
+    = δ^(1/R) − tv: Markov's inequality for the right side of N-tilt, R times.  Several outputs that share Z: the
+    squares add up, and the second sum counts once for each.
+
+    Parameters
+    ----------
+    residual : ExpectedResidual
+        Of the k-DPP of K itself, with the noise.
+    squares : array (n,)
+        (Vᵀy)_i², in the order of the eigenvalues; their sum over outputs where there are several.
+    outputs : int
+        How many outputs.
+
+    Others as :func:`tilted_prior`; the probability is over the draws only, and y may depend on anything but them.
+
+    >>> residual = expected_residual([3.0, 1.0], 1, noise=1.0)
+    >>> round(float(tilted_given(residual, [1.0, 1.0], delta=0.05, draws=10)), 4)
+    1.8071
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    count = validation.count("outputs", outputs)
+    means, p = tilted_means(residual), share(delta, draws, tv)
+    mean = 0.5 * alpha * (means.quadratic(squares) + count * means.determinant)
+    why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+    return record(
+        mean / p if p > 0.0 else math.inf,
+        delta,
+        "N-tilt-given, N-tilt",
+        {"mean": mean, "p": p},
+        (TILTED, BEST_OBJECTIVE, FIXED_BEFORE),
+        alpha=alpha,
+        why=why,
+    )

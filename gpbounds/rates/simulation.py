@@ -1,0 +1,206 @@
+"""What is known given X, before X is seen: simulated inputs, and the k-th greatest of what they give (N-sim)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from gpbounds import validation
+from gpbounds.arrays import Float, as_number
+from gpbounds.bound import Bound
+from gpbounds.inputs import Empirical
+from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, given_inputs
+
+Answer = TypeVar("Answer")
+
+
+class SampledLaw(Protocol):
+    """A law of inputs that can be drawn from, in any dimension."""
+
+    @property
+    def dim(self) -> int: ...
+    def sample(self, N: int, rng: np.random.Generator) -> Float: ...
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """m sets of N inputs from a law, and which order statistic of what they give holds for the set to come (N-sim).
+
+    F any function of X; X, X¹ ... X^m independent sets of N inputs from one law:
+
+        P(F(X) > k-th greatest of F(X¹) ... F(X^m)) <= k/(m+1).
+
+    Proof.  The event says that fewer than k of the m other values are at least F(X).  Of m + 1 numbers, whatever they
+    are, at most k have fewer than k others that are at least as great; the m + 1 sets are exchangeable, so X is
+    one of those k with probability at most k/(m+1).  QED
+    Equality where F has no ties.  Kernel, law and dimension are free, and nothing needs to be known of a spectrum.
+
+    The statement holds once, for one simulation: choosing among seeds, or along a curve of M, is selection.
+
+    Attributes
+    ----------
+    inputs : a law with ``dim`` and ``sample(N, rng)``
+    N : int
+    sets : int
+        m.
+    order : int
+        k.
+    rest : float
+        δ − k/(m+1), what is left for the statement given X.
+    rng : Generator
+    """
+
+    inputs: SampledLaw
+    N: int
+    sets: int
+    order: int
+    rest: float
+    rng: np.random.Generator
+
+    def samples(self) -> Iterator[Float]:
+        """The simulated sets of inputs, each of shape (N, dim)."""
+        for _ in range(self.sets):
+            yield self.inputs.sample(self.N, self.rng)
+
+    def answers(self, given: Callable[[Float], Answer]) -> list[Answer]:
+        """``given`` of each simulated set."""
+        return [given(X) for X in self.samples()]
+
+    def greatest(self, values: Float) -> Float:
+        """The k-th greatest along the first axis, of length m, entry by entry."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape[:1] != (self.sets,) or np.isnan(values).any():
+            raise ValueError(f"values: expected numbers, one row for each of the {self.sets} sets, got {values!r}")
+        return np.sort(values, axis=0)[self.sets - self.order]
+
+    @property
+    def sentence(self) -> str:
+        """What was simulated, as a hypothesis."""
+        return (
+            f"The N inputs are drawn independently from {self.inputs!r}; so were {self.sets} sets of N, simulated "
+            f"once, and what is {'' if self.order == 1 else f'{ordinal(self.order)} '}greatest among them is stated: "
+            f"it fails for the inputs to come with probability at most {self.order}/{self.sets + 1}."
+        )
+
+
+def simulation(
+    inputs: SampledLaw, N: int, *, sets: int, delta: float, rng: np.random.Generator | int | None = None
+) -> Simulation:
+    """The :class:`Simulation` that spends at most half of δ: k = ⌊(m+1)δ/2⌋.
+
+    Parameters
+    ----------
+    inputs : a law with ``dim`` and ``sample(N, rng)``, not Empirical
+    N : int
+    sets : int
+        m, how many sets of inputs are simulated.
+    delta : float
+        δ in (0, 1), for everything: the simulation and the statement given X.
+    rng : numpy.random.Generator or int, optional
+
+    Raises
+    ------
+    ValueError
+        for inputs that are the data themselves, or have no ``sample``; where k = 0: then the least m is told.
+
+    >>> from gpbounds.inputs import Gaussian
+    >>> plan = simulation(Gaussian(), 100, sets=39, delta=0.05, rng=0)
+    >>> plan.order, plan.rest
+    (1, 0.025)
+    """
+    if isinstance(inputs, Empirical):
+        raise ValueError(
+            "simulate: expected a law of inputs to simulate from, got Empirical(X): for given inputs nothing is "
+            "simulated; leave simulate out, or pass the law that X came from"
+        )
+    if not callable(getattr(inputs, "sample", None)):
+        raise ValueError(f"inputs: expected a law with sample(N, rng), got {type(inputs).__name__}")
+    m, level = validation.count("simulate", sets), validation.scalar(validation.open_unit, "delta", delta)
+    k = math.floor((m + 1) * level / 2.0 * (1.0 + 1e-12))
+    if k == 0:
+        least = math.ceil(2.0 / level * (1.0 - 1e-12)) - 1
+        raise ValueError(
+            f"simulate: expected at least {least} sets of inputs for delta = {level:g}, of which the simulation may "
+            f"spend half, got {m}: the greatest of {m} is exceeded with probability 1/{m + 1}"
+        )
+    return Simulation(inputs, validation.count("N", N, 1), m, k, level - k / (m + 1), np.random.default_rng(rng))
+
+
+def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta: float) -> Bound:
+    """The k-th greatest of the bounds that m simulated sets of inputs give: an upper bound before X is seen (N-sim).
+
+    ``given(X)`` fails with probability at most ``plan.rest`` for every fixed X, over y and Z; so with probability at
+    least 1 − δ over the simulation, X, y and Z the quantity is at most the k-th greatest of ``given(X¹) ...
+    given(X^m)``.  Where ``given(X)`` is an array, as over a grid of M, each entry is a statement of its own.
+
+    Parameters
+    ----------
+    plan : Simulation
+    given : function of X, shape (N, dim)
+        An upper bound given X.
+    delta : float
+        The δ of ``plan``.
+
+    >>> from gpbounds import Empirical, Matern, Uniform, rate
+    >>> kernel = Matern(1.5) * Matern(0.5, 1.0, 3.0)  # no spectrum is known for products
+    >>> plan = simulation(Uniform([0, 0], [1, 1]), 60, sets=39, delta=0.05, rng=0)
+    >>> bound = simulated_bound(
+    ...     plan, lambda X: rate(kernel, 60, 20, 1.0, inputs=Empirical(X), delta=plan.rest), delta=0.05
+    ... )
+    >>> float(bound) > bound.terms["median of the sets"], bound.confidence
+    (True, 0.95)
+    """
+    bounds = plan.answers(given)
+    values = np.array([np.asarray(bound.value, dtype=np.float64) for bound in bounds])
+    value = plan.greatest(values)
+    infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
+    sentences = dict.fromkeys(s for bound in bounds if bound not in infinite for s in bound.assumptions)
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE)  # replaced, since X is to come
+    assumptions = [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
+    if value.ndim:
+        assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
+    if np.isinf(value).any():
+        why = infinite[0].assumptions[-1]
+        assumptions.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
+    return Bound(
+        value=as_number(value),
+        side="upper",
+        confidence=as_number(np.broadcast_to(1.0 - delta, value.shape)),
+        claim=f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}",
+        terms={"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest},
+        assumptions=tuple(assumptions),
+        certified=all(bound.certified for bound in bounds),
+        quantity=bounds[0].quantity,
+    )
+
+
+def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
+    """(M, the M's of the sets): the k-th greatest of the M's that the simulated sets need for a target (N-sim).
+
+    ``least(X)`` is the least M from which on the bound given X is at most the target, None where there is none; it is a
+    function of X, so the set to come needs no more than the k-th greatest but with probability k/(m+1).  Choosing M on
+    a simulated curve instead would be selection: the curve holds at each M, not at the M that looks best.
+
+    >>> from gpbounds.inputs import Gaussian
+    >>> plan = simulation(Gaussian(), 5, sets=39, delta=0.05, rng=0)
+    >>> M, sizes = simulated_size(plan, lambda X: 1 + int(10 * abs(X[0, 0])))
+    >>> M == int(sizes[-1])
+    True
+    """
+    sizes = np.array([math.inf if M is None else float(M) for M in plan.answers(least)])
+    needed = float(plan.greatest(sizes))
+    return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
+
+
+def ordinal(k: int) -> str:
+    """2 -> 2nd, 3 -> 3rd, 11 -> 11th.
+
+    >>> [ordinal(k) for k in (1, 2, 3, 5, 11, 22)]
+    ['1st', '2nd', '3rd', '5th', '11th', '22nd']
+    """
+    ending = "th" if 10 <= k % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(k % 10, "th")
+    return f"{k}{ending}"
