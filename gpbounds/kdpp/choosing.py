@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import with_jitter
 
-METHODS = ("greedy", "best", "kdpp", "rpcholesky", "leverage", "kmeans", "uniform")
+METHODS = ("greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans", "uniform")
 _ORDERED = ("greedy", "rpcholesky", "leverage", "uniform")
 
 
@@ -68,7 +69,7 @@ def select(
     X : array (N, D)
     M : int
         1 ≤ M ≤ number of distinct rows.
-    method : "greedy", "best", "kdpp", "rpcholesky", "leverage", "kmeans" or "uniform"
+    method : "greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans" or "uniform"
     rng : numpy.random.Generator or int
         Source of randomness, or a seed; all but "greedy" need it.
     trace : float, optional
@@ -119,9 +120,10 @@ def select(
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
-    for name, given, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
-        if given is not None and method not in users:
-            raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
+    for name, value, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
+        if value is not None and method not in users:
+            listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
+            raise ValueError(f"{name}: expected only with method {listed}, got {method!r}")
     if method != "best":
         for name, value in (("draws", draws), ("y", y), ("noise", noise), ("candidates", candidates or None)):
             if value is not None:
@@ -138,7 +140,7 @@ def select(
         return _greedy(kernel, points, M, goal, groups)
     generator = np.random.default_rng(rng)
     args = kernel, points, M, generator
-    about: dict[str, float | None] = {}
+    about: dict[str, Any] = {}
     order: Indices | None = None
     if method == "rpcholesky":
         return _randomly_pivoted(*args, goal, groups)
@@ -219,7 +221,7 @@ def _measured(
     *,
     method: str,
     law: str,
-    **about: float | None,
+    **about: Any,
 ) -> Selection:
     """The record, with the traces of all prefixes from one pass over the data, cut at the first that is ≤ ``goal``."""
     measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, jitter)

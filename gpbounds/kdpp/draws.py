@@ -52,7 +52,10 @@ class Approximation:
     law : str
         What its k-DPP is called.
     tv : float or None
-        Proved total variation between its k-DPP of size M and that of K; None where it may be 1.
+        1 − e_M(VᵀV)/e_M(K) or above it: a proved total variation between its k-DPP of size M and that of K; None where
+        it may be 1.
+    rounding : float
+        What each of the eigenvalues was lowered by.
     """
 
     factor: Float
@@ -60,6 +63,7 @@ class Approximation:
     trace: float
     law: str
     tv: float | None
+    rounding: float
 
 
 def approximation(kernel: Kernel, X: Float, M: int, groups: Indices, rank: int | None) -> Approximation:
@@ -72,7 +76,7 @@ def approximation(kernel: Kernel, X: Float, M: int, groups: Indices, rank: int |
     lowest = np.maximum(spectrum.values - spectrum.rounding, 0.0)
     tv = float(nystrom_tv(lowest, float(pivots.traces[-1]), M))
     law = f"k-DPP of the rank-r Nyström approximation at r greedy points, r = {r}"
-    return Approximation(V, lowest, float(pivots.traces[-1]), law, tv if tv < 1.0 else None)
+    return Approximation(V, lowest, float(pivots.traces[-1]), law, tv if tv < 1.0 else None, spectrum.rounding)
 
 
 def leverage_order(

@@ -93,8 +93,6 @@ class Source:
         Order of the objective that is kept: α, or 1, where ``before`` is α times the bound of order 1.
     factor : float
         What a nat of the objective lost costs the bound: α where the objective of order 1 is kept, else 1.
-    tv : float or None
-        Total variation to the law of the theorem; None where none is proved.
     """
 
     law: str
@@ -102,4 +100,3 @@ class Source:
     before: Bound
     order: float = 1.0
     factor: float = 1.0
-    tv: float | None = 0.0
