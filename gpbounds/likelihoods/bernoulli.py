@@ -91,28 +91,28 @@ class Bernoulli(Likelihood):
         return record(y, ends, form, claim)
 
 
-def _signed(y: Array, found: tuple[Array, ...]) -> tuple[Array, ...]:
+def _signed(y: Array, parts: tuple[Array, ...]) -> tuple[Array, ...]:
     """∂/∂m of a function of ym."""
-    return found if len(found) == 1 else (found[0], y * found[1], found[2])
+    return parts if len(parts) == 1 else (parts[0], y * parts[1], parts[2])
 
 
-def _minus_exp(found: tuple[Array, ...]) -> tuple[Array, ...]:
+def _minus_exp(parts: tuple[Array, ...]) -> tuple[Array, ...]:
     """−e^L and its derivatives from L and its derivatives."""
-    value = -namespace(found[0]).exp(found[0])
-    return (value, *(value * part for part in found[1:]))
+    value = -namespace(parts[0]).exp(parts[0])
+    return (value, *(value * part for part in parts[1:]))
 
 
 def _log_mean_sigmoid(m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
     """log E σ(f): for m > 0 as log(1 − E σ(−f)), so that what is missing to 1 keeps its digits."""
     xp = namespace(m)
-    found = log_mean(Sigmoid(), 0.0 * m, -xp.abs(m), v, gradient)
-    small = found[0]
-    value = xp.where(m > 0.0, xp.log1p(-xp.exp(small)), small)
+    parts = log_mean(Sigmoid(), 0.0 * m, -xp.abs(m), v, gradient)
+    log_small = parts[0]
+    value = xp.where(m > 0.0, xp.log1p(-xp.exp(log_small)), log_small)
     if not gradient:
         return (value,)
-    odds = xp.exp(small) / -xp.expm1(small)
-    by_mean = xp.where(m > 0.0, odds, 1.0) * found[1]
-    by_variance = xp.where(m > 0.0, -odds, 1.0) * found[2]
+    odds = xp.exp(log_small) / -xp.expm1(log_small)
+    by_mean = xp.where(m > 0.0, odds, 1.0) * parts[1]
+    by_variance = xp.where(m > 0.0, -odds, 1.0) * parts[2]
     return value, by_mean, by_variance
 
 

@@ -101,17 +101,17 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
     slope, curve = factor.slopes(f0, y)
     gap = slope - d0 / v
 
-    def falls(side: int, t: Array, y: Array, v: Array, d0: Array, f0: Array, *base: Array) -> tuple[Array, Array]:
-        here = side * t
+    def falls(sign: int, t: Array, y: Array, v: Array, d0: Array, f0: Array, *base: Array) -> tuple[Array, Array]:
+        here = sign * t
         drop = here * (here + 2.0 * d0) / (2.0 * v) - factor.rise(here, f0, y, base)
-        return drop, side * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
+        return drop, sign * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
 
     ends = []
-    for side in (-1, 1):
-        push = side * gap * v
+    for sign in (-1, 1):
+        push = sign * gap * v
         edge = push + xp.sqrt(push * push + 2.0 * v * DROP)
-        edge = factor.nearer(edge, base, gap) if side > 0 else edge
-        ends.append(outer_edge(edge, partial(falls, side), (y, v, d0, f0, *base)))
+        edge = factor.nearer(edge, base, gap) if sign > 0 else edge
+        ends.append(outer_edge(edge, partial(falls, sign), (y, v, d0, f0, *base)))
     width = xp.minimum(factor.step, xp.maximum(ends[0], ends[1]))  # a narrow product has nothing to resolve
     sharp = -curve * v > 1.0
 
@@ -135,10 +135,10 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
         3 if gradient else 1,
         (1.0 / xp.sqrt(v), 1.0 / v) if gradient else (),
     )
-    found = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
-    found += [part / sums[0] for part in sums[1:]]
+    parts = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
+    parts += [part / sums[0] for part in sums[1:]]
     if bool(flat.any()):
         first, second = factor.ratios(m, y)
         limits = (factor.value(m, y), first, 0.5 * second)
-        found = [xp.where(flat, limit, part) for limit, part in zip(limits, found, strict=False)]
-    return tuple(found)
+        parts = [xp.where(flat, limit, part) for limit, part in zip(limits, parts, strict=False)]
+    return tuple(parts)

@@ -40,8 +40,8 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
     best = _peak(square, v, df)
     start, step = _left_end(df), min(0.24, 0.5 / math.sqrt(half))
     # Right of x the mixing law alone, and that law against a Gaussian no wider than w^½, are below e^−DROP of the peak.
-    room = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
-    reach = xp.minimum(0.5 * room + xp.sqrt(0.25 * room * room + 2.0 * room), (DROP - best + half) / (half + 0.5))
+    width = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
+    reach = xp.minimum(0.5 * width + xp.sqrt(0.25 * width * width + 2.0 * width), (DROP - best + half) / (half + 0.5))
     reach = xp.maximum(reach, 2.0 / math.sqrt(half))
 
     def columns(x: float, d: Array, square: Array, v: Array, best: Array) -> list[Array]:
@@ -106,11 +106,11 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
         bt = b * t * inverse
         power = -0.5 * xp.log1p(2.0 * at) - bt
         weight = (1.0 + math.exp(-u)) * xp.exp(-t)
-        found = [-weight * xp.expm1(power)]
+        values = [-weight * xp.expm1(power)]
         if gradient:
             slope = weight * t * inverse * xp.exp(power)
-            found += [slope, slope * (1.0 - 2.0 * bt)]
-        return found
+            values += [slope, slope * (1.0 - 2.0 * bt)]
+        return values
 
     sums = _marched(columns, (a, b, size), LEFT, 0.25, xp.log(DROP * size), 3 if gradient else 1)
     factor = -0.5 * (df + 1.0)

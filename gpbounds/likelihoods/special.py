@@ -40,8 +40,8 @@ def sigmoid(f: Array) -> Array:
 def log_softplus(f: Array, g: Array) -> Array:
     """log g, g = log(1 + e^f): f itself where g underflows."""
     xp = namespace(f)
-    found = xp.log(g)
-    return xp.where(f < UNDERFLOW, f, found) if bool((f < UNDERFLOW).any()) else found
+    logarithm = xp.log(g)
+    return xp.where(f < UNDERFLOW, f, logarithm) if bool((f < UNDERFLOW).any()) else logarithm
 
 
 def softplus_parts(f: Array) -> tuple[Array, Array, Array, Array, Array]:

@@ -78,16 +78,16 @@ class StudentT(Likelihood):
         return first, second, third
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-        found = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((found[0] - math.log(self.scale), *found[1:]))
+        parts = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((parts[0] - math.log(self.scale), *parts[1:]))
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-        found = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((found[0] + self._log_c, *found[1:]))
+        parts = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((parts[0] + self._log_c, *parts[1:]))
 
-    def _rescaled(self, found: tuple[Array, ...]) -> tuple[Array, ...]:
+    def _rescaled(self, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         """Derivatives in d = (y − m)/σ and v/σ² as derivatives in m and v."""
-        return found if len(found) == 1 else (found[0], -found[1] / self.scale, found[2] / self.scale**2)
+        return parts if len(parts) == 1 else (parts[0], -parts[1] / self.scale, parts[2] / self.scale**2)
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""

@@ -128,10 +128,10 @@ def integrate(
         nodes = 2 * round(0.5 * NODES * GROWTH**k)
         whole = chosen.size == left.size
         part, unit = (list(arrays) if whole else [a[chosen] for a in arrays] for arrays in (parameters, units))
-        found, good = _rule(
+        values, good = _rule(
             partial(_on, columns, part), below[chosen], above[chosen], bend[chosen], step[chosen], nodes, count, unit
         )
-        for total, value in zip(sums, found, strict=True):
+        for total, value in zip(sums, values, strict=True):
             total[chosen] = value
         left[chosen] = ~good
         level[chosen] = k + DOUBLING

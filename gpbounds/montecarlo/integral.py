@@ -112,7 +112,7 @@ def _block(
         D = means(nodes.greater / np.maximum(nodes.Z, 1.0), [bend(x)])[0] if low.any() else 0.0 * u
         excess = np.where(low, np.log1p(D), log_mean + s[:, 0])
         log_mean = np.where(u > 0.0, log_mean, excess - s[:, 0])
-        found = [log_mean, excess]
+        rows = [log_mean, excess]
         for numerator, ratio in zip(numerators, ratios, strict=True):
             # where Z underflows and φ'/φ overflows φ' is 0
             a = numerator(panels, nodes.delta)
@@ -123,8 +123,8 @@ def _block(
             weight = np.where(np.isfinite(weight), weight, 0.0)
             plain = means(weight, [np.exp(exponent + np.minimum(u[:, None] + nodes.ratio, 709.0))])[0]
             plain -= ratio * (s * np.exp(-s))[:, 0]
-            found.append(np.where(u < CENTRED, centred, plain))
-    return found
+            rows.append(np.where(u < CENTRED, centred, plain))
+    return rows
 
 
 @dataclass

@@ -117,15 +117,15 @@ def _point_mass(likelihood: Likelihood, y: float, m: float, L: Float, gradient: 
 
 def _exact(likelihood: Likelihood, y: float, m: float, v: float, L: Float, gradient: bool) -> Float:
     panels = Panels(likelihood, y, m, v)
-    found = np.zeros((3 if gradient else 1, L.size))
+    rows = np.zeros((3 if gradient else 1, L.size))
     if (L == 1.0).any():
-        found[:, L == 1.0] = _one_sample(panels, gradient)[:, None]
+        rows[:, L == 1.0] = _one_sample(panels, gradient)[:, None]
     several = (L > 1.0) & (L < np.inf)
     if several.any():
         values, slopes = excesses(panels, L[several], (by_mean, by_variance) if gradient else ())
-        found[0, several] = values
-        found[1:, several] = -slopes
-    return found
+        rows[0, several] = values
+        rows[1:, several] = -slopes
+    return rows
 
 
 def _one_sample(panels: Panels, gradient: bool) -> Float:
@@ -133,15 +133,15 @@ def _one_sample(panels: Panels, gradient: bool) -> Float:
     p = panels
     inside = np.array(p.likelihood.log_expected_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
     outside = np.array(p.likelihood.expected_log_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
-    found = inside - outside
-    if not found[0] > 1e-4 * (1.0 + abs(inside[0])):
+    differences = inside - outside
+    if not differences[0] > 1e-4 * (1.0 + abs(inside[0])):
         nodes = p.nodes
-        found[0] = float((nodes.weight * bend(nodes.ratio)).sum())
+        differences[0] = float((nodes.weight * bend(nodes.ratio)).sum())
         if gradient:  # −E ℓ' + E Zℓ' and the same with δ/(2v), by the same rule
             change = nodes.weight * np.expm1(nodes.ratio)
             values = [a(p, nodes.delta) for a in (by_mean, by_variance)]
-            found[1:] = [float((change * (a - (nodes.weight * a).sum())).sum()) for a in values]
-    return found
+            differences[1:] = [float((change * (a - (nodes.weight * a).sum())).sum()) for a in values]
+    return differences
 
 
 def _expansion(likelihood: Likelihood, y: float, m: float, v: float, L: Float, gradient: bool) -> Float:
@@ -167,7 +167,7 @@ def moment(panels: Panels, k: int) -> float:
 def covariances(panels: Panels, numerators: Sequence[Numerator], second: float) -> list[float]:
     """[Cov(A, Z) − E A·Var Z]/E p for Z = p/E p and each numerator: the 1/L term of E A/E p − E[ΣA/ΣX]  (D-23)."""
     nodes = panels.nodes
-    found = []
+    slopes = []
     for numerator in numerators:
         with np.errstate(all="ignore"):
             a = numerator(panels, nodes.delta)
@@ -176,5 +176,5 @@ def covariances(panels: Panels, numerators: Sequence[Numerator], second: float) 
             near = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0) - mean * nodes.weight  # E(Z − 1) is 0
             near = near * np.expm1(np.minimum(nodes.ratio, 1.0))
             product = np.where(nodes.ratio > 1.0, far, near).sum()
-        found.append(float(product - mean * second))
-    return found
+        slopes.append(float(product - mean * second))
+    return slopes

@@ -120,21 +120,21 @@ class Panels:
     @cached_property
     def modes(self) -> Float:
         """0 and the modes of N(m, v)·p^k as δ; for Student's t y − m, which is beyond them, too."""
-        found = [0.0]
+        modes = [0.0]
         for k in range(1, self.powers + 1):
-            side = float(np.sign(self.slope(np.zeros(1))[0]))
+            sign = float(np.sign(self.slope(np.zeros(1))[0]))
 
-            def up(reach: float, k: int = k, side: float = side) -> bool:
-                return k * self.slope(np.array([side * reach]))[0] * side > reach / self.v
+            def up(reach: float, k: int = k, sign: float = sign) -> bool:
+                return k * self.slope(np.array([sign * reach]))[0] * sign > reach / self.v
 
             far = self.std
-            while side and up(far):
+            while sign and up(far):
                 far *= 2.0
             low, _ = halved(up, 0.0, far)
-            found.append(side * float(low))
+            modes.append(sign * float(low))
         if isinstance(self.likelihood, StudentT):
-            found.append(float(self.y) - self.m)
-        return np.array(found)
+            modes.append(float(self.y) - self.m)
+        return np.array(modes)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
@@ -155,11 +155,11 @@ class Panels:
 
     def falls(self, levels: Float) -> tuple[Float, Float]:
         """Where, left and right of the peak, ℓ is ``levels`` nats below it; the ends where it is nowhere."""
-        found = []
+        places = []
         for end in self.ends:
             inner, outer = np.full(levels.shape, self.peak), np.full(levels.shape, end)
-            found.append(halved(lambda delta: ~(self.top - self.rise(delta) > levels), inner, outer, 44)[1])
-        return found[0], found[1]
+            places.append(halved(lambda delta: ~(self.top - self.rise(delta) > levels), inner, outer, 44)[1])
+        return places[0], places[1]
 
     @cached_property
     def fixed(self) -> Float:

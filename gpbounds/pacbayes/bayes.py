@@ -78,18 +78,18 @@ def bayes_risk_bound(
     if isinstance(gibbs, Bound):
         if gibbs.side != "upper":
             raise ValueError("gibbs: expected an upper bound on R(Q), got a lower bound")
-        risk, given = np.asarray(gibbs.value), gibbs
+        risk, bound = np.asarray(gibbs.value), gibbs
     else:
         risk = closed_unit("gibbs", gibbs)
-        given = Bound(risk, "upper", 1.0, "P-38")
+        bound = Bound(risk, "upper", 1.0, "P-38")
     factor = 2.0 if epsilon is None else float(bayes_factor(epsilon, least_std))  # type: ignore[arg-type]
-    if given.certified and epsilon is not None:
+    if bound.certified and epsilon is not None:
         value, factor = _outwards(risk, epsilon, float(least_std))  # type: ignore[arg-type]
     else:
         value = factor * risk
-    assumptions = (*given.assumptions, SYMMETRIC if epsilon is None else BAND)
+    assumptions = (*bound.assumptions, SYMMETRIC if epsilon is None else BAND)
     terms = {"R(Q)": as_number(risk), "factor": factor}
-    return Bound(as_number(value), "upper", given.confidence, "P-38", terms, assumptions, given.certified, "R_Bayes(Q)")
+    return Bound(as_number(value), "upper", bound.confidence, "P-38", terms, assumptions, bound.certified, "R_Bayes(Q)")
 
 
 def _outwards(risk: Float, epsilon: float, std: float) -> tuple[Float, float]:

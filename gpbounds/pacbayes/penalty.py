@@ -115,8 +115,8 @@ def grid_penalty(points: ArrayLike, hyperparameters: ArrayLike, certified: bool 
     T, G1 = np.broadcast_arrays(whole("hyperparameters", hyperparameters), whole("points", points))
     if certified:
         pairs = zip(T.ravel().tolist(), G1.ravel().tolist(), strict=True)
-        found = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
-        return np.array(found).reshape(T.shape)[()]
+        penalties = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
+        return np.array(penalties).reshape(T.shape)[()]
     return (T * np.log(G1))[()]
 
 

@@ -24,16 +24,16 @@ BEND = 0.2
 """The one free number of the start: the largest error is 2.1 % with it, 8.5 % with 0."""
 
 
-def rise(q: Float, rest: Float, eps: Float) -> Float:
+def rise(q: Float, rest: Float, divergence: Float) -> Float:
     """y = (p−q)/(1−q) of the upper inverse p, for one-dimensional q, ``rest`` = 1 − q and ε.
 
     Both q and 1 − q are asked for, since either may be tiny; q must be 0 or at least 1e-300.
     """
     with np.errstate(all="ignore"):
-        fixed = (eps == 0.0) | (rest == 0.0)
+        fixed = (divergence == 0.0) | (rest == 0.0)
         if fixed.any():
-            q, rest, eps = (np.where(fixed, 0.5, v) for v in (q, rest, eps))
-        c = np.minimum(eps / rest, FAR)
+            q, rest, divergence = (np.where(fixed, 0.5, v) for v in (q, rest, divergence))
+        c = np.minimum(divergence / rest, FAR)
         ratio = odds(q, rest)
         t = _start(q, c)
         y = -np.expm1(-t)

@@ -22,13 +22,13 @@ def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
     """`Certificate.check`, which says what it does."""
     raw_X, raw_y = as_data(X, y)
     lines = [*_declared(certificate, raw_X, raw_y), _seal(certificate), _grid(certificate)]
-    same = _data(certificate, raw_X, raw_y)
-    lines.append(same)
-    found: Enclosed | None = None
-    if same.state == "confirmed":
+    data = _data(certificate, raw_X, raw_y)
+    lines.append(data)
+    computed: Enclosed | None = None
+    if data.state == "confirmed":
         try:
             scaled = certificate.inputs.apply(raw_X), certificate.outputs.apply(raw_y)
-            found = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
+            computed = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
         except ValueError as error:  # a Q, a loss or a scaling that does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
@@ -38,15 +38,15 @@ def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
     else:
         lines.append(Line("posterior", "skipped", "not rebuilt: these are other data"))
     lines += [
-        _number("kl", "KL(Q‖P)", certificate.kl, None if found is None else (found.kl, found.kl_error)),
+        _number("kl", "KL(Q‖P)", certificate.kl, None if computed is None else (computed.kl, computed.kl_error)),
         _number(
             "risk",
             f"R_S under {certificate.loss!r}",
             certificate.risk,
-            None if found is None else (found.risk, found.risk_error),
+            None if computed is None else (computed.risk, computed.risk_error),
         ),
         *_penalties(certificate),
-        _bound(certificate, found),
+        _bound(certificate, computed),
     ]
     return conclude(certificate.rigorous, certificate.statement, lines)
 
@@ -93,24 +93,24 @@ def _grid(certificate: Statement) -> Line:
 
 
 def _data(certificate: Statement, X: Float, y: Float) -> Line:
-    stated, found = certificate.data, fingerprint(X, y)
+    stated, actual = certificate.data, fingerprint(X, y)
     shapes = f"N = {stated.rows}, D = {stated.columns}"
     if not _fits(certificate, X):
         return Line(
             "data",
             "failed",
-            f"The certificate is about {shapes}; these data have N = {found.rows}, D = {found.columns}.",
+            f"The certificate is about {shapes}; these data have N = {actual.rows}, D = {actual.columns}.",
         )
-    if found.sha256 != stated.sha256:
+    if actual.sha256 != stated.sha256:
         return Line("data", "failed", "SHA-256 differs: other values, or the same rows in another order.")
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 
 
-def _number(name: str, title: str, stated: float, found: tuple[float, float] | None) -> Line:
+def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None) -> Line:
     """A stated number must not be below the recomputed one's upper end, nor be another number."""
-    if found is None:
+    if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
-    value, error = found
+    value, error = computed
     text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
@@ -126,7 +126,7 @@ def _penalties(certificate: Statement) -> Iterator[Line]:
     count, N = certificate.count, certificate.data.rows
     paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.what}" for c in certificate.charges)]
     paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
-    for name, title, stated, found in (
+    for name, title, stated, computed in (
         (
             "choices",
             f"ln of all that was chosen from ({', '.join(paid)})",
@@ -140,17 +140,21 @@ def _penalties(certificate: Statement) -> Iterator[Line]:
             formula.log_xi(N, certificate.delta),
         ),
     ):
-        if stated == found:
+        if stated == computed:
             yield Line(name, "confirmed", f"{title}: {stated:.9g}, rounded up.")
         else:
-            yield Line(name, "failed", f"{title}: stated {stated!r}, it is {found!r}.")
+            yield Line(name, "failed", f"{title}: stated {stated!r}, it is {computed!r}.")
 
 
-def _bound(certificate: Statement, found: Enclosed | None) -> Line:
+def _bound(certificate: Statement, computed: Enclosed | None) -> Line:
     count, N, delta = certificate.count, certificate.data.rows, certificate.delta
     least = formula.risk_bound(certificate.risk, certificate.kl, count, N, delta)
-    if found is not None and np.isfinite(found.kl + found.kl_error) and not np.isnan(found.risk + found.risk_error):
-        risk, kl = min(found.risk + found.risk_error, 1.0), found.kl + found.kl_error
+    if (
+        computed is not None
+        and np.isfinite(computed.kl + computed.kl_error)
+        and not np.isnan(computed.risk + computed.risk_error)
+    ):
+        risk, kl = min(computed.risk + computed.risk_error, 1.0), computed.kl + computed.kl_error
         least = max(least, formula.risk_bound(risk, kl, count, N, delta))
     text = f"kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N) by Arb is at most {least!r}; stated {certificate.bound!r}"
     if least <= certificate.bound:

@@ -111,17 +111,17 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts."""
-        found = self.each(name)
-        if not all(isinstance(item, str) for item in found):
-            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(found)}")
-        return tuple(found)
+        items = self.each(name)
+        if not all(isinstance(item, str) for item in items):
+            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(items)}")
+        return tuple(items)
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list of whole numbers."""
-        found = self.each(name)
-        if not all(isinstance(item, int) and not isinstance(item, bool) for item in found):
-            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(found)}")
-        return tuple(found)
+        items = self.each(name)
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(items)}")
+        return tuple(items)
 
     def numbers(self, name: str) -> float | tuple[float, ...]:
         """A number or a list of numbers."""
@@ -144,10 +144,10 @@ class Fields:
         for i, row in enumerate(rows):
             if not isinstance(row, list) or len(row) != i + 1:
                 raise ValueError(f"{where}[{i}]: expected a row of {i + 1} number(s), got {_shown(row)}")
-        found = np.zeros((len(rows), len(rows)))
+        matrix = np.zeros((len(rows), len(rows)))
         for i, row in enumerate(rows):
-            found[i, : i + 1] = [_double(v, where) for v in row]
-        return found
+            matrix[i, : i + 1] = [_double(v, where) for v in row]
+        return matrix
 
     def done(self) -> None:
         """Refuse fields that nobody asked for."""

@@ -74,12 +74,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"expected each field once, got {twice!r} twice")
-    return found
+    return fields
 
 
 def _refused(word: str) -> Any:

@@ -51,10 +51,10 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     NonFinite
         for NaN or infinity.
     """
-    for name, given in (("X", X), ("y", y)):
-        if is_cupy(given):
+    for name, array in (("X", X), ("y", y)):
+        if is_cupy(array):
             raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
-        kind = np.asarray(given).dtype
+        kind = np.asarray(array).dtype
         if kind.kind == "f" and kind.itemsize != 8:
             raise ValueError(
                 f"{name}: expected float64, got {kind}: a certificate says exactly which numbers it is about"
@@ -63,8 +63,8 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
     targets = as_targets(y, points)
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
-    for name, given, taken in (("X", X, points), ("y", y, targets)):
-        if np.asarray(given).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
+    for name, array, taken in (("X", X, points), ("y", y, targets)):
+        if np.asarray(array).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
             raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
     return points, targets
 

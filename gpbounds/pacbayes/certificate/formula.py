@@ -42,8 +42,8 @@ def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> floa
     >>> risk_bound(0.02, 30.0, 1201**2, 1000, 0.01)
     0.10136636474734233
     """
-    eps = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
-    return float(kl_inverse(risk, eps, certified=True))
+    divergence = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
+    return float(kl_inverse(risk, divergence, certified=True))
 
 
 def _log_count(count: int) -> Any:

@@ -91,6 +91,6 @@ def _folded(mark: str, name: str, text: str) -> str:
 
 def conclude(rigorous: bool, statement: str, lines: Iterable[Line]) -> Report:
     """The `Report` of some lines: confirmed when none failed and none that matters was skipped."""
-    found = tuple(lines)
-    confirmed = all(line.state in ("declared", "confirmed") for line in found)
-    return Report(confirmed, rigorous, statement, found)
+    findings = tuple(lines)
+    confirmed = all(line.state in ("declared", "confirmed") for line in findings)
+    return Report(confirmed, rigorous, statement, findings)
