@@ -49,7 +49,7 @@ def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:
     """ln E for one of E accuracy goals (P-47); nothing for one.
 
     >>> charges_of([Band(0.2), Band(0.4)])
-    (Charge(what='accuracy goals ε', count=2),)
+    (Charge(choice='accuracy goals ε', count=2),)
     """
     return (Charge("accuracy goals ε", len(losses)),) if len(losses) > 1 else ()
 

@@ -1,4 +1,4 @@
-"""Where the derivatives of a Poisson likelihood in f are extremal."""
+"""The extreme values of the derivatives of a Poisson likelihood in f."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
-    """The same for g = log(1 + e^f), by a search over f (D-33); each count is searched once."""
+    """The same for g = log(1 + e^f), by a search over f (D-33), once for each distinct count."""
     xp = namespace(y)
     targets = host(y)
     distinct, where = np.unique(targets, return_inverse=True)

@@ -45,7 +45,7 @@ class Poisson(Likelihood):
     Raises
     ------
     ValueError
-        for another link, and for a y that is no count.
+        for another link, and for a y that is not a count.
 
     >>> model = Poisson("exp")
     >>> [round(float(mean(3, 1.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]

@@ -1,4 +1,4 @@
-"""Arguments of this room, checked; functions of one (y, m, v) over arrays of them."""
+"""Checks of arguments for `gpbounds.montecarlo`, and the evaluation of a function of one (y, m, v) on arrays."""
 
 from __future__ import annotations
 

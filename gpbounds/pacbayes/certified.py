@@ -1,4 +1,4 @@
-"""The inverse of the binary kl with certificate: the double next to it on the safe side, settled with Arb balls."""
+"""The certified inverse of the binary kl: the next double on the safe side, decided with Arb balls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from gpbounds.rigor import exact, sign
 
 
 def certified_inverse(q: Float, divergence: Float, upper: bool, complement: bool) -> Float:
-    """`kl_inverse` of arrays that are checked: at least (upper) or at most (lower) the true p, 1 − p the other way.
+    """`kl_inverse` of checked arrays: p is at least (upper) or at most (lower) the true one; 1 − p the reverse.
 
-    P-12.  Each value is the best double: its neighbour on the other side fails.  Only the sign of kl(q‖p) − ε is asked
-    for, and it is always settled: e^ε is transcendental for rational ε ≠ 0 (Lindemann), and
-    e^kl = (q/p)^q ((1−q)/(1−p))^(1−q) algebraic, so the two differ.
+    P-12.  Each value is the closest double that is safe.  Only the sign of kl(q‖p) − d is needed, and enough bits
+    always decide it: for rational d ≠ 0, e^d is transcendental (Lindemann), while e^kl = (q/p)^q ((1−q)/(1−p))^(1−q)
+    is algebraic, so the two differ.
     """
     q, divergence = np.broadcast_arrays(q, divergence)
     start = nearest_inverse(q, divergence, upper, complement)

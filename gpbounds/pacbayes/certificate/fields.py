@@ -1,4 +1,4 @@
-"""Strict reading of a JSON record: every field is asked for by name and kind, and nothing else may be there."""
+"""Strict reading of a JSON record: every field is read by name and kind, and unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[type, str] = {
 
 
 class Fields:
-    """The fields of one JSON object, taken one by one; `done` refuses what is left.
+    """The fields of one JSON object, taken one by one; `done` refuses fields that remain.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Fields:
         self.where = where
 
     def take(self, name: str) -> Any:
-        """The value of a field, whatever it is."""
+        """The value of a field of any kind."""
         if name not in self.record:
             raise ValueError(
                 f"{self.where}: expected a field {name!r}, got {', '.join(map(repr, self.record)) or 'none'}"
@@ -83,7 +83,7 @@ class Fields:
         return text
 
     def built(self, make: Callable[[], T]) -> T:
-        """``make()``, its complaints with this object's path before them."""
+        """``make()``; its error messages get this object's path."""
         try:
             return make()
         except ValueError as error:
@@ -99,7 +99,7 @@ class Fields:
         return Fields(self.take(name), f"{self.where}.{name}")
 
     def each(self, name: str) -> list[Any]:
-        """A list, unread."""
+        """A list of any items."""
         value = self.take(name)
         if not isinstance(value, list):
             raise ValueError(f"{self.where}.{name}: expected a list, got {_shown(value)}")
@@ -150,7 +150,7 @@ class Fields:
         return matrix
 
     def done(self) -> None:
-        """Refuse fields that nobody asked for."""
+        """Refuse fields that were not read."""
         if self.record:
             raise ValueError(f"{self.where}: unknown field(s) {', '.join(map(repr, self.record))}")
 

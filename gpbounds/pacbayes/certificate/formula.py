@@ -1,4 +1,4 @@
-"""The last step of a certificate, in Arb: from R_S, KL(Q‖P), counts, N and δ to a bound, every rounding upwards."""
+"""The last step of a certificate, in Arb: the bound from R_S, KL(Q‖P), counts, N and δ, rounded upwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def log_xi(N: int, delta: float) -> float:
 def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> float:
     """B = kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N), the least double proved not to be below it.
 
-    Claims P-12, P-14, P-43, P-47: ``count`` is the product of |Θ| and the lengths of all lists chosen from.
+    Claims P-12, P-14, P-43, P-47: ``count`` is the product of |Θ| and the lengths of all lists.
 
     Parameters
     ----------

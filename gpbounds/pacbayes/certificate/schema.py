@@ -19,7 +19,7 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        for a field that is missing, unknown, of another kind or out of range: says which.
+        for a field that is missing, unknown, of another kind or out of range; the message names it.
     """
     fields = Fields(record, "certificate")
     for name in ("format", "schema"):
