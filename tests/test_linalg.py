@@ -14,6 +14,7 @@ from gpbounds.devices import array_module, cuda_fault
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import add_gram, product
+from gpbounds.linalg.projections import eigen_squares
 from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
 
 
@@ -163,3 +164,16 @@ def test_what_is_no_square_matrix_is_refused(value, N, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         symmetric_matrix("A", value, N)
     assert np.array_equal(symmetric_matrix("A", [[1e308, 1e308], [1e308, 1e308]]), np.full((2, 2), 1e308))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_squared_components_without_eigenvectors(n):
+    """Those of the decomposition with eigenvectors; where eigenvalues are equal, only their sum is determined."""
+    rng = np.random.default_rng(n)
+    A, Y = rng.standard_normal((n, n + 2)), rng.standard_normal((n, 3))
+    found, squares = eigen_squares(A @ A.T, Y)
+    values, vectors = np.linalg.eigh(A @ A.T)
+    assert found.values == pytest.approx(values[::-1], rel=1e-9)
+    assert squares == pytest.approx(((vectors.T @ Y) ** 2).sum(axis=1)[::-1], rel=1e-7, abs=1e-12)
+    _, flat = eigen_squares(np.eye(n), Y)
+    assert flat.sum() == pytest.approx((Y**2).sum(), rel=1e-13)

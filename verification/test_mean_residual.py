@@ -14,6 +14,8 @@ from observer import Observer
 from test_kdpp import SPECTRA, kernel_matrix, rotated
 
 from gpbounds import kdpp
+from gpbounds.kdpp.streamed_residual import RitzForm, streamed_residual
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.reference import planning as reference
 from gpbounds.reference.kdpp import esp
 
@@ -147,3 +149,31 @@ def test_quadratic_forms_of_draws(observe: Observer) -> None:
     observe.holds("N-res", abs(score) < 5, cases=len(drawn))
     observe.upper("N-res", exact, kdpp.loewner(K, found.ratio, v))
     observe.holds("N-res", kdpp.loewner(K, found.ratio, v) <= 1.3 * exact)
+
+
+@pytest.mark.claim("N-res")
+@given(seed=seeds, N=st.integers(4, 40))
+def test_pivots_alone_give_upper_bounds(observe: Observer, seed: int, N: int) -> None:
+    """From FᵀF ⪯ K and Tr(K − FᵀF): no part of the mean residual of K is above, at any number of pivots."""
+    rng = np.random.default_rng(seed)
+    X, lengthscale = rng.standard_normal(N), rng.uniform(0.02, 1.0)
+    distance = np.abs(X[:, None] - X) / lengthscale
+    K = (1.0 + distance) * np.exp(-distance) * 10.0 ** rng.uniform(-2, 2)
+    values, vectors = np.linalg.eigh(K)
+    noise, y = 10.0 ** rng.uniform(-3, 1), rng.standard_normal(N)
+    r = int(rng.integers(3, N + 1))
+    chosen = pivoted(lambda picked, columns: K[picked][:, columns], K.diagonal(), r)
+    kept = np.linalg.eigvalsh(chosen.factor @ chosen.factor.T)
+    M = int(rng.integers(1, chosen.indices.size - 1))
+    rounding = 1e-13 * N * float(values.max())
+    exact = kdpp.expected_residual(np.maximum(values, 0.0), M, noise=noise)
+    above = streamed_residual(np.maximum(kept, 0.0), float(chosen.traces[-1]), M, noise=noise, rounding=rounding)
+    for name in ("trace", "ratio", "omega", "excess", "greatest_weight"):
+        observe.upper("N-res", getattr(exact, name), getattr(above, name))
+    for a in rng.random(3):
+        observe.upper("N-res", exact.omega_above(a), above.omega_above(a))
+    v = np.linalg.solve(K + noise * np.eye(N), y)
+    columns = int(rng.integers(0, min(5, N - 1)))
+    basis = np.column_stack([v, rng.standard_normal((N, columns))])
+    form = above.form(RitzForm.of(basis, K @ basis, v))
+    observe.upper("N-res", exact.quadratic((vectors.T @ y) ** 2), form * (1 + 1e-9))

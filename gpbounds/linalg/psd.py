@@ -157,12 +157,22 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
             found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
     rising, basis = found if vectors else (found, None)
     values = (rising if xp is np else xp.asnumpy(rising))[::-1]
-    allowed = float(A.shape[0] * np.finfo(A.dtype).eps * max(values[0], 0.0)) if rounding is None else rounding
+    if rounding is None:
+        rounding = eigenvalue_rounding(values, float(np.finfo(A.dtype).eps))
+    return clipped(values, None if basis is None else basis[:, ::-1], rounding, name)
+
+
+def eigenvalue_rounding(values: Float, eps: float) -> float:
+    """n·eps·λ_max, what rounding may do to each of n eigenvalues."""
+    return values.size * eps * max(float(values.max()), 0.0)
+
+
+def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> Eigen:
+    """The record of eigenvalues in decreasing order, those in [−allowed, 0) set to 0; an error where one is below."""
     if values[-1] < -allowed:
         raise NotPositiveDefinite(
             f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "
             f"the rounding error {-allowed:.3g}. Usual cause: points so close that a factorised matrix is nearly "
             "singular; take fewer of them, or pass jitter='auto' where jitter is an argument."
         )
-    ordered = None if basis is None else basis[:, ::-1]
-    return Eigen(np.maximum(values, 0.0), ordered, allowed, int((values < 0).sum()))
+    return Eigen(np.maximum(values, 0.0), vectors, allowed, int((values < 0).sum()))

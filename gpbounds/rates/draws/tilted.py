@@ -12,6 +12,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
+from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.numerics import gaussian_forms
 from gpbounds.rates.draws.sentences import (
     BEST_OBJECTIVE,
@@ -63,15 +64,6 @@ class TiltedMeans:
         return float((self.theta * weights / (self.lowest + self.noise)).sum())
 
 
-def tilted_eigenvalues(eigenvalues: Float, noise: float) -> Float:
-    """μ_i = λ_i(λ_i + σ²), the eigenvalues of the k-DPP that is the tilted law; eigenvectors stay.
-
-    >>> tilted_eigenvalues(np.array([2.0, 1.0]), 0.5)
-    array([5. , 1.5])
-    """
-    return eigenvalues * (eigenvalues + noise)
-
-
 def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
     """Exact means under the tilted law of size M (N-tilt).
 
@@ -103,9 +95,9 @@ def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
     """
     if residual.noise is None:
         raise ValueError("residual: expected one with the noise, got noise=None: pass it to expected_residual")
-    upper = tilted_eigenvalues(residual.eigenvalues, residual.noise)
+    upper = tilted_eigenvalues(residual.eigenvalues, noise=residual.noise)
     miss = expected_residual(upper, residual.M).miss
-    lower = tilted_eigenvalues(residual.lowest, residual.noise)
+    lower = tilted_eigenvalues(residual.lowest, noise=residual.noise)
     with np.errstate(divide="ignore", invalid="ignore"):
         # r/(μ + r) with μ from below is at most (μ from above)/(μ from below) times that with μ from above
         raised = np.where(lower > 0.0, miss * (upper / lower), 1.0)
