@@ -15,6 +15,7 @@ from observer import Observer
 from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.rates.draws.adversary import adversary, least_trace
+from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.lower import least_subset_trace, subset_gap
 from gpbounds.rates.draws.one import joint_mean, one_draw
 from gpbounds.rates.draws.orders import of_order
@@ -92,7 +93,7 @@ def test_best_of_several_tilted_draws_for_given_outputs(
     observe.upper("N-tilt-given", gaps[order][above > delta].max(), B, tol=1e-7 * (1 + B))
 
 
-@pytest.mark.claim("N-prior", "N-prior2", "N-one", "N-tilt-prior")
+@pytest.mark.claim("N-prior", "N-prior2", "N-one", "N-tilt-prior", "N-alpha")
 @given(seed=SEEDS, alpha=ORDERS, R=DRAWS, delta=st.sampled_from([0.05, 0.3]))
 def test_best_of_several_for_y_from_the_prior(observe: Observer, seed: int, alpha: float, R: int, delta: float) -> None:
     """The probability over the draws exactly, its R-th power averaged over 300 draws of y."""
@@ -107,6 +108,7 @@ def test_best_of_several_for_y_from_the_prior(observe: Observer, seed: int, alph
         ("N-prior2", cell.kdpp, prior_large),
         ("N-one", cell.kdpp, one_draw),
         ("N-tilt-prior", cell.tilted, tilted_prior),
+        ("N-alpha", cell.kdpp, least_prior),
     ):
         B = float(bound(residual, delta=delta, draws=R, alpha=alpha))
         failing = (((gaps > B + 1e-9) @ law) ** R).sum()

@@ -1,4 +1,4 @@
-"""What a choice of inducing points is, and what it reaches."""
+"""The result of a choice of inducing points."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpbounds.bound import Bound
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Inducing points, how they were chosen, and what they reach.
+    """Inducing points, the method that chose them, and their trace and determinant.
 
     Attributes
     ----------
@@ -22,24 +22,24 @@ class Selection:
     trace : float
         T = Tr(K − Q), from the diagonal of the residual.
     log_det : float
-        log|K_ZZ|, of K_ZZ + jitter·I where there is jitter.
+        log|K_ZZ + jitter·I|.
     law : str
-        What the points are a draw of.
+        The law from which the points were drawn, in words.
     traces : array (m + 1,) or None
-        Tr(K − Q) of the first 0, 1, …, m points; None where the order means nothing ("kdpp", "kmeans").
+        Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans").
     requested : float or None
-        The trace that was asked for.
+        The argument ``trace`` of `select`.
     tv : float or None
-        Proved bound, in exact arithmetic, on the total variation between the law and the k-DPP of K: what the theorems
-        take as ``tv``; 0 for an exact sample, None where nothing is proved.
+        Proved upper bound, in exact arithmetic, on the total variation between the law and the k-DPP of K, for the
+        argument ``tv`` of the theorems; 0 for an exact sample, None where no bound is proved.
     ridge : float or None
         The ridge of "leverage".
     jitter : float
         What was added to the diagonal of K_ZZ.
     objective : float or None
-        Of "best" with y: the objective of the order asked for, in nats, without jitter where K_ZZ factorises.
+        "best" with y: the objective of the chosen points in nats, computed without jitter unless K_ZZ is singular.
     bound : Bound or None
-        Of "best": what is proved of these points.
+        "best": the bound that holds for the chosen points.
     """
 
     method: str
@@ -63,14 +63,14 @@ class Selection:
 
     @property
     def reached(self) -> bool:
-        """False where a trace was asked for and all points allowed do not reach it."""
+        """False if a trace was requested and M points do not reach it."""
         return self.requested is None or self.trace <= self.requested
 
     def __str__(self) -> str:
-        said = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
+        summary = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
         if self.requested is not None:
-            said += f" ({'<=' if self.reached else 'not'} the {self.requested:g} asked for)"
-        lines = [f"{said}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
+            summary += f" ({'<=' if self.reached else 'not'} the requested {self.requested:g})"
+        lines = [f"{summary}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
         if self.tv:
             lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
         if self.jitter:

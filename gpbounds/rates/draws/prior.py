@@ -11,6 +11,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import ExpectedResidual
 from gpbounds.numerics import gaussian_forms
+from gpbounds.rates.draws.given import MeanResidual
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share
 
 DOWN = 1.0 - 1e-12
@@ -22,7 +23,7 @@ PEAK = 1.5364
 
 
 def prior_moments(
-    residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
+    residual: MeanResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
     """y from the prior, the best of R draws, with exact moments (N-prior): sharp for gaps up to about 1 nat.
 
@@ -36,8 +37,9 @@ def prior_moments(
 
     Parameters
     ----------
-    residual : ExpectedResidual
-        With the noise; see :func:`gpbounds.kdpp.expected_residual`.
+    residual : ExpectedResidual or StreamedResidual
+        With the noise; see :func:`gpbounds.kdpp.expected_residual`.  What a streamed one adds to Ω_0 = E Tr X is taken
+        as part of the greatest θ_i, where moments are greatest (they are Schur-convex).
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -62,6 +64,8 @@ def prior_moments(
     R = min(draws, gaussian_forms.MOST)
     p = share(delta, R, tv)
     form = residual.miss * residual.shares
+    rest = max(residual.omega_above(0.0) - float(form.sum()), 0.0)
+    form[int(form.argmax())] += rest
     base, top_and_sums = residual.excess, gaussian_forms.power_sums(form, R)
     mean = float(form.sum()) + base
     terms = {"mean": 0.5 * alpha * mean, "p": p}
@@ -71,7 +75,7 @@ def prior_moments(
     if p <= 0.0:
         why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
         return record(math.inf, delta, "N-prior, N-res", terms, assumptions, alpha=alpha, why=why)
-    knots = _Knots(residual)
+    knots = _Knots(residual.shares, residual.miss, rest)
     low, high, best, place = 0.0, min(1.0, knots.top), 0.0, 0.0
     for _ in range(3):
         grid = np.linspace(low, high, 17)
@@ -90,15 +94,13 @@ def prior_moments(
 class _Knots:
     """Ω_a = Σ miss_i (h_i − a)₊ for many a at once."""
 
-    def __init__(self, residual: ExpectedResidual) -> None:
-        order = np.argsort(-residual.shares)
-        self._shares = residual.shares[order]
-        self._miss = residual.miss[order]
-        self.top = float(self._shares[0])
+    def __init__(self, shares: Float, miss: Float, rest: float) -> None:
+        self._shares, self._miss, self._rest = shares, miss, rest
+        self.top = float(shares.max())
 
     def omega(self, a: Float) -> Float:
         """A row of Ω_a, one for each a, rounded up by 1e-12."""
-        return (self._miss * np.maximum(self._shares - a[:, None], 0.0)).sum(axis=1) / DOWN
+        return ((self._miss * np.maximum(self._shares - a[:, None], 0.0)).sum(axis=1) + self._rest) / DOWN
 
 
 def _largest_scale(
