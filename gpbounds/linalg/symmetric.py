@@ -1,4 +1,4 @@
-"""Products with a symmetric matrix that is given by blocks of rows: each entry is computed once, and kept if that fits."""
+"""Products with a symmetric matrix given by blocks of rows: each entry is computed once, and kept if that fits."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from gpbounds.linalg.symmetric import SymmetricProducts
 
 DENSE = 4096
 """Up to so many rows K is decomposed."""
-FIRST_PIVOTS = 1024
-"""Pivots to begin with beyond; there are three for each inducing point."""
+FIRST_PIVOTS, MOST_PIVOTS = 1024, 3072
+"""Pivots to begin with beyond, and the most: three for each inducing point, up to there."""
 ENERGY = 1e-3
 """The solve stops where rᵀ(Q + σ²I)⁻¹r, r = y − K_n v, is below: yᵀK_n⁻¹y is then known to that."""
 STEPS = 60
@@ -124,12 +124,23 @@ class StreamedRows(Rows):
         self.largest = min(self.N - 1, len(np.unique(X, axis=0)))
         self._times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), self.N)
         self._factor: Pivoted | None = None
+        self._ended = False
         self._spectrum = np.zeros(0)
         self._solved: dict[float, _Solved] = {}
 
     def lower_eigenvalues(self) -> Float:
         self._pivots(1)
         return np.maximum(self._spectrum - self._rounding, 0.0)
+
+    @property
+    def pivots(self) -> int:
+        """How many pivots were followed."""
+        return 0 if self._factor is None else int(self._factor.indices.size)
+
+    def reaches(self, M: int) -> bool:
+        """Whether there are more than M pivots: fewer say nothing."""
+        self._checked(M)
+        return self._pivots(M).indices.size > M
 
     def residual(self, M: int, noise: float) -> StreamedResidual:
         """The mean residual with M points, from above."""
@@ -150,21 +161,17 @@ class StreamedRows(Rows):
         return self.N * EPS * float(self._spectrum.max())
 
     def _pivots(self, M: int) -> Pivoted:
-        """A factor with at least three pivots for each of M points; all there are where they end before."""
-        wanted = min(self.N, max(FIRST_PIVOTS, 3 * M))
-        if self._factor is None or (self._factor.indices.size < wanted and not self._ended):
-            if self._factor is not None:
-                wanted = min(self.N, max(wanted, 2 * self._factor.indices.size))
+        """A factor with three pivots for each of M points, as far as there are any and they are not too many."""
+        most = min(self.N, MOST_PIVOTS)
+        wanted = min(most, max(FIRST_PIVOTS, 3 * M))
+        if self.pivots < wanted and not self._ended:
+            wanted = min(most, max(wanted, 2 * self.pivots))
             X, kernel = self.X, self.kernel
             self._factor = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), self._diagonal, wanted)
             self._ended = self._factor.indices.size < wanted
             F = self._factor.factor
             self._spectrum = eigen(F @ F.T, "FFᵀ", rounding=self.N * EPS * float(self._factor.traces[0])).values
-        if self._factor.indices.size <= M:
-            raise ValueError(
-                f"M: expected fewer than {self._factor.indices.size} points, got {M}: given that many greedy points "
-                "the largest variance left is rounding error. Take fewer points"
-            )
+        assert self._factor is not None
         return self._factor
 
     def _solve(self, noise: float) -> _Solved:

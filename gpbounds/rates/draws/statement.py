@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float, as_number
+from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
 from gpbounds.rates.draws.least import least_prior
-from gpbounds.rates.draws.rows import DenseRows, StreamedRows, rows_of
-from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, record
+from gpbounds.rates.draws.rows import DENSE, DenseRows, StreamedRows, rows_of
+from gpbounds.rates.draws.sentences import DRAWN, record
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
@@ -50,14 +50,24 @@ class DrawStatement:
     law: str | None
     direction: str
 
+    def require(self, N: Float) -> None:
+        """Refuse another number of data than there are rows."""
+        if (N != self.rows.N).any():
+            raise ValueError(
+                f"N: expected the number of rows of X, {self.rows.N}, for inputs=Empirical(X), got {N.flat[0]:.0f}"
+            )
+
     def cell(
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
         """The least bound that is proved for one M."""
         rows = self.rows
         if isinstance(rows, StreamedRows) and not rows.reaches(M):
-            why = f"{rows.pivots} greedy points are all that were followed; M = {M} is not below"
-            return self._finished(record(math.inf, delta, "N-given", {}, (DRAWN,), alpha=alpha, why=why), M)
+            why = (
+                f"M = {M} is not below the {rows.pivots} greedy points that were followed, which are all there are up "
+                "to rounding error, or as many as are followed at most"
+            )
+            return self._finished(record(math.inf, delta, "N-given", {}, (DRAWN,), alpha=alpha, why=why), M, alpha)
         residual = rows.residual(M, noise)
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
@@ -68,7 +78,7 @@ class DrawStatement:
         if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
             found += self._of_tilted(residual, options)
         least = min(found, key=float)
-        return self._finished(redrawn(least) if sure else least, M)
+        return self._finished(redrawn(least) if sure else least, M, alpha)
 
     def _of_kdpp(self, residual: Any, y_norm2: float | None, options: dict[str, Any]) -> Bound:
         if self.about == "given":
@@ -86,8 +96,8 @@ class DrawStatement:
             return [tilted_given(residual, self.rows.squares, outputs=self.rows.outputs, **options)]
         return [tilted_prior(residual, **options)] if self.about == "prior" else []
 
-    def _finished(self, bound: Bound, M: int) -> Bound:
-        """With the hypothesis on X, the direction, and what is known of the numerical rank."""
+    def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
+        """With the hypothesis on X, what is known of the numerical rank, and the direction (R-dir)."""
         assumptions = [given_inputs(self.rows.N), *bound.assumptions]
         if isinstance(self.rows, DenseRows) and self.rows.numerical_rank <= M:
             assumptions.append(
@@ -95,7 +105,15 @@ class DrawStatement:
                 "upwards, so the bound is about k(X, X) itself, but rounding decides what a sampler draws there "
                 "(gpbounds.kdpp.rounding_tv)."
             )
-        return replace(bound, assumptions=tuple(assumptions))
+        bound = replace(bound, assumptions=tuple(assumptions))
+        if self.direction == "q||p":
+            return bound
+        return replace(
+            bound,
+            value=bound.value * direction_factor(alpha),
+            claim=f"{bound.claim}, R-dir",
+            quantity=bound.quantity.replace("q*||p", "p||q*"),
+        )
 
     def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
         """The :class:`Bound` whose arrays broadcast."""
@@ -114,14 +132,14 @@ class DrawStatement:
         ]
         if not found:
             raise ValueError(f"M: expected at least one number of inducing points, got shape {cells.shape}")
-        whole = _joined(found, cells.shape, alpha)
-        return whole if self.direction == "q||p" else _turned(whole, alpha)
+        return _joined(found, cells.shape, alpha)
 
 
 def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
     """One record of many: terms that all have, claims and assumptions that any has."""
     if not shape:
         return cells[0]
+    pair = cells[0].quantity.partition("[")[2]
     common = [name for name in cells[0].terms if all(name in cell.terms for cell in cells)]
     return Bound(
         value=np.array([cell.value for cell in cells]).reshape(shape),
@@ -131,18 +149,7 @@ def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
         terms={name: np.array([cell.terms[name] for cell in cells]).reshape(shape) for name in common},
         assumptions=tuple(dict.fromkeys(sentence for cell in cells for sentence in cell.assumptions)),
         certified=all(cell.certified for cell in cells),
-        quantity=cells[0].quantity if alpha.ndim == 0 else "D_alpha[q*||p]",
-    )
-
-
-def _turned(bound: Bound, alpha: Float) -> Bound:
-    """The other direction, by the factor of R-dir."""
-    factor = np.vectorize(direction_factor)(alpha)
-    return replace(
-        bound,
-        value=as_number(np.asarray(bound.value) * factor),
-        claim=f"{bound.claim}, R-dir",
-        quantity=bound.quantity.replace("q*||p", "p||q*"),
+        quantity=cells[0].quantity if alpha.ndim == 0 else f"D_alpha[{pair}",
     )
 
 
@@ -162,10 +169,9 @@ def draw_statement(
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
     if not isinstance(inputs, Empirical):
-        wanted = "y" if y is not None else "draws"
+        name, why = ("y", "the rows it belongs to") if y is not None else ("draws", "the rows that are drawn from")
         raise ValueError(
-            f"{wanted}: expected inputs=Empirical(X), the rows that {'y belongs to' if y is not None else 'are drawn'},"
-            f" got {inputs!r}; simulate=m makes a statement about inputs to come"
+            f"{name}: expected inputs=Empirical(X), {why}, got {inputs!r}. About inputs to come: simulate=m"
         )
     if draws is None:
         raise ValueError(
@@ -190,7 +196,7 @@ def draw_statement(
     rows = rows_of(kernel, inputs.X, columns)
     if isinstance(rows, StreamedRows) and (law == "tilted" or about == "prior"):
         raise ValueError(
-            f"{'law' if law == 'tilted' else 'y'}: expected y, or its norm, and law 'kdpp' beyond {rows.dense} rows, "
+            f"{'law' if law == 'tilted' else 'y'}: expected y, or its norm, and law 'kdpp' beyond {DENSE} rows, "
             "where k(X, X) is not decomposed"
         )
     return DrawStatement(rows, about, count, law, direction)
