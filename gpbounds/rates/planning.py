@@ -26,15 +26,15 @@ def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -
 
     def majorant(a: Float, b: Float) -> Float:
         # The sharpest form decreases in M; the printed one has a factor M + 1 before a tail that decreases.
-        at = (a,) if setting.form == "sharpest" else (b, a)
-        return setting.evaluate(size, *at)[0]
+        arguments = (a,) if setting.form == "sharpest" else (b, a)
+        return setting.evaluate(size, *arguments)[0]
 
-    # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
+    # Search upward first: a spectrum in best-first order should not compute more eigenvalues than the answer needs.
     top = np.asarray(float(highest))
-    found = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
-    if found is None:
+    interval = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
+    if interval is None:
         return None
-    above = last_above(majorant, 1, found[1], target)
+    above = last_above(majorant, 1, interval[1], target)
     return 1 if above is None else above + 1
 
 
@@ -59,14 +59,14 @@ def inducing_points(
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
     Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
-    draws: the plan is made from X, y and the law of the draws, and looks at none.  The sharpest form decreases in M, so
-    the answer is found by sectioning; the printed form need not decrease, and intervals are cleared by
+    draws: the plan uses X, y and the law of the draws, and no draw.  The sharpest form decreases in M, so bisection
+    gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
 
     Parameters
     ----------
     target : float
-        What the bound on D_α must not exceed, in nats.
+        The bound on D_α must not exceed it, in nats.
 
     Returns
     -------
@@ -78,9 +78,9 @@ def inducing_points(
     Raises
     ------
     ValueError
-        as :func:`rate`; for a target that is not positive; for arrays.
+        as :func:`rate`; for a target that is not positive; for an array.
     NotConverged
-        where the spectrum cannot be followed as far as the answer.
+        if the spectrum cannot be computed as far as the answer needs.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
@@ -88,14 +88,14 @@ def inducing_points(
     (28, True)
     """
     size = validation.count("N", N, 2)
-    goal = float(validation.positive("target", target))
+    target = float(validation.positive("target", target))
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
         setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
-        setting.numbers.one_of_each()
-        return _one_draw(setting, size, goal)
+        setting.numbers.single()
+        return _one_draw(setting, size, target)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-    options = numbers.one_of_each()
+    options = numbers.single()
     statement = draw_statement(
         kernel,
         Gaussian() if inputs is None else inputs,
@@ -108,7 +108,7 @@ def inducing_points(
         direction=direction,
     )
     statement.require(np.asarray(float(size)))
-    return _several_draws(statement, options, size, goal)
+    return _several_draws(statement, options, size, target)
 
 
 def _one_draw(setting: Setting, N: int, target: float) -> Plan:

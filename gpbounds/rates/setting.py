@@ -46,7 +46,7 @@ class Numbers:
         validation.choice("direction", direction, DIRECTIONS)
         if direction == "p||q" and (order == 1.0).any():
             raise ValueError(
-                "alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite"
+                "alpha: expected alpha < 1 with direction='p||q', as the factor α/(1-α) of R-dir is infinite at 1"
             )
         return cls(
             alpha=order,
@@ -56,17 +56,19 @@ class Numbers:
             tv=validation.closed_unit("tv", tv),
         )
 
-    def one_of_each(self) -> dict[str, float | None]:
-        """As floats; arrays are refused."""
+    def single(self) -> dict[str, float | None]:
+        """As floats; an array is an error."""
         for name, value in vars(self).items():
             if value is not None and value.ndim:
-                raise ValueError(f"{name}: expected one number, got shape {value.shape}; call once for each")
+                raise ValueError(
+                    f"{name}: expected one number, got shape {value.shape}: call the function once for each"
+                )
         return {name: None if value is None else float(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything ``rate`` depends on but N and M."""
+    """The checked arguments of ``rate`` except N and M."""
 
     law: TraceLaw
     alpha: Float
@@ -106,20 +108,20 @@ class Setting:
 
     def evaluate(self, N: Float, M: Float, tail_at: Float | None = None) -> tuple[Any, dict[str, Any]]:
         """(value, terms) for checked N and M; ``tail_at`` <= M majorises the printed form over tail_at ... M."""
-        n, given = N - M, (self.noise, self.alpha, self.delta)
+        n, shared = N - M, (self.noise, self.alpha, self.delta)
         terms: dict[str, Any]
         if self.form == "printed":
             t = self.law.printed(N, M, tail_at) + 2.0 * N * self.law.variance * self.tv
             if self.y_norm2 is None:
-                terms = forms.prior_printed(t, N, *given)
+                terms = forms.prior_printed(t, N, *shared)
             else:
-                terms = forms.any_printed(t, N, *given, self.y_norm2)
+                terms = forms.any_printed(t, N, *shared, self.y_norm2)
         else:
             t = self.law.sharpest(N, M) + n * self.law.variance * self.tv
             if self.y_norm2 is None:
-                terms = forms.prior_sharpest(t, n, *given)
+                terms = forms.prior_sharpest(t, n, *shared)
             else:
-                terms = forms.any_markov(t, n, *given, self.y_norm2)
+                terms = forms.any_markov(t, n, *shared, self.y_norm2)
         if "markov" in terms:
             value = np.minimum(terms["markov"], terms["tail"])
         else:
@@ -134,14 +136,14 @@ class Setting:
     def bound(self, N: Float, M: Float) -> Bound:
         """The :class:`Bound` for checked N and M."""
         value, terms = self.evaluate(N, M)
-        prior, near = self.y_norm2 is None, bool((self.tv > 0).any())
+        prior, approximate = self.y_norm2 is None, bool((self.tv > 0).any())
         claims = [
             f"{'R-thm1' if prior else 'R-thm2'} ({'as printed' if self.form == 'printed' else 'sharper form'})",
             self.law.claims,
-            *(["R-cor1"] if near else []),
+            *(["R-cor1"] if approximate else []),
             *(["R-dir"] if self.direction == "p||q" else []),
         ]
-        law = "a law within total variation tv of a k-DPP" if near else "a k-DPP"
+        law = "a law within total variation tv of a k-DPP" if approximate else "a k-DPP"
         assumptions = (
             "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
             f"Z is drawn from the N inputs by {law} of size M.",

@@ -1,4 +1,4 @@
-"""``rate``: how far the best sparse posterior is from the exact one, before any of it is computed."""
+"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before any of it is computed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def rate(
 
     One draw (``draws=None``).  With probability at least 1 - δ over X (iid), Z (k-DPP of size M among the rows of X)
     and, if ``y_norm2`` is None, y: with t* = N (M+1) e_{M+1}(λ)/e_M(λ) + (N-M)·v·tv, λ the Mercer eigenvalues (N-pop;
-    for large M also min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m where that is less), n = N - M,
+    for large M also min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m if that is smaller), n = N - M,
 
     - y from the prior (R-thm1; the smaller of): D_α <= (n/δ) F̂(t*/(nσ²)), and the mean at T = t*/δ₁ plus a χ² tail
       at δ₂ = δ - δ₁, least over δ₂ = δ/2 ... δ/64;
@@ -48,7 +48,7 @@ def rate(
 
     ``form="printed"`` gives the papers' forms instead, in the direction q*‖p in which they are true (R-dir):
     αt/(2δσ²) + g_N(t)/δ and g_N(t)/δ + αt‖y‖²/(2δσ⁴), t = (M+1) N Σ_{m>M} λ_m + 2N·v·tv.
-    Never tight: Markov's inequality pays a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
+    It is never tight: Markov's inequality costs a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
 
     The best of R draws (``draws=R``), for the rows at hand, ``inputs=Empirical(X)``: of R independent draws the one
     with the greatest objective of order α is kept, computed without jitter.  Then with p = δ^(1/R) - tv in place of δ
@@ -70,14 +70,14 @@ def rate(
     kernel : Kernel
         Fixed in advance, not fitted to the data.
     N : whole number(s) >= 2
-        How many data.
+        Number of data.
     M : whole number(s), 1 <= M <= N - 1
-        How many inducing points.
+        Number of inducing points.
     alpha : number(s) in (0, 1]
         Rényi order; 1 is the Kullback-Leibler divergence.
     inputs : Gaussian, Uniform or Empirical
-        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses
-        E Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the rows of X.
+        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses E
+        Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the number of rows of X.
     noise : positive number(s)
         Noise variance σ², in squared units of y.
     delta : number(s) in (0, 1)
@@ -172,7 +172,9 @@ def one_draw_only(y_norm2_known: str, law: str | None) -> None:
 
 def _one_size(N: Any) -> int:
     if np.ndim(N):
-        raise ValueError(f"N: expected one number with simulate, got shape {np.shape(N)}; call once for each")
+        raise ValueError(
+            f"N: expected one number with simulate, got shape {np.shape(N)}; call the function once for each"
+        )
     return int(N)
 
 
