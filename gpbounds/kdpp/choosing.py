@@ -119,12 +119,12 @@ def select(
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
-    for name, value, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
-        if value is not None and method not in users:
+    for name, setting, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
+        if setting is not None and method not in users:
             listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
             raise ValueError(f"{name}: expected only with method {listed}, got {method!r}")
     if method != "best":
-        for name, value in (("draws", draws), ("y", y), ("noise", noise), ("candidates", candidates or None)):
+        for name, value in {"draws": draws, "y": y, "noise": noise, "candidates": candidates or None}.items():
             if value is not None:
                 raise ValueError(f"{name}: expected only with method 'best', got method {method!r}")
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
