@@ -158,7 +158,7 @@ def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Ar
     if flat[0].size == 0:
         flat = [xp.ones(1) for _ in flat]
     with np.errstate(all="ignore"):
-        found = blockwise(function, *flat) if xp is np else function(*flat)
+        values = blockwise(function, *flat) if xp is np else function(*flat)
     if 0 in shape:
-        return tuple(xp.empty(shape) for _ in found)
-    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in found)
+        return tuple(xp.empty(shape) for _ in values)
+    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in values)

@@ -43,8 +43,8 @@ def cuda_fault() -> str:
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
             return "no CUDA device is there"
-        one = cupy.ones((2, 2)) + cupy.eye(2)
-        if float(cupy.linalg.cholesky(one).sum()) > 0.0:
+        sum_of_matrices = cupy.ones((2, 2)) + cupy.eye(2)
+        if float(cupy.linalg.cholesky(sum_of_matrices).sum()) > 0.0:
             return ""
         return "the GPU computes a wrong Cholesky factor"
     except Exception as error:
