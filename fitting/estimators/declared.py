@@ -49,7 +49,7 @@ def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:
     """The charge ln E for one of E accuracies ε (P-47); no charge if E = 1.
 
     >>> charges_of([Band(0.2), Band(0.4)])
-    (Charge(what='accuracy goals ε', count=2),)
+    (Charge(choice='accuracy goals ε', count=2),)
     """
     return (Charge("accuracy goals ε", len(losses)),) if len(losses) > 1 else ()
 
