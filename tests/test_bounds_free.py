@@ -93,7 +93,7 @@ def test_all_rows_are_no_batch_and_others_flatter() -> None:
 
 
 def test_jitter_moves_with_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A jitter so large that its derivative shows."""
+    """A jitter so large that its derivative is visible."""
     monkeypatch.setattr("gpbounds.whitening.AUTO_LADDER", (0.05,))
     X, y, Z, mean, factor = problem(12)
     with mp.workdps(40):

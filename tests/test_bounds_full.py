@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of the exact GP posterior: right at 50 digits, by differences, in chunks, at every scale."""
+"""The PAC-Bayes bound of the exact GP posterior: against 50 digits and differences, in chunks, at every scale."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_any_problem_agrees_with_50_digits(
         truth = Reference(X, Y, (variance, lengthscale, 2.0 * lengthscale, noise))
         risk, kl = truth.terms(loss)
         misfit = sum((mp.mpf(float(y)) - m) ** 2 for y, m in zip(Y[:, 0], truth.law(0, 0)[0], strict=True)) / noise
-        kl_lost = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # what KL may lose, as `full.evaluate` says
+        kl_lost = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # KL's rounding, as in `full.evaluate`
         assert terms.kl == pytest.approx(float(kl), rel=kl_lost)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:
@@ -302,7 +302,7 @@ def test_what_double_precision_cannot_say_is_refused() -> None:
         evaluate(SquaredExponential(1.0, 1.0), X, 1e160 * Y, 0.1, target)
     with pytest.raises(NotPositiveDefinite, match="positive definite"):
         evaluate(SquaredExponential(1.0, 100.0), X, Y, 1e-30, target)
-    messages = []  # Cholesky succeeds by a hair: what is left of the variances is rounding
+    messages = []  # Cholesky just succeeds, and the variances are rounding errors
     for noise in (1e-14, 5e-15, 3e-15, 2e-15):
         with pytest.raises(NotPositiveDefinite) as caught:
             evaluate(SquaredExponential(1.0, 300.0), *problem(9, 150), noise, target)
