@@ -160,15 +160,15 @@ def test_streaming_in_blocks_is_the_dense_computation(monkeypatch, entries: int)
     monkeypatch.setattr(blocks_module, "ENTRIES", entries)
     for dense in (2000, 5):
         monkeypatch.setattr(blocks_module, "DENSE", dense)
-        found = moments(base, W)
-        assert found.squares == pytest.approx((D**2).sum(), rel=1e-9)
-        assert found.s == pytest.approx(np.trace(ratio), rel=1e-8)
-        assert found.q == pytest.approx(np.trace(ratio @ ratio), rel=1e-7)
-        np.testing.assert_allclose(found.forms, np.einsum("ip,ij,jp->p", W, D, W), rtol=1e-9)
-        assert found.largest >= record.largest / noise * (1 - 1e-12)
-        assert found.largest <= (1 + 1e-9 if dense == 2000 else 3.0) * record.largest / noise
+        D_moments = moments(base, W)
+        assert D_moments.squares == pytest.approx((D**2).sum(), rel=1e-9)
+        assert D_moments.s == pytest.approx(np.trace(ratio), rel=1e-8)
+        assert D_moments.q == pytest.approx(np.trace(ratio @ ratio), rel=1e-7)
+        np.testing.assert_allclose(D_moments.forms, np.einsum("ip,ij,jp->p", W, D, W), rtol=1e-9)
+        assert D_moments.largest >= record.largest / noise * (1 - 1e-12)
+        assert D_moments.largest <= (1 + 1e-9 if dense == 2000 else 3.0) * record.largest / noise
         exact = np.linalg.slogdet(np.eye(40) + ratio)[1]
-        assert found.log_det[0] <= exact <= found.log_det[1]
+        assert D_moments.log_det[0] <= exact <= D_moments.log_det[1]
         np.testing.assert_allclose(products(kernel, X, noise)(W), (kernel(X) + noise * np.eye(40)) @ W, rtol=1e-12)
 
 

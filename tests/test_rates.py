@@ -25,7 +25,7 @@ def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
         grid = rate(SE, N, M, alpha, delta=delta, noise=0.2, y_norm2=y_norm2, tv=1e-9, form=form)
         assert np.shape(grid.confidence) == grid.value.shape == (2, 2, 3)
         for i, j, k in itertools.product(range(2), range(2), range(3)):
-            one = rate(
+            single = rate(
                 SE,
                 int(N[i, 0, 0]),
                 int(M[j, 0]),
@@ -36,8 +36,8 @@ def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
                 tv=1e-9,
                 form=form,
             )
-            assert grid.value[i, j, k] == pytest.approx(float(one), rel=1e-13)
-            assert grid.confidence[i, j, k] == one.confidence == 1 - delta[k]
+            assert grid.value[i, j, k] == pytest.approx(float(single), rel=1e-13)
+            assert grid.confidence[i, j, k] == single.confidence == 1 - delta[k]
 
 
 def test_blocks_change_nothing() -> None:

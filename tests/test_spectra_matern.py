@@ -53,10 +53,10 @@ def test_eigenvalues_decrease_add_up_to_the_trace_and_meet_the_tail(lengthscale,
 @given(scales, st.floats(-5.0, 5.0), st.sampled_from([0.5, 1.5, 2.5]))
 def test_only_width_over_lengthscale_and_the_variance_matter(width, low, nu):
     kind = MaternHalfUniform if nu == 0.5 else MaternUniform
-    one = kind(Matern(nu, lengthscale=1.0), Uniform(0.0, 4.0))
+    wide = kind(Matern(nu, lengthscale=1.0), Uniform(0.0, 4.0))
     other = kind(Matern(nu, variance=3.0, lengthscale=width / 4.0), Uniform(low, low + width))
-    assert other.eigenvalues(40) == pytest.approx(3.0 * one.eigenvalues(40), rel=1e-9)
-    assert other.log_tail([0, 7, 1000]) == pytest.approx(one.log_tail([0, 7, 1000]) + np.log(3.0), abs=1e-9)
+    assert other.eigenvalues(40) == pytest.approx(3.0 * wide.eigenvalues(40), rel=1e-9)
+    assert other.log_tail([0, 7, 1000]) == pytest.approx(wide.log_tail([0, 7, 1000]) + np.log(3.0), abs=1e-9)
 
 
 @pytest.mark.parametrize("kappa", [1e-100, 1e-6, 1.0, 1e6, 1e100])

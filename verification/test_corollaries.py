@@ -273,7 +273,7 @@ def test_the_matern_corollary_is_its_formula(
     norm_ratio: float,
     form: str,
 ) -> None:
-    """M, tv and the bound, at 50 digits: they are read off, not found by a search, so nothing else would notice."""
+    """M, tv and the bound of each corollary, against the formulas at 50 digits."""
     claim, places = ("R-mat-t", 2 * r) if form == "printed" else ("N-mat", 2 * r + 1)
     assume(gamma + 2 < places)
     g, s2, d, A, a, R = (mp.mpf(x) for x in (gamma, noise, delta, constant, alpha, norm_ratio))

@@ -97,14 +97,14 @@ def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
     prior, s2 = case.prior, case.noise
     truth = reference.log_evidence(case.Kff, Y, s2)
     block = int(np.random.default_rng(seed).integers(1, 4))
-    found = reference.members(*prior, Y, s2, [mpf(g) for g in GRID], block)
+    members = reference.members(*prior, Y, s2, [mpf(g) for g in GRID], block)
     objective = reference.elbo(*prior, Y, s2, mpf(1))
     size = 1 + abs(truth) + reference.form(Y[:, 0], s2 * eye(case.N)) + reference.form(Y[:, 1], s2 * eye(case.N))
     tol = mpf("1e-25") * size
-    for name, value in found.items():
+    for name, value in members.items():
         above(observe, MEMBERS[name], truth, value, objective, tol)
     for less, more in (("determinant", "trace"), ("weighted", "determinant"), ("eigenvalue", "trace")):
-        observe.holds("R-eq8", found[less] <= found[more] + tol)
+        observe.holds("R-eq8", members[less] <= members[more] + tol)
     mean = reference.lower(*prior, Y, s2, case.N * log(1 + sum(case.d) / case.N))
     moments = reference.lower(*prior, Y, s2, reference.log_det_bounds(*prior, s2, mpf(1))[1])
     observe.lower("R-amgm", mean - objective, mpf(0), tol=tol)
@@ -210,13 +210,13 @@ def test_quadratic_form_from_any_vector(observe: Observer, seed: int) -> None:
             observe.upper("R-lem1", low, truth, tol=mpf("1e-30") * size)
             observe.upper("R-lem1", truth, high, tol=mpf("1e-30") * size)
     observe.equal("R-lem1", [low, high], truth, rtol=mpf("1e-30"), atol=mpf("1e-30") * size)
-    known = data(seed)
-    v = rng.standard_normal((known.y.size, 1))
-    problem = streamed(known.kernel, known.X, known.y, known.Z, known.noise, 0.0)
-    product = (known.kernel(known.X) + known.noise * np.eye(known.y.size)) @ v
-    found = two_sided(problem, v, product, problem.white.trace)
-    low, _, high = reference.two_sided(*known.exact.all, renyi.matrix(v), mpf(problem.white.trace))
-    observe.equal("R-lem1", [found[0][0], found[1][0]], [low, high], rtol=1e-7, atol=1e-9)
+    points = data(seed)
+    v = rng.standard_normal((points.y.size, 1))
+    problem = streamed(points.kernel, points.X, points.y, points.Z, points.noise, 0.0)
+    product = (points.kernel(points.X) + points.noise * np.eye(points.y.size)) @ v
+    bounds = two_sided(problem, v, product, problem.white.trace)
+    low, _, high = reference.two_sided(*points.exact.all, renyi.matrix(v), mpf(problem.white.trace))
+    observe.equal("R-lem1", [bounds[0][0], bounds[1][0]], [low, high], rtol=1e-7, atol=1e-9)
 
 
 # --- allowances for rounding ----------------------------------------------------------------------------------------
@@ -243,10 +243,10 @@ def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer,
     stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
     for side in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
         observe.equal("R-eq8", side.terms["rounding"], stated, rtol=1e-9)
-    found = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
+    log_dets = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
     truth = log_det(exact.exact) - log_det(B)
     below, above = log(1 + T / (exact.noise + top)), 9 * log(1 + T / (9 * exact.noise))
-    observe.equal("R-amgm", found, [below, above], rtol=1e-9)
+    observe.equal("R-amgm", log_dets, [below, above], rtol=1e-9)
     observe.holds("R-amgm", below <= truth <= above)
 
 
@@ -272,8 +272,8 @@ def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "DENSE", 5)
-        found = moments(problem, Y).largest
-    observe.equal("R-eq8", found, min(stand_ins), rtol=1e-12)
+        largest = moments(problem, Y).largest
+    observe.equal("R-eq8", largest, min(stand_ins), rtol=1e-12)
     observe.upper("R-eq8", exact, [mpf(float(v)) for v in stand_ins], tol=1e-12 * float(exact))
 
 
@@ -286,10 +286,10 @@ def test_the_norm_bounds_an_eigenvalue_best_where_one_row_is_heavy(observe: Obse
     D = kernel(X) / 0.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "DENSE", 5)
-        found = moments(problem, np.ones((17, 1))).largest
+        largest = moments(problem, np.ones((17, 1))).largest
     t = np.trace(D)
     bound = t / 17 + np.sqrt(16 / 17 * ((D**2).sum() - t**2 / 17))
-    observe.equal("R-eq8", found, bound, rtol=1e-12)
+    observe.equal("R-eq8", largest, bound, rtol=1e-12)
     observe.holds("R-eq8", np.linalg.eigvalsh(D)[-1] < bound < 0.95 * np.abs(D).sum(axis=1).max())
 
 
@@ -319,9 +319,9 @@ def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -
     problem, rng = streamed(kernel, X, Y, Z, noise, 0.0), np.random.default_rng(seed)
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     rows, w = slice(2, 7), rng.standard_normal((5, 6))
-    found = problem._spread(rows, kernel(X[rows], Z), w)
+    spreads = problem._spread(rows, kernel(X[rows], Z), w)
     block = exact.residual[2:7, 2:7]
-    for column, value in zip(w.T, found, strict=True):
+    for column, value in zip(w.T, spreads, strict=True):
         v = renyi.matrix(column)
         truth = ((v.T * block * v)[0]) ** HALF / exact.noise
         observe.upper("N-block", truth, mpf(float(value)))
@@ -345,13 +345,13 @@ def test_jitter_only_widens(observe: Observer, seed: int) -> None:
         Kuu = case.Kuu + mpf(jitter) * eye(case.Kuu.rows)
         prior = case.Kff, case.Kuf, Kuu
         objective = reference.elbo(*prior, Y, case.noise, mpf(1))
-        found = reference.members(*prior, Y, case.noise, [mpf(g) for g in GRID])
-        for name, value in found.items():
+        members = reference.members(*prior, Y, case.noise, [mpf(g) for g in GRID])
+        for name, value in members.items():
             above(observe, MEMBERS[name], truth, value, objective, tol)
         if before is not None:
             observe.upper("N-monoQ", objective, before[0], tol=tol)
-            observe.lower("R-eq8", found["trace"], before[1], tol=tol)
-        before = objective, found["trace"]
+            observe.lower("R-eq8", members["trace"], before[1], tol=tol)
+        before = objective, members["trace"]
 
 
 @pytest.mark.claim("R-eq8", "R-lem1", "R-amgm", "N-conc")

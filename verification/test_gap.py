@@ -260,19 +260,19 @@ def test_bounds_for_any_targets_in_double_precision(observe: Observer, seed: int
 @pytest.mark.claim("R-lem4", "N-G", "N-conc", "N-psi")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
-    """All methods, two outputs: the bounds are on the sum of the gaps."""
+    """All methods, second outputs: the bounds are on the sum of the gaps."""
     case = data(seed)
     Y = np.stack([case.y, np.random.default_rng(seed).standard_normal(case.y.size)], axis=1)
     exact = case.exact
     for order in (float(alpha), 1.0):
-        one, two = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
+        first, second = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
         tol = 1e-11 * float(1 + trace(exact.Kff) / exact.noise + (Y**2).sum() / exact.noise)
         for method in ("dense", "blocks", "streamed"):
             lower, upper = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise, method=method)
-            if one + two > 1e3 * tol:  # else rounding is all there is to see
-                observe.lower("N-G", one + two, float(lower), tol=tol)
-                observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
-            observe.holds("N-G", float(lower) - tol <= one + two <= float(upper) + tol)
+            if first + second > 1e3 * tol:  # else rounding is all there is to see
+                observe.lower("N-G", first + second, float(lower), tol=tol)
+                observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", first + second, float(upper), tol=tol)
+            observe.holds("N-G", float(lower) - tol <= first + second <= float(upper) + tol)
         dense = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise)
         observe.holds("N-G", float(dense[0]) >= lower.terms["trace"] - tol)
 
@@ -296,10 +296,10 @@ def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
 # --- nothing hides in the slack -------------------------------------------------------------------------------------
 
 
-def summands(observe: Observer, claim: str, found: Any, expected: dict[str, Any], size: float) -> None:
+def summands(observe: Observer, claim: str, bound: Any, expected: dict[str, Any], size: float) -> None:
     """Each of the ``terms`` named is its formula at 50 digits, however loose the bound that they make."""
     for name, truth in expected.items():
-        observe.equal(claim, found.terms[name], truth, rtol=1e-7, atol=1e-11 * size)
+        observe.equal(claim, bound.terms[name], truth, rtol=1e-7, atol=1e-11 * size)
 
 
 @pytest.mark.claim("R-lem4", "R-gap", "N-G", "N-psi", "N-floor", "R-amgm")

@@ -401,9 +401,9 @@ def test_log_esp_down_to_the_last_polynomial(observe: Observer, N: int, spread: 
     with mp.workdps(40):
         product = mp.fsum(mp.log(mp.mpf(float(v))) for v in values)
         mirrored = reference.log_esp([1 / mp.mpf(float(v)) for v in values], last)
-    found = kdpp.log_esp(values, N + 2)
-    observe.equal("R-lem3", found[N - last : N + 1][::-1], [product + e for e in mirrored], rtol=1e-13, atol=1e-10)
-    observe.holds("R-lem3", (found[N + 1 :] == -np.inf).all())
+    logs = kdpp.log_esp(values, N + 2)
+    observe.equal("R-lem3", logs[N - last : N + 1][::-1], [product + e for e in mirrored], rtol=1e-13, atol=1e-10)
+    observe.holds("R-lem3", (logs[N + 1 :] == -np.inf).all())
 
 
 @pytest.mark.claim("R-lem3")

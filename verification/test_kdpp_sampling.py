@@ -132,9 +132,9 @@ def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
     rng = np.random.default_rng(N)
     X, kernel = rng.random(N), SquaredExponential(lengthscale=lengthscale, variance=2.0)
     expected = law(kernel(X), M)
-    found = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
-    observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in found))
-    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in found], expected) > 1e-4, cases=600)
+    samples = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
+    observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in samples))
+    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in samples], expected) > 1e-4, cases=600)
     hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(600)]
     observe.fails(
         "N-walk", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
@@ -203,8 +203,8 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
         observe.equal("N-walk", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
 
 
-class Told(np.random.Generator):
-    """A generator that answers what it is told: which point to drop, and one uniform number for its successor."""
+class Prescribed(np.random.Generator):
+    """A generator with prescribed answers: the point to drop, and the uniform number for its successor."""
 
     def __init__(self, dropped: int, uniform: float) -> None:
         super().__init__(np.random.PCG64(0))
@@ -221,7 +221,7 @@ class Told(np.random.Generator):
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7))
 def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
-    """A whole number below M is asked for, that point goes, and each successor has its share of [0, 1]: no draws."""
+    """A step draws a whole number below M, drops that point, and maps each successor's share of [0, 1] to it; no randomness."""
     rng = np.random.default_rng(seed)
     X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
     M = int(rng.integers(1, N + 1))
@@ -233,9 +233,9 @@ def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: O
         edges = np.concatenate([[0.0], np.cumsum(left)]) / left.sum()
         for j in np.flatnonzero(left > 1e-6):
             for place in (edges[j] + 1e-9, edges[j + 1] - 1e-9):
-                walk, told = Walk(kernel, X, Z.copy()), Told(a, place)
-                walk.step(told)
-                observe.holds("N-walk", told.asked == M)
+                walk, generator = Walk(kernel, X, Z.copy()), Prescribed(a, place)
+                walk.step(generator)
+                observe.holds("N-walk", generator.asked == M)
                 observe.holds("N-walk", walk.Z.tolist() == [*Z[:a], j, *Z[a + 1 :]])
 
 
@@ -259,7 +259,7 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
     E = E + E.T if seed % 2 else np.eye(N) * rng.choice([-1.0, 1.0])
     rho = 10.0**log_rho
     lifted, Q = np.linalg.eigh(K + rho * E / np.abs(np.linalg.eigvalsh(E)).max())
-    if lifted[0] < 0:  # K̂ ⪰ 0 is asked for: lift it, at twice the distance
+    if lifted[0] < 0:  # K̂ must be ⪰ 0: lift it, at twice the distance
         lifted, rho = lifted + rho, 2 * rho
     cut = np.where(lifted > rho, lifted, 0.0)
     for M in range(1, N + 1):
@@ -414,9 +414,9 @@ def test_phase_two_proposes_by_leverage_and_accepts_by_distance(observe: Observe
                 again = 0.5 * (edges[wanted] + edges[wanted + 1])
                 generator = Counting(np.array([start, place]), np.array([0.0, threshold]))
                 generator.answers += [np.array([again, again]), np.array([0.0, 0.0])]
-                found = draw_projection(Y.__getitem__, leverage, 2, generator)
+                drawn = draw_projection(Y.__getitem__, leverage, 2, generator)
                 expected = sorted([first, second if accepted else wanted])
-                observe.holds("R-lem3", found.tolist() == expected)
+                observe.holds("R-lem3", drawn.tolist() == expected)
 
 
 def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
@@ -428,12 +428,12 @@ def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
         if m <= count:
             after[m] = e
         e[1:] = np.logaddexp(e[1:], log_values[m - 1] + e[:-1])
-    total, before, found = e[M], np.full(M + 1, -np.inf), np.empty(count)
+    total, before, inclusion = e[M], np.full(M + 1, -np.inf), np.empty(count)
     before[0] = 0.0
     for m in range(1, count + 1):
-        found[m - 1] = np.exp(log_values[m - 1] + logsumexp(before[:M] + after[m][M - 1 :: -1]) - total)
+        inclusion[m - 1] = np.exp(log_values[m - 1] + logsumexp(before[:M] + after[m][M - 1 :: -1]) - total)
         before[1:] = np.logaddexp(before[1:], log_values[m - 1] + before[:-1])
-    return found
+    return inclusion
 
 
 @pytest.mark.claim("R-lem3")

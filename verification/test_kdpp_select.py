@@ -67,22 +67,22 @@ def test_greedy_is_the_brute_force_choice(observe: Observer, kind: str, N: int, 
     kernel, X = instance(kind, N, seed)
     M = int(np.random.default_rng(seed).integers(1, distinct(X) + 1))
     K, scale = exact(kernel, X), kernel.max_variance
-    found = kdpp.select(kernel, X, M)
-    assert found.indices is not None
+    chosen = kdpp.select(kernel, X, M)
+    assert chosen.indices is not None
     for t in range(M):
-        left = variances(K, found.indices[:t])
+        left = variances(K, chosen.indices[:t])
         best = max(left)
-        assert best - left[found.indices[t]] <= mp.mpf(1e-11) * scale
+        assert best - left[chosen.indices[t]] <= mp.mpf(1e-11) * scale
         first = min(i for i in range(N) if best - left[i] <= mp.mpf(1e-11) * scale)
         if sum(1 for v in left if best - v <= mp.mpf(1e-11) * scale) == 1:
-            assert found.indices[t] == first
-    left = variances(K, found.indices)
+            assert chosen.indices[t] == first
+    left = variances(K, chosen.indices)
     values = sorted(mp.eigsy(K, eigvals_only=True), reverse=True)
     rest = mp.fsum(v for v in values[M:] if v > 1e-30 * scale)
     observe.lower("N-low", mp.fsum(left), rest, tol=1e-30 * scale)
-    assert abs(found.trace - mp.fsum(left)) <= 1e-11 * N * scale
-    log_det = mp.log(reference.minor(K, found.indices.tolist()))
-    assert abs(found.log_det - log_det) <= 1e-8 * max(1, abs(log_det))
+    assert abs(chosen.trace - mp.fsum(left)) <= 1e-11 * N * scale
+    log_det = mp.log(reference.minor(K, chosen.indices.tolist()))
+    assert abs(chosen.log_det - log_det) <= 1e-8 * max(1, abs(log_det))
 
 
 @given(st.sampled_from(KINDS), st.integers(20, 200), seeds, st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 32]))
@@ -95,15 +95,15 @@ def test_blocks_choose_as_one_at_a_time_does(kind: str, N: int, seed: int, size:
         patch.setattr(engine, "CANDIDATES", size)
         patch.setattr(engine, "BLOCK", block)
         patch.setattr(engine, "CHUNK", 7)
-        found = kdpp.select(kernel, X, M)
-    assert found.indices is not None
+        chosen = kdpp.select(kernel, X, M)
+    assert chosen.indices is not None
     left, rows = K.diagonal().copy(), np.empty((0, N))
-    for t, i in enumerate(found.indices):
+    for t, i in enumerate(chosen.indices):
         scale = K.diagonal().max()
         assert left[i] >= left.max() - 1e-11 * scale
         assert (left[:i] < left[i] + 1e-11 * scale).all()
-        assert found.traces is not None
-        assert found.traces[t] == pytest.approx(left.sum(), rel=1e-10, abs=1e-11 * N * scale)
+        assert chosen.traces is not None
+        assert chosen.traces[t] == pytest.approx(left.sum(), rel=1e-10, abs=1e-11 * N * scale)
         row = (K[i] - rows[:, i] @ rows) / np.sqrt(left[i])
         rows = np.vstack([rows, row])
         left = np.maximum(left - row**2, 0.0)
@@ -190,8 +190,8 @@ def test_eigenvalues_that_are_rounding_prove_no_total_variation(observe: Observe
     X, kernel = np.sort(rng.random((N, 1)), axis=0), SquaredExponential(lengthscale=float(rng.uniform(0.3, 3.0)))
     most = kdpp.select(kernel, X, N, trace=0.0).M
     for rank in range(1, most + 1):
-        found = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
-        V, T = mp.matrix(found.factor.tolist()), mp.mpf(float(found.traces[-1]))
+        nystrom = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
+        V, T = mp.matrix(nystrom.factor.tolist()), mp.mpf(float(nystrom.traces[-1]))
         values = [max(v, mp.mpf(0)) for v in mp.eigsy(V * V.T, eigvals_only=True)]
         rounding = rank * mp.mpf(2) ** -52 * max(values)
         for M in {1, rank // 2 or 1, rank}:
@@ -218,17 +218,17 @@ def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Obs
     X = np.random.default_rng(3).standard_normal((7, 2))
     kernel, M, draws = SquaredExponential(lengthscale=2.0), 2, 400
     rng = np.random.default_rng(0)
-    found = [kdpp.select(kernel, X, M, "kdpp", rng, rank=rank) for _ in range(draws)]
-    assert found[0].tv is not None
-    assert found[0].tv < 1
-    assert f"r = {rank}" in found[0].law
+    draws_of_points = [kdpp.select(kernel, X, M, "kdpp", rng, rank=rank) for _ in range(draws)]
+    assert draws_of_points[0].tv is not None
+    assert draws_of_points[0].tv < 1
+    assert f"r = {rank}" in draws_of_points[0].law
     law = {Z: float(p) for Z, p in reference.law(exact(kernel, X), M).items()}
     seen = dict.fromkeys(combinations(range(7), M), 0.0)
-    for choice in found:
+    for choice in draws_of_points:
         assert choice.indices is not None
         seen[tuple(choice.indices.tolist())] += 1 / draws
     noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # above the mean distance of the counts
-    observe.holds("N-tv", total_variation(law, seen) <= found[0].tv + noise + 3 / np.sqrt(draws), draws)
+    observe.holds("N-tv", total_variation(law, seen) <= draws_of_points[0].tv + noise + 3 / np.sqrt(draws), draws)
 
 
 @pytest.mark.claim("N-lev")
@@ -274,10 +274,10 @@ def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, se
     """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on: no draws, full power."""
     kernel, X = Matern(0.5, 1.0, 0.5), np.random.default_rng(seed).standard_normal((N, 2))
     rng, ridge = Exponentials(np.random.PCG64(seed)), 0.3
-    found = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
+    chosen = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
     tau = kdpp.ridge_leverage(kernel, X, ridge)
-    assert found.indices is not None
-    keys = rng.drawn[found.indices] / tau[found.indices]
+    assert chosen.indices is not None
+    keys = rng.drawn[chosen.indices] / tau[chosen.indices]
     observe.holds("N-lev", (np.diff(keys) > -1e-9 * keys[:-1]).all(), N)
 
 
@@ -303,14 +303,14 @@ def test_what_is_reached_is_what_dense_algebra_says(kind: str, N: int, seed: int
     """T and log|K_ZZ| of every method from K, with jitter where it was needed; any chunking."""
     kernel, X = instance(kind, N, seed)
     M = min(distinct(X), 6)
-    found = kdpp.select(kernel, X, M, method, seed, jitter="auto", **({"ridge": 0.1} if method == "leverage" else {}))
-    if found.indices is not None:
-        assert (X[found.indices] == found.Z).all()
-        assert distinct(found.Z) == M
-    KZZ = exact(kernel, found.Z) + mp.mpf(found.jitter) * mp.eye(M)
-    cross = mp.matrix(kernel(X, found.Z).tolist())
+    chosen = kdpp.select(kernel, X, M, method, seed, jitter="auto", **({"ridge": 0.1} if method == "leverage" else {}))
+    if chosen.indices is not None:
+        assert (X[chosen.indices] == chosen.Z).all()
+        assert distinct(chosen.Z) == M
+    KZZ = exact(kernel, chosen.Z) + mp.mpf(chosen.jitter) * mp.eye(M)
+    cross = mp.matrix(kernel(X, chosen.Z).tolist())
     diagonal = kernel.diag(X)
     inverse = mp.inverse(KZZ)
     T = mp.fsum(diagonal[i] - (cross[i, :] * inverse * cross[i, :].T)[0] for i in range(N))
-    assert abs(found.trace - T) <= 1e-7 * N * kernel.max_variance
-    assert abs(found.log_det - mp.log(mp.det(KZZ))) <= 1e-6 * max(1, abs(found.log_det))
+    assert abs(chosen.trace - T) <= 1e-7 * N * kernel.max_variance
+    assert abs(chosen.log_det - mp.log(mp.det(KZZ))) <= 1e-6 * max(1, abs(chosen.log_det))

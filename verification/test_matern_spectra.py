@@ -104,8 +104,8 @@ def test_grid_bounds_enclose_the_eigenvalues(observe: Observer, p: int, gamma: f
 @pytest.mark.parametrize(("p", "gamma"), CASES)
 def test_eigenvalues_are_exact_to_rounding(observe: Observer, p: int, gamma: float) -> None:
     s = MaternUniform(kernel(p, gamma), Uniform())
-    found = [mp.mpf(float(x)) for x in s.eigenvalues(COUNT)]
-    observe.equal("R-mat-eig", found, list(exact(p, gamma)), rtol=1e-11)
+    computed = [mp.mpf(float(x)) for x in s.eigenvalues(COUNT)]
+    observe.equal("R-mat-eig", computed, list(exact(p, gamma)), rtol=1e-11)
 
 
 @pytest.mark.claim("R-mat-eig")
@@ -203,10 +203,10 @@ def test_closed_bounds_are_their_formulas_and_rounded_upwards(observe: Observer,
         top = grid_sum(p, exactly, 0) - grid_sum(p, exactly, 1)
         for M in (0, 1, 2, 5, 20, 60):
             truth = v * min(grid_sum(p, exactly, max(M - p, 0)) + max(p - M, 0) * top, mp.mpf(1))
-            found = mp.mpf(float(s.tail_bound(M)))
+            bound = mp.mpf(float(s.tail_bound(M)))
             if truth < v:  # the trace is exact
-                observe.upper("N-grid", truth, found)
-            observe.equal("L-49a", found, truth, rtol=1e-6 if M > 20 else 1e-8)
+                observe.upper("N-grid", truth, bound)
+            observe.equal("L-49a", bound, truth, rtol=1e-6 if M > 20 else 1e-8)
         for start in (p + 2, 10 * (p + 1), 10**6):
             A = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2)
             C = v * A * exactly ** (2 * p + 1) / mp.pi ** (2 * p + 2) * (mp.mpf(start) / (start - p - 1)) ** (2 * p + 2)
