@@ -1,4 +1,4 @@
-"""What ``kdpp.select`` promises: distinct points, exact stops, its memory, and refusals that teach."""
+"""``kdpp.select``: distinct points, exact stops, memory, and error messages."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_large_data_go_through_a_low_rank_factor(monkeypatch: pytest.MonkeyPatch
     assert 0 < chosen.tv < 1e-2  # with a smooth kernel 2M points leave a small trace
     assert "total variation" in str(chosen)
     rough = kdpp.select(ROUGH, X, 20, "kdpp", 0).tv
-    assert rough is None or rough > 0.99  # a rough one leaves too much to prove anything
+    assert rough is None or rough > 0.99  # with a rough kernel the trace is too large for a bound below 1
     assert "upper bounds from r uniform landmarks, r = 12" in kdpp.select(smooth, X, 6, "leverage", 0).law
 
 
@@ -86,7 +86,7 @@ def test_duplicates_are_never_chosen_together(seed: int, many: int) -> None:
 
 
 def test_leverage_prefers_what_nothing_else_explains() -> None:
-    """Of 200 points in a clump and 5 apart, the 5 are drawn nearly always, uniformly hardly ever."""
+    """Of 200 clustered points and 5 distant ones, leverage draws nearly always contain the 5, uniform draws rarely."""
     rng = np.random.default_rng(0)
     X = np.concatenate([0.01 * rng.standard_normal((200, 2)), 5.0 * np.eye(5)[:, :2] + np.arange(5)[:, None] * 4])
     kernel = SquaredExponential()
@@ -120,7 +120,7 @@ def test_the_ridge_left_out_makes_the_effective_dimension_M() -> None:
 def test_a_trace_asked_for_stops_at_the_first_point_that_reaches_it() -> None:
     X = points(80)
     for method in ("greedy", "rpcholesky", "uniform", "leverage"):
-        ridge = 0.1 if method == "leverage" else None  # left out, it depends on M
+        ridge = 0.1 if method == "leverage" else None  # the default depends on M
         full = kdpp.select(ROUGH, X, 40, method, 2, ridge=ridge)
         assert full.traces is not None
         assert (np.diff(full.traces) < 0).all()
@@ -180,7 +180,7 @@ def test_ties_go_to_the_least_index_whatever_the_blocks() -> None:
 
 
 def test_memory_is_that_of_the_factor() -> None:
-    """N M doubles and little more: nothing of size N × N, no second factor."""
+    """Memory is N M doubles and little more: no N × N array, no second factor."""
     N, M = 40_000, 64
     X = points(N)
     for method, most in (("greedy", 1.8), ("rpcholesky", 1.8), ("uniform", 0.8), ("leverage", 0.8)):
@@ -194,12 +194,12 @@ def test_memory_is_that_of_the_factor() -> None:
 def test_memory_grows_with_the_points_that_a_trace_needs_not_with_M() -> None:
     X = points(20_000)
     tracemalloc.start()
-    chosen = kdpp.select(SquaredExponential(), X, 20_000, trace=2000.0)  # 3.2 GB if it were all M
+    chosen = kdpp.select(SquaredExponential(), X, 20_000, trace=2000.0)  # all M points would take 3.2 GB
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert chosen.reached
     assert peak < 8 * 20_000 * 600
-    many = kdpp.select(ROUGH, X[:1000], 1000, trace=60.0)  # beyond the first 256
+    many = kdpp.select(ROUGH, X[:1000], 1000, trace=60.0)  # more than the first 256
     assert 256 < many.M < 1000
     assert (kdpp.select(ROUGH, X[:1000], many.M).indices == many.indices).all()
 

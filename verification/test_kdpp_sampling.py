@@ -1,4 +1,4 @@
-"""The k-DPP samplers against full enumeration: the law itself, its mean trace, and how fast the walk comes to it."""
+"""The k-DPP samplers against full enumeration: the law itself, its mean trace, and the convergence of the walk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DRAWS = 2000
 
 
 def law(K: np.ndarray, M: int) -> Law:
-    """P(Z) ∝ |K_ZZ| for every Z; what is rounding of 0 (duplicates) is 0."""
+    """P(Z) ∝ |K_ZZ| for every Z; values that are 0 up to rounding (duplicates) are set to 0."""
     weights = {Z: float(np.linalg.det(K[np.ix_(Z, Z)])) for Z in combinations(range(len(K)), M)}
     floor = 1e-12 * max(weights.values())
     weights = {Z: w if w > floor else 0.0 for Z, w in weights.items()}
@@ -116,7 +116,7 @@ def test_samples_follow_the_law_and_no_other(
 
 @pytest.mark.claim("R-lem3")
 def test_drawing_without_the_conditioning_is_told_apart(observe: Observer) -> None:
-    """Points drawn by their own variance alone, without replacement, pass for a k-DPP only to the eye."""
+    """The check rejects points drawn ∝ their own variance, without replacement."""
     rng = np.random.default_rng(3)
     V = root("unequal variances", 6, rng)
     weights = np.sum(V**2, axis=1) / np.sum(V**2)
@@ -185,7 +185,7 @@ def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, see
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7), lengthscale=st.floats(0.05, 0.5))
 def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, lengthscale: float) -> None:
-    """The law of a successor, after many steps, is |K_ZZ| among the sets that it may be; so is the start's rarity."""
+    """The law of a successor, after many steps, is ∝ |K_ZZ| over the possible sets; and the rarity of the start."""
     rng = np.random.default_rng(seed)
     X = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1))
     kernel: Kernel = SquaredExponential(lengthscale=4 * lengthscale, variance=float(10.0 ** rng.uniform(-200, 200)))
@@ -221,7 +221,7 @@ class Prescribed(np.random.Generator):
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7))
 def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
-    """A step draws a whole number below M, drops that point, and maps each successor's share of [0, 1] to it; no randomness."""
+    """A step drops the drawn point and maps to each successor its share of [0, 1]; nothing is random here."""
     rng = np.random.default_rng(seed)
     X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
     M = int(rng.integers(1, N + 1))
@@ -276,7 +276,7 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
 def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
     observe: Observer, seed: int, N: int, log_rho: float
 ) -> None:
-    """1 − e_M((λ̂−ρ)₊)/e_M(λ̂+ρ) at 50 digits without tolerance, above it by 1e-12 or so; and what a sample reports."""
+    """1 − e_M((λ̂−ρ)₊)/e_M(λ̂+ρ) at 50 digits without tolerance, too large by about 1e-12; a sample reports it."""
     rng = np.random.default_rng(seed)
     values, rho = 10.0 ** rng.uniform(-3, 1, N), 10.0**log_rho
     M = int(rng.integers(1, N + 1))
@@ -296,7 +296,7 @@ def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
 def test_the_rarity_of_the_start_is_not_rounded_down(
     observe: Observer, N: int, share: float, log_variance: float
 ) -> None:
-    """Points too far apart to know of each other: all sets alike, log(1/P) = log C(N, M), and 1 nat for rounding."""
+    """Uncorrelated points: all sets equally likely, log(1/P) = log C(N, M), and 1 nat for rounding."""
     M = max(1, round(share * N))
     kernel = SquaredExponential(variance=10.0**log_variance, lengthscale=1.0)
     walk = Walk(kernel, 100.0 * np.arange(float(N))[:, None], np.arange(M))
@@ -306,7 +306,7 @@ def test_the_rarity_of_the_start_is_not_rounded_down(
 
 
 def weights(K: np.ndarray, M: int) -> np.ndarray:
-    """P(Z) for all Z, small ones kept as they come."""
+    """P(Z) for all Z, without setting small ones to 0."""
     w = np.array([max(np.linalg.det(K[np.ix_(Z, Z)]), 0.0) for Z in combinations(range(len(K)), M)])
     return w / w.sum()
 
@@ -334,7 +334,7 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
 @pytest.mark.claim("R-lem3")
 @given(seed=seeds, n=st.integers(2, 9), spread=st.sampled_from([0.0, 1.0, 6.0]))
 def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: int, spread: float) -> None:
-    """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: no draws, hence full power."""
+    """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: exactly, without draws."""
     rng = np.random.default_rng(seed)
     log_values = rng.uniform(-spread, spread, n)
     for M in range(1, n):
@@ -352,7 +352,7 @@ def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: in
 def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
     observe: Observer, seed: int, n: int, spread: float
 ) -> None:
-    """What the samplers hand to the two phases: log λ of K = VVᵀ, and rows of VU with their squared lengths."""
+    """Arguments that samplers pass to the two phases: log λ of K = VVᵀ, and rows of VU with their squared lengths."""
     rng = np.random.default_rng(seed)
     values = np.exp(rng.uniform(-spread, spread, n))
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -376,7 +376,7 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
             else:
                 kdpp.sample_factor(U * np.sqrt(values), M, rng)
         observe.equal("R-lem3", np.sort(seen["logs"]), np.sort(np.log(values)), atol=1e-9)
-        span = seen["rows"] @ seen["rows"].T  # the projection on the eigenvectors that were named, the first M
+        span = seen["rows"] @ seen["rows"].T  # the projection on the first M eigenvectors
         named = np.exp(seen["logs"][:M])
         observe.equal("R-lem3", (span @ (U * values) @ U.T).trace(), named.sum(), rtol=1e-8)
         observe.equal("R-lem3", span @ span, span, atol=1e-9)
@@ -384,7 +384,7 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
 
 
 class Counting(np.random.Generator):
-    """A generator whose uniform numbers are given: two a proposal, which row and whether it is taken."""
+    """A generator with prescribed uniform numbers: two for each proposal, for the row and for its acceptance."""
 
     def __init__(self, proposals: np.ndarray, thresholds: np.ndarray) -> None:
         super().__init__(np.random.PCG64(0))
@@ -407,7 +407,10 @@ def test_phase_two_proposes_by_leverage_and_accepts_by_distance(observe: Observe
     share = 1.0 - (Y @ Y[first]) ** 2 / leverage / leverage[first]  # distance²/leverage once the first is taken
     step = 1e-9
     for second in others:
-        for place in (edges[second] + step, edges[second + 1] - step):  # any uniform number in here proposes it
+        for place in (
+            edges[second] + step,
+            edges[second + 1] - step,
+        ):  # every uniform number in this interval proposes it
             for threshold, accepted in ((share[second] - step, True), (share[second] + step, False)):
                 start = 0.5 * (edges[first] + edges[first + 1])
                 wanted = next(i for i in others if i != second)

@@ -1,4 +1,4 @@
-"""Selection against its definition: brute force and dense algebra at 50 digits, full enumeration, the optimum below."""
+"""Selection against its definition: dense algebra at 50 digits, full enumeration, a bound on the optimum."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def distinct(X: np.ndarray) -> int:
 
 
 def exact(kernel: Kernel, X: np.ndarray) -> mp.matrix:
-    """The kernel matrix that float64 has, as exact numbers."""
+    """The float64 kernel matrix as exact numbers."""
     return mp.matrix(kernel(X).tolist())
 
 
@@ -60,9 +60,9 @@ def variances(K: mp.matrix, Z: Any) -> list[Any]:
 @pytest.mark.claim("N-low")
 @given(st.sampled_from(KINDS), st.integers(1, 12), seeds)
 def test_greedy_is_the_brute_force_choice(observe: Observer, kind: str, N: int, seed: int) -> None:
-    """Each point has the largest variance given those before; trace and log-determinant are those of dense algebra.
+    """Each point has the largest variance given those before it; trace and log-determinant agree with dense algebra.
 
-    No choice of M points leaves less than Σ_{m>M} λ_m (Weyl: λ_i(K − Q) ≥ λ_{M+i}(K)).
+    The trace of every choice of M points is at least Σ_{m>M} λ_m (Weyl: λ_i(K − Q) ≥ λ_{M+i}(K)).
     """
     kernel, X = instance(kind, N, seed)
     M = int(np.random.default_rng(seed).integers(1, distinct(X) + 1))
@@ -87,7 +87,7 @@ def test_greedy_is_the_brute_force_choice(observe: Observer, kind: str, N: int, 
 
 @given(st.sampled_from(KINDS), st.integers(20, 200), seeds, st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 32]))
 def test_blocks_choose_as_one_at_a_time_does(kind: str, N: int, seed: int, size: int, block: int) -> None:
-    """Few candidates and short blocks: the order, the variances and the traces are those without blocks."""
+    """Few candidates and short blocks give the same order, variances and traces as no blocks."""
     kernel, X = instance(kind, N, seed)
     M = int(np.random.default_rng(seed).integers(1, distinct(X) + 1))
     K = kernel(X)
@@ -147,7 +147,7 @@ def test_traces_of_k_dpp_choices_have_the_exact_mean(observe: Observer, kernel: 
     observe.holds("R-lem3", abs(drawn.mean() - mean) < 4.5 * error, draws)
     observe.lower("N-low", [*drawn, kdpp.select(kernel, X, M).trace], np.sort(values)[: 40 - M].sum(), tol=1e-12)
     uniform = [kdpp.select(kernel, X, M, "uniform", rng).trace for _ in range(draws)]
-    assert np.mean(uniform) > mean + 6 * error  # the check can tell laws apart
+    assert np.mean(uniform) > mean + 6 * error  # the check distinguishes laws
 
 
 def total_variation(P: dict[Any, Any], other: dict[Any, Any]) -> Any:
@@ -227,7 +227,7 @@ def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Obs
     for choice in draws_of_points:
         assert choice.indices is not None
         seen[tuple(choice.indices.tolist())] += 1 / draws
-    noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # above the mean distance of the counts
+    noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # an upper bound on the mean distance of the counts
     observe.holds("N-tv", total_variation(law, seen) <= draws_of_points[0].tv + noise + 3 / np.sqrt(draws), draws)
 
 
@@ -255,13 +255,13 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     size = np.random.default_rng(seed).uniform(0.1, 0.9) * rank
     rho = matching_ridge(values, size)
     assert (values / (values + rho)).sum() == pytest.approx(size, rel=1e-9)
-    # where even N·eps·λ_max leaves less than M, that it is
+    # N·eps·λ_max if the effective dimension is below M even there
     short = np.r_[values.max(), np.zeros(N - 1)]
     observe.equal("N-lev", matching_ridge(short, 1.5), N * np.finfo(float).eps * values.max(), rtol=1e-15)
 
 
 class Exponentials(np.random.Generator):
-    """A generator whose exponential numbers are kept."""
+    """A generator that records its exponential numbers."""
 
     def standard_exponential(self, *args: Any, **kwargs: Any) -> Any:
         self.drawn = super().standard_exponential(*args, **kwargs)
@@ -271,7 +271,7 @@ class Exponentials(np.random.Generator):
 @pytest.mark.claim("N-lev")
 @given(st.integers(3, 30), seeds, st.booleans())
 def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, seed: int, landmarks: bool) -> None:
-    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on: no draws, full power."""
+    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on; no draws."""
     kernel, X = Matern(0.5, 1.0, 0.5), np.random.default_rng(seed).standard_normal((N, 2))
     rng, ridge = Exponentials(np.random.PCG64(seed)), 0.3
     chosen = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
@@ -286,12 +286,12 @@ def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, se
 def test_cancellation_leaves_every_score_above_what_it_must_be(
     observe: Observer, kind: str, N: int, seed: int, log_ridge: float
 ) -> None:
-    """At a ridge of 1e-15 the difference over ρ is all rounding: what is returned is at least k_ii/(Tr K + ρ) ≤ τ_i."""
+    """At a ridge of 1e-15 the difference over ρ is rounding error: the result is at least k_ii/(Tr K + ρ) ≤ τ_i."""
     kernel, X = instance(kind, N, seed)
     ridge = 10.0**log_ridge * kernel.max_variance
     try:
         bounds = kdpp.ridge_leverage(kernel, X, ridge, np.arange(N))
-    except NotPositiveDefinite:  # K_SS + ρI has no factor: nothing is claimed
+    except NotPositiveDefinite:  # K_SS + ρI does not factorise: nothing to check
         return
     diagonal = kernel.diag(X)
     observe.lower("N-lev", bounds, diagonal / (diagonal.sum() + ridge) * (1 - 1e-14))

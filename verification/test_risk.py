@@ -36,7 +36,7 @@ def draws(count: int) -> np.ndarray:
 @pytest.mark.claim("N-risk", "R-thm5")
 @pytest.mark.parametrize("alpha", [0.3, 0.8])
 def test_failures_of_the_oracle_bounds(observe: Observer, alpha: float) -> None:
-    """Fixed θ, and all posterior weights at once: the best ones, and a vertex chosen to be the worst."""
+    """Fixed θ, and all posterior weights at once: the best weights, and the worst vertex."""
     zero, delta, count = np.zeros(N), 0.1, 20_000
     y = draws(count)
     risks = np.array([gaussian_renyi(zero, C, zero, TRUTH, alpha) for C in MODELS]) / N
