@@ -47,7 +47,7 @@ def test_drawn_biases_are_the_exact_ones_within_their_noise(example):
 def test_chernoff_is_the_smallest_and_printed_the_largest(example):
     script = example("sample_sizes")
     m = np.linspace(-5.0, 3.0, 50)
-    printed, improved, chernoff = (script.needed(form, m, 10, 1000) for form in script.FORMS)
+    printed, improved, chernoff = (script.needed(rule, m, 10, 1000) for rule in script.RULES)
     assert (chernoff <= improved).all()
     assert (improved <= printed).all()
 
