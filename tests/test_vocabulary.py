@@ -141,7 +141,7 @@ def test_alpha_is_the_order_of_a_divergence():
     """Only functions about a Rényi divergence have an ``alpha``; a power of K − Q is called ``power``."""
     about_divergences = (
         "gpbounds.divergences.gaussian.gaussian_renyi",
-        "gpbounds.kdpp.bounds.expected_logdet_bound",
+        "gpbounds.kdpp",
         "gpbounds.rates",
         "gpbounds.renyi",
     )
