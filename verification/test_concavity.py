@@ -173,8 +173,8 @@ def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int,
             "N-low",
             needed(kernel, X, float(alpha), noise=noise, target=target, landmarks=landmarks) <= min(M, landmarks),
         )
-    Q = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
-    for lower, value in zip(renyi.spectrum((Q + Q.T) / 2), values, strict=True):
+    residual = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
+    for lower, value in zip(renyi.spectrum((residual + residual.T) / 2), values, strict=True):
         observe.holds("N-low", value >= lower - mpf("1e-40"))
     lowered = [float(v) * 0.9 for v in values]
     observe.holds("N-low", needed_from_eigenvalues(lowered, float(alpha), noise=noise, target=target) <= M)
@@ -238,8 +238,8 @@ def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int,
         plans = [inducing_points(kernel, 7, float(alpha), target=t, inputs=Empirical(X), noise=noise) for t in targets]
         observe.holds("N-low", [plan.needed for plan in plans] == [M + 1, M])
         for landmarks in (None, 7):  # all rows as landmarks: Q = K
-            numbers = [needed(kernel, X, float(alpha), noise=noise, target=t, landmarks=landmarks) for t in targets]
-            observe.holds("N-ritz", numbers == [M + 1, M])
+            needs = [needed(kernel, X, float(alpha), noise=noise, target=t, landmarks=landmarks) for t in targets]
+            observe.holds("N-ritz", needs == [M + 1, M])
 
 
 # --- the scalar functions -------------------------------------------------------------------------------------------
