@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of a free q(u) as it is trained: values and derivatives beside mpmath, batches, the vector."""
+"""The PAC-Bayes bound of a free q(u): values and derivatives compared with mpmath, mini-batches, vectors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_batch_estimates_the_risk_alone(rows: list[int]) -> None:
 
 
 def test_all_rows_are_no_batch_and_others_flatter() -> None:
-    """B is concave in R_S (P-04): over random rows its mean is not above B."""
+    """B is concave in R_S (P-04), so that its mean over random rows is at most B."""
     X, y, Z, mean, factor = problem(2, N=40, M=4)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
     whole = B.evaluate(KERNEL, Z, mean, factor)

@@ -1,4 +1,4 @@
-"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas: the references of their tests."""
+"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas, for the tests to compare with."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def free(
 
 
 def exactly(array: Any) -> Any:
-    """Nested lists of mpf, each double converted exactly."""
+    """Nested lists of mpf with exactly the same values."""
     return [exactly(v) for v in array] if getattr(array, "ndim", 0) else mpf(float(array))
 
 
