@@ -251,10 +251,10 @@ def test_features_are_fitted_first(make):
         features(X)
     names = ("frequencies", "amplitudes", "weights", "density") if make is weighted else ("frequencies", "amplitudes")
     for name in names if make is not mercer else ():
-        with pytest.raises(ValueError, match=f"{type(features).__name__}: expected features that are fitted"):
+        with pytest.raises(ValueError, match=f"{type(features).__name__}: expected fitted features"):
             getattr(features, name)
     if make is mercer:
-        with pytest.raises(ValueError, match="expected features that are fitted"):
+        with pytest.raises(ValueError, match="expected fitted features"):
             features.residual_diagonal(X)
 
 
