@@ -157,7 +157,7 @@ def test_attained_to_first_order(observe: Observer) -> None:
 @pytest.mark.claim("N-given", "N-tilt-given")
 @pytest.mark.parametrize(("law", "claim"), [("kdpp", "N-given"), ("tilted", "N-tilt-given")])
 def test_the_best_of_ten_real_draws(observe: Observer, law: str, claim: str) -> None:
-    """400 draws at N = 150, hyperparameters chosen for these y: forty times the best of ten, and how far the bound is."""
+    """400 draws at N = 150, hyperparameters chosen for these y: forty times the best of ten, and the bound not far."""
     rng = np.random.default_rng(11)
     X = rng.standard_normal((150, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(150)
