@@ -1,4 +1,4 @@
-"""Trained models that the bounds of :mod:`gpbounds` speak of.
+"""Training of the models to which the bounds of :mod:`gpbounds` apply.
 
 >>> import numpy as np, fitting
 >>> X = np.linspace(0.0, 6.0, 50)[:, None]
@@ -7,7 +7,7 @@
 >>> bool(lower <= upper)
 True
 
-``fitting`` imports ``gpbounds``; ``gpbounds`` never imports ``fitting``.  Names are loaded when they are first used.
+``fitting`` imports ``gpbounds``; ``gpbounds`` never imports ``fitting``.  Each name is loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Features of rows: what a low-rank approximation Q = VVᵀ of K is made of, and the way back for derivatives."""
+"""Features of rows, with Q = VVᵀ as low-rank approximation of K, and the pull-back of derivatives through them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Pulled(Statistics):
     Attributes
     ----------
     kernel : array (p,)
-        In the kernel's `log_parameters`.
+        Derivatives in the kernel's `log_parameters`.
     Z : array (M, D)
-        In the inducing inputs.
+        Derivatives in the inducing inputs.
     """
 
     kernel: Float
@@ -26,29 +26,29 @@ class Pulled(Statistics):
 
 
 class PullBack(ABC):
-    """Collects the cotangents of the features of chunks; one object a lane."""
+    """Sums the pulled-back cotangents of the features of chunks; every thread has its own object."""
 
     @abstractmethod
     def features(self, X: Array, cotangent: Array, K: Array) -> None:
-        """V̄ (n, M), of the features V of X; it is overwritten.  ``K`` is what `Basis.fill` left."""
+        """Add the cotangent V̄ (n, M) of the features of X, which is overwritten; `Basis.fill` has written ``K``."""
 
     @abstractmethod
     def lifted(self, X: Array, cotangent: Array, K: Array) -> None:
-        """The same, already through `Basis.lift`; it is overwritten."""
+        """Add a cotangent to which `Basis.lift` has been applied already; it is overwritten."""
 
     @abstractmethod
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        """d̄ (n,), of k(x, x)."""
+        """Add the cotangent d̄ (n,) of k(x, x)."""
 
     @abstractmethod
     def statistics(self) -> Pulled:
-        """What has been collected."""
+        """The sums so far."""
 
 
 class Basis(ABC):
     """A map from rows x to features v(x) in R^M, with Q = VVᵀ.
 
-    Rows of data are rows of arrays: V is (n, M), C-contiguous.
+    A row of data is a row of the array: V is (n, M), C-contiguous.
     """
 
     @property
@@ -59,27 +59,27 @@ class Basis(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers a row the pull-back needs again, besides the features."""
+        """How many numbers per row the pull-back needs besides the features."""
 
-    def prepare(self) -> None:  # noqa: B027  (nothing, for most)
-        """Compute, once, what several lanes are about to read."""
+    def prepare(self) -> None:  # noqa: B027  (most bases compute nothing)
+        """Compute what several threads are about to read."""
 
     @abstractmethod
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        """Write the features of X (n, D) into ``V`` (n, M), and what the pull-back needs into ``K`` (n, width)."""
+        """Write the features of X (n, D) into ``V`` (n, M), and into ``K`` (n, width) what the pull-back needs."""
 
     @abstractmethod
     def residual(self, X: Array, V: Array) -> Array:
-        """The diagonal of K − Q (n,), not negative: what the features leave of k(x, x)."""
+        """The diagonal of K − Q (n,), which is not negative."""
 
     @abstractmethod
     def lift(self, B: Array) -> Array:
-        """Overwrite the rows of ``B`` (n, M), cotangents of features, with those of the functions they are made of."""
+        """Overwrite the rows of ``B`` (n, M), cotangents of features, with the cotangents of the functions k(z, ·)."""
 
     @abstractmethod
     def pull_back(self) -> PullBack:
-        """A collector, with nothing in it."""
+        """A new pull-back, with sums of 0."""
 
     @abstractmethod
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        """All derivatives, from what all lanes have collected and V̄ᵀV (M, M) summed over all rows."""
+        """All derivatives, from the sums of all threads and from V̄ᵀV (M, M) over all rows."""

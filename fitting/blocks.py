@@ -1,11 +1,11 @@
-"""K − Q kept within blocks of rows: PIC, and with one block the Rényi objective.  O(N(M² + n² + nM)) for blocks of n.
+"""K − Q restricted to blocks of rows: PIC, and with one block the Rényi objective.  O(N(M² + n² + nM)) for blocks of n.
 
 Blocks D_b = σ²I + aR_b = σ²CCᵀ with R_b = K_bb − V_bᵀV_b.  With B = D⁻¹Vᵀ, β = D⁻¹(Y − Vᵀw), G = VB, S = (I + G)⁻¹:
 
     F = −(P/2)[log|I + G| + N log 2πσ² + (1/a) Σ_b log|I + aR_b/σ²|] − ½[Σ tr(eᵀD⁻¹e) + |w|²],
     R̄ = ½[a(P·BSBᵀ + ββᵀ) − P·D⁻¹],    V̄ᵀ = P(B − BS) + βwᵀ − a(P·BSBᵀ + ββᵀ)Vᵀ.
 
-One row a block is `fitting.diagonal`; a = 0 needs no blocks, as only the trace of R enters.
+Blocks of one row each are `fitting.diagonal`; a = 0 needs no blocks, since F depends on R through its trace only.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gpbounds.whitening import residual_diagonal
 
 
 def log_det_ratio(E: Array, chol: Cholesky, power: float) -> Array:
-    """(1/a) log|I + aE| from the Cholesky factor of I + aE, without the cancellation of a small a.
+    """(1/a) log|I + aE| from the Cholesky factor of I + aE, without cancellation when a is small.
 
-    A pivot less 1 is aE_ii − Σ_{j<i} L_ij², both parts of the size of a.
+    A pivot minus 1 is aE_ii − Σ_{j<i} L_ij², and both terms are of the order of a.
 
     >>> E = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> a = 1e-18
@@ -66,7 +66,7 @@ class Blocks:
     ----------
     power, noise : float
     blocks : tuple of slices
-        Consecutive rows; together they are all rows.  Each chunk of the stream must hold whole blocks.
+        Consecutive rows that together cover all rows.  Each chunk of the stream must hold whole blocks.
     """
 
     power: float
@@ -74,7 +74,7 @@ class Blocks:
     blocks: tuple[slice, ...]
 
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
-        """q(v), and the sums it comes from."""
+        """q(v), and the sums from which it is computed."""
         sums = source.reduce(lambda: _Forward(self, source))
         return gram_law(mirrored(sums.G), sums.b), sums
 
@@ -90,7 +90,7 @@ class Blocks:
         return Evaluation(value, Gradient(pulled.kernel, np.array([self.noise * float(back.noise)]), pulled.Z))
 
     def within(self, source: Stream, chunk: Chunk) -> Iterable[Block]:
-        """The blocks of one chunk; they stay with it as far as they need no more memory than Kuf may."""
+        """The blocks of one chunk; the chunk keeps them if all blocks together fit into the memory allowed for Kuf."""
         if 24 * sum((b.stop - b.start) ** 2 for b in self.blocks) <= source.space.keep:
             return chunk.recall("blocks", lambda: list(self._made(chunk)))
         return self._made(chunk)
@@ -111,7 +111,7 @@ class Blocks:
 
 @dataclass(frozen=True, eq=False)
 class Moments(Statistics):
-    """VD⁻¹Vᵀ, of which only the upper triangle counts, VD⁻¹Y, and (1/a) Σ log|I + aR_b/σ²|."""
+    """VD⁻¹Vᵀ (only its upper triangle is set), VD⁻¹Y, and (1/a) Σ log|I + aR_b/σ²|."""
 
     G: Array
     b: Array
@@ -141,7 +141,7 @@ class _Forward:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Statistics):
-    """What the second pass sums: Σ tr(eᵀD⁻¹e), pulled-back cotangents, V̄Vᵀ, and ∂F/∂σ²."""
+    """Sums of the second pass: Σ tr(eᵀD⁻¹e), pulled-back cotangents, V̄Vᵀ, and ∂F/∂σ²."""
 
     fit: Array | float
     pulled: Pulled
@@ -150,7 +150,7 @@ class Adjoints(Statistics):
 
 
 class _Reverse:
-    """The second pass: V̄ by chunks."""
+    """The second pass: V̄ chunk by chunk."""
 
     def __init__(self, member: Blocks, source: Stream, q: GramLaw, gradient: bool) -> None:
         assert isinstance(source.basis, InducingBasis)
@@ -174,7 +174,7 @@ class _Reverse:
             self.pull.features(chunk.X, cotangent, chunk.K)
 
     def _block(self, block: Block, X: Array, V: Array, e: Array, cotangent: Array) -> None:
-        """Fill the cotangent V̄ᵀ (n, M) of one block, and pull that of K_bb."""
+        """Compute the cotangent V̄ᵀ (n, M) of one block, and pull back the cotangent of K_bb."""
         xp, P, a, s2 = namespace(V), e.shape[1], self.member.power, self.member.noise
         Dinv = inverse(block.chol.L) / s2
         B, beta = Dinv @ V, Dinv @ e

@@ -1,4 +1,4 @@
-"""A risk certificate for any model of `fitting`, however it was trained."""
+"""A risk certificate for any fitted model of `fitting`, independent of how it was trained."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gpbounds.validation import positive, scalar
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
 
 CLOSE = 1e-9
-"""How far, relatively, the scaled data may be from those that the model was trained on."""
+"""Largest relative difference between the scaled data and the data on which the model was trained."""
 
 
 def certify(
@@ -44,35 +44,35 @@ def certify(
     charges: Iterable[Charge] = (),
     nonrigorous: bool = False,
 ) -> Any:
-    """Certificate on the Gibbs risk of the posterior of a fitted model, from the data it was trained on.
+    """Certificate on the Gibbs risk of the posterior of a fitted model, from its training data.
 
     With probability ≥ 1 − δ, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N), rounded up.
 
-    Claims P-14, P-44, P-45, P-47, P-49.  The kernel's hyperparameters are moved to the nearest member of the grid and Q
-    is made again there, with the noise and the inducing inputs that were trained: predictions change by as little as
-    the grid is fine.  Q, however it came about, costs only its KL; what is charged is Θ, several ε, and what
-    ``scaling`` and ``charges`` say was chosen from a list.  So VFE, FITC, the exact GP and models trained by a bound
-    can be compared; hypotheses and what is declared as in `fitting.PACGP`.
+    Claims P-14, P-44, P-45, P-47, P-49.  `certify` moves the kernel's hyperparameters to the nearest member of the grid
+    and computes Q there, with the trained noise and inducing inputs; a fine grid changes predictions little.  The bound
+    pays KL(Q‖P^θ) for Q, by whatever training Q was chosen; it also pays for Θ, for several ε, and for the choices from
+    lists that ``scaling`` and ``charges`` declare.  Certificates of VFE, FITC, the exact GP and models trained by a
+    bound can therefore be compared.  Hypotheses and declarations are those of `fitting.PACGP`.
 
     Parameters
     ----------
     model : ExactGP, SparseGP, RenyiGP, PACGP or SparsePACGP
-        Fitted, with one output.  PIC is refused: a prediction depends on the data of its block, not on q(u) alone.
+        Fitted, with one output.  PIC is refused: its predictions depend on the data of a block, not on q(u) alone.
     X, y : arrays (N, D), (N,)
-        The raw data it was trained on, float64.
+        The raw data on which the model was trained, float64.
     loss, epsilon, delta : as in `fitting.PACGP`
-        ε in the units of the scaled targets.  Several ε: several certificates of this one Q, ln E charged.  One ε out
-        of several that a model was trained for is charged like all of them.
+        ε in the units of the scaled targets.  A sequence of E values gives E certificates of the same Q, each charged
+        ln E.  If the model was trained for several ε, each one alone is charged for all of them.
     grid : HyperGrid, optional
-        None: that of the model, or ln θ from −6 to 6 in steps of 0.01.
+        None: the grid of the model, or ln θ from −6 to 6 in steps of 0.01.
     scaling : "as given", a Scaling, or a pair (inputs, outputs)
-        How the raw data became what the model was trained on.  "as given": what the model itself did.
-        ``normalize_y=True`` took constants from the same data, and is refused; a pair whose second member has the same
-        constants, y_mean_ and y_scale_, and says where they came from, is not.
+        How the raw data were scaled for training.  "as given": as the model itself scales them.  A model with
+        ``normalize_y=True`` took the constants from the same data and is refused, unless a pair is passed whose second
+        member has the same constants, y_mean_ and y_scale_, and declares their origin.
     charges : sequence of Charge
-        Other choices from lists made in advance: ln 2 for the better of two kernel families.
+        Further choices from lists that were made in advance: the better of two kernel families costs ln 2.
     nonrigorous : bool
-        Let constants from the same data pass; the certificate says in its first line that it is none.
+        Accept constants from the same data; the first line of the certificate then says that it guarantees nothing.
 
     Returns
     -------
@@ -81,18 +81,18 @@ def certify(
     Raises
     ------
     ValueError
-        for other models, data or units than those of the training, and as `Certificate.issue`.
+        for models that are not supported, for data or units other than those of training, and as `Certificate.issue`.
 
     Warns
     -----
     UserWarning
-        where a hyperparameter lies outside the grid and is moved to its edge.
+        if a hyperparameter lies outside the grid and is moved to its edge.
 
     >>> from fitting import ExactGP
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
-    >>> found = certify(ExactGP().fit(X, y), X, y, epsilon=0.5, delta=0.05)
-    >>> found.check(X, y).confirmed, found.bound < 0.5
+    >>> certificate = certify(ExactGP().fit(X, y), X, y, epsilon=0.5, delta=0.05)
+    >>> certificate.check(X, y).confirmed, certificate.bound < 0.5
     (True, True)
     """
     _supported(model)
@@ -150,7 +150,7 @@ def certify(
 
 
 def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float]:
-    """Q at the rounded hyperparameters, and the jitter that Kuu needs."""
+    """Q at the rounded hyperparameters, and the jitter with which Kuu factorises."""
     noise = float(model.noise_)
     if isinstance(model, ExactGP | PACGP):
         return lambda jitter: Exact(noise), 0.0
@@ -162,7 +162,7 @@ def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float
     jitter = max(posterior.jitter, model.jitter_)
     if member.is_diagonal:
         return sparse_forms(Z, noise, member), jitter
-    # All of K − Q shapes a Rényi posterior: no power of its diagonal gives the same q, which is written as it is.
+    # A Rényi posterior depends on all of K − Q, and no power of its diagonal gives the same q: store q itself.
     if jitter > posterior.jitter:
         posterior = objective(X, y, member, jitter=jitter).posterior(kernel, noise, Z)
     return whitened_forms(Z, posterior.q), jitter
@@ -178,16 +178,17 @@ def _supported(model: Any) -> None:
     if isinstance(model, SparseGP) and model.method == "pic":
         raise ValueError(
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "
-            "on the inducing variables alone, and the KL of such a Q from the prior is not theirs. Use 'fitc'"
+            "only on the inducing variables, so that their KL is not that of this Q. Use 'fitc'"
         )
     if model.y_train_.ndim == 2 and model.y_train_.shape[1] != 1:
         raise ValueError(
-            f"model: expected one output, got {model.y_train_.shape[1]}: train one for each, and give each a share of δ"
+            f"model: expected one output, got {model.y_train_.shape[1]}: train one model for each output, each with "
+            "a share of δ"
         )
 
 
 def _units(model: Any, scaling: Any, nonrigorous: bool) -> tuple[Scaling, Scaling]:
-    """How raw data become those of the training."""
+    """How the raw data were scaled for training."""
     as_given = isinstance(scaling, str) and scaling == "as given"
     if not as_given:
         return scalings_of(scaling, nonrigorous)
@@ -200,26 +201,26 @@ def _units(model: Any, scaling: Any, nonrigorous: bool) -> tuple[Scaling, Scalin
         raise ValueError(
             "model: expected one trained on targets in units fixed before the data were seen, got normalize_y=True: "
             f"the mean {shift:.6g} and the scale {scale:.6g} come from these very targets, prior and loss depend on "
-            "them, and no bound follows (P-45). Train with normalize_y=False on targets scaled with other data, say "
-            "with scaling=(Scaling(), Scaling(origin, shift, scale)) where these constants came from, or pass "
-            "nonrigorous=True for a record that calls itself none"
+            "them, and no bound follows (P-45). Train with normalize_y=False on targets scaled with other data, "
+            "declare the origin of these constants with scaling=(Scaling(), Scaling(origin, shift, scale)), or pass "
+            "nonrigorous=True for a record that says that it guarantees nothing"
         )
     return Scaling(), Scaling("same data", shift, scale)
 
 
 def _same(model: Any, X: Float, y: Float) -> None:
-    """Q is made from these data: they must be those of the training."""
+    """Refuse data other than the training data, of which Q is a function."""
     for name, passed, trained in (("X", X, host(model.X_train_)), ("y", y, host(model.y_train_).reshape(-1))):
         size = max(float(np.abs(trained).max(initial=0.0)), math.ulp(0.0))
         if passed.shape != trained.shape or not bool((np.abs(passed - trained) <= CLOSE * size).all()):
             raise ValueError(
                 f"{name}: expected the data that the model was trained on, after scaling; got others. Q is a function "
-                "of its training data. Were they scaled before? Then pass the raw data and scaling=(inputs, outputs)"
+                "of its training data. If they were scaled before, pass the raw data and scaling=(inputs, outputs)"
             )
 
 
 def _charged(model: Any, losses: tuple[Loss, ...]) -> tuple[Charge, ...]:
-    """ln E of these ε, or of those that the model was trained for, the larger list where they meet."""
+    """The charge for these ε, or for all ε of the model's training if these are among them."""
     trained_losses = tuple(c.loss for c in getattr(model, "certificates_", ()))
     listed = (
         trained_losses

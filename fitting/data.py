@@ -1,4 +1,4 @@
-"""The rows that an objective is about, and the sweep over them at one kernel and one set of inducing points."""
+"""The rows of an objective, and the sweep over them for one kernel and one set of inducing points."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows with targets, and how they are read.
+    """Rows with targets, and the settings with which they are read.
 
     Attributes
     ----------
     X : array (N, D)
-        Sorted by block where there are blocks.
+        Sorted by block if there are blocks.
     Y : array (N, P)
-        P outputs, independent given the hyperparameters, which they share.
+        P outputs, which share the hyperparameters and are independent given them.
     single : bool
-        Whether y came as (N,): predictions have the same shape.
+        Whether y has the shape (N,); predictions then have it, too.
     jitter : float or "auto"
-        On Kuu.
+        Added to the diagonal of Kuu.
     chunk : int
-        Rows at a time.
+        Number of rows processed at a time.
     parts : Partition or None
-        Blocks of rows that a chunk must hold whole.
+        Blocks of rows that a chunk must not split.
     space : Workspace
-        Memory that is kept from one evaluation to the next.
+        Memory that is reused from one evaluation to the next.
     """
 
     X: Array
@@ -58,7 +58,7 @@ class Data:
         return int(self.X.shape[0])
 
     def inputs(self, Z: ArrayLike | Array | None) -> Array:
-        """Inducing inputs, checked: on the device of X, float64."""
+        """The inducing inputs as a checked float64 array on the device of X."""
         if Z is None:
             raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
         namespace(self.X, Z)
@@ -72,7 +72,7 @@ class Data:
         return Stream(basis, self.X, self.Y, pieces, self.space)
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
-        """``work`` on the chunks, and the jitter: for "auto" the least of its ladder with which ``work`` succeeds."""
+        """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
 
         def attempt(amount: float) -> tuple[T, float]:
             source = self.stream(kernel, Z, amount)
@@ -85,7 +85,7 @@ class Data:
             return with_jitter(attempt, kernel, self.jitter)
 
     def only(self, rows: ArrayLike | Array) -> Data:
-        """Some of the rows, without blocks."""
+        """The data of some rows, without blocks."""
         xp = namespace(self.X)
         chosen = xp.asarray(rows)
         if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":

@@ -1,14 +1,14 @@
-"""K − Q kept on its diagonal, or dropped: VFE, FITC, power EP, DTC.  O(NM²) time, O(M² + M·chunk + N) memory.
+"""K − Q restricted to its diagonal, or dropped: VFE, FITC, power EP, DTC.  O(NM²) time, O(M² + M·chunk + N) memory.
 
 With r the diagonal of K − Q, D = σ² + a·r, c = 1/D, G = VCVᵀ, S = (I + G)⁻¹, w = SVCY, e = Y − Vᵀw, q_i = v_iᵀSv_i:
 
     F = −(P/2)[log|I + G| + N log 2πσ² + (1/a) Σ log(1 + a·r/σ²)] − ½[Σ c|e|² + |w|²]      (r/σ² for a = 0)
 
-as yᵀΞ⁻¹y = Σ c e² + |w|² is a sum of squares.  With h = a·c²(Pq + |e|²):
+since yᵀΞ⁻¹y = Σ c e² + |w|², a sum of squares.  With h = a·c²(Pq + |e|²):
 
     V̄ = P·(V − SV)C + w(Ce)ᵀ − V·diag(h),   V̄Vᵀ = P(I − S)G + wwᵀ − V·diag(h)Vᵀ,   r̄ = ½(h − cP).
 
-DTC leaves r̄ out: V̄ = −P·SVC + w(Ce)ᵀ, V̄Vᵀ = −P·SG + wwᵀ.  For a = 0 the cotangent of Kuf is one product with V.
+DTC has no r̄: V̄ = −P·SVC + w(Ce)ᵀ, V̄Vᵀ = −P·SG + wwᵀ.  For a = 0 the cotangent of Kuf is a single product with V.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gpbounds.linalg.triangular import mirrored
 
 @dataclass(frozen=True)
 class Diagonal:
-    """Power a in [0, 1] of the diagonal of K − Q; ``kept=False`` is DTC.
+    """The member with power a in [0, 1] of the diagonal of K − Q; ``kept=False`` drops K − Q (DTC).
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Diagonal:
     kept: bool = True
 
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
-        """q(v), and the sums it comes from."""
+        """q(v), and the sums from which it is computed."""
         sums = source.reduce(lambda: _Forward(self, source))
         return gram_law(mirrored(sums.G), sums.b), sums
 
@@ -64,7 +64,7 @@ class Diagonal:
         return 1.0 / (self.noise + self.power * residual)
 
     def penalty(self, residual: Array) -> Array | float:
-        """(1/a) Σ log(1 + a·r/σ²), with its limit Σ r/σ² at a = 0; 0 for DTC."""
+        """(1/a) Σ log(1 + a·r/σ²), its limit Σ r/σ² at a = 0, and 0 for DTC."""
         xp = namespace(residual)
         if not self.kept:
             return 0.0
@@ -100,9 +100,9 @@ class Diagonal:
 
 @dataclass(frozen=True, eq=False)
 class Moments(Statistics):
-    """VCVᵀ, of which only the upper triangle counts, VCY, and the penalty of the residuals.
+    """VCVᵀ (only its upper triangle is set), VCY, and the penalty of the residuals.
 
-    Where a = 0 and C is the same for all rows it comes in once they are summed.
+    At a = 0, C is a multiple of I, and the sums are divided by σ² at the end.
     """
 
     G: Array
@@ -161,7 +161,7 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Fit):
-    """What the second pass sums: pulled-back cotangents, V·diag(h)Vᵀ (its upper triangle), and part of ∂F/∂log σ²."""
+    """Sums of the second pass: pulled-back cotangents, V·diag(h)Vᵀ (upper triangle), and a part of ∂F/∂log σ²."""
 
     pulled: Pulled
     heavy: Array
@@ -170,14 +170,14 @@ class Adjoints(Fit):
 
 @dataclass(frozen=True)
 class Lifted:
-    """For a = 0, what turns V and e into the cotangent of Kuf: V·turn + e·weights, (M, M) and (P, M)."""
+    """For a = 0, the matrices (M, M) and (P, M) with which V·turn + e·weights is the cotangent of Kuf."""
 
     turn: Array
     weights: Array
 
 
 class _Reverse:
-    """The second pass: V̄ by chunks, or for a = 0 the cotangent of Kuf."""
+    """The second pass: V̄ chunk by chunk, or for a = 0 the cotangent of Kuf."""
 
     def __init__(self, member: Diagonal, source: Stream, q: GramLaw, lifted: Lifted | None) -> None:
         self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
@@ -186,7 +186,7 @@ class _Reverse:
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0
         if lifted is None:
-            q.covariance  # noqa: B018  (found once, before lanes need it)
+            q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
         e = chunk.Y - chunk.V @ self.q.mean

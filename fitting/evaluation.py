@@ -1,7 +1,7 @@
-"""A point at which an objective is evaluated, and what is found there: value and derivatives, by named blocks.
+"""A point at which an objective is evaluated, and the value and derivatives there, by named blocks.
 
 The blocks are the kernel's hyperparameters, the likelihood's, the inducing inputs and a free law q of the inducing
-variables; a model has those it needs.
+variables; each model uses some of them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Parameters:
     ----------
     kernel : Kernel
     likelihood : Likelihood
-        With parameters of its own: the noise variance of a Gaussian.
+        It has parameters of its own: a Gaussian has the noise variance.
     Z : array (M, D) or None
         Inducing inputs.
     q : FactorLaw or None
-        The law of the whitened inducing variables, where it is free.
+        The law of the whitened inducing variables, if it is free.
     """
 
     kernel: Kernel
@@ -47,20 +47,20 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """Derivatives of an objective in the blocks of a point; None for a block that is not there.
+    """Derivatives of an objective in the blocks of a point; None for a block that the point does not have.
 
     Attributes
     ----------
     kernel : array (p,)
-        In the kernel's `log_parameters`.
+        Derivatives in the kernel's `log_parameters`.
     likelihood : array (q,)
-        In the likelihood's `log_parameters`.
+        Derivatives in the likelihood's `log_parameters`.
     Z : array (M, D) or None
-        In the inducing inputs.
+        Derivatives in the inducing inputs.
     mean : array (M, P) or None
-        In the mean of q(v).
+        Derivatives in the mean of q(v).
     factor : array (M, M) or None
-        In the lower triangular factor of its covariance.
+        Derivatives in the lower triangular factor of the covariance of q(v).
     """
 
     kernel: Float
@@ -71,7 +71,7 @@ class Gradient:
 
     @property
     def noise(self) -> float:
-        """In log σ² of a Gaussian likelihood."""
+        """The derivative in log σ² of a Gaussian likelihood."""
         return float(self.likelihood[0])
 
     def times(self, factor: float) -> Gradient:
@@ -82,17 +82,17 @@ class Gradient:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What an objective is at a point.
+    """Value and derivatives of an objective at a point.
 
     Attributes
     ----------
     value : float
     gradient : Gradient or None
-        None where it was not asked for.
+        None if the call said ``gradient=False``.
     jitter : float
-        What was added to the diagonal of Kuu.
+        The number that was added to the diagonal of Kuu.
     total, kl : float or None
-        Σ losses and KL(q‖p), for a function of these.
+        Σ losses and KL(q‖p), if the objective is a function of these.
     """
 
     value: float
@@ -111,32 +111,32 @@ class Evaluation:
 
 
 class Objective(Protocol):
-    """What training makes small, as a function of a point.
+    """The function of a point that training minimises.
 
-    A jitter on Kuu that has to grow is tried within; a point at which there is no value raises `NotPositiveDefinite`
-    or `NonFinite`.
+    Implementations try larger jitters on Kuu themselves.  A point without a value raises `NotPositiveDefinite` or
+    `NonFinite`.
     """
 
     @property
     def held(self) -> tuple[str, ...]:
-        """Names of parameters on which it does not depend."""
+        """Names of the parameters on which the objective does not depend."""
 
     def complete(self, point: Parameters) -> Parameters:
-        """``point`` with every block that the objective needs, from the others where it is not there."""
+        """``point`` with every block that the objective needs; missing blocks are computed from the others."""
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """The value at ``point``, and its derivatives."""
 
     def batch(self, rows: Array) -> Objective:
-        """What stands for this objective, from some rows: the same in size, from less data."""
+        """An estimate of this objective, on the same scale, from some of the rows."""
 
 
 Goal = Callable[[float, float], tuple[float, float, float]]
-"""(Σ losses, KL(Q‖P)) ↦ what training makes small, and its derivatives in both."""
+"""(Σ losses, KL(Q‖P)) ↦ the number that training minimises, and its derivatives in both arguments."""
 
 
 def finite_or_refused(evaluation: Evaluation) -> Evaluation:
-    """``found``, refused where its value or a derivative is not finite."""
+    """``evaluation``; raises `NonFinite` if its value or a derivative is not finite."""
     numbers = {"value": evaluation.value}
     if (g := evaluation.gradient) is not None:
         numbers["derivative in the hyperparameters"] = float(g.kernel.sum() + g.likelihood.sum())
@@ -148,8 +148,8 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
     for name, number in numbers.items():
         if not np.isfinite(number):
             raise NonFinite(
-                f"objective: expected a finite {name}, got {number}. Usual causes: targets of a size whose square "
-                "overflows, a noise variance that is 0 beside them, or a variance of 0 where the loss jumps. Rescale "
-                "y, or start elsewhere."
+                f"objective: expected a finite {name}, got {number}. Usual causes: targets whose squares "
+                "overflow, a noise variance that is negligible beside them, or a variance of 0 where the loss jumps. "
+                "Rescale y, or start at other hyperparameters."
             )
     return evaluation

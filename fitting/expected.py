@@ -1,4 +1,4 @@
-"""Expected losses of Gaussian predictions: one protocol for bounded losses and for likelihoods."""
+"""Expected losses of Gaussian predictions: a protocol that bounded losses and likelihoods share."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from gpbounds.losses import Loss
 
 
 class Expected(NamedTuple):
-    """A sum of expected losses over some rows and its derivatives.
+    """A sum of expected losses over some rows, and its derivatives.
 
     Attributes
     ----------
     total : number
     in_mean : array (n, P)
-        In the means.
+        Derivatives in the means.
     in_variance : array (n,)
-        In the variances, which the outputs share.
+        Derivatives in the variances, which the outputs share.
     in_parameters : array (q,)
-        In the logarithms of the loss's own parameters; empty where it has none.
+        Derivatives in the logarithms of the parameters of the loss; empty if it has none.
     """
 
     total: Array | float
@@ -32,15 +32,15 @@ class Expected(NamedTuple):
 
 
 ExpectedLoss = Callable[[Array, Array, Array], Expected]
-"""(targets (n, P), means (n, P), latent variances (n,)) ↦ Σ E ℓ(y, f), f ~ N(m, v); several lanes call it at once."""
+"""(targets (n, P), means (n, P), latent variances (n,)) ↦ Σ E ℓ(y, f), f ~ N(m, v); threads call it concurrently."""
 
 
 def of_loss(loss: Loss) -> ExpectedLoss:
     """The expected losses of a bounded loss, for one output.
 
     >>> from gpbounds.losses import Squared
-    >>> found = of_loss(Squared(1.0))(np.array([[0.5]]), np.array([[0.0]]), np.array([0.1]))
-    >>> round(float(found.total), 4), found.in_mean.shape
+    >>> result = of_loss(Squared(1.0))(np.array([[0.5]]), np.array([[0.0]]), np.array([0.1]))
+    >>> round(float(result.total), 4), result.in_mean.shape
     (0.3328, (1, 1))
     """
 

@@ -116,8 +116,8 @@ def evaluate(
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.losses import Band
     >>> x, target = np.linspace(0.0, 6.0, 100)[:, None], Target(Band(0.5), 100, delta=0.01)
-    >>> found = evaluate(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
-    >>> round(found.kl, 4), round(found.value, 4), round(found.gradient.noise, 4)
+    >>> result = evaluate(SquaredExponential(), x, np.sin(x), of_loss(target.loss), target, noise=0.1)
+    >>> round(result.kl, 4), round(result.value, 4), round(result.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
     with np.errstate(over="ignore", invalid="ignore", under="ignore"), limited_threads(X.shape[0] ** 3):

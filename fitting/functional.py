@@ -1,18 +1,20 @@
-"""Other functions of the same posterior: any function J of a sum of expected losses over the rows and of KL(q‖p).
+"""Any function J of KL(q‖p) and of a sum of expected losses over the rows, for sparse posteriors q.
 
-With means m_i = wᵀv_i and latent variances s_i = r_i + v_iᵀSv_i under q(v) = N(w, S), this is the form of PAC-Bayes
-bounds, of variational objectives and of direct loss minimisation.  O(NM²) time, O(M² + M·chunk + N) memory.  With m̄, s̄
-the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and w̄ = Vm̄ + ∂J/∂w,
+PAC-Bayes bounds, variational objectives and direct loss minimisation are functions J of this kind.  Under
+q(v) = N(w, S), row i has the mean m_i = wᵀv_i and the latent variance s_i = r_i + v_iᵀSv_i.  O(NM²) time,
+O(M² + M·chunk + N) memory.  With m̄ and s̄ the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and
+w̄ = Vm̄ + ∂J/∂w,
 
     V̄ = wm̄ᵀ + 2(S − I)V·diag(s̄),   V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,   r̄ = s̄,
 
-and where S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), as for FITC, VFE and DTC, to these are added
+and for the collapsed posteriors of FITC, VFE and DTC, S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), these
+terms are added to V̄, V̄Vᵀ and r̄:
 
     2ĀVC + b̄(CY)ᵀ − 2V·diag(aD̄),   2ĀG + b̄bᵀ − 2V·diag(aD̄)Vᵀ,   aD̄,
     b̄ = Sw̄,   Ā = −S(H + ∂J/∂S)S − ½(b̄wᵀ + wb̄ᵀ),   D̄_i = −c_i²(v_iᵀĀv_i + b̄ᵀv_i·y_i).
 
-In units of NM² flops a collapsed posterior takes 9 where SV stays between the passes (V 1, G 1, SV 2, H 1, ĀV 2,
-V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), a free one 5.
+Cost in units of NM² flops: 9 for a collapsed posterior if SV is kept between the passes (V 1, G 1, SV 2, H 1, ĀV 2,
+V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), and 5 for a free posterior.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from gpbounds.linalg.products import add_product, product
 
 
 def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
-    """J where q is the posterior of ``member``; derivatives in (kernel, log σ², Z)."""
+    """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z)."""
     q, _ = member.posterior(source)
     losses = source.reduce(lambda: _Losses(q, source, loss, gradient))
     total, kl = float(losses.total), q.kl
@@ -47,13 +49,13 @@ def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, 
     across += 2.0 * (q.covariance @ adjoint.H - (back.gram.sum() if member.power > 0.0 else adjoint.H))
     pulled = source.basis.finish(back.pulled, across)
     own = np.array([member.noise * float(back.noise)])
-    if losses.in_parameters.size:  # the loss's own noise is the member's
+    if losses.in_parameters.size:  # the noise in the loss is the noise of the member
         own += in_total * losses.in_parameters
     return Evaluation(value, Gradient(pulled.kernel, own, pulled.Z), total=total, kl=kl)
 
 
 def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
-    """J where q(v) = N(w, CCᵀ) is free; derivatives in the kernel, the loss's own parameters, Z, w and C."""
+    """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
     xp = namespace(source.X)
     if not gradient:
         total, kl = float(source.reduce(lambda: _Losses(q, source, loss, False)).total), q.kl
@@ -71,7 +73,7 @@ def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradie
 
 @dataclass(frozen=True, eq=False)
 class LossSums(Statistics):
-    """The sum of the losses, its derivatives in their own parameters, Vm̄ and V·diag(s̄)Vᵀ."""
+    """The sum of the losses, its derivatives in the parameters of the loss, Vm̄ and V·diag(s̄)Vᵀ."""
 
     total: Array | float
     in_parameters: Float
@@ -80,7 +82,7 @@ class LossSums(Statistics):
 
 
 class _Losses:
-    """The pass over the losses; without ``gradient`` it sums them only."""
+    """The pass over the losses; without ``gradient`` it computes their sum only."""
 
     def __init__(self, q: Law, source: Stream, loss: ExpectedLoss, gradient: bool) -> None:
         xp, M = namespace(source.X), source.basis.rank
@@ -88,14 +90,14 @@ class _Losses:
         self.total: Array | float = 0.0
         self.in_parameters: Float | None = None
         self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(xp.zeros((M, M)))
-        q.covariance  # noqa: B018  (found once, before lanes need it)
+        q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
         _, expected = _losses(chunk, self.q, self.loss)
         self.add(chunk, expected)
 
     def add(self, chunk: Chunk, expected: Expected) -> None:
-        """The losses of one chunk."""
+        """Add the losses of one chunk."""
         self.total += expected.total
         own = expected.in_parameters
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
@@ -109,7 +111,7 @@ class _Losses:
 
 
 def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
-    """v_iᵀSv_i (n,), and the expected losses of the chunk; both stay with it."""
+    """v_iᵀSv_i (n,) and the expected losses of the chunk; the chunk keeps both."""
 
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
@@ -122,14 +124,14 @@ def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
 
 @dataclass(frozen=True, eq=False)
 class _Adjoint:
-    """What the last pass over a collapsed posterior reads besides q."""
+    """What the last pass over a collapsed posterior needs besides q."""
 
     in_total: float
     moment: Array  # Vm̄
     H: Array
     twice: Array  # 2Ā
     b_bar: Array
-    rank: Array  # (w, b̄) side by side
+    rank: Array  # the columns w and b̄
 
     @classmethod
     def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> _Adjoint:
@@ -143,7 +145,7 @@ class _Adjoint:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Statistics):
-    """What the last pass sums: pulled-back cotangents, V·diag(r̄)Vᵀ where a > 0, and ∂J/∂σ² through q."""
+    """Sums of the last pass: pulled-back cotangents, V·diag(r̄)Vᵀ where a > 0, and the part of ∂J/∂σ² through q."""
 
     pulled: Pulled
     gram: SignedGram
@@ -153,7 +155,7 @@ class Adjoints(Statistics):
 class _Reverse:
     """The last pass over a collapsed posterior: V̄ by chunks, and V·diag(r̄)Vᵀ where a > 0.
 
-    With D = 1/c it is V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D) that is put together.
+    With D = 1/c, it assembles V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D).
     """
 
     def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: ExpectedLoss, adjoint: _Adjoint) -> None:
@@ -172,7 +174,7 @@ class _Reverse:
         scaled = s_bar * D
         bar *= (2.0 * scaled)[:, None]
         add_product(V, more.twice, bar)
-        # 2v·Āv; what is subtracted is at most 2|s̄|D², as c·q ≤ 1
+        # 2v·Āv; the subtracted term is at most 2|s̄|D², as c·q ≤ 1
         quadratic = 0.5 * xp.einsum("ij,ij->i", V, bar) - within * scaled
         D_bar = -(quadratic + ((V @ more.b_bar) * chunk.Y).sum(axis=1)) / (D * D)
         self.noise += D_bar.sum()
@@ -192,13 +194,13 @@ class _Reverse:
 
 @dataclass(frozen=True, eq=False)
 class SingleSums(LossSums):
-    """What the one pass of a free q sums: all but for ∂J/∂total, which multiplies them."""
+    """Sums of the single pass for a free q, before they are multiplied by ∂J/∂total."""
 
     pulled: Pulled
 
 
 class _Single(_Losses):
-    """The one pass that a free q takes."""
+    """The single pass for a free q."""
 
     def __init__(self, q: FactorLaw, source: Stream, loss: ExpectedLoss) -> None:
         super().__init__(q, source, loss, True)

@@ -4,7 +4,7 @@ With C the cotangent of Kuf, V̄ that of V and d̄ that of the diagonal of Kff:
 
     C = L⁻ᵀV̄,    K̄uu = −½ L⁻ᵀ Φ L⁻¹,    Φ the symmetric matrix with the lower triangle of V̄Vᵀ,
 
-as L̄ = −tril(L⁻ᵀV̄Vᵀ) and the pull-back of a Cholesky factor reads only tril(LᵀL̄) = −tril(V̄Vᵀ).
+since L̄ = −tril(L⁻ᵀV̄Vᵀ), and the pull-back of a Cholesky factor depends only on tril(LᵀL̄) = −tril(V̄Vᵀ).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gpbounds.linalg.triangular import inverse_factor, lift_rows, multiply_rows,
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
 TAME = 1e5
-"""|L|·|L⁻¹| (Frobenius) up to which V = L⁻¹Kuf is a product with L⁻¹: the diagonal of Q is then off by less than 2e-13
-of the variance, measured; at 1e7 it is by 2e-11, where solving keeps 1e-12."""
+"""Largest |L|·|L⁻¹| (Frobenius norms) for which V = L⁻¹Kuf is computed as a product with L⁻¹.  Measured errors of the
+diagonal of Q, relative to the variance: below 2e-13 up to this limit; at 1e7, 2e-11, where solving has 1e-12."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class InducingBasis(Basis):
     side : Inducing
         Kernel, Z (M, D) and L.
     relative_jitter : float
-        jitter = relative_jitter·k(z, z), and differentiated as such; 0 for a jitter that is a number.
+        If positive, the jitter is relative_jitter·k(z, z), and derivatives include it; 0 for a constant jitter.
     """
 
     inducing: Inducing
@@ -56,7 +56,7 @@ class InducingBasis(Basis):
 
     @cached_property
     def inverse(self) -> Array | None:
-        """L⁻¹ where multiplying by it is as accurate as solving, and faster: |L|·|L⁻¹| ≤ `TAME`; else None."""
+        """L⁻¹ if |L|·|L⁻¹| ≤ `TAME`, so that multiplying is as accurate as solving, and faster; otherwise None."""
         L = self.inducing.chol.L
         inverse_of_L = inverse_factor(L)
         norm = namespace(inverse_of_L).linalg.norm
@@ -100,7 +100,7 @@ class InducingBasis(Basis):
 
 
 def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = "auto", relative_jitter: float = 0.0) -> InducingBasis:
-    """Factorise Kuu + jitter·I; float64 points, checked by the caller.
+    """Factorise Kuu + jitter·I; the caller has checked the float64 points.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> basis = inducing_basis(SquaredExponential(), np.array([[0.0], [2.0]]))
@@ -113,7 +113,7 @@ def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = "auto", relative_j
 
 
 class InducingPullBack(PullBack):
-    """Collects cotangents of k(X, Z), of the diagonal of Kff and of blocks of Kff."""
+    """Sums pulled-back cotangents of k(X, Z), of the diagonal of Kff and of blocks of Kff."""
 
     def __init__(self, basis: InducingBasis) -> None:
         inducing = basis.inducing
@@ -133,7 +133,7 @@ class InducingPullBack(PullBack):
         self.parameters += self.inducing.kernel.pull_diag(X, cotangent)
 
     def block(self, X: Array, cotangent: Array, K: Array) -> None:
-        """Symmetric (n, n), of k(X, X) = ``K``; it is overwritten."""
+        """Add the symmetric cotangent (n, n) of k(X, X) = ``K``; it is overwritten."""
         self.parameters += self.inducing.kernel.pull(X, X, cotangent, K)[0]
 
     def statistics(self) -> Pulled:

@@ -1,4 +1,4 @@
-"""The members of the family by their names in the literature."""
+"""The members of the family, and their names in the literature."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Member:
     Attributes
     ----------
     structure : "diagonal", "blocks", "full" or "none"
-        Where K − Q is kept.
+        The part of K − Q that is kept.
     power : float
-        a.
+        The power a of K − Q: 0 is VFE, 1 is FITC.
     inside : bool
-        Whether a new point is correlated by K, not by Q, with the data of its block: PIC and the exact GP, a = 1.
+        Whether the covariance of a new point with the data of its block is K rather than Q: PIC and the exact GP.
 
     >>> member("pep", power=0.5)
     Member(structure='diagonal', power=0.5, inside=False)
@@ -42,17 +42,17 @@ class Member:
 
     @property
     def is_evidence(self) -> bool:
-        """True where F = log p(y), as Q + R = K: the exact GP, and Rényi at α = 0."""
+        """True if F = log p(y), since Q + R = K: for the exact GP, and for Rényi at α = 0."""
         return self.structure == "full" and self.power == 1.0
 
     @property
     def is_diagonal(self) -> bool:
-        """True where only the diagonal of K − Q enters; at a = 0 only its trace does, whatever the structure."""
+        """True if F depends on K − Q through its diagonal only; at a = 0 any structure gives its trace only."""
         return self.structure in ("diagonal", "none") or self.power == 0.0
 
 
 def member(method: str, *, power: float | None = None, alpha: float | None = None) -> Member:
-    """The member by its name in the literature; ``power`` for "pep", ``alpha`` in [0, 1] for "renyi", else None.
+    """The member with this name in the literature; "pep" takes ``power``, "renyi" the order ``alpha`` in [0, 1].
 
     >>> member("renyi", alpha=0.25), member("vfe")
     (Member(structure='full', power=0.75, inside=False), Member(structure='diagonal', power=0.0, inside=False))
@@ -77,7 +77,7 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
 
 
 def one_number(name: str, value: Any) -> float:
-    """``value`` as a float, refused where it is an array."""
+    """``value`` as a float; an array is refused."""
     if np.ndim(value):
         raise ValueError(f"{name}: expected one number, got shape {np.shape(value)}")
     return float(value)

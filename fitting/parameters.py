@@ -1,8 +1,8 @@
 """A point, block by block, as one vector with bounds, for an optimiser.
 
-Positive numbers enter by their logarithms: hyperparameters of the kernel, parameters of the likelihood, the diagonal of
-the factor of q.  Inducing inputs enter as they are, divided by a scale of each dimension.  The order is fixed: kernel,
-likelihood, inducing inputs row by row, mean of q, lower triangle of its factor row by row.
+The vector holds the logarithms of positive numbers: hyperparameters of the kernel, parameters of the likelihood, the
+diagonal of the factor of q.  It holds inducing inputs divided by a scale of each dimension.  The order is fixed:
+kernel, likelihood, inducing inputs row by row, mean of q, lower triangle of its factor row by row.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.validation import finite, positive
 
 LIMITS = (1e-6, 1e6)
-"""Between these every hyperparameter stays unless told otherwise, in its own units."""
+"""Default limits of every hyperparameter, in its own units."""
 
 SPREADS = (1e-9, 1e3)
-"""Between these stays the diagonal of the factor of q, in units of the prior's standard deviation of v."""
+"""Limits of the diagonal of the factor of q, in units of the prior standard deviation of v."""
 
 Limits = tuple[float, float]
 
@@ -38,9 +38,9 @@ class Block(ABC):
     Attributes
     ----------
     names : tuple of str
-        One for each entry.
+        The name of each entry.
     bounds : list of (low, high)
-        For each entry, as SciPy's L-BFGS-B takes them.
+        The bounds of each entry, as SciPy's L-BFGS-B takes them.
     """
 
     names: tuple[str, ...]
@@ -52,22 +52,22 @@ class Block(ABC):
 
     @abstractmethod
     def unpack(self, entries: Float, point: Parameters) -> Parameters:
-        """``point`` with other entries, on the device of ``point``."""
+        """``point`` with these entries, on the device of ``point``."""
 
     @abstractmethod
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
-        """Derivatives in the entries, of the gradient at ``point``."""
+        """The derivatives in the entries, from the gradient at ``point``."""
 
 
 @dataclass(frozen=True, eq=False)
 class LogBlock(Block):
-    """Those positive parameters of the kernel or of the likelihood that are free, by their logarithms.
+    """The logarithms of the free parameters of the kernel or of the likelihood.
 
     Attributes
     ----------
     owner : "kernel" or "likelihood"
     free : array of int
-        Which of its `log_parameters`.
+        Positions of the free parameters among its `log_parameters`.
     names, bounds
     """
 
@@ -123,7 +123,7 @@ class InputsBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class LawBlock(Block):
-    """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector is a law."""
+    """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector corresponds to a law."""
 
     M: int
 
@@ -162,14 +162,14 @@ class LawBlock(Block):
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Vector and `Parameters`, to and fro; made by `packing`.
+    """Conversion between vectors and `Parameters`; made by `packing`.
 
     Attributes
     ----------
     start : Parameters
-        What is held fixed keeps its value from here.
+        The point that provides the values of all parameters that are held fixed.
     blocks : tuple of Block
-        What is free, in the order of the vector.
+        The free blocks, in the order of the vector.
     """
 
     start: Parameters
@@ -200,20 +200,20 @@ class Packing:
         return point
 
     def gradient(self, gradient: Gradient, parameters: Parameters | None = None) -> Float:
-        """Derivatives in the entries of the vector, of a gradient at a point: the start unless it is given.
+        """Derivatives in the entries of the vector, from the gradient at a point (by default, at the start).
 
-        Only where q is free do they depend on the point.
+        They depend on the point only if q is free.
         """
         point = self.start if parameters is None else parameters
         return np.concatenate([np.zeros(0), *(block.pull(gradient, point) for block in self.blocks)])
 
     def at_bounds(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[str, ...]:
-        """Names of the entries that sit on a bound, within ``tol``."""
+        """Names of the entries that lie on a bound, within ``tol``."""
         either = {name for ends in self.at_lower_and_upper(vector, tol) for name in ends}
         return tuple(name for name in self.names if name in either)
 
     def at_lower_and_upper(self, vector: ArrayLike, tol: float = 1e-6) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the entries on their lower and on their upper bound, within ``tol``; each on the nearer one."""
+        """Names of the entries on their lower and on their upper bound, within ``tol``; the nearer bound counts."""
         low, high = np.array(self.bounds, dtype=np.float64).reshape(-1, 2).T
         values = np.asarray(vector)
         nearer_low = values - low < high - values
@@ -222,7 +222,7 @@ class Packing:
         return tuple(names[on_low]), tuple(names[on_high])
 
     def loss(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
-        """vector ↦ what is minimised and its derivatives."""
+        """The function vector ↦ (value that is minimised, its derivatives)."""
 
         def loss(vector: ArrayLike) -> tuple[float, Float]:
             point = self.unpack(vector)
@@ -245,35 +245,36 @@ def packing(
     limits: Mapping[str, Limits] | None = None,
     scale: ArrayLike = 1.0,
 ) -> Packing:
-    """How a point becomes a vector; the arguments are where it starts.
+    """The conversion between points and vectors, for training that starts at (kernel, noise, Z).
 
     Parameters
     ----------
     kernel : Kernel
     noise : float or Likelihood
-        σ² of a Gaussian likelihood, or another likelihood.
+        σ² of a Gaussian likelihood, or another likelihood.  The order (kernel, noise, Z) is that of
+        `Objective.evaluate`.
     Z : array (M, D), optional
     mean : array (M,), factor : array (M, M), optional
-        A free q(v) = N(mean, factor·factorᵀ), factor lower triangular with a positive diagonal.
+        A free q(v) = N(mean, factor·factorᵀ), with ``factor`` lower triangular and its diagonal positive.
     learn_Z : bool
         False holds Z fixed.
     fixed : sequence of str
-        Names out of ``kernel.parameter_names`` and those of the likelihood, "noise", that keep their values.
+        Names of parameters that keep their values: of ``kernel.parameter_names``, or "noise" of the likelihood.
     limits : mapping of name to (low, high), optional
-        In the units of the hyperparameter; [1e-6, 1e6] for the others.  Z has no bounds.
+        In the units of the hyperparameter; [1e-6, 1e6] for names that are not listed.  Z has no bounds.
     scale : float or array (D,)
-        Units of Z within the vector: standard deviations of X, say.
+        Units of Z within the vector, for example the standard deviations of X.
 
     Raises
     ------
     ValueError
-        for names that do not exist, or limits that leave the start out.
+        for names that do not exist, or limits that exclude the start.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> how = packing(SquaredExponential(2.0, [1.0, 1.0]), 0.5, [[3.0, 4.0]], fixed=["variance"], scale=2.0)
-    >>> how.names
+    >>> layout = packing(SquaredExponential(2.0, [1.0, 1.0]), 0.5, [[3.0, 4.0]], fixed=["variance"], scale=2.0)
+    >>> layout.names
     ('lengthscale[0]', 'lengthscale[1]', 'noise', 'Z[0,0]', 'Z[0,1]')
-    >>> how.pack(how.start).round(4).tolist()
+    >>> layout.pack(layout.start).round(4).tolist()
     [0.0, 0.0, -0.6931, 1.5, 2.0]
     """
     points = None if Z is None else as_points(Z, "Z").astype(np.float64, copy=False)
@@ -296,7 +297,7 @@ def packing_of(
     limits: Mapping[str, Limits] | None = None,
     scale: ArrayLike = 1.0,
 ) -> Packing:
-    """`packing` of a point."""
+    """As `packing`, from a point."""
     by_name = dict(limits or {})
     owners: list[tuple[Literal["kernel", "likelihood"], Any]] = [
         ("kernel", start.kernel),

@@ -1,4 +1,4 @@
-"""Rows in blocks: sorted by label, so that a block is a slice."""
+"""Rows in blocks: the rows are sorted by label, so that each block is a slice."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Partition:
     Attributes
     ----------
     labels : tuple
-        One for each block.
+        The label of each block.
     blocks : tuple of slices
     order : array (N,) or None
-        Which row comes where; None when the rows were sorted already.
+        The permutation that sorts the rows; None if they were sorted already.
     """
 
     labels: tuple[float, ...]
@@ -36,7 +36,7 @@ class Partition:
         return dict(zip(self.labels, self.blocks, strict=True))
 
     def chunks(self, size: int) -> list[slice]:
-        """Whole blocks, as many as it takes to hold ``size`` rows.
+        """Chunks of whole blocks, each with at least ``size`` rows but the last.
 
         >>> partition(2, 7).chunks(3)
         [slice(0, 4, None), slice(4, 7, None)]
@@ -50,7 +50,7 @@ class Partition:
 
 
 def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
-    """Blocks of ``blocks`` consecutive rows, or one for each distinct label in ``blocks`` (N,).
+    """Blocks of ``blocks`` consecutive rows, or one block for each distinct label in ``blocks`` (N,).
 
     >>> partition([5, 3, 5], 3)
     Partition(labels=(3.0, 5.0), blocks=(slice(0, 1, None), slice(1, 3, None)), order=array([1, 0, 2]))
@@ -69,7 +69,7 @@ def partition(blocks: int | Sequence[int] | Any, N: int) -> Partition:
 
 
 def as_labels(labels: Any, N: int) -> Any:
-    """Finite numbers (N,)."""
+    """``labels`` as finite numbers (N,)."""
     numbers = finite("blocks", host(labels))
     if numbers.shape != (N,):
         raise ValueError(f"blocks: expected a label for each of {N} rows, got shape {numbers.shape}")

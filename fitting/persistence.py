@@ -1,4 +1,4 @@
-"""Posteriors as plain values and arrays, to and fro, without rounding."""
+"""Posteriors as arrays, written and read without rounding."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpbounds.whitening import Inducing
 
 
 def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
-    """L, and G, the factor of I + G and w where the data give q, or μ and C where q is free.
+    """The arrays of a posterior: L with G, the factor of I + G and w, or, for a free q, L with μ and C.
 
-    Nothing for the exact posterior, which is computed again.
+    The exact posterior needs no arrays: reading computes it again.
     """
     if not isinstance(posterior, InducingPosterior):
         return {}
@@ -32,7 +32,7 @@ def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
 def posterior_from_arrays(
     arrays: dict[str, Any], problem: FamilyObjective, kernel: Kernel, noise: float, Z: Any
 ) -> Posterior:
-    """The posterior of ``problem`` at (kernel, noise, Z), from `posterior_to_arrays` where that left something."""
+    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any."""
     if "posterior/L" not in arrays:
         return problem.posterior(kernel, noise, Z)
     data = problem.data

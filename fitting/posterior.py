@@ -1,7 +1,7 @@
 """The predictive law of each member: mean K̃_*f Ξ⁻¹y and covariance K̃_** − K̃_*f Ξ⁻¹K̃_f*, Ξ = Q + aR + σ²I.
 
-K̃_*f = Q_*f and K̃_** = K_** for VFE, DTC, FITC, power EP and Rényi; the exact GP has K for both; PIC has K within the
-block of the new point and Q elsewhere.  Variances are sums of terms that are not negative.
+VFE, DTC, FITC, power EP and Rényi have K̃_*f = Q_*f and K̃_** = K_**; the exact GP has K for both; PIC has K within the
+block of the new point and Q elsewhere.  Variances are sums of non-negative terms.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class Posterior(ABC):
         blocks: ArrayLike | Array | None = None,
         chunk: int = CHUNK,
     ) -> tuple[Array, Array]:
-        """Mean, and variance or covariance, of f (of y with ``noisy``) at new points.
+        """Mean, and variance or covariance, of the latent f at new points; of y = f + noise with ``noisy=True``.
 
         Parameters
         ----------
         X : array (N*, D)
         full_cov : bool
-            True for the covariance (N*, N*) instead of the variances (N*,); the outputs share it.
+            True returns the covariance (N*, N*) instead of the variances (N*,); all outputs share it.
         noisy : bool
-            True adds σ².
+            True adds σ² to the variances.
         blocks : array (N*,), for PIC only
-            The label of each new point's block; under a label without data Q alone counts.
+            The label of each new point's block; a label without data means that the prediction uses Q alone.
         chunk : int
-            Rows at a time; with ``full_cov`` all at once.
+            Number of rows processed at a time; ``full_cov`` takes all rows at once.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class Posterior(ABC):
 
     def _labels(self, blocks: Any, N: int) -> Any:
         if blocks is not None:
-            raise ValueError("blocks: expected None, as only PIC (blocks, a = 1) predicts by block, got labels")
+            raise ValueError("blocks: expected None, as only PIC (blocks, power 1) predicts by block, got labels")
         return None
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Posterior(ABC):
 
 @dataclass(frozen=True, eq=False)
 class InducingPosterior(Posterior):
-    """q(u) = N(Lw, LSLᵀ), and f given u as under the prior: VFE, DTC, FITC, power EP, Rényi, and a free q.
+    """q(u) = N(Lw, LSLᵀ), with f given u as under the prior: VFE, DTC, FITC, power EP, Rényi, and free q.
 
     mean = Vᵀw,   covariance = [K_** − VᵀV] + VᵀSV,   V = L⁻¹k(Z, ·).
 
@@ -104,9 +104,9 @@ class InducingPosterior(Posterior):
     noise : float
         σ².
     q : Law
-        Of the whitened inducing variables v = L⁻¹u.
+        The law of the whitened inducing variables v = L⁻¹u.
     single : bool
-        Whether means are (N*,) rather than (N*, P).
+        Whether means have the shape (N*,) rather than (N*, P).
     """
 
     inducing: Inducing
@@ -125,7 +125,7 @@ class InducingPosterior(Posterior):
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of Kuu."""
+        """The number that was added to the diagonal of Kuu."""
         return self.inducing.chol.jitter
 
     @property
@@ -150,7 +150,7 @@ class InducingPosterior(Posterior):
 class BlockPosterior(InducingPosterior):
     """PIC: with E = K_*b − Q_*b on the block b of a new point, D_b = K_b − Q_b + σ²I and t = v_* − V_bD_b⁻¹Eᵀ,
 
-    mean = tᵀw + E D_b⁻¹y_b,   covariance = [K_** − Q_** − E D_b⁻¹Eᵀ] within a block, + tᵀS t' everywhere.
+    mean = tᵀw + E D_b⁻¹y_b,   covariance = [K_** − Q_** − E D_b⁻¹Eᵀ] within a block, + tᵀSt' everywhere.
 
     Attributes
     ----------
@@ -196,7 +196,7 @@ class BlockPosterior(InducingPosterior):
             yield xp.asarray(np.flatnonzero(labels == label)), self.parts.homes.get(float(label))
 
     def _block(self, home: slice) -> tuple[Array, Cholesky]:
-        """V_b and the factor of D_b."""
+        """V_b and the Cholesky factor of D_b."""
         X = self.X[home]
         Vb = self.inducing.whiten(X)
         D = self.kernel(X) - Vb.T @ Vb

@@ -1,8 +1,7 @@
-"""Rows of data by chunks: one pass maps every chunk to sums, by lanes on one machine, and adds the lanes' sums.
+"""Rows of data in chunks: a pass maps every chunk to sums, in several threads, and adds the sums of the threads.
 
-A pass is an object with two methods (`Pass`): it takes chunks one after the other, and says what it has summed.
-Features of a chunk, and what earlier passes found for its rows, stay with the chunk as far as memory allows; what does
-not fit is computed again.
+A pass is an object with two methods (`Pass`): it takes chunks one after the other, and returns its sums.  A chunk keeps
+its features, and the results of earlier passes for its rows, as far as memory allows; the rest is computed again.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ S_co = TypeVar("S_co", bound=Statistics, covariant=True)
 
 @dataclass(eq=False)
 class Chunk:
-    """Consecutive rows: inputs, targets, features, and what passes have found for them.
+    """Consecutive rows: inputs, targets, features, and the results of earlier passes for them.
 
     Attributes
     ----------
     rows : slice
-        Which rows of all.
+        The positions of these rows among all rows.
     X : array (n, D)
     Y : array (n, P)
     K : array (n, m)
-        What the basis needs again for its pull-back: k(X, Z) for inducing points.
+        The numbers that the pull-back of the basis needs: k(X, Z) for inducing points.
     V : array (n, M)
         Features.
     """
@@ -55,22 +54,22 @@ class Chunk:
         return self.recall("residual", lambda: self.basis.residual(self.X, self.V))
 
     def recall(self, name: str, compute: Callable[[], T]) -> T:
-        """What ``compute`` gave for these rows when it was first asked for ``name``."""
+        """The result of ``compute`` for these rows; it is called once for each ``name``."""
         if name not in self._results:
             self._results[name] = compute()
         return self._results[name]
 
     def scratch(self, name: str) -> Array:
-        """A buffer (n, M), the same memory for the lane's next chunk."""
+        """A buffer (n, M); the next chunk of the same thread uses the same memory."""
         stream = self._stream
         most = max(part.stop - part.start for part in stream.parts)
         whole = stream.space.array(f"{name} {self._worker}", (most, self.basis.rank), namespace(self.X))
         return whole[: self.rows.stop - self.rows.start]
 
     def kept(self, name: str, fill: Callable[[Array], object], *, last: bool = False) -> Array:
-        """A buffer (n, M) as ``fill`` left it, which is called again in a later pass only where there was no room.
+        """A buffer (n, M) that ``fill`` has filled; a later pass calls ``fill`` again only if memory did not suffice.
 
-        Room is what ``keep`` leaves beside K and V.  The ``last`` who asks may overwrite the buffer.
+        The memory is the part of ``keep`` that K and V leave.  The ``last`` caller may overwrite the buffer.
         """
         stream, M = self._stream, self.basis.rank
         rows = min(stream.N, max(0, stream.space.keep // (8 * M) - 2 * stream.N))
@@ -86,13 +85,13 @@ class Chunk:
 
 
 class Pass(Protocol[S_co]):
-    """What a pass does with its chunks, one object a lane."""
+    """The work of one thread in a pass."""
 
     def chunk(self, chunk: Chunk) -> None:
-        """Take one chunk, whose X, Y, K and V may not be changed."""
+        """Process one chunk; its X, Y, K and V must not be changed."""
 
     def statistics(self) -> S_co:
-        """What has been summed."""
+        """The sums over the chunks so far."""
 
 
 S = TypeVar("S", bound=Statistics)
@@ -108,7 +107,7 @@ class Stream:
     X : array (N, D)
     Y : array (N, P)
     parts : sequence of slices
-        Consecutive rows taken at a time.
+        The consecutive rows of each chunk.
     space : Workspace
     """
 
@@ -131,10 +130,10 @@ class Stream:
         return int(self.Y.shape[1])
 
     def reduce(self, start: Callable[[], Pass[S]]) -> S:
-        """One pass: every chunk goes to a `Pass`, of which ``start`` makes one for each lane; their sums are added.
+        """One pass: ``start`` makes a `Pass` for each thread, each chunk goes to one of them, and their sums are added.
 
-        Which lane takes which chunk is fixed by their number, and lanes are added in order, so that sums come out the
-        same every time.
+        The number of a chunk determines its thread, and the sums of the threads are added in order, so that repeated
+        calls give the same result.
         """
         self.basis.prepare()
         workers = self._workers()
@@ -148,7 +147,9 @@ class Stream:
         return min(threads(), len(self.parts))
 
     def _run(self, each: Pass[S], worker: int, workers: int) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own; what is not finite is refused later
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # errstate is per thread; callers refuse results that are not finite
             for number in range(worker, len(self.parts), workers):
                 each.chunk(self._chunk(number, worker))
 

@@ -1,4 +1,4 @@
-"""Σ_i s_i v_i v_iᵀ with weights of either sign, at half the work of a product of two matrices."""
+"""Σ_i s_i v_i v_iᵀ with weights of either sign, at half the cost of a product of two matrices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpbounds.linalg.triangular import mirrored
 
 
 class SignedGram:
-    """Rows with s > 0 and rows with s < 0 are summed apart, each by rank-k updates of √|s|·v.
+    """Rows with s > 0 and rows with s < 0 are summed separately, by rank-k updates with √|s|·v.
 
     >>> total = SignedGram(np.zeros((2, 2)))
     >>> V = np.array([[1.0, 2.0], [0.0, 1.0]])

@@ -1,4 +1,4 @@
-"""Where training starts: hyperparameters from the scale of the data, and inducing points."""
+"""The start of training: hyperparameters from the scale of the data, and inducing points."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary
 
 SPAN = 1e6
-"""Every hyperparameter stays within this factor of its start unless told otherwise."""
+"""By default every hyperparameter stays within this factor of its start."""
 
 SMALL = 500
-"""Rows up to which the gap that chooses M is bounded by dense algebra; beyond, by what O(NM²) says."""
+"""Up to this many rows, the gap that decides on M is bounded by dense algebra; beyond, by a bound in O(NM²)."""
 
 
 def units(X: Float) -> Float:
@@ -32,10 +32,10 @@ def units(X: Float) -> Float:
 
 
 def strides(kernel: Kernel, X: Float) -> Float:
-    """In what units an optimiser moves inducing inputs: √(standard deviation · lengthscale) of each dimension; (D,).
+    """Units in which an optimiser sees inducing inputs: √(standard deviation · lengthscale) of each dimension; (D,).
 
-    Within one standard deviation lie few lengthscales or many.  After 300 iterations of L-BFGS on bike, kin40k and
-    concrete (one seed) units of the standard deviation ended worse on all three, units of the lengthscale on two.
+    A standard deviation may hold few lengthscales or many.  After 300 iterations of L-BFGS on bike, kin40k and concrete
+    (one seed), the standard deviation as unit gave worse objectives on all three, the lengthscale on two.
 
     >>> strides(SquaredExponential(1.0, 8.0), np.array([[1.0, 7.0], [5.0, 7.0]])).round(4)
     array([4.    , 2.8284])
@@ -45,7 +45,7 @@ def strides(kernel: Kernel, X: Float) -> Float:
 
 
 def default_kernel(X: Float, Y: Float) -> SquaredExponential:
-    """Squared exponential with the mean square of y for its variance and √D standard deviations for lengthscales."""
+    """Squared exponential: its variance is the mean square of y, its lengthscales are √D standard deviations."""
     return SquaredExponential(_square(Y), units(X) * math.sqrt(X.shape[1]))
 
 
@@ -65,7 +65,7 @@ def _square(Y: Float) -> float:
 
 
 def around(kernel: Kernel, noise: float) -> dict[str, tuple[float, float]]:
-    """Limits of every hyperparameter, a factor of 1e6 to either side.
+    """Limits of every hyperparameter: a factor of 1e6 below and above its value.
 
     >>> around(SquaredExponential(), 0.5)["noise"]
     (5e-07, 500000.0)
@@ -76,7 +76,7 @@ def around(kernel: Kernel, noise: float) -> dict[str, tuple[float, float]]:
 
 
 def within(limits: Mapping[str, tuple[float, float]], kernel: Kernel) -> Kernel:
-    """The kernel, with its hyperparameters moved into ``limits``.
+    """The kernel, with every hyperparameter moved to the nearest value within ``limits``.
 
     >>> round(within({"variance": (2.0, 3.0)}, SquaredExponential()).max_variance, 12)
     2.0
@@ -89,15 +89,15 @@ def within(limits: Mapping[str, tuple[float, float]], kernel: Kernel) -> Kernel:
 
 
 def distinct_rows(X: Float) -> int:
-    """How many rows differ."""
+    """The number of distinct rows."""
     return int(np.unique(X, axis=0).shape[0])
 
 
 def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.Generator) -> Float:
-    """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`; NumPy arrays: this runs on the host.
+    """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`, on the host, from NumPy arrays.
 
-    Where the numerical rank of K is below M, "greedy" and "kdpp" have no choice left: as many points as the rank are
-    taken greedily, the others uniformly from what remains, since another lengthscale may need them.
+    If the numerical rank of K is below M, "greedy" and "kdpp" cannot choose M points: the greedy method then chooses as
+    many as the rank, and the others are drawn uniformly from the remaining rows, as another lengthscale may need them.
     """
     from gpbounds.kdpp import select
 
@@ -121,7 +121,7 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.G
 
 
 def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:
-    """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf where rounding leaves none."""
+    """Upper bound on D_α from the sparse posterior to the exact one, in nats; inf if rounding allows no bound."""
     from gpbounds.renyi import gap
 
     method: Any = "dense" if np.shape(X)[0] <= SMALL else "streamed"
@@ -134,14 +134,14 @@ def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha:
 def enough_inducing(
     kernel: Kernel, X: Float, Y: Float, alpha: float, *, noise: float, target: float, most: int
 ) -> tuple[Float, float]:
-    """The fewest greedy points, within a twentieth, whose gap is proved to be at most ``target``, and that gap.
+    """The smallest number of greedy points, within a twentieth, whose proved gap is at most ``target``, and that gap.
 
-    NumPy arrays: this runs on the host.
+    This runs on the host, with NumPy arrays.
 
     Returns
     -------
     Z : array (M, D)
-        ``most`` points, or as many as the numerical rank, where no fewer are enough.
+        ``most`` points, or as many as the numerical rank, if no smaller number suffices.
     gap : float
     """
     from gpbounds.kdpp import select

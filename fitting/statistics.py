@@ -1,4 +1,4 @@
-"""What a pass over rows leaves: sums that add up, whatever rows or machines they come from."""
+"""Results of a pass over rows: records of sums, which can be added."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ S = TypeVar("S", bound=Statistics)
 
 
 def summed(parts: Iterable[S]) -> S:
-    """The sum of at least one record, from the first to the last."""
+    """The sum of one or more records, from the first to the last."""
     return functools.reduce(operator.add, parts)

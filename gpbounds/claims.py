@@ -1,8 +1,8 @@
 """The ledger of claims as data: what is true, what the papers print, and where this project checks it.
 
-Five papers make 209 claims, and the letter of an id says whose it is: R, Yue & Kontar (two papers on the Rényi
+Five papers make 209 claims, and the letter of an id names the paper: R, Yue & Kontar (two papers on the Rényi
 divergence); L, Daskalakis et al. (low-rank kernels); P, Reeb et al. (PAC-Bayes); D, Wei et al. (direct loss
-minimisation).  N marks what is proved here and stands in no paper.  Every bound carries such an id.
+minimisation).  N marks what is proved here and is in no paper.  Every bound carries such an id.
 
 >>> claim = find("R-lem3")
 >>> claim.verdict, claim.section
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from importlib import resources
 
 VERDICTS = ("holds", "extra hypothesis", "misprint", "false", "ill-defined", "new")
-"""True as printed; true under a hypothesis that is not printed; wrong in print but clear in intent; wrong;
-without a meaning as printed; not in the papers, proved here."""
+"""In this order: true as printed; true under a hypothesis that is not printed; misprinted, with a clear intention;
+wrong; without a meaning as printed; not in the papers, proved here."""
 
 
 _EXAMPLES = "R-thm1, L-06, P-09, D-12 or N-conc"
@@ -40,7 +40,7 @@ class Claim:
     id : str
         Name of the claim; docstrings, bounds and checks cite it.
     section : str
-        Room of the ledger: "A" to "I" and "N", "L.1" to "L.6", "P.1" to "P.4", "D.1" to "D.5".
+        Section of the ledger: "A" to "I" and "N", "L.1" to "L.6", "P.1" to "P.4", "D.1" to "D.5".
     place : str
         Paper, and place in the paper.
     statement : str
@@ -52,9 +52,9 @@ class Claim:
     sharper : str
         A stronger true statement, where one is known; else empty.
     function : str
-        Dotted path of what computes it; empty until built.
+        Dotted path of the function that computes it; empty until it is built.
     check : str
-        File of `verification/` that checks it; empty until built.
+        File of `verification/` that checks it; empty until it is built.
     """
 
     id: str
@@ -112,7 +112,7 @@ def find(id: str) -> Claim:
     Raises
     ------
     ValueError
-        If the ledger has no such claim; the message names those that look alike.
+        If the ledger has no such claim; the message names similar ids.
 
     >>> find("R-lem33")
     Traceback (most recent call last):
@@ -131,5 +131,5 @@ def find(id: str) -> Claim:
 
 
 def _fold(id: str) -> str:
-    """The id without what is easily mistaken: upper case, and the zero of L-06."""
+    """The id in lower case and with two digits, since users write l-6 for L-06."""
     return re.sub(r"-(\d)(?!\d)", r"-0\1", id.casefold())

@@ -1,7 +1,7 @@
 """Ball arithmetic with Arb (python-flint): doubles taken exactly, results rounded outwards, signs settled.
 
-A ball encloses the true value, whatever was rounded on the way; ``mpmath.iv`` is not used, being unsound for exp and
-log near 1.
+A ball encloses the true value together with all rounding errors.  ``mpmath.iv`` is not used: it is unsound for exp
+and log near 1.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def exact(value: float) -> Any:
 
 
 def at_bits(bits: int) -> Any:
-    """A context in which Arb works at this precision; the one before is restored at its end."""
+    """A context manager that sets Arb's precision and restores the previous one at its end."""
     from flint import ctx
 
     return ctx.workprec(bits)
 
 
 def sign(expression: Callable[[], Any], bits: int = 96) -> int:
-    """Sign of a real number, −1, 0 or 1: ``expression`` is evaluated at more and more bits until its ball says it.
+    """Sign of a real number, −1, 0 or 1: ``expression`` is evaluated with more and more bits until its ball decides.
 
     Raises
     ------
     NotConverged
-        where 65 536 bits do not tell the number from 0.
+        where the ball still contains 0 and other numbers at 65 536 bits.
 
     >>> sign(lambda: exact(0.1) * 10 - 1)  # the double 0.1 is above a tenth
     1
@@ -56,7 +56,7 @@ def sign(expression: Callable[[], Any], bits: int = 96) -> int:
             if ball.is_zero():
                 return 0
         bits *= 2
-    raise NotConverged(f"the sign is not settled at {MOST_BITS} bits: the number is 0, or as good as that")
+    raise NotConverged(f"expected a ball without 0, got one that contains 0 at {MOST_BITS} bits: is the number 0?")
 
 
 def above(ball: Any) -> float:
@@ -83,9 +83,10 @@ def below(ball: Any) -> float:
 
 
 def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> float:
-    """The double next to a real number, above or below it, by raising the precision until both ends of a ball agree.
+    """The double next to a real number, above or below it.
 
-    Where they never do (a number that is a double, reached by rounding) the outer end is returned at 65 536 bits.
+    The precision grows until both ends of the ball round to the same double.  They never do where the number itself is
+    a double that the ball only approximates: then the outer end at 65 536 bits is returned.
 
     >>> [settled(lambda: exact(2.0).sqrt(), upwards=up) for up in (False, True)]
     [1.414213562373095, 1.4142135623730951]
@@ -103,7 +104,7 @@ def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> flo
 
 
 def decimal(value: float, upwards: bool, digits: int = 17) -> str:
-    """``value``, which may have hundreds of decimal digits, rounded up or down to so many significant ones.
+    """``value`` rounded up or down to ``digits`` significant decimal digits; exactly it may have hundreds.
 
     >>> decimal(0.1, True), decimal(0.1, False)  # the double is 0.1000000000000000055...
     ('0.10000000000000001', '0.10000000000000000')

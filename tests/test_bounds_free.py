@@ -31,22 +31,24 @@ def law(rng, M: int):
     return rng.standard_normal(M), factor
 
 
-def flat(found):
-    g = found.gradient
-    return np.concatenate([[found.value], *(np.ravel(a) for a in (g.kernel, g.Z, g.mean, g.factor))])
+def flat(evaluation):
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], *(np.ravel(a) for a in (g.kernel, g.Z, g.mean, g.factor))])
 
 
 def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: float = 0.0) -> None:
     """Value, and the derivatives along two directions."""
-    found = B.evaluate(KERNEL, Z, mean, factor, rows)
+    evaluation = B.evaluate(KERNEL, Z, mean, factor, rows)
     truth = free(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), jitter, rows)
     point = [exactly(a) for a in (KERNEL.log_parameters, Z, mean, factor)]
     risk, kl, value = truth(*point)
-    assert found.value == pytest.approx(-float(value), rel=digits)
+    assert evaluation.value == pytest.approx(-float(value), rel=digits)
     if rows is None:
         terms = B.terms(KERNEL, Z, mean, factor)
-        assert [terms.risk, terms.kl, -terms.bound] == pytest.approx([float(risk), float(kl), found.value], rel=digits)
-    g = found.gradient
+        assert [terms.risk, terms.kl, -terms.bound] == pytest.approx(
+            [float(risk), float(kl), evaluation.value], rel=digits
+        )
+    g = evaluation.gradient
     bars = [g.kernel, g.Z, g.mean[:, 0], g.factor]
     assert not np.triu(g.factor, 1).any()
     rng = np.random.default_rng(seed)
@@ -112,15 +114,15 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding() -> None:
     X, y, Z, mean, factor = problem(3, N=2600, M=64)
     kernel = KERNEL + Matern(1.5, 0.2, 2.0)
 
-    def found(**options):
+    def evaluated(**options):
         return flat(free_bound(X, y, Band(0.4), **OPTIONS, **options).evaluate(kernel, Z, mean, factor))
 
     with threadpool_limits(1, "blas"):
-        usual = found(chunk=4000)
+        usual = evaluated(chunk=4000)
         for options in ({"chunk": 300}, {"chunk": 300, "keep": 0}):
-            np.testing.assert_allclose(found(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+            np.testing.assert_allclose(evaluated(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
     with threadpool_limits(2, "blas"):
-        np.testing.assert_allclose(found(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+        np.testing.assert_allclose(evaluated(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
 
 
 def test_it_starts_as_fitc_and_goes_below() -> None:
@@ -130,11 +132,11 @@ def test_it_starts_as_fitc_and_goes_below() -> None:
     start = B.start(KERNEL, NOISE, Z)
     terms = B.terms_at(start)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([fitc.risk, fitc.kl, fitc.bound], rel=1e-9)
-    how = B.packing(KERNEL, Z, start.q.mean, start.q.factor, learn_Z=False, fixed=KERNEL.parameter_names)
-    assert len(how.names) == 6 + 21
-    run = train_lbfgs(how.loss(B), how.pack(how.start), how.bounds, max_iter=40)
+    layout = B.packing(KERNEL, Z, start.q.mean, start.q.factor, learn_Z=False, fixed=KERNEL.parameter_names)
+    assert len(layout.names) == 6 + 21
+    run = train_lbfgs(layout.loss(B), layout.pack(layout.start), layout.bounds, max_iter=40)
     assert -run.value < fitc.bound - 1e-3
-    end = how.unpack(run.vector)
+    end = layout.unpack(run.vector)
     assert end.kernel == KERNEL
     assert B.terms_at(end).bound == pytest.approx(-run.value, rel=1e-12)
 
@@ -142,33 +144,33 @@ def test_it_starts_as_fitc_and_goes_below() -> None:
 def test_vector_and_parameters_to_and_fro() -> None:
     X, y, Z, mean, factor = problem(5, N=30, M=4)
     B = free_bound(X, y[:, None], Band(0.6), **OPTIONS)
-    how = B.packing(KERNEL, Z, limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
-    assert not how.start.q.mean.any()
-    np.testing.assert_array_equal(how.start.q.factor, np.eye(4))
-    vector = how.pack(B.packing(KERNEL, Z, mean, factor).start)
-    names = dict(zip(how.names, vector, strict=True))
-    assert how.bounds[0] == pytest.approx(np.log([0.1, 10.0]))
-    assert len(how.bounds) == vector.size == 3 + 8 + 4 + 10
+    layout = B.packing(KERNEL, Z, limits={"variance": (0.1, 10.0)}, scale=[2.0, 0.5])
+    assert not layout.start.q.mean.any()
+    np.testing.assert_array_equal(layout.start.q.factor, np.eye(4))
+    vector = layout.pack(B.packing(KERNEL, Z, mean, factor).start)
+    names = dict(zip(layout.names, vector, strict=True))
+    assert layout.bounds[0] == pytest.approx(np.log([0.1, 10.0]))
+    assert len(layout.bounds) == vector.size == 3 + 8 + 4 + 10
     assert names["log C[2,2]"] == pytest.approx(np.log(factor[2, 2]))
     assert names["C[3,1]"] == factor[3, 1]
     assert names["mean[3]"] == mean[3]
     assert names["Z[1,0]"] == pytest.approx(Z[1, 0] / 2.0)
-    back = how.unpack(vector)
+    back = layout.unpack(vector)
     assert back.kernel.log_parameters == pytest.approx(KERNEL.log_parameters, rel=1e-12)
     for mine, theirs in ((back.Z, Z), (back.q.mean[:, 0], mean), (back.q.factor, factor)):
         np.testing.assert_allclose(mine, theirs, rtol=1e-14)
-    for loss in (how.loss(B), how.loss(B.batch([3, 7, 7]))):
+    for loss in (layout.loss(B), layout.loss(B.batch([3, 7, 7]))):
         step = 1e-6 * np.random.default_rng(0).standard_normal(vector.size)
         numeric = (loss(vector + step)[0] - loss(vector - step)[0]) / 2.0
         assert loss(vector)[1] @ step == pytest.approx(numeric, rel=1e-5)
-    vector[how.names.index("log C[0,0]")] = how.bounds[how.names.index("log C[0,0]")][0]
-    assert how.at_bounds(vector) == ("log C[0,0]",)
+    vector[layout.names.index("log C[0,0]")] = layout.bounds[layout.names.index("log C[0,0]")][0]
+    assert layout.at_bounds(vector) == ("log C[0,0]",)
 
 
 def test_wrong_arguments_are_told_apart() -> None:
     X, y, Z, mean, factor = problem(10)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
-    for given, words in (
+    for arguments, words in (
         ({"mean": mean[:2]}, "mean: expected shape"),
         ({"factor": factor[:2]}, "factor: expected shape"),
         ({"factor": factor + np.triu(np.ones((3, 3)), 1)}, "factor: expected a lower triangle"),
@@ -180,7 +182,7 @@ def test_wrong_arguments_are_told_apart() -> None:
         ({"Z": Z[:, :1]}, "Z: expected 2 column"),
     ):
         with pytest.raises(ValueError, match=words):
-            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, **given})
+            B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, **arguments})
     for name, value in (("mean", [np.inf, 0.0, 0.0]), ("factor", np.full((3, 3), np.nan))):
         with pytest.raises(NonFinite, match=f"{name}: expected"):
             B.evaluate(KERNEL, **{"Z": Z, "mean": mean, "factor": factor, name: value})
@@ -202,7 +204,7 @@ def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
     vector = near.pack(near.start)
     np.testing.assert_array_equal(far.pack(far.start), vector)
     for rows in (None, [5, 5, 17]):
-        one, two = (B if rows is None else B.batch(rows) for B in (here, there))
-        (f, g), (also, h) = near.loss(one)(vector), far.loss(two)(vector)
+        on_host, on_device = (B if rows is None else B.batch(rows) for B in (here, there))
+        (f, g), (also, h) = near.loss(on_host)(vector), far.loss(on_device)(vector)
         assert also == pytest.approx(f, rel=1e-9)
         np.testing.assert_allclose(h, g, rtol=1e-6, atol=1e-8 * np.abs(g).max())

@@ -36,8 +36,8 @@ def losses(epsilon: float) -> list[Loss]:
 
 def evaluate(kernel, X, Y, noise, target, **options):
     """R_S, KL, B, and the derivatives of B."""
-    found = full.evaluate(kernel, X, Y, of_loss(target.loss), target, noise=noise, **options)
-    return target.terms(found), found.gradient
+    evaluation = full.evaluate(kernel, X, Y, of_loss(target.loss), target, noise=noise, **options)
+    return target.terms(evaluation), evaluation.gradient
 
 
 def problem(seed: int, N: int = 6, D: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -156,15 +156,15 @@ def test_any_problem_agrees_with_50_digits(
         truth = Reference(X, Y, (variance, lengthscale, 2.0 * lengthscale, noise))
         risk, kl = truth.terms(loss)
         misfit = sum((mp.mpf(float(y)) - m) ** 2 for y, m in zip(Y[:, 0], truth.law(0, 0)[0], strict=True)) / noise
-        also = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # what KL may lose, as `full.evaluate` says
-        assert terms.kl == pytest.approx(float(kl), rel=also)
+        kl_lost = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # what KL may lose, as `full.evaluate` says
+        assert terms.kl == pytest.approx(float(kl), rel=kl_lost)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:
-            assert terms.bound == pytest.approx(float(B_of(risk, kl, N, relaxation)), rel=100 * lost + also)
+            assert terms.bound == pytest.approx(float(B_of(risk, kl, N, relaxation)), rel=100 * lost + kl_lost)
             exactly = truth.slope(loss, relaxation, coordinate)
-            found = [*slope.kernel, slope.noise]
-            assert found[coordinate] == pytest.approx(
-                exactly, rel=1e4 * lost, abs=1e-30 + (100 * lost + 10 * also) * np.abs(found).max()
+            computed = [*slope.kernel, slope.noise]
+            assert computed[coordinate] == pytest.approx(
+                exactly, rel=1e4 * lost, abs=1e-30 + (100 * lost + 10 * kl_lost) * np.abs(computed).max()
             )
 
 
@@ -177,13 +177,13 @@ def test_the_plain_formulas_lose_the_digits_that_are_kept_here() -> None:
     with mp.workdps(50):
         _, variance, kl = law(tuple(mp.log(mp.mpf(v)) for v in (1.0, 0.7, 1.4, noise)), X, Y[:, 0])
     exactly = np.array([float(v) for v in variance])
-    alpha = A @ Y[:, 0]
+    weights = A @ Y[:, 0]
     volume = np.linalg.slogdet(K / noise + np.eye(6))[1] - np.trace(np.eye(6) - noise * A)
-    plain = 0.5 * (volume + alpha @ (Y[:, 0] - noise * alpha))
-    found = full._fit(exact.exact(kernel, X, Y, noise=noise))
-    np.testing.assert_allclose(noise * found.gain, exactly, rtol=1e-15)
+    plain = 0.5 * (volume + weights @ (Y[:, 0] - noise * weights))
+    fit = full._fit(exact.exact(kernel, X, Y, noise=noise))
+    np.testing.assert_allclose(noise * fit.gain, exactly, rtol=1e-15)
     assert np.abs(noise - noise**2 * np.diag(A) - exactly).max() > 1e-12
-    assert found.kl == pytest.approx(float(kl), rel=1e-15)
+    assert fit.kl == pytest.approx(float(kl), rel=1e-15)
     assert abs(plain / float(kl) - 1.0) > 1e-13
 
 
@@ -228,15 +228,15 @@ def test_derivatives_by_differences_across_chunks(kernel, N: int) -> None:
 def test_the_posterior_is_that_of_the_house() -> None:
     X, Y = problem(5, 300)
     kernel, loss = Matern(2.5, 1.7, [0.7, 1.4]), Squared(1.0)
-    found = full._fit(exact.exact(kernel, X, Y, noise=0.3))
-    house = full_posterior(kernel, X, Y[:, 0], noise=0.3)
-    law = house.predict()
-    np.testing.assert_allclose(found.mean, law.mean, atol=1e-11)
-    np.testing.assert_allclose(0.3 * found.gain, law.variance, rtol=1e-10)
-    assert found.kl == pytest.approx(house.kl, rel=1e-11)
+    fit = full._fit(exact.exact(kernel, X, Y, noise=0.3))
+    posterior = full_posterior(kernel, X, Y[:, 0], noise=0.3)
+    law = posterior.predict()
+    np.testing.assert_allclose(fit.mean, law.mean, atol=1e-11)
+    np.testing.assert_allclose(0.3 * fit.gain, law.variance, rtol=1e-10)
+    assert fit.kl == pytest.approx(posterior.kl, rel=1e-11)
     terms = risk_bound(X, Y, loss, delta=DELTA, method="exact").terms(kernel, 0.3)
     assert terms.risk == pytest.approx(loss.expectation(Y[:, 0], law.mean, law.variance).mean(), rel=1e-10)
-    assert (terms.kl, terms.jitter) == (found.kl, 0.0)
+    assert (terms.kl, terms.jitter) == (fit.kl, 0.0)
 
 
 def test_threads_and_kept_memory_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,10 +248,10 @@ def test_threads_and_kept_memory_change_nothing(monkeypatch: pytest.MonkeyPatch)
     for count in (2, 3):
         monkeypatch.setattr(exact, "threads", lambda count=count: count)
         evaluate(kernel.with_log_parameters(kernel.log_parameters + 0.1), X, Y, 0.3, target, space=space)
-        again, also = evaluate(kernel, X, Y, 0.2, target, space=space)
-        assert also is not None
+        again, slope_again = evaluate(kernel, X, Y, 0.2, target, space=space)
+        assert slope_again is not None
         assert again.bound == pytest.approx(terms.bound, rel=1e-12)
-        np.testing.assert_allclose([*also.kernel, also.noise], [*slope.kernel, slope.noise], rtol=1e-10)
+        np.testing.assert_allclose([*slope_again.kernel, slope_again.noise], [*slope.kernel, slope.noise], rtol=1e-10)
     for now, before in zip((X, Y), kept, strict=True):
         np.testing.assert_array_equal(now, before)
 
@@ -302,12 +302,12 @@ def test_what_double_precision_cannot_say_is_refused() -> None:
         evaluate(SquaredExponential(1.0, 1.0), X, 1e160 * Y, 0.1, target)
     with pytest.raises(NotPositiveDefinite, match="positive definite"):
         evaluate(SquaredExponential(1.0, 100.0), X, Y, 1e-30, target)
-    said = []  # Cholesky succeeds by a hair: what is left of the variances is rounding
+    messages = []  # Cholesky succeeds by a hair: what is left of the variances is rounding
     for noise in (1e-14, 5e-15, 3e-15, 2e-15):
         with pytest.raises(NotPositiveDefinite) as caught:
             evaluate(SquaredExponential(1.0, 300.0), *problem(9, 150), noise, target)
-        said.append(str(caught.value))
-    assert any("noise: expected latent variances > 0" in text and "rounding error of K" in text for text in said)
+        messages.append(str(caught.value))
+    assert any("noise: expected latent variances > 0" in text and "rounding error of K" in text for text in messages)
 
 
 # A GPU
@@ -321,11 +321,14 @@ def test_the_gpu_computes_what_the_cpu_does(cupy, noise: float) -> None:
         for loss in losses(0.9):
             target = Target(loss, 300, delta=DELTA)
             terms, slope = evaluate(kernel, X, Y, noise, target)
-            again, also = evaluate(kernel, cupy.asarray(X), cupy.asarray(Y), noise, target)
+            again, slope_again = evaluate(kernel, cupy.asarray(X), cupy.asarray(Y), noise, target)
             assert slope is not None
-            assert also is not None
+            assert slope_again is not None
             assert again.bound == pytest.approx(terms.bound, rel=1e-9)
             size = np.abs([*slope.kernel, slope.noise]).max()
             np.testing.assert_allclose(
-                [*place(also.kernel, np), also.noise], [*slope.kernel, slope.noise], rtol=1e-6, atol=1e-7 * size
+                [*place(slope_again.kernel, np), slope_again.noise],
+                [*slope.kernel, slope.noise],
+                rtol=1e-6,
+                atol=1e-7 * size,
             )

@@ -29,10 +29,10 @@ def problem(seed: int, N: int = 6, M: int = 3):
     return X, np.sin(X @ rng.standard_normal(2)) + 0.3 * rng.standard_normal(N) + 0.05, Z
 
 
-def flat(found):
+def flat(evaluation):
     """Value and derivatives in one vector."""
-    g = found.gradient
-    return np.concatenate([[found.value], g.kernel, [g.noise], np.ravel(g.Z)])
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], g.kernel, [g.noise], np.ravel(g.Z)])
 
 
 def method_of(power: float) -> dict:
@@ -41,20 +41,20 @@ def method_of(power: float) -> dict:
 
 def compare(B, power: float, Z, seed: int, digits: float, jitter: float = 0.0) -> None:
     """Value, terms, and the derivatives along two directions."""
-    found, terms = B.evaluate(KERNEL, NOISE, Z), B.terms(KERNEL, NOISE, Z)
+    evaluation, terms = B.evaluate(KERNEL, NOISE, Z), B.terms(KERNEL, NOISE, Z)
     truth = collapsed(B.target, exactly(B.data.X), exactly(B.data.Y[:, 0]), power, jitter)
     point = [exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)]
     risk, kl, value = truth(*point)
     assert [terms.risk, terms.kl, terms.bound] == pytest.approx([float(v) for v in (risk, kl, value)], rel=digits)
-    assert found.value == -terms.bound
-    g, rng = found.gradient, np.random.default_rng(seed)
+    assert evaluation.value == -terms.bound
+    g, rng = evaluation.gradient, np.random.default_rng(seed)
     bars = [g.kernel, np.array(g.noise), g.Z]
     for _ in range(2):
         steps = [rng.standard_normal(np.shape(bar)) for bar in bars]
         numeric = float(slope(truth, point, [exactly(step) for step in steps]))
         size = sum(np.abs(bar * step).sum() for bar, step in zip(bars, steps, strict=True))
-        mine = sum(float((bar * step).sum()) for bar, step in zip(bars, steps, strict=True))
-        assert mine == pytest.approx(-numeric, abs=100.0 * digits * size)
+        computed = sum(float((bar * step).sum()) for bar, step in zip(bars, steps, strict=True))
+        assert computed == pytest.approx(-numeric, abs=100.0 * digits * size)
 
 
 @every_loss
@@ -72,16 +72,16 @@ def test_value_and_derivatives_are_those_of_the_definition(loss, power: float, r
 def test_each_derivative_by_itself(power: float) -> None:
     X, y, Z = problem(7)
     g = risk_bound(X, y, Band(0.6), jitter=0.0, **method_of(power), **OPTIONS)
-    found = flat(g.evaluate(KERNEL, NOISE, Z))[1:]
+    computed = flat(g.evaluate(KERNEL, NOISE, Z))[1:]
     with mp.workdps(40):
         truth = collapsed(g.target, exactly(X), exactly(y), power, 0)
         point = [exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)]
         numeric = []
-        for i in range(found.size):
-            unit = np.eye(found.size)[i]
+        for i in range(computed.size):
+            unit = np.eye(computed.size)[i]
             step = [exactly(unit[:3]), mpf(unit[3]), exactly(unit[4:].reshape(3, 2))]
             numeric.append(-float(slope(truth, point, step)))
-    np.testing.assert_allclose(found, numeric, atol=1e-11 * np.abs(numeric).max())
+    np.testing.assert_allclose(computed, numeric, atol=1e-11 * np.abs(numeric).max())
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
@@ -115,15 +115,15 @@ def test_chunks_memory_and_threads_change_nothing_but_rounding(power: float) -> 
     X, y, Z = problem(3, N=2600, M=64)
     kernel = KERNEL + Matern(1.5, 0.2, 2.0)
 
-    def found(**options):
+    def evaluated(**options):
         return flat(risk_bound(X, y, Band(0.4), **method_of(power), **OPTIONS, **options).evaluate(kernel, NOISE, Z))
 
     with threadpool_limits(1, "blas"):
-        usual = found(chunk=4000)
+        usual = evaluated(chunk=4000)
         for options in ({"chunk": 300}, {"chunk": 300, "keep": 0}, {"chunk": 300, "keep": 64 * (2 * 2600 + 700) * 8}):
-            np.testing.assert_allclose(found(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+            np.testing.assert_allclose(evaluated(**options), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
     with threadpool_limits(2, "blas"):
-        np.testing.assert_allclose(found(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
+        np.testing.assert_allclose(evaluated(chunk=300), usual, rtol=1e-8, atol=1e-10 * np.abs(usual).max())
 
 
 @pytest.mark.parametrize("method", ["vfe", "fitc"])
@@ -152,25 +152,25 @@ def test_the_full_posterior_takes_the_same_seat() -> None:
     """Z = X makes FITC the full posterior (P-27); Z does not enter ``method="exact"``."""
     X, y, _ = problem(6, N=12)
     full, sparse = (risk_bound(X, y, Band(0.4), method=m, jitter=0.0, **OPTIONS) for m in ("exact", "fitc"))
-    one, two = full.evaluate(KERNEL, NOISE), sparse.evaluate(KERNEL, NOISE, X)
-    assert one.value == pytest.approx(two.value, rel=1e-9)
-    assert one.gradient.noise == pytest.approx(two.gradient.noise, rel=1e-6)
-    assert one.gradient.Z is None
+    by_exact, by_fitc = full.evaluate(KERNEL, NOISE), sparse.evaluate(KERNEL, NOISE, X)
+    assert by_exact.value == pytest.approx(by_fitc.value, rel=1e-9)
+    assert by_exact.gradient.noise == pytest.approx(by_fitc.gradient.noise, rel=1e-6)
+    assert by_exact.gradient.Z is None
     still = full.evaluate(KERNEL, NOISE, X[:3]).gradient
     np.testing.assert_array_equal(still.Z, np.zeros((3, 2)))
-    np.testing.assert_array_equal(still.kernel, one.gradient.kernel)
-    assert full.terms(KERNEL, NOISE).bound == -full.evaluate(KERNEL, NOISE, gradient=False).value == -one.value
+    np.testing.assert_array_equal(still.kernel, by_exact.gradient.kernel)
+    assert full.terms(KERNEL, NOISE).bound == -full.evaluate(KERNEL, NOISE, gradient=False).value == -by_exact.value
 
 
 def test_it_is_trained_in_place_of_an_objective() -> None:
     X, y, Z = problem(8, N=80, M=6)
     B = risk_bound(X, y, Band(0.6), **OPTIONS)
-    how = packing(KERNEL, NOISE, Z)
-    start, loss = how.pack(how.start), how.loss(B)
+    layout = packing(KERNEL, NOISE, Z)
+    start, loss = layout.pack(layout.start), layout.loss(B)
     step = 1e-6 * np.random.default_rng(0).standard_normal(start.size)
     numeric = (loss(start + step)[0] - loss(start - step)[0]) / 2.0
     assert loss(start)[1] @ step == pytest.approx(numeric, rel=1e-5)
-    run = train_lbfgs(loss, start, how.bounds, max_iter=30)
+    run = train_lbfgs(loss, start, layout.bounds, max_iter=30)
     assert run.value == -loss(run.vector)[0]
     assert loss(run.vector)[0] < loss(start)[0] - 0.01
 
@@ -210,7 +210,7 @@ def test_risks_of_zero_and_one_have_derivatives() -> None:
 
 def test_wrong_arguments_are_told_apart() -> None:
     X, y, Z = problem(10)
-    for given, words in (
+    for arguments, words in (
         ({"loss": "band"}, "loss: expected one of gpbounds.losses"),
         ({"delta": 0.0}, "delta: expected"),
         ({"delta": 1.5}, "delta: expected"),
@@ -225,7 +225,7 @@ def test_wrong_arguments_are_told_apart() -> None:
         ({"chunk": 0}, "chunk: expected"),
     ):
         with pytest.raises(ValueError, match=words):
-            risk_bound(**{"X": X, "y": y, "loss": Band(0.6), "delta": 0.05, **given})
+            risk_bound(**{"X": X, "y": y, "loss": Band(0.6), "delta": 0.05, **arguments})
     B = risk_bound(X, y, Band(0.6), delta=0.05)
     with pytest.raises(ValueError, match="Z: expected inducing inputs"):
         B.evaluate(KERNEL, NOISE)
@@ -240,11 +240,11 @@ def test_wrong_arguments_are_told_apart() -> None:
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 def test_the_gpu_computes_what_the_cpu_does(cupy, loss, power: float) -> None:
     X, y, Z = problem(13, N=300, M=20)
-    here = risk_bound(X, y, loss, **method_of(power), **OPTIONS).evaluate(KERNEL, NOISE, Z)
+    on_host = risk_bound(X, y, loss, **method_of(power), **OPTIONS).evaluate(KERNEL, NOISE, Z)
     there = risk_bound(cupy.asarray(X), cupy.asarray(y), loss, chunk=70, **method_of(power), **OPTIONS)
-    found = there.evaluate(KERNEL, NOISE, cupy.asarray(Z))
-    assert isinstance(found.gradient.Z, cupy.ndarray)
+    on_device = there.evaluate(KERNEL, NOISE, cupy.asarray(Z))
+    assert isinstance(on_device.gradient.Z, cupy.ndarray)
     numbers = np.concatenate(
-        [[found.value], found.gradient.kernel, [found.gradient.noise], host(found.gradient.Z).ravel()]
+        [[on_device.value], on_device.gradient.kernel, [on_device.gradient.noise], host(on_device.gradient.Z).ravel()]
     )
-    np.testing.assert_allclose(numbers, flat(here), rtol=1e-6, atol=1e-8 * np.abs(flat(here)).max())
+    np.testing.assert_allclose(numbers, flat(on_host), rtol=1e-6, atol=1e-8 * np.abs(flat(on_host)).max())

@@ -394,7 +394,7 @@ def test_a_larger_bound_is_a_weaker_statement_and_still_true(honest):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda X, y: (X[::-1], y[::-1]), "another order"),
+        (lambda X, y: (X[::-1], y[::-1]), "their order differ"),
         (lambda X, y: (X, y[::-1]), "SHA-256 differs"),
         (lambda X, y: (np.nextafter(X, 9.0), y), "SHA-256 differs"),
         (lambda X, y: (X[:-1], y[:-1]), "these data have N = 39"),
@@ -518,7 +518,7 @@ def test_what_cannot_be_certified_is_refused(changes, error, words):
         (lambda: Whitened(Z, AMPLITUDES, SPREAD), "factor: expected a lower triangular"),
         (lambda: Whitened(Z, AMPLITUDES, -np.eye(6)), "with a positive diagonal"),
         (lambda: Whitened(Z[:-1], AMPLITUDES, np.eye(6)), "mean, factor: expected shapes"),
-        (lambda: Charge("", 3), "what: expected words"),
+        (lambda: Charge("", 3), "choice: expected words"),
         (lambda: Charge("losses", 0), "count: expected a whole number >= 1"),
     ],
 )

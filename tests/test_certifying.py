@@ -65,10 +65,12 @@ def dense(kernel, own, cross, Xi):
 def test_risk_and_kl_are_those_of_the_dense_posterior(name):
     """Q(f at the data, or u) from N × N matrices, at the kernel on the grid; KL(Q‖P) of two normal laws."""
     model = MODELS[name].fit(X, Y)
-    found = certify(model, X, Y, epsilon=0.5, delta=0.05)
-    assert found.check(X, Y).confirmed
-    kernel, Xi = found.kernel, covariance(name, found.kernel) + 0.2 * np.eye(N)
-    assert kernel == priors.with_hyperparameters(model.kernel_, found.grid.round(priors.hyperparameters(model.kernel_)))
+    certificate = certify(model, X, Y, epsilon=0.5, delta=0.05)
+    assert certificate.check(X, Y).confirmed
+    kernel, Xi = certificate.kernel, covariance(name, certificate.kernel) + 0.2 * np.eye(N)
+    assert kernel == priors.with_hyperparameters(
+        model.kernel_, certificate.grid.round(priors.hyperparameters(model.kernel_))
+    )
     if name in ("exact", "matern"):
         cross, own = kernel(X), kernel(X) + 1e-9 * np.eye(N)
     else:
@@ -76,11 +78,13 @@ def test_risk_and_kl_are_those_of_the_dense_posterior(name):
         cross = kernel(Z, X)
     risk, kl = dense(kernel, own, cross, Xi)
     rough = 1e-3 if len(own) == N else 1e-6  # K is nearly singular: the dense formula loses digits
-    assert found.risk == pytest.approx(risk, rel=1e-5)
-    assert found.kl == pytest.approx(kl, rel=rough)
+    assert certificate.risk == pytest.approx(risk, rel=1e-5)
+    assert certificate.kl == pytest.approx(kl, rel=rough)
     axes = len(model.kernel_.parameter_names)
-    truth = bound(found.risk, found.kl, N, delta=0.05, log_prior_penalty=axes * math.log(1201.0), certified=True)
-    assert found.bound == pytest.approx(float(truth), rel=1e-13)
+    truth = bound(
+        certificate.risk, certificate.kl, N, delta=0.05, log_prior_penalty=axes * math.log(1201.0), certified=True
+    )
+    assert certificate.bound == pytest.approx(float(truth), rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +111,15 @@ def test_a_model_trained_by_its_bound_gets_its_own_certificate(model):
 
 def test_several_goals_and_other_choices_are_charged():
     model = MODELS["exact"].fit(X, Y)
-    one = certify(model, X, Y, epsilon=0.5)
+    single = certify(model, X, Y, epsilon=0.5)
     pair = certify(model, X, Y, epsilon=(0.5, 0.8), charges=[Charge("kernel families", 2)])
     assert [c.loss for c in pair] == [Band(0.5), Band(0.8)]
     for c in pair:
-        assert c.log_count == pytest.approx(one.log_count + math.log(4.0), abs=1e-12)
+        assert c.log_count == pytest.approx(single.log_count + math.log(4.0), abs=1e-12)
         assert c.check(X, Y).confirmed
-    assert (pair[0].risk, pair[0].kl) == (one.risk, one.kl)
-    assert pair[1].bound < one.bound < pair[0].bound
-    assert isinstance(one, Certificate)
+    assert (pair[0].risk, pair[0].kl) == (single.risk, single.kl)
+    assert pair[1].bound < single.bound < pair[0].bound
+    assert isinstance(single, Certificate)
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("exact", "matern")])
@@ -123,25 +127,33 @@ def test_the_jitter_of_the_model_is_kept(name):
     """What training needed belongs to Q, though Kuu at the rounded kernel would do without: R_S and KL show it."""
     model = MODELS[name].fit(X, Y)
     model.jitter_ = 0.05
-    found = certify(model, X, Y, epsilon=0.5, delta=0.05)
-    assert found.posterior.jitter == 0.05
-    assert found.check(X, Y).confirmed
-    own, Xi = found.kernel(Z) + 0.05 * np.eye(len(Z)), covariance(name, found.kernel, 0.05) + 0.2 * np.eye(N)
-    risk, kl = dense(found.kernel, own, found.kernel(Z, X), Xi)
-    assert (found.risk, found.kl) == (pytest.approx(risk, rel=1e-6), pytest.approx(kl, rel=1e-6))
-    plain = dense(found.kernel, found.kernel(Z), found.kernel(Z, X), covariance(name, found.kernel) + 0.2 * np.eye(N))
-    assert abs(found.kl / plain[1] - 1.0) > 1e-3
-    assert abs(found.risk / plain[0] - 1.0) > 1e-4
+    certificate = certify(model, X, Y, epsilon=0.5, delta=0.05)
+    assert certificate.posterior.jitter == 0.05
+    assert certificate.check(X, Y).confirmed
+    own, Xi = (
+        certificate.kernel(Z) + 0.05 * np.eye(len(Z)),
+        covariance(name, certificate.kernel, 0.05) + 0.2 * np.eye(N),
+    )
+    risk, kl = dense(certificate.kernel, own, certificate.kernel(Z, X), Xi)
+    assert (certificate.risk, certificate.kl) == (pytest.approx(risk, rel=1e-6), pytest.approx(kl, rel=1e-6))
+    plain = dense(
+        certificate.kernel,
+        certificate.kernel(Z),
+        certificate.kernel(Z, X),
+        covariance(name, certificate.kernel) + 0.2 * np.eye(N),
+    )
+    assert abs(certificate.kl / plain[1] - 1.0) > 1e-3
+    assert abs(certificate.risk / plain[0] - 1.0) > 1e-4
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_the_jitter_of_a_free_posterior_is_kept():
     model = SparsePACGP(8, "free", max_iter=3, random_state=0).fit(X, Y)
     model.jitter_ = 0.05
-    found = certify(model, X, Y)
-    assert found.posterior.jitter == 0.05
-    np.testing.assert_array_equal(found.posterior.mean, model.posterior_.q.mean[:, 0])
-    assert found.check(X, Y).confirmed
+    certificate = certify(model, X, Y)
+    assert certificate.posterior.jitter == 0.05
+    np.testing.assert_array_equal(certificate.posterior.mean, model.posterior_.q.mean[:, 0])
+    assert certificate.check(X, Y).confirmed
 
 
 def test_a_jitter_is_kept_where_the_rounded_kernel_needs_none():
@@ -151,19 +163,19 @@ def test_a_jitter_is_kept_where_the_rounded_kernel_needs_none():
     short = HyperGrid([0.0, math.log(0.1)], [0.0, math.log(0.1)], 0, ("variance", "lengthscale"))
     assert model.jitter_ > 0.0
     with pytest.warns(UserWarning, match="moved to its edge: lengthscale"):
-        found = certify(model, x, Y, grid=short)
-    assert found.posterior.jitter == model.jitter_
+        certificate = certify(model, x, Y, grid=short)
+    assert certificate.posterior.jitter == model.jitter_
 
 
 def test_kuu_that_is_nearly_singular_is_given_a_jitter_whose_rounding_is_known():
     crowd = np.linspace(-2.0, 2.0, 40)[:, None]
     x, y = X[:, :1], np.sin(2.0 * X[:, 0])
     model = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd, optimizer=None).fit(x, y)
-    found = certify(model, x, y)
-    assert found.check(x, y).confirmed
-    assert 0.0 < found.posterior.jitter <= 1e-6
+    certificate = certify(model, x, y)
+    assert certificate.check(x, y).confirmed
+    assert 0.0 < certificate.posterior.jitter <= 1e-6
     few = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd[::5], optimizer=None).fit(x, y)
-    assert found.bound == pytest.approx(certify(few, x, y).bound, rel=1e-3)
+    assert certificate.bound == pytest.approx(certify(few, x, y).bound, rel=1e-3)
 
 
 def test_data_that_were_scaled_before_are_certified_raw():
@@ -174,11 +186,11 @@ def test_data_that_were_scaled_before_are_certified_raw():
     inputs = Scaling("disjoint split", rows.mean(axis=0), rows.std(axis=0))
     outputs = Scaling("disjoint split", -2.3, 4.9)
     model = ExactGP(KERNEL, 0.2, **START).fit(inputs.apply(raw_X), outputs.apply(raw_y))
-    found = certify(model, raw_X, raw_y, scaling=(inputs, outputs))
-    report = found.check(raw_X, raw_y)
+    certificate = certify(model, raw_X, raw_y, scaling=(inputs, outputs))
+    report = certificate.check(raw_X, raw_y)
     assert report.confirmed
     assert "disjoint" in report.lines[0].text
-    assert found.bound == certify(model, inputs.apply(raw_X), outputs.apply(raw_y)).bound
+    assert certificate.bound == certify(model, inputs.apply(raw_X), outputs.apply(raw_y)).bound
     with pytest.raises(ValueError, match=r"X: expected the data that the model was trained on, after scaling"):
         certify(model, raw_X, raw_y)
 
@@ -213,9 +225,9 @@ def test_pic_is_refused_with_the_reason():
 def test_a_kernel_outside_the_grid_is_moved_to_its_edge_and_that_is_said():
     model = ExactGP(SquaredExponential(0.7, [0.9, 1e5]), 0.2, **START).fit(X, Y)
     with pytest.warns(UserWarning, match="Outside the grid and moved to its edge: lengthscale_2"):
-        found = certify(model, X, Y)
-    assert found.kernel.lengthscale[1] == HyperGrid.ard(2).at([0, 0, 1200]).theta["lengthscale_2"]
-    assert found.check(X, Y).confirmed
+        certificate = certify(model, X, Y)
+    assert certificate.kernel.lengthscale[1] == HyperGrid.ard(2).at([0, 0, 1200]).theta["lengthscale_2"]
+    assert certificate.check(X, Y).confirmed
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def test_plan_for_data_is_about_the_standardised_data(capsys, table):
     assert aware["bound"]["value"] == float(expected.bound)
     assert data.y @ data.y == pytest.approx(80.0, rel=1e-12)
     assert not any("hyperparameters" in note for note in aware["notes"])
-    assert any("fixed input law; here it was fitted" in note for note in apriori["notes"])
+    assert any("fixed input law; here the law was fitted" in note for note in apriori["notes"])
     assert any("about these 80 rows" in note for note in aware["notes"])
     text = ask(capsys, "plan", "--data", table, *fixed)
     assert "table, N = 80, D = 2" in text
@@ -417,7 +417,7 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("rate -N 100 -M 10 --kernel matern32 --dim 4", "no spectrum is known for Matern kernels in 4 dimensions"),
         ("plan -N 100 --lengthscale-range 2:1", "A <= B"),
         ("plan -N 100 --lengthscale-range 2", "A:B"),
-        ("plan -N 100 --lengthscale-range 1:2 --lengthscale 1", "give one of them"),
+        ("plan -N 100 --lengthscale-range 1:2 --lengthscale 1", "use one of the two options"),
         ("plan -N 100 --target 0", "target"),
         ("plan -N 100 --target nan", "target"),
         ("plan -N 100,200", "whole number"),
@@ -443,7 +443,7 @@ def test_bad_usage_is_answered_with_one_sentence(capsys, tmp_path, monkeypatch, 
 
 
 def test_data_and_the_options_it_replaces_do_not_mix(capsys, table):
-    assert "-N does not go with --data" in refused(capsys, "plan", "-N", 10, "--data", table)
+    assert "-N and --data FILE exclude each other" in refused(capsys, "plan", "-N", 10, "--data", table)
     assert "expected a law of 2 inputs" in refused(capsys, "plan", "--data", table, "--dim", 3)
     assert "--rows: expected a whole number >= 2" in refused(capsys, "plan", "--data", table, "--rows", 1)
     assert "2 dimension(s)" not in refused(capsys, "plan", "--data", table, "--lengthscale", "1,2,3", "--noise", 1)
@@ -517,7 +517,7 @@ def test_the_demo_as_a_reader_runs_it(capsys, tmp_path, monkeypatch):
         "vacuous",
         "N-low",
         "fixed hyperparameters; here they were fitted",
-        "fixed input law; here it was fitted",
+        "fixed input law; here the law was fitted",
         "with probability 95 %",
     ):
         assert words in " ".join(text.split())
@@ -528,7 +528,7 @@ def small():
     """A study of 70 of the diabetes patients, with hyperparameters given."""
     data = diabetes().subset(70, 1)
     data = standardise("diabetes (70)", data.X, data.y)
-    found = hyperparameters.given(np.inf, 1.0, 4.0, 0.4)
+    found = hyperparameters.from_options(np.inf, 1.0, 4.0, 0.4)
     return study(data, found, alpha=1.0, target=1.0, rows=60, draws=4, counts=np.array([3.0, 10.0, 30.0, 50.0]))
 
 
@@ -556,7 +556,7 @@ def test_the_report_and_its_record_agree_with_the_library(small):
     assert plan.M == expected.M
     text = " ".join(report(small).split())
     assert f"M = {expected.M} " in text
-    assert f"fewer than {expected.needed} inducing variables cannot do" in text
+    assert f"no choice of fewer than {expected.needed} inducing variables reaches the target" in text
     assert "a-priori plan is for all rows" in text
     answer = record(small)
     assert answer["plans"][1]["M"] == expected.M
@@ -566,7 +566,7 @@ def test_the_report_and_its_record_agree_with_the_library(small):
 
 def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(50, 0)
-    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.given(np.inf, 1.0, 3.0, 0.5))
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))
     out = tmp_path / "d.png"
     show(data, 0.5, 1.0, 2, 0, out, counts=np.array([2.0, 20.0]), as_json=True)
     answer = json.loads(capsys.readouterr().out)
@@ -580,7 +580,7 @@ def test_subsets_that_do_not_exist_are_left_out():
     """Rank 6: of larger sizes there is no k-DPP, no greedy subset, and no random one that factorises."""
     X = np.repeat(np.random.default_rng(0).standard_normal((6, 2)), 5, axis=0)
     data = standardise("twins", X, np.random.default_rng(1).standard_normal(30))
-    found = hyperparameters.given(np.inf, 1.0, 1.0, 0.5)
+    found = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
     done = study(data, found, alpha=1.0, target=0.1, rows=30, draws=2, counts=np.array([3.0, 6.0, 12.0]))
     assert np.isfinite(done.reached.greedy[0, :2]).all()
     assert np.isfinite(done.reached.kdpp[:, :2]).all()

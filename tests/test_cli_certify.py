@@ -118,4 +118,4 @@ def test_incomplete_commands_are_refused(capsys, words):
 
 def test_help_says_what_the_exit_status_means(capsys):
     assert main(["certify", "check", "--help"]) == 0
-    assert "Exit status: 0 confirmed, 1" in capsys.readouterr().out
+    assert "Exit status: 0 confirmed; 1" in capsys.readouterr().out

@@ -215,8 +215,8 @@ def test_inputs_that_do_not_vary_in_the_split_keep_their_unit(tmp_path):
     (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()))
     found = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
     assert found.inputs.scale[0] == 1.0
-    assert "constant in them keep their unit: 1." in found.notes[-1]
-    with pytest.raises(ValueError, match="expected a target that varies in the 6 rows"):
+    assert "constant in these rows keep their unit: 1." in found.notes[-1]
+    with pytest.raises(ValueError, match="expected a target that varies in the 6 reserved rows"):
         rows.read(tmp_path / "flat.csv", "1", split=True, share=0.3)
 
 
@@ -231,7 +231,7 @@ def test_the_same_seed_gives_the_same_certificate(capsys, folder, tmp_path):
 def test_a_vacuous_bound_is_an_answer_with_advice(capsys, folder, tmp_path):
     status, out, _ = ask(capsys, "train", folder / "data.csv", "--epsilon", 1e-4, "--iterations", 3, "--out", tmp_path)
     assert status == 0
-    assert "The bound says next to nothing" in out
+    assert "The bound is almost vacuous" in out
 
 
 def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
@@ -255,9 +255,9 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--epsilon", 0.6, "--share", 0.2), "--share goes with --scaling split"),
+        (("--epsilon", 0.6, "--share", 0.2), "--share is an option of --scaling split"),
         (("--epsilon", 0.6, "--scaling", "split", "--share", 1.5), "expected a number between 0 and 1, got 1.5"),
-        (("--epsilon", 0.6, "--scaling", "split", "--share", 0.999), "expected rows to be left, got 90 of 90"),
+        (("--epsilon", 0.6, "--scaling", "split", "--share", 0.999), "expected to leave some rows, got 90 of 90"),
         (("--epsilon", 0.6, "--method", "full", "--inducing", 5), "the full posterior has no inducing points"),
         (("--epsilon", 0.6, "--inducing", 5), "the full posterior has no inducing points"),
         (("--epsilon", 0.6, "--grid", -3, 3, 1.5), "expected a whole number of STEPS, got 1.5"),
@@ -284,7 +284,7 @@ def test_the_data_are_never_overwritten(capsys, folder, tmp_path):
     file.write_text((folder / "data.csv").read_text())
     status, _, err = ask(capsys, "train", file, *QUICK, "--scaling", "split", "--out", tmp_path)
     assert status == 2
-    assert "would be overwritten" in sentence(err)
+    assert "would overwrite" in sentence(err)
     assert file.read_text() == (folder / "data.csv").read_text()
 
 
@@ -293,7 +293,7 @@ def test_help_has_an_example_a_theorem_and_what_it_leaves_to_the_user(capsys):
     assert status == 0
     assert "example:\n  gpbounds certify train" in text
     assert "P-44" in text
-    assert "costs ln(E), which this command does not charge" in text
+    assert "grows by ln(E); this command does not charge it" in text
     assert "full up to 1500 rows" in text
     assert training.FULL_ROWS == 1500
     assert "(default 100)" in text

@@ -60,7 +60,7 @@ def test_each_method_has_the_plan_of_the_library(capsys):
     for plan in (fourier, mercer):
         assert plan["bound"]["value"] <= 2.0 < plan["bound_before"]["value"]
         assert plan["bound"]["confidence"] == 0.95
-    assert any("two divergences" in note for note in answer["notes"])
+    assert any("two different divergences" in note for note in answer["notes"])
 
 
 def test_the_table_says_what_the_plans_say(capsys):
@@ -151,7 +151,7 @@ def test_gaussian_inputs_have_no_width(capsys):
     answer = ask_json(capsys, "plan", "-N", "1e6", "--method", "fourier", "mercer")
     assert [plan["method"] for plan in answer["plans"]] == ["mercer"]
     assert any(note.startswith("fourier: no bound for") and "--width" in note for note in answer["notes"])
-    assert "say with --width how wide the data are" in refused(capsys, "plan", "-N", "1e6", "--method", "fourier")
+    assert "state the range of the data with --width" in refused(capsys, "plan", "-N", "1e6", "--method", "fourier")
     given = ask_json(capsys, "plan", "-N", "1e9", "--method", "fourier", "--width", 3)["plans"][0]
     assert given["M"] == fourier_rank(gpbounds.SquaredExponential(), 10**9, target=0.1, noise=0.1, width=[3.0]).M
 
@@ -205,14 +205,14 @@ def test_a_box_of_lengthscales(capsys, table):
     rows = ("plan", "--data", table, "--lengthscale-range", "2:3", "--variance", 1, "--noise", 1, "--method", "mercer")
     answer = ask_json(capsys, *rows)
     assert [plan["case"] for plan in answer["plans"]] == ["a priori"]
-    assert any("left out with --lengthscale-range" in note for note in answer["notes"])
+    assert any("omitted with --lengthscale-range" in note for note in answer["notes"])
 
 
 def test_the_search_on_rows_ends_at_most(capsys, table):
     answer = ask_json(capsys, "plan", "--data", table, *FIXED, "--target", 1e-6, "--most", 5, "--method", "mercer")
     plan = answer["plans"][1]
     assert plan["M"] is None
-    assert any("No rank up to 5 (--most) does" in note for note in plan["notes"])
+    assert any("No rank up to 5 (--most) meets the target" in note for note in plan["notes"])
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_the_search_on_rows_ends_at_most(capsys, table):
         ("--width 1", "--width belongs to --method fourier"),
         ("--method mercer --target 0", "--target: expected a positive finite number, got 0"),
         ("--method mercer --target nan", "--target: expected a positive"),
-        ("--method fourier --alpha 0.5", "leave --alpha at 1"),
-        ("--method mercer --direction p||q", "leave --direction as it is"),
+        ("--method fourier --alpha 0.5", "set --alpha to 1"),
+        ("--method mercer --direction p||q", "omit --direction"),
         ("--method fourier --inputs uniform --noise 0", "noise"),
         ("--method mercer --delta 1", "delta"),
     ],

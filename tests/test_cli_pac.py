@@ -93,7 +93,7 @@ def test_pac_as_json(capsys):
 def test_pac_without_a_choice_of_hyperparameters(capsys):
     out = ask(capsys, *PAC)
     assert "(P-09, rounding included)" in out
-    assert "nothing was chosen" in out
+    assert "no choice was made" in out
     assert "R(Q) <= 1 with" in ask(capsys, "pac", "--risk", "0.5", "--kl", "inf", "-N", "10")
 
 

@@ -52,8 +52,8 @@ def test_kernels_and_their_derivatives(cupy, kernel) -> None:
     same(kernel.fill(there, centres, cupy.empty((60, 9))), kernel(X, Z), 1e-13)
     weights = np.random.default_rng(1).standard_normal((60, 9))
     for value in (None, kernel(X, Z)):
-        found = kernel.pull(there, centres, cupy.asarray(weights), None if value is None else cupy.asarray(value))
-        for far, near in zip(found, kernel.pull(X, Z, weights.copy(), value), strict=True):
+        on_device = kernel.pull(there, centres, cupy.asarray(weights), None if value is None else cupy.asarray(value))
+        for far, near in zip(on_device, kernel.pull(X, Z, weights.copy(), value), strict=True):
             same(far, near, 1e-12)
     same(kernel.pull_diag(there, cupy.asarray(Y)), kernel.pull_diag(X, Y), 1e-13)
 
@@ -161,9 +161,9 @@ def test_divergences(cupy) -> None:
         (divergences.sparse_kl, (S, mean, T)),
         (divergences.whitened_kl, (mean, root)),
     ]
-    for function, given in pairs:
-        there = function(*(to(value) if np.ndim(value) else value for value in given))
-        assert there == pytest.approx(function(*given), rel=1e-9)
+    for function, arguments in pairs:
+        there = function(*(to(value) if np.ndim(value) else value for value in arguments))
+        assert there == pytest.approx(function(*arguments), rel=1e-9)
     with pytest.raises(ValueError, match="NumPy and CuPy arrays together"):
         divergences.sparse_kl(to(S), mean, to(T))
     builders = [
@@ -183,13 +183,13 @@ def test_divergences(cupy) -> None:
 def test_low_rank_divergences(cupy) -> None:
     K, features = SE(X), np.linalg.cholesky(SE(X) + 1e-3 * np.eye(60))[:, :12]
     to = cupy.asarray
-    for function, given in (
-        (lowrank.kl, (K, features @ features.T, 0.1)),
-        (lowrank.kl_features, (K, features, 0.1)),
-        (lowrank.kl_by_rank, (K, features, 0.1, [3, 7, 12])),
+    for function, arguments in (
+        (lowrank.kl, (K, features @ features.T)),
+        (lowrank.kl_features, (K, features)),
+        (lowrank.kl_by_rank, (K, features, [3, 7, 12])),
     ):
-        there = function(*(to(value) if isinstance(value, np.ndarray) else value for value in given))
-        same(there, function(*given))
+        there = function(*(to(value) if isinstance(value, np.ndarray) else value for value in arguments), noise=0.1)
+        same(there, function(*arguments, noise=0.1))
 
 
 def test_host_functions_say_so(cupy) -> None:
@@ -224,11 +224,11 @@ def test_value_gradient_and_prediction_of_every_member(cupy, method, kernel) -> 
     same(far.gradient.Z, near.gradient.Z)
     law = {"blocks": np.zeros(7)} if method == "pic" else {}
     for options in ({}, {"full_cov": True}, {"noisy": True}, {"full_cov": True, "noisy": True}):
-        found = there.posterior(kernel, 0.2, cupy.asarray(Z)).predict(cupy.asarray(NEW), **law, **options)
+        on_device = there.posterior(kernel, 0.2, cupy.asarray(Z)).predict(cupy.asarray(NEW), **law, **options)
         expected = here.posterior(kernel, 0.2, Z).predict(NEW, **law, **options)
-        for one, other in zip(found, expected, strict=True):
-            assert isinstance(one, cupy.ndarray)
-            same(one, other)
+        for computed, other in zip(on_device, expected, strict=True):
+            assert isinstance(computed, cupy.ndarray)
+            same(computed, other)
 
 
 # ---------------------------------------------------------------------- estimators
@@ -267,9 +267,9 @@ def same_predictions(far, near, cupy, within: float) -> None:
     for options in ({}, {"return_std": True}, {"return_cov": True}):
         here, there = near.predict(NEW, **options), far.predict(cupy.asarray(NEW), **options)
         pairs = zip(there, here, strict=True) if options else [(there, here)]
-        for one, other in pairs:
-            assert isinstance(one, cupy.ndarray)
-            same(one, other, within)
+        for first, other in pairs:
+            assert isinstance(first, cupy.ndarray)
+            same(first, other, within)
     assert isinstance(far.predict(NEW), np.ndarray)
 
 
@@ -303,8 +303,8 @@ def test_saved_on_a_device_and_loaded_anywhere(cupy, name, tmp_path) -> None:
     again, here = load(tmp_path / "model.npz"), load(tmp_path / "model.npz", device="cpu")
     new = cupy.asarray(NEW)
     np.testing.assert_array_equal(host(again.predict(new)), host(far.predict(new)))
-    for one, other in zip(here.predict(NEW, return_std=True), far.predict(new, return_std=True), strict=True):
-        same(other, one)
+    for first, other in zip(here.predict(NEW, return_std=True), far.predict(new, return_std=True), strict=True):
+        same(other, first)
 
 
 @each_plain
@@ -364,6 +364,6 @@ def test_a_free_bound_by_mini_batches(cupy, tmp_path) -> None:
 @pytest.mark.parametrize("name", ["exact", "renyi", "vfe", "fitc", "dtc", "pep"])
 def test_certificates_of_models_from_a_device(cupy, name) -> None:
     near, far = fitted(PLAIN[name], cupy, optimizer="lbfgs", max_iter=2)
-    one, other = (certify(model, X, Y, epsilon=0.6, delta=0.05) for model in (far, near))
-    assert one.bound == pytest.approx(other.bound, rel=1e-6)
-    assert one.check(X, Y).confirmed
+    from_device, from_host = (certify(model, X, Y, epsilon=0.6, delta=0.05) for model in (far, near))
+    assert from_device.bound == pytest.approx(from_host.bound, rel=1e-6)
+    assert from_device.check(X, Y).confirmed

@@ -129,9 +129,9 @@ def test_the_exact_gp_finds_the_optimum_of_scikit_learn(data):
     other = GaussianProcessRegressor(kernel).fit(X, y)
     model = ExactGP(SquaredExponential(1.0, [1.0, 1.0]), 0.1).fit(X, y)
     assert model.objective_ == pytest.approx(other.log_marginal_likelihood_value_, abs=1e-4)
-    found = renyi.from_sklearn(other)
-    np.testing.assert_allclose(model.kernel_.log_parameters, found.kernel.log_parameters, atol=1e-2)
-    assert model.noise_ == pytest.approx(found.noise, rel=1e-2)
+    optimum = renyi.from_sklearn(other)
+    np.testing.assert_allclose(model.kernel_.log_parameters, optimum.kernel.log_parameters, atol=1e-2)
+    assert model.noise_ == pytest.approx(optimum.noise, rel=1e-2)
     np.testing.assert_allclose(model.predict(NEW), other.predict(NEW), atol=1e-3)
 
 
@@ -173,13 +173,13 @@ def test_pic_knows_more_than_fitc_near_the_data(data):
 
 def test_renyi_at_one_is_vfe_and_at_zero_reads_q(data):
     vfe = SparseGP("vfe", KERNEL, 0.02, inducing=Z, optimizer=None).fit(*data)
-    one = RenyiGP(1.0, KERNEL, 0.02, inducing=Z, optimizer=None).fit(*data)
-    zero = RenyiGP(0.0, KERNEL, 0.02, inducing=Z, optimizer=None).fit(*data)
+    at_one = RenyiGP(1.0, KERNEL, 0.02, inducing=Z, optimizer=None).fit(*data)
+    at_zero = RenyiGP(0.0, KERNEL, 0.02, inducing=Z, optimizer=None).fit(*data)
     exact = ExactGP(KERNEL, 0.02, optimizer=None).fit(*data)
-    assert one.objective_ == vfe.objective_
-    assert (one.predict(NEW) == vfe.predict(NEW)).all()
-    assert zero.objective_ == pytest.approx(exact.objective_, rel=1e-12)
-    assert np.abs(zero.predict(NEW) - exact.predict(NEW)).max() > 1e-3
+    assert at_one.objective_ == vfe.objective_
+    assert (at_one.predict(NEW) == vfe.predict(NEW)).all()
+    assert at_zero.objective_ == pytest.approx(exact.objective_, rel=1e-12)
+    assert np.abs(at_zero.predict(NEW) - exact.predict(NEW)).max() > 1e-3
 
 
 @pytest.mark.parametrize("outputs", [None, 2])

@@ -34,11 +34,11 @@ def dense(kernel, X, Y, noise):
 @pytest.mark.parametrize("N", [1, ROWS, ROWS + 1, 5 * ROWS + 7])
 def test_chunks_add_up_to_the_dense_formulas(kernel, N):
     X, Y = problem(N)
-    found = exact.evaluate(kernel, X, Y, noise=0.3)
+    evaluation = exact.evaluate(kernel, X, Y, noise=0.3)
     value, parameters, slope = dense(kernel, X, Y, noise=0.3)
-    assert found.value == pytest.approx(value, rel=1e-11)
-    np.testing.assert_allclose(found.gradient.kernel, parameters, rtol=1e-8, atol=1e-8 * abs(value))
-    assert found.gradient.noise == pytest.approx(slope, rel=1e-8, abs=1e-8 * abs(value))
+    assert evaluation.value == pytest.approx(value, rel=1e-11)
+    np.testing.assert_allclose(evaluation.gradient.kernel, parameters, rtol=1e-8, atol=1e-8 * abs(value))
+    assert evaluation.gradient.noise == pytest.approx(slope, rel=1e-8, abs=1e-8 * abs(value))
 
 
 def test_threads_and_kept_memory_change_nothing():
@@ -50,8 +50,8 @@ def test_threads_and_kept_memory_change_nothing():
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
             for memory in (None, space, space):
-                found = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
-                seen.append([found.value, found.gradient.noise, *found.gradient.kernel])
+                evaluation = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
+                seen.append([evaluation.value, evaluation.gradient.noise, *evaluation.gradient.kernel])
     np.testing.assert_allclose(seen, np.broadcast_to(seen[0], np.shape(seen)), rtol=1e-11, atol=1e-9)
 
 

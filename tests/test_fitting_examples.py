@@ -82,13 +82,13 @@ def test_the_models_that_are_compared_meet_where_they_must(example):
 
 def scores(script, renyi_rows, exact=1.0, pep=1.0):
     """Two seeds or more of made-up errors: (seeds, 3) at orders 0, ½, 1."""
-    found = []
+    scores = []
     for seed, row in enumerate(renyi_rows):
         rest = (0.0, 0.1, 1, "Converged")
-        found += [script.Score("d", seed, "renyi", a, v, v, *rest) for a, v in zip((0.0, 0.5, 1.0), row, strict=True)]
-        found += [script.Score("d", seed, "pep", a, pep, pep, *rest) for a in (0.0, 0.5)]
-        found.append(script.Score("d", seed, "exact", None, exact, exact, *rest))
-    return found
+        scores += [script.Score("d", seed, "renyi", a, v, v, *rest) for a, v in zip((0.0, 0.5, 1.0), row, strict=True)]
+        scores += [script.Score("d", seed, "pep", a, pep, pep, *rest) for a in (0.0, 0.5)]
+        scores.append(script.Score("d", seed, "exact", None, exact, exact, *rest))
+    return scores
 
 
 def test_the_claim_is_seen_only_where_the_lead_is_no_accident(example):

@@ -35,10 +35,10 @@ def problem(seed: int, N: int = 40, M: int = 6, P: int | None = 2):
     return X, (y if P else y[:, 0]), Z
 
 
-def flat(found):
+def flat(evaluation):
     """Value and derivatives in one vector."""
-    g = found.gradient
-    return np.concatenate([[found.value], g.kernel, [g.noise], np.ravel(g.Z)])
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], g.kernel, [g.noise], np.ravel(g.Z)])
 
 
 def build(X, y, method: str, **options):
@@ -71,9 +71,9 @@ def test_the_order_of_the_data_does_not_matter(method: str) -> None:
     order = np.random.default_rng(0).permutation(len(X))
     labels = np.arange(len(X)) // 7
     moved = {"blocks": labels[order]} if method == "pic" else {}
-    one = build(X, y, method).evaluate(KERNEL, 0.2, Z)
+    in_order = build(X, y, method).evaluate(KERNEL, 0.2, Z)
     two = build(X[order], y[order], method, **moved).evaluate(KERNEL, 0.2, Z)
-    np.testing.assert_allclose(flat(two), flat(one), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(flat(two), flat(in_order), rtol=1e-8, atol=1e-8)
     new = X[:5] + 0.1
     law = [{"blocks": [0, 0, 1, 5, 99]} if method == "pic" else {}] * 2
     a = build(X, y, method).posterior(KERNEL, 0.2, Z).predict(new, **law[0])
@@ -112,7 +112,7 @@ def test_the_sums_are_those_of_the_house() -> None:
 def test_small_sizes(method: str, N: int, M: int) -> None:
     X, y, Z = problem(5, N, M)
     F = build(X, y, method, jitter=0.0)
-    found = F.evaluate(KERNEL, 0.2, Z)
+    evaluation = F.evaluate(KERNEL, 0.2, Z)
     step = 1e-5
     for i in range(3):
         moved = KERNEL.log_parameters
@@ -122,7 +122,9 @@ def test_small_sizes(method: str, N: int, M: int) -> None:
             logs[i] += h
             ends.append(F.evaluate(KERNEL.with_log_parameters(logs), 0.2, Z, gradient=False).value)
         numeric = (ends[0] - ends[1]) / (2 * step)
-        assert found.gradient.kernel[i] == pytest.approx(numeric, rel=1e-5, abs=1e-5 * (1.0 + abs(found.value)))
+        assert evaluation.gradient.kernel[i] == pytest.approx(
+            numeric, rel=1e-5, abs=1e-5 * (1.0 + abs(evaluation.value))
+        )
 
 
 @every_method
@@ -130,9 +132,9 @@ def test_duplicated_rows_of_the_data_are_no_trouble(method: str) -> None:
     X, y, Z = problem(6)
     X[20:] = X[:20]
     y[20:] = y[:20] + 0.1
-    found = build(X, y, method).evaluate(KERNEL, 0.2, Z)
-    assert np.isfinite(flat(found)).all()
-    assert found.jitter == 0.0
+    evaluation = build(X, y, method).evaluate(KERNEL, 0.2, Z)
+    assert np.isfinite(flat(evaluation)).all()
+    assert evaluation.jitter == 0.0
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "exact"])
@@ -141,25 +143,26 @@ def test_duplicated_inducing_points_get_a_jitter_that_is_told_or_an_error(method
     Z[3] = Z[0]
     if method == "renyi":
         assert build(X, y, method, alpha=0.0).evaluate(KERNEL, 0.2, Z).jitter == 0.0  # Z does not enter
-    found = build(X, y, method).evaluate(KERNEL, 0.2, Z)
-    assert 0.0 < found.jitter <= 1e-6 * KERNEL.variance
-    assert np.isfinite(flat(found)).all()
+    evaluation = build(X, y, method).evaluate(KERNEL, 0.2, Z)
+    assert 0.0 < evaluation.jitter <= 1e-6 * KERNEL.variance
+    assert np.isfinite(flat(evaluation)).all()
     without = build(X, y, method).evaluate(KERNEL, 0.2, np.delete(Z, 3, axis=0), gradient=False)
-    assert found.value == pytest.approx(without.value, abs=1e-5 * abs(without.value))
+    assert evaluation.value == pytest.approx(without.value, abs=1e-5 * abs(without.value))
     with pytest.raises(NotPositiveDefinite, match="Kuu: expected a positive definite 6 x 6 matrix"):
         build(X, y, method, jitter=0.0).evaluate(KERNEL, 0.2, Z)
 
 
 @pytest.mark.parametrize(
-    "room", [Diagonal(0.0, 0.2), Diagonal(0.0, 0.2, kept=False), Diagonal(0.7, 0.2), Blocks(0.7, 0.2, (slice(0, 40),))]
+    "approximation",
+    [Diagonal(0.0, 0.2), Diagonal(0.0, 0.2, kept=False), Diagonal(0.7, 0.2), Blocks(0.7, 0.2, (slice(0, 40),))],
 )
-def test_jitter_in_proportion_to_the_variance_is_differentiated(room) -> None:
+def test_jitter_in_proportion_to_the_variance_is_differentiated(approximation) -> None:
     X, y, Z = problem(8)
 
     def at(log_variance: float, relative: float):
         kernel = SquaredExponential(np.exp(log_variance), [0.7, 1.4]) * Matern(1.5, 2.0) + Matern(0.5, 0.1)
         source = Data(X, y, False, "auto", 40).stream(kernel, Z, relative * kernel.max_variance)
-        return room.evaluate(source)
+        return approximation.evaluate(source)
 
     numeric = (at(1e-5, 0.1).value - at(-1e-5, 0.1).value) / 2e-5
     assert at(0.0, 0.1).gradient.kernel[0] == pytest.approx(numeric, rel=1e-7)
@@ -186,9 +189,11 @@ def test_uncorrelated_data_are_independent_normals() -> None:
 def test_a_constant_column_and_a_constant_target(method: str) -> None:
     X, y, Z = problem(11)
     X[:, 1], Z[:, 1], y[:] = 3.0, 3.0, 7.0
-    found = build(X, y, method).evaluate(KERNEL, 0.2, Z)
-    assert np.isfinite(flat(found)).all()
-    assert found.gradient.kernel[2] == pytest.approx(0.0, abs=1e-6)  # the lengthscale of a column that does not vary
+    evaluation = build(X, y, method).evaluate(KERNEL, 0.2, Z)
+    assert np.isfinite(flat(evaluation)).all()
+    assert evaluation.gradient.kernel[2] == pytest.approx(
+        0.0, abs=1e-6
+    )  # the lengthscale of a column that does not vary
 
 
 @every_method

@@ -22,8 +22,8 @@ from gpbounds.reference import divergences as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
 KERNEL = SquaredExponential(1.3, [0.7, 1.4]) + Matern(1.5, 0.2, 2.0)
-ROOMS = [Diagonal(0.0, 0.2), Diagonal(0.0, 0.2, kept=False), Diagonal(0.4, 0.2), Diagonal(1.0, 0.2)]
-each_room = pytest.mark.parametrize("room", ROOMS)
+MEMBERS = [Diagonal(0.0, 0.2), Diagonal(0.0, 0.2, kept=False), Diagonal(0.4, 0.2), Diagonal(1.0, 0.2)]
+each_member = pytest.mark.parametrize("approximation", MEMBERS)
 
 
 def problem(seed: int, N: int = 23, M: int = 5, P: int = 2):
@@ -77,22 +77,22 @@ def free_law(rng, M: int, P: int) -> FactorLaw:
     return FactorLaw(rng.standard_normal((M, P)), factor)
 
 
-@each_room
+@each_member
 @pytest.mark.parametrize("own", [False, True], ids=["odd", "with a parameter"])
 @given(seed=SEEDS)
-def test_derivatives_of_any_function_of_a_collapsed_posterior(room: Diagonal, own: bool, seed: int) -> None:
+def test_derivatives_of_any_function_of_a_collapsed_posterior(approximation: Diagonal, own: bool, seed: int) -> None:
     X, Y, Z = problem(seed)
 
     def at(logs, noise, centres):
-        member = Diagonal(room.power, noise, room.kept)
+        member = Diagonal(approximation.power, noise, approximation.kept)
         source = source_of(KERNEL.with_log_parameters(logs), X, Y, centres)
         return collapsed(member, source, expected_squares(noise) if own else odd, odd_goal)
 
-    found, logs = at(KERNEL.log_parameters, 0.2, Z), KERNEL.log_parameters
+    evaluation, logs = at(KERNEL.log_parameters, 0.2, Z), KERNEL.log_parameters
     rng = np.random.default_rng(seed)
     d_logs, d_noise, d_Z = rng.standard_normal(logs.size), rng.standard_normal(), rng.standard_normal(Z.shape)
     numeric = slope(lambda t: at(logs + t * d_logs, 0.2 * np.exp(t * d_noise), Z + t * d_Z).value)
-    g = found.gradient
+    g = evaluation.gradient
     assert g is not None
     exact = g.kernel @ d_logs + g.noise * d_noise + (g.Z * d_Z).sum()
     size = np.abs(g.kernel).sum() + abs(g.noise) + np.abs(g.Z).sum()
@@ -111,11 +111,11 @@ def test_derivatives_of_any_function_of_a_free_posterior(own: bool, seed: int) -
         return free(source, FactorLaw(mu, C), expected_squares(np.exp(noise[0])) if own else odd, odd_goal)
 
     point = (logs, Z, q.mean, q.factor, np.log([0.2]))
-    found = at(*point)
+    evaluation = at(*point)
     steps = [rng.standard_normal(np.shape(a)) for a in point]
     steps[3] = np.tril(steps[3])
     numeric = slope(lambda t: at(*(a + t * d for a, d in zip(point, steps, strict=True))).value, 1e-6)
-    g = found.gradient
+    g = evaluation.gradient
     assert g is not None
     bars = (g.kernel, g.Z, g.mean, g.factor, g.likelihood if own else np.zeros(1))
     assert g.likelihood.size == own
@@ -127,14 +127,14 @@ def test_derivatives_of_any_function_of_a_free_posterior(own: bool, seed: int) -
 @given(seed=SEEDS)
 def test_the_evidence_bound_of_the_best_q_is_vfe(seed: int) -> None:
     X, Y, Z = problem(seed)
-    room = Diagonal(0.0, 0.2)
-    vfe = -room.evaluate(source_of(KERNEL, X, Y, Z))
-    mine = collapsed(room, source_of(KERNEL, X, Y, Z), expected_squares(0.2), elbo)
+    approximation = Diagonal(0.0, 0.2)
+    vfe = -approximation.evaluate(source_of(KERNEL, X, Y, Z))
+    mine = collapsed(approximation, source_of(KERNEL, X, Y, Z), expected_squares(0.2), elbo)
     assert mine.value == pytest.approx(vfe.value, rel=1e-10)
-    for one, other in ((mine.gradient.kernel, vfe.gradient.kernel), (mine.gradient.Z, vfe.gradient.Z)):
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-7 * np.abs(other).max())
+    for computed, other in ((mine.gradient.kernel, vfe.gradient.kernel), (mine.gradient.Z, vfe.gradient.Z)):
+        np.testing.assert_allclose(computed, other, rtol=1e-6, atol=1e-7 * np.abs(other).max())
     assert mine.gradient.noise == pytest.approx(vfe.gradient.noise, rel=1e-6, abs=1e-7 * np.abs(vfe.value))
-    q, _ = room.posterior(source_of(KERNEL, X, Y, Z))
+    q, _ = approximation.posterior(source_of(KERNEL, X, Y, Z))
     loose = free(source_of(KERNEL, X, Y, Z), FactorLaw(q.mean, q.factor), expected_squares(0.2), elbo)
     scale = np.abs(vfe.gradient.kernel).max()
     assert loose.value == pytest.approx(vfe.value, rel=1e-9)
@@ -143,11 +143,11 @@ def test_the_evidence_bound_of_the_best_q_is_vfe(seed: int) -> None:
     assert loose.gradient.noise == pytest.approx(vfe.gradient.noise, rel=1e-6, abs=1e-6 * scale)
 
 
-@each_room
+@each_member
 @pytest.mark.parametrize("keep", [0, 10**7])
-def test_losses_see_the_posterior_that_predicts(room: Diagonal, keep: int) -> None:
+def test_losses_see_the_posterior_that_predicts(approximation: Diagonal, keep: int) -> None:
     X, Y, Z = problem(3)
-    method = {0.0: "vfe" if room.kept else "dtc", 0.4: "pep", 1.0: "fitc"}[room.power]
+    method = {0.0: "vfe" if approximation.kept else "dtc", 0.4: "pep", 1.0: "fitc"}[approximation.power]
     options = {"power": 0.4} if method == "pep" else {}
     posterior = objective(X, Y, method, jitter=1e-6, **options).posterior(KERNEL, 0.2, Z)
     mean, variance = posterior.predict(X)
@@ -157,8 +157,8 @@ def test_losses_see_the_posterior_that_predicts(room: Diagonal, keep: int) -> No
         seen.append((targets.copy(), means.copy(), variances.copy()))
         return Expected(0.0, np.zeros_like(means), np.zeros_like(variances))
 
-    found = collapsed(room, source_of(KERNEL, X, Y, Z, keep), loss, lambda total, kl: (kl, 0.0, 1.0))
-    assert found.value == found.kl == pytest.approx(posterior.kl, rel=1e-9)
+    evaluation = collapsed(approximation, source_of(KERNEL, X, Y, Z, keep), loss, lambda total, kl: (kl, 0.0, 1.0))
+    assert evaluation.value == evaluation.kl == pytest.approx(posterior.kl, rel=1e-9)
     targets, means, variances = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     np.testing.assert_array_equal(targets, Y)
     np.testing.assert_allclose(means, mean, atol=1e-9)
@@ -204,10 +204,10 @@ def test_kl_of_a_law_is_the_definition_and_its_slopes_are_differences(seed: int)
 def test_a_bounded_loss_speaks_the_protocol(loss) -> None:
     rng = np.random.default_rng(0)
     y, m, v = rng.standard_normal((3, 20, 1))
-    found = of_loss(loss)(y, m, v[:, 0] ** 2)
-    assert found.total == pytest.approx(loss.expectation(y, m, v**2).sum(), rel=1e-14)
+    expected = of_loss(loss)(y, m, v[:, 0] ** 2)
+    assert expected.total == pytest.approx(loss.expectation(y, m, v**2).sum(), rel=1e-14)
     in_mean = slope(lambda t: loss.expectation(y, m + t, v**2)[:, 0], 1e-4)
     in_log_variance = slope(lambda t: loss.expectation(y, m, v**2 * np.exp(t))[:, 0], 1e-3)
-    np.testing.assert_allclose(found.in_mean[:, 0], in_mean, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.in_variance * v[:, 0] ** 2, in_log_variance, rtol=1e-7, atol=1e-11)
-    assert found.in_parameters.size == 0
+    np.testing.assert_allclose(expected.in_mean[:, 0], in_mean, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(expected.in_variance * v[:, 0] ** 2, in_log_variance, rtol=1e-7, atol=1e-11)
+    assert expected.in_parameters.size == 0

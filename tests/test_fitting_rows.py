@@ -27,9 +27,9 @@ def basis_of(kernel, X, Z, jitter: float = 0.0):
     return Data(X, X, False).stream(kernel, Z, jitter).basis
 
 
-def flat(found):
-    g = found.gradient
-    return np.concatenate([[found.value], g.kernel, [g.noise], np.ravel(g.Z)])
+def flat(evaluation):
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], g.kernel, [g.noise], np.ravel(g.Z)])
 
 
 @pytest.mark.parametrize(("method", "options"), [("vfe", {}), ("dtc", {}), ("fitc", {}), ("pic", {"blocks": 100})])
@@ -40,14 +40,14 @@ def test_threads_change_nothing_but_rounding_and_not_from_run_to_run(method, opt
     F = objective(X, y, method, chunk=256, keep=keep, **options)
     with threadpool_limits(1, "blas"):
         assert F.data.stream(kernel, Z, 0.0)._workers() == 1
-        one = flat(F.evaluate(kernel, 0.2, Z))
+        single = flat(F.evaluate(kernel, 0.2, Z))
     with threadpool_limits(2, "blas"):
         assert F.data.stream(kernel, Z, 0.0)._workers() == 2
         several = [flat(F.evaluate(kernel, 0.2, Z)) for _ in range(2)]
         assert threads() == 2  # as it was
-    np.testing.assert_allclose(several[0], one, rtol=1e-9, atol=1e-9 * np.abs(one).max())
+    np.testing.assert_allclose(several[0], single, rtol=1e-9, atol=1e-9 * np.abs(single).max())
     for again in several[1:]:
-        np.testing.assert_allclose(again, several[0], rtol=1e-11, atol=1e-11 * np.abs(one).max())
+        np.testing.assert_allclose(again, several[0], rtol=1e-11, atol=1e-11 * np.abs(single).max())
 
 
 def test_a_fault_in_a_thread_reaches_the_caller() -> None:

@@ -117,8 +117,8 @@ def test_five_thousand_points_in_eight_dimensions_by_the_walk():
     assert np.unique(drawn.indices).size == 200
     assert drawn.rounding < 1e-9
     walk = Walk(kernel, X, drawn.indices.copy())
-    assert walk.left.min() > -1e-12
-    assert walk.left.sum() < 0.5 * 5000
+    assert walk.residual.min() > -1e-12
+    assert walk.residual.sum() < 0.5 * 5000
 
 
 def test_a_sample_says_what_it_is():

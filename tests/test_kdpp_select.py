@@ -138,7 +138,7 @@ def test_a_trace_asked_for_stops_at_the_first_point_that_reaches_it() -> None:
 
 @pytest.mark.parametrize("method", ["kdpp", "kmeans"])
 def test_sets_without_an_order_have_no_prefix_to_stop_at(method: str) -> None:
-    with pytest.raises(ValueError, match="its points are a set"):
+    with pytest.raises(ValueError, match="its points are chosen all at once"):
         kdpp.select(ROUGH, points(10), 3, method, 0, trace=1.0)
     assert kdpp.select(ROUGH, points(10), 3, method, 0).traces is None
 
@@ -150,7 +150,7 @@ def test_beyond_the_numerical_rank_greedy_says_how_many_there_are() -> None:
         kdpp.select(smooth, X, 60)
     with pytest.raises(ValueError, match="expected at most"):
         kdpp.greedy(smooth(X), 60)
-    found = kdpp.select(smooth, X, 60, trace=0.0)  # asked for a trace: as many as there are
+    found = kdpp.select(smooth, X, 60, trace=0.0)  # with a trace: as many points as the numerical rank allows
     assert 5 < found.M < 60
     assert not found.reached
     assert (kdpp.greedy(smooth(X), found.M) == found.indices).all()

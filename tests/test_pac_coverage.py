@@ -58,13 +58,13 @@ def law(certificate: Certificate, X: np.ndarray, y: np.ndarray, x: np.ndarray) -
     """Mean and latent variance of Q at x."""
     q = certificate.posterior
     if isinstance(q, Exact):
-        found = full_posterior(certificate.kernel, X, y, noise=q.noise).predict(x[:, None])
+        predicted = full_posterior(certificate.kernel, X, y, noise=q.noise).predict(x[:, None])
     else:
         assert isinstance(q, Sparse)
-        found = collapsed_posterior(
+        predicted = collapsed_posterior(
             certificate.kernel, X, y, q.Z, noise=q.noise, power=q.power, jitter=q.jitter
         ).predict(x[:, None])
-    return found.mean, found.variance
+    return predicted.mean, predicted.variance
 
 
 def compatible(failures: int, draws: int, delta: float = DELTA) -> bool:
@@ -161,8 +161,8 @@ def test_trained_certificates_fail_where_the_theorem_is_tight_and_no_more_often(
     δ = ½ allows; the noise that is trained costs nothing.
     """
     counts = np.arange(N + 1)
-    found = [make().fit(np.zeros((N, 1)), np.where(np.arange(N) < k, 1e3, 0.0)).certificate_ for k in counts]
-    bounds = np.array([certificate.bound for certificate in found])
+    certificates = [make().fit(np.zeros((N, 1)), np.where(np.arange(N) < k, 1e3, 0.0)).certificate_ for k in counts]
+    bounds = np.array([certificate.bound for certificate in certificates])
     fails = {p: bounds < p for p in bounds[:-1] * (1.0 + 1e-9) if p < 1.0}
     p = max(fails, key=lambda p: binom.pmf(counts, N, p)[fails[p]].sum())
     wrong = int(fails[p][np.random.default_rng(N).binomial(N, p, 20_000)].sum())
@@ -184,11 +184,11 @@ def test_unrounded_hyperparameters_are_refused_however_well_the_rest_fits(traine
     model, X, y = trained
     certificate, kernel = model.certificate_, model.unrounded_kernel_
     assert certificate.check(X, y).confirmed
-    given = {"grid": GRID, "loss": certificate.loss, "delta": DELTA}
+    options = {"grid": GRID, "loss": certificate.loss, "delta": DELTA}
     with pytest.raises(ValueError, match="expected a value of the grid"):
-        Certificate.issue(X, y, certificate.posterior, kernel, **given)
-    found = enclose(certificate.posterior, kernel, X, y, certificate.loss)
-    risk, kl = found.risk + 2.0 * found.risk_error, found.kl + 2.0 * found.kl_error
+        Certificate.issue(X, y, certificate.posterior, kernel, **options)
+    enclosure = enclose(certificate.posterior, kernel, X, y, certificate.loss)
+    risk, kl = enclosure.risk + 2.0 * enclosure.risk_error, enclosure.kl + 2.0 * enclosure.kl_error
     stated = formula.risk_bound(risk, kl, certificate.count, 60, DELTA)
     forged = dataclasses.replace(certificate, kernel=kernel, risk=risk, kl=kl, bound=stated).sealed()
     assert forged.check(X, y).failed == ("grid",)

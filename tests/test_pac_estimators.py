@@ -111,8 +111,8 @@ def theorem(risk, kl, count, size, delta):
 def test_the_certificate_is_the_theorem_at_the_model_that_predicts(name, fitted):
     model = fitted[name]
     mean, variance, kl = dense(model, model.kernel_, X)
-    found, std = model.predict(X, return_std=True)
-    np.testing.assert_allclose(found, mean, atol=1e-6)
+    predicted, std = model.predict(X, return_std=True)
+    np.testing.assert_allclose(predicted, mean, atol=1e-6)
     np.testing.assert_allclose(std**2, variance, rtol=1e-4)
     loss = model.certificate_.loss
     assert loss == {"vfe": Squared(0.6), "between": Exponential(0.6)}.get(name, Band(0.6))
@@ -146,8 +146,8 @@ def test_the_certificate_is_confirmed_and_tampering_is_not(name, fitted, tmp_pat
 def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
     model = fitted[name]
     rounded = model.grid_.round(priors.hyperparameters(model.unrounded_kernel_))
-    found = priors.hyperparameters(model.kernel_)
-    assert found == rounded.theta == model.grid_.locate(found).theta
+    theta = priors.hyperparameters(model.kernel_)
+    assert theta == rounded.theta == model.grid_.locate(theta).theta
     assert model.posterior_.kernel == model.kernel_ == model.certificate_.kernel
     free, here = model.unrounded_kernel_.log_parameters, model.kernel_.log_parameters
     assert 0.0 < np.abs(free - here).max() <= 0.005 + 1e-12
@@ -234,9 +234,9 @@ def test_what_pinsker_trains_is_certified_by_kl(fitted):
 
 def test_a_free_posterior_is_at_least_as_good_as_fitc_at_its_hyperparameters():
     kernel, Z = SquaredExponential(0.3, 0.8), X[:9]
-    given = {"kernel": kernel, "noise": 0.1, "inducing": Z, "delta": DELTA, "learn_inducing": False}
-    given |= {"fixed": ("variance", "lengthscale")}
-    fitc, free = (SparsePACGP(9, posterior, **given).fit(X, Y) for posterior in ("fitc", "free"))
+    options = {"kernel": kernel, "noise": 0.1, "inducing": Z, "delta": DELTA, "learn_inducing": False}
+    options |= {"fixed": ("variance", "lengthscale")}
+    fitc, free = (SparsePACGP(9, posterior, **options).fit(X, Y) for posterior in ("fitc", "free"))
     assert free.kernel_ == fitc.kernel_
     assert free.bound_ < fitc.bound_ - 1e-4
 
@@ -335,8 +335,8 @@ def test_losses_by_name(loss, expected):
 
 @unconverged
 def test_mini_batches_train_a_free_posterior_and_the_certificate_is_of_all_rows():
-    given = {"optimizer": "adam", "batch_size": 40, "max_iter": 100, "delta": DELTA, "random_state": 0}
-    model = SparsePACGP(9, "free", kernel=ISO, noise=1.0, **given).fit(X, Y)
+    options = {"optimizer": "adam", "batch_size": 40, "max_iter": 100, "delta": DELTA, "random_state": 0}
+    model = SparsePACGP(9, "free", kernel=ISO, noise=1.0, **options).fit(X, Y)
     start = clone(model).set_params(optimizer=None, batch_size=None).fit(X, Y)
     assert model.bound_ < start.bound_ - 0.02
     assert "mini-batches" in model.stop_reason_
@@ -359,10 +359,10 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped)
     whole = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
     calls = whole.runs_[0].evaluations + 2 if at == "on the grid" else at
     stopped(RiskBound, calls)
-    with pytest.warns(ConvergenceWarning) as said:
+    with pytest.warns(ConvergenceWarning) as warned:
         model = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
     monkeypatch.undo()
-    words = " ".join(str(w.message) for w in said)
+    words = " ".join(str(w.message) for w in warned)
     assert "Interrupted after" in words
     assert "Not trained for Band(epsilon=0.8)" in words
     assert all(c.check(X, Y).confirmed for c in model.certificates_)
@@ -411,9 +411,9 @@ def test_lbfgs_goes_on_from_a_checkpoint_to_the_same_bound(tmp_path):
 @unconverged
 def test_restarts_keep_the_best():
     far = {"kernel": SquaredExponential(0.01, 20.0), "noise": 1.0, "delta": DELTA, "random_state": 1}
-    one, four = (PACGP(n_restarts=n, **far).fit(X, Y) for n in (0, 3))
-    assert four.bound_ <= one.bound_ + 1e-6
-    assert len(four.runs_) == 5
+    single, restarted = (PACGP(n_restarts=n, **far).fit(X, Y) for n in (0, 3))
+    assert restarted.bound_ <= single.bound_ + 1e-6
+    assert len(restarted.runs_) == 5
 
 
 # ---------------------------------------------------------------------- files
@@ -435,8 +435,8 @@ def test_a_saved_model_is_the_same_with_the_same_certificates(model, tmp_path):
     model.save(tmp_path / "model")
     again = fitting.load(tmp_path / "model")
     assert type(again) is type(model)
-    for one, other in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
-        assert (one == other).all()
+    for before, after in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
+        assert (before == after).all()
     assert (model.sample_y(NEW, 3) == again.sample_y(NEW, 3)).all()
     assert again.certificates_ == model.certificates_
     assert again.certificate_.check(X, Y).confirmed

@@ -112,8 +112,8 @@ def test_figures_are_those_of_dense_algebra(example, alpha):
     (X, y), (X_test, y_test), noise, N = part.scaled, part.scaled_test, 0.3, len(part.y)
     Z = X[:7] + 0.1
     form = Exact(noise) if alpha is None else Sparse(Z, noise, alpha)
-    given = {"grid": grid, "loss": Band(0.6), "delta": 0.01, "inputs": part.inputs, "outputs": part.outputs}
-    certificate = Certificate.issue(part.X, part.y, form, kernel, **given)
+    options = {"grid": grid, "loss": Band(0.6), "delta": 0.01, "inputs": part.inputs, "outputs": part.outputs}
+    certificate = Certificate.issue(part.X, part.y, form, kernel, **options)
     # Q(u) = N(a, B) with u = f(Z), or f(X)
     U = X if alpha is None else Z
     Kuu, Kuf = kernel(U), kernel(U, X)
@@ -134,17 +134,17 @@ def test_figures_are_those_of_dense_algebra(example, alpha):
         s = np.sqrt(variance)
         return float(np.mean(norm.sf((target + 0.6 - mean) / s) + norm.cdf((target - 0.6 - mean) / s)))
 
-    found = settings.figures(certificate, part)
+    figures = settings.figures(certificate, part)
     tight = {"rel": 1e-5}
-    assert found["train"] == pytest.approx(risk(X, y), **tight)
-    assert found["test"] == pytest.approx(risk(X_test, y_test), **tight)
-    assert found["MSE"] == pytest.approx(np.mean((predict(X_test)[0] - y_test) ** 2), **tight)
-    assert found["KL_N"] == pytest.approx(kl / N, **tight)
-    assert found["noise"] == noise
+    assert figures["train"] == pytest.approx(risk(X, y), **tight)
+    assert figures["test"] == pytest.approx(risk(X_test, y_test), **tight)
+    assert figures["MSE"] == pytest.approx(np.mean((predict(X_test)[0] - y_test) ** 2), **tight)
+    assert figures["KL_N"] == pytest.approx(kl / N, **tight)
+    assert figures["noise"] == noise
     eps = (kl + 2 * np.log(1201) + np.log(2 * np.sqrt(N) / 0.01)) / N
-    assert found["B_maurer"] == pytest.approx(kl_inverse(risk(X, y), eps), **tight)
-    assert found["B_pin"] == pytest.approx(risk(X, y) + np.sqrt(eps / 2), **tight)
-    assert found["train"] < found["B"] < found["B_maurer"] < found["B_pin"]
+    assert figures["B_maurer"] == pytest.approx(kl_inverse(risk(X, y), eps), **tight)
+    assert figures["B_pin"] == pytest.approx(risk(X, y) + np.sqrt(eps / 2), **tight)
+    assert figures["train"] < figures["B"] < figures["B_maurer"] < figures["B_pin"]
 
 
 # beside the paper
@@ -155,17 +155,17 @@ def test_the_printed_tables_agree_with_themselves(example, script, N, dim):
     """Their bounds follow from their R_S and KL/N (P-13), up to rounding and, for kl⁻¹, to Jensen's inequality."""
     lines, tables = example(script).PRINTED, example("pac_tables")
     for (setting, method), line in lines.items():
-        one = tables.printed(line)
+        row = tables.printed(line)
         T = dim + 1 if setting is True else 2
-        eps = one["KL_N"][0] + (T * np.log(1201) + np.log(2 * np.sqrt(N) / 0.01)) / N
-        spread = 2.0 * max(one["KL_N"][1], 5e-4)  # means of ten seeds, three digits
+        eps = row["KL_N"][0] + (T * np.log(1201) + np.log(2 * np.sqrt(N) / 0.01)) / N
+        spread = 2.0 * max(row["KL_N"][1], 5e-4)  # means of ten seeds, three digits
         low, high = (np.sqrt(0.5 * (eps + d)) - np.sqrt(0.5 * eps) for d in (-spread, spread))
-        pinsker = one["train"][0] + np.sqrt(0.5 * eps)
-        assert low - 1.1e-3 <= one["B_pin"][0] - pinsker <= high + 1.1e-3, (setting, method)
-        sharp = kl_inverse(max(one["train"][0], 1e-9), eps)
-        assert one["B"][0] <= sharp + 1.6e-3, (setting, method)
-        assert one["B"][0] >= sharp - 0.02, (setting, method)
-        assert one["train"][0] <= one["B"][0] <= one["B_pin"][0]
+        pinsker = row["train"][0] + np.sqrt(0.5 * eps)
+        assert low - 1.1e-3 <= row["B_pin"][0] - pinsker <= high + 1.1e-3, (setting, method)
+        sharp = kl_inverse(max(row["train"][0], 1e-9), eps)
+        assert row["B"][0] <= sharp + 1.6e-3, (setting, method)
+        assert row["B"][0] >= sharp - 0.02, (setting, method)
+        assert row["train"][0] <= row["B"][0] <= row["B_pin"][0]
 
 
 def test_agreement_weighs_both_standard_errors(example):
@@ -216,23 +216,23 @@ def made_up(settings, **changes):
 
 def test_tables_say_means_errors_and_what_does_not_agree(example):
     settings, script, tables = example("pac_settings"), example("pac_gp_housing"), example("pac_tables")
-    found = [made_up(settings, seed=i, B_maurer=b) for i, b in enumerate((0.331, 0.333, 0.335))]
-    assert tables.mean_and_error([s.B_maurer for s in found]) == pytest.approx((0.333, 0.002 / np.sqrt(3.0)))
-    text = tables.beside(script.groups(found, "paper"))
+    scores = [made_up(settings, seed=i, B_maurer=b) for i, b in enumerate((0.331, 0.333, 0.335))]
+    assert tables.mean_and_error([s.B_maurer for s in scores]) == pytest.approx((0.333, 0.002 / np.sqrt(3.0)))
+    text = tables.beside(script.groups(scores, "paper"))
     ours, paper, words = text.splitlines()[1:]
     assert "0.333 ± 0.001" in ours
     assert "0.333 ± 0.004" in paper
     assert words.split()[:2] == ["agrees", "below"]  # B_Pin: 0.370 against 0.376 ± 0.002
-    assert "0.376 ± 0.002 ✗" in tables.markdown(script.groups(found, "paper"))
-    assert "ε = 0.6: 0.3330, paper 0.333 ± 0.004: agrees" in script.verdict(found)
+    assert "0.376 ± 0.002 ✗" in tables.markdown(script.groups(scores, "paper"))
+    assert "ε = 0.6: 0.3330, paper 0.333 ± 0.004: agrees" in script.verdict(scores)
     assert "paper" not in tables.beside(script.groups([made_up(settings, variant="rigorous")], "rigorous"))
 
 
 def test_scores_survive_their_file_to_the_last_bit(example, tmp_path):
     settings = example("pac_settings")
-    found = [made_up(settings, B=1.0 / 3.0, ard=True, stopped='a, "b"'), made_up(settings, test=5e-324, noise=np.pi)]
-    settings.save(tmp_path / "s.csv", found)
-    assert settings.load(tmp_path / "s.csv") == found
+    scores = [made_up(settings, B=1.0 / 3.0, ard=True, stopped='a, "b"'), made_up(settings, test=5e-324, noise=np.pi)]
+    settings.save(tmp_path / "s.csv", scores)
+    assert settings.load(tmp_path / "s.csv") == scores
     assert settings.load(tmp_path / "none.csv") == []
 
 
@@ -244,13 +244,13 @@ def test_housing_writes_picture_table_and_verdicts(example, own, tmp_path, capsy
     out = tmp_path / "h.png"
     script.main(["--data", str(own), "--seeds", "1", "--epsilons", "0.5", "--out", str(out)])
     assert out.read_bytes().startswith(b"\x89PNG")
-    found = settings.load(out.with_suffix(".csv"))
-    assert len({s.key for s in found}) == len(found) == 2 * 3
-    for s in found:
+    scores = settings.load(out.with_suffix(".csv"))
+    assert len({s.key for s in scores}) == len(scores) == 2 * 3
+    for s in scores:
         assert 0.0 < s.train < s.B < s.B_maurer < s.B_pin
         assert "Converged" in s.stopped
     for variant in settings.VARIANTS:
-        of = {s.method: s.B for s in found if s.variant == variant}
+        of = {s.method: s.B for s in scores if s.variant == variant}
         assert of["kl-PAC-GP"] <= of["full-GP"]  # trained by the bound itself
     assert "Standardised by all rows, as in the paper: not rigorous" in capsys.readouterr().out
     assert "| ε = 0.5, kl-PAC-GP |" in out.with_suffix(".md").read_text(encoding="utf-8")
@@ -315,10 +315,10 @@ def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     assert out.read_bytes().startswith(b"\x89PNG")
     assert second.read_bytes().startswith(b"\x89PNG")
     with second.with_suffix(".csv").open(encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
-    assert [row["method"] for row in found] == ["FITC", "kl-PAC-SGP"] * 2
-    assert all(1e-5 <= float(row["noise_before"]) <= 10.0 for row in found)
-    assert all(0.0 < float(row["objective"]) < 1.0 for row in found if row["method"] == "kl-PAC-SGP")
+        rows = list(csv.DictReader(file))
+    assert [row["method"] for row in rows] == ["FITC", "kl-PAC-SGP"] * 2
+    assert all(1e-5 <= float(row["noise_before"]) <= 10.0 for row in rows)
+    assert all(0.0 < float(row["objective"]) < 1.0 for row in rows if row["method"] == "kl-PAC-SGP")
     assert "the order of the three is" in capsys.readouterr().out
 
 
@@ -328,12 +328,12 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
     curves += [script.Curve(f"c{i}", None, None, None, None, 0.1, 0.5, kl, 0.1) for i, kl in enumerate((20, 22, 6))]
 
     def said(fitc, pac):
-        found = [script.Minimum("FITC", 0, 1.0, fitc, 10.0, ""), script.Minimum("FITC", 1, 1.0, 0.5, 11.0, "")]
-        found += [
+        minima = [script.Minimum("FITC", 0, 1.0, fitc, 10.0, ""), script.Minimum("FITC", 1, 1.0, 0.5, 11.0, "")]
+        minima += [
             script.Minimum("kl-PAC-SGP", 0, 1.0, pac, 0.4, ""),
             script.Minimum("kl-PAC-SGP", 1, 1.0, 1e-7, 0.9, ""),
         ]
-        return script.summary(curves, 200, found)
+        return script.summary(curves, 200, minima)
 
     both = said(1e-7, 0.1)
     assert "the order of the three is the paper's" in both

@@ -40,12 +40,12 @@ def test_predictions_are_the_same_bit_for_bit(model, outputs, tmp_path):
     model.save(tmp_path / "model")
     again = fitting.load(tmp_path / "model")
     assert type(again) is type(model)
-    for one, other in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
-        assert (one == other).all()
+    for before, after in zip(model.predict(NEW, return_cov=True), again.predict(NEW, return_cov=True), strict=True):
+        assert (before == after).all()
     assert (model.predict(NEW, return_std=True)[1] == again.predict(NEW, return_std=True)[1]).all()
     assert (model.sample_y(NEW, 3) == again.sample_y(NEW, 3)).all()
-    found = {name: value for name, value in vars(model).items() if name.endswith("_") and name != "posterior_"}
-    for name, value in found.items():
+    attributes = {name: value for name, value in vars(model).items() if name.endswith("_") and name != "posterior_"}
+    for name, value in attributes.items():
         if name == "runs_":
             assert [(r.value, r.values, r.status, r.reason) for r in again.runs_] == [
                 (r.value, r.values, r.status, r.reason) for r in value
@@ -57,8 +57,8 @@ def test_predictions_are_the_same_bit_for_bit(model, outputs, tmp_path):
         if name != "random_state":
             assert np.all(getattr(again, name) == value), name
     assert again.random_state == (3 if isinstance(model, RenyiGP) else None)
-    for one, other in zip(model.log_evidence_bounds(), again.log_evidence_bounds(), strict=True):
-        assert float(one) == float(other)
+    for before, after in zip(model.log_evidence_bounds(), again.log_evidence_bounds(), strict=True):
+        assert float(before) == float(after)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -37,7 +37,7 @@ def test_a_name_fails_loudly_and_says_whether_cupy_has_it(cupy) -> None:
     import cupyx.scipy.special
 
     a = cupy.zeros(3)
-    for owner, known in (
+    for owner, name in (
         (cupy, "histogram"),
         (cupy.linalg, "pinv"),
         (cupy.cuda, "Stream"),
@@ -48,7 +48,7 @@ def test_a_name_fails_loudly_and_says_whether_cupy_has_it(cupy) -> None:
         (cupy.add, "reduceat"),
     ):
         with pytest.raises(NotImplementedError, match="not learnt"):
-            getattr(owner, known)
+            getattr(owner, name)
         with pytest.raises(AttributeError):
             owner.such_a_name_is_nowhere  # noqa: B018
 
@@ -175,9 +175,9 @@ def test_arithmetic_is_numpys_and_its_results_lie_in_cs_order(cupy, left, right)
     for name in ("add", "multiply", "maximum", "less", "true_divide"):
         with np.errstate(all="ignore"):
             expected = getattr(np, name)(*here)
-        found = getattr(cupy, name)(*there)
-        assert found.dtype == expected.dtype
-        np.testing.assert_array_equal(found.get(), expected)
+        result = getattr(cupy, name)(*there)
+        assert result.dtype == expected.dtype
+        np.testing.assert_array_equal(result.get(), expected)
         turned = getattr(cupy, name)(*(x.T if isinstance(x, cupy.ndarray) else x for x in there))
         assert turned.flags.c_contiguous
         assert turned.shape == expected.T.shape
@@ -221,22 +221,22 @@ def test_triangular_solves(cupy, transposed, columns) -> None:
     rng = np.random.default_rng(5)
     A, b = rng.standard_normal((4, 4)) + 4.0 * np.eye(4), rng.standard_normal(4 if columns is None else (4, columns))
     for lower in (True, False):
-        found = solve_triangular(cupy.asarray(A), cupy.asarray(b), trans=transposed, lower=lower)
+        solution = solve_triangular(cupy.asarray(A), cupy.asarray(b), trans=transposed, lower=lower)
         T = np.tril(A) if lower else np.triu(A)
-        np.testing.assert_allclose((T.T if transposed in (1, "T") else T) @ found.get(), b, atol=1e-13)
-        assert found.flags.f_contiguous
+        np.testing.assert_allclose((T.T if transposed in (1, "T") else T) @ solution.get(), b, atol=1e-13)
+        assert solution.flags.f_contiguous
     assert not np.isfinite(solve_triangular(cupy.zeros((2, 2)), cupy.ones(2)).get()).all()  # and nothing is raised
 
 
 def test_functions_of_numpy_go_where_cupys_go(cupy) -> None:
     a = cupy.asarray([[4.0, 1.0], [1.0, 3.0]])
-    for found, expected in (
+    for result, expected in (
         (np.exp(a), np.exp(a.get())),
         (np.sum(a, axis=0), [5.0, 4.0]),
         (scipy.special.ndtr(a), scipy.special.ndtr(a.get())),
     ):
-        assert type(found) is cupy.ndarray
-        np.testing.assert_array_equal(found.get(), expected)
+        assert type(result) is cupy.ndarray
+        np.testing.assert_array_equal(result.get(), expected)
     assert np.ndim(a) == 2
     np.testing.assert_allclose(np.linalg.eigvalsh(a).get(), np.linalg.eigvalsh(a.get()), rtol=1e-15)
 
@@ -305,8 +305,8 @@ def test_the_formula_that_a_device_would_run_is_run(cupy) -> None:
     X, Z = rng.standard_normal((7, 3)), rng.standard_normal((4, 3))
     for kernel in (SquaredExponential(1.7), Matern(1.5, 1.7)):
         for order in ("C", "F"):
-            found = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), 1.7)
-            np.testing.assert_allclose(found.get(), kernel(X, Z), rtol=1e-13)
+            computed = distances.fused(kernel.formula, cupy.asarray(X, order=order), cupy.asarray(Z), 1.7)
+            np.testing.assert_allclose(computed.get(), kernel(X, Z), rtol=1e-13)
     wrong = distances.fused("variance * s", cupy.asarray(X), cupy.asarray(Z), 1.7).get()
     np.testing.assert_allclose(wrong, 1.7 * ((X[:, None] - Z) ** 2).sum(axis=2), rtol=1e-13)
 
@@ -405,8 +405,8 @@ def whitened(put) -> list[np.ndarray]:
     """What the library computes where ``put`` puts the data, on the host."""
     rng = np.random.default_rng(1)
     X, y = rng.uniform(0.0, 5.0, (30, 1)), rng.standard_normal(30)
-    found = whitening.whiten(SquaredExponential(), put(X), put(X[:4]), put(y), chunk=16)
-    return [np.asarray(a.get() if hasattr(a, "get") else a) for a in (found.gram, found.projected, found.residual)]
+    white = whitening.whiten(SquaredExponential(), put(X), put(X[:4]), put(y), chunk=16)
+    return [np.asarray(a.get() if hasattr(a, "get") else a) for a in (white.gram, white.projected, white.residual)]
 
 
 def agree(left: list[np.ndarray], right: list[np.ndarray]) -> bool:

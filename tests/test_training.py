@@ -160,11 +160,11 @@ def test_adam_halves_its_step_where_there_is_no_value():
 @pytest.mark.parametrize("cut", [3, 10, 17])
 def test_adam_goes_on_bit_for_bit(loss, cut, tmp_path):
     def train(session, max_iter):
-        def one(earlier, save):
+        def train_once(earlier, save):
             rng = np.random.default_rng(5)
             return train_adam(loss, np.zeros(3), FREE, max_iter=max_iter, rng=rng, earlier=earlier, save=save)
 
-        return session.run("only", max_iter, one)
+        return session.run("only", max_iter, train_once)
 
     whole = train(Session(None, "", 0), 30)
     train(Session(tmp_path / "half", "f", 0), cut)
@@ -178,10 +178,10 @@ def test_adam_goes_on_bit_for_bit(loss, cut, tmp_path):
 @pytest.mark.parametrize("at", [13, 18, 29])
 def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path):
     def train(loss, path):
-        def one(earlier, save):
+        def train_once(earlier, save):
             return train_adam(loss, np.zeros(3), FREE, max_iter=40, earlier=earlier, save=save)
 
-        return Session(path, "f", 0).run("only", 40, one)
+        return Session(path, "f", 0).run("only", 40, train_once)
 
     with pytest.raises(SystemError):
         train(Interrupting(valley, at, SystemError), tmp_path / "killed")
@@ -196,11 +196,11 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path):
 
 def test_lbfgs_goes_on_to_the_same_optimum(tmp_path):
     def train(session, max_iter):
-        def one(earlier, save):
+        def train_once(earlier, save):
             start = np.array([-1.2, 1.0, 3.0])
             return train_lbfgs(valley, start, FREE, max_iter=max_iter, tol=1e-15, earlier=earlier, save=save)
 
-        return session.run("only", max_iter, one)
+        return session.run("only", max_iter, train_once)
 
     first = train(Session(tmp_path / "half", "f", 0), 8)
     rest = train(Session(tmp_path / "half", "f", 0), 500)

@@ -319,7 +319,7 @@ def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -
     problem, rng = streamed(kernel, X, Y, Z, noise, 0.0), np.random.default_rng(seed)
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     rows, w = slice(2, 7), rng.standard_normal((5, 6))
-    found = problem._reach(rows, kernel(X[rows], Z), w)
+    found = problem._spread(rows, kernel(X[rows], Z), w)
     block = exact.residual[2:7, 2:7]
     for column, value in zip(w.T, found, strict=True):
         v = renyi.matrix(column)

@@ -1,4 +1,4 @@
-"""PAC-Bayes bounds as what is trained: B of Theorem 1 as a function of hyperparameters, noise, Z and free q(u)."""
+"""PAC-Bayes bounds as training objectives: B of Theorem 1 as a function of hyperparameters, noise, Z and free q(u)."""
 
 from fitting.bounds.free import FreeBound, free_bound
 from fitting.bounds.problem import RiskBound, risk_bound

@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound B as a function of (kernel, Z, q): the law q(v) = N(μ, CCᵀ) of the inducing variables is free."""
+"""The PAC-Bayes bound B as a function of (kernel, Z, q), with a free law q(v) = N(μ, CCᵀ) of the inducing variables."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class FreeBound:
     Attributes
     ----------
     source : FamilyObjective
-        Data, and the member where `start` takes Q from.
+        The data, and the member of the family from which `start` takes Q.
     target : Target
-        Loss, N, δ, ln(1/p_θ) and which bound.
+        Loss, N, δ, ln(1/p_θ) and the relaxation.
     """
 
     source: FamilyObjective
@@ -54,7 +54,7 @@ class FreeBound:
     held = ("noise",)
 
     def complete(self, point: Parameters) -> Parameters:
-        """``point`` with FITC's q where it has none."""
+        """``point``, with the q of FITC if it has none."""
         return point if point.q is not None else self.start(point.kernel, point.noise, point.Z)
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
@@ -73,9 +73,9 @@ class FreeBound:
         return finite_or_refused(replace(evaluation, jitter=jitter, total=share * evaluation.total))
 
     def batch(self, rows: ArrayLike | Array) -> FreeBound:
-        """B with R_S estimated by the mean over ``rows``, drawn at random and not by the model (P-46).
+        """B with R_S estimated by the mean over ``rows``, which are drawn at random, independently of the model (P-46).
 
-        Its value is then no bound, and, as B is concave in R_S (P-04), on average smaller than B.
+        Its value is no bound: since B is concave in R_S (P-04), it is smaller than B on average.
         """
         return replace(self, source=replace(self.source, data=self.data.only(rows)))
 
@@ -100,16 +100,16 @@ class FreeBound:
         factor : array (M, M)
             C, lower triangular with a positive diagonal.
         rows : array (n,) of int, optional
-            R_S is estimated by these alone, as in `batch`.
+            R_S is estimated from these rows only, as in `batch`.
         gradient : bool
-            False for the value alone.
+            False computes the value only.
 
         Raises
         ------
         ValueError, NonFinite
             for wrong arguments.
         NotPositiveDefinite
-            when Kuu does not factorise with the jitter allowed.
+            when Kuu does not factorise with any admitted jitter.
         """
         problem, point = self if rows is None else self.batch(rows), self._point(kernel, Z, mean, factor)
         return -problem.minimised(point, gradient=gradient)
@@ -119,7 +119,7 @@ class FreeBound:
         return self.terms_at(self._point(kernel, Z, mean, factor))
 
     def terms_at(self, point: Parameters) -> Terms:
-        """The same at a point."""
+        """As `terms`, at a point."""
         return self.target.terms(self.minimised(point, gradient=False))
 
     def packing(
@@ -130,7 +130,7 @@ class FreeBound:
         factor: ArrayLike | Array | None = None,
         **options: Any,
     ) -> Packing:
-        """How (kernel, Z, μ, C) becomes a vector; the arguments are the start, Q = P where μ and C are left out.
+        """The conversion between (kernel, Z, μ, C) and vectors, for training that starts there; by default at Q = P.
 
         ``options`` are those of `fitting.parameters.packing`: learn_Z, fixed, limits, scale.
         """
@@ -141,7 +141,7 @@ class FreeBound:
         return packing(kernel, 1.0, points, mean=mu, factor=C, fixed=fixed, **options)
 
     def start(self, kernel: Kernel, noise: float, Z: ArrayLike | Array) -> Parameters:
-        """FITC's Q at (kernel, noise, Z), from which B can only become smaller."""
+        """The Q of FITC at (kernel, noise, Z), as the start of training."""
         posterior = self.source.posterior(kernel, noise, Z)
         assert isinstance(posterior, InducingPosterior)
         return replace(at_point(kernel, noise, posterior.inducing.Z), q=FactorLaw(posterior.q.mean, posterior.q.factor))

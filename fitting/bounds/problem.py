@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound B as a function of (kernel, noise, Z), where Q is the posterior that the data give."""
+"""The PAC-Bayes bound B as a function of (kernel, noise, Z), where Q is the posterior given the data."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class RiskBound:
     Attributes
     ----------
     source : FamilyObjective
-        Data, and the member of the family whose posterior Q is.
+        The data, and the member of the family whose posterior is Q.
     target : Target
-        Loss, N, δ, ln(1/p_θ) and which bound.
+        Loss, N, δ, ln(1/p_θ) and the relaxation.
     """
 
     source: FamilyObjective
@@ -77,8 +77,10 @@ class RiskBound:
         return finite_or_refused(replace(evaluation, jitter=jitter))
 
     def batch(self, rows: Array) -> RiskBound:
-        """Refused: Q, and so its KL and every loss, depends on all rows at once."""
-        raise ValueError("rows: expected all of them: no part of them estimates the bound of a posterior of them all")
+        """Refused: Q depends on all rows at once, and so do its KL and every loss."""
+        raise ValueError(
+            "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
+        )
 
     def evaluate(
         self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
@@ -89,18 +91,18 @@ class RiskBound:
         ----------
         kernel : Kernel
         noise : float
-            σ², in squared units of y; it shapes Q and is no part of the loss.
+            σ², in squared units of y; Q depends on it, the loss does not.
         Z : array (M, D), NumPy or CuPy as X is
-            Inducing inputs; they do not enter where Q is the full posterior, and may be None there.
+            Inducing inputs; may be None where Q is the full posterior, which does not depend on them.
         gradient : bool
-            False for the value alone.
+            False computes the value only.
 
         Raises
         ------
         ValueError, NonFinite
             for wrong arguments.
         NotPositiveDefinite
-            when Kuu does not factorise with the jitter allowed.
+            when Kuu does not factorise with any admitted jitter.
         """
         return -self.minimised(at_point(kernel, noise, Z), gradient=gradient)
 
@@ -109,7 +111,7 @@ class RiskBound:
         return self.terms_at(at_point(kernel, noise, Z))
 
     def terms_at(self, point: Parameters) -> Terms:
-        """The same at a point."""
+        """As `terms`, at a point."""
         return self.target.terms(self.minimised(point, gradient=False))
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
@@ -118,7 +120,7 @@ class RiskBound:
 
 
 def one_output(problem: FamilyObjective, loss: Loss) -> FamilyObjective:
-    """``problem``, refused where its targets are not one column or make no sense for ``loss``."""
+    """``problem``; refuses targets that are not one column, and targets for which ``loss`` is not defined."""
     Y = problem.data.Y
     if Y.shape[1] != 1:
         raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {Y.shape}")
@@ -140,13 +142,13 @@ def risk_bound(
     chunk: int = CHUNK,
     keep: int = KEEP,
 ) -> RiskBound:
-    """The PAC-Bayes bound on the Gibbs risk of a posterior Q of GP regression, ready for training.
+    """The PAC-Bayes bound on the Gibbs risk of a posterior Q of GP regression, as a training objective.
 
     B(θ, σ², Z) of `Target` with R_S(Q) = (1/N) Σ E ℓ(y_i, v), v ~ N(m_i, s_i) the *latent* prediction at x_i (without
     σ²), and KL(Q‖P) of the inducing variables (P-26), or of f at the data where Q is the full posterior (P-22).
 
-    Claims P-01, P-08, P-14, P-26, P-27, P-49 (Reeb et al., PAC-GP, Eqs. 5, 9–11, 14).  Q may be any law, so that σ², Z
-    and a cost nothing; θ costs ln(1/p_θ).  A jitter belongs to the prior and to Q alike (P-29).
+    Claims P-01, P-08, P-14, P-26, P-27, P-49 (Reeb et al., PAC-GP, Eqs. 5, 9–11, 14).  The theorem holds for any
+    law Q, so that σ², Z and a cost nothing; θ costs ln(1/p_θ).  A jitter is part of the prior and of Q (P-29).
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def risk_bound(
     loss : gpbounds.losses.Loss
     delta : float in (0, 1]
     method : "fitc", "vfe", "pep", "exact", or a Member that keeps K − Q on its diagonal or is the exact GP
-        Q: sparse with power a = 1, 0 or ``power`` (P-27), or the full posterior.
+        Q is sparse with power a = 1, 0 or ``power`` (P-27), or the full posterior.
     power : float in [0, 1]
         a, for "pep".
     log_prior_penalty : float >= 0
@@ -164,7 +166,7 @@ def risk_bound(
         B is minimised, or Pinsker's bound B_Pin above it, as `Target` says.
     jitter, chunk : as in `fitting.family.objective`
     keep : int
-        Bytes of Kuf, V and SV kept between the passes; beyond it they are computed again.
+        Bytes of Kuf, V and SV that are kept between the passes; further rows are computed again.
 
     Raises
     ------
@@ -175,8 +177,8 @@ def risk_bound(
     >>> from gpbounds.losses import Band
     >>> X = np.linspace(0.0, 6.0, 200)
     >>> B = risk_bound(X, np.sin(X), Band(0.5), delta=0.01)
-    >>> found = B.terms(SquaredExponential(), 0.1, np.linspace(0.0, 6.0, 6))
-    >>> round(found.risk, 4), round(found.kl, 3), round(found.bound, 4)
+    >>> terms = B.terms(SquaredExponential(), 0.1, np.linspace(0.0, 6.0, 6))
+    >>> round(terms.risk, 4), round(terms.kl, 3), round(terms.bound, 4)
     (0.0033, 13.642, 0.1141)
     """
     if isinstance(method, str):

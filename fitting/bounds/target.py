@@ -1,4 +1,4 @@
-"""What training by a PAC-Bayes bound makes small: B as a function of the sum of the expected losses and of KL(Q‖P)."""
+"""The bound B that training minimises, as a function of the sum of the expected losses and of KL(Q‖P)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpbounds.validation import choice, count, non_negative, positive, scalar
 Relaxation = Literal["kl", "pinsker"]
 RELAXATIONS = ("kl", "pinsker")
 KEEP = 3 * 2**27
-"""Bytes of Kuf, V and SV kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
+"""Default number of bytes of Kuf, V and SV kept between the passes: it holds all of them at N = 32 000, M = 500."""
 
 LEAST = float(np.finfo(np.float64).smallest_subnormal)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What one evaluation says.
+    """Risk, KL and bound of one evaluation.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Terms:
     bound : float
         B.
     jitter : float
-        What was added to the diagonal of Kuu, in Q and in P alike.
+        The number that was added to the diagonal of Kuu, in Q and in P.
     """
 
     risk: float
@@ -45,12 +45,12 @@ class Terms:
 
 @dataclass(frozen=True)
 class Target:
-    """B of N data, a loss and a confidence: upper bound on the true Gibbs risk with probability ≥ 1 − δ.
+    """B for N data, a loss and a confidence: an upper bound on the true Gibbs risk with probability ≥ 1 − δ.
 
     B = kl⁻¹(R_S, (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N), or B_Pin = R_S + √((KL + ln(1/p_θ) + ln(2√N/δ))/(2N)).
 
     Claims P-08, P-11, P-14 (Reeb et al., PAC-GP, Eqs. 5, 14).  Hypotheses: those of `gpbounds.pacbayes.bound`.  While
-    hyperparameters move freely B is what training follows, no certificate: P-44 has them rounded first.
+    hyperparameters vary continuously, B is a training objective and no certificate: P-44 rounds them first.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Target:
     log_prior_penalty : float >= 0
         ln(1/p_θ).
     relaxation : "kl" or "pinsker"
-        Which of the two is minimised: B, or B_Pin above it.
+        Which of the two is minimised: B, or Pinsker's bound B_Pin ≥ B.
 
     Raises
     ------
@@ -92,10 +92,10 @@ class Target:
     def __call__(self, total: float, kl: float) -> tuple[float, float, float]:
         """(B, ∂B/∂total, ∂B/∂KL), total = N·R_S the sum of the expected losses: a `fitting.evaluation.Goal`.
 
-        ∂_q kl⁻¹ grows like ln(1/q) at q → 0.  Where all losses are 0 in double precision it is taken at the least
-        positive double, so that times derivatives of the losses that are 0 as well it gives 0.
+        ∂_q kl⁻¹ grows like ln(1/q) as q → 0.  If all losses are 0 in double precision, it is evaluated at the smallest
+        positive double; its product with the derivatives of the losses, which are 0 as well, is then 0.
         """
-        risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # beyond by rounding only
+        risk, kl = min(total / self.N, 1.0), max(kl, 0.0)  # outside the range by rounding only
         B = partial(
             bound,
             N=self.N,
@@ -111,5 +111,5 @@ class Target:
         """R_S, KL and B of an evaluation whose value is B."""
         assert evaluation.total is not None
         assert evaluation.kl is not None
-        # beyond by rounding only
+        # outside the range by rounding only
         return Terms(min(evaluation.total / self.N, 1.0), max(evaluation.kl, 0.0), evaluation.value, evaluation.jitter)

@@ -15,9 +15,9 @@ __all__ = ["PACGP", "ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "Sparse
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:
-    """The model that `GaussianProcess.save` wrote to ``path``: its predictions are the same, bit for bit.
+    """The model that `GaussianProcess.save` wrote to ``path``; it predicts bit for bit as before.
 
-    ``device`` puts it elsewhere than where it was trained: "cpu" for a model of a GPU on a machine without one.
+    ``device`` overrides the device of training: "cpu" loads a model that was trained on a GPU on a machine without one.
 
     Raises
     ------

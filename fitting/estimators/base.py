@@ -1,4 +1,4 @@
-"""What all estimators share: scikit-learn's protocol around an objective, its training and its posterior."""
+"""The base class of all estimators: scikit-learn's protocol around an objective, its training and its posterior."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpbounds.whitening import as_targets
 
 
 class _Regressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Arguments whose place among the positional ones each estimator decides."""
+    """Arguments whose position each estimator decides."""
 
     kernel: Kernel | None
     noise: float | None
@@ -40,8 +40,8 @@ class _Regressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 class GaussianProcess(_Regressor):
     """Gaussian process regression; use `ExactGP`, `RenyiGP` or `SparseGP`.
 
-    The prior mean is 0: give targets about 0, or say ``normalize_y=True``.  Outputs are independent given the
-    hyperparameters, which they share.
+    The prior mean is 0: pass targets with a mean near 0, or ``normalize_y=True``.  Outputs share the hyperparameters
+    and are independent given them.
 
     Attributes
     ----------
@@ -49,23 +49,23 @@ class GaussianProcess(_Regressor):
     noise_ : float
         σ².
     objective_ : float
-        F at (kernel_, noise_, inducing_), in nats, of the targets as they were fitted (normalised if asked for).
+        F at (kernel_, noise_, inducing_), in nats, for the targets as they were fitted (normalised or not).
     history_ : array
-        F at the start and after each iteration of the run that won; −inf where it had no value.
+        F at the start and after each iteration of the best run; −inf where F had no value.
     stop_reason_ : str
     remarks_ : tuple of Remark
-        What should be known of how training ended; each is a `ConvergenceWarning`, too.
+        Remarks on how training ended; each is also raised as a `ConvergenceWarning`.
     runs_ : tuple of Run
-        All runs of the optimiser: those of every start and of every round.
+        All runs of the optimiser, from every start and in every round.
     n_iter_ : int
     jitter_ : float
-        What was added to the diagonal of Kuu.
+        The number that was added to the diagonal of Kuu.
     posterior_ : Posterior
         The predictive law, for the targets as they were fitted.
     y_mean_, y_scale_ : arrays (P,)
-        What normalising subtracted and divided by: 0 and 1 unless asked for.
+        The mean subtracted from and the scale divided out of each output: 0 and 1 without ``normalize_y``.
     X_train_, y_train_ : arrays
-        The data as they were fitted.
+        The data as they were fitted, after scaling.
     n_features_in_ : int
     """
 
@@ -88,24 +88,25 @@ class GaussianProcess(_Regressor):
 
     @abstractmethod
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        """Train from ``start`` (without inducing points): the outcome that stays, and every run."""
+        """Train from ``start`` (without inducing points); returns the best outcome and all runs."""
 
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,) or (N, P).
 
-        Hyperparameters are searched in log space.  The best point seen stays, also after Ctrl-C, with a warning.
+        Hyperparameters are searched in log space.  The model keeps the best point seen; after Ctrl-C, too, with a
+        warning.
 
         Raises
         ------
         ValueError
-            for wrong arguments, NaN or infinity, or a checkpoint of other data.
+            for wrong arguments, NaN or infinity, or a checkpoint of other data or settings.
         NotPositiveDefinite
-            when a covariance does not factorise where training starts.
+            when a covariance does not factorise at the start of training.
 
         Warns
         -----
         ConvergenceWarning
-            when iterations ran out, nothing better was found, training was interrupted, or a hyperparameter sits on
+            when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
             its limit.
         """
         self._check_arguments()
@@ -120,16 +121,16 @@ class GaussianProcess(_Regressor):
     def predict(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
     ) -> Any:
-        """Mean of f at X (N*, D), and its standard deviation or covariance if asked for.
+        """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance.
 
         Parameters
         ----------
         X : array (N*, D), NumPy or CuPy
-            The answer lives where X does.
+            The results live on the device of X.
         return_std, return_cov : bool
-            At most one of the two.
+            At most one of the two may be True.
         noisy : bool
-            True for the law of new observations y = f + noise: σ² is added to the variances.
+            True predicts new observations y = f + noise: σ² is added to the variances.
 
         Returns
         -------
@@ -158,11 +159,10 @@ class GaussianProcess(_Regressor):
     def sample_y(
         self, X: ArrayLike | Array, n_samples: int = 1, random_state: Any = 0, *, noisy: bool = False
     ) -> Float:
-        """Draws of f (of y with ``noisy``) at X jointly; shape (N*, n_samples), or (N*, P, n_samples).
+        """Joint draws of f (of y with ``noisy=True``) at X; shape (N*, n_samples), or (N*, P, n_samples).
 
-        Eigenvalues of the covariance below 1e-8 of the prior's variance in absolute value that are negative count as 0.
-        With a model on a device mean and covariance are computed there; they come to the host once, where they are
-        factorised and draws are made.
+        Negative eigenvalues of the covariance count as 0 if they are at most 1e-8 of the prior variance in absolute
+        value.  A model on a device computes mean and covariance there; the host factorises them and makes the draws.
         """
         n, rng = count("n_samples", n_samples), np.random.default_rng(seed_of(random_state))
         mean, cov = (host(part) for part in self.predict(X, return_cov=True, noisy=noisy))
@@ -178,10 +178,10 @@ class GaussianProcess(_Regressor):
         return drawn[:, 0] if single else drawn
 
     def log_evidence_bounds(self, **options: Any) -> Any:
-        """Lower and upper bound on log p(y) of the trained kernel and noise: `gpbounds.renyi.evidence`.
+        """Lower and upper bound on log p(y) at the trained kernel and noise, by `gpbounds.renyi.evidence`.
 
-        Of the targets as they were fitted; P outputs add.  ``options`` are those of `gpbounds.renyi.evidence`: members,
-        alphas, block, and Z for other inducing points.  The work is done where the model is.
+        They hold for the targets as they were fitted, and sum over P outputs.  ``options`` are passed on: members,
+        alphas, block, and Z for other inducing points.  The computation runs on the device of the model.
         """
         from gpbounds.renyi import evidence
 
@@ -197,13 +197,13 @@ class GaussianProcess(_Regressor):
         return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model, data included, to one .npz file (arrays and JSON, versioned, no pickle)."""
+        """Write the fitted model and its data to one .npz file (arrays and JSON, with a version, no pickle)."""
         self._fitted()
         saving.write(path, self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: str | None = None) -> Self:
-        """The model in the file that `save` wrote, on ``device`` or where it was; see `fitting.load`."""
+        """The model in the file that `save` wrote, on ``device`` or on that of training; see `fitting.load`."""
         about, arrays = saving.read(path)
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
@@ -217,9 +217,9 @@ class GaussianProcess(_Regressor):
     # ------------------------------------------------------------------ data in, in the units of the model
 
     def _take(self, X: Any, y: Any) -> tuple[Float, Float]:
-        """X (N, D) and Y (N, P) in host memory and in the units of the model, kept as ``X_train_`` and ``y_train_``.
+        """X (N, D) and Y (N, P) in host memory and in the units of the model; stored as ``X_train_`` and ``y_train_``.
 
-        Checked as scikit-learn checks data; what an earlier fit left is deleted.
+        Data are checked as scikit-learn checks them.  Attributes of an earlier fit are deleted.
         """
         for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
             delattr(self, name)
@@ -248,7 +248,7 @@ class GaussianProcess(_Regressor):
         return points, columns
 
     def _inputs(self, X: Array) -> Array:
-        """X in the units of the model, where it lives."""
+        """X in the units of the model, on its own device."""
         return X
 
     def _normalised(self, Y: Float) -> Float:
@@ -259,10 +259,10 @@ class GaussianProcess(_Regressor):
         return (Y - self.y_mean_) / self.y_scale_
 
     def _prepare(self, X: Float) -> None:
-        """What is settled by X before training."""
+        """Compute what depends on X only, before training."""
 
     def _new_points(self, X: Any) -> Array:
-        """X (N*, D) as finite float64, where it lives."""
+        """X (N*, D) as finite float64, on its own device."""
         if is_cupy(X):
             return as_points(X, "X", self.n_features_in_).astype(np.float64, copy=False)
         from sklearn.utils.validation import validate_data
@@ -270,12 +270,12 @@ class GaussianProcess(_Regressor):
         return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _placed(self) -> tuple[Array, Array]:
-        """The training data, on the device of training."""
+        """The training data on the device of training."""
         xp = array_module(self.device)  # type: ignore[arg-type]
         return place(self.X_train_, xp), place(self.y_train_, xp)
 
     def _module(self) -> Any:
-        """The array module of the device that the posterior lives on."""
+        """The array module of the device on which the posterior lives."""
         posterior: Any = self.posterior_
         return namespace(posterior.inducing.Z)
 
@@ -289,22 +289,22 @@ class GaussianProcess(_Regressor):
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
     def _objective(self) -> FamilyObjective:
-        """F of the training data; predictions have the shape that y came in."""
+        """F of the training data; predictions have the shape of y."""
         return objective(*self._placed(), self._member(), blocks=self._partition())
 
     def _partition(self) -> Any:
-        """Labels of blocks, for PIC."""
+        """The labels of the blocks, for PIC."""
         return None
 
     def _labels(self, X: Array) -> Any:
         return None
 
     def _limits(self, kernel: Kernel) -> dict[str, tuple[float, float]]:
-        """What hyperparameters of ``kernel`` and the noise may be, where that is not left to the start."""
+        """Limits of the hyperparameters of ``kernel`` and of the noise that the user has set."""
         return dict(self.limits or {})
 
     def _start(self, X: Float, Y: Float) -> Parameters:
-        """Kernel and noise as they were given, or from the scale of the data, within the limits."""
+        """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
         kernel, noise = self.kernel, self.noise
         if kernel is None:
             kernel = default_kernel(X, Y)
@@ -362,7 +362,7 @@ class GaussianProcess(_Regressor):
         return outcome.remarks(self.runs_, getattr(self, "batch_size", None) is not None)
 
     def _remark(self, remarks: list[Remark]) -> None:
-        """Keep the remarks, and warn of each."""
+        """Store the remarks, and raise each as a warning."""
         self.remarks_ = tuple(remarks)
         for remark in remarks:
             warnings.warn(remark.text, ConvergenceWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a risk certificate has fixed before the data are seen, from what a user says: losses, scaling, grid, charges."""
+"""The choices that a risk certificate fixes before the data are seen: losses, scaling, grid, charges."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LOSSES: dict[str, Callable[[float], Loss]] = {
     "relative": Relative,
     "interval": lambda epsilon: Interval(-epsilon, epsilon, relative=True),
 }
-"""By name, of ε: in the units of the scaled targets, for "relative" and "interval" as a share of |y|."""
+"""Losses by name, as functions of ε: in units of the scaled targets; for "relative", "interval" a share of |y|."""
 
 Limits = dict[str, tuple[float, float]]
 
 
 def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
-    """One loss for each ε; a `Loss` carries its own.
+    """One loss for each ε; a `Loss` has its own ε.
 
     >>> losses_of("band", (0.2, 0.4))
     (Band(epsilon=0.2), Band(epsilon=0.4))
@@ -46,21 +46,21 @@ def losses_of(loss: Any, epsilon: Any) -> tuple[Loss, ...]:
 
 
 def charges_of(losses: Sequence[Loss]) -> tuple[Charge, ...]:
-    """ln E for one of E accuracy goals (P-47); nothing for one.
+    """The charge ln E for one of E accuracies ε (P-47); no charge if E = 1.
 
     >>> charges_of([Band(0.2), Band(0.4)])
-    (Charge(what='accuracy goals ε', count=2),)
+    (Charge(choice='accuracy goals ε', count=2),)
     """
     return (Charge("accuracy goals ε", len(losses)),) if len(losses) > 1 else ()
 
 
 def scalings_of(scaling: Any, nonrigorous: bool = False) -> tuple[Scaling, Scaling]:
-    """Those of inputs and outputs, from "as given", one `Scaling` for both, or a pair.
+    """The scalings of inputs and outputs, from "as given", one `Scaling` for both, or a pair.
 
     Raises
     ------
     ValueError
-        for anything else, and for constants of the same data unless ``nonrigorous``.
+        for other arguments, and for constants of the same data unless ``nonrigorous``.
     """
     pair = (scaling, scaling) if isinstance(scaling, str | Scaling) else scaling
     if not isinstance(pair, Sequence) or len(pair) != 2:
@@ -102,12 +102,12 @@ def grid_of(grid: HyperGrid | None, kernel: Kernel) -> HyperGrid:
 
 
 def box(grid: HyperGrid, kernel: Kernel) -> Limits:
-    """The edges of ``grid`` by the names of the kernel's parameters: what training may reach."""
+    """The edges of ``grid``, by names of the kernel's parameters; training stays within them."""
     low, high = grid.at([0] * grid.T).theta, grid.at(grid.steps).theta
     names = zip(kernel.parameter_names, priors.hyperparameters(kernel), strict=True)
     return {name: (low[axis], high[axis]) for name, axis in names}
 
 
 def log_choices(grid: HyperGrid, charges: Sequence[Charge], scalings: Sequence[Scaling]) -> float:
-    """ln(|Θ| · lengths of all lists): what the bound pays besides KL(Q‖P^θ) and ln(ξ(N)/δ)."""
+    """ln(|Θ| · lengths of all lists), which the bound pays besides KL(Q‖P^θ) and ln(ξ(N)/δ)."""
     return math.log(math.prod([grid.size, *(c.count for c in charges), *(s.count for s in scalings)]))

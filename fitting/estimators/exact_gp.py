@@ -20,45 +20,45 @@ from gpbounds.kernels import Kernel
 class ExactGP(GaussianProcess):
     """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
 
-    O(N³) time a step and O(N²) memory; with ``batch_size`` B a step takes O(B³) (sub-sampled covariances, Yue & Kontar,
-    Rényi divergence objective, Sec. 6.1), but predictions still factorise all of K.
+    A step takes O(N³) time and O(N²) memory; with ``batch_size`` B it takes O(B³) (sub-sampled covariances, Yue &
+    Kontar, Rényi divergence objective, Sec. 6.1), but predictions still factorise all of K.
 
     Parameters
     ----------
     kernel : Kernel, optional
-        Where training starts.  None: a squared exponential with a lengthscale for each column, √D standard deviations
-        of it, and the mean square of y for its variance.
+        The start of training.  None: a squared exponential whose variance is the mean square of y, with a lengthscale
+        of √D standard deviations for each column.
     noise : float, optional
-        σ² where training starts.  None: a tenth of the mean square of y (or 1e-6 of the kernel's variance).
+        σ² at the start of training.  None: a tenth of the mean square of y (or 1e-6 of the kernel's variance).
     optimizer : "lbfgs", "adam" or None
-        None keeps the start.
+        None does not train: the start is kept.
     max_iter : int
-        Iterations of each run.
+        Largest number of iterations of each run.
     tol : float
-        Relative change of the objective below which training has converged.
+        Training has converged when an iteration changes the objective by less than this share.
     learning_rate : float
-        Of Adam.
+        Step length of Adam.
     batch_size : int, optional
-        Rows of a mini-batch, for Adam.  Batches know less of noise and lengthscales than the data: the optimum is
-        another one, and ``max_iter`` is a budget.
+        Rows of a mini-batch, for Adam.  A batch determines noise and lengthscales less well than all data: the optimum
+        differs, and training uses all ``max_iter`` steps.
     n_restarts : int
-        Further starts, at log-normal distances (1 in the logarithm) from the first.
+        Number of further starts, log-normally distributed about the first (standard deviation 1 of the logarithm).
     fixed : tuple of str
-        Hyperparameters that keep their start: names out of ``kernel.parameter_names`` and "noise".
+        Hyperparameters that are not trained: names in ``kernel.parameter_names``, and "noise".
     limits : dict of name to (low, high), optional
-        A factor of 1e6 about the start for the others.
+        Names that are not listed may change by a factor of 1e6 from the start.
     normalize_y : bool
         True subtracts the mean of each output and divides by its standard deviation, as scikit-learn does; kernel_,
-        noise_ and objective_ then speak of normalised targets, predictions of y.
+        noise_ and objective_ then refer to the normalised targets, predictions to y.
     random_state : int, Generator, RandomState or None
     device : "cpu", "cuda" or "auto"
-        Where training, prediction and `log_evidence_bounds` run; "auto" is "cuda" where CuPy works.  Data are checked
-        and kept in host memory and copied to the device once a fit.  Three steps run on the host: the choice of
-        inducing points and of their number, the labels of PIC's blocks, and the draws of `sample_y`.
+        The device of training, prediction and `log_evidence_bounds`; "auto" is "cuda" if CuPy works.  Data are checked
+        and kept in host memory, and each fit copies them to the device once.  Three steps run on the host: the choice
+        of inducing points and of their number, the labels of PIC's blocks, and the draws of `sample_y`.
     progress : bool
-        Show a bar.
+        Show a progress bar.
     checkpoint : path, optional
-        Training writes to this file every 10 iterations, and goes on from it.
+        Training writes to this file every 10 iterations; if the file exists, training continues from it.
 
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]
     >>> model = ExactGP().fit(X, np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0]))

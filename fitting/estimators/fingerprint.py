@@ -1,4 +1,4 @@
-"""Which data and settings a checkpoint belongs to, and where random numbers come from."""
+"""The fingerprint that ties a checkpoint to data and settings, and the seed of all random numbers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling
 
 FREE = ("max_iter", "progress", "checkpoint", "device")
-"""Arguments that may change between a checkpoint and its continuation."""
+"""Arguments that may differ between a checkpoint and its continuation."""
 
 
 def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
-    """SHA-256 of the data and of every argument that steers training."""
+    """SHA-256 of the data and of every argument that influences training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
     for name, value in sorted(arguments.items()):
@@ -52,7 +52,7 @@ def _orders(kernel: Any) -> list[Any]:
 
 
 def seed_of(random_state: Any) -> int:
-    """One whole number from None (drawn), a number, a Generator or a RandomState.
+    """One whole number, from None (drawn at random), a number, a Generator or a RandomState.
 
     >>> seed_of(7)
     7

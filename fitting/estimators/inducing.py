@@ -20,14 +20,14 @@ from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count, positive
 
 ROUNDS = 3
-"""Rounds of choosing and training for ``n_inducing="auto"``, at most."""
+"""Largest number of rounds of choosing and training for ``n_inducing="auto"``."""
 
 WAYS = ("greedy", "kdpp", "kmeans", "uniform")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class WithInducing(GaussianProcess):
-    """Estimators with M inducing inputs, chosen or given.
+    """Estimators with M inducing inputs, which are chosen by a method or passed.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class WithInducing(GaussianProcess):
         return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _drawn(self, kernel: Kernel, X: Float, seed: int, i: int) -> Any:
-        """The inducing points of start i as ``inducing`` and ``n_inducing`` ask for them, on the device of training."""
+        """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
         if isinstance(self.inducing, str):
             rng = np.random.default_rng([seed & (2**63 - 1), 3, i])
             Z = choose_inducing(kernel, X, count("n_inducing", self.n_inducing), self.inducing, rng)
@@ -66,19 +66,19 @@ class WithInducing(GaussianProcess):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class InducingGP(WithInducing):
-    """What `RenyiGP` and `SparseGP` share.
+    """The common part of `RenyiGP` and `SparseGP`.
 
     Attributes
     ----------
     gap_ : float
-        Only for ``n_inducing="auto"``: upper bound on D_α from the sparse posterior to the exact one at the end.
+        Only for ``n_inducing="auto"``: upper bound on D_α from the trained sparse posterior to the exact one.
     """
 
     target_gap: float = 1.0
     max_inducing: int = 1000
 
     def _order(self) -> float:
-        """Order α in (0, 1] of the gap that "auto" looks at."""
+        """Order α in (0, 1] of the gap that "auto" bounds."""
         return 1.0
 
     def _check_arguments(self) -> None:
@@ -96,13 +96,13 @@ class InducingGP(WithInducing):
         return self._rounds(trainer, start, X, Y)
 
     def _rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        """Choose M points for the hyperparameters at hand, train, and again with those found, at most three times."""
+        """Choose M points for the current hyperparameters and train; at most three rounds."""
         target, alpha, runs = float(self.target_gap), self._order(), []
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
         point, M = start, 0
         for i in range(ROUNDS):
             Z, _ = enough_inducing(point.kernel, X, Y, alpha, noise=point.noise, target=target, most=self.max_inducing)
-            if Z.shape[0] < M:  # what earlier hyperparameters needed is not given up
+            if Z.shape[0] < M:  # M never decreases from round to round
                 Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
             M = Z.shape[0]
 

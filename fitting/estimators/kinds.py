@@ -1,6 +1,6 @@
-"""What the posterior Q of a certified model may be: the exact GP's, one that data give through Z, or free.
+"""Kinds of posterior Q of a certified model: that of the exact GP, a sparse one given data and Z, or a free one.
 
-Each kind says what is trained, how certificates write Q, and how Q predicts.
+Each kind determines which bound is trained, how certificates describe Q, and how Q predicts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from gpbounds.pacbayes.certificate.posteriors import Posterior as Form
 from gpbounds.whitening import inducing
 
 JITTER = 1e-8
-"""On Kuu for a free q, in variances of the kernel at the start.  Without it inducing inputs draw together, and what q
-says of their difference is lost to rounding: training stalls, and the certificate's allowances grow."""
+"""Jitter on Kuu for a free q, in units of the kernel's variance at the start.  Without it inducing inputs approach one
+another, rounding destroys the law of their differences, training stalls, and the certificate's allowances grow."""
 
 Forms = Callable[[float], Form]
-"""jitter on Kuu ↦ Q as certificates write it."""
+"""jitter on Kuu ↦ Q in the form in which certificates hold it."""
 
 
 class Kind(ABC):
@@ -35,15 +35,15 @@ class Kind(ABC):
 
     @abstractmethod
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound | FreeBound:
-        """The bound that is trained, from ``kernel`` on; ``given`` as `fitting.bounds.risk_bound` takes it."""
+        """The bound that is minimised, starting at ``kernel``; ``options`` are those of `fitting.bounds.risk_bound`."""
 
     @abstractmethod
     def forms(self, point: Parameters) -> Forms:
-        """Q at ``point``."""
+        """Q at ``point``, as a function of the jitter."""
 
     @abstractmethod
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        """Q as the model predicts with it: ``kernel`` and ``jitter`` are those of the certificate."""
+        """Q with the ``kernel`` and ``jitter`` of the certificate, for predictions."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Full(Kind):
 
 @dataclass(frozen=True)
 class FromData(Kind):
-    """The posterior of FITC, VFE or a member between, given the data."""
+    """The posterior of FITC, VFE or an interpolation between them, given the data."""
 
     member: Member
 
@@ -78,7 +78,7 @@ class FromData(Kind):
 
 @dataclass(frozen=True)
 class Free(Kind):
-    """A law q(v) = N(μ, CCᵀ) of its own, from that of FITC on."""
+    """A free law q(v) = N(μ, CCᵀ); training starts at that of FITC."""
 
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> FreeBound:
         return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **options)
@@ -94,7 +94,7 @@ class Free(Kind):
 
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:
-    """The posterior of ``member``, which keeps K − Q on its diagonal or not at all, given the data."""
+    """The posterior of ``member``, which keeps the diagonal of K − Q or drops it, given the data."""
     points, power = host(Z), 0.0 if member.structure == "none" else member.power
     return lambda jitter: Sparse(points, noise, power, jitter)
 

@@ -1,4 +1,4 @@
-"""What the PAC-GP estimators share: train by the bound, round to the grid, settle the rest there, certify."""
+"""The common part of the PAC-GP estimators: train by the bound, round to the grid, train the rest, certify."""
 
 from __future__ import annotations
 
@@ -22,37 +22,38 @@ from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import choice, positive, scalar
 
 GTOL = 1e-8
-"""Derivatives of B, of which there may be thousands in Z, at which L-BFGS-B stops."""
+"""Largest derivative of B at which L-BFGS-B stops; there may be thousands of derivatives in Z."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PacGaussianProcess(GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
 
-    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N): Q is made for
-    this bound, in the order that keeps it valid (P-44).  A grid Θ is fixed before the data; hyperparameters, noise,
-    inducing inputs, free parameters are trained within its box; θ is rounded to Θ; all but θ is trained again there;
-    R_S and KL are evaluated on all N rows.
+    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N): The steps
+    keep this bound valid (P-44): a grid Θ is fixed before the data are seen; hyperparameters, noise, inducing inputs
+    and free parameters are trained within its box; θ is rounded to Θ; the other parameters are trained again at the
+    rounded θ; R_S and KL are evaluated on all N rows.
 
     Attributes
     ----------
     certificate_ : gpbounds.pacbayes.Certificate
-        Of the model that predicts; ``certificate_.check(X, y)`` recomputes it from the raw data, in float64.
+        The certificate of the model that predicts; ``certificate_.check(X, y)`` recomputes it from the raw data, which
+        must be float64.
     certificates_ : tuple of Certificate
-        One for each ε, in order, of a model trained for it; ``certificate_`` is the first.
+        One certificate for each ε, in order, each of a model trained for this ε; ``certificate_`` is the first.
     risk_, kl_, bound_ : float
-        R_S(Q), KL(Q‖P^θ) and the bound, as ``certificate_`` has them: rounded upwards.
+        R_S(Q), KL(Q‖P^θ) and the bound of ``certificate_``, rounded upwards.
     grid_ : HyperGrid
     kernel_ : Kernel
-        On the grid, to the last bit.
+        Its hyperparameters lie on the grid, to the last bit.
     unrounded_kernel_ : Kernel
-        Where free training ended.
+        The kernel at the end of training, before rounding.
     inputs_, outputs_ : Scaling
-        How raw data become X_train_ and y_train_, in whose units kernel, noise, ε and inducing inputs are.
+        The maps from raw data to X_train_ and y_train_; kernel, noise, ε and inducing inputs are in their units.
     history_ : array
-        What was made small, B or B_Pin, at the start and after each iteration; then the same at the rounded θ.
+        The minimised bound, B or B_Pin, at the start and after each iteration; then the same at the rounded θ.
     objective_ : float
-        Less what was made small, at the end.
+        The negative of the minimised bound, B or B_Pin, at the end of training.
     """
 
     epsilon: Any
@@ -71,26 +72,27 @@ class PacGaussianProcess(GaussianProcess):
 
     @abstractmethod
     def _kind(self) -> Kind:
-        """What Q is."""
+        """The kind of posterior."""
 
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,), and certify.
 
-        The best point seen stays, also after Ctrl-C, with a warning: it is rounded and certified as it is, and other ε
-        are certified for it, too.
+        The model keeps the best point seen.  After Ctrl-C this point is rounded and certified without further training,
+        for the remaining ε, too, and a warning is raised.
 
         Raises
         ------
         ValueError
-            for wrong arguments, NaN or infinity, a checkpoint of other data, or a Q whose KL rounding leaves unknown.
+            for wrong arguments, NaN or infinity, a checkpoint of other data or settings, or a Q whose KL cannot be
+            bounded because of rounding.
         NotPositiveDefinite
-            when a covariance does not factorise where training starts.
+            when a covariance does not factorise at the start of training.
 
         Warns
         -----
         ConvergenceWarning
-            when iterations ran out, nothing better was found, training was interrupted, a hyperparameter sits on the
-            edge of the grid or on its limit, or the bound says nothing.
+            when all iterations were used, a line search failed, training was interrupted, a hyperparameter lies on the
+            edge of the grid or on its limit, or the bound is vacuous.
         """
         self._check_arguments()
         losses = losses_of(self.loss, self.epsilon)
@@ -129,7 +131,7 @@ class PacGaussianProcess(GaussianProcess):
         return super()._settle(X, Y, single)
 
     def _take_over(self, kind: Kind, models: list[Certified]) -> None:
-        """What a fitted model shows, of the first of ``models``, and the certificates of all."""
+        """Set the fitted attributes from the first of ``models``, and the certificates from all."""
         first = models[0]
         self._certified([each.certificate for each in models])
         self.kernel_, self.noise_ = first.certificate.kernel, first.point.noise
@@ -146,7 +148,7 @@ class PacGaussianProcess(GaussianProcess):
         self.n_iter_ = max(sum(run.iterations for run in own), 1)
 
     def _certified(self, certificates: list[Certificate]) -> None:
-        """Take over what certificates say."""
+        """Set the attributes that the certificates determine."""
         first = certificates[0]
         self.certificates_, self.certificate_ = tuple(certificates), first
         self.risk_, self.kl_, self.bound_ = first.risk, first.kl, first.bound
@@ -174,15 +176,15 @@ class PacGaussianProcess(GaussianProcess):
         for name in self.limits or {}:
             if name != "noise":
                 raise ValueError(
-                    f"limits: expected 'noise' alone, got {name!r}: the grid, fixed before the data, is the box of the "
-                    "kernel's hyperparameters"
+                    f"limits: expected 'noise' alone, got {name!r}: the grid, which is fixed before the data are seen, "
+                    "limits the kernel's hyperparameters"
                 )
 
     def _limits(self, kernel: Kernel) -> Limits:
         return {**box(grid_of(self.grid, kernel), kernel), **(self.limits or {})}
 
     def _within(self, start: Parameters) -> Parameters:
-        """The start, refused outside the grid's box."""
+        """The start; it must lie in the box of the grid."""
         logs = zip(start.kernel.parameter_names, start.kernel.log_parameters, strict=True)
         limits = self._limits(start.kernel)
         for name, value in logs:
@@ -190,6 +192,6 @@ class PacGaussianProcess(GaussianProcess):
             if not math.log(low) - 1e-9 <= value <= math.log(high) + 1e-9:
                 raise ValueError(
                     f"kernel: expected {name} in the grid, {low:.6g} to {high:.6g}, got {math.exp(value):.6g}: "
-                    "start within, or fix another grid, or other units, before the data are seen"
+                    "start within the grid, or fix another grid, or other units, before the data are seen"
                 )
         return start

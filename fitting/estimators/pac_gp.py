@@ -22,47 +22,49 @@ from gpbounds.pacbayes import HyperGrid
 class PACGP(PacGaussianProcess):
     """Gaussian process regression whose hyperparameters and noise minimise a PAC-Bayes bound on its Gibbs risk.
 
-    B = kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln E + ln(ξ(N)/δ))/N),  R_S(Q) = (1/N) Σ E ℓ(y_i, f(x_i)), f ~ Q, Q the exact
-    GP posterior with noise variance σ².  O(N³) time a step and O(N²) memory.
+    B = kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln E + ln(ξ(N)/δ))/N),  R_S(Q) = (1/N) Σ E ℓ(y_i, f(x_i)), f ~ Q, where
+    Q is the exact GP posterior with noise variance σ².  A step takes O(N³) time and O(N²) memory.
 
     Claims P-08, P-14, P-20, P-22, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 5–8, §3.1).  Hypotheses: rows are independent
     draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling`` and the kernel family were chosen
-    before the data were seen; where training starts, σ², ``relaxation``, restarts and all settings of the optimiser are
-    free.  Several ε go in as one sequence, at the price of ln E (P-47).  `GridSearchCV` over ``epsilon`` (or over the
-    grid, the loss, the kernel family) is *not* how one is chosen: what it picks depends on the data, and nothing pays.
+    before the data were seen.  The start of training, σ², ``relaxation``, restarts and the settings of the optimiser
+    may depend on the data.  Pass several ε as one sequence, which costs ln E (P-47).  Do not choose ``epsilon`` (or the
+    grid, the loss, the kernel family) by `GridSearchCV`: the choice depends on the data, and the bound does not pay for
+    it.
 
     Parameters
     ----------
     epsilon : float or sequence of floats
-        ε of the loss, in the units of the scaled targets.  Several: a model and a certificate for each; the estimator
-        predicts with the model of the first.
+        ε of the loss, in the units of the scaled targets.  A sequence gives a model and a certificate for each ε; the
+        estimator predicts with the model of the first.
     delta : float in (0, 1)
-        Probability that a certificate is wrong; of several, that any of them is.
+        Probability that the certificate is wrong; for several ε, that any of the certificates is wrong.
     loss : "band", "squared", "exponential", "relative", "interval" or a gpbounds.losses.Loss
-        "band" is 0 within ±ε of the target and 1 beyond; "relative" and "interval" have ε as a share of |y|, "interval"
-        being the band of ±ε|y|.  A `Loss` carries its own ε, and ``epsilon`` is not used.
+        "band" is 0 within ±ε of the target and 1 outside; for "relative" and "interval" ε is a share of |y|, and
+        "interval" is the band of ±ε|y|.  A `Loss` has its own ε, and ``epsilon`` is then ignored.
     relaxation : "kl" or "pinsker"
         Training minimises B, or Pinsker's bound B_Pin ≥ B of `fitting.bounds.Target`.  The certificate states B in both
         cases.
     grid : HyperGrid, optional
         None: ln θ from −6 to 6 in steps of 0.01 for the variance and each lengthscale, in the units of the scaled data.
     kernel : SquaredExponential or Matern, optional
-        Where training starts, and the family.  None: as in `ExactGP`, moved into the grid's box.
-        ``SquaredExponential(1.0, 1.0)`` has one lengthscale for all columns and the smaller grid.
+        The kernel family, and the start of training.  None: as in `ExactGP`, moved into the box of the grid.
+        ``SquaredExponential(1.0, 1.0)`` has one lengthscale for all columns, and so a smaller grid.
     noise : float, optional
-        σ² where training starts.  None: as in `ExactGP`.
+        σ² at the start of training.  None: as in `ExactGP`.
     scaling : "as given", a Scaling, or a pair (inputs, outputs)
-        "as given" asserts that the units were fixed before the data were seen, and the certificate's check says so
-        first.  A `gpbounds.pacbayes.Scaling` says where its constants are from; the estimator applies it, and predicts
-        in raw units.
+        "as given" asserts that the units were fixed before the data were seen; the check of the certificate reports
+        this assertion first.  A `gpbounds.pacbayes.Scaling` declares the origin of its constants; the estimator applies
+        it, and predicts in raw units.
     nonrigorous : bool
-        Let constants from the same data pass, for comparisons; the certificate says in its first line that it is none.
+        Accept constants from the same data, for comparisons; the first line of the certificate then says that it
+        guarantees nothing.
     optimizer, max_iter, tol, learning_rate, n_restarts, random_state, device, progress, checkpoint : as in `ExactGP`
-        ``max_iter`` once for free training and once at the rounded θ.
+        ``max_iter`` applies to training before rounding, and again to training at the rounded θ.
     fixed : tuple of str
-        Names that keep their start; hyperparameters of the kernel are rounded all the same.
+        Names of parameters that are not trained; hyperparameters of the kernel are still rounded to the grid.
     limits : dict with the key "noise", optional
-        A factor of 1e6 about its start otherwise.
+        None: the noise may change by a factor of 1e6 from its start.
 
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])

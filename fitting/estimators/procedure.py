@@ -1,8 +1,8 @@
 """The procedure that keeps a trained bound valid (P-44): train, round to the grid, train the rest there, certify.
 
-A grid Θ is fixed before the data; hyperparameters, noise, inducing inputs and free parameters are trained within its
-box; θ is rounded to Θ; all but θ is trained again there; R_S and KL are evaluated on all N rows, and the certificate is
-issued.
+A grid Θ is fixed before the data are seen; hyperparameters, noise, inducing inputs and free parameters are trained
+within its box; θ is rounded to Θ; the other parameters are trained again at the rounded θ; R_S and KL are evaluated on
+all N rows, and the certificate is issued.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from gpbounds.pacbayes import Certificate, HyperGrid, bound
 from gpbounds.pacbayes.certificate import priors
 
 WORTH = 1e-4
-"""A larger jitter is tried where rounding costs this share of the bound, and taken where the bound gains."""
+"""Larger jitters are tried if rounding costs more than this share of the bound; the smallest bound is kept."""
 
 PATIENCE = 3
-"""Rungs in a row without a gain after which larger ones are not tried."""
+"""Number of jitters in a row without a smaller bound after which no larger jitter is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +40,13 @@ class Certified:
     Attributes
     ----------
     free, last : Outcome
-        Of free training, and of training at the rounded hyperparameters, or None where Ctrl-C left that out.
+        Of training before rounding, and of training at the rounded hyperparameters; None if Ctrl-C prevented that.
     runs : tuple of Run
-        All of them.
+        All runs of the optimiser.
     point : Parameters
-        On the grid.
+        The final point, on the grid.
     terms : Terms
-        There.
+        Risk, KL and bound at ``point``.
     certificate : Certificate
     """
 
@@ -68,7 +68,7 @@ class Certified:
         return any(run.status == "interrupted" for run in self.runs)
 
     def remarks(self, batches: bool) -> list[Remark]:
-        """What should be known of its training; steps on mini-batches are a budget and may run out."""
+        """Remarks on the training; using all steps is no remark for mini-batches."""
         remarks = of_interruptions(self.runs)
         for end in self.ends:
             remarks += of_run(end.run, batches)
@@ -87,7 +87,7 @@ class Certified:
                 text = f"At the {edge} limit: noise. Fix it, or widen `limits`."
                 remarks.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
         if self.certificate.bound >= 1.0:
-            text = "The bound is 1 and says nothing: it takes more data, a coarser grid or a larger ε."
+            text = "The bound is 1 and says nothing. Use more data, a coarser grid or a larger ε."
             remarks.append(Remark("vacuous", text))
         return remarks
 
@@ -102,14 +102,16 @@ def certified(
     delta: float,
     declared: dict[str, Any],
 ) -> Certified:
-    """From the ``outcome`` of free training to the grid, training of the rest at θ there, and the certificate."""
+    """Round the ``outcome`` of training to the grid, train the other parameters there, and issue the certificate."""
     problem: RiskBound | FreeBound = trainer.objective  # type: ignore[assignment]
     free = outcome.parameters.kernel
     kernel = priors.with_hyperparameters(free, grid.round(priors.hyperparameters(free)))
     points, last = [replace(outcome.parameters, kernel=kernel)], None
     if not (outcome.run.state.get("kept") or any(run.status == "interrupted" for run in runs)):
         last = replace(trainer, fixed=(*kernel.parameter_names, *trainer.fixed)).run("on the grid", points[0])
-        points.append(replace(last.parameters, kernel=kernel))  # logarithms there and back may cost a bit
+        points.append(
+            replace(last.parameters, kernel=kernel)
+        )  # the round trip through logarithms may change the last bit
         runs = [*runs, last.run]
     terms = [problem.terms_at(point) for point in points]
     problem.data.space.release()
@@ -132,24 +134,25 @@ def certified(
 def issue(
     X: Float, y: Float, forms: Forms, jitter: float, unrounded: float, kernel: Kernel, **declared: Any
 ) -> Certificate:
-    """The certificate of the Q that ``forms`` makes of ``jitter``, or of a larger one where rounding forbids that one.
+    """The certificate of Q with this ``jitter``, or with a larger one if rounding makes the bound useless.
 
-    A jitter on Kuu is part of Q and of the prior of u alike, not of the prior of f: each is as valid, and free (P-29,
-    P-49).  Where Kuu is nearly singular its rounding is not known, or so large that the KL on record is.
+    A jitter on Kuu is part of Q and of the prior of u, not of the prior of f: every jitter is valid, and its choice
+    costs nothing (P-29, P-49).  If Kuu is nearly singular, its rounding errors cannot be bounded, or their bound makes
+    the recorded KL large.
 
     Parameters
     ----------
     X, y : arrays (N, D), (N,)
         Raw data.
-    forms : function of a jitter
+    forms : function jitter ↦ Q
     jitter : float
-        The first one tried.
-    goal : float
-        The bound there, without what rounding may cost.
+        The first jitter that is tried.
+    unrounded : float
+        The bound with this jitter, without allowances for rounding.
     kernel : Kernel
-        On the grid.
+        Its hyperparameters lie on the grid.
     declared
-        As `Certificate.issue` takes it.
+        Further arguments of `Certificate.issue`.
     """
     rungs = [step * kernel.max_variance for step in AUTO_LADDER]
     best: Certificate | None = None
@@ -174,7 +177,7 @@ def issue(
 
 
 def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
-    """Those of all models, each with its loss where there are several."""
+    """The remarks of all models; if there are several, each remark starts with the loss."""
     remarks = []
     for each in models:
         own = each.remarks(batches)
@@ -184,5 +187,5 @@ def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
     after = next((i + 1 for i, each in enumerate(models) if each.interrupted), len(models))
     if after < len(models):
         rest = ", ".join(repr(each.certificate.loss) for each in models[after:])
-        remarks.append(Remark("untrained", f"Not trained for {rest}: certified for the model that was interrupted."))
+        remarks.append(Remark("untrained", f"Not trained for {rest}: the certificate is for the interrupted model."))
     return remarks

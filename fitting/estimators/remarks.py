@@ -1,4 +1,4 @@
-"""What a user should know of how training ended, as records: what happened, to which parameters, and a sentence."""
+"""Remarks on how training ended: the kind of event, the parameters concerned, and a sentence."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fitting.training import Run
 Kind = Literal["iterations", "stalled", "interrupted", "lower limit", "upper limit", "gap", "vacuous", "untrained"]
 
 HINTS = {
-    "lower limit": "no noise is found, or the data ask for less than `limits` allow",
-    "upper limit": "an input with such a lengthscale does not matter, or `limits` are too narrow",
+    "lower limit": "the data show no noise, or need a smaller value than `limits` allow",
+    "upper limit": "an input with such a lengthscale is irrelevant, or `limits` are too narrow",
 }
 
 
@@ -23,13 +23,13 @@ class Remark:
     Attributes
     ----------
     kind : str
-        "iterations": they ran out.  "stalled": no step improved.  "interrupted": Ctrl-C.  "lower limit", "upper limit":
-        parameters sit there.  "gap": more inducing points are needed than were allowed.  "vacuous": the bound says
-        nothing.  "untrained": a model was certified without training of its own.
+        "iterations": all were used.  "stalled": no step improved the objective.  "interrupted": by Ctrl-C.
+        "lower limit", "upper limit": parameters lie there.  "gap": more inducing points are needed than allowed.
+        "vacuous": the bound says nothing.  "untrained": a model was certified for an ε for which it was not trained.
     text : str
-        As a sentence.
+        The remark as a sentence.
     names : tuple of str
-        The parameters that it is about.
+        The parameters concerned.
     """
 
     kind: Kind
@@ -38,19 +38,19 @@ class Remark:
 
 
 def of_run(run: Run, batches: bool) -> list[Remark]:
-    """How one run stopped, if that needs saying; steps on mini-batches are a budget and may run out."""
+    """A remark on a run that stalled or used all iterations; mini-batches always use all."""
     if run.status == "stalled" or (run.status == "iterations" and not batches):
         return [Remark(run.status, run.reason)]
     return []
 
 
 def of_interruptions(runs: Sequence[Run]) -> list[Remark]:
-    """Runs that Ctrl-C ended."""
+    """A remark for each run that Ctrl-C ended."""
     return [Remark("interrupted", run.reason) for run in runs if run.status == "interrupted"]
 
 
 def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
-    """Parameters that sit on their limits."""
+    """Remarks on parameters that lie on their limits."""
     by_kind: list[tuple[Kind, tuple[str, ...]]] = [("lower limit", low), ("upper limit", high)]
     return [
         Remark(kind, f"At the {kind}: {', '.join(names)} ({HINTS[kind]}). Fix it, or widen `limits`.", names)

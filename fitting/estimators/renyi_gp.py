@@ -15,27 +15,27 @@ class RenyiGP(InducingGP):
     """Sparse Gaussian process with the Rényi bound of order α as its objective (Yue & Kontar, Eq. 6; R-elbo*).
 
     log N(y; 0, Ξ) − (α/(2β)) log|I + (β/σ²)(K − Q)| ≤ log p(y),  Ξ = Q + β(K − Q) + σ²I,  β = 1 − α; α = 1 is the
-    variational bound, α = 0 log p(y) itself.  Predictions read Q between new points and data, whatever α: `ExactGP`
-    reads K.  O(N³) time a step; with ``batch_size`` B O(B³), but predictions still factorise Ξ.  Choose α by
-    `sklearn.model_selection.GridSearchCV`.
+    variational bound, α = 0 is log p(y).  For every α, predictions use Q as covariance between new points and data,
+    where `ExactGP` uses K.  A step takes O(N³) time; with ``batch_size`` B O(B³), but predictions still factorise Ξ.
+    `sklearn.model_selection.GridSearchCV` can choose α.
 
     Parameters
     ----------
     alpha : float
-        Order in [0, 1].
+        Rényi order in [0, 1].
     kernel, noise : as in `ExactGP`
     n_inducing : int or "auto"
-        M; at most the distinct rows of X are taken.  "auto": in up to three rounds, greedy points are chosen until
-        `gpbounds.renyi.gap` is at most ``target_gap``, and all is trained.  A heuristic: the gap is proved for the
-        hyperparameters of the moment, and these are fitted.
+        M; at most the distinct rows of X are used.  "auto": up to three rounds, each of which chooses greedy points
+        until `gpbounds.renyi.gap` is at most ``target_gap``, and trains.  This is a heuristic: the bound on the gap
+        holds for the current hyperparameters, which training then changes.
     inducing : "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
-        Where inducing points start: by `gpbounds.kdpp.select` at the starting kernel, or given.
+        The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
     learn_inducing : bool
-        False leaves them there.
+        False keeps the inducing points at their start.
     target_gap : float
-        In nats, for "auto".
+        The largest acceptable gap in nats, for "auto".
     max_inducing : int
-        For "auto".
+        The largest number of inducing points, for "auto".
     optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, fixed, limits, normalize_y, random_state, device, \
 progress, checkpoint : as in `ExactGP`
 

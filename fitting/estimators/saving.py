@@ -1,4 +1,4 @@
-"""A fitted estimator in one file: arguments, what training found, the data, the posterior."""
+"""A fitted estimator in one file: arguments, results of training, the data, the posterior."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ARRAYS = ("history_", "inducing_", "y_mean_", "y_scale_", "X_train_", "y_train_"
 
 
 def write(path: str | os.PathLike[str], model: Any) -> None:
-    """Save a fitted ``model``; a ``random_state`` that is not a number is saved as None."""
+    """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
     arrays = {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
     numbers = {name: getattr(model, name) for name in NUMBERS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
@@ -79,12 +79,12 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `write` wrote."""
+    """The plain values and the arrays that `write` wrote."""
     return read_archive(path, KIND, VERSION)
 
 
 def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """The constructor's arguments."""
+    """The arguments of the constructor."""
     settings: dict[str, Any] = {}
     for stored, value in about["arguments"].items():
         name = PRESENT.get(stored, stored)
@@ -108,7 +108,7 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Set what training found, but for the posterior."""
+    """Set the results of training, except the posterior."""
     for name, value in about["found"].items():
         setattr(model, name, value)
     for name in ARRAYS:
@@ -118,7 +118,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
-    remarks = about.get("remarks", ())  # files from before there were any
+    remarks = about.get("remarks", ())  # files of earlier versions have none
     model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]
     if names:
@@ -130,7 +130,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
 
 
 def posterior(model: Any, arrays: dict[str, Any]) -> Posterior:
-    """The posterior as it was, on the model's device."""
+    """The stored posterior, on the device of the model."""
     problem = model._objective()
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     return posterior_from_arrays(arrays, problem, model.kernel_, model.noise_, Z)

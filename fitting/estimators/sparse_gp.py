@@ -19,22 +19,22 @@ METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 @dataclass(eq=False, repr=False)
 class SparseGP(InducingGP):
-    """Sparse Gaussian process: F and its predictive law by ``method``, see `fitting.family`.
+    """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.family`.
 
-    O(NM²) time a step (PIC with blocks of n: O(N(M² + nM + n²))), O(M² + M·chunk + N) memory.
+    A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.
 
     Parameters
     ----------
     method : "vfe", "fitc", "dtc", "pep" or "pic"
-        Only "vfe" is a lower bound on log p(y).
+        Only the objective of "vfe" is a lower bound on log p(y).
     power : float, optional
-        a in [0, 1], for "pep" alone (left out: ½).
+        Power of K − Q in [0, 1], for "pep" only; None is ½.
     block_size : int
-        For "pic": rows a block has on average.  Blocks are k-means clusters of the standardised rows; a new point
-        belongs to the block with the nearest centre.
+        For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
+        point belongs to the block with the nearest centre.
     kernel, noise : as in `ExactGP`
     n_inducing, inducing, learn_inducing, target_gap, max_inducing : as in `RenyiGP`
-        "auto" looks at the gap of order 1 of the variational posterior, whatever the method.
+        For every method, "auto" bounds the gap of order 1 of the variational posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, normalize_y, random_state, device, progress, \
 checkpoint : as in `ExactGP`
 
@@ -75,7 +75,7 @@ checkpoint : as in `ExactGP`
         return self._labels(self.X_train_)
 
     def _labels(self, X: Array) -> Any:
-        """The nearest centre's number for each row, for PIC; found on the host, whereto X is copied."""
+        """The number of the nearest centre for each row, for PIC; computed on the host, to which X is copied."""
         if self.method != "pic":
             return None
         from scipy.spatial.distance import cdist

@@ -23,33 +23,34 @@ POSTERIORS = ("fitc", "vfe", "interpolated", "free")
 class SparsePACGP(PacGaussianProcess, WithInducing):
     """Sparse Gaussian process whose hyperparameters, noise and inducing inputs minimise a PAC-Bayes bound on its risk.
 
-    B as in `PACGP`, with Q(u) = N(a, S) at M inducing inputs Z and f given u as under the prior: KL(Q‖P) is that of u.
-    O(NM²) time a step, O(M² + M·chunk + N) memory.
+    B is that of `PACGP`, with Q(u) = N(a, S) at M inducing inputs Z and f given u as under the prior, so that KL(Q‖P)
+    is the KL of u.  A step takes O(NM²) time and O(M² + M·chunk + N) memory.
 
-    Claims P-08, P-14, P-25 … P-27, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 9–14, §3.1); hypotheses as in `PACGP`.  M, Z,
-    σ², ``posterior``, ``power``, a and S cost nothing (P-49): Q may be any law, and so may its choice, by any means.
+    Claims P-08, P-14, P-25 … P-27, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 9–14, §3.1); hypotheses as in `PACGP`.  The
+    choice of M, Z, σ², ``posterior``, ``power``, a and S costs nothing, by whatever means it is made: the theorem holds
+    for any law Q (P-49).
 
     Parameters
     ----------
     n_inducing : int
-        M; at most the distinct rows are used.
+        M; at most the distinct rows of X are used.
     posterior : "fitc", "vfe", "interpolated" or "free"
-        What Q(u) is: the posterior that FITC, VFE or a model between (a = ``power``, P-27) gives; or free, from FITC's
-        on, which can only make B smaller and has M(M+3)/2 more numbers to train.  A jitter of 1e-8 variances on Kuu is
-        then part of Q.
+        The kind of Q(u): the posterior of FITC, of VFE, or of an interpolation between them (``power``, P-27); or free.
+        A free Q starts at that of FITC, which training can only improve; it has M(M+3)/2 more numbers to train, and a
+        jitter of 1e-8 variances on Kuu is part of it.
     power : float in [0, 1], optional
-        a, for "interpolated" alone (left out: ½): 0 is VFE, 1 is FITC.
+        Power of K − Q, for "interpolated" only; None is ½.  0 is VFE, 1 is FITC.
     epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
         and noisy observations cannot be predicted.
     inducing : "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
-        Where they start; an array is in the units of the scaled inputs.
+        The start of the inducing inputs; an array is in the units of the scaled inputs.
     learn_inducing : bool
     optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state, device, progress, checkpoint : \
 as in `PACGP`
     batch_size : int, optional
         Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
-        depend on all rows.  The certificate is always about all N.
+        depend on all rows.  The certificate always covers all N rows.
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
@@ -102,7 +103,5 @@ as in `PACGP`
     ) -> Any:
         """As `GaussianProcess.predict`; ``noisy`` is refused for posterior "free", whose Q has no noise."""
         if noisy and self.posterior == "free":
-            raise ValueError(
-                "noisy: expected False, got True: posterior='free' has a law of f, and no noise was trained"
-            )
+            raise ValueError("noisy: expected False, got True: posterior='free' has a law of f only, and no noise")
         return super().predict(X, return_std, return_cov, noisy=noisy)

@@ -1,4 +1,4 @@
-"""One training: restarts and rounds of the optimiser on the objective of one data set."""
+"""Training on one data set: restarts and rounds of the optimiser."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 
 SPREAD = 1.0
-"""Standard deviation of a restart's log hyperparameters about the first start's."""
+"""Standard deviation of the log hyperparameters of a restart about those of the first start."""
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Where a run ended.
+    """The result of one run.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Outcome:
         The best point seen.
     run : Run
     low, high : tuples of str
-        Names of parameters that sit on their lower or upper limit there.
+        Names of parameters that lie on their lower or upper limit there.
     """
 
     parameters: Parameters
@@ -39,13 +39,13 @@ class Outcome:
     high: tuple[str, ...]
 
     def remarks(self, runs: Sequence[Run], batches: bool) -> list[Remark]:
-        """What should be known of this outcome, the best of ``runs``."""
+        """Remarks on this outcome, the best of ``runs``."""
         return [*of_interruptions(runs), *of_run(self.run, batches), *of_limits(self.low, self.high)]
 
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
-    """What every run of one training shares.
+    """The settings that all runs of one training share.
 
     Attributes
     ----------
@@ -53,20 +53,20 @@ class Trainer:
     N : int
         Number of rows.
     optimizer : "lbfgs", "adam" or None
-        None keeps the start.
+        None does not train: the start is kept.
     max_iter, tol, learning_rate, batch_size : as in the estimators
     limits : mapping of name to (low, high)
     fixed : sequence of str
-        Hyperparameters that keep their start.
+        Hyperparameters that are not trained.
     learn_Z : bool
     scale : array (D,)
-        Units of Z.
+        Units of Z within the vector.
     session : Session
     progress : bool
     prefix : str
-        Of the names of all runs: where one session has several trainings.
+        Prefix of the names of all runs, for a session with several trainings.
     gtol : float
-        Largest derivative at which L-BFGS-B stops.
+        L-BFGS-B stops when no derivative is larger.
     """
 
     objective: Objective
@@ -86,10 +86,10 @@ class Trainer:
     gtol: float = 1e-5
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
-        """The runs from ``start`` and from ``restarts`` points about it, the best first.
+        """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
-        ``redraw(kernel, i)`` gives the inducing points of restart i.  A restart without a value at its start is passed
-        over; Ctrl-C ends them all.
+        ``redraw(kernel, i)`` returns the inducing points of restart i.  A restart whose start has no value is skipped;
+        Ctrl-C ends all restarts.
         """
         outcomes = [self.run(f"{name} start 0", start)]
         for i in range(1, restarts + 1):
@@ -104,13 +104,13 @@ class Trainer:
         return sorted(outcomes, key=lambda outcome: -outcome.run.value)
 
     def run(self, name: str, start: Parameters) -> Outcome:
-        """One run of the optimiser, or what the session has of it."""
+        """One run of the optimiser, or the finished run that the session holds."""
         name = self.prefix + name
         packing = self._packing(start)
         if self.optimizer is None or not packing.bounds:
             run = self._as_it_is(packing)
         else:
-            # The session may hold an older part of the same run: it was stopped, or max_iter was raised since.
+            # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
             run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save))
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
@@ -142,7 +142,7 @@ class Trainer:
         return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
 
     def _batches(self, packing: Packing, size: int) -> Batches:
-        """Losses of random rows, as the objective says how some stand for all."""
+        """Losses of random rows, by which the objective estimates the loss of all rows."""
 
         def draw(rng: np.random.Generator) -> Loss:
             return packing.loss(self.objective.batch(np.sort(rng.choice(self.N, size, replace=False))))
@@ -152,8 +152,8 @@ class Trainer:
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value
         if not math.isfinite(value):
-            raise NonFinite("the objective: expected a finite value at the hyperparameters given, got none")
-        reason = "The hyperparameters are kept as they were given."
+            raise NonFinite("the objective: expected a finite value at these hyperparameters, got none")
+        reason = "No training: the hyperparameters are those that were passed."
         return Run(packing.pack(packing.start), value, (value,), "converged", reason, 1, 0, {"kept": True})
 
     def _perturbed(self, start: Parameters, i: int) -> Parameters:
@@ -170,5 +170,5 @@ class Trainer:
 
 
 def _words(seed: int) -> list[int]:
-    """A seed of any size as a list for `numpy.random.default_rng`."""
+    """A seed of any size as a list of 32-bit words for `numpy.random.default_rng`."""
     return [seed & 0xFFFFFFFF, *_words(seed >> 32)] if seed > 0xFFFFFFFF else [seed]

@@ -1,4 +1,4 @@
-"""Optimisers that keep the best point they saw, say why they stopped, and go on from a file."""
+"""Optimisers that keep the best point seen, report why they stopped, and continue from a file."""
 
 from fitting.training.adam import Batches, train_adam
 from fitting.training.lbfgs import train_lbfgs

@@ -1,4 +1,4 @@
-"""Adam, watched; for mini-batches, too."""
+"""Adam on all data or on mini-batches, with a record of its course."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gpbounds.arrays import Float
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 WINDOW = 50
-"""Steps without progress after which a run on all data has converged."""
+"""A run on all data has converged after this many steps without progress."""
 REFERENCE = 10
-"""Steps between two looks at the reference batch."""
+"""Steps between two evaluations of the reference batch."""
 PATIENCE = 20
-"""Failures in a row after which a run has stalled."""
+"""A run has stalled after this many failures in a row."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Batches:
     Attributes
     ----------
     draw : function of a Generator
-        The loss of the next batch.
+        Returns the loss of the next batch.
     reference : Loss
-        That of one batch held fixed: values on it can be compared, and say which point is the best.
+        The loss of one fixed batch, on which points are compared to find the best.
     """
 
     draw: Callable[[np.random.Generator], Loss]
@@ -52,11 +52,11 @@ def train_adam(
     progress: bool = False,
     label: str = "training",
 ) -> Run:
-    """Minimise by Adam, each step clipped to ``bounds``; a run that is continued takes the same path bit for bit.
+    """Minimise by Adam, each step clipped to ``bounds``; a continued run takes the same path bit for bit.
 
-    On all data it has converged once 50 steps improve the loss by less than ``tol`` times its size.  Mini-batches run
-    all ``max_iter`` steps; the point that stays is the best one on the reference batch, looked at every 10 steps.
-    Where the loss has no value, Adam goes back to the best point, forgets its moments and halves the step.
+    On all data, the run has converged when 50 steps improve the loss by less than ``tol`` times its size.  Mini-batches
+    use all ``max_iter`` steps; the result is the best point on the reference batch, which is evaluated every 10 steps.
+    At a point without a value, Adam returns to the best point, resets its moments and halves its step length.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def train_adam(
     start : array (p,)
     bounds : list of (low, high)
     max_iter : int
-        Steps, those of ``earlier`` included.
+        Largest number of steps, including those of ``earlier``.
     learning_rate : float
     tol : float
     rng : numpy.random.Generator
@@ -74,7 +74,7 @@ def train_adam(
     Raises
     ------
     NotPositiveDefinite, NonFinite, ArithmeticError
-        when there is no value at the start.
+        when the loss has no value at the start.
 
     >>> run = train_adam(lambda x: (float(x @ x), 2.0 * x), np.array([0.3]), [(-9.0, 9.0)], max_iter=2000)
     >>> run.status, abs(run.value) < 1e-6
@@ -117,10 +117,10 @@ class _Walk:
             watch.keep(self.x, f)
         while watch.iterations < max_iter:
             f = self._advance()
-            self._done = self._snapshot()  # what Ctrl-C in the midst of the next step goes back to
+            self._done = self._snapshot()  # the state that is kept if Ctrl-C interrupts the next step
             watch.step(f)
             if self.failed >= PATIENCE:
-                return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen stands.")
+                return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen is kept.")
             if not batches and self._rests(tol):
                 return watch.end("converged", f"Converged after {watch.iterations} steps.")
         if batches:
@@ -161,7 +161,7 @@ class _Walk:
         return {"x": self.x, "first": self.first, "second": self.second, **plain}
 
     def state(self) -> dict[str, Any]:
-        """As it was after the last whole step."""
+        """The state after the last complete step."""
         return self._done
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""SciPy's L-BFGS-B, watched."""
+"""SciPy's L-BFGS-B, with a record of its course."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from fitting.training.watch import Watch
 from gpbounds.arrays import Float
 
 RESTARTS = 3
-"""How often the curvature is forgotten after a line search that failed, before the run counts as stalled."""
+"""Number of failed line searches, each of which resets the curvature, after which the run has stalled."""
 
 FLAT = 1e-4
-"""Largest projected derivative, relative to F, at which a line search that finds nothing better counts as converged."""
+"""Largest projected derivative, relative to F, at which a failed line search counts as convergence."""
 
 MEMORY = 100
-"""Steps whose curvature is remembered.  What 20 reached in 250 iterations took 181 to 244 of them on kin40k, energy and
-protein, and on concrete for VFE and PAC-Bayes bounds.  FITC ended worse by 0.5 nats on concrete and by 470 on bike, VFE
-better by 330 on bike: another optimum (one seed, M = 100)."""
+"""Number of steps whose curvature is stored.  Compared with a memory of 20 over 250 iterations (one seed, M = 100): the
+same objective is reached after 181 to 244 iterations on kin40k, energy and protein, and for VFE and PAC-Bayes bounds on
+concrete; other optima are reached by FITC, worse by 0.5 nats on concrete and by 470 on bike, and by VFE on bike, better
+by 330."""
 
 
 def train_lbfgs(
@@ -39,8 +40,8 @@ def train_lbfgs(
 ) -> Run:
     """Minimise ``loss`` within ``bounds``.
 
-    A point without a value (a matrix that does not factorise) is recorded as such, and the line search turns back from
-    it.  A run that is continued starts at its best point without the curvature: the same optimum, not the same path.
+    A point without a value (a matrix that does not factorise) is counted, and the line search returns from it.  A
+    continued run starts at its best point without the stored curvature: it finds the same optimum on another path.
 
     Parameters
     ----------
@@ -48,22 +49,22 @@ def train_lbfgs(
     start : array (p,)
     bounds : list of (low, high)
     max_iter : int
-        Iterations, those of ``earlier`` included.
+        Largest number of iterations, including those of ``earlier``.
     tol : float
-        Converged once an iteration changes the loss by less than ``tol`` times its size.
+        The run has converged when an iteration changes the loss by less than ``tol`` times its size.
     gtol : float
-        Converged, too, where no derivative that one may follow is larger.
+        The run has also converged when no projected derivative (one along which the bounds allow a move) is larger.
     earlier : Run, optional
-        Continue it.
+        The run to continue.
     save : function of a Run, optional
         Called every 10 iterations and at the end.
     progress : bool
-        Show a bar.
+        Show a progress bar.
 
     Raises
     ------
     NotPositiveDefinite, NonFinite, ArithmeticError
-        when there is no value at the start.
+        when the loss has no value at the start.
 
     >>> import numpy as np
     >>> run = train_lbfgs(lambda x: (float(x @ x), 2.0 * x), np.array([3.0]), [(-9.0, 9.0)], max_iter=50)
@@ -88,9 +89,9 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
         nonlocal worst
         f, g = watch.measure(loss, x)
         if not math.isfinite(f):
-            if worst == -math.inf:  # the first point of all
+            if worst == -math.inf:  # the first point of the run
                 watch.begin(f)
-            # Larger than every value seen, and flat: the line search interpolates towards where it came from.
+            # Larger than every value seen, with gradient 0: the line search goes back towards its previous point.
             return worst + 10.0 * (1.0 + abs(worst)), g
         worst = max(worst, f)
         watch.begin(f)
@@ -118,15 +119,15 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
                 return watch.end(
                     "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
                 )
-            reason = f"The line search finds no better point after {watch.iterations} iterations; the best one stands."
+            reason = f"The line search finds no better point after {watch.iterations} iterations; the best one is kept."
             return watch.end("stalled", reason)
     if watch.iterations < max_iter:
-        return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen stands.")
+        return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen is kept.")
     return watch.end("iterations", f"All {max_iter} iterations are used; raise max_iter to go on.")
 
 
 def _slope(loss: Loss, watch: Watch, bounds: list[tuple[float, float]]) -> float:
-    """Largest derivative at the best point along which one may move."""
+    """Largest projected derivative at the best point."""
     low, high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
     _, g = watch.measure(loss, watch.best)
     return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))

@@ -1,4 +1,4 @@
-"""What one run of an optimiser leaves."""
+"""The record of one run of an optimiser."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Run:
     vector : array (p,)
         The best point seen.
     value : float
-        F there; with mini-batches N/B times F of the reference batch.
+        F at this point; with mini-batches, N/B times F of the reference batch.
     values : tuple of float
-        F at the start and after each iteration; −inf where no value could be computed.
+        F at the start and after each iteration; −inf where F had no value.
     status : "converged", "iterations", "interrupted" or "stalled"
-        "iterations": they ran out.  "stalled": no step improves, though the gradient is not small.
+        "iterations": all were used.  "stalled": no step improved F, though the gradient is not small.
     reason : str
-        The same as a sentence.
+        The status as a sentence.
     evaluations : int
-        How often the objective was asked for.
+        Number of evaluations of the objective.
     failures : int
-        How often it had no value: a matrix that did not factorise, or overflow.
+        Number of evaluations without a value: a matrix did not factorise, or numbers overflowed.
     state : dict
-        What the optimiser needs to go on: arrays and plain numbers.
+        Arrays and plain numbers with which the optimiser can continue.
     """
 
     vector: Float
@@ -49,9 +49,9 @@ class Run:
 
     @property
     def iterations(self) -> int:
-        """Steps taken."""
+        """Number of steps."""
         return max(len(self.values) - 1, 0)
 
     def is_over(self, max_iter: int) -> bool:
-        """Whether nothing is left to do for a run of ``max_iter`` iterations."""
+        """Whether a run with ``max_iter`` iterations is complete."""
         return self.status in ("converged", "stalled") or self.iterations >= max_iter

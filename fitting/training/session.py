@@ -1,4 +1,4 @@
-"""The runs of one training, in a file from which it goes on."""
+"""The runs of one training, in a file from which training continues."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ KIND, VERSION = "checkpoint", 1
 
 
 class Session:
-    """Runs by name, in order; with a path they are read from it and written to it.
+    """Runs by name, in order; if there is a path, they are read from it and written to it.
 
     Parameters
     ----------
     path : path or None
-        None keeps nothing.
+        None writes no file.
     fingerprint : str
-        Of the data and the settings: a file made with others is refused.
+        Identifies data and settings: a file with another fingerprint is refused.
     seed : int
-        Where all random numbers of the training come from; that of the file counts.
+        Source of all random numbers of the training; the seed in the file takes precedence.
 
     Raises
     ------
     ValueError
-        when the file is of other data or settings.
+        when the file belongs to other data or settings.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, fingerprint: str, seed: int) -> None:
@@ -42,12 +42,12 @@ class Session:
             self._read(self.path)
 
     def run(self, name: str, max_iter: int, train: Callable[[Run | None, Callable[[Run], None] | None], Run]) -> Run:
-        """``train(earlier, save)``, or what it left, if nothing is left to do."""
+        """The result of ``train(earlier, save)``, or the stored run if it is complete."""
         earlier = self.runs.get(name)
         if earlier is not None and earlier.is_over(max_iter):
             return earlier
 
-        # What came after it may have started from its result.
+        # Later runs may have started from the result of this one.
         order = list(self.runs)
         for later in order[order.index(name) + 1 :] if name in order else []:
             del self.runs[later]
@@ -78,8 +78,8 @@ class Session:
         about, arrays = read_archive(path, KIND, VERSION)
         if about["fingerprint"] != self.fingerprint:
             raise ValueError(
-                f"checkpoint: expected one of the same data and settings, got that of others in {os.fspath(path)!r}: "
-                "name another file, or delete this one"
+                f"checkpoint: expected one of the same data and settings, got one of others in {os.fspath(path)!r}: "
+                "pass another path, or delete this file"
             )
         self.seed = about["seed"]
         for i, plain in enumerate(about["runs"]):

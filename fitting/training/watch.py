@@ -1,4 +1,4 @@
-"""What watches an optimiser: counts, keeps the best point, draws the bar, saves now and then."""
+"""The record of a running optimiser: counts, the best point, the progress bar, checkpoints."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ EVERY = 10
 """Iterations between two checkpoints."""
 
 FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
-"""What counts as an objective of −inf at a point."""
+"""Errors that count as an objective of −inf at a point."""
 
 
 class Watch:
-    """Shared by the optimisers; ``earlier`` is the run that is continued."""
+    """The record that the optimisers share; ``earlier`` is the run to continue."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Watch:
 
     @property
     def iterations(self) -> int:
-        """Steps taken."""
+        """Number of steps."""
         return max(len(self.values) - 1, 0)
 
     def measure(self, loss: Loss, x: Float) -> tuple[float, Float]:
-        """The loss and its gradient; (inf, 0) where there is none, which is counted."""
+        """The loss and its gradient; (inf, 0) and a counted failure where the loss has no value."""
         self.evaluations += 1
         fault: BaseException | None = None
         try:
@@ -62,50 +62,52 @@ class Watch:
         return math.inf, np.zeros_like(x)
 
     def keep(self, x: Float, f: float) -> None:
-        """Remember ``x`` if it is the best so far."""
+        """Store ``x`` if it is the best point so far."""
         if -f > self.value:
             self.best, self.value = np.array(x, dtype=np.float64), -f
 
     def begin(self, f: float) -> None:
-        """The value at the start, unless a run is continued; no value there is an error."""
+        """Store the value at the start, unless a run is continued; a start without a value is an error."""
         if not math.isfinite(f):
             assert self.fault is not None
             message = f"The objective has no value at the start of training: {self.fault}"
-            raise type(self.fault)(f"{message} Or start from a larger noise or a shorter lengthscale.") from self.fault
+            raise type(self.fault)(f"{message} Or start with a larger noise or a shorter lengthscale.") from self.fault
         if not self.values:
             self.values.append(-f)
 
     def step(self, f: float) -> None:
-        """An iteration is over."""
+        """Record an iteration: its value, the bar, and now and then a checkpoint."""
         self.values.append(-f)
         if self._bar is not None:
             self._bar.set_postfix_str(f"F = {self.value:.6g}", refresh=False)
             self._bar.update()
         if self._save is not None and self.iterations % EVERY == 0:
-            self._save(self.record("interrupted", "Training was cut short."))
+            self._save(self.record("interrupted", "Training was interrupted."))
 
     def record(self, status: Status, reason: str) -> Run:
-        """What stands now, as a `Run`."""
+        """The current state as a `Run`."""
         counts = self.evaluations, self.failures
         return Run(self.best, self.value, tuple(self.values), status, reason, *counts, self.state())
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the progress bar."""
         if self._bar is not None:
             self._bar.close()
 
     def end(self, status: Status, reason: str) -> Run:
-        """The final record, saved."""
+        """The final record; it is saved."""
         run = self.record(status, reason)
         if self._save is not None:
             self._save(run)
         return run
 
     def interrupted(self) -> Run:
-        """The record after Ctrl-C; where there is no point to go back to, Ctrl-C goes on."""
+        """The record after Ctrl-C; raises `KeyboardInterrupt` again if no point with a value was seen."""
         if not math.isfinite(self.value):
             raise KeyboardInterrupt
-        return self.end("interrupted", f"Interrupted after {self.iterations} iterations; the best point so far stands.")
+        return self.end(
+            "interrupted", f"Interrupted after {self.iterations} iterations; the best point so far is kept."
+        )
 
 
 def _bar(progress: bool, label: str, total: int, done: int) -> Any:

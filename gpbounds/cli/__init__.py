@@ -1,4 +1,4 @@
-"""The ``gpbounds`` command: what the theorems say, from a shell."""
+"""The ``gpbounds`` command: the theorems from a shell."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ EPILOG = """\
 example:
   gpbounds plan -N 1e6 --lengthscale 0.5 --target 0.1
 
-Every number names its theorem; `gpbounds claims R-thm1` prints one.  Exit status: 0 with an answer (also where no
-number of inducing points meets the target), 1 where a certificate is not confirmed, 2 with one sentence on stderr
-where the question makes no sense.
+The output names the theorem behind every number; `gpbounds claims R-thm1` prints a theorem.  Exit status: 0 if the
+command has an answer (also if no number of inducing points meets the target); 1 if a certificate is not confirmed;
+2 if the arguments or the data are wrong, with one sentence on stderr.
 """
 
 
@@ -25,7 +25,7 @@ def build_parser() -> Parser:
 
     parser = Parser(
         prog="gpbounds",
-        description="How many inducing points does a sparse Gaussian process need, and how sure is that?",
+        description="Compute how many inducing points a sparse Gaussian process needs, and with which probability.",
         epilog=EPILOG,
     )
     parser.add_argument("--version", action="version", version=f"gpbounds {__version__}")
@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except BrokenPipeError:  # the process that reads our output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line."""
+    """The error message on one line."""
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""After the fact: how many inducing points, chosen among these rows, are proved to be enough for the rows' own y."""
+"""After the fact: the number of inducing points, chosen among these rows, that provably suffices for their y."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[Bound, Bound]
 
 @dataclass(frozen=True)
 class Afterwards:
-    """What chosen inducing points reach.
+    """Bounds on the gap that chosen inducing points reach.
 
     Attributes
     ----------
@@ -28,15 +28,15 @@ class Afterwards:
         Rows, all of the data.
     target : float
     M : int or None
-        Of those tried, the least with upper bound <= target; None if there was none.
+        The least M tried whose upper bound is <= target; None if no M tried has such a bound.
     at : (Bound, Bound) or None
-        Lower and upper bound on the gap at M, or at the last M tried where M is None.
+        Lower and upper bound on the gap at M, or at the last M tried if M is None.
     before : (Bound, Bound) or None
         The same at M - 1.
     tried : int
         The largest M tried.
     needed : int
-        No choice of fewer inducing variables reaches the target on these rows (N-low).
+        Fewer inducing variables cannot reach the target on these rows, however they are chosen (N-low).
     notes : tuple of str
     """
 
@@ -52,9 +52,9 @@ class Afterwards:
 
     def __str__(self) -> str:
         if self.at is None:
-            lines = [f"{self.needed} inducing points are needed (N-low), but not so many can be chosen."]
+            lines = [f"The target needs {self.needed} inducing points (N-low), but this method cannot choose so many."]
         elif self.M is None:
-            lines = [f"No M up to {self.tried} of those tried brings the upper bound down to {self.target:g}."]
+            lines = [f"No M tried, up to {self.tried}, has an upper bound <= {self.target:g}."]
             lines.append(f"At M = {self.tried}: {interval(self.at)}")
         else:
             lines = [f"M = {self.M} of N = {self.N} suffice for an upper bound <= {self.target:g}: {interval(self.at)}"]
@@ -74,7 +74,7 @@ class Afterwards:
 
 
 def interval(bounds: Pair) -> str:
-    """Lower and upper bound in one line."""
+    """Lower and upper bound on one line."""
     lower, upper = bounds
     claims = " and ".join(dict.fromkeys((lower.claim, upper.claim)))
     return (
@@ -83,24 +83,24 @@ def interval(bounds: Pair) -> str:
 
 
 def least(meets: Callable[[int], bool | None], first: int, last: int) -> tuple[int | None, int]:
-    """(M, tried): meets(M), and not meets(M − 1) unless M = ``first``; ``tried`` is the largest size that was there.
+    """(M, tried): meets(M), and not meets(M − 1) unless M = ``first``; ``tried`` is the largest size that exists.
 
-    ``meets`` says None where there is no set of that size, nor any larger one.  Doubles, then bisects; where
-    ``meets`` goes up and down this is one of several such M.
+    ``meets`` returns None if no set of that size exists; then no larger set exists either.  The search doubles M, then
+    bisects.  If ``meets`` is not monotone, the result is one of several such M.
 
     >>> least(lambda M: None if M > 50 else M >= 37, 1, 100), least(lambda M: False, 3, 20), least(lambda M: None, 1, 9)
     ((37, 48), (None, 20), (None, 0))
     """
-    low, end = first - 1, last + 1  # low: does not meet; end: is not there
+    low, missing = first - 1, last + 1  # `low` does not meet the target; no set of size `end` exists
     high = None
     while high is None:
-        if low + 1 >= end:
+        if low + 1 >= missing:
             return None, low if low >= first else 0
-        size = (low + end) // 2 if end <= last else min(2 * low if low >= first else first, last)
-        found = meets(size)
-        if found is None:
-            end = size
-        elif found:
+        size = (low + missing) // 2 if missing <= last else min(2 * low if low >= first else first, last)
+        reached = meets(size)
+        if reached is None:
+            missing = size
+        elif reached:
             high = size
         else:
             low = size
@@ -109,9 +109,10 @@ def least(meets: Callable[[int], bool | None], first: int, last: int) -> tuple[i
 
 @dataclass
 class Gaps:
-    """Bounds on the gap for M chosen points, each computed once: cheap ones first, the rest where they do not decide.
+    """Bounds on the gap for M chosen points, cached by M: cheap methods first, others only if those do not decide.
 
-    With at most ``rows`` rows K is streamed, too, and for α < 1 decomposed; the sharpest of each side stays.
+    With at most ``rows`` rows the methods also stream K and, for α < 1, decompose it.  The sharpest lower and upper
+    bounds are kept.
     """
 
     chooser: Chooser
@@ -120,33 +121,33 @@ class Gaps:
     alpha: float
     direction: str
     rows: int
-    found: dict[int, tuple[Bound, Bound, int]] = field(default_factory=dict)
+    cache: dict[int, tuple[Bound, Bound, int]] = field(default_factory=dict)
 
     @property
-    def ways(self) -> tuple[Literal["streamed", "blocks", "dense"], ...]:
+    def methods(self) -> tuple[Literal["streamed", "blocks", "dense"], ...]:
         """Methods of `gap`, cheapest first."""
         if self.data.N > self.rows:
             return ("streamed",)
         return ("streamed", "blocks") if self.alpha == 1.0 else ("streamed", "blocks", "dense")
 
     def __call__(self, M: int, target: float | None = None) -> Pair:
-        """Lower and upper bound at M; with ``target`` only as sharp as it takes to see on which side the gap is."""
+        """Lower and upper bound at M; with ``target``, only sharp enough to decide whether the gap exceeds it."""
         Z = self.chooser.points(M)
-        lower, upper, done = self.found.get(M) or (*self._pair(Z, self.ways[0]), 1)
-        for way in self.ways[done:]:
+        lower, upper, done = self.cache.get(M) or (*self._pair(Z, self.methods[0]), 1)
+        for method in self.methods[done:]:
             if target is not None and not float(lower) <= target < float(upper):
                 break
-            below, above = self._pair(Z, way)
+            below, above = self._pair(Z, method)
             lower, upper = max(lower, below, key=float), min(upper, above, key=float)
             done += 1
-        self.found[M] = (lower, upper, done)
+        self.cache[M] = (lower, upper, done)
         return lower, upper
 
-    def _pair(self, Z: Float, way: Literal["streamed", "blocks", "dense"]) -> Pair:
+    def _pair(self, Z: Float, method: Literal["streamed", "blocks", "dense"]) -> Pair:
         from gpbounds.renyi import gap
 
         kernel, data = self.chooser.kernel, self.data
-        pair = gap(kernel, data.X, data.y, Z, self.alpha, noise=self.noise, jitter="auto", method=way)
+        pair = gap(kernel, data.X, data.y, Z, self.alpha, noise=self.noise, jitter="auto", method=method)
         return directed(pair, self.alpha, self.direction)
 
 
@@ -192,31 +193,31 @@ def afterwards(
         least_needed = needed(
             kernel, data.X, alpha, noise=noise, target=target, landmarks=None if data.N <= rows else last
         )
-    why = ""
+    reason_to_stop = ""
     with tqdm(desc=f"After the fact, {chooser.name}", unit="subset", leave=False, disable=None) as progress:
 
         def meets(M: int) -> bool | None:
-            nonlocal why
+            nonlocal reason_to_stop
             progress.update()
             try:
                 return float(gaps(M, target)[1]) <= target
             except (NoSuchSubset, NotPositiveDefinite) as error:
-                why = f"M = {M}: {error}"
+                reason_to_stop = f"M = {M}: {error}"
                 return None
 
         M, tried = least(meets, min(least_needed, last), last)
         shown = M or tried
         at = gaps(shown) if shown else None
         before = gaps(M - 1) if M is not None and M > 1 else None
-    notes = [f"Holds for these {data.N} rows, their own y and the points chosen, with this kernel, fitted or not."]
+    notes = [f"Holds for these {data.N} rows, their y and the chosen points; the kernel may be fitted to them."]
     if not chooser.nested:
-        notes.append(f"One {chooser.name} choice was made for each M tried (seed {seed}); another one may reach less.")
+        notes.append(f"For each M one {chooser.name} choice was tried (seed {seed}); another may have a smaller gap.")
     elif M is not None:
-        notes.append("Larger sets contain the smaller ones, so D_α[q*||p] does not rise from there on (N-monoQ).")
+        notes.append("Larger sets contain the smaller ones, so D_α[q*||p] does not increase beyond this M (N-monoQ).")
     if data.N > rows:
-        notes.append(f"More than --rows {rows} rows: these are the bounds that cost O(NM²), which are wider.")
+        notes.append(f"The data have more than --rows {rows} rows, so these are the wider bounds, which cost O(NM²).")
     if at is not None and (jitter := at[1].terms.get("jitter")):
-        notes.append(f"The approximation has jitter {jitter:.3g} on Kuu, the least that factorises.")
-    if M is None and why:
-        notes.append(f"There the search ended: {why}.")
+        notes.append(f"The approximation adds jitter {jitter:.3g} to Kuu, the smallest value with which it factorises.")
+    if M is None and reason_to_stop:
+        notes.append(f"The search stopped at {reason_to_stop}.")
     return Afterwards(method, data.N, target, M, at, before, tried, least_needed, tuple(notes))

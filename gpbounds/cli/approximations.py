@@ -1,4 +1,4 @@
-"""Ranks of three approximations for one target: inducing points, random Fourier features, a Mercer expansion."""
+"""Ranks that three approximations need for one target: inducing points, Fourier features, a Mercer expansion."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpbounds.validation import positive
 
 METHODS = ("inducing", "fourier", "mercer")
 TWO_DIVERGENCES = (
-    "The target is so many nats of two divergences: for inducing points of the one between the posteriors of f given "
-    "y, q* and the exact p; for fourier and mercer of KL(exact || approximate) between the laws of all N targets y, "
-    "noise included (L-11)."
+    "The target bounds two different divergences: for inducing points, the divergence between the approximate "
+    "posterior q* of f and the exact posterior p; for fourier and mercer, KL(exact || approximate) between the laws of "
+    "all N targets y, noise included (L-11)."
 )
-Found = tuple[list[Entry], list[str]]
+Answers = tuple[list[Entry], list[str]]
 
 
 def add_methods(parser: argparse.ArgumentParser) -> None:
@@ -27,20 +27,20 @@ def add_methods(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=METHODS,
         default=["inducing"],
-        help="what the rank is of, one or several side by side: inducing points (default), random fourier features, "
-        "terms of a mercer expansion",
+        help="one or several approximations to compare: inducing points (default), random Fourier features, "
+        "terms of a Mercer expansion",
     )
     group.add_argument(
         "--width",
         metavar="W[,W,...]",
         type=options.numbers,
-        help="range of the inputs, for all dimensions or one for each, in the units of x: for fourier with gaussian "
-        "inputs, which have none (default: that of uniform inputs, or of the rows of --data)",
+        help="range of the inputs in the units of x, one number or one for each dimension: fourier needs it with "
+        "gaussian inputs (default: the range of uniform inputs, or of the rows of --data)",
     )
 
 
-def plans(problem: Problem, args: argparse.Namespace) -> Found:
-    """One entry for each method and level that has an answer, and a sentence for each that has none."""
+def plans(problem: Problem, args: argparse.Namespace) -> Answers:
+    """An entry for each method and level with an answer, and a sentence for each one without."""
     methods = list(dict.fromkeys(args.method))
     entries: list[Entry] = []
     reasons: list[str] = []
@@ -59,29 +59,29 @@ def plans(problem: Problem, args: argparse.Namespace) -> Found:
                 reasons.append(f"inducing: {lowrank.full_stop(error)}")
             continue
         if args.alpha != 1.0:
-            reasons.append(f"{method}: its theorems bound the Kullback-Leibler divergence only; leave --alpha at 1.")
+            reasons.append(f"{method}: its theorems bound only the Kullback-Leibler divergence; set --alpha to 1.")
             continue
         if args.direction != "q||p":
-            reasons.append(f"{method}: its theorems bound KL(exact || approximate); leave --direction as it is.")
+            reasons.append(f"{method}: its theorems bound only KL(exact || approximate); omit --direction.")
             continue
-        more, why = (lowrank.fourier if method == "fourier" else lowrank.mercer)(problem, args, rows)
+        more, sentences = (lowrank.fourier if method == "fourier" else lowrank.mercer)(problem, args, rows)
         entries += more
-        reasons += [f"{method}: {sentence}" for sentence in why]
+        reasons += [f"{method}: {sentence}" for sentence in sentences]
     if not entries and reasons and methods != ["inducing"]:
         raise options.UsageError(" ".join(reasons))
     if len({e.plan.method == "inducing" for e in entries}) == 2:
         reasons.insert(0, TWO_DIVERGENCES)
     if args.y_norm2 not in (None, "prior") and methods != ["inducing"]:
-        reasons.append("fourier, mercer: they speak of the laws of y, so --y-norm2 does not enter.")
+        reasons.append("fourier, mercer: these bounds concern the law of y, so they do not use --y-norm2.")
     return entries, reasons
 
 
 def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str]) -> list[Entry]:
-    """What `inducing_points` says of each case."""
+    """The plans of `inducing_points` for each case."""
 
     def title(case: Case) -> str:
-        said = case.title
-        return said if methods == ["inducing"] else f"{NAMES['inducing']}, {said[0].lower()}{said[1:]}"
+        text = case.title
+        return text if methods == ["inducing"] else f"{NAMES['inducing']}, {text[0].lower()}{text[1:]}"
 
     return [
         Entry(case.kind, title(case), repr(case.inputs), problem.plan(case, args.alpha, args.target), case.y_norm2)

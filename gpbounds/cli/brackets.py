@@ -1,4 +1,4 @@
-"""The log evidence of a data set between its bounds, for more and more chosen inducing points."""
+"""Lower and upper bounds on the log evidence of a data set, for increasing numbers of chosen inducing points."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpbounds.kernels import Kernel
 
 @dataclass(frozen=True)
 class Brackets:
-    """(lower, upper) on log p(y) for each M, and log p(y) itself where N allows.
+    """Lower and upper bound on log p(y) for each M, and log p(y) itself if N is small enough.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class Brackets:
 
     @property
     def drawn(self) -> plotting.Bracket:
-        """For the picture."""
-        lower, upper = ([float(pair[side]) for pair in self.bounds] for side in (0, 1))
+        """The record that `gpbounds.plotting` draws."""
+        lower, upper = ([float(pair[index]) for pair in self.bounds] for index in (0, 1))
         return plotting.Bracket(self.method, self.M, self.elbo, lower, upper, self.exact)
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -79,7 +79,7 @@ class Brackets:
 def brackets(
     kernel: Kernel, data: Data, noise: float, counts: list[int], *, method: str, rows: int, seed: int
 ) -> Brackets:
-    """`Brackets` for the sizes in ``counts`` that are there; log p(y) itself, and all members, up to ``rows`` rows."""
+    """`Brackets` for the sizes in ``counts`` that exist; up to ``rows`` rows with log p(y) and all bounds."""
     from tqdm import tqdm
 
     from gpbounds.errors import NotPositiveDefinite
@@ -87,19 +87,19 @@ def brackets(
 
     chooser = Chooser(kernel, data.X, method, seed)
     members = "all" if data.N <= rows else "cheap"
-    sizes, found = [], []
+    sizes, pairs = [], []
     for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=None):
         try:
-            found.append(evidence(kernel, data.X, data.y, chooser.points(M), noise=noise, members=members))
+            pairs.append(evidence(kernel, data.X, data.y, chooser.points(M), noise=noise, members=members))
         except (NotPositiveDefinite, NoSuchSubset):
             break
         sizes.append(M)
     exact = log_evidence(kernel, data.X, data.y, noise=noise) if data.N <= rows else None
-    return Brackets(chooser.name, data.N, sizes, found, exact)
+    return Brackets(chooser.name, data.N, sizes, pairs, exact)
 
 
 def ladder(last: int, several: int = 12) -> list[int]:
-    """Whole numbers from 1 to ``last``: ``several`` evenly spaced in their logarithm, half as many evenly.
+    """Whole numbers from 1 to ``last``: ``several`` equally spaced in the logarithm, and half as many equally spaced.
 
     >>> ladder(100, 5)
     [1, 3, 10, 32, 50, 100]

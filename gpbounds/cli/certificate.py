@@ -1,4 +1,4 @@
-"""What ``gpbounds certify train`` says of a certificate: its terms laid out, as JSON, and on a page of pictures."""
+"""The output of ``gpbounds certify train``: the terms of a certificate as text, as JSON and as a figure."""
 
 from __future__ import annotations
 
@@ -15,126 +15,129 @@ from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal
 
 DECLARED = (
-    "Declared, and no file can prove it: loss, epsilon, delta, kernel, grid and scaling were fixed before the data "
+    "You declare, and no file can prove: loss, epsilon, delta, kernel, grid and scaling were fixed before the data "
     "were seen."
 )
 
 
-def report(table: Rows, found: Trained) -> str:
-    """The statement and its terms, in words and one table."""
-    made = found.certificate
+def report(table: Rows, trained: Trained) -> str:
+    """The statement as text, and its terms as a table."""
+    certificate = trained.certificate
     lines = [
         output.wrapped(f"Data: {table.name}, N = {table.N}, D = {table.D}. {' '.join(table.notes)}".rstrip()),
-        output.wrapped(f"Prior: {describe_kernel(made.kernel)}, on the grid. Q: {made.posterior.describe()}."),
-        output.wrapped(found.how),
+        output.wrapped(
+            f"Prior: {describe_kernel(certificate.kernel)}, on the grid. Q: {certificate.posterior.describe()}."
+        ),
+        output.wrapped(trained.how),
         "",
-        output.wrapped(made.statement),
+        output.wrapped(certificate.statement),
         "",
-        output.table(("term", "value", "from"), terms(made)),
+        output.table(("term", "value", "from"), terms(certificate)),
         "",
         output.wrapped(DECLARED),
-        *(output.wrapped(f"{name} were {text}.") for name, text in scalings(made)),
-        *(output.wrapped(f"Note: {note}") for note in found.notes),
+        *(output.wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
+        *(output.wrapped(f"Note: {note}") for note in trained.notes),
     ]
-    if made.bound > 0.999:
+    if certificate.bound > 0.999:
         lines.append(output.wrapped(VACUOUS))
     return "\n".join(lines)
 
 
 VACUOUS = (
-    "Note: The bound says next to nothing. What lowers it: more rows, a larger --epsilon, --kernel-lengthscale shared, "
-    "a --grid of fewer steps or of other edges, units nearer to 1 (--scaling split)."
+    "Note: The bound is almost vacuous. These changes lower it: more rows, a larger --epsilon, --kernel-lengthscale "
+    "shared, a --grid with fewer steps or other edges, units closer to 1 (--scaling split)."
 )
 
 
-def terms(made: Certificate) -> list[tuple[str, str, str]]:
-    """Name, value and origin of what the bound is made of."""
-    N, G = made.data.rows, made.grid
+def terms(certificate: Certificate) -> list[tuple[str, str, str]]:
+    """Name, value and origin of each term of the bound."""
+    N, G = certificate.data.rows, certificate.grid
     if len(set(G.steps)) == 1:
         points = f"{G.T} ln({G.steps[0] + 1})"
     else:
         points = " + ".join(f"ln({g + 1})" for g in G.steps)
     rows = [
-        ("KL/N", made.kl, f"{made.kl:.6g}/{N}"),
-        ("ln|Θ|/N", made.log_count, f"{made.log_count:.6g}/{N}: {points}"),
-        ("ln(ξ/δ)/N", made.log_xi, f"{made.log_xi:.6g}/{N}"),
+        ("KL/N", certificate.kl, f"{certificate.kl:.6g}/{N}"),
+        ("ln|Θ|/N", certificate.log_count, f"{certificate.log_count:.6g}/{N}: {points}"),
+        ("ln(ξ/δ)/N", certificate.log_xi, f"{certificate.log_xi:.6g}/{N}"),
     ]
-    laid = [(name, f"{nats / N:.6f}", origin) for name, nats, origin in rows]
-    total = made.kl + made.log_count + made.log_xi
+    per_datum = [(name, f"{nats / N:.6f}", origin) for name, nats, origin in rows]
+    total = certificate.kl + certificate.log_count + certificate.log_xi
     return [
-        *laid,
+        *per_datum,
         ("ε, their sum", f"{total / N:.6f}", ""),
-        ("R_S", f"{made.risk:.6f}", f"{made.loss!r} on these {N} rows"),
-        ("kl⁻¹(R_S, ε)", decimal(made.bound, True, 6), "the bound; 1 says nothing"),
+        ("R_S", f"{certificate.risk:.6f}", f"{certificate.loss!r} on these {N} rows"),
+        ("kl⁻¹(R_S, ε)", decimal(certificate.bound, True, 6), "the bound; 1 is vacuous"),
     ]
 
 
-def scalings(made: Certificate) -> list[tuple[str, str]]:
-    """What the certificate declares of its scalings."""
-    said = {name: scaling.describe() for name, scaling in made.scalings}
-    if len(set(said.values())) == 1:
-        return [(" and ".join(said).capitalize(), said["inputs"])]
-    return [(name.capitalize(), text) for name, text in said.items()]
+def scalings(certificate: Certificate) -> list[tuple[str, str]]:
+    """The scalings that the certificate declares, as text."""
+    descriptions = {name: scaling.describe() for name, scaling in certificate.scalings}
+    if len(set(descriptions.values())) == 1:
+        return [(" and ".join(descriptions).capitalize(), descriptions["inputs"])]
+    return [(name.capitalize(), text) for name, text in descriptions.items()]
 
 
-def record(table: Rows, found: Trained) -> dict[str, Any]:
-    """The same, ready for JSON."""
-    made = found.certificate
+def record(table: Rows, trained: Trained) -> dict[str, Any]:
+    """The content of `report`, ready for JSON."""
+    certificate = trained.certificate
     return {
         "data": {"name": table.name, "N": table.N, "D": table.D, "notes": table.notes},
-        "statement": made.statement,
-        "bound": made.bound,
-        "risk": made.risk,
-        "nats": {"KL": made.kl, "ln|Θ|": made.log_count, "ln(ξ/δ)": made.log_xi},
-        "confidence": 1.0 - made.delta,
-        "loss": made.loss.to_dict(),
-        "kernel": describe_kernel(made.kernel),
-        "posterior": made.posterior.describe(),
-        "scaling": dict(scalings(made)),
-        "training": found.how,
-        "notes": found.notes,
+        "statement": certificate.statement,
+        "bound": certificate.bound,
+        "risk": certificate.risk,
+        "nats": {"KL": certificate.kl, "ln|Θ|": certificate.log_count, "ln(ξ/δ)": certificate.log_xi},
+        "confidence": 1.0 - certificate.delta,
+        "loss": certificate.loss.to_dict(),
+        "kernel": describe_kernel(certificate.kernel),
+        "posterior": certificate.posterior.describe(),
+        "scaling": dict(scalings(certificate)),
+        "training": trained.how,
+        "notes": trained.notes,
         "claims": ["P-14", "P-10", "P-44", "P-45", "P-49"],
     }
 
 
-def picture(table: Rows, found: Trained) -> Any:
-    """The page: predictions against truth in the band that the loss tolerates, and what the bound is made of."""
+def picture(table: Rows, trained: Trained) -> Any:
+    """The figure: predictions against truth with the band that the loss tolerates, and the terms of the bound."""
     from gpbounds import plotting
 
-    made = found.certificate
-    width, said = tolerance(table, made)
+    certificate = trained.certificate
+    width, label = tolerance(table, certificate)
     return plotting.certificate_page(
-        plotting.Predictions(table.y, found.mean, found.std, width),
-        made.risk,
-        [("KL(Q‖P)", made.kl), ("ln|Θ|", made.log_count), ("ln(ξ(N)/δ)", made.log_xi)],
-        made.bound,
-        title=as_written(title(table, made)),
+        plotting.Predictions(table.y, trained.mean, trained.std, width),
+        certificate.risk,
+        [("KL(Q‖P)", certificate.kl), ("ln|Θ|", certificate.log_count), ("ln(ξ(N)/δ)", certificate.log_xi)],
+        certificate.bound,
+        title=as_written(title(table, certificate)),
         target=as_written(table.target),
-        tolerated=said,
+        tolerated=label,
     )
 
 
 def as_written(text: str) -> str:
-    """``text`` for a picture, where dollar signs would start mathematics."""
+    """``text`` with dollar signs escaped, because matplotlib would read them as mathematics."""
     return text.replace("$", r"\$")
 
 
-def tolerance(table: Rows, made: Certificate) -> tuple[float | Float, str]:
-    """Deviations |v − y| at which the loss has its ε, in raw units, and in words."""
-    loss: Any = made.loss
-    epsilon, unit = float(loss.high if loss.name == "interval" else loss.epsilon), float(made.outputs.scale)
+def tolerance(table: Rows, certificate: Certificate) -> tuple[float | Float, str]:
+    """The deviation |v − y| that the loss tolerates, in raw units, and a label for it."""
+    loss: Any = certificate.loss
+    epsilon, unit = float(loss.high if loss.name == "interval" else loss.epsilon), float(certificate.outputs.scale)
     value = {"squared": "< 1", "relative": "< 1", "exponential": "< 0.632"}.get(loss.name, "0")
     if loss.name in ("relative", "interval"):
         return epsilon * np.abs(table.y), f"loss {value}: within ±{epsilon:g} |y|"
     return epsilon * unit, f"loss {value}: within ±{short(epsilon * unit)}"
 
 
-def title(table: Rows, made: Certificate) -> str:
-    """What is claimed, with which loss and declaration, of which model, in four lines."""
-    kernel = headline(made.kernel, 1.0).rpartition(", noise")[0]
-    scaled = "as given" if made.outputs.origin == "as given" else "scaled by constants from other rows"
+def title(table: Rows, certificate: Certificate) -> str:
+    """Four lines: the claim, the loss and the scaling, the kernel, the posterior."""
+    kernel = headline(certificate.kernel, 1.0).rpartition(", noise")[0]
+    scaling = "as given" if certificate.outputs.origin == "as given" else "scaled by constants from other rows"
     return (
-        f"{table.name}, N = {table.N:,}, D = {table.D}: with probability {100 * (1 - made.delta):g} % the Gibbs risk "
-        f"is at most {decimal(made.bound, True, 4)}\nLoss {made.loss!r}; inputs and target {scaled}\n{kernel}\n"
-        f"Q: {made.posterior.describe()}"
+        f"{table.name}, N = {table.N:,}, D = {table.D}: with probability {100 * (1 - certificate.delta):g} % "
+        f"the Gibbs risk is at most {decimal(certificate.bound, True, 4)}\n"
+        f"Loss {certificate.loss!r}; inputs and target {scaling}\n{kernel}\n"
+        f"Q: {certificate.posterior.describe()}"
     )

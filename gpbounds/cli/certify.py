@@ -1,4 +1,4 @@
-"""``gpbounds certify``: risk certificates: train a model by its bound, or check a certificate against its data."""
+"""``gpbounds certify``: train a model by its risk bound, or check a certificate against its data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TRAIN_EPILOG = """\
 example:
   gpbounds certify train train.csv --epsilon 0.6 --delta 0.01 --scaling split --out model
 
-  trains a Gaussian process by the bound on its risk, writes model/certificate.json, a page of pictures beside it, and
-  (for split, or a target that is not last) the certified rows; prints what the bound is made of, and the command with
-  which anybody checks it.
+  trains a Gaussian process by the bound on its risk, and writes model/certificate.json and a figure in the same folder.
+  With --scaling split, or if the target is not the last column, it also writes the certified rows.  It prints the terms
+  of the bound, and the command with which anyone can check the certificate.
 
-What is fixed before the data are seen is yours to keep: the statement's options.  Training again with others and
-showing the best of E results costs ln(E), which this command does not charge.  The model's options are free.
+You must fix the options of the statement before you see the data.  If you train with E settings of them and report the
+best result, the penalty grows by ln(E); this command does not charge it.  You may choose the model's options freely.
 
 theorem: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure of P-44: P-14, P-10, P-44, P-45, P-49 of
 `gpbounds claims`.
@@ -31,12 +31,12 @@ CHECK_EPILOG = """\
 example:
   gpbounds certify check model.json --data train.csv
 
-  recomputes everything from the raw rows and prints, line by line, what was confirmed or failed, after what no file can
-  prove: that loss, grid and scaling were fixed before the data were seen.
+  recomputes the certificate from the raw rows.  It first prints what no file can prove: that loss, grid and scaling
+  were fixed before the data were seen.  Then it prints one line for each check, confirmed or failed.
 
-The rows must be those that were certified, in their order, with every digit.  A scaling that the certificate declares
-is applied to them.  Exit status: 0 confirmed, 1 not confirmed or non-rigorous, 2 with one sentence on stderr
-where there is no certificate or there are no data.
+The file must hold the certified rows in their order, with every digit.  The command applies the scaling that the
+certificate declares.  Exit status: 0 confirmed; 1 not confirmed or not rigorous; 2 if the certificate or the data
+cannot be read, with one sentence on stderr.
 
 theorem: Reeb et al., Eq. 5: P-14, P-44, P-45 of `gpbounds claims`.
 """
@@ -52,7 +52,7 @@ def add(commands: Any) -> None:
     checking = actions.add_parser(
         "check",
         help="recompute a certificate from the data",
-        description="Recompute a certificate from the data it is about.",
+        description="Recompute a certificate from its data.",
         epilog=CHECK_EPILOG,
     )
     checking.add_argument("certificate", metavar="FILE", type=Path, help="the certificate, JSON")
@@ -84,14 +84,15 @@ def add_train(actions: Any) -> None:
         metavar="DIR",
         type=Path,
         default=Path(),
-        help="folder of certificate.json and certificate.png, made where it is missing (default: this one)",
+        help="folder for certificate.json and certificate.png; it is created if missing (default: the current folder)",
     )
     parser.add_argument(
         "--seed",
         metavar="S",
         type=options.whole,
         default=0,
-        help="of every random choice (default 0); for split also of the rows set apart, and so part of the statement",
+        help="seed of all random choices (default 0); with split it also selects the rows for the scaling, so it is "
+        "part of the statement",
     )
     group = parser.add_argument_group("the statement (fixed before the data are seen)")
     group.add_argument(
@@ -99,8 +100,8 @@ def add_train(actions: Any) -> None:
         metavar="E",
         type=options.number,
         required=True,
-        help="deviation that the loss tolerates, in the units of the target as given, or in standard deviations with "
-        "--scaling split; for --loss relative or interval a share of the target",
+        help="deviation that the loss tolerates: in the units of the target, or in standard deviations with --scaling "
+        "split; for --loss relative or interval as a fraction of the target",
     )
     group.add_argument(
         "--delta", metavar="P", type=options.number, default=0.01, help="probability of failure (default %(default)s)"
@@ -109,8 +110,9 @@ def add_train(actions: Any) -> None:
         "--loss",
         choices=("band", "squared", "exponential", "relative", "interval"),
         default="band",
-        help="1 where a prediction is off by more than E, else 0 (band, default; interval: by more than the share E of "
-        "the target), or growing with the deviation up to 1 (squared, exponential; relative: with its share)",
+        help="band (default): 1 if a prediction deviates by more than E, else 0; interval: the same with E as a "
+        "fraction of the target; squared, exponential: the loss grows with the deviation up to 1; relative: it grows "
+        "with the deviation as a fraction of the target",
     )
     group.add_argument(
         "--kernel",
@@ -123,7 +125,7 @@ def add_train(actions: Any) -> None:
         "--kernel-lengthscale",
         choices=("ard", "shared"),
         default="ard",
-        help="one lengthscale for each input (ard, default), or one for all: fewer choices to pay for",
+        help="ard (default): one lengthscale for each input; shared: one for all, which has a smaller penalty",
     )
     group.add_argument(
         "--grid",
@@ -131,47 +133,56 @@ def add_train(actions: Any) -> None:
         metavar=("LOW", "HIGH", "STEPS"),
         type=options.number,
         default=[-6.0, 6.0, 1200.0],
-        help="edges and steps in the log of variance and lengthscales (default -6 6 1200); each costs ln(STEPS+1)",
+        help="edges and number of steps in the log of variance and lengthscales (default -6 6 1200); each "
+        "hyperparameter costs ln(STEPS+1)",
     )
     group.add_argument(
         "--scaling",
         choices=("as-given", "split"),
         default="as-given",
-        help="as-given (default): you say that the units were fixed in advance; split: a random share of the rows "
-        "gives the means and standard deviations that scale the rest, which alone is certified",
+        help="as-given (default): you declare that the units were fixed in advance; split: a random share of the rows "
+        "gives the means and standard deviations that scale the other rows, and only those are certified",
     )
     group.add_argument(
-        "--share", metavar="P", type=options.number, help="that share of the rows, for split (default 0.1)"
+        "--share", metavar="P", type=options.number, help="share of the rows for --scaling split (default 0.1)"
     )
-    group = parser.add_argument_group("the model (free: nothing is paid for it)")
+    group = parser.add_argument_group("the model (any choice is valid and costs nothing)")
     group.add_argument(
         "--method",
         choices=("full", "fitc", "vfe", "free"),
-        help="exact posterior (full), or a sparse one: of FITC, of VFE, or any N(a, B) of the inducing variables "
-        "(free); default: full up to 1500 rows, else fitc",
+        help="full: the exact posterior; fitc, vfe: a sparse posterior; free: any N(a, B) of the inducing variables "
+        "(default: full up to 1500 rows, else fitc)",
     )
     group.add_argument(
-        "--inducing", metavar="M", type=options.whole, help="inducing points, for all but full (default 100)"
+        "--inducing",
+        metavar="M",
+        type=options.whole,
+        help="number of inducing points, for every method but full (default 100)",
     )
     group.add_argument(
         "--objective",
         choices=("kl", "pinsker"),
         default="kl",
-        help="what is minimised: the bound itself (kl, default) or Pinsker's looser one; certified is the first",
+        help="training objective: the bound itself (kl, default) or Pinsker's looser bound; the certificate states the "
+        "kl bound in both cases",
     )
     group.add_argument(
-        "--iterations", metavar="K", type=options.whole, default=1000, help="of training, at most (default %(default)s)"
+        "--iterations",
+        metavar="K",
+        type=options.whole,
+        default=1000,
+        help="largest number of training iterations (default %(default)s)",
     )
     options.add_json(parser)
     parser.set_defaults(run=train)
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train, write certificate, picture and rows, and print the terms of the bound."""
+    """Train a model, write certificate, figure and rows, and print the terms of the bound."""
     from gpbounds.cli import certificate, rows, training
 
     if args.share is not None and args.scaling != "split":
-        raise options.UsageError("--share goes with --scaling split")
+        raise options.UsageError("--share is an option of --scaling split")
     low, high, steps = args.grid
     if not float(steps).is_integer():
         raise options.UsageError(f"--grid: expected a whole number of STEPS, got {steps:g}")
@@ -181,16 +192,16 @@ def train(args: argparse.Namespace) -> None:
         split=args.scaling == "split",
         share=0.1 if args.share is None else args.share,
         seed=args.seed,
-        centre=args.loss not in ("relative", "interval"),  # a share of the target is one of the raw target
+        centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
     )
     files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
     if not table.as_in_file:
         files["data"] = args.out / "certificate_data.csv"
     if any(path.exists() and path.samefile(args.data) for path in files.values()):
-        raise options.UsageError(f"--out: expected another folder: {args.data} would be overwritten")
+        raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.data}")
     args.out.mkdir(parents=True, exist_ok=True)
     print(f"Training on {table.N} rows of {table.name} ...", file=sys.stderr)
-    found = training.train(
+    trained = training.train(
         table,
         loss=args.loss,
         epsilon=args.epsilon,
@@ -205,26 +216,26 @@ def train(args: argparse.Namespace) -> None:
         seed=args.seed,
         progress=sys.stderr.isatty(),
     )
-    found.certificate.save(files["certificate"])
+    trained.certificate.save(files["certificate"])
     if not table.as_in_file:
         table.write(files["data"])
-    certificate.picture(table, found).savefig(files["picture"])
-    of = files.get("data", args.data)
-    checked = shlex.join(("gpbounds", "certify", "check", str(files["certificate"]), "--data", str(of)))
+    certificate.picture(table, trained).savefig(files["picture"])
+    data_file = files.get("data", args.data)
+    check_command = shlex.join(("gpbounds", "certify", "check", str(files["certificate"]), "--data", str(data_file)))
     if args.json:
         written = {name: str(path) for name, path in files.items()}
-        says = certificate.record(table, found)
-        output.print_json({"command": "certify train", **says, "files": written, "check": checked})
+        terms = certificate.record(table, trained)
+        output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
         return
-    print(certificate.report(table, found))
+    print(certificate.report(table, trained))
     print(f"\nSaved {', '.join(str(path) for path in files.values())}")
     if not table.as_in_file:
-        print(f"{of} holds the rows that are certified, the target last.")
-    print(f"Check it:\n  {checked}")
+        print(f"{data_file} holds the certified rows, with the target in the last column.")
+    print(f"Check it:\n  {check_command}")
 
 
 def check(args: argparse.Namespace) -> None:
-    """Print the report; exit status 1 unless it confirms a certificate that is rigorous."""
+    """Print the report; the exit status is 1 unless the certificate is confirmed and rigorous."""
     from gpbounds.pacbayes.certificate import Certificate
 
     certificate = Certificate.load(args.certificate)

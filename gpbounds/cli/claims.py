@@ -1,4 +1,4 @@
-"""``gpbounds claims``: the ledger: what is true, what the papers print, what this project checks."""
+"""``gpbounds claims``: list the claims of the papers, their verdicts, and what this project checks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ EPILOG = """\
 example:
   gpbounds claims R-thm1
 
-  prints the theorem behind `gpbounds rate`: where it stands, what is true, the sharper form, what computes it.
-  gpbounds claims --section G --verdict misprint lists; without arguments all are listed and counted.
+  prints the theorem behind `gpbounds rate`: its place, the true statement, the sharper form, the function that
+  computes it.  gpbounds claims --section G --verdict misprint lists some claims; without arguments the command lists
+  and counts all.
 
-theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (direct loss), and N, proved here.
+theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (direct loss), and N (proved here).
 """
 
 
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser(
         "claims", help="the ledger of theorems", description=options.purpose(__doc__), epilog=EPILOG
     )
-    parser.add_argument("id", nargs="?", metavar="ID", help="print one claim entirely")
+    parser.add_argument("id", nargs="?", metavar="ID", help="print this claim in full")
     parser.add_argument(
         "--section", metavar="S", help="only this section: A to I, N, L.1 to L.6, P.1 to P.4, D.1 to D.5"
     )
@@ -36,7 +37,7 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """List claims, or print one."""
+    """List claims, or print one of them."""
     chosen = select(args)
     if args.json:
         records = [{**dataclasses.asdict(claim), "built": claim.built} for claim in chosen]
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def select(args: argparse.Namespace) -> list[Claim]:
-    """The claims asked for."""
+    """The claims that the arguments select."""
     if args.id is not None:
         if args.section or args.verdict:
             raise options.UsageError("claims: expected an id, or --section and --verdict, not both")
@@ -65,12 +66,12 @@ def select(args: argparse.Namespace) -> list[Claim]:
 
 
 def _line(claim: Claim) -> str:
-    """Id, verdict and state, and as much of the statement as one line holds."""
+    """One line: id, verdict, state, and the beginning of the statement."""
     state = "built" if claim.built else "not yet"
-    lead = f"{claim.id:<11} {claim.verdict:<16} {state:<8} "
+    prefix = f"{claim.id:<11} {claim.verdict:<16} {state:<8} "
     statement = " ".join(claim.statement.split())
-    room = 119 - len(lead)
-    return lead + (statement if len(statement) <= room else statement[: room - 1].rstrip() + "…")
+    width = 119 - len(prefix)
+    return prefix + (statement if len(statement) <= width else statement[: width - 1].rstrip() + "…")
 
 
 def _count(claims: list[Claim]) -> str:

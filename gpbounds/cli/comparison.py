@@ -1,4 +1,4 @@
-"""The ranks of several approximations in words, and side by side."""
+"""Format the ranks of several approximations as text and as one table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = {"inducing": "Inducing points", "fourier": "Random Fourier features", "m
 
 @dataclass(frozen=True)
 class Entry:
-    """A plan with what it is about: its level ("a priori" or "data-aware"), a heading, the inputs in words."""
+    """A plan with its level ("a priori" or "data-aware"), a heading, and a description of the inputs."""
 
     level: str
     title: str
@@ -30,24 +30,24 @@ class Entry:
 
 
 def comparison(entries: list[Entry], after: Afterwards | None, target: float) -> str:
-    """The ranks side by side, inducing points after the fact among them."""
+    """A table of the ranks, including that of inducing points after the fact."""
     rows = []
     for entry in entries:
         plan, bound = entry.plan, entry.plan.bound
-        some = "none < N" if plan.M is None else str(plan.M)
+        rank = "none < N" if plan.M is None else str(plan.M)
         made = {
             "inducing": "inducing points",
             "fourier": "features" if plan.M is None else f"cos, sin of {plan.M // 2}",
             "mercer": "eigenfunctions",
         }[plan.method]
-        sure = "-" if bound is None else _percent(float(np.asarray(bound.confidence)))
+        confidence = "-" if bound is None else _percent(float(np.asarray(bound.confidence)))
         value = "-" if bound is None else f"{float(bound):.3g}"
         needed = "-" if plan.needed is None else str(plan.needed)
-        rows.append((plan.method, entry.level, str(plan.N), some, made, sure, needed, value))
+        rows.append((plan.method, entry.level, str(plan.N), rank, made, confidence, needed, value))
     if after is not None:
-        some = f"none <= {after.tried}" if after.M is None else str(after.M)
+        rank = f"none <= {after.tried}" if after.M is None else str(after.M)
         value = "-" if after.at is None else f"{float(after.at[1]):.3g}"
-        row = ("inducing", "after the fact", str(after.N), some, "inducing points", "certain", str(after.needed), value)
+        row = ("inducing", "after the fact", str(after.N), rank, "inducing points", "certain", str(after.needed), value)
         rows.append(row)
     head = f"Ranks that suffice for KL <= {target:g} nats:"
     return f"{head}\n{output.table(('method', 'level', 'rows', 'rank', 'made of', 'sure', 'needed', 'bound'), rows)}"

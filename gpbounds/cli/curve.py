@@ -1,4 +1,4 @@
-"""``gpbounds curve``: a picture of the bound against M, for several alpha or several N."""
+"""``gpbounds curve``: plot the bound against M, for several alpha or several N."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ example:
   gpbounds curve -N 1e3,1e6,1e9 -M 1:60
   gpbounds curve --data table.csv --out curve.png
 
-  The last draws the bound given the rows beside the a-priori one, and the log evidence of the data between its
-  bounds, for inducing points that --select chooses.
+  The last command plots the bound given the rows beside the a-priori bound, and bounds on the log evidence of the data
+  for inducing points that --select chooses.
 
-theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M; the evidence by R-eq8 and others
-from above, R-elbo* and others from below.
+theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M.  The upper bounds on the evidence
+are R-eq8 and others, the lower bounds R-elbo* and others.
 """
 
 FLOOR = 1e-4
-"""Where M is not given, curves end at the M that brings the bound below this (in nats), or at N - 1."""
+"""Without -M, a curve ends where the bound falls below this value (in nats), or at M = N - 1."""
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "curve", help="draw the bound against M", description=options.purpose(__doc__), epilog=EPILOG
+        "curve", help="plot the bound against M", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument(
         "-N", "--N", dest="sizes", metavar="N", type=options.wholes, help="number(s) of data: 1e3,1e6,1e9"
@@ -45,7 +45,7 @@ def add(commands: Any) -> None:
         dest="counts",
         metavar="M",
         type=options.wholes,
-        help="A:B, A:B:STEP or a list (default: as far as needed)",
+        help="A:B, A:B:STEP or a list (default: up to a negligible bound)",
     )
     parser.add_argument(
         "--out", metavar="FILE", type=options.picture_file, default=Path("curve.png"), help="default: %(default)s"
@@ -60,11 +60,11 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Draw the curves, save the picture, and say where it is."""
+    """Draw the curves, save the figure, and print its path."""
     selection.check_select(args)
     problem = from_arguments(args)
-    several = [len(case.sizes) for case in problem.cases]
-    if len(args.alpha) > 1 and max(several, default=1) > 1:
+    case_sizes = [len(case.sizes) for case in problem.cases]
+    if len(args.alpha) > 1 and max(case_sizes, default=1) > 1:
         raise options.UsageError("curve: expected several alpha or several N, not both")
     series: list[tuple[Case, int, float, list[int], Bound]] = []
     for case in problem.cases:
@@ -72,9 +72,9 @@ def run(args: argparse.Namespace) -> None:
             for alpha in args.alpha:
                 M = args.counts or default_counts(problem, case, N, alpha)
                 series.append((case, N, alpha, M, problem.rate(case, [N], M, [alpha])))
-    between, why = evidence(problem, args)
-    picture(problem, series, between, args).savefig(args.out)
-    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *why]
+    bracket, reasons = evidence(problem, args)
+    picture(problem, series, bracket, args).savefig(args.out)
+    notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *reasons]
     if args.json:
         records = [
             {
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
                 "command": "curve",
                 **output.problem_record(problem),
                 "series": records,
-                "evidence": between and between.to_dict(),
+                "evidence": bracket and bracket.to_dict(),
                 "notes": notes,
                 "out": str(args.out),
             }
@@ -105,33 +105,35 @@ def run(args: argparse.Namespace) -> None:
         values = np.asarray(bound.value).ravel()
         ends = f"{values[0]:.3g} at M = {M[0]} to {values[-1]:.3g} at M = {M[-1]}"
         print(f"{case.kind}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
-    if between is not None:
-        known = "" if between.exact is None else f"; exactly {between.exact:.8g}"
-        print(f"\nlog p(y) with {between.method} inducing points, in nats{known}:")
-        print(output.table(("M", "ELBO", "lower", "upper", "width", "upper by"), between.rows()), end="\n\n")
+    if bracket is not None:
+        exact = "" if bracket.exact is None else f"; exactly {bracket.exact:.8g}"
+        print(f"\nlog p(y) with {bracket.method} inducing points, in nats{exact}:")
+        print(output.table(("M", "ELBO", "lower", "upper", "width", "upper by"), bracket.rows()), end="\n\n")
     for note in notes:
         print(output.wrapped(f"Note: {note}"))
     print(f"Saved {args.out}")
 
 
 def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | None, tuple[str, ...]]:
-    """The brackets of the data's evidence, or why they are left out."""
+    """Bounds on the evidence of the data, or the reason why they are omitted."""
     if problem.data is None or args.select == "none":
         return None, ()
     if args.lengthscale_range:
-        return None, ("The evidence needs one kernel: it is left out with --lengthscale-range.",)
+        return None, ("The evidence needs one kernel; it is omitted with --lengthscale-range.",)
     N = problem.data.N
     if args.counts:
         counts = sorted({M for M in args.counts if M <= N})
     else:
         counts = ladder(min(args.most, N - 1))
     settings = {"method": args.select, "rows": args.rows, "seed": args.seed}
-    found = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
-    return (found, ()) if found.M else (None, ("The evidence is left out: there are not so many points to choose.",))
+    bracket = brackets(problem.kernels[0], problem.data, problem.statement.noise, counts, **settings)
+    if not bracket.M:
+        return None, ("The evidence is omitted: the method cannot choose so many points.",)
+    return bracket, ()
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
-    """At most 200 numbers from 1 to where the bound has fallen below FLOOR, or to the last M, as the axis has them."""
+    """At most 200 values of M up to where the bound falls below FLOOR, or to the last M, spaced as on the axis."""
     from dataclasses import replace
 
     last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M or case.largest(N)
@@ -142,10 +144,10 @@ def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[i
 def picture(
     problem: Problem,
     series: list[tuple[Case, int, float, list[int], Bound]],
-    between: Brackets | None,
+    bracket: Brackets | None,
     args: argparse.Namespace,
 ) -> Any:
-    """The figure of all series, and of the evidence where there is one."""
+    """The figure of all series, and of the evidence if there is one."""
     orders, sizes = {alpha for _, _, alpha, _, _ in series}, {(case.kind, N) for case, N, *_ in series}
     rows = {N for _, N in sizes}
     curves = []
@@ -157,30 +159,30 @@ def picture(
         index = sorted(orders).index(alpha) if len(orders) > 1 else sorted(sizes).index((case.kind, N))
         color = plotting.CYCLE[index % len(plotting.CYCLE)]
         curves.append(plotting.Curve(", ".join(parts) or "bound", M, np.asarray(bound.value).ravel(), color, style))
-    if between is not None:
+    if bracket is not None:
         for alpha in sorted(orders):
-            values = between.divergence(alpha, args.direction)
-            name = f"after the fact, {between.method}"
+            values = bracket.divergence(alpha, args.direction)
+            name = f"after the fact, {bracket.method}"
             name += rf", $\alpha$ = {alpha:g}" if len(orders) > 1 else ""
-            name += f", $N$ = {power_of_ten(between.N)}" if len(rows) > 1 else ""
+            name += f", $N$ = {power_of_ten(bracket.N)}" if len(rows) > 1 else ""
             color = plotting.GREEN if len(orders) == 1 else plotting.CYCLE[sorted(orders).index(alpha)]
-            curves.append(plotting.Curve(name, between.M, values, color, "-."))
+            curves.append(plotting.Curve(name, bracket.M, values, color, "-."))
     case = problem.cases[0]
-    where = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
+    inputs = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
     size = f", N = {power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
     y = "y from the prior" if case.y_norm2 is None else "any y with the given norm"
     title = (
-        f"{where}{size}, {y}, probability {100 * (1 - args.delta):g} %\n"
+        f"{inputs}{size}, {y}, probability {100 * (1 - args.delta):g} %\n"
         f"{headline(problem.kernels[0], problem.statement.noise)}"
     )
     order = next(iter(orders)) if len(orders) == 1 else None
     ylabel = f"Bound on {plotting.divergence_symbol(order, args.direction)} (nats)"
-    if between is None:
+    if bracket is None:
         return plotting.bound_curves(curves, title=title, ylabel=ylabel)
-    return plotting.bounds_and_evidence(curves, between.drawn, title=title, ylabel=ylabel)
+    return plotting.bounds_and_evidence(curves, bracket.drawn, title=title, ylabel=ylabel)
 
 
 def power_of_ten(N: int) -> str:
-    """10^6 rather than 1000000 where N is one of the larger powers."""
+    """N as text: 10^6 instead of 1000000 if N is a power of ten above 1000."""
     power = len(str(N)) - 1
     return f"$10^{{{power}}}$" if power > 3 and 10**power == N else str(N)

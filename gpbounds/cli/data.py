@@ -1,4 +1,4 @@
-"""Tables of numbers from CSV files: inputs, then the target in the last column; standardised, and said so."""
+"""Read CSV tables of numbers, inputs first and the target in the last column, and standardise them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Data:
     Attributes
     ----------
     name : str
-        What the data are called in pictures and reports.
+        Name of the data in figures and reports.
     X : array (N, D)
     y : array (N,)
     notes : tuple of str
-        What was done to them.
+        How they were changed.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Data:
         return int(self.X.shape[1])
 
     def subset(self, rows: int, seed: int) -> Data:
-        """``rows`` of the rows, drawn without replacement (all of them if there are no more), in their order."""
+        """``rows`` rows drawn without replacement, in their order; all rows if there are no more."""
         if rows < 2:
             raise ValueError(f"--rows: expected a whole number >= 2, got {rows}")
         if rows >= self.N:
@@ -61,7 +61,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
             text = file.read()
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise ValueError(f"{path}: expected a gzip file, but it is damaged or something else") from None
+        raise ValueError(f"{path}: expected a gzip file, got a damaged file or another format") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: expected a text file with comma-separated numbers") from None
     first = text.lstrip().partition("\n")[0]
@@ -86,9 +86,10 @@ def read_table(path: Path) -> tuple[Float, bool]:
     Raises
     ------
     ValueError
-        for text (says the line and column), lines of different lengths, NaN or infinity (says the lines), no rows.
+        for text (the message names line and column), lines of different lengths, NaN or infinity (the message names the
+        lines), or no rows.
     OSError
-        for a file that cannot be read.
+        if the file cannot be read.
     """
     try:
         lines = list(_lines(path))
@@ -107,8 +108,8 @@ def read_table(path: Path) -> tuple[Float, bool]:
             values[i] = cells
         except ValueError:
             column = next(j for j, cell in enumerate(cells) if not _is_number(cell))
-            what = repr(cells[column]) if cells[column].strip() else "an empty cell"
-            raise ValueError(f"{path}: expected numbers, got {what} in line {line}, column {column + 1}") from None
+            cell_text = repr(cells[column]) if cells[column].strip() else "an empty cell"
+            raise ValueError(f"{path}: expected numbers, got {cell_text} in line {line}, column {column + 1}") from None
     bad = [body[i][0] for i in np.flatnonzero(~np.isfinite(values).all(axis=1))]
     if bad:
         shown = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
@@ -117,13 +118,13 @@ def read_table(path: Path) -> tuple[Float, bool]:
 
 
 def column_names(path: Path) -> list[str] | None:
-    """The cells of the first line where it is a header, stripped; None where it holds numbers."""
+    """The stripped cells of the first line if it is a header; None if it holds numbers."""
     cells = next((cells for _, cells in _lines(path)), [])
     return None if all(_is_number(cell) for cell in cells) else [cell.strip() for cell in cells]
 
 
 def standardised(column: Float) -> Float | None:
-    """``column`` with mean 0 and variance 1; None where it is constant to rounding."""
+    """``column`` shifted and scaled to mean 0 and variance 1; None if it is constant up to rounding."""
     scale = float(np.abs(column).max())
     if scale == 0.0:
         return None
@@ -134,12 +135,12 @@ def standardised(column: Float) -> Float | None:
 
 
 def standardise(name: str, X: ArrayLike, y: ArrayLike) -> Data:
-    """`Data` from raw inputs (N, D) and targets (N,): constant inputs are dropped, a constant target is refused.
+    """`Data` from raw inputs (N, D) and targets (N,); drops constant inputs and refuses a constant target.
 
     Raises
     ------
     ValueError
-        for fewer than two rows, no input that varies, or a target that does not.
+        for fewer than two rows, if no input varies, or if the target does not vary.
 
     >>> data = standardise("three", [[1.0, 7.0], [2.0, 7.0], [3.0, 7.0]], [0.0, 1.0, 5.0])
     >>> data.X.round(3).ravel().tolist(), data.notes[1]

@@ -1,4 +1,4 @@
-"""``gpbounds demo``: how many inducing points real data need: bounds, and what subsets truly reach."""
+"""``gpbounds demo``: compare the bounds with the divergences that subsets of real data reach."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EPILOG = """\
 example:
   gpbounds demo --target 0.1 --out bound_vs_empirical.png
 
-  plans for scikit-learn's diabetes data (442 patients, 10 inputs, no download) and draws the divergence of real
-  subsets from the exact posterior under the bounds.
+  plans for scikit-learn's diabetes data (442 patients, 10 inputs, no download), and plots the divergence of subsets
+  from the exact posterior together with the bounds.
 
 theorems: R-thm1 (y from the prior) and R-thm2 (any y), a priori by R-samp, data-aware by R-lem3; N-low from below.
 """
@@ -30,25 +30,27 @@ theorems: R-thm1 (y from the prior) and R-thm2 (any y), a priori by R-samp, data
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
-        "demo", help="bounds and truth on real data", description=options.purpose(__doc__), epilog=EPILOG
+        "demo", help="bounds and true divergences on real data", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument(
         "--out",
         metavar="FILE",
         type=options.picture_file,
         default=Path("bound_vs_empirical.png"),
-        help="the picture (default: %(default)s)",
+        help="file for the figure (default: %(default)s)",
     )
     parser.add_argument("--alpha", metavar="A", type=options.number, default=1.0, help="Renyi order (default 1, KL)")
     parser.add_argument("--target", metavar="T", type=options.number, default=0.1, help="in nats (default %(default)s)")
     parser.add_argument("--draws", metavar="K", type=options.whole, default=5, help="subsets per size (default 5)")
-    parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of every random choice (default 0)")
+    parser.add_argument(
+        "--seed", metavar="S", type=options.whole, default=0, help="seed of all random choices (default 0)"
+    )
     options.add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Fit, plan, try subsets, print, and save the picture."""
+    """Fit, plan, evaluate subsets, print the results, and save the figure."""
     show(diabetes(), args.alpha, args.target, args.draws, args.seed, args.out, as_json=args.json)
 
 
@@ -73,15 +75,15 @@ def show(
     command: str = "demo",
     as_json: bool = False,
 ) -> Study:
-    """The study of ``data``, printed and drawn."""
+    """Run the study of ``data``, print it and plot it."""
     validation.count("draws", draws)
     validation.order("alpha", alpha)
     validation.positive("target", target)
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)
-    found = hyperparameters.fit(data, seed=seed)
-    done = study(
+    fitted = hyperparameters.fit(data, seed=seed)
+    result = study(
         data,
-        found,
+        fitted,
         alpha=alpha,
         target=target,
         rows=rows,
@@ -90,13 +92,13 @@ def show(
         seed=seed,
         progress=bar,
     )
-    picture(done).savefig(out)
+    picture(result).savefig(out)
     if as_json:
-        output.print_json({"command": command, **record(done), "out": str(out)})
+        output.print_json({"command": command, **record(result), "out": str(out)})
     else:
-        print(report(done))
+        print(report(result))
         print(f"\nSaved {out}")
-    return done
+    return result
 
 
 def bar(jobs: Sequence[Any]) -> Iterable[Any]:
@@ -110,64 +112,66 @@ def _least(M: int | None, N: int) -> str:
     return f"no M < {N}" if M is None else f"M = {M}"
 
 
-def report(done: Study) -> str:
-    """The study in words and two tables."""
-    problem, part = done.problem, done.part
-    divergence = "KL[q*||p]" if done.alpha == 1.0 else f"D_{done.alpha:g}[q*||p]"
+def report(result: Study) -> str:
+    """The study as text with two tables."""
+    problem, part = result.problem, result.part
+    divergence = "KL[q*||p]" if result.alpha == 1.0 else f"D_{result.alpha:g}[q*||p]"
     sure = f"{100 * (1 - problem.statement.delta):g} %"
     rows = []
-    for case, plan in done.plans:
+    for case, plan in result.plans:
         y = "drawn from the prior" if case.y_norm2 is None else f"any, |y|^2 = {case.y_norm2:.6g}"
         rows.append((case.kind, str(plan.N), y, _least(plan.M, plan.N), plan.bound.claim if plan.bound else "-"))
     lines = [output.heading(problem), ""]
-    lines += [f"Inducing points that suffice for {divergence} <= {done.target:g} nats, with probability {sure}:"]
-    lines += [output.table(("bound", "N", "y", "suffices", "theorem"), rows), *vacuous(done), ""]
-    lines += [_needed(done), *reaching(done)]
+    lines += [f"Inducing points that suffice for {divergence} <= {result.target:g} nats, with probability {sure}:"]
+    lines += [output.table(("bound", "N", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
+    lines += [_needed(result), *reaching(result)]
     lines += [
         "",
         f"{divergence} in nats of subsets of {part.N} rows (median; for random and k-DPP from least to greatest):",
     ]
-    lines += [output.table(*_truth(done)), *_meaning(done), ""]
-    lines += [output.wrapped(f"Note: {note}") for note in notes(done)]
+    lines += [output.table(*_truth(result)), *_meaning(result), ""]
+    lines += [output.wrapped(f"Note: {note}") for note in notes(result)]
     return "\n".join(lines)
 
 
-def vacuous(done: Study) -> list[str]:
-    """What is to be said about bounds that do not reach the target: how large they still are at the last M."""
+def vacuous(result: Study) -> list[str]:
+    """A sentence for each bound that does not reach the target, with its value at the last M."""
     lines = []
-    for case, plan in done.plans:
+    for case, plan in result.plans:
         if plan.M is None:
             y = "y from the prior" if case.y_norm2 is None else "any y"
             M = case.largest(plan.N)
-            last = float(done.problem.rate(case, case.sizes, [M], [done.alpha]))
+            last = float(result.problem.rate(case, case.sizes, [M], [result.alpha]))
             lines.append(f"The {case.kind} bound, {y}, is vacuous for this target: {last:.3g} nats even at M = {M}.")
     return lines
 
 
-def _needed(done: Study) -> str:
-    needed = next(plan.needed for _, plan in done.plans if plan.needed is not None)
-    return f"On these {done.part.N} rows fewer than {needed} inducing variables cannot do, whatever they are (N-low)."
+def _needed(result: Study) -> str:
+    needed = next(plan.needed for _, plan in result.plans if plan.needed is not None)
+    return (
+        f"On these {result.part.N} rows no choice of fewer than {needed} inducing variables reaches the target (N-low)."
+    )
 
 
-def reaching(done: Study) -> list[str]:
-    """From which M tried on subsets reach the target."""
-    truth = done.reached
+def reaching(result: Study) -> list[str]:
+    """For each kind of subset, the M tried from which on all of them reach the target."""
+    reached = result.reached
     return [
         f"Of the sizes tried, {name} subsets reach it from M = {least} on."
-        if (least := smallest_reaching(truth.M, worst, done.target))
-        else f"Of the sizes tried, none lets {name} subsets reach it."
+        if (least := smallest_reaching(reached.M, worst, result.target))
+        else f"Of the sizes tried, none suffices for {name} subsets to reach it."
         for name, worst in (
-            ("greedy", truth.greedy[0]),
-            ("all k-DPP", truth.kdpp.max(axis=0)),
-            ("all random", truth.random.max(axis=0)),
+            ("greedy", reached.greedy[0]),
+            ("all k-DPP", reached.kdpp.max(axis=0)),
+            ("all random", reached.random.max(axis=0)),
         )
     ]
 
 
-def _truth(done: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    truth = done.reached
-    at = np.searchsorted(done.grid, truth.M)
-    lines = {(line.case.kind, line.case.y_norm2 is None): line for line in done.lines if line.form == "sharpest"}
+def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    reached = result.reached
+    at = np.searchsorted(result.grid, reached.M)
+    lines = {(line.case.kind, line.case.y_norm2 is None): line for line in result.lines if line.form == "sharpest"}
 
     def spread(draws: Float) -> str:
         draws = draws[~np.isnan(draws)]
@@ -189,45 +193,49 @@ def _truth(done: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     rows = [
         (
             f"{M:.0f}",
-            f"{done.lower[at[j]]:.2g}",
-            spread(truth.greedy[:, j]),
-            spread(truth.kdpp[:, j]),
-            spread(truth.random[:, j]),
+            f"{result.lower[at[j]]:.2g}",
+            spread(reached.greedy[:, j]),
+            spread(reached.kdpp[:, j]),
+            spread(reached.random[:, j]),
             *(
                 "-" if np.isnan(lines[key].value[at[j]]) else f"{lines[key].value[at[j]]:.3g}"
                 for key in (("data-aware", True), ("a priori", True), ("data-aware", False))
             ),
         )
-        for j, M in enumerate(truth.M)
+        for j, M in enumerate(reached.M)
     ]
     return header, rows
 
 
-def _meaning(done: Study) -> list[str]:
-    return ["", *(output.wrapped(sentence) for sentence in done.plans[0][1].meaning)]
+def _meaning(result: Study) -> list[str]:
+    return ["", *(output.wrapped(sentence) for sentence in result.plans[0][1].meaning)]
 
 
-def notes(done: Study) -> list[str]:
-    """What a reader should know before quoting any of it."""
-    said = [note for _, plan in done.plans for note in plan.notes]
-    said.append("The bounds are for subsets drawn by a k-DPP; random and greedy subsets are shown beside them.")
-    if any(np.isnan(draws).any() for draws in (done.reached.random, done.reached.kdpp, done.reached.greedy)):
-        said.append("Where a subset is missing (-), none has that size, or k(Z, Z) is singular in double precision.")
-    if done.part.N < done.problem.data.N:  # type: ignore[union-attr]
-        said.append(f"The curves, a priori too, are for {done.part.N} rows; the a-priori plan is for all rows.")
-    return list(dict.fromkeys(said))
+def notes(result: Study) -> list[str]:
+    """Notes on the validity of the results."""
+    sentences = [note for _, plan in result.plans for note in plan.notes]
+    sentences.append(
+        "The bounds hold for subsets drawn by a k-DPP, not for the random and greedy subsets shown with them."
+    )
+    if any(np.isnan(draws).any() for draws in (result.reached.random, result.reached.kdpp, result.reached.greedy)):
+        sentences.append("A missing entry (-): no subset has that size, or k(Z, Z) is singular in double precision.")
+    if result.part.N < result.problem.data.N:  # type: ignore[union-attr]
+        sentences.append(
+            f"All curves, including a priori, are for {result.part.N} rows; the a-priori plan is for all rows."
+        )
+    return list(dict.fromkeys(sentences))
 
 
 def record(done: Study) -> dict[str, Any]:
-    """The study, for JSON."""
-    truth = done.reached
+    """The study, ready for JSON."""
+    reached = done.reached
     return {
         **output.problem_record(done.problem),
         "rows": done.part.N,
         "alpha": done.alpha,
         "target": done.target,
         "plans": [{"case": case.kind, "y_norm2": case.y_norm2, **plan.to_dict()} for case, plan in done.plans],
-        "subsets": {"M": truth.M, "random": truth.random, "k-DPP": truth.kdpp, "greedy": truth.greedy[0]},
+        "subsets": {"M": reached.M, "random": reached.random, "k-DPP": reached.kdpp, "greedy": reached.greedy[0]},
         "bounds": {
             "M": done.grid,
             **{line.name: line.value for line in done.lines},

@@ -1,4 +1,4 @@
-"""Kernel and noise for real data: what is given is kept, the rest maximises the marginal likelihood."""
+"""Kernel and noise for real data: options set some hyperparameters, marginal likelihood fits the others."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gpbounds.kernels.plain import stationary
 from gpbounds.validation import positive
 
 FIT_ROWS = 500
-"""Rows that the marginal likelihood looks at: each of its steps costs their cube."""
+"""Number of rows in the marginal likelihood; the cost of each step is its cube."""
 
 RANGES = {"variance": (1e-3, 1e5), "lengthscale": (1e-3, 1e5), "noise": (1e-6, 1e2)}
-"""Where they are looked for; inputs and targets are standardised."""
+"""Ranges of the search; inputs and targets are standardised."""
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Kernel and noise variance, and where they come from.
+    """Kernel and noise variance, and their origin.
 
     Attributes
     ----------
@@ -33,9 +33,9 @@ class Hyperparameters:
     origin : str
         One sentence.
     fitted : tuple of str
-        Names of those that were fitted to the data; empty where all were given.
+        Names of the fitted ones; empty if options set all.
     notes : tuple of str
-        What the optimiser had to say.
+        Messages of the optimiser.
     """
 
     kernel: Kernel
@@ -46,7 +46,7 @@ class Hyperparameters:
 
     @property
     def warning(self) -> tuple[str, ...]:
-        """What a plan must say where something was fitted."""
+        """The sentence that a plan must print if hyperparameters were fitted."""
         if not self.fitted:
             return ()
         return (
@@ -55,8 +55,8 @@ class Hyperparameters:
         )
 
 
-def given(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
-    """Hyperparameters from the command line, 1, 1 and 0.1 where they are None."""
+def from_options(nu: float, variance: float | None, lengthscale: Any, noise: float | None) -> Hyperparameters:
+    """Hyperparameters from the command line; None means 1, 1 and 0.1."""
     kernel = stationary(nu, 1.0 if variance is None else variance, 1.0 if lengthscale is None else lengthscale)
     return Hyperparameters(kernel, 0.1 if noise is None else noise, "Kernel and noise are as given.")
 
@@ -72,12 +72,12 @@ def fit(
     rows: int = FIT_ROWS,
     seed: int = 0,
 ) -> Hyperparameters:
-    """Those of variance, lengthscale (one per input, or one ``shared``) and noise that are None, fitted to ``data``.
+    """Fit those of variance, lengthscale (one per input, or one ``shared``) and noise that are None.
 
     `fitting.ExactGP`: marginal likelihood on at most ``rows`` seeded rows, L-BFGS-B from 1, √D, ½.
     """
     if None not in (variance, lengthscale, noise):
-        return given(nu, variance, lengthscale, noise)
+        return from_options(nu, variance, lengthscale, noise)
     # The command line is an application above both packages. Besides this file only training.py imports fitting: a
     # test (tests/test_package.py) keeps it so.
     from sklearn.exceptions import ConvergenceWarning
@@ -91,7 +91,7 @@ def fit(
     start = math.sqrt(data.D) * (1.0 if shared else np.ones(data.D)) if lengthscale is None else lengthscale
     kernel = stationary(nu, 1.0 if variance is None else variance, start)
     free = {"variance": variance is None, "lengthscale": lengthscale is None, "noise": noise is None}
-    fitted = tuple(name for name, wanted in free.items() if wanted)
+    fitted = tuple(name for name, is_free in free.items() if is_free)
     names = {name: name.partition("[")[0] for name in (*kernel.parameter_names, "noise")}
     model = ExactGP(
         kernel,
@@ -101,28 +101,28 @@ def fit(
         random_state=seed,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told by `_what_was_said`
+        warnings.simplefilter("ignore", ConvergenceWarning)  # `_sentences` reports it
         model.fit(part.X, part.y)
     origin = (
         f"{', '.join(fitted).capitalize()} by marginal likelihood (fitting.ExactGP) on {part.N} of {data.N} rows, "
         f"{'one shared lengthscale' if shared else 'one lengthscale per input'}."
     )
-    found: Any = model.kernel_
+    kernel_fitted: Any = model.kernel_
     settled = stationary(
         nu,
-        found.variance if variance is None else variance,
-        found.lengthscale if lengthscale is None else lengthscale,  # what is given is kept, to the last digit
+        kernel_fitted.variance if variance is None else variance,
+        kernel_fitted.lengthscale if lengthscale is None else lengthscale,  # values from options stay exact
     )
     return Hyperparameters(
-        settled, model.noise_ if noise is None else noise, origin, fitted, _what_was_said(model.remarks_)
+        settled, model.noise_ if noise is None else noise, origin, fitted, _sentences(model.remarks_)
     )
 
 
-def _what_was_said(remarks: Sequence[Any]) -> tuple[str, ...]:
-    """What training had to say, in one sentence each."""
+def _sentences(remarks: Sequence[Any]) -> tuple[str, ...]:
+    """The remarks of training, one sentence each."""
     edges = [name for remark in remarks if "limit" in remark.kind for name in remark.names]
     texts = [" ".join(remark.text.split()).rstrip(".") for remark in remarks if "limit" not in remark.kind]
-    said = [f"Training said: {text}." for text in texts]
+    sentences = [f"Training reported: {text}." for text in texts]
     if edges:
-        said.append(f"Hyperparameter(s) that ended at the edge of the range searched: {', '.join(edges)}.")
-    return tuple(said)
+        sentences.append(f"Training ended at the edge of the search range for: {', '.join(edges)}.")
+    return tuple(sentences)

@@ -1,4 +1,4 @@
-"""``gpbounds klinv``: all p with kl(q‖p) <= eps, with certified digits and slopes."""
+"""``gpbounds klinv``: the range of p with kl(q‖p) <= eps, with proved digits and derivatives."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ EPILOG = """\
 example:
   gpbounds klinv 0.02 0.05
 
-  prints 0.000629165 <= p <= 0.0985722, with 1 - p to full relative accuracy, 17 digits that are proved (Arb balls) and
-  the slopes.  An empirical risk q and the penalty eps of `gpbounds pac` make the upper end a bound on the true risk.
+  prints 0.000629165 <= p <= 0.0985722, 1 - p to full relative accuracy, 17 proved digits (by Arb balls) and the
+  derivatives.  If q is an empirical risk and eps the penalty of `gpbounds pac`, the upper end bounds the true risk.
 
 theorem: Reeb et al., Eq. 3, 12 and 13: P-03, P-06, P-07, P-12 of `gpbounds claims`.
 """
@@ -32,16 +32,16 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print both ends, or a JSON record of them."""
-    ends = {side: end(args.q, args.eps, side) for side in ("lower", "upper")}
+    """Print both ends of the range, or a JSON record of them."""
+    ends = {direction: end(args.q, args.eps, direction) for direction in ("lower", "upper")}
     if args.json:
         output.print_json({"command": "klinv", "q": args.q, "eps": args.eps, **ends, "claims": ["P-03", "P-12"]})
         return
-    low, high = (ends[side]["p"] for side in ("lower", "upper"))
+    low, high = (ends[direction]["p"] for direction in ("lower", "upper"))
     print(f"kl({args.q:g}‖p) <= {args.eps:g} for {low:.6g} <= p <= {high:.6g} and no other p (P-03).\n")
     rows = [
-        (side, repr(found["p"]), repr(found["1-p"]), f"{found['dp/dq']:.6g}", f"{found['dp/deps']:.6g}")
-        for side, found in ends.items()
+        (direction, repr(numbers["p"]), repr(numbers["1-p"]), f"{numbers['dp/dq']:.6g}", f"{numbers['dp/deps']:.6g}")
+        for direction, numbers in ends.items()
     ]
     print(output.table(("", "p", "1 - p", "dp/dq", "dp/deps"), rows))
     print(f"\nProved, rounding included (P-12), {DIGITS} digits:")
@@ -49,18 +49,18 @@ def run(args: argparse.Namespace) -> None:
     print(f"  {ends['upper']['certified 1-p']} <= 1 - p <= {ends['lower']['certified 1-p']}")
 
 
-def end(q: float, eps: float, side: Any) -> dict[str, Any]:
-    """One end: value, complement, slopes, and decimals on the safe side of the truth."""
+def end(q: float, eps: float, direction: Any) -> dict[str, Any]:
+    """One end of the range: p, 1 − p, derivatives, and decimals rounded outwards."""
     from gpbounds.pacbayes import kl_inverse
 
-    value, in_q, in_eps = kl_inverse(q, eps, side, gradient=True)
-    rest = float(kl_inverse(q, eps, side, complement=True))
-    proved, proved_rest = (float(kl_inverse(q, eps, side, c, certified=True)) for c in (False, True))
+    value, in_q, in_eps = kl_inverse(q, eps, direction, gradient=True)
+    rest = float(kl_inverse(q, eps, direction, complement=True))
+    proved, proved_rest = (float(kl_inverse(q, eps, direction, c, certified=True)) for c in (False, True))
     return {
         "p": float(value),
         "1-p": rest,
         "dp/dq": float(in_q),
         "dp/deps": float(in_eps),
-        "certified": decimal(proved, side == "upper", DIGITS),
-        "certified 1-p": decimal(proved_rest, side == "lower", DIGITS),
+        "certified": decimal(proved, direction == "upper", DIGITS),
+        "certified 1-p": decimal(proved_rest, direction == "lower", DIGITS),
     }

@@ -1,4 +1,4 @@
-"""The ranks of random Fourier features and of truncated Mercer expansions, a priori and given the rows."""
+"""Ranks of random Fourier features and of truncated Mercer expansions, a priori and given the rows."""
 
 from __future__ import annotations
 
@@ -22,41 +22,42 @@ from gpbounds.plan import Plan
 from gpbounds.statements import UP
 
 ETA = 0.1
-ONE_KERNEL = "needs one kernel given the rows: it is left out with --lengthscale-range."
+ONE_KERNEL = "the bound given the rows needs one kernel; it is omitted with --lengthscale-range."
 NO_FUNCTIONS = (
-    "The eigenfunctions of this kernel and law have no closed form here (MercerFeatures has those of se with Gaussian "
-    "inputs): the rank is that of a truncated expansion, which has to be computed by other means."
+    "gpbounds has no closed form for the eigenfunctions of this kernel and law (MercerFeatures has those of se with "
+    "Gaussian inputs): the rank is valid, but you must compute the truncated expansion by other means."
 )
 
-Found = tuple[list[Entry], list[str]]
+Answers = tuple[list[Entry], list[str]]
 Rows = Callable[[], tuple[float | None, int]]
 
 
 def _worst(problem: Problem, make: Callable[[Kernel], Plan]) -> Plan:
-    """The plan for the kernel that needs most."""
+    """The plan for the kernel with the largest rank."""
     every = [make(kernel) for kernel in problem.kernels]
     i = worst.worst_plan(every)
     at = (f"The worst kernel of the grid is {describe_kernel(problem.kernels[i])}.",) if len(every) > 1 else ()
     return replace(every[i], notes=(*every[i].notes, *at))
 
 
-def _told(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -> Plan:
-    """``plan`` with its target as given, what it implies, and more notes."""
+def _explained(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -> Plan:
+    """``plan`` with its target, the meaning of the target, and more notes."""
     from gpbounds.rates.meaning import total_variation
     from gpbounds.sandwich import predictive
 
     meaning: tuple[str, ...] = ()
     if plan.bound is not None:
-        found = predictive(plan.bound, ETA, test_inputs=test_inputs)
-        sure = float(np.asarray(found.kl.confidence))
-        between = found.sandwich
+        prediction = predictive(plan.bound, ETA, test_inputs=test_inputs)
+        confidence = float(np.asarray(prediction.kl.confidence))
+        sandwich = prediction.sandwich
         meaning = (
-            f"KL <= {target:g} means: no event's probability under the law of y is off by more than "
+            f"KL <= {target:g} means: the approximation changes the probability of any event of y by at most "
             f"{outward(total_variation(target, 1.0), 'upper', 3)} (total variation).",
-            f"Predictions of some of the N from the others, with probability {outward(sure, 'lower', 3)}: means within "
-            f"{outward(float(between.mean), 'upper', 3)} approximate standard deviations of the exact ones, exact "
-            f"variances (noise included) between {outward(float(between.low), 'lower', 3)} and "
-            f"{outward(float(between.high), 'upper', 3)} times the approximate ones (L-63, N-tail).",
+            f"Predictions of some of the N from the others, with probability {outward(confidence, 'lower', 3)}: "
+            "means within "
+            f"{outward(float(sandwich.mean), 'upper', 3)} approximate standard deviations of the exact ones, exact "
+            f"variances (noise included) between {outward(float(sandwich.low), 'lower', 3)} and "
+            f"{outward(float(sandwich.high), 'upper', 3)} times the approximate ones (L-63, N-tail).",
         )
     return replace(plan, target=target, meaning=meaning, notes=(*plan.notes, *notes))
 
@@ -64,8 +65,8 @@ def _told(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ...]) -
 # Random Fourier features
 
 
-def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
-    """A priori for any inputs of the width that is known; given the rows, for their range and effective dimension."""
+def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
+    """A priori for any inputs of a known width; given the rows, for their range and effective dimension."""
     from gpbounds.lowrank.fourier import fourier_rank
 
     entries: list[Entry] = []
@@ -76,7 +77,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
     notes = ("A Matérn kernel: plain features from its spectral density (L-29); L-23 is for se.",) if matern else ()
 
     def ask(N: int, width: Float | None, dimension: Callable[[Kernel], float] | None = None) -> Plan:
-        def one(kernel: Kernel) -> Plan:
+        def plan_for(kernel: Kernel) -> Plan:
             return fourier_rank(
                 kernel,
                 N,
@@ -88,7 +89,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
                 effective_dimension=None if dimension is None else dimension(kernel),
             )
 
-        return _told(_worst(problem, one), target, "fourier", notes)
+        return _explained(_worst(problem, plan_for), target, "fourier", notes)
 
     for case in problem.cases:
         if case.kind != "a priori":
@@ -99,7 +100,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
         if width is None and not matern:
             if problem.data is None:
                 law = f"{describe(case.inputs)}, which are not bounded"
-                reasons.append(f"no bound for {law}; say with --width how wide the data are.")
+                reasons.append(f"no bound for {law}; state the range of the data with --width.")
             continue
         try:
             plan = ask(case.sizes[0], width)
@@ -121,9 +122,9 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
                 f"--width: expected at least the range of the data, {ranges[j]:.4g} in input {j + 1}, got {width[j]:g}"
             )
         width = _rounded_up(ranges) if width is None else width
-        known, needed = rows()
+        effective_dimension, needed = rows()
         try:
-            plan = ask(data.N, width, None if known is None else lambda kernel: known)
+            plan = ask(data.N, width, None if effective_dimension is None else lambda kernel: effective_dimension)
         except ValueError as error:
             reasons.append(f"no data-aware bound: {full_stop(error)}")
         else:
@@ -153,7 +154,7 @@ def _width(args: argparse.Namespace, dim: int) -> Float | None:
 
 
 def _rounded_up(ranges: Float) -> Float:
-    """To four digits, so that the hypothesis can be read."""
+    """``ranges`` rounded up to four digits, for a readable hypothesis."""
     unit = 10.0 ** (np.floor(np.log10(ranges)) - 3.0)
     return np.maximum(ranges, np.round(np.ceil(ranges / unit * (1.0 + 1e-12)) * unit, 12))
 
@@ -173,8 +174,8 @@ def _repr(width: Float | None) -> str:
 # Mercer expansion
 
 
-def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
-    """A priori for inputs from the law; given the rows, from what the features leave of them, for certain."""
+def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
+    """A priori for inputs from the law; given the rows, from the residual of the features, without probability."""
     from gpbounds.lowrank.truncation import mercer_rank
 
     entries: list[Entry] = []
@@ -187,13 +188,13 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
         closed = isinstance(law, Gaussian) and isinstance(problem.kernels[0], SquaredExponential)
         notes = (*problem.notes, *case.notes, *(() if closed else (NO_FUNCTIONS,)))
 
-        def one(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
+        def plan_for(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
             return mercer_rank(
                 kernel, N, target, inputs=law, noise=statement.noise, delta=statement.delta, form=statement.form
             )
 
         try:
-            plan = _told(_worst(problem, one), target, "mercer", notes)
+            plan = _explained(_worst(problem, plan_for), target, "mercer", notes)
         except ValueError as error:
             reasons.append(f"no a priori bound: {full_stop(error)}")
             continue
@@ -209,7 +210,7 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Found:
 
 
 def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entry:
-    """The least rank whose residual on these rows proves the target (L-54): no probability in it."""
+    """The least rank whose residual on these rows proves the target (L-54), without probability."""
     from tqdm import tqdm
 
     from gpbounds.lowrank.features import MercerFeatures
@@ -221,27 +222,29 @@ def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entr
     assert isinstance(kernel, SquaredExponential)
     law = Gaussian(data.X.std(axis=0).round(12))
     last = min(args.most, data.N - 1)
-    found: dict[int, Any] = {}
+    bounds: dict[int, Any] = {}
 
     def bound(r: int) -> Any:
-        if r not in found:
+        if r not in bounds:
             progress.update()
-            left = MercerFeatures(kernel, r, inputs=law).fit(data.X).residual_diagonal(data.X)
-            found[r] = residual_certificate(left * UP, noise=noise)
-        return found[r]
+            residual = MercerFeatures(kernel, r, inputs=law).fit(data.X).residual_diagonal(data.X)
+            bounds[r] = residual_certificate(residual * UP, noise=noise)
+        return bounds[r]
 
     with tqdm(desc="Residual of the Mercer features", unit="rank", leave=False, disable=None) as progress:
         r = least(lambda r: float(bound(r)) <= target, 1, last)
         _, needed = rows()
         plan = Plan.at(r, bound, first=1, method="mercer", N=data.N, target=target, needed=needed)
-    notes = [f"Features of {describe(law)}; holds for these {data.N} rows and this kernel, fitted or not."]
+    notes = [f"Features of {describe(law)}; the bound holds for these {data.N} rows; the kernel may be fitted to them."]
     if r is None:
-        notes.append(f"No rank up to {last} (--most) does; there the bound is {float(bound(last)):.3g}.")
-    title = f"{NAMES['mercer']}, data-aware: these {data.N} rows, what the features leave of them"
-    return Entry("data-aware", title, f"{data.N} rows", _told(plan, target, "given", tuple(notes)))
+        notes.append(
+            f"No rank up to {last} (--most) meets the target; at this rank the bound is {float(bound(last)):.3g}."
+        )
+    title = f"{NAMES['mercer']}, data-aware: these {data.N} rows, residual of the features"
+    return Entry("data-aware", title, f"{data.N} rows", _explained(plan, target, "given", tuple(notes)))
 
 
-# What the rows say
+# Bounds from the rows
 
 
 def _one_kernel(problem: Problem, args: argparse.Namespace, reasons: list[str]) -> bool:
@@ -251,9 +254,9 @@ def _one_kernel(problem: Problem, args: argparse.Namespace, reasons: list[str]) 
 
 
 def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None, int]:
-    """(a bound above tr K(K + σ²I)⁻¹, None beyond --rows rows; the rank below which no approximation meets the target).
+    """(upper bound on tr K(K + σ²I)⁻¹, None beyond --rows rows; rank below which no approximation meets the target).
 
-    Eigenvalues of some of the rows are below those of all of them, so that the second holds for these, too (L-10).
+    The eigenvalues of a subset of the rows are below those of all rows, so the second number holds for all rows (L-10).
     """
     from gpbounds.linalg import eigen
     from gpbounds.lowrank.optimum import optimal_rank
@@ -263,10 +266,12 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
     part, noise = data.subset(args.rows, args.seed), problem.statement.noise
     decomposed = eigen(problem.kernels[0](part.X), "k(X, X)")
     high: NDArray[np.float64] = decomposed.values + decomposed.rounding
-    known = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
-    return known, optimal_rank(np.maximum(decomposed.values - decomposed.rounding, 0.0), args.target, noise=noise)
+    effective_dimension = float((high / (high + noise)).sum()) * (1.0 + 1e-12) if part.N == data.N else None
+    return effective_dimension, optimal_rank(
+        np.maximum(decomposed.values - decomposed.rounding, 0.0), args.target, noise=noise
+    )
 
 
 def full_stop(error: Exception) -> str:
-    """What went wrong, as a sentence."""
+    """The message of ``error`` as a sentence."""
     return f"{str(error).rstrip('.')}."

@@ -1,4 +1,4 @@
-"""``gpbounds mc``: what averaging L samples inside a logarithm costs, and how many samples a step needs."""
+"""``gpbounds mc``: the bias of averaging L samples inside a logarithm, and the samples that a step needs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ EPILOG = """\
 example:
   gpbounds mc --likelihood poisson --y 3 --m 0.5 --v 1 --step 1/t -n 1000
 
-  prints how biased -log(mean of L samples of p(y|f)), f ~ N(0.5, 1), is for L = 1 (the ELBO's term) to 10000; the
-  samples L(t) that a step of biased Monte Carlo needs so that gradient descent converges; and what an exact draw from
-  q(f)p(y|f) costs.
+  prints three results: the bias of -log(mean of L samples of p(y|f)), f ~ N(0.5, 1), for L = 1 (the term of the ELBO)
+  to 10000; the number of samples L(t) with which gradient descent on biased Monte Carlo converges; and the cost of an
+  exact draw from q(f)p(y|f).
 
 theorem: Wei et al., Lemma 6 and Corollary 5, with the exact bias: D-21, D-22, D-42, D-50, N-cher, D-14 of `gpbounds
 claims`.
@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
         default=[1, 2, 5, 10, 100, 1000, 10_000],
         help="numbers of samples (default 1,2,5,10,100,1000,10000)",
     )
-    group = parser.add_argument_group("samples that a step needs")
+    group = parser.add_argument_group("number of samples per step")
     group.add_argument("-n", "--n", dest="n", metavar="n", type=options.whole, default=1000, help="data (default 1000)")
     group.add_argument(
         "--delta", metavar="P", type=options.number, default=0.05, help="probability of failure (default %(default)s)"
@@ -82,7 +82,7 @@ def schedule(text: str) -> tuple[float, float]:
 
 
 def likelihood_of(args: argparse.Namespace) -> Any:
-    """The likelihood that the options describe; those of another one are refused."""
+    """The likelihood that the options describe; options of another likelihood are an error."""
     from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 
     name = args.likelihood
@@ -104,18 +104,18 @@ def run(args: argparse.Namespace) -> None:
     from gpbounds.montecarlo import bias, cover, expected_gradients, expected_objective, sample_size
 
     likelihood = likelihood_of(args)
-    place = (likelihood, args.y, args.m, args.v)
+    arguments = (likelihood, args.y, args.m, args.v)
     L = np.array(args.samples, dtype=np.float64)
-    biases, objectives = bias(*place, L), expected_objective(*place, L)
-    limit = float(expected_objective(*place, math.inf))
-    gradients = expected_gradients(*place, L) if args.v > 0.0 else None
+    biases, objectives = bias(*arguments, L), expected_objective(*arguments, L)
+    limit = float(expected_objective(*arguments, math.inf))
+    gradients = expected_gradients(*arguments, L) if args.v > 0.0 else None
     constant, power = args.step
     t = np.array(args.iterations, dtype=np.float64)
-    known: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
-    known |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
+    options: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
+    options |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
     rules: tuple[Literal["printed", "improved", "chernoff"], ...] = ("printed", "improved", "chernoff")
-    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **known) for rule in rules}
-    exact = cover(*place) if args.v > 0.0 else None
+    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **options) for rule in rules}
+    exact = cover(*arguments) if args.v > 0.0 else None
     if args.json:
         output.print_json(
             {
@@ -145,12 +145,12 @@ def run(args: argparse.Namespace) -> None:
     print(output.table(("L", "E[-log mean]", "bias", "of -log E p"), rows))
     if gradients is not None and np.any(gradients.wrong_sign):
         wrong = ", ".join(f"{k:,}" for k, w in zip(args.samples, gradients.wrong_sign, strict=True) if w)
-        print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; take Σφ'ε/Σφ (D-24).")
+        print(f"Warning: at L = {wrong} the φ''-form of the gradient has the wrong sign; use Σφ'ε/Σφ instead (D-24).")
     print(
         f"\nSamples for each of n = {args.n:,} data at step t, step size {step_text(constant, power)}, all steps ",
         end="",
     )
-    print(f"right with probability {1 - args.delta:g}:")
+    print(f"valid with probability {1 - args.delta:g}:")
     rows = []
     for i, k in enumerate(args.iterations):
         needed = [np.atleast_1d(sizes[rule].L)[i] for rule in rules]
@@ -165,5 +165,5 @@ def run(args: argparse.Namespace) -> None:
 
 
 def step_text(constant: float, power: float) -> str:
-    """The schedule as it was given."""
+    """The step size as the option spells it."""
     return f"{constant:g}" + ("" if power == 0 else "/t" if power == 1 else f"/t^{power:g}")

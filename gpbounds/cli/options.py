@@ -1,4 +1,4 @@
-"""Options that several commands share, and how words on a command line become numbers, kernels and input laws."""
+"""Options that several commands share, and the parsing of numbers, kernels and input laws."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 
 LONGEST = 1_000_000
-"""How many numbers a list or range may hold."""
+"""Largest number of values in a list or range."""
 
 
 class UsageError(ValueError):
-    """A command line that cannot be understood; the message is one sentence."""
+    """Wrong command-line arguments; the message is one sentence."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def purpose(doc: str | None) -> str:
-    """What follows the name of a command in the first line of its module: the description in its help."""
+    """The description of a command: the text after its name in the first line of its module."""
     text = (doc or "").strip().split(": ", 1)[1]
     return text[0].upper() + text[1:]
 
@@ -56,13 +56,13 @@ def whole(text: str) -> int:
 
 
 def numbers(text: str) -> list[float]:
-    """Numbers with commas between them."""
+    """Numbers separated by commas."""
     return [number(part) for part in text.split(",")]
 
 
 def wholes(text: str) -> list[int]:
-    """Whole numbers and ranges A:B or A:B:STEP (B included), with commas between them."""
-    found: list[int] = []
+    """Whole numbers and ranges A:B or A:B:STEP (including B), separated by commas."""
+    values: list[int] = []
     for part in text.split(","):
         ends = part.split(":")
         if len(ends) > 3:
@@ -71,15 +71,15 @@ def wholes(text: str) -> list[int]:
             first, *rest = [whole(end) for end in ends]
         except argparse.ArgumentTypeError:
             raise argparse.ArgumentTypeError(
-                f"expected whole numbers as A, A:B or A:B:STEP with commas between them, got {part!r}"
+                f"expected whole numbers as A, A:B or A:B:STEP separated by commas, got {part!r}"
             ) from None
         last, step = (rest + [first, 1][len(rest) :]) if rest else (first, 1)
         if step < 1 or last < first:
             raise argparse.ArgumentTypeError(f"expected a range A:B:STEP with A <= B and STEP >= 1, got {part!r}")
-        if len(found) + (last - first) // step >= LONGEST:
+        if len(values) + (last - first) // step >= LONGEST:
             raise argparse.ArgumentTypeError(f"expected at most {LONGEST} numbers, got more in {part!r}; add a STEP")
-        found += range(first, last + 1, step)
-    return found
+        values += range(first, last + 1, step)
+    return values
 
 
 def interval(text: str) -> tuple[float, float]:
@@ -94,7 +94,7 @@ def interval(text: str) -> tuple[float, float]:
 
 
 def kernel_family(text: str) -> float:
-    """The smoothness ν that a kernel's name stands for; infinity for the squared exponential."""
+    """The smoothness ν of a named kernel; infinity for the squared exponential."""
     named = {"se": math.inf, "matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
     if text in named:
         return named[text]
@@ -111,7 +111,7 @@ def kernel_family(text: str) -> float:
 
 
 def picture_file(text: str) -> Path:
-    """A file that a picture can be written to, in a folder that exists."""
+    """A path for a figure, in an existing folder."""
     path = Path(text)
     if path.suffix.lower() not in (".png", ".pdf", ".svg"):
         raise argparse.ArgumentTypeError(f"expected a name that ends in .png, .pdf or .svg, got {text!r}")
@@ -122,7 +122,9 @@ def picture_file(text: str) -> Path:
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
     """``--kernel``, ``--variance``, ``--lengthscale``, ``--noise`` and ``--lengthscale-range``."""
-    group = parser.add_argument_group("kernel (fixed in advance; with --data, what is not given is fitted)")
+    group = parser.add_argument_group(
+        "kernel (fixed in advance; with --data, the command fits every option that you omit)"
+    )
     group.add_argument(
         "--kernel",
         metavar="NAME",
@@ -135,14 +137,14 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         "--lengthscale",
         metavar="A[,B,...]",
         type=numbers,
-        help="one for all inputs or one for each, in the units of x (default 1)",
+        help="one lengthscale for all inputs, or one for each, in the units of x (default 1)",
     )
     group.add_argument("--noise", metavar="V", type=number, help="noise variance, in squared units of y (default 0.1)")
     group.add_argument(
         "--lengthscale-range",
         metavar="A:B",
         type=interval,
-        help="worst case over all lengthscales in [A, B] in place of --lengthscale",
+        help="worst case over all lengthscales in [A, B]; replaces --lengthscale",
     )
 
 
@@ -156,9 +158,14 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "--high",
         metavar="A[,B,...]",
         type=numbers,
-        help="upper end(s) of uniform (default 1); write --low=-1,-2 where a list starts with a minus",
+        help="upper end(s) of uniform (default 1); write --low=-1,-2 if a list starts with a minus",
     )
-    group.add_argument("--dim", metavar="D", type=whole, help="number of inputs, where no list says it (default 1)")
+    group.add_argument(
+        "--dim",
+        metavar="D",
+        type=whole,
+        help="number of input dimensions (default: the length of the longest list, or 1)",
+    )
 
 
 def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
@@ -177,15 +184,18 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
     group.add_argument(
         "--y-norm2",
         metavar="S|prior",
-        help="squared norm of y: the bound holds for every such y (R-thm2); prior: y is drawn from the prior (R-thm1). "
-        "Default: prior; with --data the norm of the standardised target",
+        help="squared norm of y: the bound holds for every y with this norm (R-thm2); prior: y is drawn from the prior "
+        "(R-thm1). Default: prior; with --data the norm of the standardised target",
     )
     group.add_argument(
         "--tv", metavar="T", type=number, default=0.0, help="total variation of Z from the k-DPP (default 0)"
     )
     group.add_argument("--form", choices=("sharpest", "printed"), default="sharpest", help="default: sharpest")
     group.add_argument(
-        "--direction", choices=("q||p", "p||q"), default="q||p", help="default: q||p; p||q costs the factor of R-dir"
+        "--direction",
+        choices=("q||p", "p||q"),
+        default="q||p",
+        help="default: q||p; p||q multiplies the bound by the factor of R-dir",
     )
 
 
@@ -196,17 +206,18 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="FILE",
         type=Path,
-        help="CSV (or .csv.gz), target in the LAST column, header line optional; all columns are standardised "
-        "to mean 0, variance 1, constant inputs dropped",
+        help="CSV (or .csv.gz), target in the LAST column, header line optional; the command standardises all columns "
+        "to mean 0, variance 1, and drops constant inputs",
     )
     group.add_argument(
         "--rows",
         metavar="N",
         type=whole,
         default=2000,
-        help="rows drawn for the data-aware bound, and up to which others work on all of K (default %(default)s)",
+        help="number of rows drawn for the data-aware bound; other methods use all of K up to this number (default "
+        "%(default)s)",
     )
-    group.add_argument("--seed", metavar="S", type=whole, default=0, help="of every random choice (default 0)")
+    group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -214,28 +225,28 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def one_or_each(values: Sequence[float]) -> float | list[float]:
-    """A list of one number as that number."""
+def scalar_or_list(values: Sequence[float]) -> float | list[float]:
+    """A list, or its only entry."""
     return values[0] if len(values) == 1 else list(values)
 
 
 def dimension(args: argparse.Namespace) -> int:
-    """``--dim``, or what the longest list on the command line says."""
+    """``--dim``, or the length of the longest list on the command line."""
     lists = (args.lengthscale, args.std, args.low, args.high)
     longest = max((len(values) for values in lists if values), default=1)
     return int(args.dim) if args.dim is not None else longest
 
 
-def given_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
+def parsed_inputs(args: argparse.Namespace, dim: int) -> InputLaw:
     """The law of the inputs that the command line describes."""
     if args.inputs == "uniform":
         if args.std:
             raise UsageError("--std belongs to --inputs gaussian; uniform takes --low and --high")
-        low, high = (np.asarray(one_or_each(ends)) for ends in (args.low or [0.0], args.high or [1.0]))
+        low, high = (np.asarray(scalar_or_list(ends)) for ends in (args.low or [0.0], args.high or [1.0]))
         return Uniform(_per_dimension("--low", low, dim), _per_dimension("--high", high, dim))
     if args.low or args.high:
         raise UsageError("--low and --high belong to --inputs uniform; gaussian takes --std")
-    return Gaussian(one_or_each(args.std or [1.0]), dim)
+    return Gaussian(scalar_or_list(args.std or [1.0]), dim)
 
 
 def _per_dimension(name: str, values: Any, dim: int) -> Any:
@@ -244,8 +255,8 @@ def _per_dimension(name: str, values: Any, dim: int) -> Any:
     return np.broadcast_to(values, (dim,))
 
 
-def given_norm(args: argparse.Namespace) -> float | str | None:
-    """``--y-norm2``: a number, "prior", or None where it was not given."""
+def parsed_norm(args: argparse.Namespace) -> float | str | None:
+    """``--y-norm2``: a number, "prior", or None without the option."""
     if args.y_norm2 in (None, "prior"):
         return str(args.y_norm2) if args.y_norm2 else None
     try:

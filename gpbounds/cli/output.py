@@ -1,4 +1,4 @@
-"""How results are written: text with aligned tables, or strict JSON."""
+"""Format results: text with aligned tables, or strict JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpbounds.cli.problem import Problem, describe_kernel, kernel_record
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON can hold it; numbers that are not finite become strings ("inf"), which ``float`` reads."""
+    """``value`` in types of JSON; numbers that are not finite become strings ("inf"), which ``float`` reads."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
 
 
 def print_json(record: Mapping[str, Any]) -> None:
-    """``record`` on stdout."""
+    """Print ``record`` to stdout."""
     print(json.dumps(plain(record), indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -50,7 +50,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def heading(problem: Problem) -> str:
-    """Data (if any), kernel and noise, and where they come from."""
+    """Data (if any), kernel and noise, and their origin."""
     lines = []
     if problem.data is not None:
         data = problem.data
@@ -63,7 +63,7 @@ def heading(problem: Problem) -> str:
 
 
 def problem_record(problem: Problem) -> dict[str, Any]:
-    """What a problem is about, for JSON."""
+    """The description of a problem, ready for JSON."""
     data = problem.data
     return {
         "data": data and {"name": data.name, "N": data.N, "D": data.D, "notes": data.notes},

@@ -14,9 +14,9 @@ EPILOG = """\
 example:
   gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --target 0.01
 
-  prints M = 28 inducing points, the bound there and with one less, what the target means, and what M costs.
+  prints M = 28 inducing points, the bounds at M and M - 1, the meaning of the target, and the cost.
   gpbounds plan --data table.csv.gz --target 0.1 plans for real data at three levels: a priori; given the rows; and
-  after the fact, for inducing points that --select chooses and for the y of the data.
+  after the fact, for the inducing points that --select chooses and the y of the data.
 
   gpbounds plan -N 1e6 --inputs uniform --method inducing fourier mercer
 
@@ -24,9 +24,9 @@ example:
   each frequency), terms of a Mercer expansion.
 
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data also R-lem3 (exact expectation
-over a k-DPP given the rows), R-lem4 (the gap of one data set, for certain) and N-low: fewer points than `needed`
-cannot do, however they are chosen.  fourier: N-rff and N-shell, in place of Theorem 2 of Daskalakis et al.; mercer:
-L-42, Theorem 3, in sharper form, and with --data L-54, for certain; `needed` is L-10 for both.
+over a k-DPP given the rows), R-lem4 (the gap of one data set, without probability) and N-low: no choice of fewer
+points than `needed` reaches the target.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+mercer: L-42, a sharper form of Theorem 3, and with --data L-54, without probability.  `needed` is L-10 for both.
 """
 
 
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
         metavar="T",
         type=options.number,
         default=0.1,
-        help="what the divergence (D_alpha for inducing points, KL for the others) must not exceed, in nats (default "
+        help="upper limit for the divergence in nats: D_alpha for inducing points, KL for the others (default "
         "%(default)s)",
     )
     approximations.add_methods(parser)
@@ -55,18 +55,18 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the plan for every case; a target that no M meets is an answer, too."""
+    """Print the plan for every case; if no M meets the target, the command says so and exits with status 0."""
     args.sizes = None if args.size is None else [args.size]
     selection.check_select(args)
     problem = from_arguments(args)
-    entries, reasons = approximations.plans(problem, args)
-    after, why = after_the_fact(problem, args)
-    why = (*reasons, *why)
+    entries, left_out = approximations.plans(problem, args)
+    after, reasons = after_the_fact(problem, args)
+    reasons = (*left_out, *reasons)
     if args.json:
         record = {
             "plans": [entry.to_dict() for entry in entries],
             "after the fact": after and after.to_dict(),
-            "notes": [*problem.notes, *why],
+            "notes": [*problem.notes, *reasons],
         }
         output.print_json({"command": "plan", **output.problem_record(problem), **record})
         return
@@ -81,20 +81,20 @@ def run(args: argparse.Namespace) -> None:
         name = selection.NAMES.get(after.method, after.method)
         print(f"\nAfter the fact: {name} inducing points among these rows; y as it is")
         print(output.wrapped(str(after), "  "))
-    if why:
+    if reasons:
         print()
-    for note in [*why, *(problem.notes if not entries else ())]:
+    for note in [*reasons, *(problem.notes if not entries else ())]:
         print(output.wrapped(f"Note: {note}"))
     if args.data is not None and args.y_norm2 is None and "inducing" in args.method:
-        print("\nWith --y-norm2 prior the plan is for y drawn from the prior: fewer points, one assumption more.")
+        print("\nWith --y-norm2 prior the plan assumes that y is drawn from the prior, and needs fewer points.")
 
 
 def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwards | None, tuple[str, ...]]:
-    """What chosen inducing points reach on the data, or why that is left out."""
+    """The result for chosen inducing points, or the reason why it is omitted."""
     if problem.data is None or args.select == "none" or "inducing" not in args.method:
         return None, ()
     if len(problem.kernels) > 1 or args.lengthscale_range:
-        return None, ("After the fact needs one kernel: it is left out with --lengthscale-range.",)
+        return None, ("The plan after the fact needs one kernel; it is omitted with --lengthscale-range.",)
     statement = problem.statement
     return afterwards(
         problem.kernels[0],
@@ -111,21 +111,21 @@ def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwar
 
 
 def levels(entries: list[Entry], after: Afterwards | None, args: argparse.Namespace) -> str:
-    """The levels side by side: the more is known, the fewer points are proved to suffice."""
+    """A table of the levels: with more information about the data, fewer points provably suffice."""
     rows = []
     for entry in entries:
         plan = entry.plan
         y = "from the prior" if entry.y_norm2 is None else "any of its norm"
-        some = f"M = {plan.M}" if plan.M is not None else f"no M < {plan.N}"
-        sure = f"{100 * (1 - args.delta):g} %"
+        answer = f"M = {plan.M}" if plan.M is not None else f"no M < {plan.N}"
+        confidence = f"{100 * (1 - args.delta):g} %"
         needed = "-" if plan.needed is None else str(plan.needed)
         bound = "-" if plan.bound is None else f"{float(plan.bound):.3g}"
-        rows.append((entry.level, str(plan.N), "k-DPP", y, sure, needed, some, bound))
+        rows.append((entry.level, str(plan.N), "k-DPP", y, confidence, needed, answer, bound))
     if after is not None:
         name = selection.NAMES.get(after.method, after.method)
-        some = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
+        answer = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"
         bound = "-" if after.at is None else f"{float(after.at[1]):.3g}"
-        rows.append(("after the fact", str(after.N), name, "as it is", "certain", str(after.needed), some, bound))
+        rows.append(("after the fact", str(after.N), name, "as it is", "certain", str(after.needed), answer, bound))
     order = "KL" if args.alpha == 1.0 else f"D_{args.alpha:g}"
     pair = "q*||p" if args.direction == "q||p" else "p||q*"
     head = f"Inducing points that suffice for {order}[{pair}] <= {args.target:g} nats:"

@@ -1,4 +1,4 @@
-"""What a command line or a data set asks about: kernels, noise, and the cases to bound, each with its notes."""
+"""The problem that a command line or a data set states: kernels, noise, and the cases to bound, with notes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from gpbounds.bound import Bound
 from gpbounds.cli import hyperparameters, worst
 from gpbounds.cli.data import Data, load
-from gpbounds.cli.options import UsageError, dimension, given_inputs, given_norm, one_or_each
+from gpbounds.cli.options import UsageError, dimension, parsed_inputs, parsed_norm, scalar_or_list
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
 
 FITTED_LAW = (
-    "The theorem holds for a fixed input law; here it was fitted to the data: Gaussian with the standard deviation of "
-    "each standardised column."
+    "The theorem holds for a fixed input law; here the law was fitted to the data: a Gaussian with the standard "
+    "deviation of each standardised column."
 )
 
 
 @dataclass(frozen=True)
 class Statement:
-    """The part of a bound's setting that is the same in all cases."""
+    """The settings of a bound that all cases share."""
 
     noise: float
     delta: float = 0.05
@@ -41,7 +41,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Case:
-    """One law of the inputs, with the sizes N it is about; ``y_norm2`` None means y drawn from the prior."""
+    """An input law with the sizes N to bound; ``y_norm2`` None means that y is drawn from the prior."""
 
     kind: str
     inputs: InputLaw
@@ -50,7 +50,7 @@ class Case:
     notes: tuple[str, ...] = ()
 
     def largest(self, N: int) -> int:
-        """The largest M the bound is defined for: N - 1, or the number of distinct inputs if that is smaller."""
+        """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
         if isinstance(self.inputs, Empirical):
             return min(N - 1, len(np.unique(np.asarray(self.inputs.X), axis=0)))
         return N - 1
@@ -64,7 +64,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Problem:
-    """Kernels (several where the worst is looked for on a grid), the statement, and the cases."""
+    """Kernels (several for a worst case on a grid), the statement, and the cases."""
 
     kernels: tuple[Kernel, ...]
     statement: Statement
@@ -108,7 +108,7 @@ class Problem:
 
 
 def short(values: object) -> str:
-    """Numbers to three digits, in brackets where there are several.
+    """Numbers to three digits; several numbers in brackets.
 
     >>> short([0.5, 8071.3, 2e-7])
     '[0.5, 8071, 2e-07]'
@@ -120,9 +120,9 @@ def short(values: object) -> str:
 
 
 def describe(inputs: InputLaw) -> str:
-    """A law of the inputs in a few words."""
+    """A short description of an input law."""
     if isinstance(inputs, Empirical):
-        return f"the {inputs.N} inputs at hand"
+        return f"the {inputs.N} given inputs"
     if isinstance(inputs, Uniform):
         return f"inputs Uniform({short(inputs.low)}, {short(inputs.high)})"
     same = (inputs.stds == inputs.stds[0]).all()
@@ -137,7 +137,7 @@ def describe_kernel(kernel: Kernel) -> str:
 
 
 def headline(kernel: Kernel, noise: float) -> str:
-    """A kernel and its noise in the line that a picture has room for."""
+    """A kernel and its noise as one line for a figure."""
     scale = np.asarray(getattr(kernel, "lengthscale", np.nan))
     length = short(scale) if scale.ndim == 0 else f"{short(scale.min())} to {short(scale.max())} (one per input)"
     name = f"Matérn-{kernel.nu:g}" if hasattr(kernel, "nu") else "Squared exponential"
@@ -158,9 +158,9 @@ def data_cases(
     y_norm2: float | str | None = None,
 ) -> tuple[Case, Case]:
     """(a priori, all rows; data-aware, the rows of ``part``), by default for any y with the data's squared norm."""
-    drawn = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
+    rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
     fitted = (FITTED_LAW,) if law is None else ()
-    given = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
+    inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
 
     def norm(d: Data) -> float | None:
         if isinstance(y_norm2, str):
@@ -168,64 +168,64 @@ def data_cases(
         return float((d.y**2).sum()) if y_norm2 is None else y_norm2
 
     return (
-        Case("a priori", given, (data.N,), norm(data), fitted),
-        Case("data-aware", Empirical(part.X), (part.N,), norm(part), (f"The data-aware statement is {drawn}.",)),
+        Case("a priori", inputs, (data.N,), norm(data), fitted),
+        Case("data-aware", Empirical(part.X), (part.N,), norm(part), (f"The data-aware statement is {rows}.",)),
     )
 
 
 def from_arguments(args: argparse.Namespace) -> Problem:
     """The problem that the command line describes."""
-    scale = None if args.lengthscale is None else one_or_each(args.lengthscale)
+    scale = None if args.lengthscale is None else scalar_or_list(args.lengthscale)
     bounds = getattr(args, "lengthscale_range", None)
     if bounds and scale is not None:
-        raise UsageError("--lengthscale-range takes the place of --lengthscale: give one of them")
-    norm = given_norm(args)
+        raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
+    norm = parsed_norm(args)
     data = None
     if args.data is None:
-        found = hyperparameters.given(args.kernel, args.variance, scale, args.noise)
+        hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
         if args.sizes is None:
             raise UsageError("expected -N, the number of data, or --data FILE")
-        law = given_inputs(args, dimension(args))
+        law = parsed_inputs(args, dimension(args))
         fixed_norm = float(norm) if norm not in (None, "prior") else None
         cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm),)
     else:
         if args.sizes is not None:
-            raise UsageError("-N does not go with --data FILE, which says how many data there are")
+            raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
         data = load(args.data)
-        said = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
-        law_given = given_inputs(args, args.dim or data.D) if said else None
-        if law_given is not None and law_given.dim != data.D:
-            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {law_given.dim}")
+        law_options = any(option is not None for option in (args.inputs, args.std, args.low, args.high, args.dim))
+        inputs = parsed_inputs(args, args.dim or data.D) if law_options else None
+        if inputs is not None and inputs.dim != data.D:
+            raise UsageError(f"expected a law of {data.D} inputs, as in {args.data}, got {inputs.dim}")
         part = data.subset(args.rows, args.seed)
-        found = hyperparameters.fit(
+        hyper = hyperparameters.fit(
             data, args.kernel, variance=args.variance, lengthscale=scale, noise=args.noise, seed=args.seed
         )
-        cases = data_cases(data, part, law=law_given, y_norm2=norm)
-    kernels: tuple[Kernel, ...] = (found.kernel,)
-    notes = (*found.warning, *found.notes)
+        cases = data_cases(data, part, law=inputs, y_norm2=norm)
+    kernels: tuple[Kernel, ...] = (hyper.kernel,)
+    notes = (*hyper.warning, *hyper.notes)
     if bounds:
-        found = replace(found, fitted=tuple(name for name in found.fitted if name != "lengthscale"))
-        notes = (*found.warning, *found.notes)
-        kernels, note = worst.box(args.kernel, found.kernel.max_variance, *bounds)
+        hyper = replace(hyper, fitted=tuple(name for name in hyper.fitted if name != "lengthscale"))
+        notes = (*hyper.warning, *hyper.notes)
+        kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
-    statement = Statement(found.noise, args.delta, args.tv, args.form, args.direction)
-    problem = Problem(kernels, statement, cases, data, found.origin, notes)
+    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
+    problem = Problem(kernels, statement, cases, data, hyper.origin, notes)
     return without_unknown_spectra(problem) if data is not None else problem
 
 
 def without_unknown_spectra(problem: Problem) -> Problem:
-    """``problem`` without the cases for whose spectrum no method is known, and a note that says so."""
+    """``problem`` without the cases whose spectrum no method computes, with a note for each of them."""
     from gpbounds.spectra import spectrum
 
     kernel = problem.kernels[0]
     assert isinstance(kernel, Stationary)
-    kept, notes = [], list(problem.notes)
+    cases, notes = [], list(problem.notes)
     for case in problem.cases:
-        kernel.lengthscales(case.inputs.dim)  # a wrong number of them is an error, not a spectrum that is unknown
+        kernel.lengthscales(case.inputs.dim)  # a wrong number of lengthscales is an error, not an unknown spectrum
         try:
             spectrum(kernel, inputs=case.inputs)
         except ValueError as error:
             notes.append(f"No {case.kind} bound: {error}")
         else:
-            kept.append(case)
-    return replace(problem, cases=tuple(kept), notes=tuple(notes))
+            cases.append(case)
+    return replace(problem, cases=tuple(cases), notes=tuple(notes))

@@ -17,11 +17,12 @@ EPILOG = """\
 example:
   gpbounds rate -N 10_000 -M 30 --kernel se --lengthscale 1 --inputs gaussian --noise 0.1
 
-  prints D_1[q*||p] <= 1.10699e-05 with probability at least 0.95.  Lists and ranges make a table:
+  prints D_1[q*||p] <= 1.10699e-05 with probability at least 0.95.  Lists and ranges give a table:
   gpbounds rate -N 1e4 -M 10:60:10 --alpha 0.5,1
 
 theorem: Yue & Kontar, Theorem 1 of both papers, in sharper forms: R-thm1 (y from the prior), R-thm2 (any y) of
-`gpbounds claims`.  With --data also the bound given the rows (R-lem3, exact expectation over a k-DPP).
+`gpbounds claims`.  With --data the command also prints the bound given the rows (R-lem3, exact expectation over a
+k-DPP).
 """
 
 
@@ -53,15 +54,15 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Print the bound, or a table of them, for every case."""
     problem = from_arguments(args)
-    found = [(case, problem.rate(case, case.sizes, args.counts, args.alpha)) for case in problem.cases]
+    results = [(case, problem.rate(case, case.sizes, args.counts, args.alpha)) for case in problem.cases]
     if args.json:
-        bounds = [_record(case, bound, args.counts, args.alpha) for case, bound in found]
+        bounds = [_record(case, bound, args.counts, args.alpha) for case, bound in results]
         output.print_json(
             {"command": "rate", **output.problem_record(problem), "bounds": bounds, "notes": problem.notes}
         )
         return
     print(output.heading(problem))
-    for case, bound in found:
+    for case, bound in results:
         print(f"\n{case.title}\n{output.wrapped(_text(case, bound, args.counts, args.alpha), '  ')}")
         for note in case.notes:
             print(output.wrapped(f"Note: {note}", "  "))
@@ -85,8 +86,8 @@ def _text(case: Case, bound: Bound, counts: list[int], alpha: list[float]) -> st
         (str(N), str(M), f"{a:g}", outward(value, "upper"))
         for N, M, a, value in _cells(case, counts, alpha, bound.value)
     ]
-    sure = float(np.asarray(bound.confidence).ravel()[0])
-    head = f"{bound.quantity} <= bound, each with probability at least {outward(sure, 'lower')} ({bound.claim}):"
+    confidence = float(np.asarray(bound.confidence).ravel()[0])
+    head = f"{bound.quantity} <= bound, each with probability at least {outward(confidence, 'lower')} ({bound.claim}):"
     assumed = [f"  Assumes: {sentence}" for sentence in bound.assumptions]
     return "\n".join([head, output.table(("N", "M", "alpha", "bound"), rows), *assumed])
 

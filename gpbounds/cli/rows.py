@@ -1,4 +1,4 @@
-"""Raw rows to certify from a CSV file: which column is the target, and where the constants of the scaling are from."""
+"""Read the rows to certify from a CSV file: the target column, and the constants of the scaling."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gpbounds.pacbayes.certificate import Scaling
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table as they are certified: raw, the target apart.
+    """The rows that a certificate covers: raw values, inputs and target.
 
     Attributes
     ----------
     name : str
-        What the data are called.
+        Name of the data.
     X, y : arrays (N, D), (N,)
         Raw values.
     columns : list of str, optional
-        Names of the inputs and, last, the target, where the file has a header.
+        Names of the inputs and, last, of the target, if the file has a header.
     inputs, outputs : Scaling
-        What the model sees, as a certificate declares it.
+        Scalings of inputs and target, as the certificate declares them.
     as_in_file : bool
-        Whether the file itself holds these rows in this order, target last.
+        Whether the file holds these rows in this order, with the target last.
     notes : tuple of str
-        What was done to them.
+        How the table was changed.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Rows:
 
     @property
     def target(self) -> str:
-        """What the target is called."""
+        """Name of the target."""
         return self.columns[-1] if self.columns and self.columns[-1] else "target"
 
     def write(self, path: Path) -> None:
-        """These rows as CSV, target last, every digit kept."""
+        """Write these rows as CSV with all digits, the target last."""
         with open(path, "w", encoding="utf-8", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             if self.columns:
@@ -83,19 +83,19 @@ def read(
     path : Path
         CSV or .csv.gz.
     target : str, optional
-        Name or number (from 1) of the target's column; the last one unless said otherwise.
+        Name or number (from 1) of the target's column; by default the last column.
     split : bool
-        True sets a random ``share`` of the rows apart, whose means and standard deviations scale the rest.
+        True reserves a random ``share`` of the rows, whose means and standard deviations scale the other rows.
     share : float in (0, 1)
     seed : int
     centre : bool
-        False leaves the target's mean where it is.
+        False does not subtract the target's mean.
 
     Raises
     ------
     ValueError, OSError
-        as `gpbounds.cli.data.read_table`; for a single column, a column that is not there, a share that leaves no
-        rows, or a target that is constant in it.
+        as `gpbounds.cli.data.read_table`; for a single column, an unknown column, a share that leaves no rows, or a
+        target that is constant in the reserved rows.
     """
     values, _ = read_table(path)
     columns = column_names(path)
@@ -111,13 +111,18 @@ def read(
     if not split:
         X, y = values[:, :-1], values[:, -1]
         return Rows(name, X, y, columns, Scaling(), Scaling(), last, notes)
-    apart = _apart(values.shape[0], share, seed)
-    inputs, outputs, constant = _constants(values[apart], centre)
-    values = values[~apart]
-    said = f"{apart.sum()} rows drawn at random (seed {seed}) gave the constants of the scaling and are left out."
-    notes = (*notes, said)
+    reserved = _reserved(values.shape[0], share, seed)
+    inputs, outputs, constant = _constants(values[reserved], centre)
+    values = values[~reserved]
+    note = (
+        f"{reserved.sum()} rows drawn at random (seed {seed}) gave the constants of the scaling and are not certified."
+    )
+    notes = (*notes, note)
     if constant:
-        notes = (*notes, f"Input column(s) constant in them keep their unit: {', '.join(map(str, constant))}.")
+        notes = (
+            *notes,
+            f"Input column(s) that are constant in these rows keep their unit: {', '.join(map(str, constant))}.",
+        )
     return Rows(name, values[:, :-1], values[:, -1], columns, inputs, outputs, False, notes)
 
 
@@ -126,7 +131,7 @@ def _column(target: str, columns: list[str] | None, width: int) -> int:
         return columns.index(target)
     if columns and target in columns:
         raise UsageError(
-            f"--target: expected the name of one column, got {target!r}, which {columns.count(target)} have"
+            f"--target: expected the name of one column, got {target!r}, the name of {columns.count(target)} columns"
         )
     if target.isdecimal() and 1 <= int(target) <= width:
         return int(target) - 1
@@ -134,29 +139,29 @@ def _column(target: str, columns: list[str] | None, width: int) -> int:
     raise UsageError(f"--target: expected {names}a column's number from 1 to {width}, got {target!r}")
 
 
-def _apart(N: int, share: float, seed: int) -> np.ndarray:
-    """Which of N rows are set apart; at least two, and one at least is left."""
+def _reserved(N: int, share: float, seed: int) -> np.ndarray:
+    """A mask of the reserved rows among N; it reserves at least two and leaves at least one."""
     if not 0.0 < share < 1.0:
         raise UsageError(f"--share: expected a number between 0 and 1, got {share:g}")
     size = max(2, round(share * N))
     if size >= N:
-        raise UsageError(f"--share: expected rows to be left, got {size} of {N} set apart")
+        raise UsageError(f"--share: expected to leave some rows, got {size} of {N} reserved")
     chosen = np.zeros(N, dtype=bool)
     chosen[np.random.default_rng(seed).choice(N, size, replace=False)] = True
     return chosen
 
 
 def _constants(rows: Float, centre: bool) -> tuple[Scaling, Scaling, list[int]]:
-    """Scalings of inputs and target by means and standard deviations of ``rows``; which inputs are constant there."""
+    """Scalings by means and standard deviations of ``rows``, and the numbers of the inputs that are constant there."""
     with np.errstate(over="ignore"):  # a Scaling refuses infinity
         means, stds = rows.mean(axis=0), rows.std(axis=0)
-    still = stds <= 1e-12 * np.abs(rows).max(axis=0)
-    if still[-1]:
+    constant = stds <= 1e-12 * np.abs(rows).max(axis=0)
+    if constant[-1]:
         raise ValueError(
-            f"--scaling split: expected a target that varies in the {rows.shape[0]} rows set apart, got a constant: "
+            f"--scaling split: expected a target that varies in the {rows.shape[0]} reserved rows, got a constant one: "
             "choose a larger --share"
         )
-    scales = np.where(still, 1.0, stds)
+    scales = np.where(constant, 1.0, stds)
     inputs = Scaling("disjoint split", means[:-1], scales[:-1])
     outputs = Scaling("disjoint split", float(means[-1]) if centre else 0.0, float(scales[-1]))
-    return inputs, outputs, (np.flatnonzero(still[:-1]) + 1).tolist()
+    return inputs, outputs, (np.flatnonzero(constant[:-1]) + 1).tolist()

@@ -18,25 +18,24 @@ NAMES = {"kdpp": "k-DPP", "kmeans": "k-means", "leverage": "leverage-score", "rp
 
 
 class NoSuchSubset(ValueError):
-    """There are not so many points: the numerical rank, or the number of distinct rows, is less."""
+    """The method cannot choose so many points: the numerical rank or the number of distinct rows is smaller."""
 
 
 def add_select(parser: argparse.ArgumentParser) -> None:
     """``--select`` and ``--most``."""
-    group = parser.add_argument_group("after the fact (with --data): inducing points that are chosen, and these rows")
+    group = parser.add_argument_group("after the fact (with --data): chosen inducing points for these rows")
     group.add_argument(
         "--select",
         choices=(*METHODS, "none"),
         default="greedy",
-        help="how the inducing points are chosen (default %(default)s); none leaves this part out",
+        help="method that chooses the inducing points (default %(default)s); none omits this part",
     )
     group.add_argument(
         "--most",
         metavar="M",
         type=options.whole,
         default=1000,
-        help="the largest number of inducing points (or rank of a mercer expansion) that is tried (default "
-        "%(default)s)",
+        help="largest number of inducing points (or rank of a Mercer expansion) to try (default %(default)s)",
     )
 
 
@@ -48,7 +47,7 @@ def check_select(args: argparse.Namespace) -> None:
 
 @dataclass
 class Chooser:
-    """Inducing points by ``method``: nested sets where `nested` says so, one choice for each M where not."""
+    """Inducing points by ``method``: nested sets if `nested`, otherwise an independent choice for each M."""
 
     kernel: Kernel
     X: Float
@@ -58,7 +57,7 @@ class Chooser:
 
     @property
     def name(self) -> str:
-        """In words."""
+        """The method as text."""
         return NAMES.get(self.method, self.method)
 
     @property
@@ -67,7 +66,7 @@ class Chooser:
         return self.method in ("greedy", "rpcholesky", "uniform")
 
     def points(self, M: int) -> Float:
-        """Z of shape (M, D), or `NoSuchSubset`."""
+        """Z of shape (M, D).  Raises `NoSuchSubset` if the method cannot choose M points."""
         from gpbounds.kdpp import select
 
         if self._order.size >= M:
@@ -75,9 +74,9 @@ class Chooser:
         rng = np.random.default_rng(self.seed if self.nested else (self.seed, M))
         jitter: Any = 0.0 if self.method in ("greedy", "rpcholesky") else "auto"
         try:
-            found = select(self.kernel, self.X, M, self.method, rng, jitter=jitter)
+            selection = select(self.kernel, self.X, M, self.method, rng, jitter=jitter)
         except ValueError as error:
             raise NoSuchSubset(str(error)) from None
-        if found.indices is not None and self.nested:
-            self._order = found.indices
-        return found.Z
+        if selection.indices is not None and self.nested:
+            self._order = selection.indices
+        return selection.Z

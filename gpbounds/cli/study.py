@@ -1,4 +1,4 @@
-"""What subsets of real data truly reach, under the bounds: the study that the demo and the example share."""
+"""Compare bounds with the divergences that subsets of real data reach; the demo and an example share this study."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """D_α of the data's own y for subsets of size M: arrays (draws, len(M)), NaN where there is no such subset."""
+    """D_α given the y of the data, for subsets of size M: arrays (draws, len(M)), NaN if no such subset exists."""
 
     M: Float
     random: Float
@@ -33,7 +33,7 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """An upper bound against M: its case, its form, its values in nats."""
+    """An upper bound as a function of M: its case, its form, its values in nats."""
 
     label: str
     case: Case
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """Everything that the report and the picture show."""
+    """The content of the report and of the figure."""
 
     problem: Problem
     part: Data
@@ -62,16 +62,16 @@ class Study:
 
 
 def counts_to_try(N: int, several: int = 14) -> Float:
-    """About ``several`` whole numbers from 5 (or 1) to 0.9·N < N, evenly spaced in their logarithm."""
+    """About ``several`` whole numbers from 5 (or 1) to 0.9·N < N, equally spaced in the logarithm."""
     return np.unique(np.floor(np.geomspace(min(5.0, max(1.0, N / 4)), max(1.0, 0.9 * N), several) + 1e-9))
 
 
 def reach(
     kernel: Kernel, part: Data, noise: float, alpha: float, M: Float, draws: int, seed: int, progress: Progress
 ) -> Reached:
-    """`Reached` for ``draws`` random and k-DPP subsets of each size, and the greedy one.
+    """`Reached` for ``draws`` random and k-DPP subsets of each size, and for greedy subsets.
 
-    The k-DPP's matrix is decomposed once.  Sizes beyond the numerical rank of K have no k-DPP and no greedy subset.
+    One eigendecomposition of K serves all draws.  No k-DPP or greedy subset is larger than the numerical rank of K.
     """
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.kdpp import greedy, sample_eigen
@@ -82,7 +82,7 @@ def reach(
     order = _longest_greedy(greedy, K, int(M.max()))
     rank = int((decomposed.values > decomposed.rounding).sum())
     rng = np.random.default_rng(seed)
-    found = {"random": np.full((draws, M.size), np.nan), "kdpp": np.full((draws, M.size), np.nan)}
+    gaps = {"random": np.full((draws, M.size), np.nan), "kdpp": np.full((draws, M.size), np.nan)}
     best = np.full((1, M.size), np.nan)
 
     divergence = divergence_of(kernel, part, noise, alpha)
@@ -90,7 +90,7 @@ def reach(
     def gap(rows: Any) -> float:
         try:
             return divergence(part.X[rows])
-        except NotPositiveDefinite:  # Kuu is singular in float64: no such subset can be used as it stands
+        except NotPositiveDefinite:  # Kuu is singular in float64, so this subset cannot be used without jitter
             return np.nan
 
     jobs = [("greedy", 0, j) for j in range(M.size)]
@@ -98,19 +98,19 @@ def reach(
     for kind, draw, j in progress(jobs):
         size = int(M[j])
         if kind == "random":
-            found[kind][draw, j] = gap(rng.choice(part.N, size, replace=False))
+            gaps[kind][draw, j] = gap(rng.choice(part.N, size, replace=False))
         elif kind == "kdpp" and size <= rank:
-            found[kind][draw, j] = gap(sample_eigen(decomposed.values, vectors, size, rng))
+            gaps[kind][draw, j] = gap(sample_eigen(decomposed.values, vectors, size, rng))
         elif kind == "greedy" and size <= order.size:
             best[0, j] = gap(order[:size])
-    return Reached(M, found["random"], found["kdpp"], best)
+    return Reached(M, gaps["random"], gaps["kdpp"], best)
 
 
 def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Callable[[Float], float]:
     """Z ↦ D_α, exactly.
 
-    At α = 1 it is log p(y) − L_VI, with one O(N³) log p(y) for all Z and O(NM²) for each; `exact_gap`, O(N³) for each,
-    serves where that difference has lost more than five of its digits, and for α < 1.
+    At α = 1 it is log p(y) − L_VI: one log p(y) in O(N³) for all Z, and O(NM²) for each Z.  If this difference loses
+    more than five digits, and for α < 1, `exact_gap` computes it in O(N³) for each Z.
     """
     from gpbounds.renyi import evidence, exact_gap, log_evidence
 
@@ -129,7 +129,7 @@ def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Cal
 
 
 def _longest_greedy(greedy: Callable[[Any, int], Any], K: Float, M: int) -> Any:
-    """The greedy order of M points, or of as many as have any variance left."""
+    """The greedy order of M points, or of fewer if no other point has residual variance."""
 
     def too_many(size: int) -> bool:
         try:
@@ -143,7 +143,7 @@ def _longest_greedy(greedy: Callable[[Any, int], Any], K: Float, M: int) -> Any:
 
 def study(
     data: Data,
-    found: Hyperparameters,
+    hyper: Hyperparameters,
     *,
     alpha: float,
     target: float,
@@ -154,16 +154,16 @@ def study(
     seed: int = 0,
     progress: Progress = iter,
 ) -> Study:
-    """Plans, bounds and subsets for ``data`` with the hyperparameters ``found``; dense algebra on ``rows`` rows.
+    """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
-    Bounds a priori are drawn for as many rows as the dense algebra sees, so that they are about the same thing as
-    the rest; the a-priori plan is for all rows.
+    The a-priori curves are for the number of rows in the dense algebra, so that all curves concern the same problem;
+    the a-priori plan is for all rows.
     """
     from gpbounds.renyi import minimum_gap
 
     part = data.subset(rows, seed)
-    fixed = Statement(found.noise, delta)
-    problem = Problem((found.kernel,), fixed, (), data, found.origin, (*found.warning, *found.notes))
+    fixed = Statement(hyper.noise, delta)
+    problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, (*hyper.warning, *hyper.notes))
     cases = {kind: data_cases(data, part, y_norm2=norm) for kind, norm in (("any", None), ("prior", "prior"))}
     plans = tuple((case, problem.plan(case, alpha, target)) for kind in ("prior", "any") for case in cases[kind])
     M = counts_to_try(part.N) if counts is None else np.asarray(counts, dtype=np.float64)
@@ -171,15 +171,15 @@ def study(
     lines = []
     for y in ("any", "prior"):
         apriori, aware = data_cases(part, part, y_norm2=None if y == "any" else "prior")
-        said = "any $y$ of this norm" if y == "any" else "$y$ from the prior"
-        lines += [Line(f"a priori, {said}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
-        lines += [Line(f"data-aware, {said}", aware, "sharpest", _values(problem, aware, grid, alpha))]
-    printed = Problem(problem.kernels, Statement(found.noise, delta, form="printed"), ())
+        law = "any $y$ of this norm" if y == "any" else "$y$ from the prior"
+        lines += [Line(f"a priori, {law}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
+        lines += [Line(f"data-aware, {law}", aware, "sharpest", _values(problem, aware, grid, alpha))]
+    printed = Problem(problem.kernels, Statement(hyper.noise, delta, form="printed"), ())
     lines.append(Line("the same, as printed", aware, "printed", _values(printed, aware, grid, alpha)))
-    decomposed = eigen(found.kernel(part.X), "k(X, X)")
+    decomposed = eigen(hyper.kernel(part.X), "k(X, X)")
     certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
-    lower = minimum_gap(certain, grid.astype(np.int64), alpha, noise=found.noise)
-    reached = reach(found.kernel, part, found.noise, alpha, M, draws, seed, progress)
+    lower = minimum_gap(certain, grid.astype(np.int64), alpha, noise=hyper.noise)
+    reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress)
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), np.asarray(lower), reached)
 
 
@@ -191,51 +191,51 @@ def _values(problem: Problem, case: Case, M: Float, alpha: float) -> Float:
 
 
 def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
-    """The least of ``M`` from which on ``value`` stays <= target, sizes with NaN left out; None if there is none."""
-    there = ~np.isnan(value)
-    M, value = M[there], value[there]
+    """The least of ``M`` from which on ``value`` stays <= target, ignoring NaN; None if there is none."""
+    defined = ~np.isnan(value)
+    M, value = M[defined], value[defined]
     above = np.flatnonzero(value > target)
     first = int(above[-1]) + 1 if above.size else 0
     return int(M[first]) if first < M.size else None
 
 
-def picture(found: Study) -> Any:
-    """The figure of the study: what subsets reach, under the bounds."""
+def picture(result: Study) -> Any:
+    """The figure of the study: the divergences of subsets and the bounds."""
     colors = {"a priori": plotting.BLUE, "data-aware": plotting.VERMILLION}
     bounds = [
         plotting.Curve(
             line.label,
-            found.grid,
+            result.grid,
             line.value,
             plotting.ORANGE if line.form == "printed" else colors[line.case.kind],
             "-." if line.form == "printed" else "-" if line.case.y_norm2 is None else "--",
         )
-        for line in found.lines
+        for line in result.lines
     ]
-    reached, statement = found.reached, found.problem.statement
+    reached, statement = result.reached, result.problem.statement
     draws = reached.random.shape[0]
-    said = f"median, range of {draws}" if draws > 1 else "one draw"
+    spread = f"median, range of {draws}" if draws > 1 else "one draw"
     bands = [
-        plotting.Band(f"random ({said})", reached.M, reached.random, plotting.PURPLE, "s"),
-        plotting.Band(f"k-DPP ({said})", reached.M, reached.kdpp, plotting.GREEN, "o"),
+        plotting.Band(f"random ({spread})", reached.M, reached.random, plotting.PURPLE, "s"),
+        plotting.Band(f"k-DPP ({spread})", reached.M, reached.kdpp, plotting.GREEN, "o"),
         plotting.Band("greedy", reached.M, reached.greedy, plotting.SKY, "^"),
     ]
-    lower = plotting.Curve("any inducing variables, any $y$", found.grid, found.lower, plotting.BLACK, ":")
+    lower = plotting.Curve("any inducing variables, any $y$", result.grid, result.lower, plotting.BLACK, ":")
     return plotting.bound_vs_empirical(
         bounds,
         bands,
         lower,
-        title=title(found),
-        ylabel=f"{plotting.divergence_symbol(found.alpha)} to the exact posterior $p$ (nats)",
+        title=title(result),
+        ylabel=f"{plotting.divergence_symbol(result.alpha)} to the exact posterior $p$ (nats)",
         confidence=f"Upper bounds for k-DPP subsets,\nprobability {100 * (1 - statement.delta):g} %",
-        target=found.target,
+        target=result.target,
     )
 
 
-def title(found: Study) -> str:
-    """Data and hyperparameters, in two lines."""
-    part, data = found.part, found.problem.data
+def title(result: Study) -> str:
+    """Two lines: data and hyperparameters."""
+    part, data = result.part, result.problem.data
     assert data is not None
-    which = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
-    settings = headline(found.problem.kernels[0], found.problem.statement.noise)
-    return f"{data.name} ({which}, D = {data.D}, standardised)\n{settings}"
+    rows = f"{part.N} of {data.N} rows" if part.N < data.N else f"N = {data.N}"
+    settings = headline(result.problem.kernels[0], result.problem.statement.noise)
+    return f"{data.name} ({rows}, D = {data.D}, standardised)\n{settings}"

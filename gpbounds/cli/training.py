@@ -1,4 +1,4 @@
-"""A model trained by the bound on rows of a table: `fitting.PACGP` or `fitting.SparsePACGP`, and its certificate."""
+"""Train `fitting.PACGP` or `fitting.SparsePACGP` by the bound on the rows of a table, and certify it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.validation import count
 
 FULL_ROWS = 1500
-"""Up to so many rows the exact posterior is trained unless told otherwise: each step costs their cube."""
+"""Default limit for the exact posterior; the cost of each step is the cube of the number of rows."""
 
 INDUCING = 100
-"""Inducing points of a sparse model unless told otherwise."""
+"""Default number of inducing points of a sparse model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """What training hands over.
+    """The result of training.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class Trained:
     mean, std : arrays (N,)
         Latent predictions at the certified rows, in the units of the raw target.
     how : str
-        One sentence on how it was trained.
+        One sentence about the training.
     notes : tuple of str
-        What training had to say.
+        Messages of the training.
     """
 
     certificate: Certificate
@@ -67,11 +67,13 @@ def train(
     Raises
     ------
     ValueError, NotPositiveDefinite
-        as the estimators; for a number of inducing points that goes with no sparse method.
+        as the estimators; for a number of inducing points together with the full posterior.
     """
     method = method or ("full" if rows.N <= FULL_ROWS else "fitc")
     if method == "full" and inducing is not None:
-        raise UsageError("--inducing goes with --method fitc, vfe or free; the full posterior has no inducing points")
+        raise UsageError(
+            "--inducing is an option of --method fitc, vfe or free; the full posterior has no inducing points"
+        )
     axes = HyperGrid.shared(*grid) if shared else HyperGrid.ard(rows.D, *grid)
     # The command line is an application above both packages: besides this file only hyperparameters.py imports
     # fitting, and a test (tests/test_package.py) keeps it so.
@@ -97,20 +99,20 @@ def train(
         M = min(INDUCING, rows.N) if inducing is None else count("--inducing", inducing)
         model = estimators.SparsePACGP(n_inducing=M, posterior=method, **settings)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the same is told in the page's own words
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
         model.fit(rows.X, rows.y)
     mean, std = model.predict(rows.X, return_std=True)
-    made: Certificate = model.certificate_
-    how = _in_words_of_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
-    texts = (_in_words_of_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
-    said = tuple(dict.fromkeys(text for text in texts if text not in how))
-    return Trained(made, mean, std, how, (*_at_the_edge(made), *said))
+    certificate: Certificate = model.certificate_
+    how = _for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
+    texts = (_for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
+    remarks = tuple(dict.fromkeys(text for text in texts if text not in how))
+    return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks))
 
 
 def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
-    """Where training starts: mean square of the target, √D standard deviations of the inputs, within the grid."""
+    """Initial kernel: mean square of the target, √D standard deviations of the inputs, clipped to the grid."""
     X, y = rows.inputs.apply(rows.X), rows.outputs.apply(rows.y)
-    with np.errstate(over="ignore"):  # what overflows starts at the grid's edge
+    with np.errstate(over="ignore"):  # values that overflow start at the edge of the grid
         square, widths = float(np.mean(y * y)), X.std(axis=0)
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
     scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
@@ -118,13 +120,13 @@ def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
     return stationary(nu, float(values[0]), float(values[1]) if shared else values[1:])
 
 
-def _at_the_edge(made: Certificate) -> tuple[str, ...]:
-    """Hyperparameters that training would have moved beyond the grid."""
-    places = zip(made.grid.names, made.indices, made.grid.steps, strict=True)
+def _at_the_edge(certificate: Certificate) -> tuple[str, ...]:
+    """A note on hyperparameters at the edge of the grid."""
+    places = zip(certificate.grid.names, certificate.indices, certificate.grid.steps, strict=True)
     edges = [f"{name} ({'lower' if i == 0 else 'upper'})" for name, i, g in places if g and i in (0, g)]
-    return (f"At the edge of the grid: {', '.join(edges)}.",) if edges else ()
+    return (f"Training ended at the edge of the grid for: {', '.join(edges)}.",) if edges else ()
 
 
-def _in_words_of_the_shell(text: str) -> str:
-    """On one line, with the option's name for the argument's."""
+def _for_the_shell(text: str) -> str:
+    """``text`` on one line, with the name of the option instead of the argument."""
     return " ".join(text.split()).replace("max_iter", "--iterations")

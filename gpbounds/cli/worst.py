@@ -1,4 +1,4 @@
-"""The worst case over a box of lengthscales: proved to be at its lower end where it is, else looked for on a grid."""
+"""The worst case over a box of lengthscales: its lower end where a proof says so, else the maximum on a grid."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
 
     Squared exponential and Matérn-½: k with the shorter lengthscale is k with the longer one times a correlation
     function, exp(-cr²) or exp(-cr).  A Schur product with a correlation matrix has majorised eigenvalues (Bapat and
-    Sunder, 1985); tails and e_{M+1}/e_M are Schur-concave, so they do not decrease as the lengthscale falls, nor does
-    any bound here, all of which increase in the trace.
+    Sunder, 1985).  Tails and e_{M+1}/e_M are Schur-concave, so they do not decrease as the lengthscale falls.  All
+    bounds here increase in the trace, so they do not decrease either.
     """
     which = (
         "every choice of lengthscales, one per input or one for all," if nu == np.inf else "every shared lengthscale"
@@ -43,16 +43,16 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
 
 
 def worst_bound(bounds: Sequence[Bound]) -> Bound:
-    """Cell by cell the largest of ``bounds``, with its terms."""
+    """The largest of ``bounds`` in each cell, with its terms."""
     first = bounds[0]
     if len(bounds) == 1:
         return first
     values = np.stack([np.asarray(b.value) for b in bounds])
-    pick = values.argmax(axis=0)[None]
+    index = values.argmax(axis=0)[None]
 
     def at_worst(parts: Sequence[Any]) -> Any:
         wide = np.stack([np.broadcast_to(np.asarray(part), values.shape[1:]) for part in parts])
-        worst = np.take_along_axis(wide, pick, axis=0)[0]
+        worst = np.take_along_axis(wide, index, axis=0)[0]
         return worst if worst.ndim else float(worst)
 
     return replace(
@@ -64,5 +64,5 @@ def worst_bound(bounds: Sequence[Bound]) -> Bound:
 
 
 def worst_plan(plans: Sequence[Plan]) -> int:
-    """Position of the plan that needs the most inducing points; one without an answer needs more than any other."""
+    """Index of the plan that needs most inducing points; a plan without an answer counts as the largest."""
     return max(range(len(plans)), key=lambda i: (plans[i].M is None, plans[i].M or 0))

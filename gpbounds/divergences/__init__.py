@@ -1,4 +1,4 @@
-"""Divergences of Gaussian laws, and of GP posteriors from their prior  (ledger R, A; P.2)."""
+"""Divergences of Gaussian laws, and of GP posteriors from their prior  (ledger, sections A and P.2)."""
 
 from gpbounds.divergences.collapsed import collapsed_posterior
 from gpbounds.divergences.full import FullPosterior, full_posterior, posterior_kl

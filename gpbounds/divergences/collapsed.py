@@ -1,4 +1,4 @@
-"""The best sparse posteriors of FITC, VFE, DTC and between, from data: streamed, O(NM²) time, O(M²) memory."""
+"""The sparse posteriors of FITC, VFE, DTC and all powers between, from data: streamed, O(NM²) time, O(M²) memory."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def collapsed_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
-        On Kuu, in the posterior, its KL and its predictions alike.
+        Added to the diagonal of Kuu, in the posterior, its KL and its predictions alike; the result says how much.
     entry_error : float
-        What the kernel's values may be off by, absolutely.
+        Bound on the absolute error of the kernel's values.
     chunk : int
         Rows of X at a time.
 
@@ -96,7 +96,7 @@ def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, 
     largest = 0.0
     for rows, V in white.inducing.chunks(white.X, chunk):
         V /= roots[rows]
-        G += V @ V.T  # the same array twice: a symmetric rank-k update
+        G += V @ V.T  # a product of an array with itself: BLAS makes it a symmetric rank-k update
         b += V @ (r[rows] / roots[rows])
         w = white.inducing.lift(V)
         largest = max(largest, float(xp.einsum("ij,ij->j", w, w).max()))
@@ -114,16 +114,16 @@ def _errors(
     KL:         ½|E||T|² + |E||e|(½|e| + |L⁻ᵀA⁻¹μ|) + δ̃(|H| + |L⁻ᵀA⁻¹μ|ρ + |Cᵀμ||e|)
                 + (½ tr(A⁻¹ − A⁻²) + |A⁻¹μ||μ|)g + ½η|I − A⁻¹|² + |Cᵀμ|ηρ + |A⁻¹μ|g'.
     """
-    xp, N, M, side = namespace(r), white.N, white.M, white.inducing
+    xp, N, M, inducing = namespace(r), white.N, white.M, white.inducing
     fit = float((r * r / D).sum())
     rho = float(np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit))
     S, trace = C @ C.T, float(G.trace())
     bend = max(norm(C) ** 2 - norm(S) ** 2, 0.0)
     rest = xp.eye(M) - S
-    H, e, size, T = norm(side.lift(C)), norm(side.lift(mu)), norm(mu), norm(side.lift(rest))
+    H, e, size, T = norm(inducing.lift(C)), norm(inducing.lift(mu)), norm(mu), norm(inducing.lift(rest))
     shrunk, along = S @ mu, norm(C.T @ mu)
-    again = norm(side.lift(shrunk))
-    E, diagonal = rounding.E, side.kernel.diag(white.X)
+    again = norm(inducing.lift(shrunk))
+    E, diagonal = rounding.E, inducing.kernel.diag(white.X)
     columns = norm((rounding.steps * diagonal + rounding.entry) / xp.sqrt(D))
     eta = lift * E + (2.0 * M + 4.0) * EPS * float((diagonal / D).max()) + 4.0 * EPS
     g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
@@ -132,7 +132,7 @@ def _errors(
     variance = E * H * H + 2.0 * columns * H + eta + g
     kl = 0.5 * E * T * T + E * e * (0.5 * e + again) + columns * (H + again * rho + along * e)
     kl += 0.5 * g * bend + 0.5 * eta * norm(rest) ** 2 + norm(shrunk) * (size * g + g_fit) + along * eta * rho
-    margin = 1.5 if max(variance, E * T * T) < 0.1 else np.inf  # beyond, first order is not enough
+    margin = 1.5 if max(variance, E * T * T) < 0.1 else np.inf  # beyond this, the first order is not enough
     return Errors(
         rounding,
         weights=e,

@@ -33,15 +33,15 @@ def posterior_kl(
     noise: float,
     method: Literal["eigen", "cholesky"] = "eigen",
 ) -> float:
-    """KL(Q‖P) of the exact GP posterior Q from its prior P, from the data's kernel matrix alone.
+    """KL(Q‖P) of the exact GP posterior Q from its prior P, computed from the kernel matrix of the data.
 
     KL = ½Σ[log(1 + x_i) − x_i/(1 + x_i)] + (1/2σ²) Σ x_i/(1 + x_i)² (e_iᵀr)², x_i = λ_i/σ², r = y − m;
        = ½log|K + σ²I| − (N/2) log σ² − ½tr K(K + σ²I)⁻¹ + ½rᵀ(K + σ²I)⁻¹K(K + σ²I)⁻¹r.
 
-    Claims P-22, P-23 (P-21: points without data add nothing); Reeb et al., PAC-GP, Eq. 8 and App. D.  K ⪰ 0 may be
-    singular, inputs may repeat, no jitter is added.  The eigenvalue form is a sum of positive terms and keeps its
-    digits when the KL is tiny; "cholesky" is several times faster, with an absolute error of about N·eps.  → ∞ as
-    σ → 0, → 0 as σ → ∞ (P-24).
+    Claims P-22, P-23 (by P-21 points without data contribute nothing); Reeb et al., PAC-GP, Eq. 8 and App. D.  K ⪰ 0
+    may be singular, inputs may repeat, no jitter is added.  The eigenvalue form is a sum of positive terms, accurate
+    also when the KL is tiny; "cholesky" is several times faster, with an absolute error of about N·eps.  → ∞ as σ → 0,
+    → 0 as σ → ∞ (P-24).
 
     Parameters
     ----------
@@ -65,35 +65,35 @@ def posterior_kl(
     >>> round(posterior_kl([[1.0, 1.0], [1.0, 1.0]], [2.0, 2.0], noise=0.5, method="cholesky"), 6)
     1.684719
     """
-    way = choice("method", method, ("eigen", "cholesky"))
-    matrix, s2 = symmetric_matrix("K", K), noise_variance(noise)
+    chosen = choice("method", method, ("eigen", "cholesky"))
+    matrix, variance = symmetric_matrix("K", K), noise_variance(noise)
     r = vector("y_minus_mean", y_minus_mean, matrix)
     return (
-        _by_cholesky(matrix, r, s2)
-        if way == "cholesky"
-        else Spectral(matrix, eigen(matrix, "K", vectors=True), r, s2).kl
+        _by_cholesky(matrix, r, variance)
+        if chosen == "cholesky"
+        else Spectral(matrix, eigen(matrix, "K", vectors=True), r, variance).kl
     )
 
 
 def _by_cholesky(K: Array, r: Array, noise: float) -> float:
     xp, N = namespace(K), K.shape[0]
-    found = cholesky(K / noise + xp.eye(N), name="K/σ² + I")
-    inverse = found.solve_lower(xp.eye(N))
-    a = found.solve(r) / noise
-    spread = found.logdet - (N - float((inverse * inverse).sum()))
+    factor = cholesky(K / noise + xp.eye(N), name="K/σ² + I")
+    inverse = factor.solve_lower(xp.eye(N))
+    a = factor.solve(r) / noise
+    spread = factor.logdet - (N - float((inverse * inverse).sum()))
     return 0.5 * spread + 0.5 * float(a @ (K @ a))
 
 
 @dataclass(frozen=True, eq=False)
 class Spectral:
-    """K = U diag(λ) Uᵀ with r = y − m and σ²: all that the KL and the predictions at the data need.
+    """K = U diag(λ) Uᵀ with r = y − m and σ²: these determine the KL and the predictions at the data.
 
-    Rounding is that of a symmetric matrix E, |E| ≤ ``shift``, and of eigenvectors that are orthonormal to ``steps``;
-    both are measured, not guessed.
+    Rounding is described by a symmetric perturbation E of K, |E| ≤ ``shift``, and by eigenvectors that are orthonormal
+    up to ``steps``; both are measured.
     """
 
     K: Array
-    found: Eigen
+    eigen: Eigen
     r: Array
     noise: float
     entry_error: float = 0.0
@@ -101,13 +101,13 @@ class Spectral:
     @cached_property
     def x(self) -> Array:
         """λ/σ²."""
-        return namespace(self.r).asarray(self.found.values) / self.noise
+        return namespace(self.r).asarray(self.eigen.values) / self.noise
 
     @cached_property
     def basis(self) -> Array:
         """U."""
-        assert self.found.vectors is not None
-        return self.found.vectors
+        assert self.eigen.vectors is not None
+        return self.eigen.vectors
 
     @cached_property
     def rotated(self) -> Array:
@@ -117,34 +117,34 @@ class Spectral:
     @property
     def kl(self) -> float:
         """KL(Q‖P), P-23."""
-        x = np.asarray(self.found.values) / self.noise
+        x = np.asarray(self.eigen.values) / self.noise
         volume = np.where(x < 1.0, log1p_residual(-x / (1.0 + x)), np.log1p(x) - x / (1.0 + x))
         fit = self.x / (1.0 + self.x) * self.rotated**2 / (1.0 + self.x)
         return 0.5 * float(volume.sum()) + 0.5 * float(fit.sum()) / self.noise
 
     @cached_property
     def steps(self) -> float:
-        """(16 + 2N) eps + 2|UᵀU − I|: eigenvectors that are nearly orthonormal, and a product with them."""
+        """(16 + 2N) eps + 2|UᵀU − I|: for eigenvectors that are nearly orthonormal and a product with them."""
         gram = self.basis.T @ self.basis - namespace(self.r).eye(self.r.shape[0])
         return (16.0 + 2.0 * self.r.shape[0]) * EPS + 2.0 * float((gram * gram).sum()) ** 0.5
 
     @cached_property
     def shift(self) -> float:
         """|E|: |K − U diag(λ) Uᵀ| as computed, steps·|K|, and N times the error of a kernel value."""
-        values = namespace(self.r).asarray(self.found.values)
+        values = namespace(self.r).asarray(self.eigen.values)
         left = self.K - (self.basis * values) @ self.basis.T
-        own = float((left * left).sum()) ** 0.5 + self.steps * float(self.found.values[0])
+        own = float((left * left).sum()) ** 0.5 + self.steps * float(self.eigen.values[0])
         return own + self.r.shape[0] * self.entry_error
 
     @cached_property
     def margin(self) -> float:
-        """(1 − |E|/σ²)⁻³, by which first-order changes grow; infinite from |E| = σ²/2 on."""
+        """(1 − |E|/σ²)⁻³, a factor on first-order changes that covers the higher orders; infinite where |E| ≥ σ²/2."""
         share = self.shift / self.noise
         return float((1.0 - share) ** -3) if share < 0.5 else np.inf
 
     @property
     def kl_rounding(self) -> float:
-        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, and steps·(KL + |r|²/σ²) for what is summed."""
+        """½|E| [Σ λ/(λ+σ²)² + 3|α|²], α = (K+σ²I)⁻¹r, plus steps·(KL + |r|²/σ²) for the sums."""
         summed = self.steps * (self.kl + self._squares(self.r))
         if self.shift == 0.0:
             return summed
@@ -188,7 +188,7 @@ class FullPosterior:
 
     @property
     def kl_rounding(self) -> float:
-        """What rounding may have moved ``kl`` by, the kernel's values being right to ``entry_error``."""
+        """Bound on the rounding error of ``kl``, for kernel values with errors up to ``entry_error``."""
         return self.spectral.kl_rounding
 
     def predict(self, X: ArrayLike | Array | None = None) -> Prediction:
@@ -243,7 +243,7 @@ def full_posterior(
     prior_mean: PriorMean = None,
     entry_error: float = 0.0,
 ) -> FullPosterior:
-    """The exact posterior of a GP with Gaussian noise, ready for its KL to the prior and its latent predictions.
+    """The exact posterior of a GP with Gaussian noise: its KL to the prior and its latent predictions.
 
     Claims P-20 ... P-24 (Reeb et al., PAC-GP, Eqs. 6–8).  O(N³) time, O(N²) memory, no jitter.
 
@@ -257,8 +257,8 @@ def full_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     entry_error : float
-        What the kernel's values may be off by, absolutely; counted in every rounding allowance.  The default takes
-        them as they are computed.
+        Bound on the absolute error of the kernel's values; every rounding allowance includes it.  The default takes
+        the values as they are computed.
 
     Raises
     ------
@@ -270,9 +270,9 @@ def full_posterior(
     >>> round(q.kl, 6), q.predict().mean.round(4), q.predict().variance.round(4)
     (1.758581, array([0.9054, 0.5067]), array([0.0869, 0.0869]))
     """
-    points, s2, error = double(as_points(X, "X"), "X"), noise_variance(noise), absolute_error(entry_error)
+    points, variance, error = double(as_points(X, "X"), "X"), noise_variance(noise), absolute_error(entry_error)
     m = mean_at(prior_mean, points)
     r = vector("y", y, points) - m
     K = symmetric_matrix("k(X, X)", kernel(points))
-    spectral = Spectral(K, eigen(K, "k(X, X)", vectors=True), r, s2, error)
-    return FullPosterior(kernel, points, s2, prior_mean, m, spectral)
+    spectral = Spectral(K, eigen(K, "k(X, X)", vectors=True), r, variance, error)
+    return FullPosterior(kernel, points, variance, prior_mean, m, spectral)

@@ -1,4 +1,4 @@
-"""Kullback-Leibler and Rényi divergence between two Gaussian laws, accurate also where they nearly agree."""
+"""Kullback-Leibler and Rényi divergence of two Gaussian laws, accurate also where the laws nearly agree."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def _law(mean: ArrayLike | Array, cov: ArrayLike | Array, which: str) -> tuple[A
 
 
 def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float) -> float:
-    """α ≥ 0.  In the basis where Σ₂ = I and Σ₁ = I + diag(x): Σ of a term of x and a term of the shift."""
+    """D_α, α ≥ 0: in the basis where Σ₂ = I, Σ₁ = I + diag(x), a sum of a term of x and a term of the shift."""
     whitened = chol2.solve_lower(chol2.solve_lower(0.5 * (difference + difference.T)).T)
     x, basis = _eigh(0.5 * (whitened + whitened.T))
     if x[0] <= -1.0:
         raise NotPositiveDefinite(
-            "cov1, cov2: one is singular relative to the other at double precision, so the divergence is not known. "
-            "Drop the directions in which one of them is (nearly) deterministic."
+            "cov1, cov2: one is singular relative to the other at double precision, so the divergence is unknown. "
+            "Drop the directions in which one law is (nearly) deterministic."
         )
     beta = 1.0 - alpha
     if 1.0 + beta * x[-1] <= 0.0:
@@ -113,7 +113,7 @@ def _renyi(shift: Array, difference: Array, chol2: Cholesky, alpha: float) -> fl
 
 
 def _eigh(A: Array) -> tuple[Float, Array]:
-    """Eigenvalues, in host memory and increasing, and eigenvectors of a symmetric matrix."""
+    """Eigenvalues in increasing order, in host memory, and eigenvectors of a symmetric matrix."""
     xp = namespace(A)
     if xp is np:
         from scipy.linalg import eigh

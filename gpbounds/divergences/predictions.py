@@ -1,4 +1,4 @@
-"""What a posterior says at inputs, and the arguments that its builders share."""
+"""Predictions of a posterior, and checks of the arguments that all posteriors share."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PriorMean = Callable[[Array], Array] | None
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Marginal laws N(mean, variance) of the latent f at n inputs, noise excluded: what a Gibbs risk needs.
+    """Marginal laws N(mean, variance) of the latent f at n inputs, without noise, as a Gibbs risk needs them.
 
     Attributes
     ----------
     mean, variance : arrays (n,)
     mean_error, variance_error : arrays (n,)
-        What rounding may have moved them by; infinite where nothing is known.
+        Bounds on their rounding errors; infinite where no bound exists.
     """
 
     mean: Array
@@ -54,7 +54,9 @@ def mean_at(prior_mean: PriorMean, X: Array) -> Array:
 def double(points: Array, name: str) -> Array:
     """``points`` in double precision; float32 is refused."""
     if points.dtype == np.float32:
-        raise ValueError(f"{name}: expected float64, got float32: convert it, the guarantee is about the numbers given")
+        raise ValueError(
+            f"{name}: expected float64, got float32: convert it, since the guarantee holds for exactly these numbers"
+        )
     return points
 
 
@@ -62,7 +64,7 @@ def vector(name: str, value: Any, like: Array) -> Array:
     """Finite float64 numbers of shape (n,), n the number of rows of ``like``, on its device."""
     xp, n = namespace(like), like.shape[0]
     if is_cupy(value) != (xp is not np) and np.ndim(value):
-        raise ValueError(f"{name}: expected an array of the module of the others ({xp.__name__}), got the other kind")
+        raise ValueError(f"{name}: expected an array of {xp.__name__} like the other arguments, got another kind")
     numbers = xp.asarray(value)
     if numbers.dtype.kind not in "biuf" or numbers.shape != (n,):
         raise ValueError(f"{name}: expected {n} real numbers, shape ({n},), got {numbers.dtype} of {numbers.shape}")
@@ -72,12 +74,12 @@ def vector(name: str, value: Any, like: Array) -> Array:
 
 
 def rounded_up(variance: Array, allowed: Any, what: str) -> Array:
-    """``variance`` with negative entries, within ``allowed`` of 0, as 0; refused below that."""
+    """``variance`` with negative entries set to 0; an entry below −``allowed`` is refused."""
     xp = namespace(variance)
     low = variance + allowed
     if bool((low < 0.0).any()):
         raise NotPositiveDefinite(
-            f"{what}: expected variances >= 0, but one is {float(variance.min()):.3g}, below what rounding explains. "
+            f"{what}: expected variances >= 0, but one is {float(variance.min()):.3g}, less than rounding explains. "
             "Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
             "jitter='auto' or a larger jitter."
         )

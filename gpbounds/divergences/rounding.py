@@ -55,11 +55,11 @@ class Rounding:
     F: float
 
     @staticmethod
-    def of(side: Inducing, entry_error: float) -> Rounding:
-        """The sizes for ``side``, the kernel's values being right to ``entry_error``."""
-        steps = float((4.0 + np.sqrt(side.M)) * EPS)
-        E = steps * norm(side.chol.L @ side.chol.L.T) + side.M * entry_error
-        return Rounding(E, steps, float(np.sqrt(side.M) * entry_error), factor_error(side.chol, E))
+    def of(inducing: Inducing, entry_error: float) -> Rounding:
+        """The sizes for ``inducing``, the kernel's values being right to ``entry_error``."""
+        steps = float((4.0 + np.sqrt(inducing.M)) * EPS)
+        E = steps * norm(inducing.chol.L @ inducing.chol.L.T) + inducing.M * entry_error
+        return Rounding(E, steps, float(np.sqrt(inducing.M) * entry_error), factor_error(inducing.chol, E))
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def times(coefficient: float, x: Array) -> Array:
     return namespace(x).where(x == 0.0, 0.0, np.inf)
 
 
-def whitened_errors(rounding: Rounding, side: Inducing, mu: Array, C: Array) -> Errors:
+def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array) -> Errors:
     """μ and C are Q: the KL is exact for them, and the predictions carry the error F of L.
 
     V comes out as (I + F)⁻¹V: the mean moves by |F||μ|√k, |CᵀV|² by 2|F||C||CᵀV|√k.
@@ -121,23 +121,23 @@ def whitened_errors(rounding: Rounding, side: Inducing, mu: Array, C: Array) -> 
     size, spread = norm(mu), norm(C)
     return Errors(
         rounding,
-        weights=norm(side.lift(mu)),
+        weights=norm(inducing.lift(mu)),
         size=size,
         mean_root=rounding.F * size if size > 0.0 else 0.0,
         variance_root=2.0 * rounding.F * spread,
     )
 
 
-def free_errors(rounding: Rounding, side: Inducing, mu: Array, C: Array, covariance: Cholesky) -> Errors:
+def free_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array, covariance: Cholesky) -> Errors:
     """a and B are Q; a Cholesky factor of B with the relative error F_B.
 
     mean = wᵀ(a − m): E moves it by |w||E||e|; wᵀBw moves by 2|w||E||H||CᵀV| and F_B; and the KL by
     ½|E|(|H|² + tr Kuu⁻¹ + |e|²) + F_B(tr CCᵀ + √M).
     """
-    H, e, size = norm(side.lift(C)), norm(side.lift(mu)), norm(mu)
+    H, e, size = norm(inducing.lift(C)), norm(inducing.lift(mu)), norm(mu)
     within = factor_error(covariance, rounding.steps * norm(covariance.L) ** 2)
-    inverse = norm(side.chol.solve_lower(namespace(mu).eye(side.M)))
-    kl = 0.5 * rounding.E * (H**2 + inverse**2 + e**2) + within * (norm(C) ** 2 + np.sqrt(side.M))
+    inverse = norm(inducing.chol.solve_lower(namespace(mu).eye(inducing.M)))
+    kl = 0.5 * rounding.E * (H**2 + inverse**2 + e**2) + within * (norm(C) ** 2 + np.sqrt(inducing.M))
     return Errors(
         rounding,
         weights=e,

@@ -1,9 +1,9 @@
 """Sparse GP posteriors in whitened form: u = m(Z) + Lv, v ~ N(μ, CCᵀ), L Lᵀ = Kuu + jitter·I.
 
-The prior of v is N(0, I), so KL(Q‖P) needs no inverse and no determinant of Kuu, and knows nothing of L's rounding.
-With jitter the inducing variables are f(Z) seen through noise of that variance, in the KL and in every prediction
-alike: Q stays a law under the same prior P, and the KL bounds that of f.  (Jitter that is added to both covariances
-inside the KL alone makes it too small, P-29.)
+The prior of v is N(0, I), so KL(Q‖P) needs no inverse and no determinant of Kuu, and L's rounding does not enter it.
+With jitter the inducing variables are f(Z) plus noise of that variance, in the KL and in every prediction alike: Q
+remains a law under the same prior P, and its KL bounds that of f.  (Jitter that is added only inside the KL makes it
+too small, P-29.)
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
 
     KL = ½[tr Kuu⁻¹B − M − log(|B|/|Kuu|) + (a−m_M)ᵀKuu⁻¹(a−m_M)].
 
-    Claim P-26 (Reeb et al., PAC-GP, Eq. 10): Q(f|f_M) = P(f|f_M), so that only f_M counts.  No jitter is added: jitter
-    inside the KL alone would make it too small (P-29).  `whitened_kl` needs no inverse of Kuu.
+    Claim P-26 (Reeb et al., PAC-GP, Eq. 10): Q(f|f_M) = P(f|f_M), so that only f_M contributes.  No jitter is added:
+    jitter that is only inside the KL would make it too small (P-29).  `whitened_kl` needs no inverse of Kuu.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
 def whitened_kl(mean: ArrayLike | Array, factor: ArrayLike | Array) -> float:
     """KL[N(μ, CCᵀ)‖N(0, I)] = ½[Σ_i (C_ii² − 1 − log C_ii²) + Σ_{i>j} C_ij² + |μ|²], C lower triangular.
 
-    Claim P-26 for u = m_M + Lv, L Lᵀ = Kuu: a sum of positive terms, so that its relative error is a few eps for the
-    numbers given.
+    Claim P-26 for u = m_M + Lv, L Lᵀ = Kuu: a sum of positive terms, so that its relative error is a few eps
+    for these μ and C.
 
     Parameters
     ----------
@@ -108,9 +108,9 @@ class SparsePosterior:
     prior_mean : function or None
         m(x).
     errors : Errors
-        What rounding may have done to Q and to its predictions.
+        Bounds on the effect of rounding on Q and its predictions.
     entry_error : float
-        What the kernel's values may be off by.
+        Bound on the absolute error of the kernel's values.
     """
 
     inducing: Inducing
@@ -122,7 +122,7 @@ class SparsePosterior:
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of Kuu."""
+        """The number that was added to the diagonal of Kuu."""
         return self.inducing.chol.jitter
 
     @cached_property
@@ -132,7 +132,7 @@ class SparsePosterior:
 
     @property
     def kl_rounding(self) -> float:
-        """What rounding may have moved ``kl`` by: ``errors.kl``, and M eps of the sum."""
+        """Bound on the rounding error of ``kl``: ``errors.kl``, and M eps of the sum."""
         change = float(namespace(self.factor).abs(self.factor.diagonal() - 1.0).sum())
         return self.errors.kl + self.inducing.M * EPS * self.kl + 4.0 * EPS * change
 
@@ -145,26 +145,26 @@ class SparsePosterior:
     def predict(self, X: ArrayLike | Array, *, chunk: int = CHUNK) -> Prediction:
         """Mean and latent variance at X (n, D), streamed: O(nM²) time, O(M·chunk) memory.
 
-        mean = m + Vᵀμ, variance = [k(x,x) − |V|²] + |CᵀV|², V = L⁻¹k(Z, x)  (P-25, P-37): two terms that are not
-        negative, the first exactly 0 at the rows of Z.
+        mean = m + Vᵀμ, variance = [k(x,x) − |V|²] + |CᵀV|², V = L⁻¹k(Z, x)  (P-25, P-37): two terms ≥ 0, the first
+        exactly 0 at the rows of Z.
         """
         points = double(as_points(X, "X", self.inducing.Z.shape[1]), "X")
         xp = namespace(points, self.inducing.Z)
-        known = np.zeros(points.shape[0], dtype=bool) if self.jitter else matched(points, self.inducing.Z)[0]
-        exact = xp.asarray(known)
-        found = [xp.empty(points.shape[0]) for _ in range(4)]
+        at_inducing = np.zeros(points.shape[0], dtype=bool) if self.jitter else matched(points, self.inducing.Z)[0]
+        on_device = xp.asarray(at_inducing)
+        columns = [xp.empty(points.shape[0]) for _ in range(4)]
         for rows, V in self.inducing.chunks(points, chunk):
-            parts = self._at(points[rows], V, exact[rows])
-            for whole, part in zip(found, parts, strict=True):
+            parts = self._at(points[rows], V, on_device[rows])
+            for whole, part in zip(columns, parts, strict=True):
                 whole[rows] = part
-        return Prediction(*found)
+        return Prediction(*columns)
 
-    def _at(self, X: Array, V: Array, known: Array) -> tuple[Array, Array, Array, Array]:
+    def _at(self, X: Array, V: Array, at_inducing: Array) -> tuple[Array, Array, Array, Array]:
         xp, M, errors = namespace(V), self.inducing.M, self.errors
         m, diagonal = mean_at(self.prior_mean, X), self.inducing.kernel.diag(X)
         mean = m + V.T @ self.mean
         left = diagonal - xp.einsum("ij,ij->j", V, V)
-        left[known] = 0.0
+        left[at_inducing] = 0.0
         seen = xp.maximum(-left, 0.0)  # rounding below 0
         left = rounded_up(left, max(1e-10, 100.0 * M * EPS) * diagonal, "K - Q")
         half = self.factor.T @ V
@@ -186,7 +186,7 @@ def whitened_posterior(
     jitter: Jitter = "auto",
     entry_error: float = 0.0,
 ) -> SparsePosterior:
-    """The sparse posterior with q(v) = N(μ, CCᵀ), u = m(Z) + Lv: free-form, no inverse of Kuu in its KL.
+    """The sparse posterior with q(v) = N(μ, CCᵀ), u = m(Z) + Lv: free, and its KL needs no inverse of Kuu.
 
     Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10).  μ and C *are* Q: any numbers give a valid certificate.
 
@@ -201,9 +201,9 @@ def whitened_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
-        On Kuu, in the KL and in the predictions alike.
+        Added to the diagonal of Kuu, in the KL and in the predictions alike; the result's ``jitter`` says how much.
     entry_error : float
-        What the kernel's values may be off by; counted in the predictions' errors.
+        Bound on the absolute error of the kernel's values; the predictions' errors include it.
 
     Raises
     ------
@@ -217,12 +217,12 @@ def whitened_posterior(
     >>> round(q.kl, 6), q.predict([0.0, 9.0]).mean.round(4), q.predict([0.0, 9.0]).variance.round(4)
     (0.818147, array([1., 0.]), array([0.25, 1.  ]))
     """
-    side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
     C = triangular("factor", factor)
-    if C.shape[0] != side.M:
-        raise ValueError(f"factor: expected shape ({side.M}, {side.M}), one row for each row of Z, got {C.shape}")
-    mu, error = vector("mean", mean, side.Z), absolute_error(entry_error)
-    return SparsePosterior(side, mu, C, prior_mean, whitened_errors(Rounding.of(side, error), side, mu, C), error)
+    if C.shape[0] != points.M:
+        raise ValueError(f"factor: expected shape ({points.M}, {points.M}), one row for each row of Z, got {C.shape}")
+    mu, error = vector("mean", mean, points.Z), absolute_error(entry_error)
+    return SparsePosterior(points, mu, C, prior_mean, whitened_errors(Rounding.of(points, error), points, mu, C), error)
 
 
 def free_posterior(
@@ -238,18 +238,19 @@ def free_posterior(
     """The sparse posterior with Q(f_M) = N(a, B): μ = L⁻¹(a − m_M), C = L⁻¹·(Cholesky factor of B).
 
     Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10), B ≻ 0.  Parameters and errors as in `whitened_posterior`;
-    mean = a (M,), covariance = B (M, M).  ``errors`` says how far rounding, where Kuu is ill-conditioned, may have
-    taken KL and predictions from those of (a, B).
+    mean = a (M,), covariance = B (M, M).  ``errors`` bounds how far rounding may have moved KL and predictions
+    away from those of (a, B), which matters where Kuu is ill-conditioned.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> q = free_posterior(SquaredExponential(), [0.0], [1.0], [[0.25]])
     >>> q.factor.tolist(), round(q.kl, 6)
     ([[0.5]], 0.818147)
     """
-    side = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
-    B = symmetric_matrix("covariance", covariance, side.M)
-    shift = vector("mean", mean, side.Z) - mean_at(prior_mean, side.Z)
+    points = inducing(kernel, double(as_points(Z, "Z"), "Z"), jitter)
+    B = symmetric_matrix("covariance", covariance, points.M)
+    shift = vector("mean", mean, points.Z) - mean_at(prior_mean, points.Z)
     chol = cholesky(B, name="covariance")
-    C = namespace(B).tril(side.chol.solve_lower(chol.L))
-    mu, error = side.chol.solve_lower(shift), absolute_error(entry_error)
-    return SparsePosterior(side, mu, C, prior_mean, free_errors(Rounding.of(side, error), side, mu, C, chol), error)
+    C = namespace(B).tril(points.chol.solve_lower(chol.L))
+    mu, error = points.chol.solve_lower(shift), absolute_error(entry_error)
+    errors = free_errors(Rounding.of(points, error), points, mu, C, chol)
+    return SparsePosterior(points, mu, C, prior_mean, errors, error)

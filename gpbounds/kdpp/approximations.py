@@ -1,4 +1,4 @@
-"""How far the k-DPP of an approximation of K is from the k-DPP of K."""
+"""Upper bounds on the total variation between the k-DPP of K and the k-DPP of an approximation of K."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpbounds.validation import count, non_negative, scalar
 
 
 def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
-    """Above the total variation between the k-DPPs of K and of K̃ ⪯ K, for instance a Nyström approximation.
+    """Upper bound on the total variation between the k-DPPs of K and of K̃ ⪯ K, for instance a Nyström approximation.
 
     TV ≤ 1 − e_M(K̃)/e_M(K) ≤ 1 − 1/Σ_{j≤M} (e_{M−j}(K̃)/e_M(K̃)) T^j/j!,   T = Tr(K − K̃)
 
@@ -19,17 +19,18 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
     the nonzero eigenvalues of a matrix with the diagonal blocks K̃ and Δ; pinching it makes e_M no smaller (Schur
     concavity), so e_M(K) ≤ Σ_j e_{M−j}(K̃) e_j(Δ), and e_j(Δ) ≤ T^j/j!.
 
-    Hypotheses: 0 ⪯ K̃ ⪯ K, M ≤ rank K̃.  New; it makes R-cor1 apply to large N.  Small only where T is small against the
-    mean trace at M − 1 points over M.  The first step is an equality for M = 1 and K̃ = K on some rows, 0 on the others.
+    Hypotheses: 0 ⪯ K̃ ⪯ K, M ≤ rank K̃.  New; with it R-cor1 applies to large N.  The bound is small only if T is much
+    smaller than the mean trace at M − 1 points, divided by M.  The first inequality is an equality for M = 1 and K̃
+    that equals K on some rows and is 0 on the others.
 
     Parameters
     ----------
     eigenvalues : array (r,)
-        Of K̃, or lower bounds of them; zeros may be left out.
+        Eigenvalues of K̃, or lower bounds on them; zeros may be left out.
     trace : float
-        T ≥ 0, or above it.
+        T ≥ 0, or an upper bound on it.
     M : int
-        ≥ 1; the bound is 1 where fewer eigenvalues than M are > 0.
+        ≥ 1; the bound is 1 if fewer than M eigenvalues are > 0.
 
     >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
     0.032258
@@ -51,22 +52,22 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
         1.0,
         "N-tv",
         terms={"trace": float(T)},
-        assumptions=("The points are drawn by the k-DPP of an approximation of K that is nowhere above it.",),
+        assumptions=("The points are drawn from the k-DPP of an approximation K̃ of K with K̃ ⪯ K.",),
         quantity="TV(k-DPP of the approximation, k-DPP)",
     )
 
 
 def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
-    """Above the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
+    """Upper bound on the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
 
     TV ≤ 1 − e_M((λ̂ − ρ)₊) / e_M(λ̂ + ρ)
 
-    It holds for K̂ as it is and with its eigenvalues up to ρ taken as 0.  Proof: with A = (K̂ − ρI)₊ and B = K̂ + ρI all
-    of them lie between A and B in the Loewner order, so |A_ZZ| ≤ |K_ZZ|, |K̂_ZZ| for every Z, and
-    Σ_Z min(P, P̂) ≥ Σ_Z |A_ZZ| / max(e_M(K), e_M(K̂)) ≥ e_M(A)/e_M(B).
+    It also holds if eigenvalues of K̂ up to ρ are replaced by 0.  Proof: with A = (K̂ − ρI)₊ and B = K̂ + ρI all of
+    these matrices lie between A and B in the Loewner order, so |A_ZZ| ≤ |K_ZZ|, |K̂_ZZ| for every Z, and Σ_Z min(P,
+    P̂) ≥ Σ_Z |A_ZZ| / max(e_M(K), e_M(K̂)) ≥ e_M(A)/e_M(B).
 
-    Hypotheses: K, K̂ ⪰ 0.  New; it says what an exact sampler means near the numerical rank.  For small ρ it is
-    2ρ Σ_m P(m ∈ J)/λ_m, J the eigenvectors that take part: 1e-10 for well-conditioned problems, of order 1 at the rank.
+    Hypotheses: K, K̂ ⪰ 0.  New; it bounds the error of an exact sampler near the numerical rank.  For small ρ it is
+    2ρ Σ_m P(m ∈ J)/λ_m, J the random set of eigenvectors: 1e-10 for well-conditioned problems, of order 1 at the rank.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
     rounding : float
         ρ ≥ 0, for instance N·eps·λ_max.
     M : int
-        ≥ 0; the bound is 1 where fewer eigenvalues than M exceed ρ.
+        ≥ 0; the bound is 1 if fewer than M eigenvalues exceed ρ.
 
     >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
     0.013245

@@ -1,4 +1,4 @@
-"""Arguments of this room: kernel matrices, row numbers, and rows of X that are equal."""
+"""Checks of arguments of k-DPP functions: kernel matrices, row numbers, and groups of equal rows of X."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def distinct_indices(indices: Any, N: int) -> NDArray[np.int64]:
     if (rows < 0).any() or (rows >= N).any():
         raise ValueError(f"indices: expected numbers in 0 ... {N - 1}, got {rows[(rows < 0) | (rows >= N)][0]}")
     if np.unique(rows).size < rows.size:
-        raise ValueError("indices: expected distinct numbers, got some twice")
+        raise ValueError("indices: expected distinct numbers, got repeated ones")
     return rows.astype(np.int64)
 
 
@@ -47,7 +47,7 @@ def groups_of(X: Float) -> Indices:
 
 
 def first_of_each(order: Indices, groups: Indices) -> Indices:
-    """``order`` without the rows equal to one before them.
+    """``order`` without the rows that equal an earlier one.
 
     >>> first_of_each(np.array([2, 1, 0]), np.array([5, 3, 5])).tolist()
     [2, 1]

@@ -1,4 +1,4 @@
-"""Upper bounds of what a k-DPP's residual Δ_Z = K − Q_Z is in expectation."""
+"""Upper bounds on expectations of the residual Δ_Z = K − Q_Z under a k-DPP."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."
 def expected_logdet_bound(
     eigenvalues: ArrayLike, M: ArrayLike, alpha: ArrayLike, form: str = "sharpest", *, noise: ArrayLike
 ) -> Bound:
-    """Above the mean of −log C_x = (α/(2β)) log|I + (β/σ²)(K − Q)|, β = 1 − α, under the k-DPP.
+    """Upper bound on the mean of −log C_x = (α/(2β)) log|I + (β/σ²)(K − Q)|, β = 1 − α, under the k-DPP.
 
     trace        E_Z[−log C_x] ≤ g_n((M+1)e_{M+1}/e_M),  g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)),  n = rank K − M
     determinant  E_Z[−log C_x] ≤ (α/(2β)) log Σ_j (β/σ²)^j C(M+j, j) e_{M+j}/e_M
     printed      E_Z[−log C_x] ≤ g_N((M+1) Σ_{m>M} λ_m)
 
     Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K, α in (0, 1], σ² > 0.  Ledger: R-lem3c (000 and 003, display
-    after Lemma 3/13) and its limit R-lem3c-1 at α = 1, where all but the printed form are the exact E_Z Tr Δ/(2σ²).
+    after Lemma 3/13) and its limit R-lem3c-1 at α = 1, where the trace and the determinant form equal E_Z Tr Δ/(2σ²).
     The determinant form is an equality where |I + βΔ/σ²| is the same for all Z (exchangeable points, K = aI + b11ᵀ),
-    the trace form where Δ moreover has n equal eigenvalues (K = aI).
+    the trace form if in addition Δ has n equal eigenvalues (K = aI).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def expected_logdet_bound(
         terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, orders, noise=variances)
         value = terms["printed"]
     else:
-        free = np.maximum((values > 0).sum() - sizes, 1)  # where M is the rank, the trace is 0 whatever n
+        free = np.maximum((values > 0).sum() - sizes, 1)  # at M = rank K the trace is 0, so n may be anything
         terms["trace"] = trace_term(expected_trace(values, sizes), free, orders, noise=variances)
         beta = 1.0 - orders
         log_mean = log_expected_determinant(values, sizes, beta / variances)
@@ -85,14 +85,14 @@ def expected_logdet_bound(
 
 
 def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound:
-    """Above the k-DPP's mean of Tr(K − Q), from the tails of the spectrum alone.
+    """Upper bound on the mean of Tr(K − Q) under the k-DPP, from the tails of the spectrum alone.
 
     E_Z Tr(K − Q_Z) ≤ min_{0≤k≤M} (M+1)/(M+1−k) · Σ_{m>k} λ_m;   printed: k = M, the bound (M+1) Σ_{m>M} λ_m
 
-    Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: R-lem3 (000 Lemma 3, 003 Lemma 13).  Each k is an
-    equality in the limit of k dominant eigenvalues over a flat, long rest; k ≈ M/2 takes the factor M away for
-    polynomial spectra.  Upper bounds of the tails do as well.  With tails N·Σ_{m>k} λ_m of the integral operator
-    it bounds E_X E_Z Tr for N iid inputs: R-samp, the ``t_GS`` of the theorems.
+    Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: R-lem3 (000 Lemma 3, 003 Lemma 13).  For each k the
+    bound becomes an equality in the limit of k dominant eigenvalues and a long flat rest; for polynomial spectra k ≈
+    M/2 removes the factor M.  Upper bounds on the tails may be given instead of the tails.  With tails N·Σ_{m>k} λ_m
+    of the integral operator it bounds E_X E_Z Tr for N iid inputs: R-samp, the ``t_GS`` of the theorems.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
     Returns
     -------
     Bound
-        ``terms["k"]`` is the k that was used.
+        ``terms["k"]`` is the k at which the minimum is attained.
 
     Raises
     ------
@@ -123,7 +123,9 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
     if sums.ndim != 1 or sums.size <= longest:
         raise ValueError(f"tails: expected shape (n,) with n >= {longest + 1}, tails 0 ... M, got {sums.shape}")
     if (np.diff(sums[: longest + 1]) > 0).any():
-        raise ValueError("tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that rises")
+        raise ValueError(
+            "tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that increases"
+        )
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
     for at in np.ndindex(sizes.shape):
         m = int(sizes[at])
@@ -142,13 +144,13 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
 
 
 def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form: str = "sharpest") -> Any:
-    """What sampling Z from an approximate k-DPP ν may add to the mean of Tr(K − Q).
+    """Upper bound on the increase of the mean of Tr(K − Q) if Z is drawn from an approximate k-DPP ν.
 
     E_{Z~ν} Tr(K − Q_Z) ≤ E_{Z~k-DPP} Tr(K − Q_Z) + (N−M)·v·tv;   printed: 2N·v·tv
 
-    Hypotheses: Z ⊂ X under ν, k(x, x) ≤ v at the data, sup_A |ν(A) − μ(A)| ≤ tv with μ the k-DPP (if tv bounds
-    Σ_Z |ν(Z) − μ(Z)| instead, pass half of it).  Ledger: R-cor1 (000 Cor. 1, 003 Cor. 14, where ε is not defined).
-    The constant 1 is attained in the limit N → ∞ by K = 1_{N−1}1ᵀ ⊕ 1, M = 1: max T − min T = N − 2.
+    Hypotheses: Z ⊂ X under ν, k(x, x) ≤ v at the data, sup_A |ν(A) − μ(A)| ≤ tv with μ the k-DPP (if your tv bounds
+    Σ_Z |ν(Z) − μ(Z)| instead, pass half of it).  Ledger: R-cor1 (000 Cor. 1, 003 Cor. 14, where ε is not defined). The
+    constant 1 is attained in the limit N → ∞ by K = 1_{N−1}1ᵀ ⊕ 1, M = 1: max T − min T = N − 2.
 
     Parameters
     ----------

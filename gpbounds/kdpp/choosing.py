@@ -24,7 +24,7 @@ _ORDERED = ("greedy", "rpcholesky", "leverage", "uniform")
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """Inducing points, how they were chosen, and what they reach.
+    """Inducing points, the method that chose them, and their trace and determinant.
 
     Attributes
     ----------
@@ -36,16 +36,16 @@ class Selection:
     trace : float
         T = Tr(K − Q), from the diagonal of the residual.
     log_det : float
-        log|K_ZZ|, of K_ZZ + jitter·I where there is jitter.
+        log|K_ZZ + jitter·I|.
     law : str
-        What the points are a draw of.
+        The law from which the points were drawn, in words.
     traces : array (m + 1,) or None
-        Tr(K − Q) of the first 0, 1, …, m points; None where the order means nothing ("kdpp", "kmeans").
+        Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans").
     requested : float or None
-        The trace that was asked for.
+        The argument ``trace`` of `select`.
     tv : float or None
-        Proved bound, in exact arithmetic, on the total variation between the law and the k-DPP of K: what the theorems
-        take as ``tv``; 0 for an exact sample, None where nothing is proved.
+        Proved upper bound, in exact arithmetic, on the total variation between the law and the k-DPP of K, for the
+        argument ``tv`` of the theorems; 0 for an exact sample, None where no bound is proved.
     ridge : float or None
         The ridge of "leverage".
     jitter : float
@@ -71,14 +71,14 @@ class Selection:
 
     @property
     def reached(self) -> bool:
-        """False where a trace was asked for and all points allowed do not reach it."""
+        """False if a trace was requested and M points do not reach it."""
         return self.requested is None or self.trace <= self.requested
 
     def __str__(self) -> str:
-        said = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
+        summary = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
         if self.requested is not None:
-            said += f" ({'<=' if self.reached else 'not'} the {self.requested:g} asked for)"
-        lines = [f"{said}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
+            summary += f" ({'<=' if self.reached else 'not'} the requested {self.requested:g})"
+        lines = [f"{summary}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
         if self.tv:
             lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
         if self.jitter:
@@ -100,21 +100,22 @@ def select(
 ) -> Selection:
     """M inducing points for the data, and the trace Tr(K − Q) and log|K_ZZ| that they reach.
 
-    greedy    the point of largest conditional variance, again and again (pivoted Cholesky); ties to the least index;
-              the first 20 of 30 are the 20.  O(N M²) time at the speed of matrix products.
-    kdpp      P(Z) ∝ |K_ZZ|.  Up to 2000 rows exact; beyond, the k-DPP of the Nyström approximation of rank r at r
+    greedy    in each step the point of largest conditional variance (pivoted Cholesky), the smallest index among equal
+              ones.  A selection of 20 points is the beginning of a selection of 30.  O(N M²) time.
+    kdpp      P(Z) ∝ |K_ZZ|.  Exact up to 2000 rows; beyond, the k-DPP of the Nyström approximation of rank r with r
               greedy points, r = 2M, with a proved ``tv`` (:func:`nystrom_tv`).  O(N r²) time.
-    leverage  without replacement ∝ ridge leverage scores.  Up to 2000 rows exact ones; beyond, upper bounds from r
+    leverage  without replacement, ∝ ridge leverage scores: exact scores up to 2000 rows; beyond, upper bounds from r
               uniform landmarks (:func:`ridge_leverage`).  O(N r²) time.
-    rpcholesky  randomly pivoted Cholesky: one point after the other ∝ the variance that those before leave
-              (:func:`rpcholesky`).  As a rule a smaller trace than "kdpp", and no theorem near it.  O(N M²) time.
+    rpcholesky  randomly pivoted Cholesky: each point ∝ its variance given the points before it (:func:`rpcholesky`).
+              The trace is usually smaller than with "kdpp", but no bound is proved for the gap.  O(N M²) time.
     uniform   without replacement.
-    kmeans    centres by scikit-learn, of X as it is: scale columns before if they differ.  Not rows of X.
+    kmeans    cluster centres by scikit-learn, which are not rows of X.  X is used as it is: scale its columns first if
+              their units differ.
 
-    No two points are equal: "uniform" and "leverage" pass over rows equal to one already drawn.  Beyond 2000 rows
-    "greedy" takes 8 N M bytes, 4 GB at N = 1 000 000, M = 500, "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that
-    average over a k-DPP (R-lem3, the theorems with ``tv``) cover "kdpp" alone; bounds computed from ``trace`` cover
-    every method.
+    No two points are equal: "uniform" and "leverage" skip rows equal to one already drawn.  Beyond 2000 rows "greedy"
+    takes 8 N M bytes (4 GB at N = 1 000 000, M = 500), "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that average
+    over a k-DPP (R-lem3, the theorems with ``tv``) hold for "kdpp" only; bounds computed from ``trace`` hold for every
+    method.
 
     Parameters
     ----------
@@ -124,45 +125,44 @@ def select(
         1 ≤ M ≤ number of distinct rows.
     method : "greedy", "kdpp", "rpcholesky", "leverage", "kmeans" or "uniform"
     rng : numpy.random.Generator or int
-        Source of randomness, or a seed; all but "greedy" need it.
+        Source of randomness, or a seed; every method except "greedy" needs it.
     trace : float, optional
-        Stop at the first point that brings Tr(K − Q) down to it: of "greedy" and in the order drawn of "rpcholesky",
-        "uniform" and "leverage" the fewest points that do, at most M (``reached`` says whether); no points where Tr K
-        is below it.
+        Stop as soon as Tr(K − Q) ≤ trace, after at most M points; ``reached`` says whether it was reached.  Only for
+        "greedy", "rpcholesky", "uniform" and "leverage".  No point is chosen if Tr K ≤ trace.
     ridge : float, optional
-        ρ of "leverage", in squared units of y, as a rule the noise variance.  Left out, it is such that the effective
-        dimension Σ λ_m/(λ_m + ρ) is M, with the eigenvalues of the landmarks, times N/r, where there are landmarks.
+        ρ of "leverage", in squared units of y, usually the noise variance.  By default the ρ at which the effective
+        dimension Σ λ_m/(λ_m + ρ) is M; where landmarks are used, λ are their eigenvalues times N/r.
     rank : int, optional
-        r ≥ M of "kdpp" and "leverage": a low-rank approximation for N ≤ 2000, too, or one of another rank.
+        r ≥ M of "kdpp" and "leverage": the low-rank approximation has this rank and is used for N ≤ 2000, too.
     jitter : float or "auto"
-        On the diagonal of K_ZZ where Q is computed; "greedy" needs none.
+        Added to the diagonal of K_ZZ to compute Q; the result's ``jitter`` is the amount.  "greedy" needs none.
 
     Raises
     ------
     ValueError
-        where M exceeds the number of distinct rows, or the numerical rank ("greedy" and "rpcholesky" without
-        ``trace``, "kdpp"); where
-        an argument does not go with the method: "kdpp" and "kmeans" have no prefixes to stop at.
+        if M exceeds the number of distinct rows, or the numerical rank ("kdpp", and "greedy" and "rpcholesky" without
+        ``trace``); if an argument does not apply to the method: "kdpp" and "kmeans" do not choose point by point, so
+        that ``trace`` does not apply to them.
     NotPositiveDefinite
-        where K_ZZ does not factorise with the jitter given.
+        if K_ZZ + jitter·I does not factorise.
 
     >>> from gpbounds import SquaredExponential
-    >>> found = select(SquaredExponential(), [0.0, 0.1, 1.0, 3.0], 4, trace=0.2)
-    >>> found.indices, round(found.trace, 4)
+    >>> chosen = select(SquaredExponential(), [0.0, 0.1, 1.0, 3.0], 4, trace=0.2)
+    >>> chosen.indices, round(chosen.trace, 4)
     (array([0, 3, 2]), 0.0035)
     """
     choice("method", method, METHODS)
     points, M = as_host_points(X), count("M", M)
-    goal = _goal(method, trace)
+    target = _target(method, trace)
     if rank is not None:
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
-    for name, given, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
-        if given is not None and method not in users:
+    for name, value, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
+        if value is not None and method not in users:
             raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
-        raise ValueError(f"jitter: expected 0, as {method!r} divides by no variance near 0, got {jitter!r}")
+        raise ValueError(f"jitter: expected 0, as {method!r} never divides by a variance near 0, got {jitter!r}")
     if method != "greedy" and rng is None:
         raise ValueError(f"rng: expected a numpy.random.Generator or a seed, as {method!r} is random, got None")
     groups = groups_of(points)
@@ -170,62 +170,63 @@ def select(
     if distinct < M:
         raise ValueError(f"M: expected at most {distinct} points, the number of distinct rows of X, got {M}")
     if method == "greedy":
-        return _greedy(kernel, points, M, goal, groups)
+        return _greedy(kernel, points, M, target, groups)
     generator = np.random.default_rng(rng)
     args = kernel, points, M, generator
-    about: dict[str, float | None] = {}
+    details: dict[str, float | None] = {}
     order: Indices | None = None
     if method == "rpcholesky":
-        return _randomly_pivoted(*args, goal, groups)
+        return _randomly_pivoted(*args, target, groups)
     if method == "uniform":
         order, law = uniform_order(M, generator, groups)
     elif method == "leverage":
-        order, law, about["ridge"] = leverage_order(*args, groups, ridge, rank)
+        order, law, details["ridge"] = leverage_order(*args, groups, ridge, rank)
     elif method == "kdpp":
-        order, law, about["tv"] = kdpp_draw(*args, groups, rank)
+        order, law, details["tv"] = kdpp_draw(*args, groups, rank)
     else:
         Z, law = kmeans_centres(points, M, generator)
     if order is not None:
         Z = points[order]
-    return _measured(kernel, points, order, Z, groups, jitter, goal, method=method, law=law, **about)
+    return _measured(kernel, points, order, Z, groups, jitter, target, method=method, law=law, **details)
 
 
 _USERS = {"ridge": ("leverage",), "rank": ("kdpp", "leverage")}
 
 
-def _goal(method: str, trace: float | None) -> float | None:
+def _target(method: str, trace: float | None) -> float | None:
     if trace is None:
         return None
     if method not in _ORDERED:
         raise ValueError(
-            f"trace: expected None with method {method!r}, got {trace!r}: its points are a set, no part of which is a "
-            f"smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use {', '.join(_ORDERED)}"
+            f"trace: expected None with method {method!r}, got {trace!r}: its points are chosen all at once: a "
+            f"part of them is no smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use "
+            f"{', '.join(_ORDERED)}"
         )
     return scalar(non_negative, "trace", trace)
 
 
-def _greedy(kernel: Kernel, X: Float, M: int, goal: float | None, groups: Indices) -> Selection:
-    found = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, goal, repeated(groups))
-    if goal is None:
-        found.require(M)
-    law = "deterministic, each point the one of largest variance given those before it"
-    traces = found.traces
+def _greedy(kernel: Kernel, X: Float, M: int, target: float | None, groups: Indices) -> Selection:
+    chosen = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, target, repeated(groups))
+    if target is None:
+        chosen.require(M)
+    law = "deterministic, each point has the largest variance given the points before it"
+    traces = chosen.traces
     return Selection(
-        "greedy", found.indices, X[found.indices], float(traces[-1]), found.log_det, law, traces, requested=goal
+        "greedy", chosen.indices, X[chosen.indices], float(traces[-1]), chosen.log_det, law, traces, requested=target
     )
 
 
 def _randomly_pivoted(
-    kernel: Kernel, X: Float, M: int, rng: np.random.Generator, goal: float | None, groups: Indices
+    kernel: Kernel, X: Float, M: int, rng: np.random.Generator, target: float | None, groups: Indices
 ) -> Selection:
     drawn = randomly_pivoted(
-        lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, rng, goal, repeated(groups)
+        lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), M, rng, target, repeated(groups)
     )
-    if goal is None:
+    if target is None:
         drawn.require(M)
-    law, traces = "each point ∝ the variance that those before it leave (randomly pivoted Cholesky)", drawn.traces
+    law, traces = "each point ∝ its variance given the points before it (randomly pivoted Cholesky)", drawn.traces
     Z, order = X[drawn.indices], drawn.indices
-    return Selection("rpcholesky", order, Z, float(traces[-1]), drawn.log_det, law, traces, requested=goal)
+    return Selection("rpcholesky", order, Z, float(traces[-1]), drawn.log_det, law, traces, requested=target)
 
 
 def _measured(
@@ -235,18 +236,18 @@ def _measured(
     Z: Float,
     groups: Indices,
     jitter: Jitter,
-    goal: float | None,
+    target: float | None,
     *,
     method: str,
     law: str,
-    **about: float | None,
+    **details: float | None,
 ) -> Selection:
-    """The record, with the traces of all prefixes from one pass over the data, cut at the first that is ≤ ``goal``."""
+    """The selection, up to the first point at which the trace is ≤ ``target``; one pass over the data."""
     measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, jitter)
     traces, log_dets = measured.traces, measured.log_dets
     m = Z.shape[0]
-    if goal is not None and (traces <= goal).any():
-        m = int(np.argmax(traces <= goal))
+    if target is not None and (traces <= target).any():
+        m = int(np.argmax(traces <= target))
     return Selection(
         method,
         None if order is None else order[:m],
@@ -255,7 +256,7 @@ def _measured(
         float(log_dets[m]),
         law,
         traces[: m + 1] if method in _ORDERED else None,
-        requested=goal,
+        requested=target,
         jitter=measured.jitter,
-        **about,
+        **details,
     )

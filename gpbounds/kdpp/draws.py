@@ -1,4 +1,4 @@
-"""The random choices behind :func:`gpbounds.kdpp.select`, each with its law in words."""
+"""The random choices of :func:`gpbounds.kdpp.select`, each with its law in words."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted
 
 DENSE = 2000
-"""Up to so many rows k(X, X) is decomposed; beyond, a low-rank approximation takes its place."""
+"""Largest number of rows for which k(X, X) is decomposed; beyond, a low-rank approximation is used."""
 
 
 def uniform_order(M: int, rng: np.random.Generator, groups: Indices) -> tuple[Indices, str]:
     """The first M distinct rows of a uniformly random order."""
     order = first_of_each(rng.permutation(groups.size), groups)[:M]
-    return order, "uniform without replacement, rows equal to one drawn passed over"
+    return order, "uniform without replacement, skipping rows equal to one already drawn"
 
 
 def kdpp_draw(
     kernel: Kernel, X: Float, M: int, rng: np.random.Generator, groups: Indices, rank: int | None
 ) -> tuple[Indices, str, float | None]:
-    """A k-DPP sample of K, or of a Nyström approximation with what is proved of its total variation."""
+    """A k-DPP sample of K, or of a Nyström approximation with a proved bound on its total variation."""
     from gpbounds.kdpp.low_rank import sample_factor
     from gpbounds.kdpp.sampling import sample
 
     if rank is None and X.shape[0] <= DENSE:
         return sample(kernel(X), M, rng), "k-DPP of K", 0.0
     most = min(2 * M if rank is None else rank, int(groups.max()) + 1)
-    found = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), most, groups=repeated(groups))
-    found.require(M)
-    V, r = found.factor, found.indices.size
+    nystrom = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), most, groups=repeated(groups))
+    nystrom.require(M)
+    V, r = nystrom.factor, nystrom.indices.size
     spectrum = eigen(V @ V.T, "VVᵀ")
     lowest = np.maximum(spectrum.values - spectrum.rounding, 0.0)
-    tv = float(nystrom_tv(lowest, float(found.traces[-1]), M))
-    law = f"k-DPP of the rank-r Nyström approximation at r greedy points, r = {r}"
+    tv = float(nystrom_tv(lowest, float(nystrom.traces[-1]), M))
+    law = f"k-DPP of the rank-r Nyström approximation with r greedy points, r = {r}"
     return sample_factor(V.T, M, rng), law, tv if tv < 1.0 else None
 
 
@@ -54,31 +54,36 @@ def leverage_order(
     """The first M distinct rows of an order drawn ∝ ridge leverage scores, and the ridge."""
     N = X.shape[0]
     if rank is None and N <= DENSE:
-        found = eigen(kernel(X), "k(X, X)", vectors=True)
-        rho = matching_ridge(found.values, M) if ridge is None else ridge
-        tau, how = exact_scores(found, rho), "exact"
+        spectrum = eigen(kernel(X), "k(X, X)", vectors=True)
+        rho = matching_ridge(spectrum.values, M) if ridge is None else ridge
+        tau, how = exact_scores(spectrum, rho), "exact"
     else:
         landmarks = first_of_each(rng.permutation(N), groups)[: 2 * M if rank is None else rank]
         r = landmarks.size
         rho = matching_ridge(eigen(kernel(X[landmarks])).values * (N / r), M) if ridge is None else ridge
         tau, how = ridge_leverage(kernel, X, rho, landmarks), f"upper bounds from r uniform landmarks, r = {r}"
-    # the order of Exp(1)/τ is that of draws ∝ τ without replacement
+    # sorting Exp(1)/τ gives the order of draws ∝ τ without replacement
     with np.errstate(divide="ignore"):
         keys = rng.standard_exponential(N) / tau
     order = np.argsort(keys, kind="stable")
     order = first_of_each(order[np.isfinite(keys[order])], groups)[:M]
     if order.size < M:
-        raise ValueError(f"M: expected at most {order.size} points, the distinct rows of positive score, got {M}")
-    law = f"without replacement ∝ ridge leverage scores ({how}) at ridge {rho:.6g}, rows equal to one drawn passed over"
+        raise ValueError(
+            f"M: expected at most {order.size} points, the number of distinct rows with a positive score, got {M}"
+        )
+    law = (
+        f"without replacement ∝ ridge leverage scores ({how}) at ridge {rho:.6g}, "
+        "skipping rows equal to one already drawn"
+    )
     return order, law, rho
 
 
 def kmeans_centres(X: Float, M: int, rng: np.random.Generator) -> tuple[Float, str]:
-    """Centres of M clusters; in mini-batches beyond 10 000 rows."""
+    """Centres of M clusters; beyond 10 000 rows by mini-batches."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
 
     seed = int(rng.integers(2**31))
     if X.shape[0] <= 10_000:
         return KMeans(M, n_init=1, random_state=seed).fit(X).cluster_centers_, "k-means centres"
-    found = MiniBatchKMeans(M, n_init=1, random_state=seed, batch_size=max(1024, 4 * M)).fit(X)
-    return found.cluster_centers_, "mini-batch k-means centres"
+    clusters = MiniBatchKMeans(M, n_init=1, random_state=seed, batch_size=max(1024, 4 * M)).fit(X)
+    return clusters.cluster_centers_, "mini-batch k-means centres"

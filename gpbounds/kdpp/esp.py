@@ -4,9 +4,9 @@ With λ sorted downwards and R_j[m] = e_j(λ_1…λ_m) / (λ_1⋯λ_j), the recu
 
     R_j[m] = R_j[m−1] + (λ_m/λ_j) R_{j−1}[m−1],      1 ≤ R_j[m] ≤ C(m, j),
 
-so no ratio exceeds 1 and nothing small matters.  A flat spectrum grows fastest: R_j gains at most
-C(m₁, j)/C(m₀, j) between m₀ and m₁.  The eigenvalues are therefore cut into segments over which that stays below
-2^900, and the powers of two are taken out in between.  A segment's table is filled along its longer side.
+so no ratio exceeds 1, and a summand that underflows is negligible.  R_j grows fastest for a flat spectrum, by at most
+C(m₁, j)/C(m₀, j) between m₀ and m₁.  The eigenvalues are therefore divided into segments over which this factor stays
+below 2^900; powers of two are stored apart after each segment.  A segment's table is filled along its longer dimension.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _HEADROOM = 900 * _LOG_2
 def log_esp(eigenvalues: ArrayLike, k_max: int) -> Float:
     """Logarithms of the elementary symmetric polynomials e_0 … e_kmax of a non-negative spectrum.
 
-    e_j = Σ over all sets of j eigenvalues of their product; a k-DPP of size M has normaliser e_M.  The positive
-    recurrence is used, so nothing cancels; eigenvalues from 1e-300 to 1e300 may be mixed.  O(N k_max) time, O(N)
-    memory; the error of log e_j stays below 1e-12·max(1, |log e_j|) for N = 50 000.
+    e_j = Σ over all sets of j eigenvalues of their product; a k-DPP of size M has normaliser e_M.  All terms of the
+    recurrence are positive, so nothing cancels; eigenvalues from 1e-300 to 1e300 may occur together.  O(N k_max) time,
+    O(N) memory; the error of log e_j stays below 1e-12·max(1, |log e_j|) for N = 50 000.
 
-    Ledger: R-lem3 (numerics), the ingredient of every exact k-DPP expectation.
+    Ledger: R-lem3 (numerics); every exact k-DPP expectation is computed from it.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ def log_esp(eigenvalues: ArrayLike, k_max: int) -> Float:
     Raises
     ------
     ValueError
-        on a spectrum that is not one-dimensional, empty, negative or not finite, and on a ``k_max`` that is not whole.
+        for a spectrum that is not one-dimensional, empty, negative or not finite, or a ``k_max`` that is not whole.
 
     >>> np.exp(log_esp([1.0, 2.0, 3.0], 4)).round(12)
     array([ 1.,  6., 11.,  6.,  0.])
     """
     mantissa, exponent = scaled_esp(eigenvalues, k_max)
     result = np.full(mantissa.size, -np.inf)
-    some = mantissa > 0
-    result[some] = np.log(mantissa[some]) + exponent[some] * _LOG_2
+    nonzero = mantissa > 0
+    result[nonzero] = np.log(mantissa[nonzero]) + exponent[nonzero] * _LOG_2
     return result
 
 
 def scaled_esp(eigenvalues: ArrayLike, k_max: int) -> tuple[Float, Exponent]:
-    """e_0 … e_kmax as mantissa·2^exponent, for ratios to full relative precision; see :func:`log_esp`.
+    """e_0 … e_kmax as mantissa·2^exponent, from which ratios have full relative precision; see :func:`log_esp`.
 
     >>> mantissa, exponent = scaled_esp([1e-200] * 3, 3)
     >>> print(f"{np.ldexp(mantissa[2] / mantissa[1], exponent[2] - exponent[1]):.12e}")  # e_2/e_1 = 3e-400 / 3e-200
@@ -89,7 +89,7 @@ def checked(eigenvalues: ArrayLike) -> Float:
 
 
 def descending(values: Float) -> Float:
-    """The nonzero entries, largest first."""
+    """The nonzero entries in decreasing order."""
     return np.sort(values[values > 0])[::-1]
 
 
@@ -115,8 +115,8 @@ def _fill(values: Float, k: int) -> tuple[Float, Exponent]:
         stop = _segment_end(start, values.size, k)
         # 2^(shift_{j-1} - shift_j): never above 2k since R_{j-1} <= j R_j; an underflow is a negligible summand
         factor = np.ldexp(1.0, np.diff(-shift))
-        along = _by_rows if stop - start >= min(k, stop) else _by_columns
-        along(values, R, factor, start, stop)
+        fill = _by_rows if stop - start >= min(k, stop) else _by_columns
+        fill(values, R, factor, start, stop)
         R, extra = np.frexp(R)
         shift += extra
         start = stop
@@ -124,7 +124,7 @@ def _fill(values: Float, k: int) -> tuple[Float, Exponent]:
 
 
 def _by_rows(values: Float, R: Float, factor: Float, start: int, stop: int) -> None:
-    """One cumulative sum over the segment's eigenvalues for every j; changes ``R`` in place."""
+    """For every j one cumulative sum over the segment's eigenvalues; changes ``R`` in place."""
     size = stop - start
     before, after = np.full(size + 1, R[0]), np.empty(size + 1)  # R_{j-1} and R_j before each eigenvalue and at the end
     for j in range(1, min(R.size - 1, stop) + 1):
@@ -142,7 +142,7 @@ def _by_rows(values: Float, R: Float, factor: Float, start: int, stop: int) -> N
 
 
 def _by_columns(values: Float, R: Float, factor: Float, start: int, stop: int) -> None:
-    """One vector step over all j for every eigenvalue of the segment; changes ``R`` in place."""
+    """For every eigenvalue of the segment one vector operation over all j; changes ``R`` in place."""
     for m in range(start, stop):
         top = min(R.size - 1, m + 1)
         term = values[m] / values[:top]
@@ -152,7 +152,7 @@ def _by_columns(values: Float, R: Float, factor: Float, start: int, stop: int) -
 
 
 def _segment_end(start: int, N: int, k: int) -> int:
-    """The furthest end of a segment over which no R_j can grow by more than the headroom."""
+    """The largest end of a segment over which no R_j can grow by more than 2^900."""
 
     def fits(stop: int) -> bool:
         if k <= start:

@@ -1,4 +1,4 @@
-"""What a k-DPP's residual Δ_Z = K − Q_Z is in expectation, exactly.
+"""Exact expectations of the residual Δ_Z = K − Q_Z under a k-DPP.
 
 Z is a random set of M data points with P(Z) ∝ |K_ZZ|; e_j are the elementary symmetric polynomials of K's eigenvalues.
 """
@@ -24,24 +24,25 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike) -> Any:
     E_Z Tr(K − Q_Z) = (M+1) e_{M+1}(λ) / e_M(λ)
 
     Hypotheses: Z ⊂ X, P(Z) ∝ |K_ZZ|, |Z| = M ≤ rank K.  Ledger: R-lem3 (000 Lemma 3, 003 Lemma 13 bound it by
-    (M+1) Σ_{m>M} λ_m).  An equality.  One pass of O(N max M) serves all M.
+    (M+1) Σ_{m>M} λ_m).  An equality.  One pass in O(N max M) gives the
+    values for all M.
 
     Parameters
     ----------
     eigenvalues : array (N,)
-        All eigenvalues of K, ≥ 0, in squared units of y; those equal to 0 do not count towards the rank.
+        All eigenvalues of K, ≥ 0, in squared units of y; the rank is the number of nonzero ones.
     M : int or array of int
         Number of inducing points, 0 ≤ M ≤ rank.
 
     Returns
     -------
     float, or array of M's shape
-        In squared units of y; 0 where M is the rank.
+        In squared units of y; 0 if M is the rank.
 
     Raises
     ------
     ValueError
-        where M exceeds the number of nonzero eigenvalues: the k-DPP is undefined there.
+        if M exceeds the number of nonzero eigenvalues: that k-DPP is undefined.
 
     >>> expected_trace([3.0, 2.0, 1.0], [0, 1, 3]).round(4)
     array([6.    , 3.6667, 0.    ])
@@ -72,12 +73,12 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
     Returns
     -------
     float, or array of the broadcast shape
-        In squared units of y, to the power j; 0 where M + j exceeds the rank, inf beyond 1e308.
+        In units of y to the power 2j; 0 if M + j exceeds the rank, inf beyond 1e308.
 
     Raises
     ------
     ValueError
-        where M exceeds the number of nonzero eigenvalues.
+        if M exceeds the number of nonzero eigenvalues.
 
     >>> round(expected_esp([3.0, 2.0, 1.0], 1, 2), 12)  # 3 * e_3 / e_1
     3.0
@@ -87,9 +88,9 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
     result = np.empty(sizes.shape)
     with np.errstate(over="ignore"):
-        for at in np.ndindex(sizes.shape):
-            terms, powers = _moments(mantissa, exponent, int(sizes[at]), int(orders[at]))
-            result[at] = np.ldexp(terms[-1], powers[-1])
+        for index in np.ndindex(sizes.shape):
+            terms, powers = _moments(mantissa, exponent, int(sizes[index]), int(orders[index]))
+            result[index] = np.ldexp(terms[-1], powers[-1])
     return result if result.ndim else float(result)
 
 
@@ -98,8 +99,9 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
 
     log E_Z |I + cΔ_Z| = log Σ_j c^j C(M+j, j) e_{M+j}(λ) / e_M(λ)
 
-    Hypotheses and claim as :func:`expected_trace`: R-lem3.  An equality; by Jensen it is above E_Z log|I + cΔ_Z|.
-    The summands are log-concave in j; the sum stops where all that is left is below 2^−60 of it.
+    Hypotheses and claim as :func:`expected_trace`: R-lem3.  An equality; by Jensen's inequality it is at
+    least E_Z log|I + cΔ_Z|.  The summands are log-concave in j; the sum stops when the omitted summands add up to less
+    than 2^−60 of it.
 
     Parameters
     ----------
@@ -113,22 +115,22 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
     Raises
     ------
     ValueError
-        where M exceeds the number of nonzero eigenvalues, or c < 0.
+        if M exceeds the number of nonzero eigenvalues, or c < 0.
 
     >>> round(log_expected_determinant([3.0, 2.0, 1.0], 1, 1.0), 6)  # log(1 + 22/6 + 3)
     2.036882
     """
     values = checked(eigenvalues)
     sizes, factors = np.broadcast_arrays(defined_sizes(values, M), non_negative("c", c))
-    rank, reach = int((values > 0).sum()), 32
+    rank, count = int((values > 0).sum()), 32
     while True:
-        k = min(rank, int(sizes.max(initial=0)) + reach)
+        k = min(rank, int(sizes.max(initial=0)) + count)
         mantissa, exponent = scaled_esp(values, k)
         sums = [_log_sum(mantissa, exponent, int(m), float(f)) for m, f in zip(sizes.flat, factors.flat, strict=True)]
-        if k == rank or all(done for _, done in sums):
+        if k == rank or all(complete for _, complete in sums):
             result = np.array([value for value, _ in sums]).reshape(sizes.shape)
             return result if result.ndim else float(result)
-        reach *= 4
+        count *= 4
 
 
 def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
@@ -137,8 +139,8 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
     E Tr(K − Q) = (N−M)(M+1) e_{M+1}(λ) / e_M(λ),  λ the eigenvalues of f ↦ ∫ k(·, x) f(x) p(x) dx
 
     Hypotheses: Z has the density ∝ |K_ZZ| Π p(z_i); the other points are iid from p and independent of Z; the operator
-    has finitely many eigenvalues, all given (finite input space or finite-rank kernel).  A list cut short gives a
-    lower bound, since e_{M+1}/e_M grows with every eigenvalue added.  Ledger: N-dpp.  An equality.
+    has finitely many eigenvalues, all given (finite input space or finite-rank kernel).  A truncated list gives a
+    lower bound, since e_{M+1}/e_M increases with every further eigenvalue.  Ledger: N-dpp.  An equality.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
     Raises
     ------
     ValueError
-        where M exceeds N or the number of nonzero eigenvalues.
+        if M exceeds N or the number of nonzero eigenvalues.
 
     >>> round(annealed_trace([0.5, 0.3, 0.2], 10, 2), 6)  # 8 * 3 * 0.03 / 0.31
     2.322581
@@ -191,7 +193,7 @@ def _moments(mantissa: Float, exponent: Exponent, M: int, j_max: int, c: float =
 
 
 def _log_sum(mantissa: Float, exponent: Exponent, M: int, c: float) -> tuple[float, bool]:
-    """log Σ_j c^j C(M+j, j) e_{M+j}/e_M over the j at hand, and whether the rest is below 2^−60 of Σ_{j≥1}."""
+    """log Σ_j c^j C(M+j, j) e_{M+j}/e_M over the available j; whether the omitted terms are below 2^−60 of Σ_{j≥1}."""
     j_max = mantissa.size - 1 - M
     if c == 0.0 or j_max == 0:
         return 0.0, True
@@ -199,8 +201,8 @@ def _log_sum(mantissa: Float, exponent: Exponent, M: int, c: float) -> tuple[flo
     top = int(powers[1:].max())
     parts = np.ldexp(terms, powers - top)
     total = float(parts[1:].sum())
-    # log-concave: once the ratio of neighbours is at most 1/2, all that follows sums to less than the last one
-    done = parts[-1] <= 2.0**-60 * total and 2.0 * parts[-1] <= parts[-2]
+    # log-concave: once the ratio of neighbouring terms is at most 1/2, all later terms sum to less than the last one
+    complete = parts[-1] <= 2.0**-60 * total and 2.0 * parts[-1] <= parts[-2]
     if top < 900:
-        return float(np.log1p(np.ldexp(total, top))), bool(done)
-    return float(np.log(total) + top * _LOG_2), bool(done)
+        return float(np.log1p(np.ldexp(total, top))), bool(complete)
+    return float(np.log(total) + top * _LOG_2), bool(complete)

@@ -1,4 +1,4 @@
-"""A k-DPP sample of the data for a kernel: exact, or by a Markov chain whose distance to the k-DPP is proved."""
+"""A k-DPP sample of the data for a kernel: exact, or by a Markov chain with a proved distance to the k-DPP."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from gpbounds.validation import choice, count, open_unit
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """A sample of a k-DPP and how far its law may be from the k-DPP.
+    """A sample, and bounds on the distance of its law from the k-DPP.
 
     Attributes
     ----------
     indices : array of int64 (M,)
         Row numbers of the inducing points in the data, distinct, increasing.
     tv : float or None
-        Proved bound on the total variation between the law it was drawn from and the k-DPP, in exact arithmetic: what
-        the theorems take as ``tv``.  0 for an exact sample; None where the bound is 1 or more: nothing is proved, and
-        ``rate(..., tv=None)`` refuses.
+        Proved upper bound, in exact arithmetic, on the total variation between the law of the sample and the k-DPP, for
+        the argument ``tv`` of the theorems.  0 for an exact sample; None if the bound is 1 or more, so that nothing is
+        proved: ``rate(..., tv=None)`` raises an error.
     rounding : float
-        What rounding may add to it.  "exact": :func:`~gpbounds.kdpp.rounding_tv` at N·eps·λ_max.  "mcmc": the steps
-        times the largest change that a new factorisation made to the law of a step, seen and not proved.
+        What rounding may add to ``tv``.  "exact": :func:`~gpbounds.kdpp.rounding_tv` at N·eps·λ_max.  "mcmc": the
+        number of steps times the largest change of the law of a step at a new factorisation, which is measured, not
+        proved.
     method : str
         "exact" or "mcmc".
     steps : int
@@ -56,17 +57,17 @@ def sample_kernel(
     tv: float = 0.01,
     max_steps: int = 100_000,
 ) -> Sample:
-    """M inducing points among the data drawn by the k-DPP of the kernel, P(Z) ∝ |K_ZZ|, or close to it.
+    """M inducing points among the data, drawn from the k-DPP of the kernel, P(Z) ∝ |K_ZZ|, or from a law close to it.
 
-    exact   K is formed and decomposed: O(N³) time, O(N²) memory; tv = 0.
-    mcmc    the down-up walk from the greedy set Z₀: drop a point uniformly, draw its successor by conditional variance;
+    exact   computes and decomposes K: O(N³) time, O(N²) memory; tv = 0.
+    mcmc    the down-up walk from the greedy set Z₀: drop a uniform point, draw another ∝ its conditional variance;
             tv ≤ √(½ (1 − 1/M)^steps log(1/P(Z₀)))  (Cryan, Guo & Mousa, 2021, and Pinsker), with P(Z₀) bounded below by
             |K_Z₀Z₀| / [C(N, M)(Tr K/N)^M].  About M·log(log(1/P(Z₀))/(2tv²)) steps of O(N M) time; O(N M) memory.
 
-    Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F and R-cor1, which says what tv costs.  Where M exceeds the
-    numerical rank the k-DPP is undefined and nothing is returned.  "exact" counts eigenvalues of K above N·eps·λ_max;
-    "mcmc" counts conditional variances above N·eps·max K_ii, so it may go a little further.  Just below that rank the
-    law is decided by the last digits of K: the result's ``rounding`` says how much.
+    Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F, and R-cor1 for the cost of tv in the theorems.  If M exceeds the
+    numerical rank the k-DPP is undefined and an error is raised.  For "exact" that rank is the number of eigenvalues
+    of K above N·eps·λ_max; for "mcmc" it is the number of conditional variances above N·eps·max K_ii, which may be
+    slightly larger.  Just below that rank the law depends on the last digits of K: see the result's ``rounding``.
 
     Parameters
     ----------
@@ -79,17 +80,17 @@ def sample_kernel(
         Source of randomness, or a seed.
     method : "exact" or "mcmc"
     tv : float
-        Total variation asked of the chain, in (0, 1).
+        Total variation that the chain should reach, in (0, 1).
     max_steps : int
-        Most steps of the chain.  Where more would be needed for ``tv``, so many are made, and the result's ``tv`` is
-        what they prove: more than was asked for, or None.
+        Largest number of steps.  If ``tv`` needs more steps, the chain makes ``max_steps`` of them, and the result's
+        ``tv`` is the larger bound that these prove, or None.
 
     Raises
     ------
     ValueError
-        where M exceeds the numerical rank, or an argument is out of range.
+        if M exceeds the numerical rank, or an argument is out of range.
     NotConverged
-        where rounding moves the law of a draw of the chain by more than 1e-6.
+        if rounding changes the law of a draw of the chain by more than 1e-6.
 
     >>> from gpbounds import SquaredExponential
     >>> X = np.linspace(0.0, 1.0, 30)
@@ -101,23 +102,23 @@ def sample_kernel(
     if is_cupy(X):
         raise ValueError("X: expected a NumPy array, got a CuPy array: pass X.get()")
     points: Any = as_points(X).astype(np.float64, copy=False)
-    M, most, N = count("M", M, 0), count("max_steps", max_steps, 0), points.shape[0]
-    wanted = open_unit("tv", tv)
-    if wanted.ndim:
-        raise ValueError(f"tv: expected one number in (0, 1), got shape {wanted.shape}")
+    M, limit, N = count("M", M, 0), count("max_steps", max_steps, 0), points.shape[0]
+    requested = open_unit("tv", tv)
+    if requested.ndim:
+        raise ValueError(f"tv: expected one number in (0, 1), got shape {requested.shape}")
     if M > N:
         raise ValueError(f"M: expected at most N = {N} points, got {M}")
     generator = np.random.default_rng(rng)
     if M == 0:
         return Sample(np.empty(0, dtype=np.int64), 0.0, method, 0, 0.0)
     if method == "exact":
-        found = eigen(kernel(points), "k(X, X)", vectors=True)
-        assert found.vectors is not None
-        drawn = sample_eigen(found.values, found.vectors, M, generator)
-        return Sample(drawn, 0.0, method, 0, float(rounding_tv(found.values, found.rounding, M)))
+        spectrum = eigen(kernel(points), "k(X, X)", vectors=True)
+        assert spectrum.vectors is not None
+        drawn = sample_eigen(spectrum.values, spectrum.vectors, M, generator)
+        return Sample(drawn, 0.0, method, 0, float(rounding_tv(spectrum.values, spectrum.rounding, M)))
     walk = Walk(kernel, points, greedy_start(kernel, points, M))
     rarity = walk.log_rarity()
-    steps = min(steps_for(float(wanted), M, rarity), most)
+    steps = min(steps_for(float(requested), M, rarity), limit)
     walk.run(steps, generator)
     proved = tv_after(steps, M, rarity)
     return Sample(np.sort(walk.Z), proved if proved < 1.0 else None, method, steps, min(1.0, steps * walk.drift))

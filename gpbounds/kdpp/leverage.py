@@ -1,4 +1,4 @@
-"""Ridge leverage scores: how much of the effective dimension each point carries."""
+"""Ridge leverage scores: the share of each point in the effective dimension."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from gpbounds.whitening import slices
 
 
 def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayLike | None = None) -> Float:
-    """Ridge leverage scores τ_i of the data, exactly, or upper bounds of them from some landmarks.
+    """Ridge leverage scores τ_i of the data: exact ones, or upper bounds from landmarks.
 
     τ_i = [K(K + ρI)⁻¹]_ii,  Στ_i = s_ρ(K), the effective dimension;  S landmarks among the rows of X:
     τ_i ≤ (1/ρ)(k_ii − k_iS(K_SS + ρI)⁻¹k_Si) and τ_i ≤ 1
 
     Proof: with C = K^½PK^½, P the projection on the coordinates S, the right side is [K^½(C + ρI)⁻¹K^½]_ii, and C ⪯ K
-    (Musco & Musco, 2017).  An equality where S is all of X, as up to rounding k_ii·eps/ρ.
+    (Musco & Musco, 2017).  An equality if S is all of X, up to rounding k_ii·eps/ρ.
 
     Parameters
     ----------
     kernel : Kernel
     X : array (N, D)
     ridge : float
-        ρ > 0, in squared units of y; the noise variance, as a rule.
+        ρ > 0, in squared units of y; usually the noise variance.
     landmarks : array of int (r,), optional
-        Distinct row numbers.  Left out, the scores are exact: O(N³) time, O(N²) memory; with them O(N r²), O(r² + N).
+        Distinct row numbers.  Without them the scores are exact, in O(N³) time and O(N²) memory; with them the bounds
+        take O(N r²) time and O(r² + N) memory.
 
     Returns
     -------
@@ -39,7 +40,7 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
     Raises
     ------
     ValueError
-        on a ridge that is not positive, and on row numbers out of range or given twice.
+        for a ridge that is not positive, or row numbers that are out of range or repeated.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> tau = ridge_leverage(SquaredExponential(), [0.0, 0.1, 3.0], ridge=0.1)
@@ -58,20 +59,20 @@ def ridge_leverage(kernel: Kernel, X: ArrayLike, ridge: float, landmarks: ArrayL
         for part in slices(points.shape[0]):
             V = chol.solve_lower(kernel(points[part], points[S]).T)
             tau[part] -= np.einsum("ij,ij->j", V, V) / rho
-    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ): what cancellation may not go below
+    # τ_i ≥ k_ii/(λ_max + ρ) ≥ k_ii/(Tr K + ρ): cancellation must not lead below this
     return np.clip(tau, diagonal / (diagonal.sum() + rho), 1.0)
 
 
-def exact_scores(found: Eigen, ridge: float) -> Float:
+def exact_scores(spectrum: Eigen, ridge: float) -> Float:
     """τ from K = U diag(λ) Uᵀ: a sum of positive terms."""
-    assert found.vectors is not None
-    return np.minimum((found.vectors**2) @ (found.values / (found.values + ridge)), 1.0)
+    assert spectrum.vectors is not None
+    return np.minimum((spectrum.vectors**2) @ (spectrum.values / (spectrum.values + ridge)), 1.0)
 
 
 def matching_ridge(eigenvalues: ArrayLike, M: float) -> float:
     """The ridge ρ at which the effective dimension Σ λ_m/(λ_m + ρ) is M.
 
-    Unique where 0 < M < rank; N·eps·λ_max where even that leaves less than M.
+    Unique for 0 < M < rank; N·eps·λ_max if the effective dimension is below M even there.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Exact k-DPP samples from a low-rank factor, L = VVᵀ, for N far beyond where an N × N matrix fits."""
+"""Exact k-DPP samples from a low-rank factor, L = VVᵀ, for N too large for an N × N matrix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ROWS = 4096
 
 
 def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
-    """M distinct points drawn by the k-DPP of L = VVᵀ: P(Z) = |V_Z V_Zᵀ| / e_M(λ), no N × N matrix formed.
+    """M distinct points drawn from the k-DPP of L = VVᵀ: P(Z) = |V_Z V_Zᵀ| / e_M(λ), without an N × N matrix.
 
     The law is that of :func:`sample` for K = VVᵀ.  For a kernel matrix K ≈ VVᵀ it is the k-DPP of the approximation,
-    not of K: theorems that ask for a k-DPP of K need a bound on the total variation between the two.
+    not of K: theorems about a k-DPP of K then need a bound on the total variation between the two (`nystrom_tv`).
     Dual sampling (Kulesza & Taskar, 2012) on V = AΣUᵀ with Σ, U from a QR factorisation by blocks of rows, so that
-    singular values down to N·eps·σ_max keep their digits, where those of VᵀV would end at their root.
-    O(N r (r + M)) time, O(N) memory beside V.  Ledger: section F.
+    singular values down to N·eps·σ_max keep their accuracy; from VᵀV they would lose it at √eps·σ_max.
+    O(N r (r + M)) time, O(N) memory in addition to V.  Ledger: section F.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
     Raises
     ------
     ValueError
-        on a V that is not two-dimensional and real, and where M exceeds the numerical rank.
+        if V is not two-dimensional and real, or M exceeds the numerical rank.
     NonFinite
-        on NaN or infinity in V; names the row.
+        for NaN or infinity in V; the message names the row.
 
     >>> sample_factor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]], 2, np.random.default_rng(0))
     array([0, 2])
@@ -67,7 +67,7 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
             "k-DPP of that size is undefined. Take fewer points or more columns"
         )
     J = choose_eigenvectors(2.0 * np.log(sigma[:rank]), M, generator)
-    W = Ut[J].T / sigma[J]  # V W has orthonormal columns: the eigenvectors of VVᵀ that take part
+    W = Ut[J].T / sigma[J]  # V W has orthonormal columns: the chosen eigenvectors of VVᵀ
     leverage = np.empty(factor.shape[0])
     for rows, block in _blocks(factor):
         Y = block @ W
@@ -76,7 +76,7 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
 
 
 def _blocks(factor: np.ndarray) -> Iterator[tuple[slice, Float]]:
-    """Blocks of rows in float64 with where they stand."""
+    """(rows, block) for consecutive blocks of rows, in float64."""
     step = max(_ROWS, 2 * factor.shape[1])
     for start in range(0, factor.shape[0], step):
         rows = slice(start, start + step)
@@ -84,7 +84,7 @@ def _blocks(factor: np.ndarray) -> Iterator[tuple[slice, Float]]:
 
 
 def _triangle(factor: np.ndarray) -> Float:
-    """R (≤ r × r) with RᵀR = VᵀV, by QR of one block of rows after the other."""
+    """R (≤ r × r) with RᵀR = VᵀV, by QR factorisations of one block of rows at a time."""
     R: Any = np.empty((0, factor.shape[1]))
     for rows, block in _blocks(factor):
         if not np.isfinite(block).all():

@@ -14,11 +14,11 @@ from gpbounds.validation import count, finite
 
 
 def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
-    """M distinct points drawn by the k-DPP of K: P(Z) = |K_ZZ| / e_M(λ).
+    """M distinct points drawn from the k-DPP of K: P(Z) = |K_ZZ| / e_M(λ).
 
-    Exact up to rounding.  O(N³) for the eigendecomposition, next to nothing after it: for many draws decompose once
-    and use :func:`sample_eigen`.  Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F; the law whose residual
-    :func:`~gpbounds.kdpp.expected_trace` gives.
+    Exact up to rounding.  O(N³) for the eigendecomposition, and little after it: for many draws decompose K once
+    and use :func:`sample_eigen`.  Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F.  The mean of Tr(K − Q) under
+    this law is :func:`~gpbounds.kdpp.expected_trace`.
 
     Parameters
     ----------
@@ -37,16 +37,16 @@ def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     Raises
     ------
     ValueError
-        on a matrix that is not square, symmetric and finite, and where M exceeds the numerical rank.
+        if the matrix is not square, symmetric and finite, or M exceeds the numerical rank.
     NotPositiveDefinite
-        on an eigenvalue below −N·eps·λ_max.
+        for an eigenvalue below −N·eps·λ_max.
 
     >>> sample(np.diag([1.0, 0.0, 2.0]), 2, np.random.default_rng(0))
     array([0, 2])
     """
-    found = eigen(kernel_matrix(K), "K", vectors=True)
-    assert found.vectors is not None
-    return sample_eigen(found.values, found.vectors, M, rng)
+    spectrum = eigen(kernel_matrix(K), "K", vectors=True)
+    assert spectrum.vectors is not None
+    return sample_eigen(spectrum.values, spectrum.vectors, M, rng)
 
 
 def sample_eigen(
@@ -57,14 +57,14 @@ def sample_eigen(
     *,
     weights: ArrayLike | None = None,
 ) -> Indices:
-    """As :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) a draw.
+    """The same as :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) a draw.
 
     Parameters
     ----------
     eigenvalues : array (n,)
         In any order, as ``numpy.linalg.eigh`` returns them; those within ±N·eps·λ_max count as 0.
     eigenvectors : array (N, n)
-        Orthonormal columns; n < N where K has low rank.  Only the columns that take part are looked at.
+        Orthonormal columns; n < N where K has low rank.  Only the chosen columns are read.
     M : int
         0 ≤ M ≤ numerical rank.
     rng : numpy.random.Generator or int
@@ -78,7 +78,7 @@ def sample_eigen(
         where shapes disagree, the chosen columns are not orthonormal, M exceeds the numerical rank, or a weight that
         counts is not positive.
     NotPositiveDefinite
-        on an eigenvalue below −N·eps·λ_max.
+        for an eigenvalue below −N·eps·λ_max.
 
     >>> values, vectors = np.linalg.eigh(np.diag([1.0, 0.0, 2.0]))
     >>> sample_eigen(values, vectors, 2, 1)

@@ -12,12 +12,12 @@ from gpbounds.validation import count
 
 
 def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
-    """M points, each the one of largest variance given those before it; deterministic.
+    """M points, each of largest variance given the points before it; deterministic.
 
-    z_{t+1} = argmax_i [K − Q_{z_1…z_t}]_ii, ties to the least index: each step multiplies |K_ZZ| by as much as one
-    point can, so Z is the greedy mode of the k-DPP.  Incremental: the first 20 of 30 are the 20.  O(N M²) time,
-    M × N memory.  No ledger claim rests on it: bounds that average over Z do not cover this Z, those computed from
-    Tr(K − Q) itself (:func:`residual_trace`) do.  Without an N × N matrix: :func:`select`.
+    z_{t+1} = argmax_i [K − Q_{z_1…z_t}]_ii, the smallest index among equal ones: each step multiplies |K_ZZ| by the
+    largest factor that one point can give, so Z is the greedy mode of the k-DPP.  The choice does not depend on M: 20
+    points are the first 20 of 30.  O(N M²) time, M × N memory.  Bounds that average over Z do not hold for this Z;
+    bounds computed from its own Tr(K − Q) (:func:`residual_trace`) do.  :func:`select` needs no N × N matrix.
 
     Parameters
     ----------
@@ -34,7 +34,8 @@ def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        where the variance left falls to N·eps·max K_ii before M points are chosen; says how many there are.
+        if the largest conditional variance falls to N·eps·max K_ii before M points are chosen; the message says how
+        many points there are.
 
     >>> greedy(np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 0.5]]), 2)
     array([0, 2])
@@ -47,10 +48,10 @@ def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
 
 
 def residual_trace(K: ArrayLike, indices: ArrayLike) -> float:
-    """Tr(K − Q) for inducing points that are the data in the given rows.
+    """Tr(K − Q) for inducing points that are rows of the data.
 
-    Tr(K − Q_Z) = Σ_i [K_ii − k_iZ K_ZZ⁻¹ k_Zi] ≥ 0; the rows in Z give 0 exactly, and rounding below 0 counts as 0.
-    No jitter.  Averaged over a k-DPP it is :func:`~gpbounds.kdpp.expected_trace` (R-lem3).
+    Tr(K − Q_Z) = Σ_i [K_ii − k_iZ K_ZZ⁻¹ k_Zi] ≥ 0; the rows in Z give exactly 0, and values below 0 by rounding count
+    as 0.  No jitter.  Its mean over a k-DPP is :func:`~gpbounds.kdpp.expected_trace` (R-lem3).
 
     Parameters
     ----------
@@ -62,18 +63,18 @@ def residual_trace(K: ArrayLike, indices: ArrayLike) -> float:
     Raises
     ------
     ValueError
-        on row numbers out of range or given twice.
+        for row numbers that are out of range or repeated.
     NotPositiveDefinite
-        where K_ZZ is singular.
+        if K_ZZ is singular.
 
     >>> residual_trace(np.array([[1.0, 0.5], [0.5, 1.0]]), [0])
     0.75
     """
     matrix = kernel_matrix(K)
     Z = distinct_indices(indices, matrix.shape[0])
-    left = matrix.diagonal().copy()
+    residual = matrix.diagonal().copy()
     if Z.size:
         V = cholesky(matrix[np.ix_(Z, Z)], name="K_ZZ").solve_lower(matrix[Z])
-        left -= np.einsum("ij,ij->j", V, V)
-        left[Z] = 0.0
-    return float(np.maximum(left, 0.0).sum())
+        residual -= np.einsum("ij,ij->j", V, V)
+        residual[Z] = 0.0
+    return float(np.maximum(residual, 0.0).sum())

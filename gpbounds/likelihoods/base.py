@@ -1,4 +1,4 @@
-"""What a likelihood can do: its density, derivatives in f, their ranges, and means over f ~ N(m, v)."""
+"""The interface of a likelihood: density, derivatives in f, their ranges, and means over f ~ N(m, v)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Likelihood(Named, ABC):
     Throughout, ℓ = log p and φ = p as functions of f.
     """
 
-    # What a likelihood defines, on flat arrays of one length with y already checked and in its own convention.
+    # A likelihood defines these, on flat arrays of equal length; `_targets` has checked y and put it in its convention.
     @abstractmethod
     def _targets(self, y: Array) -> Array: ...
 
@@ -46,7 +46,7 @@ class Likelihood(Named, ABC):
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange: ...
 
     def log_density(self, y: Numbers, f: Numbers) -> Any:
-        """log p(y|f), with its relative accuracy in the tails; −∞ only where it leaves the range of doubles.
+        """log p(y|f), relatively accurate in the tails; −∞ only where it leaves the range of doubles.
 
         Raises
         ------
@@ -106,8 +106,8 @@ class Likelihood(Named, ABC):
     def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
         """log E p(y|f), f ~ N(m, v): minus the log-loss DLM term (D-02), the log predictive density.
 
-        In closed form where there is one (D-05, D-06), else by quadrature to a relative error of E p below 1e-11, or
-        a few roundings of the logarithm.  v = 0 is the point mass at m.
+        Computed in closed form where one exists (D-05, D-06); otherwise by quadrature: the relative error of E p is
+        below 1e-11, or the logarithm is right to a few roundings.  v = 0 is the point mass at m.
 
         Parameters
         ----------
@@ -130,7 +130,8 @@ class Likelihood(Named, ABC):
     def expected_log_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
         """E log p(y|f), f ~ N(m, v): the ELBO's term; at most `log_expected_density` (Jensen, D-02).
 
-        Accuracy, parameters, errors as there; the gradient's limits at v = 0 are ℓ' and ½ℓ''.
+        Accuracy, parameters and errors are those of `log_expected_density`; the gradient's limits at v = 0 are ℓ' and
+        ½ℓ''.
         """
         return self._expectation(self._expected_log_density, y, m, v, gradient)
 
@@ -146,12 +147,12 @@ class Likelihood(Named, ABC):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """What `log_parameters` lists, in its order: positive numbers of the likelihood itself, such as the noise."""
+        """Names of the entries of `log_parameters`: positive numbers of the likelihood itself, such as the noise."""
         return tuple(field.name for field in fields(self) if field.type == "float")  # type: ignore[arg-type]
 
     @property
     def log_parameters(self) -> Float:
-        """Logarithms of the parameters that can be trained, shape (q,)."""
+        """Logarithms of the trainable parameters, shape (q,)."""
         return np.log(np.array([getattr(self, name) for name in self.parameter_names], dtype=np.float64))
 
     def with_log_parameters(self, values: ArrayLike) -> Likelihood:

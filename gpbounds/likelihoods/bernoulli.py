@@ -18,7 +18,7 @@ from gpbounds.validation import choice
 class Bernoulli(Likelihood):
     """p(y|f) = Φ(sf) (probit) or 1/(1 + e^−sf) (logit), s = ±1 the sign of the label.
 
-    Labels are all in {0, 1} or all in {−1, 1}; 0 and −1 both mean s = −1, and together they are refused.
+    Labels are all in {0, 1} or all in {−1, 1}; 0 and −1 both mean s = −1, but not in one array.
     Probit: log E p = log Φ(sm/√(1 + v))  (D-06).  The other means are quadrature.
     The sharpest ranges for s = 1, which s = −1 mirrors: φ ∈ (0, 1), probit φ' ∈ (0, 1/√(2π)], |φ''| ≤ 1/√(2πe)  (D-32),
     logit φ' ∈ (0, ¼], |φ''| ≤ 1/(6√3)  (D-30); Table 1 has −φ' ≤ the same, and ¼ for the logit's φ''.
@@ -30,7 +30,7 @@ class Bernoulli(Likelihood):
     Raises
     ------
     ValueError
-        for another link, and for labels that are neither, or mixed.
+        for another link, for other labels, and for 0 and −1 in one array.
 
     >>> model = Bernoulli("probit")
     >>> round(float(model.log_expected_density(1, 0.5, 3.0)), 6)  # log Φ(0.25)
@@ -91,33 +91,33 @@ class Bernoulli(Likelihood):
         return record(y, ends, form, claim)
 
 
-def _signed(y: Array, found: tuple[Array, ...]) -> tuple[Array, ...]:
-    """∂/∂m of a function of ym."""
-    return found if len(found) == 1 else (found[0], y * found[1], found[2])
+def _signed(y: Array, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+    """(value, ∂/∂m, ∂/∂v) of g(ym, v) from (value, ∂/∂(ym), ∂/∂v)."""
+    return parts if len(parts) == 1 else (parts[0], y * parts[1], parts[2])
 
 
-def _minus_exp(found: tuple[Array, ...]) -> tuple[Array, ...]:
+def _minus_exp(parts: tuple[Array, ...]) -> tuple[Array, ...]:
     """−e^L and its derivatives from L and its derivatives."""
-    value = -namespace(found[0]).exp(found[0])
-    return (value, *(value * part for part in found[1:]))
+    value = -namespace(parts[0]).exp(parts[0])
+    return (value, *(value * part for part in parts[1:]))
 
 
 def _log_mean_sigmoid(m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-    """log E σ(f): for m > 0 as log(1 − E σ(−f)), so that what is missing to 1 keeps its digits."""
+    """log E σ(f): for m > 0 as log(1 − E σ(−f)), so that 1 − E σ(f) keeps its relative accuracy."""
     xp = namespace(m)
-    found = log_mean(Sigmoid(), 0.0 * m, -xp.abs(m), v, gradient)
-    small = found[0]
-    value = xp.where(m > 0.0, xp.log1p(-xp.exp(small)), small)
+    parts = log_mean(Sigmoid(), 0.0 * m, -xp.abs(m), v, gradient)
+    log_small = parts[0]
+    value = xp.where(m > 0.0, xp.log1p(-xp.exp(log_small)), log_small)
     if not gradient:
         return (value,)
-    odds = xp.exp(small) / -xp.expm1(small)
-    by_mean = xp.where(m > 0.0, odds, 1.0) * found[1]
-    by_variance = xp.where(m > 0.0, -odds, 1.0) * found[2]
+    odds = xp.exp(log_small) / -xp.expm1(log_small)
+    by_mean = xp.where(m > 0.0, odds, 1.0) * parts[1]
+    by_variance = xp.where(m > 0.0, -odds, 1.0) * parts[2]
     return value, by_mean, by_variance
 
 
 def _labels(y: Array) -> Array:
-    """y as −1 and 1; it must be all of {0, 1} or all of {−1, 1}."""
+    """y as −1 and 1; all entries must be in {0, 1} or all in {−1, 1}."""
     xp = namespace(y)
     good = (y == 0.0) | (y == 1.0) | (y == -1.0)
     if not bool(good.all()):

@@ -1,13 +1,13 @@
 """E p(f) for f ~ N(m, v) and a log-concave factor p: mode, support, quadrature.
 
-Everything is written in δ = f − m, so that a small variance loses nothing to a large mean.  With δ₀ near the mode
+All formulas are in δ = f − m, so that a small variance keeps its accuracy beside a large mean.  With δ₀ near the mode
 of −δ²/(2v) + log p(m + δ) and t = δ − δ₀,
 
     log E p = log p(f₀) − δ₀²/(2v) + log ∫ exp(−t(t + 2δ₀)/(2v) + log p(f₀ + t) − log p(f₀)) dt/√(2πv),
 
 whose integrand is near 1 at 0 and unimodal.  The derivatives are means under the tilted law q̃ ∝ N(m, v)·p: with
 ℓ = log p, ∂_m log E p = E ℓ' and ∂_v log E p = ½E[ℓ'² + ℓ''] (Stein); where v is large against the width of p
-the same numbers are E[δ]/v and ½(E[δ²]/v² − 1/v), which cancel less.
+the equal expressions E[δ]/v and ½(E[δ²]/v² − 1/v) cancel less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpbounds.likelihoods.trapezoid import DROP, integrate, outer_edge
 from gpbounds.numerics.roots import Part, newton
 
 POINT_MASS = 1e-200
-"""A variance this small moves no digit of a mean."""
+"""A smaller variance does not change a mean in double precision."""
 
 
 class Factor(ABC):
@@ -48,7 +48,7 @@ class Factor(ABC):
         return self.value(f0 + t, y) - base[0]
 
     def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
-        """What `rise` needs to know at f₀; the first is ℓ(f₀)."""
+        """The numbers at f₀ that `rise` uses; the first is ℓ(f₀)."""
         return (self.value(f0, y),)
 
     def peak(self, y: Array) -> Array:
@@ -60,7 +60,7 @@ class Factor(ABC):
         return 0.0 * y
 
     def nearer(self, t: Array, base: tuple[Array, ...], gap: Array) -> Array:
-        """A tighter outer bound than t on how far up the product reaches, if there is one."""
+        """A bound on the upper end of the product's support that is at most t."""
         return t
 
     def mode(self, m: Array, v: Array, y: Array) -> Array:
@@ -101,18 +101,18 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
     slope, curve = factor.slopes(f0, y)
     gap = slope - d0 / v
 
-    def falls(side: int, t: Array, y: Array, v: Array, d0: Array, f0: Array, *base: Array) -> tuple[Array, Array]:
-        here = side * t
+    def falls(sign: int, t: Array, y: Array, v: Array, d0: Array, f0: Array, *base: Array) -> tuple[Array, Array]:
+        here = sign * t
         drop = here * (here + 2.0 * d0) / (2.0 * v) - factor.rise(here, f0, y, base)
-        return drop, side * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
+        return drop, sign * ((here + d0) / v - factor.slopes(f0 + here, y)[0])
 
     ends = []
-    for side in (-1, 1):
-        push = side * gap * v
+    for sign in (-1, 1):
+        push = sign * gap * v
         edge = push + xp.sqrt(push * push + 2.0 * v * DROP)
-        edge = factor.nearer(edge, base, gap) if side > 0 else edge
-        ends.append(outer_edge(edge, partial(falls, side), (y, v, d0, f0, *base)))
-    width = xp.minimum(factor.step, xp.maximum(ends[0], ends[1]))  # a narrow product has nothing to resolve
+        edge = factor.nearer(edge, base, gap) if sign > 0 else edge
+        ends.append(outer_edge(edge, partial(falls, sign), (y, v, d0, f0, *base)))
+    width = xp.minimum(factor.step, xp.maximum(ends[0], ends[1]))  # a narrow product needs no finer step
     sharp = -curve * v > 1.0
 
     def columns(t: Array, y: Array, v: Array, d0: Array, f0: Array, sharp: Array, *base: Array) -> list[Array]:
@@ -135,10 +135,10 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
         3 if gradient else 1,
         (1.0 / xp.sqrt(v), 1.0 / v) if gradient else (),
     )
-    found = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
-    found += [part / sums[0] for part in sums[1:]]
+    parts = [base[0] - d0 * d0 / (2.0 * v) + xp.log(sums[0]) - HALF_LOG_TWO_PI - 0.5 * xp.log(v)]
+    parts += [part / sums[0] for part in sums[1:]]
     if bool(flat.any()):
         first, second = factor.ratios(m, y)
         limits = (factor.value(m, y), first, 0.5 * second)
-        found = [xp.where(flat, limit, part) for limit, part in zip(limits, found, strict=False)]
-    return tuple(found)
+        parts = [xp.where(flat, limit, part) for limit, part in zip(limits, parts, strict=False)]
+    return tuple(parts)

@@ -1,4 +1,4 @@
-"""Where the derivatives of a Poisson likelihood in f are extremal."""
+"""The extreme values of the derivatives of a Poisson likelihood in f."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
         return xp.exp(-drop - log_factorial_excess(y))
 
     root = xp.sqrt(y + 0.25)
-    first = [-(0.5 + side * root) * density(0.5 + side * root) for side in (-1, 1)]
+    first = [-(0.5 + sign * root) * density(0.5 + sign * root) for sign in (-1, 1)]
     p = 3.0 * y + 2.0
     angle = xp.arccos(xp.minimum(1.5 * (2.0 * y + 1.0) / p * xp.sqrt(3.0 / p), 1.0))
     second = []
@@ -46,7 +46,7 @@ def exponential_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def softplus_extremes(y: Array) -> tuple[Array, Array, Array, Array]:
-    """The same for g = log(1 + e^f), by a search over f (D-33); each count is searched once."""
+    """The same for g = log(1 + e^f), by a search over f (D-33), once for each distinct count."""
     xp = namespace(y)
     targets = host(y)
     distinct, where = np.unique(targets, return_inverse=True)
@@ -62,7 +62,7 @@ def _search(counts: tuple[float, ...]) -> tuple[Float, ...]:
     width = np.sqrt(y) + 1.0
     grid = peak + width * np.linspace(-45.0, 45.0, 6001)
     with np.errstate(all="ignore"):
-        found = []
+        extremes = []
         for order in (1, 2):
             values = _derivative(y, grid, order)
             for sign in (-1.0, 1.0):
@@ -76,8 +76,8 @@ def _search(counts: tuple[float, ...]) -> tuple[Float, ...]:
 
                 low, high = halved(rising, low, high)
                 ends = _derivative(y, low, order)[:, 0]
-                found.append(np.minimum(ends, 0.0) if sign < 0.0 else np.maximum(ends, 0.0))
-    return tuple(found)
+                extremes.append(np.minimum(ends, 0.0) if sign < 0.0 else np.maximum(ends, 0.0))
+    return tuple(extremes)
 
 
 def _derivative(y: Float, f: Float, order: int) -> Float:

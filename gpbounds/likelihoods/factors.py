@@ -20,7 +20,7 @@ from gpbounds.likelihoods.special import (
 )
 
 FAR = 5.0
-"""log(−log(1 − T)) = log T + T/2 to 1e-13 from here on."""
+"""For f above it log(−log(1 − T)) = log T + T/2 to 1e-13."""
 
 
 class Sigmoid(Factor):
@@ -54,7 +54,7 @@ class Softplus(Factor):
 
 
 class LogCdf(Factor):
-    """A(f) = −log Φ(f); its nearest zeros and poles are 2.8 from the real line.
+    """A(f) = −log Φ(f); its zeros and poles are at least 2.8 away from the real line.
 
     With x = |f|, the tail T = Φ(−x) and the hazard H = ϕ(x)/T: A = −log T for f < 0, −log(1 − T) above.
     """
@@ -114,7 +114,7 @@ class ExponentialRate(Factor):
         return self.value(f0, y), namespace(f0).exp(f0), self.slopes(f0, y)[0]
 
     def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
-        large = bool((base[1] > 1e6).any())  # e^t − 1 − t as it stands is good to eps·√λ
+        large = bool((base[1] > 1e6).any())  # below, e^t − 1 − t computed directly is accurate to eps·√λ
         return base[2] * t - base[1] * (bend(t) if large else namespace(t).expm1(t) - t)
 
     def bend(self, y: Array) -> Array:

@@ -1,6 +1,7 @@
-"""Means of a Student-t likelihood over f ~ N(m, v), as integrals where the Gaussian is averaged first; scale 1.
+"""Means of a Student-t likelihood over f ~ N(m, v), as integrals over one positive variable; scale 1.
 
-d = y − m.  The density is a mixture of Gaussians over their variance w = e^x, x having density ∝ exp(−½ν(x + e^−x)):
+The Gaussian averages are done first, in closed form.  With d = y − m, the density is a mixture of Gaussians over their
+variance w = e^x, x having density ∝ exp(−½ν(x + e^−x)):
 
     E p = ∫ N(d|0, v + e^x) W(x) dx,
 
@@ -8,8 +9,8 @@ and by log(1 + z) = ∫ (1 − e^−zt) e^−t dt/t with E e^{−t(y−f)²/ν} 
 
     E log(1 + (y − f)²/ν) = ∫ (1 − q^−½ e^{−bt/q}) e^−t dt/t.
 
-Both integrands are analytic in |Im| < π/2 of log w and log t: no peak of the product in f is to be found.  The
-nodes are the same for all y, m, v; only how far right they reach differs, so the arrays are sorted by that.
+Both integrands are analytic in |Im| < π/2 of log w and log t, and no peak of the product in f has to be located.  The
+nodes are the same for all y, m, v; only the right end differs, so the arrays are sorted by it.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP
 
 HALVINGS = 6
 SMALLEST = 1e-290
-"""Sums below it, of a variance and a deviation that are both nothing, have no digits to agree in."""
+"""Smaller sums, where variance and deviation are both negligible, are not compared: they have lost their accuracy."""
 LEFT = -3.7
-"""e^−u − u > 43 there: the compressed left tail of the second integral ends."""
+"""Left end of the second integral, whose left tail is compressed: e^−u − u > 43 there."""
 
 Columns = Callable[..., Sequence[Array]]
 
@@ -39,9 +40,9 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
     half, square = 0.5 * df, d * d
     best = _peak(square, v, df)
     start, step = _left_end(df), min(0.24, 0.5 / math.sqrt(half))
-    # Right of x the mixing law alone, and that law against a Gaussian no wider than w^½, are below e^−DROP of the peak.
-    room = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
-    reach = xp.minimum(0.5 * room + xp.sqrt(0.25 * room * room + 2.0 * room), (DROP - best + half) / (half + 0.5))
+    # Right of ``reach`` the mixing law, alone or times a Gaussian no wider than w^½, is below e^−DROP of the peak.
+    width = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
+    reach = xp.minimum(0.5 * width + xp.sqrt(0.25 * width * width + 2.0 * width), (DROP - best + half) / (half + 0.5))
     reach = xp.maximum(reach, 2.0 / math.sqrt(half))
 
     def columns(x: float, d: Array, square: Array, v: Array, best: Array) -> list[Array]:
@@ -58,10 +59,10 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
 
 
 def _peak(square: Array, v: Array, df: float) -> Array:
-    """About the largest value of −½ log(v + w) − ½d²/(v + w) − ½ν(log w − 1 + 1/w), and never more.
+    """A close lower bound on the largest value of −½ log(v + w) − ½d²/(v + w) − ½ν(log w − 1 + 1/w).
 
-    Its derivative in log w vanishes where w(d² − v − w)/(v + w)² = ν(1 − 1/w): near w = 1, or, 1/w left out, at a
-    root of (ν + 1)w² − (d² − (2ν + 1)v)w + νv²; Newton's steps follow.
+    Its derivative in log w vanishes where w(d² − v − w)/(v + w)² = ν(1 − 1/w): near w = 1, or, where 1/w is
+    negligible, near a root of (ν + 1)w² − (d² − (2ν + 1)v)w + νv².  Newton's steps improve these points.
     """
     xp = namespace(v)
 
@@ -106,11 +107,11 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
         bt = b * t * inverse
         power = -0.5 * xp.log1p(2.0 * at) - bt
         weight = (1.0 + math.exp(-u)) * xp.exp(-t)
-        found = [-weight * xp.expm1(power)]
+        values = [-weight * xp.expm1(power)]
         if gradient:
             slope = weight * t * inverse * xp.exp(power)
-            found += [slope, slope * (1.0 - 2.0 * bt)]
-        return found
+            values += [slope, slope * (1.0 - 2.0 * bt)]
+        return values
 
     sums = _marched(columns, (a, b, size), LEFT, 0.25, xp.log(DROP * size), 3 if gradient else 1)
     factor = -0.5 * (df + 1.0)
@@ -118,7 +119,7 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
 
 
 def _left_end(df: float) -> float:
-    """The x < 0 left of which the mixing law against any Gaussian is below e^−DROP of the integrand at 0.
+    """The x < 0 left of which the mixing law times any Gaussian is below e^−DROP of the integrand at 0.
 
     There ½ν(e^−x − 1 + x) + x/2 > DROP: N(d|0, v + w) ≤ w^−½ N(d|0, v + 1) for w < 1.
     """

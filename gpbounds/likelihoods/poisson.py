@@ -45,7 +45,7 @@ class Poisson(Likelihood):
     Raises
     ------
     ValueError
-        for another link, and for a y that is no count.
+        for another link, and for a y that is not a count.
 
     >>> model = Poisson("exp")
     >>> [round(float(mean(3, 1.0, 0.5)), 6) for mean in (model.log_expected_density, model.expected_log_density)]
@@ -83,8 +83,8 @@ class Poisson(Likelihood):
         log_factorial = scipy_special(y).gammaln(y + 1.0)
         if self.link == "exp":
             rate = namespace(m).exp(m + 0.5 * v)
-            found: tuple[Array, ...] = (y * m - rate - log_factorial, y - rate, -0.5 * rate)
-            return found if gradient else found[:1]
+            parts: tuple[Array, ...] = (y * m - rate - log_factorial, y - rate, -0.5 * rate)
+            return parts if gradient else parts[:1]
         log_rate, *slopes = log_mean(Softplus(), y, m, v, gradient)
         rate = namespace(m).exp(log_rate)
         logs = _mean_log_softplus(m, v, gradient)
@@ -117,18 +117,18 @@ def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Arra
     def columns(t: Array, m: Array, s: Array) -> list[Array]:
         f = m + t
         weight = xp.exp(-0.5 * (t / s) ** 2) / (math.sqrt(2.0 * math.pi) * s)
-        found = [weight * (1.0 + f - log_softplus(f, softplus(f)))]
+        parts = [weight * (1.0 + f - log_softplus(f, softplus(f)))]
         if gradient:
             _, _, _, ratio, curve = softplus_parts(f)
-            found += [weight * ratio, 0.5 * weight * curve]
-        return found
+            parts += [weight * ratio, 0.5 * weight * curve]
+        return parts
 
     units = (1.0 / s, 1.0 / (s * s)) if gradient else ()
     sums = integrate(columns, (m, s), -reach, reach, -m, xp.minimum(0.5, reach), 3 if gradient else 1, units)
-    found = (m + 1.0 - sums[0], *sums[1:])
+    parts = (m + 1.0 - sums[0], *sums[1:])
     _, _, _, ratio, curve = softplus_parts(m)
     limits = (log_softplus(m, softplus(m)), ratio, 0.5 * curve)
-    return tuple(xp.where(v < POINT_MASS, limit, part) for limit, part in zip(limits, found, strict=False))
+    return tuple(xp.where(v < POINT_MASS, limit, part) for limit, part in zip(limits, parts, strict=False))
 
 
 def _counts(y: Array) -> Array:

@@ -24,14 +24,14 @@ class DerivativeRange:
     Attributes
     ----------
     density, first, second : pairs of float or array
-        low ≤ φ ≤ high, and so on.  Limits at ±∞ count.
+        low ≤ φ ≤ high; the same for φ' and φ''.  Limits at ±∞ count.
     form : "sharpest" or "printed"
     repaired : bool
         Whether these are the printed numbers with their misprints corrected.
     claim : str
         Ledger id.
     holds : bool
-        False where the printed numbers are no bounds.
+        False where the printed numbers are not bounds.
     note : str
         What is wrong with the printed form, if anything is.
     """

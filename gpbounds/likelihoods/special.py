@@ -1,4 +1,4 @@
-"""Functions that likelihoods are made of, accurate in their tails, on NumPy or CuPy arrays."""
+"""The special functions of likelihoods, accurate in their tails, on NumPy or CuPy arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gpbounds.arrays import Array, namespace
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 HAZARD = math.sqrt(2.0 / math.pi)
 UNDERFLOW = -700.0
-"""Below, e^f is out of the range where doubles keep their digits."""
+"""Below it e^f is so small that doubles lose accuracy."""
 
 
 def scipy_special(x: Array) -> Any:
-    """``scipy.special``, or its double on the GPU."""
+    """``scipy.special``, or ``cupyx.scipy.special`` for CuPy arrays."""
     if namespace(x) is np:
         import scipy.special as module
     else:
@@ -31,7 +31,7 @@ def softplus(f: Array) -> Array:
 
 
 def sigmoid(f: Array) -> Array:
-    """1/(1 + e^−f), with its relative accuracy in the lower tail."""
+    """1/(1 + e^−f), relatively accurate in the lower tail."""
     xp = namespace(f)
     q = xp.exp(-xp.abs(f))
     return xp.where(f > 0.0, 1.0, q) / (1.0 + q)
@@ -40,14 +40,15 @@ def sigmoid(f: Array) -> Array:
 def log_softplus(f: Array, g: Array) -> Array:
     """log g, g = log(1 + e^f): f itself where g underflows."""
     xp = namespace(f)
-    found = xp.log(g)
-    return xp.where(f < UNDERFLOW, f, found) if bool((f < UNDERFLOW).any()) else found
+    logarithm = xp.log(g)
+    return xp.where(f < UNDERFLOW, f, logarithm) if bool((f < UNDERFLOW).any()) else logarithm
 
 
 def softplus_parts(f: Array) -> tuple[Array, Array, Array, Array, Array]:
     """g = log(1 + e^f), σ, 1 − σ, r = σ/g = (log g)' and (log g)'' = −r(r − 1 + σ), each to full relative accuracy.
 
-    r − 1 + σ = e^−g(e^g − 1 − g)/g cancels nowhere, and e^−g = 1 − σ.  Below `UNDERFLOW` the values are those there.
+    r − 1 + σ = e^−g(e^g − 1 − g)/g, without cancellation, and e^−g = 1 − σ.  Below `UNDERFLOW` the values at
+    `UNDERFLOW` are returned.
     """
     xp = namespace(f)
     f = xp.maximum(f, UNDERFLOW)
@@ -115,10 +116,10 @@ def log_cdf(f: Array) -> Array:
 
 
 def mills(f: Array) -> tuple[Array, Array, Array]:
-    """(log Φ)', (log Φ)'' and (log Φ)''' at f, with their relative accuracy in the lower tail.
+    """(log Φ)', (log Φ)'' and (log Φ)''' at f, relatively accurate in the lower tail.
 
     With x = −f: M = ϕ/Φ = x + e, e = 1/(x + c), c = 2/(x + d), d = 3/(x + 4/(x + …)).  Then (log Φ)'' = −Me and
-    (log Φ)''' = M(e² + Me − 1) = 2Me(d − c)/((x + c)(x + d)), where nothing cancels.
+    (log Φ)''' = M(e² + Me − 1) = 2Me(d − c)/((x + c)(x + d)), without cancellation.
 
     >>> [float(f"{part:.12g}") for part in mills(np.array(-1e8))]
     [100000000.0, -1.0, 2e-24]

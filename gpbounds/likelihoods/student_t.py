@@ -29,8 +29,8 @@ class StudentT(Likelihood):
     """p(y|f) = c (1 + (y − f)²/(σ²ν))^(−(ν+1)/2), c = Γ((ν+1)/2)/(Γ(ν/2)√(πν)σ).
 
     As a function of f it is not log-concave, and N(m, v)·p can have two peaks.  Its means are integrals over one
-    positive variable instead, where Gaussians have been averaged in closed form (`gpbounds.likelihoods.mixture`).
-    Ranges, all attained  (D-35; Table 1, whose √(πνσ) in c must be √(πν)σ; ``form="printed"`` keeps it, and is false
+    positive variable, because the Gaussian averages have a closed form (`gpbounds.likelihoods.mixture`).
+    Ranges, all attained  (D-35; Table 1, whose √(πνσ) in c must be √(πν)σ; ``form="printed"`` keeps this, and is false
     for σ < 1):  |φ'| ≤ (c/σ)((ν+1)/ν)√(ν/(ν+2)) ((ν+2)/(ν+3))^((ν+3)/2) at (y−f)² = σ²ν/(ν+2), φ'' from
     −(c/σ²)(ν+1)/ν at f = y to 2(c/σ²)((ν+1)/ν)((ν+2)/(ν+5))^((ν+5)/2) at (y−f)² = 3σ²ν/(ν+2).
 
@@ -78,23 +78,23 @@ class StudentT(Likelihood):
         return first, second, third
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-        found = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((found[0] - math.log(self.scale), *found[1:]))
+        parts = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((parts[0] - math.log(self.scale), *parts[1:]))
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-        found = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((found[0] + self._log_c, *found[1:]))
+        parts = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
+        return self._rescaled((parts[0] + self._log_c, *parts[1:]))
 
-    def _rescaled(self, found: tuple[Array, ...]) -> tuple[Array, ...]:
+    def _rescaled(self, parts: tuple[Array, ...]) -> tuple[Array, ...]:
         """Derivatives in d = (y − m)/σ and v/σ² as derivatives in m and v."""
-        return found if len(found) == 1 else (found[0], -found[1] / self.scale, found[2] / self.scale**2)
+        return parts if len(parts) == 1 else (parts[0], -parts[1] / self.scale, parts[2] / self.scale**2)
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""
         if form == "printed" and not repaired:
             c *= math.sqrt(self.scale)
             holds = self.scale >= 1.0
-            note = "Table 1 prints √(πνσ) for √(πν)σ in c: these numbers are √σ times the right ones."
+            note = "Table 1 prints √(πνσ) for √(πν)σ in c: these numbers are √σ times the true ones."
         slope = c / self.scale * (nu + 1.0) / nu
         steep = slope * math.sqrt(nu / (nu + 2.0)) * math.exp(-0.5 * (nu + 3.0) * math.log1p(1.0 / (nu + 2.0)))
         low = -slope / self.scale

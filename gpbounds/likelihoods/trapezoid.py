@@ -1,12 +1,12 @@
 """The trapezoidal rule on the whole line, for many integrands at once, checked by halving its step.
 
-For a function that is analytic in a strip and decays, the error falls like exp(−2πd/h) in the step h: the rule with
-half the step has about the square of the error of the one with the whole.  So the rule of the even nodes against that
-of the odd ones tells, at no cost, how good both together are: they agree to `AGREEMENT`, and the sum is good to better
-than its square root suggests, 1e-12.  Where they do not agree the number of nodes is doubled.
+For a function that is analytic in a strip of half width d and decays, the error falls like exp(−2πd/h) in the step h:
+halving the step about squares the error.  So comparing the sum over even nodes with the sum over odd nodes estimates,
+at no cost, the error of each; where they agree to `AGREEMENT` = 2e-7, the sum over all nodes is accurate to 1e-12.
+Where they do not agree, the number of nodes is doubled.
 
-Two scales at once, a wide Gaussian against a likelihood that bends within a unit, are met by the nodes
-t = c + x + κx³: dense at the bend c, sparse far out, and polynomial, so that nothing new stands in the strip.
+A wide Gaussian times a likelihood that bends within one unit has two scales.  The nodes t = c + x + κx³ resolve both:
+they are dense at the bend c and sparse far out, and the map is a polynomial, so that the integrand stays analytic.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ DROP = 31.0
 """The integrand is followed until it is e^−31 = 3e-14 of its peak."""
 
 AGREEMENT = 2e-7
-"""What even and odd nodes may differ by, relative to the sum."""
+"""Largest difference of the sums over even and odd nodes, relative to the sum."""
 
 NEAR_ENOUGH = 1e-5
-"""The same for what is integrated beside it, relative to the integral of its absolute value: 1e-10 of that is meant."""
+"""The same for the other columns, relative to the integral of their absolute value; it makes them accurate to 1e-10."""
 
 NEGLIGIBLE = 1e-13
-"""Where units are given, what is integrated beside need not be known below this share of the integral, in them."""
+"""Where units are given: the other columns need no accuracy below this share of the first integral, in their units."""
 
 NODES = 36
 GROWTH = 1.2
@@ -37,18 +37,18 @@ DOUBLING = 4
 """GROWTH⁴ = 2.07."""
 LEVELS = 36
 UNITS = 0.8
-"""Units of x a node: how many of the nodes' steps are kept back from where the integrand bends."""
+"""Length of x for each node."""
 PER_ROOT = 5.6
-"""Nodes for each cube root of a distance, measured on the factors of this package."""
+"""Number of nodes for each unit of the cube root of a distance, tuned on the factors of this package."""
 
 Columns = Callable[..., Sequence[Array]]
 Drop = Callable[..., tuple[Array, Array]]
 
 
 def outer_edge(start: Array, drop: Drop, parameters: Sequence[Array], rounds: int = 60) -> Array:
-    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`: Newton from outside, which stays outside.
+    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`, by Newton's method, which stays outside.
 
-    ``drop(t, *parameters)`` gives D and its slope.  Two steps for all, more for those that still shrink by a third.
+    ``drop(t, *parameters)`` gives D and its slope.  All take two steps; those that still shrink by a third go on.
     """
     xp = namespace(start)
     t, left, part = start.copy(), xp.arange(start.size), list(parameters)
@@ -67,7 +67,7 @@ def outer_edge(start: Array, drop: Drop, parameters: Sequence[Array], rounds: in
 
 
 def spread(low: Array, high: Array, steps: Array) -> tuple[Array, Array, Array]:
-    """κ and the ends of x for t = x + κx³ from −low to high (both ≥ 0), about ``steps`` units of x long."""
+    """κ and the ends of x for t = x + κx³ from −low to high (both ≥ 0), an interval of about ``steps`` in x."""
     xp = namespace(low)
     wide = low + high
     roots = (xp.cbrt(low) + xp.cbrt(high)) / steps
@@ -91,7 +91,7 @@ def integrate(
     count: int,
     units: Sequence[Array] = (),
 ) -> list[Array]:
-    """∫ columns(t, *parameters) dt over [low, high], one integral an entry of the (one-dimensional) arrays.
+    """∫ columns(t, *parameters) dt over [low, high], one integral for each entry of the one-dimensional arrays.
 
     Parameters
     ----------
@@ -104,12 +104,13 @@ def integrate(
     step : array
         The spacing that resolves the bend.
     units : sequence of arrays, optional
-        One for each column but the first.  A slope of 1e-20 comes from a tail that no node sees.
+        One for each column but the first: smaller values than a tiny share of the unit may come from a tail without
+        nodes.
 
     Raises
     ------
     NotConverged
-        where 2⁸ times the first number of nodes do not do, either.
+        where 2⁸ times the first number of nodes are not enough.
     """
     xp = namespace(low)
     bend = xp.clip(bend, low, high)
@@ -128,10 +129,10 @@ def integrate(
         nodes = 2 * round(0.5 * NODES * GROWTH**k)
         whole = chosen.size == left.size
         part, unit = (list(arrays) if whole else [a[chosen] for a in arrays] for arrays in (parameters, units))
-        found, good = _rule(
+        values, good = _rule(
             partial(_on, columns, part), below[chosen], above[chosen], bend[chosen], step[chosen], nodes, count, unit
         )
-        for total, value in zip(sums, found, strict=True):
+        for total, value in zip(sums, values, strict=True):
             total[chosen] = value
         left[chosen] = ~good
         level[chosen] = k + DOUBLING

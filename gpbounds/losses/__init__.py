@@ -1,4 +1,4 @@
-"""Bounded losses under a Gaussian prediction: their expectations and the derivatives in its mean and variance."""
+"""Bounded losses under a Gaussian prediction: expectations and their derivatives in its mean and variance."""
 
 from __future__ import annotations
 

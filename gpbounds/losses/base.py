@@ -147,7 +147,7 @@ def deviation(y: Array, m: Array) -> tuple[Array, Array]:
 
 
 def beyond(y: Array, m: Array, width: Any) -> tuple[Array, Array, Array]:
-    """|y − m|, |y − m| − width and the sign of y − m; the difference to full accuracy however much it cancels."""
+    """|y − m|, |y − m| − width and the sign of y − m; cancellation costs the difference no relative accuracy."""
     xp = namespace(y)
     high, low = deviation(y, m)
     size, sign = xp.abs(high), xp.sign(high)

@@ -21,7 +21,7 @@ class Exponential(Loss):
     E ℓ_exp = 1 − (ε/√u) exp(−d²/u), u = ε² + 2s², d = y − m, f ~ N(m, v), s = √v.
 
     Claims P-32, P-36 (Reeb et al., PAC-GP, Eqs. 20, 28, where 2s is printed for 2s²).  Computed as
-    −expm1(−½ log1p(2s²/ε²) − d²/u): relative error below 16 eps.
+    −expm1(−½ log1p(2s²/ε²) − d²/u), with a relative error below 16 eps.
 
     Parameters
     ----------

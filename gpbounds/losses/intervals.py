@@ -20,7 +20,7 @@ class Outside(Loss):
         raise TypeError(f"{type(self).__name__} has no interval of its own: use Band or Interval")
 
     def _edges(self, y: Array, m: Array) -> tuple[Array, Array]:
-        """y + low − m and y + high − m, to full accuracy however much cancels."""
+        """y + low − m and y + high − m, each with a small relative error despite cancellation."""
         high, low = deviation(y, m)
         edges = []
         for offset in self._offsets(y):
@@ -39,7 +39,7 @@ class Outside(Loss):
         return outside_gradient(*self._edges(y, m), s)
 
     def _allowance(self, y: Array, m: Array, s: Array, mean_error: Array, variance_error: Array) -> Array:
-        """Each of Φ(a) and Φ(−b) is monotone in m and in s, so that a box of (m, s) bounds it from both sides."""
+        """Φ(a) and Φ(−b) are monotone in m and in s, so that the corners of a box of (m, s) bound them."""
         xp = namespace(y)
         below, above = self._edges(y, m)
         least, most = spread(s, variance_error)
@@ -58,13 +58,13 @@ class Outside(Loss):
 
 @dataclass(frozen=True)
 class Band(Outside):
-    """The zero-one loss ℓ₁(y, f) = 1{|y − f| > ε}: is the prediction within ±ε of the target?
+    """The zero-one loss ℓ₁(y, f) = 1{|y − f| > ε}: 1 where the prediction misses the target by more than ε.
 
     E ℓ₁ = Φ((d−ε)/s) + Φ(−(d+ε)/s), d = y − m, f ~ N(m, v), s = √v.
 
     Claims P-30, P-35, P-36 (Reeb et al., PAC-GP, Eqs. 18, 26; the gradient in Eq. 31 lacks 1/√(2π)).  On the edge,
-    |y − f| = ε, the loss is 0; a point mass (v = 0) there has expectation 0, while s → 0 gives ½.
-    Relative error below 8 eps·(1 + a²), a = (|d| − ε)/s; y − m ± ε keeps every digit.
+    |y − f| = ε, the loss is 0.  A point mass (v = 0) on the edge has expectation 0, while the limit s → 0 is ½.
+    Relative error below 8 eps·(1 + a²), a = (|d| − ε)/s; y − m ± ε is computed without cancellation.
 
     Parameters
     ----------
@@ -99,14 +99,14 @@ class Interval(Outside):
 
     E ℓ_± = Φ((r₋−m)/s) + Φ((m−r₊)/s), f ~ N(m, v), s = √v.
 
-    Claim P-33 (Reeb et al., PAC-GP, Eqs. 21, 29).  ``Interval(-e, e)`` is ``Band(e)``, and with ``relative=True`` the
-    relative goal of App. C.  The edges belong to the interval.  Accuracy as of `Band`; low·|y| and high·|y| are
-    the nearest doubles.
+    Claim P-33 (Reeb et al., PAC-GP, Eqs. 21, 29).  ``Interval(-e, e)`` is ``Band(e)``, and with ``relative=True`` it
+    is the relative band of App. C.  The edges belong to the interval.  The accuracy is that of `Band`; low·|y| and
+    high·|y| are rounded to the nearest doubles.
 
     Parameters
     ----------
     low, high : float
-        low ≤ high, in the units of y, or as shares of |y|.
+        low ≤ high, in the units of y, or as fractions of |y|.
     relative : bool
 
     Raises

@@ -1,4 +1,4 @@
-"""The standard normal law for losses, on NumPy or CuPy: the one place that calls special functions."""
+"""The standard normal law for losses, on NumPy or CuPy; only this file calls special functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pieces = Callable[..., tuple[Array, ...]]
 
 
 def cdf(x: Array) -> Array:
-    """Φ(x), its relative error growing as eps·(1 + x²) in the lower tail: Φ(x) is that sensitive to x.
+    """Φ(x), with a relative error of about eps·(1 + x²) in the lower tail, which is how sensitive Φ is to x.
 
     >>> float(cdf(np.array(0.0))), float(cdf(np.array(-np.inf)))
     (0.5, 0.0)

@@ -20,18 +20,18 @@ class Relative(Loss):
     d = y − m, a = (d−c)/s, b = (d+c)/s, f ~ N(m, v), s = √v.
 
     Claims P-34, P-36 (Reeb et al., PAC-GP, App. C, where max stands for min).  The derivatives are E ℓ' and ½E ℓ'',
-    ℓ'' being 2/c at y and −1/c at y ± c.  As in `Squared` the integral over the inside is a sum of positive terms, by
-    quadrature for s > c: relative error below 16 eps.
+    ℓ'' being 2/c at y and −1/c at y ± c.  As in `Squared` the integral over |f − y| < c is a sum of positive terms, by
+    quadrature for s > c; the relative error is below 16 eps.
 
     Parameters
     ----------
     epsilon : float
-        ε > 0, the relative deviation that costs 1 (1 in the paper).
+        ε > 0, the relative deviation from which on the loss is 1 (ε = 1 in the paper).
 
     Raises
     ------
     ValueError
-        unless ε is one positive finite number; for a target 0, where no relative deviation exists.
+        unless ε is one positive finite number; for a target 0, from which no relative deviation exists.
 
     >>> Relative().value([2.0, -2.0], 1.5).tolist()
     [0.25, 1.0]
@@ -48,7 +48,7 @@ class Relative(Loss):
     def _objection(self, y: Array) -> str:
         if not bool((self.epsilon * namespace(y).abs(y) == 0.0).any()):
             return ""
-        return "y: expected targets that are not 0, got one that is: no relative deviation from it exists"
+        return "y: expected targets that are not 0, got a target that is 0: no relative deviation from it exists"
 
     def _steepness(self, y: Array) -> Array:
         return 1.0 / (self.epsilon * namespace(y).abs(y))

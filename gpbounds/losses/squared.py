@@ -20,8 +20,8 @@ class Squared(Loss):
     d = y − m, δ = d/s, a = (d−ε)/s, b = (d+ε)/s, f ~ N(m, v), s = √v.
 
     Claims P-31, P-36 (Reeb et al., PAC-GP, Eqs. 19, 27, where one sign is wrong and 1/ε stands for 1/ε²).  Computed by
-    the first line, a sum of positive terms: the integral in closed form for s ≤ ε, by quadrature for s > ε.
-    Relative error below 16 eps: (d² + s²)/ε² for s, |d| ≪ ε keeps its digits.
+    the first line, a sum of positive terms: the integral in closed form for s ≤ ε, by quadrature for s > ε.  The
+    relative error is below 16 eps, also where E ℓ₂ ≈ (d² + s²)/ε² is tiny.
 
     Parameters
     ----------
@@ -53,15 +53,15 @@ class Squared(Loss):
         return namespace(y).where(near > 0.0, 1.0, (size / self.epsilon) ** 2)
 
     def _expectation(self, y: Array, m: Array, s: Array) -> Array:
-        xp, eps = namespace(y), self.epsilon
-        size, near, _ = beyond(y, m, eps)
-        a, b, width = ratio(near, s), ratio(size + eps, s), s / eps
+        xp, epsilon = namespace(y), self.epsilon
+        size, near, _ = beyond(y, m, epsilon)
+        a, b, width = ratio(near, s), ratio(size + epsilon, s), s / epsilon
         tail, above = cdf(-xp.abs(a)), cdf(-b)
         total = xp.where(a > 0.0, 1.0 - tail, tail)
         total += above
 
         def narrow(a: Array, b: Array, tail: Array, above: Array, size: Array, width: Array) -> tuple[Array]:
-            share = xp.minimum(size / eps, FAR)  # s ≤ ε: where it is larger, Φ(b) − Φ(a) is 0
+            share = xp.minimum(size / epsilon, FAR)  # s ≤ ε: where it is larger, Φ(b) − Φ(a) is 0
             inside = share * share
             inside += width * width
             inside *= mass(a, tail, above)
@@ -69,27 +69,27 @@ class Squared(Loss):
             return (inside,)
 
         def wide(size: Array, width: Array) -> tuple[Array]:
-            return (absolute_moment(size / eps / width, 1.0 / width, 2),)
+            return (absolute_moment(size / epsilon / width, 1.0 / width, 2),)
 
         total += pieces(width > 1.0, wide, (size, width), narrow, (a, b, tail, above, size, width))[0]
         if bool((s == 0.0).any()):
-            total = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, (size / eps) ** 2), total)
+            total = xp.where(s == 0.0, xp.where(near > 0.0, 1.0, (size / epsilon) ** 2), total)
         return total
 
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]:
         """(2s/ε²) ∫_a^b (z−δ)ϕ dz and (1/ε²) [Φ(b) − Φ(a) − (ε/s)(ϕ(a) + ϕ(b))]."""
-        xp, eps = namespace(y), self.epsilon
-        size, near, sign = beyond(y, m, eps)
+        xp, epsilon = namespace(y), self.epsilon
+        size, near, sign = beyond(y, m, epsilon)
 
         def narrow(a: Array, b: Array, size: Array, width: Array) -> tuple[Array, Array]:
             at_a, within = density(a), mass(a, cdf(-xp.abs(a)), cdf(-b))
-            drop = xp.where(at_a == 0.0, 0.0, -at_a * xp.expm1(-2.0 * size / eps / width / width))  # ϕ(a) − ϕ(b)
-            odd = width * drop - xp.minimum(size / eps, FAR) * within
+            drop = xp.where(at_a == 0.0, 0.0, -at_a * xp.expm1(-2.0 * size / epsilon / width / width))  # ϕ(a) − ϕ(b)
+            odd = width * drop - xp.minimum(size / epsilon, FAR) * within
             edge = at_a + density(b)
             return odd, within - xp.where(edge == 0.0, 0.0, edge / width)
 
         def wide(size: Array, width: Array) -> tuple[Array, Array]:
-            delta, e = xp.minimum(size / eps / width, 2.0 * FAR), 1.0 / width
+            delta, e = xp.minimum(size / epsilon / width, 2.0 * FAR), 1.0 / width
             odd, even = xp.zeros_like(e), xp.zeros_like(e)
             for x, w in nodes(2):
                 low, high, at_low, at_high = both_sides(delta, e, x)
@@ -97,9 +97,9 @@ class Squared(Loss):
                 even += (w / x) * (high * at_high - low * at_low)
             return e * odd, e * e * even
 
-        a, b, width = ratio(near, s), ratio(size + eps, s), s / eps
+        a, b, width = ratio(near, s), ratio(size + epsilon, s), s / epsilon
         odd, even = pieces(width > 1.0, wide, (size, width), narrow, (a, b, size, width))
-        return sign * (2.0 / eps) * odd, even / eps / eps
+        return sign * (2.0 / epsilon) * odd, even / epsilon / epsilon
 
 
 def mass(a: Array, tail: Array, above: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Biased Monte Carlo: how many samples a direct loss needs, how biased it is, and exact product sampling."""
+"""Biased Monte Carlo for direct loss minimisation: sample sizes, its exact bias, and exact product sampling."""
 
 from gpbounds.montecarlo.envelopes import Envelope, cover
 from gpbounds.montecarlo.gradients import (

@@ -1,4 +1,4 @@
-"""Arguments of this room, checked; functions of one (y, m, v) over arrays of them."""
+"""Checks of arguments for `gpbounds.montecarlo`, and the evaluation of a function of one (y, m, v) on arrays."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def sample_counts(L: ArrayLike) -> Float:
     """Numbers of samples: whole numbers ≥ 1, or inf."""
     numbers = np.asarray(L)
     if numbers.dtype.kind == "f":
-        found = numbers.astype(np.float64)
-        validation.whole("L", np.where(found == np.inf, 1.0, found))
-        return found
+        counts = numbers.astype(np.float64)
+        validation.whole("L", np.where(counts == np.inf, 1.0, counts))
+        return counts
     return validation.whole("L", L)
 
 
 def triples(likelihood: Likelihood, y: Any, m: Any, v: Any) -> tuple[Float, Float, Float]:
     """y, m and v broadcast; the likelihood refuses a y it has no density for."""
-    found = [np.asarray(validation.finite(name, value)) for name, value in (("y", y), ("m", m))]
-    found.append(np.asarray(validation.non_negative("v", v)))
+    checked = [np.asarray(validation.finite(name, value)) for name, value in (("y", y), ("m", m))]
+    checked.append(np.asarray(validation.non_negative("v", v)))
     try:
-        y_, m_, v_ = np.broadcast_arrays(*found)
+        y_, m_, v_ = np.broadcast_arrays(*checked)
     except ValueError:
-        raise ValueError(f"y, m, v: expected shapes that broadcast, got {[a.shape for a in found]}") from None
+        raise ValueError(f"y, m, v: expected shapes that broadcast, got {[a.shape for a in checked]}") from None
     likelihood.log_density(y_, m_)
     return y_, m_, v_
 
@@ -58,7 +58,7 @@ def each(function: Callable[[float, float, float, Float], Float], y: Float, m: F
     groups: dict[tuple[float, float, float], list[int]] = {}
     for i, key in enumerate(zip(*(a.tolist() for a in flat[:3]), strict=True)):
         groups.setdefault(key, []).append(i)
-    found: Any = None
+    results: Any = None
     for key, where in groups.items():
         with np.errstate(all="ignore"):
             values = function(*key, flat[3][where])
@@ -67,8 +67,8 @@ def each(function: Callable[[float, float, float, Float], Float], y: Float, m: F
                 f"expected numbers at y = {key[0]:g}, m = {key[1]:g}, v = {key[2]:g}, got NaN: an expectation is "
                 "beyond the range of double precision"
             )
-        found = np.empty((values.shape[0], flat[3].size)) if found is None else found
-        found[:, where] = values
-    if found is None:
+        results = np.empty((values.shape[0], flat[3].size)) if results is None else results
+        results[:, where] = values
+    if results is None:
         return np.empty((1, *arrays[0].shape))
-    return np.asarray(found.reshape(-1, *arrays[0].shape))
+    return np.asarray(results.reshape(-1, *arrays[0].shape))

@@ -1,4 +1,4 @@
-"""Proposals that cover N(m, v)·p(y|f): Gaussians widened or shifted, and flat ones with tails."""
+"""Proposals that cover N(m, v)·p(y|f): widened or shifted Gaussians, and flat densities with exponential tails."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpbounds.numerics.roots import Part, halved, newton
 
 PROPOSALS = ("best", "widened", "shifted", "flat")
 MARGIN = 4e-15
-"""Relative to the numbers subtracted: what rounding may add to log(q·p/envelope) at its peak."""
+"""Bound on the rounding error of log(q·p/envelope) at its peak, relative to the numbers subtracted."""
 CLOSE = 1e-18
-"""A peak is found once it can't be higher by half of this."""
+"""A search for a peak ends when the peak can be higher by at most half of this."""
 SLACK = 1e-9
-"""What E p may be off by, relative; a flat proposal is so much wider and higher."""
+"""Bound on the relative error of E p; flat proposals are wider and higher by it."""
 ROUNDS = 300
 
 
@@ -37,8 +37,8 @@ class Envelope:
     shift : float or array
         0 for a widened proposal; for a shifted one vℓ' where it touches: the mode of N(m, v)·p, less m.
     n : float or array
-        How much wider than q the proposal is: 1 for a shifted one, and v̂/v < 1 for a Gaussian likelihood, whose
-        product is the proposal itself.
+        The proposal's variance over v: 1 for a shifted one, and v̂/v < 1 for a Gaussian likelihood, whose product
+        is the proposal itself.
     touch : float or array
         Where, as f − m, the envelope touches the product.
     width : float or array
@@ -64,27 +64,27 @@ class Envelope:
 def cover(
     likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayLike, proposal: str = "best", n: ArrayLike | None = None
 ) -> Envelope:
-    """The proposal for rejection sampling from q̃ ∝ N(m, v)·p(y|f) that is accepted most often of its kind.
+    """The proposal with the highest acceptance of its kind, for rejection sampling from q̃ ∝ N(m, v)·p(y|f).
 
     Widened: N(m, nv), for n ≥ 1 with the least constant
 
         K*(n) = √n sup_f p(y|f) e^(−(f−m)²(1−1/n)/(2v)),   acceptance E p/K*(n)  (D-14; Wei et al., §3).
 
-    log K* is convex in a = 1 − 1/n, being −½ log(1−a) plus a supremum of linear functions of a; at its least value
-    n = max(1, d²/v), d = f* − m the place of the supremum.  So for a log-concave p, d is the one root of
-    ℓ'(m + d) = sign(d)(|d|/v − 1/|d|)⁺.  With the paper's K = max p the inequality is false for n > 1 (D-12), and at a
-    fixed K no width would help: acceptance is E p/K for all (D-13).
-    Shifted, for log-concave p: N(f̂, v) at the mode f̂ = m + vℓ'(f̂) of the product; since ℓ lies below its tangent,
+    log K* is convex in a = 1 − 1/n, being −½ log(1−a) plus a supremum of linear functions of a; at its minimum n =
+    max(1, d²/v), where the supremum is at f* = m + d.  So for a log-concave p, d is the one root of ℓ'(m + d) =
+    sign(d)(|d|/v − 1/|d|)⁺.  With the paper's K = max p the inequality is false for n > 1 (D-12), and with K fixed no
+    width helps: the acceptance is E p/K for all widths (D-13).  Shifted, for log-concave p: N(f̂, v) at the mode f̂ = m
+    + vℓ'(f̂) of the product; since ℓ lies below its tangent,
 
         N(f|m, v)·p ≤ N(f|f̂, v)·e^(ℓ(f̂) − (f̂−m)²/(2v))  (N-shift),
 
     accepted with probability E e^(ℓ(f) − ℓ(f̂) − ℓ'(f̂)(f−f̂)), f ~ N(f̂, v): near (1 − vℓ'')^−½ however far m is from
-    the target.  Any other tangent would be as valid.
+    the target.  Any other tangent gives a valid bound, too.
     Flat, for log-concave p: with w = E p/(N(f̂|m, v)p(y|f̂)) the product is at most its peak times
     min(1, e^(1 − |f−f̂|/w)), of area 4w (Devroye, 1984, for log-concave densities of known mode): accepted with
-    probability ¼ always, so that the best of the three never is less often (N-flat).
-    A Gaussian likelihood's product is a Gaussian, and all of its draws are accepted.  log K is rounded up, so that no
-    ratio exceeds 1 by rounding.
+    probability ¼ always, so that the best of the three is accepted at least as often (N-flat).
+    For a Gaussian likelihood the product is a Gaussian, and all of its draws are accepted.  log K is rounded up, so
+    that rounding cannot make a ratio exceed 1.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ def cover(
     y, m, v : arrays
         Targets, means and variances > 0.
     proposal : "best", "widened", "shifted" or "flat"
-        Best: for each (y, m, v) the one that is accepted more often.
+        Best: for each (y, m, v) the proposal with the highest acceptance.
     n : array, optional
-        A width ≥ 1 for the widened proposal, in place of the best.
+        A width n ≥ 1 for the widened proposal, in place of the best one.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def _conjugate(likelihood: Gaussian, y: Float, m: Float, v: Float, log_mean: Flo
 def _shifted(likelihood: Likelihood, y: Float, m: Float, v: Float) -> Parts:
     d = _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
     top = np.asarray(likelihood.log_density(y, m + d))
-    slope = np.asarray(likelihood.derivatives(y, m + d)[0])  # any tangent is valid, whether d is the mode or nearly
+    slope = np.asarray(likelihood.derivatives(y, m + d)[0])  # any tangent is valid, so d need not be the mode exactly
     return v * slope, np.ones(d.shape), d, 0.0 * d, _rounded_up(top, slope * (0.5 * v * slope - d), top)
 
 
@@ -186,7 +186,7 @@ def _widened(likelihood: Likelihood, y: Float, m: Float, v: Float, n: Float | No
 
 
 def _rounded_up(first: Float, second: Float, top: Float) -> Float:
-    """first + second, and the rounding that they, ℓ = ``top`` and its own value may carry."""
+    """first + second plus a bound on the rounding of these, of ℓ = ``top`` and of the sum."""
     return first + second + MARGIN * (1.0 + np.abs(first) + np.abs(second) + np.abs(top))
 
 
@@ -207,7 +207,7 @@ def _crossing(likelihood: Likelihood, y: Float, m: Float, v: Float, pull: Pull) 
         far = np.sqrt(v)
         for _ in range(ROUNDS):
             inside = np.where(up, gaps(far, everywhere)[0] > 0.0, gaps(-far, everywhere)[0] < 0.0)
-            inside &= far < 1e3 * (1.0 + np.abs(m) + np.sqrt(v) + np.abs(y))  # p without a peak: its slope underflows
+            inside &= far < 1e3 * (1.0 + np.abs(m) + np.sqrt(v) + np.abs(y))  # p has no peak: its slope underflows
             if not inside.any():
                 break
             far = np.where(inside, 2.0 * far, far)
@@ -232,10 +232,11 @@ def _widened_student(likelihood: StudentT, y: Float, m: Float, v: Float, n: Floa
 
 
 def _highest(likelihood: StudentT, gap: Float, a: Float, v: Float) -> tuple[Float, Float]:
-    """Where ℓ(m + d) − ad²/(2v) is highest, and that value: a root of (ν+1)v(g−d) = ad(νσ² + (g−d)²), g = y − m.
+    """The d where ℓ(m + d) − ad²/(2v) is highest, and that value.
 
-    All roots lie between 0 and g.  With e = (g − d)/g ∈ [0, 1]: e(1 − e)·… is monotone between the two bends of a
-    cubic, so that roots are bracketed by its critical points and found by halving.
+    d is a root of (ν+1)v(g−d) = ad(νσ² + (g−d)²), g = y − m.  All roots lie between 0 and g.  With e = (g − d)/g ∈ [0,
+    1]: e(1 − e)·… is monotone between the two bends of a cubic, so that roots are bracketed by its critical points and
+    found by halving.
     """
     nu, square = likelihood.df, likelihood.scale**2
     g = np.where(gap == 0.0, 1.0, gap)

@@ -1,4 +1,4 @@
-"""Gradients of the log-loss DLM term: exact, estimated from samples of q or of q̃ ∝ q·p, and what the estimates mean."""
+"""Gradients of the log-loss DLM term: exact, estimated from samples of q or of q̃ ∝ q·p, and means of the estimates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ESTIMATORS = ("reparametrised", "curvature")
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Derivatives of −log E p in m and v, and what estimators from L samples give on average.
+    """Derivatives of −log E p in m and v, and the means of estimators from L samples.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Gradients:
     sampled_by_mean, sampled_by_variance : float or array
         Means of −Σφ'/Σφ (minus (7)) and −Σφ'ε/(2√v Σφ): ∂_m and ∂_v of E[−log X̄_L].
     curvature : float or array
-        Mean of −Σφ''/(2Σφ) (minus (8)), which is the gradient of neither.
+        Mean of −Σφ''/(2Σφ) (minus (8)), which is not the gradient of −log E p nor of E[−log X̄_L].
     wrong_sign : bool or array
         Where the φ''-form points away from ∂_v(−log E p) on average.
     """
@@ -57,13 +57,13 @@ def _brief(values: Any) -> str:
 
 
 def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayLike, L: ArrayLike) -> Gradients:
-    """What the gradient estimators of biased Monte Carlo mean, exactly, beside the gradient they stand for.
+    """The exact means of the gradient estimators of biased Monte Carlo, beside the gradient that they estimate.
 
     Minus (7) and the reparametrised ratio are unbiased gradients of the L-sample objective; the φ''-form (8) is not,
-    since Stein's identity fails inside a ratio (D-24; Wei et al., Eq. 7–8), and at small L it may point the wrong way,
-    which the record says.  All agree as L → ∞, and where p(y|f) is constant.  v > 0.
+    since Stein's identity fails inside a ratio (D-24; Wei et al., Eq. 7–8), and at small L its sign may be wrong;
+    the record says so.  All agree as L → ∞, and where p(y|f) is constant.  v > 0.
 
-    Parameters, errors: as of `gpbounds.montecarlo.bias`, v = 0 refused.
+    Parameters and errors are those of `gpbounds.montecarlo.bias`, but v > 0.
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> print(expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, 2))
@@ -100,7 +100,7 @@ def exact_gradient(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayL
     """∂_m and ∂_v of −log E p(y|f), f ~ N(m, v): −E φ'/E φ and −E φ''/(2E φ)  (D-15, D-16, D-17; Wei et al., Eq. 4–6).
 
     Equal to −E_q̃ of the scores (f−m)/v and ((f−m)²−v)/(2v²), q̃ ∝ N(m, v)·p (D-10; Prop. 1).  For f = aᵀu + …,
-    v = aᵀVa + b the gradients in the mean and V of u are these times a and aaᵀ.  Accuracy, errors:
+    v = aᵀVa + b the gradients in the mean and V of u are these times a and aaᵀ.  Accuracy and errors are those of
     `gpbounds.likelihoods.Likelihood.log_expected_density`.
 
     >>> from gpbounds.likelihoods import Bernoulli
@@ -120,11 +120,11 @@ def sampled_gradient(
     rng: np.random.Generator | int,
     estimator: Literal["reparametrised", "curvature"] = "reparametrised",
 ) -> tuple[Any, Any]:
-    """One draw of the bMC gradient of −log E p from L samples of N(m, v), fresh ones for each (y, m, v).
+    """One draw of the bMC gradient of −log E p from L samples of N(m, v), drawn anew for each (y, m, v).
 
     −Σφ'/Σφ in m and −Σφ'ε/(2√v Σφ) in v: unbiased for the L-sample objective, biased by O(1/L) for −log E p; with
-    ``estimator="curvature"`` −Σφ''/(2Σφ) in v  (D-18, D-24; Wei et al., Eq. 7–8, which print the step direction, of the
-    opposite sign).  Weighted by softmax of log p, so that no density underflows.
+    ``estimator="curvature"`` −Σφ''/(2Σφ) in v  (D-18, D-24; Wei et al., Eq. 7–8, which print the step direction,
+    with the opposite sign).  Weighted by softmax of log p, so that no density underflows.
 
     Parameters
     ----------

@@ -4,10 +4,10 @@ With Z = p(y|f)/E p(y|f), so that E Z = 1, s = t/L and D(s) = E[e^(−s(Z−1)) 
 
     E[−log Z̄_L] = ∫ [(E e^(−sZ))^L − e^(−Ls)] ds/s = ∫ e^(−Ls) [(1 + D(s))^L − 1] ds/s,
 
-an integrand that is nowhere negative: a bias of 1e-20 has as many digits as one of 1.  A ratio of sums is likewise
+an integrand ≥ 0, so that a bias of 1e-20 is as accurate as one of 1.  A ratio of sums is likewise
 E[ΣA/ΣX] − E A/E X = ∫ L {E[(A/E X)(e^(−sZ) − e^(−s))] M^(L−1) + (E A/E X) e^(−s) (M^(L−1) − e^(−(L−1)s))} ds,
-M = E e^(−sZ).  The outer rule is the trapezoidal one in z, s = e^u, u = z + e^(z−2), for all L at once; even and
-odd nodes check each other.
+M = E e^(−sZ).  The outer rule is the trapezoidal one in z, s = e^u, u = z + e^(z−2), for all L at once; sums over
+even and odd nodes are compared.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from gpbounds.montecarlo.panels import LARGEST, Nodes, Panels, means
 STEP = 0.3
 HALVINGS = 5
 AGREEMENT = 1e-6
-"""What even and odd nodes may differ by; together they are good to about its square."""
+"""Largest relative difference of the sums over even and odd nodes; their mean is accurate to about its square."""
 NEGLIGIBLE = 1e-17
 FIXED_UP_TO = 8.0
-"""Up to so many nats beyond the peak's level the fixed panels resolve e^(−sZ)."""
+"""The fixed panels resolve e^(−sZ) up to so many nats beyond the peak's level."""
 CENTRED = 3.0
-"""Below this u numerators are taken less their means: what e^(−sZ) then adds is small."""
+"""Below this u the means of the numerators are subtracted first, since the effect of e^(−sZ) is small there."""
 ENTRIES = 1_000_000
 FARTHEST = 709.0
-"""u = e^707 there: beyond, what is left is infinite for all that doubles can tell."""
+"""The largest z: u = e^707 there.  Where the integrand has not decayed before, the integral counts as infinite."""
 
 Numerator = Callable[[Panels, Float], Float]
 """A(f)/p(f) at δ = f − m."""
@@ -45,12 +45,12 @@ def by_mean(panels: Panels, delta: Float) -> Float:
 
 
 def by_variance(panels: Panels, delta: Float) -> Float:
-    """φ'ε/(2√v φ): the reparametrised gradient in v."""
+    """φ'ε/(2√v φ): the reparametrised gradient in v, ε = (f − m)/√v."""
     return panels.slope(delta) * (0.5 * delta / panels.v)
 
 
 def by_curvature(panels: Panels, delta: Float) -> Float:
-    """½φ''/φ: what Eq. 8 averages."""
+    """½φ''/φ: the terms that Eq. 8 averages."""
     with np.errstate(all="ignore"):
         first, second, _ = panels.likelihood.derivatives(panels.y, panels.m + delta)
     return 0.5 * np.asarray(first * first + second)
@@ -66,7 +66,7 @@ class Table:
     numerators: list[Float]
 
     def power(self, L: Float) -> Float:
-        """M^L − e^(−Ls), without cancellation; one row a node, one column an L."""
+        """M^L − e^(−Ls), without cancellation; one row for each node, one column for each L."""
         s = np.exp(np.minimum(self.u, 709.0))[:, None]
         grown = L * np.minimum(self.excess, 1e300)[:, None]
         with np.errstate(all="ignore"):
@@ -76,9 +76,10 @@ class Table:
 
 
 def transforms(panels: Panels, u: Float, numerators: Sequence[Numerator] = (), ratios: Sequence[float] = ()) -> Table:
-    """The `Table` at the nodes u, in blocks; the panels' fixed rule where it resolves e^(−sZ), else one a node.
+    """The `Table` at the nodes u, in blocks.
 
-    ``ratios`` are E A/E X of the numerators.
+    The fixed rule of the panels serves where it resolves e^(−sZ), else a rule for each node.  ``ratios`` are E A/E X of
+    the numerators.
     """
     edge = panels.log_mean - panels.top + FIXED_UP_TO
     columns: list[list[Float]] = []
@@ -112,24 +113,24 @@ def _block(
         D = means(nodes.greater / np.maximum(nodes.Z, 1.0), [bend(x)])[0] if low.any() else 0.0 * u
         excess = np.where(low, np.log1p(D), log_mean + s[:, 0])
         log_mean = np.where(u > 0.0, log_mean, excess - s[:, 0])
-        found = [log_mean, excess]
+        rows = [log_mean, excess]
         for numerator, ratio in zip(numerators, ratios, strict=True):
-            # where Z underflows and φ'/φ overflows φ' is 0
+            # where Z underflows and φ'/φ overflows, φ' is 0
             a = numerator(panels, nodes.delta)
             weight = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0)
             centred = means(weight - ratio * nodes.weight, [s_low * np.exp(-s_low) * np.expm1(x)])[0]
-            centred += ratio * (s_low * np.exp(-s_low))[:, 0] * D  # E[x] is 0 exactly, but only almost so by the rule
+            centred += ratio * (s_low * np.exp(-s_low))[:, 0] * D  # E[x] is 0, by the rule nearly
             weight = nodes.weight * a
             weight = np.where(np.isfinite(weight), weight, 0.0)
             plain = means(weight, [np.exp(exponent + np.minimum(u[:, None] + nodes.ratio, 709.0))])[0]
             plain -= ratio * (s * np.exp(-s))[:, 0]
-            found.append(np.where(u < CENTRED, centred, plain))
-    return found
+            rows.append(np.where(u < CENTRED, centred, plain))
+    return rows
 
 
 @dataclass
 class _Sums:
-    """Sums of the integrands at nodes of one step, and of their sizes: objective, then one a numerator."""
+    """Sums of the integrands and of their absolute values at equidistant nodes: objective, then each numerator."""
 
     panels: Panels
     L: Float
@@ -143,7 +144,7 @@ class _Sums:
         self.size = np.zeros_like(self.total)
 
     def add(self, z: Float) -> Float:
-        """The integrands at z, added up; their sizes over the sums', node by node."""
+        """Add the integrands at z; return the share of each node in the sums of absolute values."""
         bulge = np.exp(z - 2.0)
         u = z + bulge
         table = transforms(self.panels, u, self.numerators, self.ratios)

@@ -1,4 +1,4 @@
-"""What averaging L samples inside a logarithm costs: the mean of −log X̄_L, its bias, and their gradients."""
+"""The bias that averaging L samples inside a logarithm causes: the mean of −log X̄_L, its bias, their gradients."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def expected_objective(
     *,
     gradient: bool = False,
 ) -> Any:
-    """E[−log X̄_L], X̄_L the mean of L samples of p(y|f), f ~ N(m, v): what biased Monte Carlo (bMC) minimises.
+    """E[−log X̄_L], X̄_L the mean of L samples of p(y|f), f ~ N(m, v): the objective of biased Monte Carlo (bMC).
 
     −log E p ≤ E[−log X̄_{L+1}] ≤ E[−log X̄_L] ≤ E[−log p]: from the ELBO's term at L = 1, exactly, to the log-loss DLM
     term at L = inf  (D-22; Wei et al., §4).  Equality throughout iff p(y|f) is constant under N(m, v).  It is
-    −log E p + `bias`; parameters, accuracy and errors are described there.
+    −log E p + `bias`; see there for parameters, accuracy and errors.
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> objective = expected_objective(Bernoulli("probit"), 1, 0.5, 2.0, [1, 2, 10, 100, np.inf])
@@ -58,16 +58,16 @@ def bias(
     *,
     gradient: bool = False,
 ) -> Any:
-    """E[−log X̄_L] + log E p ≥ 0: how far biased Monte Carlo overrates the log-loss DLM term; with its gradient.
+    """E[−log X̄_L] + log E p ≥ 0: the bias of biased Monte Carlo for the log-loss DLM term; with its gradient.
 
-    Exactly, by the integral of D-21 rearranged so that nothing cancels (`gpbounds.montecarlo.integral`); or to second
-    order in 1/L (D-20), with Z = p/E p and central moments μ_k of Z,
+    ``method="exact"`` integrates D-21, rearranged so that nothing cancels (`gpbounds.montecarlo.integral`);
+    ``method="expansion"`` is the second order in 1/L (D-20), with Z = p/E p and central moments μ_k of Z,
 
         μ₂/(2L) − [μ₃/3 − ¾μ₂²]/L² + O(L⁻³),   gradient in m (A = φ') or v (A = φ'ε/(2√v)):
         (1/L)[Cov(A, Z) − E A·μ₂]/E p + O(L⁻²)  (D-23).
 
-    The gradients are those of the L-sample objective, which the estimators −Σφ'/Σφ and −Σφ'ε/(2√v Σφ) meet without
-    bias; for the φ''-form (8) of the paper see `gpbounds.montecarlo.expected_gradients` (D-24).
+    The gradients are those of the L-sample objective, which the estimators −Σφ'/Σφ and −Σφ'ε/(2√v Σφ) estimate
+    without bias; for the φ''-form (8) of the paper see `gpbounds.montecarlo.expected_gradients` (D-24).
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ def bias(
     L : array
         Numbers of samples ≥ 1; inf gives the limit, 0.
     method : "exact" or "expansion"
-        Exact: relative error below 1e-9, of 1e-30 as of 1; L to 1e6 and beyond; 0.1 s a distinct (y, m, v), for all
-        L.  The expansion is good where L is well above Var p/(E p)².
+        Exact: relative error below 1e-9, for a bias of 1e-30 as for one of 1; L up to 1e6 and more; 0.1 s for each
+        distinct (y, m, v), whatever the number of L.  The expansion is good where L is well above Var p/(E p)².
     gradient : bool
         Return (value, ∂/∂m, ∂/∂v); at v = 0 they are their limits.
 
@@ -87,7 +87,7 @@ def bias(
     ValueError, NonFinite
         for L < 1, v < 0, a y the likelihood has no density for, another method.
     NotConverged
-        where the quadrature does not reach its accuracy, as it says.
+        where the quadrature does not reach its accuracy.
 
     >>> from gpbounds.likelihoods import Poisson
     >>> [float(f"{b:.6g}") for b in bias(Poisson("exp"), 3, 0.5, 1.0, [1, 10, 1000])]
@@ -117,31 +117,31 @@ def _point_mass(likelihood: Likelihood, y: float, m: float, L: Float, gradient: 
 
 def _exact(likelihood: Likelihood, y: float, m: float, v: float, L: Float, gradient: bool) -> Float:
     panels = Panels(likelihood, y, m, v)
-    found = np.zeros((3 if gradient else 1, L.size))
+    rows = np.zeros((3 if gradient else 1, L.size))
     if (L == 1.0).any():
-        found[:, L == 1.0] = _one_sample(panels, gradient)[:, None]
+        rows[:, L == 1.0] = _one_sample(panels, gradient)[:, None]
     several = (L > 1.0) & (L < np.inf)
     if several.any():
         values, slopes = excesses(panels, L[several], (by_mean, by_variance) if gradient else ())
-        found[0, several] = values
-        found[1:, several] = -slopes
-    return found
+        rows[0, several] = values
+        rows[1:, several] = -slopes
+    return rows
 
 
 def _one_sample(panels: Panels, gradient: bool) -> Float:
-    """L = 1: the ELBO's term.  log E p − E log p; where that cancels, E[Z − 1 − log Z]."""
+    """L = 1: the ELBO's term.  log E p − E log p, or where these cancel E[Z − 1 − log Z]."""
     p = panels
     inside = np.array(p.likelihood.log_expected_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
     outside = np.array(p.likelihood.expected_log_density(p.y, p.m, p.v, gradient=gradient), ndmin=1)
-    found = inside - outside
-    if not found[0] > 1e-4 * (1.0 + abs(inside[0])):
+    differences = inside - outside
+    if not differences[0] > 1e-4 * (1.0 + abs(inside[0])):
         nodes = p.nodes
-        found[0] = float((nodes.weight * bend(nodes.ratio)).sum())
+        differences[0] = float((nodes.weight * bend(nodes.ratio)).sum())
         if gradient:  # −E ℓ' + E Zℓ' and the same with δ/(2v), by the same rule
             change = nodes.weight * np.expm1(nodes.ratio)
             values = [a(p, nodes.delta) for a in (by_mean, by_variance)]
-            found[1:] = [float((change * (a - (nodes.weight * a).sum())).sum()) for a in values]
-    return found
+            differences[1:] = [float((change * (a - (nodes.weight * a).sum())).sum()) for a in values]
+    return differences
 
 
 def _expansion(likelihood: Likelihood, y: float, m: float, v: float, L: Float, gradient: bool) -> Float:
@@ -167,7 +167,7 @@ def moment(panels: Panels, k: int) -> float:
 def covariances(panels: Panels, numerators: Sequence[Numerator], second: float) -> list[float]:
     """[Cov(A, Z) − E A·Var Z]/E p for Z = p/E p and each numerator: the 1/L term of E A/E p − E[ΣA/ΣX]  (D-23)."""
     nodes = panels.nodes
-    found = []
+    slopes = []
     for numerator in numerators:
         with np.errstate(all="ignore"):
             a = numerator(panels, nodes.delta)
@@ -176,5 +176,5 @@ def covariances(panels: Panels, numerators: Sequence[Numerator], second: float) 
             near = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0) - mean * nodes.weight  # E(Z − 1) is 0
             near = near * np.expm1(np.minimum(nodes.ratio, 1.0))
             product = np.where(nodes.ratio > 1.0, far, near).sum()
-        found.append(float(product - mean * second))
-    return found
+        slopes.append(float(product - mean * second))
+    return slopes

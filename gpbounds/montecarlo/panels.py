@@ -1,8 +1,8 @@
 """Means over f ~ N(m, v) of functions of p(y|f) that may change as abruptly as p itself: Gauss–Legendre on panels.
 
 Panels end where p has fallen by so many nats from its peak, and at fractions of the widths of N(m, v) and of
-N(m, v)·p^k around their modes.  All is written in δ = f − m and ratio = log p(f) − log E p, so that a small variance
-and a small density lose nothing.
+N(m, v)·p^k around their modes.  All formulas are in δ = f − m and ratio = log p(f) − log E p, so that a small
+variance and a small density keep their accuracy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpbounds.likelihoods import Likelihood, StudentT
 from gpbounds.numerics.roots import halved
 
 REACH = 10.0
-"""How many standard deviations beyond the modes are integrated over."""
+"""The integral extends so many standard deviations beyond the modes."""
 ORDER = 12
 FALLS = np.concatenate(
     [
@@ -32,7 +32,7 @@ FALLS = np.concatenate(
 )
 """Nats below the peak of p where panels end."""
 EDGES = np.array([-4.0, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 38.0])
-"""Where panels end about p = 1/s, in nats, for e^(−sp): there it goes from 1 to 0."""
+"""Ends of panels around p = 1/s, in nats: there e^(−sp) falls from 1 to 0."""
 AGREEMENT = 1e-9
 LARGEST = 690.0
 
@@ -62,7 +62,7 @@ class Nodes:
 
     @cached_property
     def greater(self) -> Float:
-        """Weights times max(Z, 1), which cannot underflow where their product with Z matters."""
+        """Weights times max(Z, 1), which do not underflow where the product with Z is relevant."""
         return np.exp(self.log_weight + np.maximum(self.ratio, 0.0))
 
 
@@ -88,21 +88,21 @@ class Panels:
 
     @cached_property
     def taylor(self) -> tuple[float, float, float] | None:
-        """ℓ', ℓ''/2 and ℓ'''/6 at m, where v is so small that ℓ(m + δ) − ℓ(m) is more accurate by its series.
+        """ℓ', ℓ''/2 and ℓ'''/6 at m where v is so small that the series of ℓ(m + δ) − ℓ(m) is the more accurate form.
 
-        The series must serve three standard deviations beyond the modes.
+        The series must be accurate up to three standard deviations beyond the modes.
         """
         first, second, third = (float(d) for d in self.likelihood.derivatives(self.y, self.m))
         reach = 3.0 * self.std + float(np.abs(self.modes[: self.powers + 1]).max())
         with np.errstate(all="ignore"):
             ends = self.likelihood.derivatives(self.y, self.m + reach * np.array([-2.0, 2.0]))[2]
-        left_out = 0.011 * float(np.ptp(ends)) * reach**3  # the fourth term there
+        left_out = 0.011 * float(np.ptp(ends)) * reach**3  # a bound on the fourth term
         rounding = 2e-16 * (abs(float(self.likelihood.log_density(self.y, self.m))) + abs(self.m * first))
         return (first, second / 2.0, third / 6.0) if left_out < rounding and self.std < 0.01 else None
 
     @cached_property
     def base(self) -> float:
-        """Where `rise` is 0, as δ: 0, or the mode of N(m, v)·p, since ℓ(m) may be huge."""
+        """The δ where `rise` is 0: 0, or the mode of N(m, v)·p, since ℓ(m) may be huge."""
         return 0.0 if self.taylor is not None else float(self.modes[1])
 
     def log_density(self, delta: ArrayLike) -> Float:
@@ -119,26 +119,26 @@ class Panels:
 
     @cached_property
     def modes(self) -> Float:
-        """0 and the modes of N(m, v)·p^k as δ; for Student's t y − m, which is beyond them, too."""
-        found = [0.0]
+        """0 and the modes of N(m, v)·p^k as δ; for Student's t also y − m, which lies beyond them."""
+        modes = [0.0]
         for k in range(1, self.powers + 1):
-            side = float(np.sign(self.slope(np.zeros(1))[0]))
+            sign = float(np.sign(self.slope(np.zeros(1))[0]))
 
-            def up(reach: float, k: int = k, side: float = side) -> bool:
-                return k * self.slope(np.array([side * reach]))[0] * side > reach / self.v
+            def up(reach: float, k: int = k, sign: float = sign) -> bool:
+                return k * self.slope(np.array([sign * reach]))[0] * sign > reach / self.v
 
             far = self.std
-            while side and up(far):
+            while sign and up(far):
                 far *= 2.0
             low, _ = halved(up, 0.0, far)
-            found.append(side * float(low))
+            modes.append(sign * float(low))
         if isinstance(self.likelihood, StudentT):
-            found.append(float(self.y) - self.m)
-        return np.array(found)
+            modes.append(float(self.y) - self.m)
+        return np.array(modes)
 
     @cached_property
     def ends(self) -> tuple[float, float]:
-        """The interval of δ outside of which nothing counts; e^(f) in ℓ may shift a mean by v/2."""
+        """The interval of δ outside of which the integrand is negligible; e^f in ℓ may shift a mean by v/2."""
         reach = self.std * (REACH + min(0.5 * self.std, 1e3))
         return float(self.modes.min()) - reach, float(self.modes.max()) + reach
 
@@ -154,12 +154,12 @@ class Panels:
         return float(self.rise(np.array([self.peak]))[0])
 
     def falls(self, levels: Float) -> tuple[Float, Float]:
-        """Where, left and right of the peak, ℓ is ``levels`` nats below it; the ends where it is nowhere."""
-        found = []
+        """The places left and right of the peak where ℓ is ``levels`` nats below it; the ends where no place is."""
+        places = []
         for end in self.ends:
             inner, outer = np.full(levels.shape, self.peak), np.full(levels.shape, end)
-            found.append(halved(lambda delta: ~(self.top - self.rise(delta) > levels), inner, outer, 44)[1])
-        return found[0], found[1]
+            places.append(halved(lambda delta: ~(self.top - self.rise(delta) > levels), inner, outer, 44)[1])
+        return places[0], places[1]
 
     @cached_property
     def fixed(self) -> Float:
@@ -192,7 +192,7 @@ class Panels:
         Raises
         ------
         NotConverged
-            where its mass, or its mean of p, is not that known otherwise.
+            where its mass is not 1, or its mean of p not that of the likelihood.
         """
         delta, log_weight = self.place(self.fixed)
         rise = self.rise(delta)
@@ -217,7 +217,7 @@ class Panels:
         return float(self.rise(self.nodes.delta[:1])[0] - self.nodes.ratio[0])
 
     def nodes_about(self, u: Float) -> Nodes:
-        """A rule for each u that resolves e^(−e^u Z), Z = p/E p, too; arrays (u.size, nodes)."""
+        """A rule for each u that also resolves e^(−e^u Z), Z = p/E p; arrays (u.size, nodes)."""
         level = self.top - self.log_mean + u[:, None] + EDGES  # nats below the peak where log Z = −u − edge
         cuts = np.concatenate([np.broadcast_to(self.fixed, (u.size, self.fixed.size)), *self.falls(level)], axis=1)
         delta, log_weight = self.place(np.sort(cuts, axis=1))

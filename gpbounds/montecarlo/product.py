@@ -16,15 +16,15 @@ from gpbounds.montecarlo.arguments import model, triples
 from gpbounds.montecarlo.envelopes import Envelope, cover
 
 BLOCK = 2**15
-"""Proposals looked at together: what fits a cache."""
+"""Number of proposals in a block, which fits a cache."""
 SPARE = 1.05
 WASTED = 10_000
-"""Rounds after which draws are given up: their acceptance is not what it was computed to be."""
+"""Rounds after which sampling stops with an error: the acceptance is then not the computed one."""
 
 
 @dataclass(frozen=True, eq=False)
 class ProductSample:
-    """Draws and what they cost.
+    """Draws, and the number of proposals that they needed.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class ProductSample:
     envelope : Envelope
         The proposals; ``envelope.acceptance`` is the probability, one for each (y, m, v).
     proposals, accepted : int
-        How many were made and accepted in all, those beyond ``size`` included.
+        Numbers of proposals made and accepted, including draws beyond ``size``.
     """
 
     draws: Float
@@ -62,8 +62,8 @@ def sample_product(
     """``size`` draws from q̃(f) ∝ N(f|m, v)·p(y|f) for each (y, m, v): uPS  (D-10, D-14; Wei et al., §3).
 
     Rejection from the proposals g of `gpbounds.montecarlo.cover`: a draw f of g is kept with probability
-    N(f|m, v)p(y|f)/(K·g(f)) ≤ 1, so that what is kept has law q̃, exactly.  Minus the mean score of the
-    draws is then an unbiased gradient of −log E p (`product_gradient`), for any number of draws.
+    N(f|m, v)p(y|f)/(K·g(f)) ≤ 1, so that the draws that are kept have law q̃, exactly.  Minus the mean
+    score of the draws is then an unbiased gradient of −log E p (`product_gradient`), for any number of draws.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ def sample_product(
     rng : numpy.random.Generator or int
         A generator, or a seed for one.
     proposal : "best", "widened", "shifted" or "flat"
-        See `cover`: the best is accepted at least every fourth time where p is log-concave; the widened one is the
+        See `cover`: where p is log-concave the best one has an acceptance of at least ¼; the widened one is the
         paper's, with the best width and constant.
 
     Raises
     ------
     ValueError, NonFinite
-        for wrong arguments; and where the acceptance probability is below 1e-9, so that no draw would come.
+        for wrong arguments, and where the acceptance is below 1e-9.
 
     >>> from gpbounds.likelihoods import Poisson
     >>> sample = sample_product(Poisson("exp"), [0, 3], 0.5, 1.0, 50_000, rng=0)
@@ -110,14 +110,14 @@ def sample_product(
 
 
 class _Work:
-    """The columns (y, m, v), what the ratio of each needs, and how far its draws have come."""
+    """The columns (y, m, v): constants of their acceptance ratios, and their draws so far."""
 
     def __init__(self, likelihood: Likelihood, y: Float, m: Float, v: Float, cover: Envelope, size: int) -> None:
         parts = (cover.shift, cover.n, cover.touch, cover.width)
         self.shift, n, touch, self.width = (np.asarray(part, dtype=np.float64).ravel() for part in parts)
         self.std = np.sqrt(n * v)
         self.rate = np.asarray(cover.acceptance).ravel()
-        self.offset = self.shift - touch  # of the proposal's mean from the point of contact
+        self.offset = self.shift - touch  # the proposal's mean less the point of contact
         bent = (1.0 - 1.0 / n) / v
         flat = self.width > 0.0
         self.linear = np.where(flat, touch / v, np.where(self.shift != 0.0, self.shift / v, bent * touch))
@@ -133,7 +133,7 @@ class _Work:
         self.proposals = self.accepted = 0
 
     def log_ratio(self, t: Float, c: Any) -> Float:
-        """log of product over envelope at contact + t, a column for each of ``c``, flat proposals' tails left out."""
+        """log(product/envelope) at contact + t, a column for each of ``c``, without the tails of flat proposals."""
         model, y = self.likelihood, self.y[c]
         bent = t * (self.linear[c] + self.square[c] * t)
         if isinstance(model, Poisson) and model.link == "exp":
@@ -144,7 +144,7 @@ class _Work:
         return np.asarray(model._log_density(y, self.contact[c] + t)) - self.base[c] - bent
 
     def fill(self, rng: np.random.Generator) -> None:
-        """Rounds of proposals for the columns that lack draws, columns of like need together."""
+        """Propose in rounds for the columns that lack draws; columns that need about equally many share a block."""
         for columns in (np.flatnonzero(self.width == 0.0), np.flatnonzero(self.width > 0.0)):
             self._fill(columns, rng)
 

@@ -1,4 +1,4 @@
-"""How many samples biased Monte Carlo needs at a step: Lemma 6 and Corollary 5 of Wei et al., printed and improved."""
+"""Sample sizes for a step of biased Monte Carlo: Lemma 6 and Corollary 5 of Wei et al., printed and improved."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class SampleSize:
     Attributes
     ----------
     L : int or array
-        The least whole number that is enough; a float beyond 2⁵³.
+        The least whole number of samples that suffices; a float beyond 2⁵³.
     threshold : float or array
-        What L must exceed.
+        L must exceed it.
     step : float or array
         γ_t.
     relative_error : float or array
@@ -39,12 +39,12 @@ class SampleSize:
     zeta : float or array
         Lower bound on E p(y|f).
     factors : mapping of str to float or array
-        What each of the three averages (of φ, φ', φ'') asks of L·α²/ln(6n/δ_t), or for φ by Chernoff.
+        Lower bounds on 2L·a²/ln(6n/δ_t), one for each of the averages of φ, φ' and φ''.
     c3, c4 : float or array
         Constants of condition (iii), c₃ for A = max‖a_i‖ as given.
     rule, claim : str
     notes : tuple of str
-        What must be true, and what was repaired.
+        Hypotheses, and corrections of the printed form.
     """
 
     L: Any
@@ -123,7 +123,7 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: 
 
 
 def least_above(threshold: ArrayLike) -> Float:
-    """The least whole number that exceeds ``threshold``, which is rounded up by a few ulp first."""
+    """The least whole number that exceeds ``threshold``, after ``threshold`` is rounded up by a few ulp."""
     return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
 
 
@@ -157,7 +157,7 @@ def sample_size(
     rule: Literal["improved", "chernoff", "printed"] = "improved",
     design: ArrayLike = 1.0,
 ) -> SampleSize:
-    """Samples a data point for bMC at step t, so that with probability 1 − δ all steps meet condition (iii) of Prop. 2.
+    """Samples for each datum in bMC at step t: with probability 1 − δ all steps meet condition (iii) of Prop. 2.
 
     With E p(y|f) ≥ ζ > 0, φ = p ∈ [0, B], φ' ∈ [b', B'], φ'' ∈ [b'', B''], B* the largest of these in size,
     a = min(γ_t, ½), δ_t = 6δ/(π²t²), and samples fresh at each step:
@@ -167,8 +167,8 @@ def sample_size(
     Proof: by Hoeffding each of 3n averages errs by more than aE φ, a, a with probability ≤ δ_t/(3n).  Else
     |X̄'/X̄ − μ'/μ| ≤ a/((1−a)μ) + |μ'|a/((1−a)μ) ≤ 2a(1 + B*)/ζ, for φ' and for ½φ'' alike.
 
-    ``rule="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend to
-    0 without being 0, and it asks for m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43):
+    ``rule="printed"`` is Corollary 5, where M divides by (E φ')² and (E φ'')², so that L is unbounded as these tend
+    to 0, and it needs m and v  (D-42).  It lacks γ_t ≤ ½, which γ_t = 1/t violates at t = 1 (D-43):
     here, too, a = min(γ_t, ½).  Its c₃ = 2√2 A(2B* + 1)/ζ (D-47), with the constants of Table 1, corrected.
     ``rule="chernoff"`` replaces B²/(2ζ²), by Chernoff's bound P(|X̄ − μ| > aμ) ≤ 2e^(−L·k), with the larger of
     1/k, k = min kl((1±a)ζ/B ‖ ζ/B): about 1/ζ instead of 1/ζ², never above D-50's (Pinsker).  kl((1±a)p‖p) grows
@@ -188,7 +188,7 @@ def sample_size(
     iteration : int or array
         t ≥ 1.
     zeta : float or array, optional
-        ζ ≤ E p(y|f) along all steps; by default E p at m and v, which says nothing about other m and v.
+        ζ ≤ E p(y|f) along all steps; by default E p at m and v, which need not bound E p elsewhere.
     m, v : arrays, optional
         Mean and variance of f.
     rule : "improved", "chernoff" or "printed"

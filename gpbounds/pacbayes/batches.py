@@ -1,4 +1,4 @@
-"""The bound when the empirical risk was measured on a random mini-batch only."""
+"""The bound where the empirical risk is measured on a random mini-batch only."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def batch_risk_bound(
 
     With probability ≥ 1 − δ over the batch: R_S(Q) ≤ kl⁻¹(R̂_B, ln(1/δ)/B), losses in [0, 1].
 
-    Claim P-46 (Reeb et al., Eq. 32; ``form="printed"`` is their |R_S − R̂_B| ≤ √(ln(2/δ)/(2B)), which is said to hold
-    for batches in cyclic order, too: false).  Chernoff's bound for independent draws; draws without replacement are
-    more concentrated in the convex order (Hoeffding).  The lower bound costs a δ of its own; the printed form has both.
+    Claim P-46 (Reeb et al., Eq. 32; ``form="printed"`` is their |R_S − R̂_B| ≤ √(ln(2/δ)/(2B)), which they also state
+    for batches in cyclic order, where it is false).  It is Chernoff's bound for independent draws; draws without
+    replacement are more concentrated in the convex order (Hoeffding).  A lower bound needs a δ of its own; the printed
+    form holds for both ends at once.
 
     Parameters
     ----------

@@ -19,12 +19,12 @@ BAND = "The loss is 1 where |y − prediction| > ε, else 0; the predictive stan
 
 
 def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
-    """1/(3/2 − Φ(2ε/σ)): the most that the zero-one band loss of the mean can exceed its mean under N(m, σ²) by.
+    """1/(3/2 − Φ(2ε/σ)): the largest ratio of the band loss of the mean m to the mean band loss under N(m, σ²).
 
     1{|y − m| > ε} ≤ E 1{|y − v| > ε}/(3/2 − Φ(2ε/σ)), v ~ N(m, σ²), for every y.
 
-    Claim P-38, sharper than the factor 2 (Reeb et al., §2.1), which it reaches as σ → 0; 1 as σ → ∞.  Equality as
-    |y − m| falls to ε: there E is Φ(0) + Φ(−2ε/σ), and it grows with |y − m|.
+    Claim P-38, sharper than the factor 2 (Reeb et al., §2.1): it tends to 2 as σ → 0 and to 1 as σ → ∞.  Equality holds
+    as |y − m| falls to ε: there the mean is Φ(0) + Φ(−2ε/σ), and it grows with |y − m|.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def bayes_risk_bound(
     R_Bayes(Q) ≤ 2 R(Q); for the zero-one band loss of half-width ε, R_Bayes(Q) ≤ R(Q)/(3/2 − Φ(2ε/σ)) where the
     predictive standard deviation is at least σ everywhere.
 
-    Claim P-38 (Reeb et al., §2.1).  {v : ℓ(y, v) < ℓ(y, m)} is convex and misses the mean m, so a law symmetric about m
-    gives it probability at most ½; neither hypothesis can go.  The factor 2 is approached as σ → 0.
+    Claim P-38 (Reeb et al., §2.1).  {v : ℓ(y, v) < ℓ(y, m)} is convex and does not contain the mean m, so a law
+    symmetric about m gives it probability at most ½.  Both hypotheses are necessary.  The factor tends to 2 as σ → 0.
 
     Parameters
     ----------
@@ -78,18 +78,18 @@ def bayes_risk_bound(
     if isinstance(gibbs, Bound):
         if gibbs.side != "upper":
             raise ValueError("gibbs: expected an upper bound on R(Q), got a lower bound")
-        risk, given = np.asarray(gibbs.value), gibbs
+        risk, bound = np.asarray(gibbs.value), gibbs
     else:
         risk = closed_unit("gibbs", gibbs)
-        given = Bound(risk, "upper", 1.0, "P-38")
+        bound = Bound(risk, "upper", 1.0, "P-38")
     factor = 2.0 if epsilon is None else float(bayes_factor(epsilon, least_std))  # type: ignore[arg-type]
-    if given.certified and epsilon is not None:
+    if bound.certified and epsilon is not None:
         value, factor = _outwards(risk, epsilon, float(least_std))  # type: ignore[arg-type]
     else:
         value = factor * risk
-    assumptions = (*given.assumptions, SYMMETRIC if epsilon is None else BAND)
+    assumptions = (*bound.assumptions, SYMMETRIC if epsilon is None else BAND)
     terms = {"R(Q)": as_number(risk), "factor": factor}
-    return Bound(as_number(value), "upper", given.confidence, "P-38", terms, assumptions, given.certified, "R_Bayes(Q)")
+    return Bound(as_number(value), "upper", bound.confidence, "P-38", terms, assumptions, bound.certified, "R_Bayes(Q)")
 
 
 def _outwards(risk: Float, epsilon: float, std: float) -> tuple[Float, float]:

@@ -11,7 +11,7 @@ from gpbounds.arrays import Float
 from gpbounds.validation import closed_unit
 
 NEAR = 0.6
-"""|b − a|/(a + b) up to which the series serves: a/4 <= b <= 4a."""
+"""The series is used where |b − a|/(a + b) is at most this: a/4 <= b <= 4a."""
 
 
 def kl(q: ArrayLike, p: ArrayLike) -> Any:
@@ -20,7 +20,7 @@ def kl(q: ArrayLike, p: ArrayLike) -> Any:
     kl(q‖p) = q ln(q/p) + (1−q) ln((1−q)/(1−p)) ≥ 2(p−q)², with 0 ln 0 = 0; infinite where p = 0 < q or p = 1 > q.
 
     Claims P-02 and P-05 (Reeb et al., §2.2).  Evaluated as D(q, p) + D(1−q, 1−p) with D(a, b) = a ln(a/b) − a + b ≥ 0,
-    so that nothing cancels for p ≈ q: within 4 ulp on all of [0, 1]² that doubles reach.
+    so that nothing cancels for p ≈ q: the error is at most 4 ulp for all doubles in [0, 1]².
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def _log_ratio(a: Float, b: Float) -> Float:
 
 
 def artanh_remainder(square: Float, terms: int) -> Float:
-    """(artanh z − z)/z³ = 1/3 + z²/5 + z⁴/7 + ... at z² = ``square``, cut after so many terms.
+    """(artanh z − z)/z³ = 1/3 + z²/5 + z⁴/7 + ... at z² = ``square``, cut after ``terms`` terms.
 
-    Full accuracy takes 36 terms up to z² = 0.36 and 17 up to 1/9.
+    Full accuracy needs 36 terms for z² up to 0.36, and 17 for z² up to 1/9.
 
     >>> round(float(artanh_remainder(np.array(0.36), 36)) * 0.6**3 + 0.6, 12), round(float(np.arctanh(0.6)), 12)
     (0.69314718056, 0.69314718056)

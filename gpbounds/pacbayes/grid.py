@@ -17,19 +17,19 @@ from gpbounds.validation import finite, positive, whole
 FARTHEST = 700.0
 """e^±700 are doubles with all their digits."""
 FINEST = 1e-9
-"""Least spacing in ln θ: a million times what double precision can tell apart."""
+"""Least spacing in ln θ: a million times the spacing of doubles."""
 DIGITS = 60
-"""Decimal digits in which a grid value is worked out before it is rounded to a double."""
+"""A grid value is computed with so many decimal digits, then rounded to a double."""
 
 
 @dataclass(frozen=True)
 class GridPoint:
-    """A member of Θ, and how it was reached.
+    """A member of Θ, and which hyperparameters were moved to an edge.
 
     Attributes
     ----------
     indices : tuple of int
-        One for each name of the grid, from 0 to steps.
+        One index for each name of the grid, from 0 to steps.
     theta : dict of str to float
         The hyperparameters themselves.
     clipped : tuple of str
@@ -43,14 +43,14 @@ class GridPoint:
 
 @dataclass(frozen=True)
 class HyperGrid:
-    """The set Θ = {exp(low + (high − low)·i/G) : i = 0 ... G}, one axis a name, over which the prior is uniform.
+    """The set Θ = {exp(low + (high − low)·i/G) : i = 0 ... G}, one axis for each name; the prior over Θ is uniform.
 
     A bound that is to hold for every θ in Θ pays ln(1/p_θ) = ln|Θ| = Σ ln(G_t + 1), T ln(G + 1) for T equal axes; T
-    is 2 with one shared lengthscale and D + 1 with one for each input.  Only hyperparameters of the *prior* count:
-    noise, inducing points and all else that shapes Q are free (P-49).
+    is 2 with one shared lengthscale and D + 1 with one for each input.  Only hyperparameters of the *prior*
+    are charged: the noise, the inducing points and everything else that defines Q cost nothing (P-49).
 
     Claims P-43, P-44, P-48 (Reeb et al., PAC-GP, §3.1).  Grid values do not depend on a machine's ``exp``: they are
-    worked out in 60 decimal digits, then rounded, so equal indices give equal doubles everywhere.
+    computed with 60 decimal digits and then rounded, so that equal indices give equal doubles everywhere.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ class HyperGrid:
         for name, value, a, b, g in zip(self.names, values, self.low, self.high, self.steps, strict=True):
             place = math.log(value)
             index = round((min(max(place, a), b) - a) / (b - a) * g) if g else 0
-            # ln of a grid value may fall beyond the edge by rounding: that is not clipping.
+            # Rounding may put ln of a grid value beyond the edge: that is not clipping.
             if not a <= place <= b and value != self._value(self.names.index(name), index):
                 clipped.append(name)
             indices.append(index)
         return GridPoint(tuple(indices), self.at(indices).theta, tuple(clipped))
 
     def locate(self, theta: Mapping[str, float] | Sequence[float]) -> GridPoint:
-        """The member of Θ that θ *is*, to the last bit; unrounded hyperparameters are refused.
+        """The member of Θ that equals θ to the last bit; other hyperparameters are refused.
 
         Raises
         ------

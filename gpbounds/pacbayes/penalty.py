@@ -1,4 +1,4 @@
-"""What a PAC-Bayes bound pays besides KL(Q‖P): ξ(N), the confidence, and the prior over hyperparameters."""
+"""The terms of a PAC-Bayes bound besides KL(Q‖P): ξ(N), the confidence, and the prior over hyperparameters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpbounds.validation import choice, extended, positive_unit, whole
 Form = Literal["sharpest", "printed"]
 
 LISTED = 128
-"""Up to here ξ(N) is rounded from its exact rational value; the series serves beyond, to 1e-16 of it."""
+"""Up to this N ξ(N) is rounded from its exact rational value; for larger N the series has a relative error of 1e-16."""
 
 
 def xi(N: ArrayLike, certified: bool = False) -> Any:
@@ -33,7 +33,8 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
     N : int or array of whole numbers >= 1
         Number of data.
     certified : bool
-        Return the least double that is not below ξ(N), settled with Arb's incomplete Γ function (milliseconds each).
+        Return the least double that is not below ξ(N), decided with Arb's incomplete Γ function (milliseconds for each
+        N).
 
     Raises
     ------
@@ -64,7 +65,7 @@ def xi(N: ArrayLike, certified: bool = False) -> Any:
 
 
 def log_penalty(N: ArrayLike, *, delta: ArrayLike, log_prior_penalty: ArrayLike = 0.0, form: Form = "sharpest") -> Any:
-    """ln(1/p_θ) + ln(ξ(N)/δ): what the numerator of the bound holds besides KL(Q‖P), in nats.
+    """ln(1/p_θ) + ln(ξ(N)/δ): the terms in the numerator of the bound besides KL(Q‖P), in nats.
 
     Claims P-09, P-10, P-14 (Reeb et al., Eq. 4, 5).  ``form="printed"`` has 2√N in place of ξ(N), as the paper does.
 
@@ -115,8 +116,8 @@ def grid_penalty(points: ArrayLike, hyperparameters: ArrayLike, certified: bool 
     T, G1 = np.broadcast_arrays(whole("hyperparameters", hyperparameters), whole("points", points))
     if certified:
         pairs = zip(T.ravel().tolist(), G1.ravel().tolist(), strict=True)
-        found = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
-        return np.array(found).reshape(T.shape)[()]
+        penalties = [settled(lambda t=t, g=g: exact(t) * exact(g).log(), upwards=True) for t, g in pairs]  # type: ignore[misc]
+        return np.array(penalties).reshape(T.shape)[()]
     return (T * np.log(G1))[()]
 
 
@@ -127,7 +128,7 @@ def mixture_kl(kl: ArrayLike, log_prior_penalty: ArrayLike, axis: int = -1) -> A
 
     Claims P-40, P-41 (sharper than Reeb et al., Eq. 15–17 and Remark 2).  Proof: ln Σ p_θP^θ ≥ Σ w_θ ln(p_θP^θ/w_θ) by
     concavity for all weights w; take the best.  Equality where the P^θ agree, or only one KL is finite and the others
-    have disjoint support.  The value serves as ``kl`` in `bound`, with no further penalty for θ.
+    have disjoint support.  The value serves as ``kl`` in `bound`, without a penalty for θ.
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def penalty_ball(N: float, log_prior_penalty: float, *, delta: float, form: Form
 
 @functools.cache
 def _listed() -> Float:
-    """ξ(1), …, ξ(128), each the double next to its exact value, at their places (nothing at 0)."""
+    """ξ(1), …, ξ(128), each the double next to its exact value, at index N; the entry at 0 is NaN."""
     return np.array([math.nan, *(float(_exactly(n)) for n in range(1, LISTED + 1))])
 
 
@@ -193,6 +194,6 @@ def _exactly(n: int) -> Fraction:
 def _rounded_up(N: float) -> float:
     if N > LISTED:
         return settled(lambda: xi_ball(N), upwards=True)
-    truth = _exactly(int(N))  # a ball never tells a double from its neighbours: ξ(1) = 2, ξ(2) = 5/2
+    truth = _exactly(int(N))  # a ball cannot decide where ξ(N) is a double: ξ(1) = 2, ξ(2) = 5/2
     near = float(truth)
     return near if Fraction(near) >= truth else math.nextafter(near, math.inf)

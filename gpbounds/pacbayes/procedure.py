@@ -1,4 +1,4 @@
-"""From an optimised model to a valid certificate, in the one order that is valid (ledger P-44)."""
+"""From an optimised model to a certificate: round θ, rebuild Q, evaluate, in this order (ledger P-44)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpbounds.pacbayes.certificate.record import Certificate
 from gpbounds.pacbayes.grid import HyperGrid
 
 Rule = Callable[[Kernel, Float, Float], Posterior]
-"""(kernel at θ̂, scaled X, scaled y) → what defines Q there."""
+"""(kernel at θ̂, scaled X, scaled y) → the record that defines Q at θ̂."""
 
 
 def issue_certificate(
@@ -38,18 +38,18 @@ def issue_certificate(
 
     θ̂ = clip then round of ln θ;  Q = rebuild(θ̂);  B = kl⁻¹(R_S(Q), (KL(Q‖P^θ̂) + ln|Θ| + ln(ξ(N)/δ))/N), rounded up.
 
-    Claim P-44 (Reeb et al., PAC-GP, §3.1).  R_S and KL of the Q that belongs to the unrounded θ, with ln|Θ| added, are
-    no bound: keeping that Q would cost KL(Q_θ‖P^θ̂), which is infinite as a rule.  What ``rebuild`` chooses at θ̂
-    (noise, Z, M, α, a_M, B) is free and may be optimised again on the same data (P-49).
+    Claim P-44 (Reeb et al., PAC-GP, §3.1).  R_S and KL of the Q at the unrounded θ, with ln|Θ| added, do
+    not give a bound: that Q would cost KL(Q_θ‖P^θ̂), which is usually infinite.  ``rebuild`` may choose noise, Z, M, the
+    power, a_M and B at θ̂ freely, and may optimise them again on the same data (P-49).
 
     Parameters
     ----------
     X, y : arrays (N, D) and (N,)
         Raw data, float64.
     kernel : SquaredExponential or Matern
-        With the optimised hyperparameters, anywhere.
+        With the optimised hyperparameters, on the grid or not.
     rebuild : function of (kernel, X, y) to Exact, Sparse, Free or Whitened
-        Gets the kernel at θ̂ and the scaled data.
+        Receives the kernel at θ̂ and the scaled data.
     grid, loss, delta, inputs, outputs, charges, nonrigorous
         As in `Certificate.issue`.
 

@@ -1,12 +1,13 @@
-"""Solves kl(q‖p) = ε for p >= q, for many pairs at once.
+"""Solves kl(q‖p) = d for p >= q, for many pairs (q, d) at once.
 
-With t = ln((1−q)/(1−p)), y = 1 − e^−t = (p−q)/(1−q), r = (1−q)/q and c = ε/(1−q) the equation reads
+With t = ln((1−q)/(1−p)), y = 1 − e^−t = (p−q)/(1−q), r = (1−q)/q and c = d/(1−q) the equation reads
 
     t = c + u,   u = ln(1 + ry)/r,   0 <= u <= 1.
 
-A start within 2.2 % (rational in √(2qc); right to second order at c = 0, and at c = ∞), a step of fourth order (then
-within 1e-8), a step of Newton (within 1e-16).  Where y < q/2 the terms cancel; there y is the unknown, and the equation
-kl/(1−q) = g(ry)/r + g(−y) = c, g(x) = x − ln(1 + x), has y times a sum of positive terms on its left.
+The start is within 2.2 % of t (rational in √(2qc); exact to second order at c = 0, and at c = ∞); a step of fourth
+order makes the error 1e-8, and a step of Newton 1e-16.  Where y < q/2 the terms cancel; there the unknown is y, and the
+equation is kl/(1−q) = g(ry)/r + g(−y) = c with g(x) = x − ln(1 + x), whose left side is y times a sum of positive
+terms.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ from gpbounds.arrays import Float
 from gpbounds.pacbayes.binary_kl import artanh_remainder
 
 FAR = 800.0
-"""e^−800 is 0 in double precision: a larger c changes nothing."""
+"""e^−800 is 0 in double precision, so that c is cut off there."""
 BEND = 0.2
-"""The one free number of the start: the largest error is 2.1 % with it, 8.5 % with 0."""
+"""A constant of the start: its largest error is 2.1 %, while with 0 it would be 8.5 %."""
 
 
-def rise(q: Float, rest: Float, eps: Float) -> Float:
-    """y = (p−q)/(1−q) of the upper inverse p, for one-dimensional q, ``rest`` = 1 − q and ε.
+def rise(q: Float, rest: Float, divergence: Float) -> Float:
+    """y = (p−q)/(1−q) of the upper inverse p, for one-dimensional q, ``rest`` = 1 − q and d.
 
-    Both q and 1 − q are asked for, since either may be tiny; q must be 0 or at least 1e-300.
+    Both q and 1 − q are arguments, since either may be tiny; q must be 0 or at least 1e-300.
     """
     with np.errstate(all="ignore"):
-        fixed = (eps == 0.0) | (rest == 0.0)
+        fixed = (divergence == 0.0) | (rest == 0.0)
         if fixed.any():
-            q, rest, eps = (np.where(fixed, 0.5, v) for v in (q, rest, eps))
-        c = np.minimum(eps / rest, FAR)
+            q, rest, divergence = (np.where(fixed, 0.5, v) for v in (q, rest, divergence))
+        c = np.minimum(divergence / rest, FAR)
         ratio = odds(q, rest)
         t = _start(q, c)
         y = -np.expm1(-t)
@@ -51,7 +52,7 @@ def rise(q: Float, rest: Float, eps: Float) -> Float:
 
 
 def odds(q: Float, rest: Float) -> Float:
-    """r = (1−q)/q, kept between 1e-30 and 1e300, beyond which it does not matter."""
+    """r = (1−q)/q, limited to 1e-30 … 1e300; values beyond have the same effect."""
     return np.maximum(rest / np.maximum(q, 1e-300), 1e-30)
 
 
@@ -63,7 +64,7 @@ def log_rise(q: Float, rest: Float, ratio: Float, y: Float) -> Float:
 
 
 def _start(q: Float, c: Float) -> Float:
-    """t within 2.2 %: c + s − s²(1+q)/(6q) + ... for small s = √(2qc), c + q ln(1/q)/(1−q) or nearly so for large."""
+    """t within 2.2 %: c + s − s²(1+q)/(6q) + ... for small s = √(2qc), about c + q ln(1/q)/(1−q) for large s."""
     root, width = np.sqrt(q), np.sqrt(2.0 * c)
     s = root * width
     bend = BEND * s
@@ -107,9 +108,9 @@ def _near(q: Float, rest: Float, c: Float, ratio: Float, y: Float) -> Float:
 
 
 def _fourth_order(step: Float, second: Float, third: Float) -> Float:
-    """The root δ of δ + aδ² + bδ³ = ``step`` to fourth order: Newton's step mended by a = f″/(2f′), b = f‴/(6f′).
+    """The root δ of δ + aδ² + bδ³ = ``step`` to fourth order: Newton's step corrected by a = f″/(2f′), b = f‴/(6f′).
 
-    All are relative to the unknown, so that nothing overflows where it is 1e-300.
+    All are relative to the unknown, so that nothing overflows where the unknown is 1e-300.
     """
     bent: Any = second * step
     return step * (1.0 + bent) / (1.0 + 2.0 * bent + third * step * step)

@@ -1,4 +1,4 @@
-"""The PAC-Bayes theorem: what an empirical risk says of the true one."""
+"""The PAC-Bayes theorem: bounds on the true risk from the empirical one."""
 
 from __future__ import annotations
 

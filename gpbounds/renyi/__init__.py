@@ -1,4 +1,4 @@
-"""The Rényi bounds for one data set: evidence, gap, prediction, risk (ledger R, sections A, C and E)."""
+"""The Rényi bounds for one data set: evidence, gap, prediction, risk (sections A, C and E of ledger R)."""
 
 from gpbounds.renyi.brackets import evidence
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues

@@ -24,7 +24,7 @@ from gpbounds.validation import closed_unit
 
 QUANTITY = "log p(y)"
 LARGE = 10_000
-"""Above this N, members that need all of K are left to who asks for them."""
+"""Largest N at which members="auto" computes the members that need all of K."""
 
 CHEAP = ("trace", "determinant", "weighted")
 BLOCKS = ("eigenvalue", "tangent", "quadratic")
@@ -41,124 +41,123 @@ UPPER_CLAIMS = {
 }
 LOWER_CLAIMS = {"elbo": "R-elbo*", "determinant": "R-amgm", "quadratic": "N-quad"}
 GRID = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0, 0.0)
-"""Shifts tried by "weighted", in units of T; "trace" reads the first, L_VI the last."""
+"""Shifts that "weighted" tries, as multiples of T; "trace" uses the first, L_VI the last."""
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """Every member of both sides, each computed when it is asked for."""
+    """Every member of the lower and the upper bound; each is computed on first use."""
 
     problem: Streamed
     alphas: tuple[float, ...]
     dense: Callable[[float], Order]
 
     @cached_property
-    def cheap(self) -> Fits:
+    def grid_fits(self) -> Fits:
         """Quadratic forms at the shifts of the grid."""
         return self.problem.fits(self.problem.white.trace * np.array(GRID), spread=True)
 
     @cached_property
     def moments(self) -> Moments:
-        """K streamed once."""
+        """Moments of (K − Q)/σ², from one pass over K."""
         problem = self.problem
         return moments(problem, problem.solve(problem.Y) * np.sqrt(problem.noise))
 
     @property
-    def volume(self) -> float:
-        """−½ log|2πB|, for all outputs."""
+    def log_normaliser(self) -> float:
+        """−½ log|2πB|, times the number of outputs."""
         return -0.5 * self.problem.P * self.problem.log_det
 
-    def less(self, log_det: float) -> float:
-        """−½ log_det for all outputs."""
+    def penalty(self, log_det: float) -> float:
+        """−½ log_det, times the number of outputs."""
         return -0.5 * self.problem.P * log_det
 
     @cached_property
-    def base(self) -> float:
-        """−½log|2πB| − ½yᵀB⁻¹y."""
-        return self.volume - 0.5 * float(self.cheap.quadratic[-1].sum())
+    def log_density(self) -> float:
+        """log N(y; 0, B) = −½log|2πB| − ½yᵀB⁻¹y, summed over the outputs."""
+        return self.log_normaliser - 0.5 * float(self.grid_fits.quadratic[-1].sum())
 
     @cached_property
     def rounding(self) -> float:
-        """Allowance for rounding, on either side."""
-        return self.problem.rounding(float(self.cheap.quadratic[-1].sum()))
+        """Allowance for rounding: subtracted from the lower bound, added to the upper one."""
+        return self.problem.rounding(float(self.grid_fits.quadratic[-1].sum()))
 
     @cached_property
-    def variational(self) -> float:
-        """L_VI."""
-        return self.base + self.less(self.problem.ratio)
+    def variational_bound(self) -> float:
+        """L_VI, the variational bound of Titsias."""
+        return self.log_density + self.penalty(self.problem.ratio)
 
     def trace(self) -> float:
-        """Titsias's upper bound."""
-        return self.volume - 0.5 * float(self.cheap.quadratic[0].sum())
+        """The upper bound of Titsias: T in yᵀ(B + T I)⁻¹y."""
+        return self.log_normaliser - 0.5 * float(self.grid_fits.quadratic[0].sum())
 
     def determinant(self) -> float:
-        """And part of the determinant."""
-        return self.trace() + self.less(float(np.log1p(self.problem.weighted_trace)))
+        """`trace` with the lower bound log(1 + T/(σ² + λ_max(Q))) on log|K_n| − log|B|."""
+        return self.trace() + self.penalty(float(np.log1p(self.problem.weighted_trace)))
 
     def weighted(self) -> float:
-        """And blocks of Δ in place of its trace."""
-        fits = self.cheap
+        """`determinant` with diagonal blocks of Δ in place of T in the quadratic form."""
+        fits = self.grid_fits
         curvature = fits.quadratic - fits.shifted + fits.spread
         with np.errstate(invalid="ignore", divide="ignore"):
             values = np.where(curvature > 0.0, fits.quadratic * (fits.quadratic / curvature), 0.0)
         best = float(np.maximum(values, fits.quadratic[:1]).max(axis=0).sum())
-        return self.volume - 0.5 * best + self.less(float(np.log1p(self.problem.weighted_trace)))
+        return self.log_normaliser - 0.5 * best + self.penalty(float(np.log1p(self.problem.weighted_trace)))
 
     def eigenvalue(self) -> float:
-        """λ in place of T, and the determinant by Tr(B⁻¹Δ) and Tr((B⁻¹Δ)²)."""
-        found = self.moments
-        fit = float(self.problem.fits(found.largest * self.problem.noise).quadratic.sum())
-        return self.volume - 0.5 * fit + self.less(found.log_det[0])
+        """λ in place of T in the quadratic form; the determinant from Tr(B⁻¹Δ) and Tr((B⁻¹Δ)²)."""
+        fit = float(self.problem.fits(self.moments.largest * self.problem.noise).quadratic.sum())
+        return self.log_normaliser - 0.5 * fit + self.penalty(self.moments.log_det[0])
 
     def tangent(self) -> float:
-        """L_VI + S₁."""
-        found = self.moments
-        return self.base + self.less(found.s - 0.5 * found.squares) + 0.5 * float(found.forms.sum())
+        """L_VI + S₁, S₁ the slope of α ↦ L_α at α = 1 with its sign changed."""
+        D = self.moments
+        return self.log_density + self.penalty(D.s - 0.5 * D.squares) + 0.5 * float(D.forms.sum())
 
     @property
-    def streamed(self) -> Moments | None:
-        """`moments`, where they have been computed."""
+    def computed_moments(self) -> Moments | None:
+        """`moments` if they have been computed, else None."""
         return self.__dict__.get("moments")
 
     @property
     def log_det(self) -> tuple[float, float]:
-        """Both sides of log|K_n| − log|B|, from `moments` where they are at hand, else from T."""
-        if self.streamed is not None:
-            return self.streamed.log_det
+        """Lower and upper bound on log|K_n| − log|B|: from `moments` if they have been computed, else from T."""
+        if self.computed_moments is not None:
+            return self.computed_moments.log_det
         n = self.problem.white.rank
         above = n * float(np.log1p(self.problem.ratio / n)) if n else 0.0
         return float(np.log1p(self.problem.weighted_trace)), above
 
     @cached_property
-    def solved(self) -> tuple[float, float]:
-        """Both sides of ½yᵀK_n⁻¹y, summed over the outputs."""
+    def half_quadratic(self) -> tuple[float, float]:
+        """Lower and upper bound on ½yᵀK_n⁻¹y, summed over the outputs."""
         problem = self.problem
         v, product = solve(problem, products(problem.white.inducing.kernel, problem.white.X, problem.noise))
-        shift = problem.white.trace if self.streamed is None else self.streamed.largest * problem.noise
+        shift = problem.white.trace if self.computed_moments is None else self.computed_moments.largest * problem.noise
         below, above = two_sided(problem, v, product, shift)
         return float(below.sum()), float(above.sum())
 
     def quadratic(self) -> float:
-        """The solve from below, with the best determinant at hand."""
-        return self.volume - self.solved[0] + self.less(self.log_det[0])
+        """The lower bound on ½yᵀK_n⁻¹y from the solve, with `log_det`."""
+        return self.log_normaliser - self.half_quadratic[0] + self.penalty(self.log_det[0])
 
-    def uppers(self, chosen: Sequence[str]) -> dict[str, float]:
-        """The members asked for, by name."""
-        values = {name: getattr(self, name)() for name in (*CHEAP, *BLOCKS) if name in chosen}
+    def upper_members(self, names: Sequence[str]) -> dict[str, float]:
+        """Values of the named members of the upper bound."""
+        values = {name: getattr(self, name)() for name in (*CHEAP, *BLOCKS) if name in names}
         orders = [self.dense(a) for a in self.alphas if a < 1.0]
-        if "order" in chosen:
+        if "order" in names:
             values |= {f"order {o.alpha:g}": o.upper for o in orders}
-        if "secant" in chosen:
-            ladder = [*orders, self.dense(1.0)]
-            values |= {f"secant {a.alpha:g}, {b.alpha:g}": secant(a, b) for a, b in pairwise(ladder)}
+        if "secant" in names:
+            increasing = [*orders, self.dense(1.0)]
+            values |= {f"secant {a.alpha:g}, {b.alpha:g}": secant(a, b) for a, b in pairwise(increasing)}
         return values
 
-    def lowers(self, chosen: Sequence[str]) -> dict[str, float]:
-        """The ELBOs asked for, and what the members asked for say of the other side."""
-        values = {f"elbo {a:g}": self.variational if a == 1.0 else self.dense(a).elbo for a in self.alphas}
-        values["determinant"] = self.base + self.less(self.log_det[1])
-        if "quadratic" in chosen:
-            values["quadratic"] = self.volume - self.solved[1] + self.less(self.log_det[1])
+    def lower_members(self, names: Sequence[str]) -> dict[str, float]:
+        """The ELBO of each order, "determinant", and "quadratic" if it is among the names."""
+        values = {f"elbo {a:g}": self.variational_bound if a == 1.0 else self.dense(a).elbo for a in self.alphas}
+        values["determinant"] = self.log_density + self.penalty(self.log_det[1])
+        if "quadratic" in names:
+            values["quadratic"] = self.log_normaliser - self.half_quadratic[1] + self.penalty(self.log_det[1])
         return values
 
 
@@ -176,25 +175,27 @@ def evidence(
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the log evidence log p(y) = log N(y; 0, K + σ²I), with inducing points for Q.
 
-    Lower, the greatest of
-        elbo α           L_α for each order asked for (R-elbo*); α = 1 is L_VI, O(NM²), others need K, O(N³)
+    Lower: the greatest of
+        elbo α           L_α for each order in ``alphas`` (R-elbo*); α = 1 is L_VI, O(NM²), others need K, O(N³)
         determinant      −½log|2πB| − ½yᵀB⁻¹y − ½n log(1 + T/(nσ²)), n ≥ rank Δ (R-amgm); never below L_VI   O(NM²)
-        quadratic        the same with yᵀK_n⁻¹y from above by conjugate gradients (`two_sided`)
+        quadratic        the same with an upper bound on yᵀK_n⁻¹y by conjugate gradients (`two_sided`)
 
-    Upper, the least of
+    Upper: the least of
         trace            −½log|2πB| − ½yᵀ(B + T I)⁻¹y (R-eq8 at α = 1, Titsias)                             O(NM²)
-        determinant      and −½log(1 + T/(σ² + λ_max(Q))) of log|K_n|/|B|                                   O(NM²)
-        weighted         and (wᵀy)²/(wᵀBw + (Σ_b √(w_bᵀΔ_bb w_b))²), w = (B + tI)⁻¹y       O(NM² + N·block)
+        determinant      trace − ½log(1 + T/(σ² + λ_max(Q))), as log|K_n|/|B| ≥ that logarithm              O(NM²)
+        weighted         determinant with (wᵀy)²/(wᵀBw + (Σ_b √(w_bᵀΔ_bb w_b))²) for yᵀ(B + T I)⁻¹y,
+                         w = (B + tI)⁻¹y, the best t of five                                O(NM² + N·block)
         eigenvalue       λ ≥ λ_max(Δ) in place of T (R-eq8), and (s²/q)log(1 + q/s)           K streamed once, O(N²M)
         tangent          L_VI + S₁ (N-conc)                                                   K streamed once, O(N²M)
-        quadratic        yᵀK_n⁻¹y from below by conjugate gradients (`two_sided`)        O(N²) a product, 25 (*)
-        order α          R-eq8 at the orders < 1 asked for                                                  O(N³)
-        secant α₁, α₂    L_α₁ + α₁/(α₂ − α₁)·(L_α₁ − L_α₂), neighbours among the orders and 1 (N-conc)       O(N³)
+        quadratic        a lower bound on yᵀK_n⁻¹y by conjugate gradients (`two_sided`)    O(N²) a product, 25 (*)
+        order α          R-eq8 at the orders < 1 in ``alphas``                                              O(N³)
+        secant α₁, α₂    L_α₁ + α₁/(α₂ − α₁)·(L_α₁ − L_α₂), neighbouring orders, 1 included (N-conc)         O(N³)
 
     B = Q + σ²I, Δ = K − Q, T = Tr Δ, s = Tr(B⁻¹Δ), q = Tr((B⁻¹Δ)²).  Once K has been streamed, s and q sharpen the
-    determinants of both sides (`log1p_sum_bounds`).  (*) 100 up to N = 2000.  All equal log p(y) when Δ = 0, e.g.
-    Z = X.  With P outputs the bounds are on the sum of P evidences with one kernel: determinants count P times.  O(NM²)
-    members take O(M² + N) memory, those that stream K O(NM), orders below 1 O(N²).
+    determinants in both bounds (`log1p_sum_bounds`).  (*) At most 25 products, 100 up to N = 2000.  All members equal
+    log p(y) when Δ = 0, for example when Z = X.  With P outputs the bounds hold for the sum of the P log evidences
+    with one kernel: determinants count P times. Memory: O(M² + N) for members in O(NM²), O(NM) for those that stream
+    K, O(N²) for orders below 1.
 
     Parameters
     ----------
@@ -209,22 +210,25 @@ def evidence(
     alphas : number or numbers in [0, 1]
         Orders of the ELBOs; each below 1 needs K.
     jitter : float or "auto"
-        On Kuu; every member stays valid.  L_VI never rises and ``trace`` never falls with it.
+        Added to the diagonal of Kuu; every member stays valid.  With more jitter L_VI never increases and ``trace``
+        never decreases.
     members : "auto", "cheap", "all" or names
-        "cheap": those in O(NM²).  "auto": all up to N = 10 000, the cheap ones above.
+        "cheap": the members in O(NM²).  "auto": all members up to N = 10 000, the cheap ones above.
     block : int
-        Rows of the blocks b of Δ that "weighted" forms; larger is tighter, and rows in random order are best.
+        Rows of each block b of Δ that "weighted" computes.  Larger blocks give tighter bounds; rows in random order
+        give the best ones.
 
     Returns
     -------
     (Bound, Bound)
-        Lower, upper; ``terms`` holds every member by name, T/σ², the jitter, and the allowance for rounding by which
-        both ends are moved apart, ½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP); ``claim`` is the winner's.
+        Lower, upper.  ``terms`` holds every member by name, T/σ², the jitter, and the allowance for rounding
+        ½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), which is subtracted from the lower and added to the upper bound;
+        ``claim`` is that of the best member.
 
     Raises
     ------
     ValueError
-        for wrong arguments, and a noise variance below the rounding error of K.
+        for wrong arguments, or a noise variance below the rounding error of K.
     NotPositiveDefinite
         when Kuu does not factorise.
 
@@ -238,8 +242,8 @@ def evidence(
     (-3.5044, -2.6765, -4.5099)
     """
     orders = _orders(alphas)
-    chosen = _chosen(members, orders, len(np.shape(X)) and np.shape(X)[0])
-    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block), chosen)
+    names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
+    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block), names)
 
 
 def bracket(
@@ -266,23 +270,23 @@ def bracket(
     return Bracket(problem, orders, dense)
 
 
-def assemble(found: Bracket, chosen: Sequence[str]) -> tuple[Bound, Bound]:
-    """The two records from the members chosen."""
-    white = found.problem.white
-    said = {"T/σ²": found.problem.ratio, "jitter": white.jitter, "rounding": found.rounding}
-    uppers = found.uppers(chosen)  # first: what it computes of K serves the lower side, too
-    lowers = found.lowers(chosen)
-    return _winner("lower", lowers, LOWER_CLAIMS, said), _winner("upper", uppers, UPPER_CLAIMS, said)
+def assemble(members: Bracket, names: Sequence[str]) -> tuple[Bound, Bound]:
+    """The lower and the upper bound: the best of the named members."""
+    problem = members.problem
+    shared = {"T/σ²": problem.ratio, "jitter": problem.white.jitter, "rounding": members.rounding}
+    uppers = members.upper_members(names)  # first: the lower members reuse what this computes of K
+    lowers = members.lower_members(names)
+    return _best("lower", lowers, LOWER_CLAIMS, shared), _best("upper", uppers, UPPER_CLAIMS, shared)
 
 
-def _winner(
-    side: Literal["lower", "upper"], values: dict[str, float], claims: dict[str, str], said: dict[str, float]
+def _best(
+    side: Literal["lower", "upper"], values: dict[str, float], claims: dict[str, str], shared: dict[str, float]
 ) -> Bound:
-    best = (max if side == "lower" else min)(values, key=lambda name: values[name])
-    claim = claims[best.partition(" ")[0]]
-    assumptions = ("y is modelled by the kernel and the noise variance that are given.",)
-    value = values[best] + (said["rounding"] if side == "upper" else -said["rounding"])
-    return Bound(value, side, 1.0, claim, values | said, assumptions, quantity=QUANTITY)
+    name = (max if side == "lower" else min)(values, key=lambda member: values[member])
+    claim = claims[name.partition(" ")[0]]
+    assumptions = ("The model of y is the Gaussian process with this kernel and this noise variance.",)
+    value = values[name] + (shared["rounding"] if side == "upper" else -shared["rounding"])
+    return Bound(value, side, 1.0, claim, values | shared, assumptions, quantity=QUANTITY)
 
 
 def _orders(alphas: ArrayLike) -> tuple[float, ...]:
@@ -292,7 +296,7 @@ def _orders(alphas: ArrayLike) -> tuple[float, ...]:
     return tuple(sorted({float(a) for a in np.atleast_1d(values)}))
 
 
-def _chosen(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:
+def _member_names(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:
     below = ORDERS if orders[0] < 1.0 else ()
     if isinstance(members, str):
         plans = {"auto": CHEAP + (BLOCKS if N <= LARGE else ()) + below, "cheap": CHEAP, "all": CHEAP + BLOCKS + below}

@@ -61,17 +61,18 @@ def gap(
     """Lower and upper bound on the gap D_α(y) = D_α[q*‖p(f, U | y)] that hold for every y.
 
     dense     Σ G(d_i) ≤ D_α(y) ≤ L_det − ½ log(1 + αTr(Ξ⁻¹Δ)) + ½ yᵀB⁻¹y · ψ(λ/σ²)                             O(N³)
-    streamed  nǦ(T/(nσ²)) ≤ D_α(y) ≤ least of g_n(T) + ½ yᵀB⁻¹y · ψ(T/σ²) and α(U − L_VI)                     O(NM²)
-    blocks    the same with ψ(λ/σ²), K being streamed once and for each step of a solve                       O(N²M)
+    streamed  nǦ(T/(nσ²)) ≤ D_α(y) ≤ min{g_n(T) + ½ yᵀB⁻¹y · ψ(T/σ²), α(U − L_VI)}                          O(NM²)
+    blocks    the same with ψ(λ/σ²); K is streamed once, and again for each step of a solve                   O(N²M)
 
     d = eigenvalues of Δ/σ², Δ = K − Q, T = Tr Δ, λ ≥ λ_max(Δ), B = Q + σ²I, L_det = (α/(2β)) Σ log(1 + βd_i); Ǧ is
-    convex and below G on [0, T/σ²]; U is the upper end of `evidence`, for D_α ≤ α·KL (N-conc).  At α = 1 its lower end
-    less L_VI is a lower bound, too.  Differences of log evidences carry an allowance for their rounding.
+    convex and below G on [0, T/σ²]; U is the upper bound of `evidence`, used with D_α ≤ α·KL (N-conc).  At α = 1 its
+    lower bound minus L_VI is another lower bound.  Differences of log evidences include an allowance for their
+    rounding.
 
     Claims R-gap (N-G) and R-lem4 (N-psi; Yue & Kontar, Rényi divergence objective, Lemma 4), 0 < α ≤ 1.  Dense: the
-    lower one is attained at y = 0 when QΔ = 0, the upper one when Δ and Q are disjoint, Δ has rank one and y is along
-    it, with d ≤ 1/√β.  ψ ≤ (1−√β)/(1+√β): the price of y saturates.  ``form="printed"`` gives
-    L_det + ‖y‖²αT/(σ⁴ + ασ²T).  With P outputs the bounds are on the sum of their gaps.
+    lower bound is attained at y = 0 when QΔ = 0; the upper bound is attained when Δ and Q are disjoint, Δ has rank
+    one, y is an eigenvector of Δ and d ≤ 1/√β.  ψ ≤ (1−√β)/(1+√β), so the term in y stays bounded as Δ grows.
+    ``form="printed"`` gives L_det + ‖y‖²αT/(σ⁴ + ασ²T).  With P outputs the bounds hold for the sum of their gaps.
 
     Parameters
     ----------
@@ -84,9 +85,10 @@ def gap(
     alpha : float
         Order in (0, 1].
     jitter : float or "auto"
-        On Kuu; the bounds are then on the gap of that approximation.
+        Added to the diagonal of Kuu; the bounds hold for the gap of that approximation.  Where it is not 0, an
+        assumption of each bound names the amount.
     form : "sharpest" or "printed"
-        The printed one is dense.
+        "printed" needs the dense method.
     method : "auto", "dense", "blocks" or "streamed"
         "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
 
@@ -111,67 +113,68 @@ def gap(
     (0.2609, 0.6527)
     (0.2609, 0.6527)
     """
-    form_ = choice("form", form, ("sharpest", "printed"))
-    way = choice("method", method, ("auto", "dense", "blocks", "streamed"))
+    choice("form", form, ("sharpest", "printed"))
+    choice("method", method, ("auto", "dense", "blocks", "streamed"))
     a = scalar(order, "alpha", alpha)
-    if way == "auto":
+    if method == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)
-        way = "dense" if small or form_ == "printed" else "blocks" if N <= LARGE else "streamed"
-    if way == "dense":
-        return _dense(kernel, X, y, Z, noise, a, jitter, form_)
-    if form_ == "printed":
+        method = "dense" if small or form == "printed" else "blocks" if N <= LARGE else "streamed"
+    if method == "dense":
+        return _dense(kernel, X, y, Z, noise, a, jitter, form)
+    if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), a, way)
+    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), a, method)
 
 
 def _dense(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, alpha: float, jitter: Jitter, form: str
 ) -> tuple[Bound, Bound]:
-    found = gap_record(kernel, X, Z, noise, alpha, jitter)
-    record, s2, a = found.record, found.noise, found.alpha
+    of_y = gap_record(kernel, X, Z, noise, alpha, jitter)
+    record, noise = of_y.record, of_y.noise
     targets = as_targets(y, record.X)
     P = 1 if targets.ndim == 1 else targets.shape[1]
-    log_det = P * record.log_det_term(a, noise=s2)
-    lower = P * float(G(record.eigenvalues / s2, a).sum())
+    log_det = P * record.log_det_term(alpha, noise=noise)
+    lower = P * float(G(record.eigenvalues / noise, alpha).sum())
     if form == "printed":
-        fit = float((targets**2).sum()) * a * record.trace / (s2 * (s2 + a * record.trace))
+        fit = float((targets**2).sum()) * alpha * record.trace / (noise * (noise + alpha * record.trace))
         terms = {"log-determinant": log_det, "targets": fit}
         return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y, record.jitter)
-    less = P * float(0.5 * np.log1p(found.w.sum()))
-    fit = 0.5 * float(np.sum(record.quadratic(targets, noise=s2))) * float(psi(record.largest / s2, a))
-    terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -less, "targets": fit}
-    return _pair(GAP, (lower, "R-gap"), (log_det - less + fit, "R-lem4"), terms, ANY_Y, record.jitter)
+    determinant = P * float(0.5 * np.log1p(of_y.w.sum()))
+    price = float(psi(record.largest / noise, alpha))
+    fit = 0.5 * float(np.sum(record.quadratic(targets, noise=noise))) * price
+    terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -determinant, "targets": fit}
+    return _pair(GAP, (lower, "R-gap"), (log_det - determinant + fit, "R-lem4"), terms, ANY_Y, record.jitter)
 
 
-def _streamed(found: Bracket, alpha: float, way: str) -> tuple[Bound, Bound]:
-    problem, white = found.problem, found.problem.white
-    low, high = assemble(found, CHEAP + BLOCKS if way == "blocks" else CHEAP)
+def _streamed(members: Bracket, alpha: float, method: str) -> tuple[Bound, Bound]:
+    problem, white = members.problem, members.problem.white
+    low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP)
     below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
     if alpha == 1.0:
-        below["evidence"] = float(low) - (found.variational + found.rounding)
-    top = found.moments.largest if way == "blocks" else problem.ratio
+        below["evidence"] = float(low) - (members.variational_bound + members.rounding)
+    largest = members.moments.largest if method == "blocks" else problem.ratio
     log_det = problem.P * float(trace_term(white.trace, max(white.rank, 1), alpha, noise=problem.noise))
-    fit = 0.5 * float(found.cheap.quadratic[-1].sum()) * float(psi(top, alpha))
-    above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (found.variational - found.rounding))}
+    fit = 0.5 * float(members.grid_fits.quadratic[-1].sum()) * float(psi(largest, alpha))
+    above = {"trace": log_det + fit, "evidence": alpha * (float(high) - (members.variational_bound - members.rounding))}
     claim = "R-lem4" if above["trace"] <= above["evidence"] else "N-conc"
-    said = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter, "rounding": found.rounding}
+    shared = {"T/σ²": problem.ratio, "n": white.rank, "jitter": white.jitter, "rounding": members.rounding}
     return _pair(
         GAP,
         (max(below.values()), "R-gap"),
         (min(above.values()), claim),
-        above | said,
+        above | shared,
         ANY_Y,
         white.jitter,
-        below | said,
+        below | shared,
     )
 
 
 def trace_floor(ratio: float, n: int, alpha: float) -> float:
     """nǦ(t/n) ≤ Σ G(d_i) for all d_i ≥ 0 with sum t = ``ratio``, at most n of them not 0; 0 < α ≤ 1.
 
-    Ǧ is a line that touches G at some u ≤ t/n where G is convex, u ≤ 1/√β, and is below G at t.  G is concave beyond
-    1/√β, so the line is below G on all of [0, t].  Equality for n equal d_i when u = t/n serves.
+    Ǧ is a tangent line of G at some u ≤ t/n, u ≤ 1/√β, where G is convex, such that Ǧ(t) ≤ G(t).  G is concave beyond
+    1/√β, so Ǧ ≤ G on all of [0, t].  Equality for n equal d_i if the tangent at u = t/n satisfies Ǧ(t) ≤ G(t).
 
     >>> round(trace_floor(3.0, 3, 1.0), 4)  # 3·½(1 − log 2)
     0.4603
@@ -187,19 +190,19 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
     high = mean if beta == 0.0 else min(mean, 1.0 / np.sqrt(beta))
     if line(high, ratio) <= end:
         return n * line(high, mean)
-    low, _ = halved(lambda u: line(u, ratio) <= end, 0.0, high)  # at u = 0 the line is 0; at t it grows with u
+    low, _ = halved(lambda u: line(u, ratio) <= end, 0.0, high)  # the line's value at t is 0 for u = 0, rises with u
     return n * line(float(low), mean)
 
 
 def gap_from_trace(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:
-    """Upper bound on the gap D_α(y) in O(NM²) time, streamed: neither K nor Kuf is ever held.
+    """Upper bound on the gap D_α(y) in O(NM²) time; neither K nor Kuf is stored.
 
     D_α(y) ≤ g_n(T) + ½ yᵀ(σ²I + Q)⁻¹y · ψ(T/σ²), g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T = Tr(K − Q).
 
-    Claim R-lem4 (all-O(NM²) form), 0 < α ≤ 1; n = number of distinct rows of X that are not in Z (N when jitter > 0).
-    Never below the upper bound of `gap`; 0 when Z = X.  Parameters and errors as there.
+    Claim R-lem4 (its O(NM²) form), 0 < α ≤ 1; n = number of distinct rows of X that are not in Z (N when jitter > 0).
+    Never below the upper bound of `gap`; 0 when Z = X.  Parameters and errors as in `gap`.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
@@ -227,8 +230,8 @@ def expected_gap_bounds(
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on E_y D_α, the gap averaged over y from the prior.
 
-    L_det ≤ E_y D_α ≤ least of: Σ F(d_i) (spectrum of Δ alone; equality when QΔ = 0); L_det + ½[W − log(1 + W)],
-    W = αTr(Ξ⁻¹Δ); n F̂(T/(nσ²)) (trace alone); α(T/σ² − ½ Σ log(1 + d_i)) (concavity in α).
+    L_det ≤ E_y D_α ≤ the least of Σ F(d_i) (from the spectrum of Δ; equality when QΔ = 0), L_det + ½[W − log(1 + W)]
+    with W = αTr(Ξ⁻¹Δ), n F̂(T/(nσ²)) (from the trace), and α(T/σ² − ½ Σ log(1 + d_i)) (concavity in α).
 
     Claims R-lem2, N-F, N-Fhat, N-W, N-conc (Yue & Kontar, Rényi divergence objective, Lemma 2), 0 < α ≤ 1.  All four
     are among ``terms``.  ``form="printed"`` gives L_det + αT/(2σ²).  `expected_gap` is the exact value.
@@ -253,26 +256,26 @@ def expected_gap_bounds(
     >>> round(float(lower), 4), round(float(upper), 4)
     (0.5076, 0.5609)
     """
-    form_ = choice("form", form, ("sharpest", "printed"))
-    found = gap_record(kernel, X, Z, noise, scalar(order, "alpha", alpha), jitter)
-    record, s2, a = found.record, found.noise, found.alpha
-    log_det = record.log_det_term(a, noise=s2)
-    if form_ == "printed":
-        terms = {"log-determinant": log_det, "trace": 0.5 * a * record.trace / s2}
+    choice("form", form, ("sharpest", "printed"))
+    of_y = gap_record(kernel, X, Z, noise, scalar(order, "alpha", alpha), jitter)
+    record = of_y.record
+    log_det = record.log_det_term(of_y.alpha, noise=of_y.noise)
+    if form == "printed":
+        terms = {"log-determinant": log_det, "trace": 0.5 * of_y.alpha * record.trace / of_y.noise}
         value = log_det + terms["trace"]
     else:
-        terms = _expected_terms(found, log_det)
+        terms = _expected_terms(of_y, log_det)
         value = min(terms.values())
     return _pair("E_y D_α[q*‖p]", (log_det, "R-lem2"), (value, "R-lem2"), terms, PRIOR_Y, record.jitter)
 
 
-def _expected_terms(found: Gap, log_det: float) -> dict[str, float]:
-    record, s2, a = found.record, found.noise, found.alpha
-    d = record.eigenvalues / s2
+def _expected_terms(of_y: Gap, log_det: float) -> dict[str, float]:
+    record, noise, a = of_y.record, of_y.noise, of_y.alpha
+    d = record.eigenvalues / noise
     n = max(record.rank, 1)
     return {
         "spectrum: Σ F(d_i)": float(F(d, a).sum()),
-        "W: L_det + ½[W − log(1 + W)]": log_det + float(0.5 * log1p_residual(found.w.sum())),
-        "trace: n F̂(T/(nσ²))": n * float(F_hat(record.trace / (n * s2), a)),
+        "W: L_det + ½[W − log(1 + W)]": log_det + float(0.5 * log1p_residual(of_y.w.sum())),
+        "trace: n F̂(T/(nσ²))": n * float(F_hat(record.trace / (n * noise), a)),
         "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * float(0.5 * (d + log1p_residual(d)).sum()),
     }

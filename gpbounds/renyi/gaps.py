@@ -1,6 +1,6 @@
 """The Rényi gap of one data set: D_α(y) = log p(y) − L_α = D_α[q*‖p(f, U | y)], exactly and without cancellation.
 
-The direction is always the approximation first, q* first; the papers' [p‖q] costs a factor (R-dir, `direction_factor`).
+The approximation q* always comes first; the papers' D_α[p‖q*] differs by a factor (R-dir, `direction_factor`).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Gap:
     @cached_property
     def H(self) -> Float:
         """Ξ^(−½)W√δ, shape (N, N − known)."""
-        free = self.record.basis.shape[0]
-        root = np.zeros((self.record.N, free))
-        root[~self.record.known] = self.record.basis * np.sqrt(self.record.eigenvalues[:free])
+        unknown = self.record.basis.shape[0]
+        root = np.zeros((self.record.N, unknown))
+        root[~self.record.known] = self.record.basis * np.sqrt(self.record.eigenvalues[:unknown])
         return self.xi.solve_lower(root)
 
     @cached_property
@@ -52,7 +52,7 @@ class Gap:
     def at_zero(self) -> float:
         """D_α(0) = Σ G(d_i) + ½ log|I + (I + S₁)⁻¹(S − S₁)|, S = V(σ²I + βΔ)⁻¹Vᵀ, S₁ the same at β = 1.
 
-        Both summands have the sign of α, so nothing cancels; the second vanishes when QΔ = 0.
+        Both summands have the sign of α, so nothing cancels; the second is 0 when QΔ = 0.
         """
         record, noise, alpha = self.record, self.noise, self.alpha
         d = record.eigenvalues / noise
@@ -87,8 +87,8 @@ def exact_gap(
 
     D_α(y) = L_det − ½ log|I + αΞ⁻¹Δ| + ½ yᵀ(Ξ⁻¹ − K_n⁻¹)y = log p(y) − L_α, L_det = (α/(2β)) log|I + (β/σ²)Δ|.
 
-    Claim R-gap.  For α < 1 + σ²/λ_max(Δ); ≥ 0 for α ≥ 0, ≤ 0 for α < 0; 0 when K = Q.  Computed as a sum of terms of
-    one sign, so that tiny gaps keep their digits.
+    Claim R-gap, for α < 1 + σ²/λ_max(Δ).  D_α ≥ 0 for α ≥ 0, ≤ 0 for α < 0, and 0 when K = Q.  It is computed as a sum
+    of terms of one sign, so that small gaps keep their relative accuracy.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def exact_gap(
     alpha : float
         Order; 1 is the Kullback-Leibler divergence.
     jitter : float or "auto"
-        On Kuu.
+        Added to the diagonal of Kuu; "auto" as in `nystrom`.
 
     Raises
     ------
@@ -149,9 +149,9 @@ def gap_variance(
 
 
 def direction_factor(alpha: float) -> float:
-    """max{α/(1−α), (1−α)/α}: what the other direction of the divergence may cost.
+    """max{α/(1−α), (1−α)/α}: a bound on the ratio of the two directions of the divergence.
 
-    D_α[p‖q] = (α/(1−α)) D_(1−α)[q‖p] ≤ factor · D_α[q‖p], and ≥ D_α[q‖p]/factor, for 0 < α < 1.
+    D_α[p‖q] = (α/(1−α)) D_(1−α)[q‖p], so D_α[q‖p]/factor ≤ D_α[p‖q] ≤ factor · D_α[q‖p], for 0 < α < 1.
 
     Claim R-dir (N-dir): the papers print [p‖q] where their proofs bound [q*‖p]; multiply such a bound by this factor.
     Equality at α = ½, where it is 1.

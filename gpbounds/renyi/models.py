@@ -1,6 +1,6 @@
-"""Models trained elsewhere, read for their kernel, noise and inducing points, so that `evidence` and `gap` audit them.
+"""Kernel, noise and inducing points of models trained with other libraries, for `evidence` and `gap`.
 
-Nothing is imported: classes are told by their names, parameters by the attributes that the libraries document.
+No library is imported: classes are recognised by their names, parameters by the attributes that the libraries document.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpbounds.validation import positive
 
 @dataclass(frozen=True)
 class Model:
-    """What the bounds need of a trained model.
+    """Kernel, noise and inducing points of a trained model.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Model:
     noise : float
         σ², a variance.
     Z : array (M, D) or None
-        Inducing inputs; None for a model without them: choose Z yourself.
+        Inducing inputs; None for a model without inducing points: choose Z yourself.
     """
 
     kernel: Kernel
@@ -57,13 +57,13 @@ def from_sklearn(model: Any) -> Model:
     Raises
     ------
     ValueError
-        for another kernel than ConstantKernel, RBF, Matern and WhiteKernel, their sums and products; a constant that is
+        for a kernel other than ConstantKernel, RBF, Matern and WhiteKernel, their sums and products; a constant that is
         added; ``normalize_y=True``; an ``alpha`` for each target; or no noise at all.
 
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
-    >>> found = from_sklearn(GaussianProcessRegressor(2.0 * RBF(0.5) + WhiteKernel(0.1)))
-    >>> found.kernel, round(found.noise, 6)
+    >>> model = from_sklearn(GaussianProcessRegressor(2.0 * RBF(0.5) + WhiteKernel(0.1)))
+    >>> model.kernel, round(model.noise, 6)
     (SquaredExponential(variance=2.0, lengthscale=0.5), 0.1)
     """
     _needs(model, "scikit-learn GaussianProcessRegressor", "kernel", "alpha", "normalize_y")
@@ -89,15 +89,15 @@ def from_gpflow(model: Any) -> Model:
     Raises
     ------
     ValueError
-        for another kernel than SquaredExponential, Exponential, Matern12, Matern32 and Matern52, their sums and
-        products; ``active_dims``; another likelihood than a Gaussian with one variance; or a mean function.
+        for a kernel other than SquaredExponential, Exponential, Matern12, Matern32 and Matern52, their sums and
+        products; ``active_dims``; a likelihood other than a Gaussian with one variance; or a mean function.
     """
     _needs(model, "GPflow model", "kernel", "likelihood")
     _needs(model.likelihood, "Gaussian likelihood", "variance")
     if type(getattr(model, "mean_function", None)).__name__ not in ("NoneType", "Zero"):
         raise ValueError(
             f"model: expected a zero mean function, got {type(model.mean_function).__name__}: subtract the mean from y "
-            "and train on what is left"
+            "and train on the residuals"
         )
     inducing = getattr(model, "inducing_variable", None)
     if inducing is not None and not hasattr(inducing, "Z"):
@@ -116,30 +116,30 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     Raises
     ------
     ValueError
-        for another kernel than RBFKernel and MaternKernel, ScaleKernel, InducingPointKernel, AdditiveKernel and
+        for a kernel other than RBFKernel and MaternKernel, ScaleKernel, InducingPointKernel, AdditiveKernel and
         ProductKernel of them; ``active_dims``; batches; a likelihood without one noise; or a mean that is not 0.
     """
     _needs(model, "GPyTorch model", "covar_module")
-    noisy = getattr(model, "likelihood", None) if likelihood is None else likelihood
-    if noisy is None:
+    gaussian = getattr(model, "likelihood", None) if likelihood is None else likelihood
+    if gaussian is None:
         raise ValueError("likelihood: expected one, since the model holds none; pass from_gpytorch(model, likelihood)")
-    _needs(noisy, "Gaussian likelihood", "noise")
+    _needs(gaussian, "Gaussian likelihood", "noise")
     mean = getattr(model, "mean_module", None)
     constant = float(np.abs(_numbers(getattr(mean, "constant", 0.0))).max())
     if type(mean).__name__ not in ("NoneType", "ZeroMean", "ConstantMean") or constant != 0.0:
         raise ValueError(
-            f"model: expected a mean of 0, got {type(mean).__name__}: subtract it from y and use the rest as targets"
+            f"model: expected a mean of 0, got {type(mean).__name__}: subtract it from y and train on the residuals"
         )
-    found: list[Any] = []
-    terms = _gpytorch(model.covar_module, found)
+    inducing: list[Any] = []
+    terms = _gpytorch(model.covar_module, inducing)
     strategy = getattr(model, "variational_strategy", None)
     if strategy is not None:
         _needs(strategy, "variational strategy", "inducing_points")
-        found.append(strategy.inducing_points)
-    if len(found) > 1:
-        raise ValueError(f"model: expected one set of inducing points, got {len(found)}")
-    Z = _numbers(found[0]) if found else None
-    return _model(terms, _number("likelihood.noise", noisy.noise), Z, _GPYTORCH)
+        inducing.append(strategy.inducing_points)
+    if len(inducing) > 1:
+        raise ValueError(f"model: expected one set of inducing points, got {len(inducing)}")
+    Z = _numbers(inducing[0]) if inducing else None
+    return _model(terms, _number("likelihood.noise", gaussian.noise), Z, _GPYTORCH)
 
 
 # --- reading one library's kernels ------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _gpytorch(kernel: Any, inducing: list[Any]) -> list[_Term]:
     return [_Term(1.0, _stationary(np.inf if name == "RBFKernel" else float(kernel.nu), lengthscale.ravel()))]
 
 
-# --- what they share --------------------------------------------------------------------------------------------------
+# --- shared by all libraries --------------------------------------------------------------------------------------
 
 
 def _stationary(nu: float, lengthscale: Float) -> Kernel:
@@ -230,12 +230,12 @@ def _scaled(kernel: Kernel, scale: float) -> Kernel:
     return replace(kernel, variance=scale * kernel.variance)
 
 
-def _model(terms: list[_Term], noise: float, Z: Float | None, understood: str) -> Model:
+def _model(terms: list[_Term], noise: float, Z: Float | None, supported: str) -> Model:
     if any(term.kernel is None and not term.white for term in terms):
-        raise ValueError(f"model: expected {understood}, got a constant kernel that is added: centre y instead")
+        raise ValueError(f"model: expected {supported}, got a constant kernel that is added: centre y instead")
     kernels = [_scaled(term.kernel, term.scale) for term in terms if term.kernel is not None]
     if not kernels:
-        raise ValueError(f"model: expected {understood}, got noise alone")
+        raise ValueError(f"model: expected {supported}, got noise alone")
     total = kernels[0]
     for kernel in kernels[1:]:
         total = Sum(total, kernel)
@@ -243,14 +243,14 @@ def _model(terms: list[_Term], noise: float, Z: Float | None, understood: str) -
     return Model(total, float(positive("noise", level)), None if Z is None else np.asarray(as_points(Z, "Z")))
 
 
-def _unknown(name: str, understood: str) -> ValueError:
-    return ValueError(f"model: expected a kernel made of {understood}, got {name}")
+def _unknown(name: str, supported: str) -> ValueError:
+    return ValueError(f"model: expected a kernel made of {supported}, got {name}")
 
 
-def _needs(thing: Any, expected: str, *names: str) -> None:
-    missing = [name for name in names if not hasattr(thing, name)]
+def _needs(part: Any, expected: str, *names: str) -> None:
+    missing = [name for name in names if not hasattr(part, name)]
     if missing:
-        raise ValueError(f"model: expected a {expected}, got {type(thing).__name__} without {', '.join(missing)}")
+        raise ValueError(f"model: expected a {expected}, got {type(part).__name__} without {', '.join(missing)}")
 
 
 def _numbers(value: Any) -> Float:

@@ -37,7 +37,7 @@ def log_evidence(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) ->
     Raises
     ------
     NotPositiveDefinite
-        when K + σ²I does not factorise: σ² is below the rounding error of K.
+        when K + σ²I does not factorise, because σ² is below the rounding error of K.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> round(log_evidence(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1), 4)
@@ -59,8 +59,9 @@ def elbo(
 
     Claims R-elbo* (Yue & Kontar, Rényi divergence objective, Eq. 6), R-neg, N-range.  α = 0 is log p(y) itself
     (R-lim0), α = 1 the variational bound of Titsias (R-lim1).  L_α is non-increasing and concave in α (R-mono, N-conc);
-    equal to log p(y) for every α when K = Q, e.g. Z = X.  At α = −∞ directions of K − Q off the rows of Z count as
-    non-singular; where one is singular the value is above the limit, and still an upper bound.
+    it equals log p(y) for every α when K = Q, for example when Z = X.  The value at α = −∞ assumes that K − Q is
+    non-singular on the rows of X that are not in Z; where it is singular, the value exceeds the limit and is still an
+    upper bound.
 
     Parameters
     ----------
@@ -72,9 +73,10 @@ def elbo(
     noise : float
         σ², in squared units of y.
     alpha : float
-        Order, from −inf up to 1 + σ²/λ_max(K − Q), the end left out.
+        Order, from −inf to below 1 + σ²/λ_max(K − Q).
     jitter : float or "auto"
-        On Kuu; the bound stays valid and never gets tighter for α in (0, 1].
+        Added to the diagonal of Kuu; the bound stays valid, and for α in (0, 1] jitter never makes it tighter.  Where
+        it is not 0, an assumption of the bound names the amount.
 
     Returns
     -------
@@ -84,7 +86,7 @@ def elbo(
     Raises
     ------
     ValueError
-        for α outside the range, which the message names.
+        for α outside the range; the message names the range.
     NotPositiveDefinite
         when Kuu or Ξ does not factorise.
 
@@ -112,7 +114,7 @@ def _bound(record: Nystrom, value: float, order: float, terms: dict[str, Any]) -
 
 
 def _limit(record: Nystrom, y: Float, noise: float) -> Bound:
-    """α → −∞: log N(y_Z; 0, K_ZZ + σ²I) on the known rows, −½ log(2πσ²) for each of the others."""
+    """The limit α → −∞: log N(y_Z; 0, K_ZZ + σ²I) on the rows of Z, −½ log(2πσ²) for each other row."""
     known = record.known
     rest = -0.5 * int((~known).sum()) * np.log(2.0 * np.pi * noise)
     fit = 0.0

@@ -1,4 +1,4 @@
-"""Members of the bracket that need orders α < 1, and with them K as a whole: O(N³) time, O(N²) memory."""
+"""Members of the bracket for orders α < 1; they need all of K: O(N³) time, O(N²) memory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Order:
         return self.record.xi(self.alpha, noise=self.noise)
 
     @property
-    def volume(self) -> float:
-        """−½ log|2πΞ|, for all outputs."""
+    def log_normaliser(self) -> float:
+        """−½ log|2πΞ|, times the number of outputs."""
         N, P = self.Y.shape
         return -0.5 * P * (N * float(np.log(2.0 * np.pi)) + self.xi.logdet)
 
@@ -37,19 +37,22 @@ class Order:
     def elbo(self) -> float:
         """L_α summed over the outputs."""
         fit = -0.5 * float((self.xi.solve_lower(self.Y) ** 2).sum())
-        return self.volume + fit - self.Y.shape[1] * self.record.log_det_term(self.alpha, noise=self.noise)
+        return self.log_normaliser + fit - self.Y.shape[1] * self.record.log_det_term(self.alpha, noise=self.noise)
 
     @property
     def upper(self) -> float:
         """−½log|2πΞ| − ½(s²/q)log(1 + q/s) − ½yᵀ(Ξ + αλI)⁻¹y ≥ log p(y), s = αTr(Ξ⁻¹Δ), q = α²Tr((Ξ⁻¹Δ)²).
 
-        R-eq8 with λ = λ_max(Δ) has log(1 + s) in the middle; `log1p_sum_bounds` says why this is larger.
+        R-eq8 with λ = λ_max(Δ) has log(1 + s) as its second term; `log1p_sum_bounds` proves that (s²/q)log(1 + q/s) is
+        larger.
         """
         record, a = self.record, self.alpha
         ratio = a * self.xi.solve(record.residual)
-        kept, _ = log1p_sum_bounds(float(ratio.trace()), float((ratio * ratio.T).sum()), record.N, np.inf)
+        log_det, _ = log1p_sum_bounds(float(ratio.trace()), float((ratio * ratio.T).sum()), record.N, np.inf)
         wider = record.xi_plus(a, a * (record.largest + record.rounding), noise=self.noise)
-        return self.volume - 0.5 * self.Y.shape[1] * kept - 0.5 * float((wider.solve_lower(self.Y) ** 2).sum())
+        return (
+            self.log_normaliser - 0.5 * self.Y.shape[1] * log_det - 0.5 * float((wider.solve_lower(self.Y) ** 2).sum())
+        )
 
 
 def secant(first: Order, second: Order) -> float:

@@ -13,7 +13,7 @@ from gpbounds.validation import noise_variance
 
 
 def _whitened_posterior(record: Nystrom, y: Float, noise: float, alpha: float) -> tuple[Float, Cholesky]:
-    """Mean and precision (its factor) of L⁻¹U under q*: I + V D⁻¹Vᵀ, D = σ²I + βΔ, read in the eigenbasis of Δ."""
+    """Mean and precision (factorised) of L⁻¹U under q*: I + V D⁻¹Vᵀ, D = σ²I + βΔ, in the eigenbasis of Δ."""
     weights = 1.0 / (noise + (1.0 - alpha) * record.eigenvalues)
     rows = record.rotated(record.V)
     precision = cholesky(np.eye(record.M) + (rows * weights) @ rows.T, name="I + V(σ²I + βΔ)⁻¹Vᵀ")
@@ -27,9 +27,10 @@ def inducing_posterior(
 
     q*(U) = N(Kuf Ξ⁻¹y, Kuu − Kuf Ξ⁻¹Kfu), Ξ = σ²I + (1−α)K + αQ.
 
-    Claims R-qstar and R-pred-U (Yue & Kontar, Rényi divergence objective, Eq. 5 and App. E, where f is misprinted f*),
-    α < 1 + σ²/λ_max(K − Q).  The covariance never grows with α: q* gets more concentrated as α → 1 (R-spread).
-    α = 0 gives the exact posterior of U, α = 1 that of Titsias.  With jitter, U is seen through noise of that variance.
+    Claims R-qstar and R-pred-U (Yue & Kontar, Rényi divergence objective, Eq. 5 and App. E, where f is misprinted as
+    f*), α < 1 + σ²/λ_max(K − Q).  The covariance never increases with α: q* gets more concentrated as α → 1
+    (R-spread). α = 0 gives the exact posterior of U, α = 1 that of Titsias.  With jitter, U is observed with noise of
+    that variance.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def inducing_posterior(
         σ², in squared units of y.
     alpha : float
     jitter : float or "auto"
-        On Kuu.
+        Added to the diagonal of Kuu; "auto" as in `nystrom`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""½yᵀK_n⁻¹y from both sides, from any approximate solve, and the solve: conjugate gradients preconditioned by B."""
+"""Bounds on ½yᵀK_n⁻¹y from any approximate solve, and a solve by conjugate gradients preconditioned by B."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.streamed import Streamed, host
 
 STEPS = 25
-"""Products with K at most; four times as many where K is kept (`products`)."""
+"""Largest number of products with K; four times as many where K is stored (`products`)."""
 
-GOAL = 0.01
-"""Nats between the two sides at which the solve stops."""
+TOLERANCE = 0.01
+"""The solve stops when the two bounds are within so many nats."""
 
 
 def two_sided(problem: Streamed, v: Array, product: Array, shift: float) -> tuple[Float, Float]:
     """Lower and upper bound on ½yᵀK_n⁻¹y for each output, K_n = K + σ²I, from any v (N, P) and product = K_n v.
 
-    With r = y − K_n v, B = Q + σ²I and any shift ≥ λ_max(K − Q) (T = Tr(K − Q) will do):
+    With r = y − K_n v, B = Q + σ²I and any shift ≥ λ_max(K − Q) (for example T = Tr(K − Q)):
 
         ½ rᵀ(B + shift·I)⁻¹r ≤ ½ yᵀK_n⁻¹y − vᵀ(r + ½K_n v) ≤ ½ rᵀB⁻¹r.
 
-    Proof.  With e = K_n⁻¹y − v, r = K_n e, and ½yᵀK_n⁻¹y − vᵀ(y − ½K_n v) = ½eᵀK_n e = ½rᵀK_n⁻¹r, where
-    y − ½K_n v = r + ½K_n v; and B ⪯ K_n ⪯ B + λI gives (B + λI)⁻¹ ⪯ K_n⁻¹ ⪯ B⁻¹ (R-lem1).  v = 0 is the pair of
-    Titsias, v = K_n⁻¹y is exact.  Artemev, Burt & van der Wilk (2021) have 0 on the left.
+    Proof.  With e = K_n⁻¹y − v, r = K_n e, and ½yᵀK_n⁻¹y − vᵀ(y − ½K_n v) = ½eᵀK_n e = ½rᵀK_n⁻¹r, where y − ½K_n v = r
+    + ½K_n v; and B ⪯ K_n ⪯ B + λI gives (B + λI)⁻¹ ⪯ K_n⁻¹ ⪯ B⁻¹ (R-lem1).  v = 0 gives the two bounds of Titsias, v =
+    K_n⁻¹y the exact value.  Artemev, Burt & van der Wilk (2021) have 0 on the left.
     """
     r = problem.Y - product
     base = host((v * (r + 0.5 * product)).sum(axis=0))
@@ -36,13 +36,13 @@ def two_sided(problem: Streamed, v: Array, product: Array, shift: float) -> tupl
 def solve(problem: Streamed, times: Callable[[Array], Array]) -> tuple[Array, Array]:
     """(v, K_n v) with v near K_n⁻¹y for every output, by conjugate gradients from v = 0, preconditioned by B.
 
-    Stops when the two sides are within 0.01 nats, or after 25 products with K_n (100 up to N = 2000).
+    It stops when the two bounds are within 0.01 nats, or after 25 products with K_n (100 up to N = 2000).
     """
     v = conjugate_gradients(
         times,
         problem.solve,
         problem.Y,
-        enough=lambda energies: not 0.5 * float(energies.sum()) > GOAL,
+        enough=lambda energies: not 0.5 * float(energies.sum()) > TOLERANCE,
         steps=(4 * STEPS if problem.N <= DENSE else STEPS) - 1,
     )
     return v, times(v)

@@ -1,6 +1,6 @@
-"""What every Rényi bound needs of (kernel, X, Z), computed once: K, V = L⁻¹Kuf, Δ = K − Q and its spectrum.
+"""The matrices from which dense Rényi bounds are computed: K, V = L⁻¹Kuf, Δ = K − Q and its spectrum.
 
-Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  α enters later, by the eigenvalues of Δ.
+Dense float64 algebra for one data set: O(N³) time, O(N²) memory.  None of it depends on α or σ².
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def as_targets(y: ArrayLike, N: int) -> Float:
 
 @dataclass(frozen=True)
 class Nystrom:
-    """The Nyström approximation of one data set, with the spectrum of what it leaves out.
+    """The Nyström approximation Q of K on one data set, with the spectrum of Δ = K − Q.
 
     Attributes
     ----------
@@ -41,18 +41,18 @@ class Nystrom:
     V : array (M, N)
         L⁻¹Kuf, so that Q = VᵀV.
     known : array (N,) of bool
-        Rows of X that are rows of Z; f is known there given U, so Δ vanishes.  All False when jitter > 0.
+        True for rows of X that are rows of Z, where U determines f and Δ is 0.  All False when jitter > 0.
     rank : int
         An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
     K, residual : arrays (N, N)
         Kff, and Δ = K − Q with exact zeros in the known rows and columns.
     eigenvalues : array (N,)
-        Of Δ, largest first.
+        Eigenvalues of Δ, in decreasing order.
     basis : array (N − known, N − known)
         Orthonormal eigenvectors of the block of Δ that is not structurally 0, in the order of ``eigenvalues``.
     rounding : float
-        Absolute error that an eigenvalue may carry, below which negative ones count as 0: 1e-10 |K|, or (N + M) eps |K|
-        if that is larger.
+        Bound on the absolute error of an eigenvalue, 1e-10·‖K‖ or (N + M)·eps·‖K‖ if that is larger; negative
+        eigenvalues above −rounding count as 0.
     """
 
     X: Float
@@ -79,7 +79,7 @@ class Nystrom:
 
     @property
     def Q(self) -> Float:
-        """K − Δ."""
+        """Q = K − Δ."""
         return self.K - self.residual
 
     @property
@@ -98,12 +98,12 @@ class Nystrom:
         return self.chol.jitter
 
     def quadratic(self, y: Float, *, noise: float) -> Any:
-        """yᵀ(σ²I + Q)⁻¹y of each output as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, hence without cancellation."""
+        """yᵀ(σ²I + Q)⁻¹y of each output, as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, without cancellation."""
         a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
         return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
 
     def order(self, alpha: Any, *, noise: float) -> float:
-        """A finite α < 1 + σ²/λ, as a float."""
+        """``alpha`` as a float, checked to be finite and < 1 + σ²/λ."""
         value = scalar(finite, "alpha", alpha)
         end = 1.0 + noise / self.largest if self.largest > 0.0 else np.inf
         if not value < end:
@@ -123,7 +123,7 @@ class Nystrom:
         return cholesky((noise + shift) * np.eye(self.N) + self.Q + (1.0 - alpha) * self.residual, name="Ξ")
 
     def rotated(self, A: Float) -> Float:
-        """A (·, N) in the eigenbasis of Δ, columns in the order of ``eigenvalues``."""
+        """A (·, N) in the eigenbasis of Δ; its columns are in the order of ``eigenvalues``."""
         return np.concatenate([A[:, ~self.known] @ self.basis, A[:, self.known]], axis=1)
 
 
@@ -133,7 +133,7 @@ def with_jitter_named(jitter: float, assumptions: tuple[str, ...]) -> tuple[str,
 
 
 def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto") -> Nystrom:
-    """The record of (kernel, X, Z) from which all bounds of this room are read.
+    """The `Nystrom` record of (kernel, X, Z).
 
     Parameters
     ----------
@@ -141,9 +141,10 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
     X : array (N, D)
         Inputs.
     Z : array (M, D)
-        Inducing inputs; with rows of X among them the rank of K − Q drops.
+        Inducing inputs.  Each row of X among them lowers the rank of K − Q by one.
     jitter : float or "auto"
-        Added to the diagonal of Kuu: every bound stays valid, for inducing variables seen through noise.
+        Added to the diagonal of Kuu: every bound stays valid, for inducing variables observed with noise.  "auto"
+        takes 0, or the smallest amount of a ladder with which Kuu factorises; ``record.jitter`` says which.
 
     Raises
     ------
@@ -161,19 +162,19 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
 
 
 def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
-    side = inducing(kernel, Z, jitter)
-    known, rank = matched(X, Z) if side.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
-    V = side.whiten(X)
+    white = inducing(kernel, Z, jitter)
+    known, rank = matched(X, Z) if white.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    V = white.whiten(X)
     K = np.asarray(kernel(X), dtype=np.float64)
     if not np.isfinite(K).all():
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
     block = np.ix_(~known, ~known)
-    free = V[:, ~known]
+    V_unknown = V[:, ~known]
     residual = np.zeros_like(K)
-    residual[block] = K[block] - free.T @ free
+    residual[block] = K[block] - V_unknown.T @ V_unknown
     norm = float(np.abs(K).sum(axis=1).max())
     basic = (X.shape[0] + Z.shape[0]) * EPS * norm
-    found = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
-    eigenvalues = np.concatenate([found.values, np.zeros(X.shape[0] - found.values.size)])
-    assert found.vectors is not None
-    return Nystrom(X, Z, side.chol, V, known, rank, K, residual, eigenvalues, found.vectors, found.rounding)
+    spectrum = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
+    eigenvalues = np.concatenate([spectrum.values, np.zeros(X.shape[0] - spectrum.values.size)])
+    assert spectrum.vectors is not None
+    return Nystrom(X, Z, white.chol, V, known, rank, K, residual, eigenvalues, spectrum.vectors, spectrum.rounding)

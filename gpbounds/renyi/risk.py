@@ -1,7 +1,7 @@
 """Oracle inequalities between the evidence bound and the Rényi risk (the corrected Theorem 5).
 
-They involve log p_θ*(y) of the unknown truth: use them as a difference of two θ, or in simulation; they are no
-certificate.
+They involve log p_θ*(y) of the unknown truth: use them for the difference of two θ, or in simulations.  They do not
+certify a model.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def oracle_risk_bound(
     N⁻¹ D_α[p_θ‖p_θ*] ≤ α/(N(1−α)) · (log p_θ*(y) − ℒ(θ; y)) + log(1/δ)/(N(1−α)), for any ℒ(θ; y) ≤ log p_θ(y).
 
     Claims N-risk and R-thm5 (Yue & Kontar, Rényi Gaussian process, Theorem 5, ill-defined as printed), 0 < α < 1.  An
-    oracle inequality, not a certificate: log p_θ*(y) is not known.  Markov's inequality is the only loss when
-    ℒ = log p_θ(y).
+    oracle inequality, not a certificate: log p_θ*(y) is not known.  When ℒ = log p_θ(y), only Markov's inequality is
+    not an equality.
 
     Parameters
     ----------
@@ -47,14 +47,14 @@ def oracle_risk_bound(
     """
     a, d, n = open_unit("alpha", alpha), open_unit("delta", delta), count("N", N)
     fit = a * (finite("log_true", log_true) - finite("log_model", log_model)) / (n * (1.0 - a))
-    sure = -np.log(d) / (n * (1.0 - a))
+    confidence = -np.log(d) / (n * (1.0 - a))
     fixed = "θ is fixed before y is seen."
     return Bound(
-        as_number(fit + sure),
+        as_number(fit + confidence),
         "upper",
         as_number(1.0 - d),
         "N-risk",
-        {"fit": as_number(fit), "confidence": as_number(sure)},
+        {"fit": as_number(fit), "confidence": as_number(confidence)},
         (TRUTH, LOWER, fixed),
         quantity="D_α[p_θ‖p_θ*]/N",
     )
@@ -75,8 +75,8 @@ def pac_risk_bound(
     With probability ≥ 1 − δ over y ~ p_θ*, for all ρ at once:
     Σ_θ ρ_θ N⁻¹D_α[p_θ‖p_θ*] ≤ α/(N(1−α)) Σ_θ ρ_θ (log p_θ*(y) − ℒ(θ; y)) + [KL(ρ‖π) + log(1/δ)]/(N(1−α)).
 
-    Claims N-risk and R-thm5, 0 < α < 1.  An oracle inequality, not a certificate.  Without ``posterior`` the best one
-    is taken, ρ ∝ π exp(αℒ).
+    Claims N-risk and R-thm5, 0 < α < 1.  An oracle inequality, not a certificate.  By default ρ is the best one,
+    ρ ∝ π exp(αℒ).
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def pac_risk_bound(
         Number of data in y.
     alpha, delta : float in (0, 1)
     prior : array (P,), optional
-        Weights π, fixed before y is seen, summing to 1; uniform when left out.
+        Weights π, fixed before y is seen, summing to 1; uniform by default.
     posterior : array (P,), optional
         Weights ρ, summing to 1, zero where π is.
 
@@ -108,17 +108,17 @@ def pac_risk_bound(
     rho = _gibbs(pi, a * models) if posterior is None else _weights("posterior", posterior, models.size)
     if ((rho > 0.0) & (pi == 0.0)).any():
         raise ValueError("posterior: expected weight 0 wherever the prior has weight 0")
-    used = rho > 0.0
-    divergence = float((rho[used] * np.log(rho[used] / pi[used])).sum())
+    support = rho > 0.0
+    divergence = float((rho[support] * np.log(rho[support] / pi[support])).sum())
     scale = n * (1.0 - a)
     terms = {
         "fit": a * float(rho @ (float(finite("log_true", log_true)) - models)) / scale,
         "KL(ρ‖π)": divergence / scale,
         "confidence": -np.log(d) / scale,
     }
-    chosen = "The prior weights are fixed before y is seen; the posterior weights may depend on y."
+    weights = "The prior weights are fixed before y is seen; the posterior weights may depend on y."
     value = float(sum(terms.values()))
-    return Bound(value, "upper", 1.0 - d, "N-risk", terms, (TRUTH, LOWER, chosen), quantity="Σ ρ_θ D_α[p_θ‖p_θ*]/N")
+    return Bound(value, "upper", 1.0 - d, "N-risk", terms, (TRUTH, LOWER, weights), quantity="Σ ρ_θ D_α[p_θ‖p_θ*]/N")
 
 
 def _gibbs(pi: Float, gain: Float) -> Float:

@@ -1,4 +1,4 @@
-"""What O(NM²) says of the evidence: log|B| and the quadratic forms yᵀ(B + sI)⁻¹y, B = Q + σ²I, from one whitening.
+"""The O(NM²) parts of the evidence bounds: log|B| and the quadratic forms yᵀ(B + sI)⁻¹y, B = Q + σ²I.
 
 P outputs share the kernel: their log evidences add, so determinants count P times.
 """
@@ -18,7 +18,7 @@ from gpbounds.validation import count, noise_variance
 from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
 
 BLOCK = 512
-"""Rows of a block of Δ: as much work as Kuf again at M = 512, and wᵀΔw bounded up to 512 times better than by √Δ_ii."""
+"""Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Fits:
     shifted : array
         s|w|², so that wᵀBw = wᵀy − s|w|².
     spread : array
-        (Σ_b √(w_bᵀΔ_bb w_b))² ≥ wᵀΔw, b blocks of consecutive rows (Minkowski for |Δ^½ Σ_b w_b|).  Zeros when it was
-        not asked for.
+        (Σ_b √(w_bᵀΔ_bb w_b))² ≥ wᵀΔw, b blocks of consecutive rows (Minkowski for |Δ^½ Σ_b w_b|).  Zeros where
+        ``spread`` is not requested.
     """
 
     quadratic: Float
@@ -43,7 +43,7 @@ class Fits:
 
 @dataclass(frozen=True)
 class Streamed:
-    """One whitening with its targets (N, P), its noise and the size of the blocks of Δ that are looked into."""
+    """One whitening with its targets (N, P), its noise and the number of rows of the blocks of Δ."""
 
     white: Whitening
     Y: Array
@@ -67,7 +67,7 @@ class Streamed:
 
     @cached_property
     def spectrum(self) -> Eigen:
-        """Eigenvalues and eigenvectors of VVᵀ; the values are those of Q that are not 0."""
+        """Eigenvalues and eigenvectors of VVᵀ; the eigenvalues are the nonzero ones of Q."""
         gram = self.white.gram
         scale = float(gram.diagonal().sum())
         return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.white.M) * EPS)
@@ -79,16 +79,16 @@ class Streamed:
         return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
 
     def rounding(self, quadratic: float) -> float:
-        """What rounding may do to log|K_n| and yᵀK_n⁻¹y together, yᵀB⁻¹y = ``quadratic``: added on either side.
+        """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, where yᵀB⁻¹y = ``quadratic``.
 
-        Rounding moves K_n by about √N·eps·λ_max(Q), hence either of the two by that over σ², relatively.
+        Rounding changes K_n by about √N·eps·λ_max(Q), hence log|K_n|/N and yᵀK_n⁻¹y by that over σ², relatively.
         """
         steps = 4.0 + np.sqrt(self.N)
         relative = float(steps * EPS * (1.0 + self.spectrum.values[0] / self.noise))
         if relative > 1e-4:
             raise ValueError(
                 f"noise: expected σ² well above the rounding error of K, {steps * EPS * self.spectrum.values[0]:.3g}, "
-                f"got {self.noise:.3g}: no digit of the log evidence would be right. Use a larger noise variance."
+                f"got {self.noise:.3g}: no digit of the log evidence would be correct. Use a larger noise variance."
             )
         return 0.5 * relative * (quadratic + self.N * self.P)
 
@@ -98,55 +98,55 @@ class Streamed:
         return self.white.trace / (self.noise + float(self.spectrum.values[0]))
 
     def fits(self, shifts: ArrayLike, Y: Array | None = None, *, spread: bool = False) -> Fits:
-        """The quadratic forms of all shifts s ≥ 0 in one pass over Kuf, O(NM(S·P)); of ``Y`` (N, P) if it is given.
+        """The quadratic forms of y, or of ``Y`` (N, P), for all shifts s ≥ 0 in one pass over Kuf: O(NM(S·P)).
 
-        With ``spread`` the blocks of Δ on the diagonal are formed, too: O(N·block).
+        With ``spread`` the diagonal blocks of Δ are computed as well: O(N·block).
         """
-        side, X = self.white.inducing, self.white.X
+        inducing, X = self.white.inducing, self.white.X
         xp = namespace(X)
         targets = self.Y if Y is None else Y
-        projected = self.white.projected if Y is None else side.times(X, Y)
+        projected = self.white.projected if Y is None else inducing.times(X, Y)
         tau = self.noise + np.atleast_1d(np.asarray(shifts, dtype=np.float64))
         S, P = tau.size, targets.shape[1]
         basis = self.spectrum.vectors
         assert basis is not None
         rotated = host(basis.T @ projected)
         coefficients = rotated[:, None, :] / (tau[None, :, None] + self.spectrum.values[:, None, None])
-        lifted = side.lift(basis @ xp.asarray(coefficients.reshape(-1, S * P)))
-        squares, reach = xp.zeros(S * P), xp.zeros(S * P)
+        lifted = inducing.lift(basis @ xp.asarray(coefficients.reshape(-1, S * P)))
+        squares, spreads = xp.zeros(S * P), xp.zeros(S * P)
         for rows in slices(self.N, self.block if spread else CHUNK):
-            Kxz = side.kernel(X[rows], side.Z)
-            left = xp.tile(targets[rows], (1, S)) - Kxz @ lifted
-            squares += (left * left).sum(axis=0)
+            Kxz = inducing.kernel(X[rows], inducing.Z)
+            unexplained = xp.tile(targets[rows], (1, S)) - Kxz @ lifted
+            squares += (unexplained * unexplained).sum(axis=0)
             if spread:
-                reach += self._reach(rows, Kxz, left)
+                spreads += self._spread(rows, Kxz, unexplained)
         scaled = host(squares).reshape(S, P) / tau[:, None]
         return Fits(
             scaled + (coefficients**2).sum(axis=0),
             (tau - self.noise)[:, None] / tau[:, None] * scaled,
-            (host(reach).reshape(S, P) * (self.noise / tau[:, None])) ** 2,
+            (host(spreads).reshape(S, P) * (self.noise / tau[:, None])) ** 2,
         )
 
-    def _reach(self, rows: slice, Kxz: Array, w: Array) -> Array:
-        """√(wᵀΔw)/σ² for the columns of w on one block of rows, at most Σ|w_i|√Δ_ii/σ²; rounded up."""
-        side, X = self.white.inducing, self.white.X[rows]
+    def _spread(self, rows: slice, Kxz: Array, w: Array) -> Array:
+        """√(wᵀΔw)/σ² for the columns of w on one block of rows, rounded up, and at most Σ|w_i|√Δ_ii/σ²."""
+        inducing, X = self.white.inducing, self.white.X[rows]
         xp = namespace(X)
         u = w / np.sqrt(self.noise)
-        whole = (u * (side.kernel(X) @ u / self.noise)).sum(axis=0)
-        known = ((side.chol.solve_lower(Kxz.T @ u) / np.sqrt(self.noise)) ** 2).sum(axis=0)
-        rounding = (w.shape[0] + self.white.M) * EPS * whole
+        uKu = (u * (inducing.kernel(X) @ u / self.noise)).sum(axis=0)
+        uQu = ((inducing.chol.solve_lower(Kxz.T @ u) / np.sqrt(self.noise)) ** 2).sum(axis=0)
+        rounding = (w.shape[0] + self.white.M) * EPS * uKu
         diagonal = xp.sqrt(self.white.residual[rows] / self.noise) @ xp.abs(u)
-        return xp.minimum(xp.sqrt(xp.maximum(whole - known, 0.0) + rounding), diagonal)
+        return xp.minimum(xp.sqrt(xp.maximum(uKu - uQu, 0.0) + rounding), diagonal)
 
     def solve(self, R: Array) -> Array:
         """B⁻¹R for R (N, P), in O(NM)."""
-        side, X = self.white.inducing, self.white.X
+        inducing, X = self.white.inducing, self.white.X
         basis = self.spectrum.vectors
         assert basis is not None
         weights = namespace(X).asarray(1.0 / (self.noise + self.spectrum.values))
-        inner = basis @ (weights[:, None] * (basis.T @ side.times(X, R)))
+        inner = basis @ (weights[:, None] * (basis.T @ inducing.times(X, R)))
         out = R.copy()
-        for rows, fitted in side.transposed_times(X, inner):
+        for rows, fitted in inducing.transposed_times(X, inner):
             out[rows] -= fitted
         return out / self.noise
 
@@ -154,11 +154,11 @@ class Streamed:
 def streamed(
     kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, noise: float, jitter: Jitter, block: int = BLOCK
 ) -> Streamed:
-    """The checked arguments, whitened in double precision; y is (N,) or (N, P)."""
-    s2, rows = noise_variance(noise), count("block", block)
+    """Checks the arguments and whitens them in double precision; y is (N,) or (N, P)."""
+    variance, rows = noise_variance(noise), count("block", block)
     points = as_points(X, "X")
     points = points.astype(np.float64, copy=False)
     centres = as_points(Z, "Z", points.shape[1]).astype(np.float64, copy=False)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
-    return Streamed(whiten(kernel, points, centres, columns, jitter=jitter), columns, s2, rows)
+    return Streamed(whiten(kernel, points, centres, columns, jitter=jitter), columns, variance, rows)

@@ -34,6 +34,7 @@ ARGUMENTS: dict[str, Arguments] = {
     "fitting.PACGP": {"objective": "relaxation"},
     "fitting.SparsePACGP": {"form": "posterior", "objective": "relaxation"},
     "fitting.bounds.Target": {"objective": "relaxation"},
+    "fitting.bounds.Target.terms": {"found": "evaluation"},
     "fitting.bounds.free_bound": {"objective": "relaxation"},
     "fitting.bounds.risk_bound": {"objective": "relaxation"},
     "gpbounds.divergences.collapsed_posterior": {"alpha": "power"},

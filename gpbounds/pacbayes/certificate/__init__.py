@@ -1,4 +1,4 @@
-"""Risk certificates: one file that says what was proved, of which data, and lets a third party recompute it."""
+"""Risk certificates: a file that states a proved bound and its data, so that a third party can recompute it."""
 
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened

@@ -15,38 +15,38 @@ from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
 
 LOOSE = 100.0
-"""A stated R_S or KL may lie above the recomputed one by this many allowances and a millionth: beyond it is another."""
+"""A stated R_S or KL may exceed the recomputed one by so many allowances plus a relative 1e-6; more is refused."""
 
 
 def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
-    """`Certificate.check`, which says what it does."""
+    """The report of `Certificate.check`; see there."""
     raw_X, raw_y = as_data(X, y)
     lines = [*_declared(certificate, raw_X, raw_y), _seal(certificate), _grid(certificate)]
-    same = _data(certificate, raw_X, raw_y)
-    lines.append(same)
-    found: Enclosed | None = None
-    if same.state == "confirmed":
+    data = _data(certificate, raw_X, raw_y)
+    lines.append(data)
+    computed: Enclosed | None = None
+    if data.state == "confirmed":
         try:
             scaled = certificate.inputs.apply(raw_X), certificate.outputs.apply(raw_y)
-            found = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
-        except ValueError as error:  # a Q, a loss or a scaling that does not fit these data
+            computed = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
+        except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
             lines.append(
                 Line("posterior", "confirmed", f"Q is rebuilt from the data: {certificate.posterior.describe()}.")
             )
     else:
-        lines.append(Line("posterior", "skipped", "not rebuilt: these are other data"))
+        lines.append(Line("posterior", "skipped", "not rebuilt: the data differ"))
     lines += [
-        _number("kl", "KL(Q‖P)", certificate.kl, None if found is None else (found.kl, found.kl_error)),
+        _number("kl", "KL(Q‖P)", certificate.kl, None if computed is None else (computed.kl, computed.kl_error)),
         _number(
             "risk",
             f"R_S under {certificate.loss!r}",
             certificate.risk,
-            None if found is None else (found.risk, found.risk_error),
+            None if computed is None else (computed.risk, computed.risk_error),
         ),
         *_penalties(certificate),
-        _bound(certificate, found),
+        _bound(certificate, computed),
     ]
     return conclude(certificate.rigorous, certificate.statement, lines)
 
@@ -60,14 +60,14 @@ def _declared(certificate: Statement, X: Float, y: Float) -> Iterator[Line]:
     for (name, scaling), raw in zip(certificate.scalings, (X, y), strict=True):
         if doubt := scaling.doubt(raw):
             yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
-    lists = "".join(f"; one of {c.count} {c.what}, all listed in advance" for c in certificate.charges)
+    lists = "".join(f"; one of {c.count} {c.choice}, all listed in advance" for c in certificate.charges)
     yield Line(
         "in advance",
         "declared",
         "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
         f"family, the mean 0 of the prior, the grid{lists}.",
     )
-    yield Line("draws", "declared", "The rows are independent draws from one law, and so are the rows to come.")
+    yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
 
 
 def _fits(certificate: Statement, X: Float) -> bool:
@@ -88,48 +88,48 @@ def _grid(certificate: Statement) -> Line:
         return Line("grid", "failed", str(error))
     if located.theta != point.theta:
         return Line("grid", "failed", f"The kernel is at indices {located.indices}, not at {certificate.indices}.")
-    kernel = " ".join(repr(certificate.kernel).split())  # NumPy breaks a long array into lines
+    kernel = " ".join(repr(certificate.kernel).split())  # repr of a long array has several lines
     return Line("grid", "confirmed", f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {kernel}.")
 
 
 def _data(certificate: Statement, X: Float, y: Float) -> Line:
-    stated, found = certificate.data, fingerprint(X, y)
+    stated, actual = certificate.data, fingerprint(X, y)
     shapes = f"N = {stated.rows}, D = {stated.columns}"
     if not _fits(certificate, X):
         return Line(
             "data",
             "failed",
-            f"The certificate is about {shapes}; these data have N = {found.rows}, D = {found.columns}.",
+            f"The certificate is about {shapes}; these data have N = {actual.rows}, D = {actual.columns}.",
         )
-    if found.sha256 != stated.sha256:
-        return Line("data", "failed", "SHA-256 differs: other values, or the same rows in another order.")
+    if actual.sha256 != stated.sha256:
+        return Line("data", "failed", "SHA-256 differs: the values or their order differ.")
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 
 
-def _number(name: str, title: str, stated: float, found: tuple[float, float] | None) -> Line:
-    """A stated number must not be below the recomputed one's upper end, nor be another number."""
-    if found is None:
+def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None) -> Line:
+    """A stated number must be at least the recomputed one plus its allowance, and must not exceed it by much."""
+    if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
-    value, error = found
+    value, error = computed
     text = f"{title}: stated {stated:.9g}, recomputed {value:.9g} within {error:.2g}"
     top = min(value + error, 1.0) if name == "risk" else value + error
     if not np.isfinite(top):
-        return Line(name, "failed", f"{text}: rounding leaves nothing to confirm.")
+        return Line(name, "failed", f"{text}: the allowance for rounding is not finite.")
     if stated < top:
         return Line(name, "failed", f"{text}: the stated number is too small.")
     if stated > value * (1.0 + 1e-6) + LOOSE * error:
-        return Line(name, "failed", f"{text}: the stated number is another one.")
+        return Line(name, "failed", f"{text}: the stated number is a different one.")
     return Line(name, "confirmed", text + ".")
 
 
 def _penalties(certificate: Statement) -> Iterator[Line]:
     count, N = certificate.count, certificate.data.rows
-    paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.what}" for c in certificate.charges)]
+    paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.choice}" for c in certificate.charges)]
     paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
-    for name, title, stated, found in (
+    for name, title, stated, computed in (
         (
             "choices",
-            f"ln of all that was chosen from ({', '.join(paid)})",
+            f"ln of the number of choices ({', '.join(paid)})",
             certificate.log_count,
             formula.log_count(count),
         ),
@@ -140,17 +140,21 @@ def _penalties(certificate: Statement) -> Iterator[Line]:
             formula.log_xi(N, certificate.delta),
         ),
     ):
-        if stated == found:
+        if stated == computed:
             yield Line(name, "confirmed", f"{title}: {stated:.9g}, rounded up.")
         else:
-            yield Line(name, "failed", f"{title}: stated {stated!r}, it is {found!r}.")
+            yield Line(name, "failed", f"{title}: stated {stated!r}, computed {computed!r}.")
 
 
-def _bound(certificate: Statement, found: Enclosed | None) -> Line:
+def _bound(certificate: Statement, computed: Enclosed | None) -> Line:
     count, N, delta = certificate.count, certificate.data.rows, certificate.delta
     least = formula.risk_bound(certificate.risk, certificate.kl, count, N, delta)
-    if found is not None and np.isfinite(found.kl + found.kl_error) and not np.isnan(found.risk + found.risk_error):
-        risk, kl = min(found.risk + found.risk_error, 1.0), found.kl + found.kl_error
+    if (
+        computed is not None
+        and np.isfinite(computed.kl + computed.kl_error)
+        and not np.isnan(computed.risk + computed.risk_error)
+    ):
+        risk, kl = min(computed.risk + computed.risk_error, 1.0), computed.kl + computed.kl_error
         least = max(least, formula.risk_bound(risk, kl, count, N, delta))
     text = f"kl⁻¹(R_S, (KL + ln choices + ln(ξ(N)/δ))/N) by Arb is at most {least!r}; stated {certificate.bound!r}"
     if least <= certificate.bound:

@@ -1,4 +1,4 @@
-"""What a certificate can only state: how the data were scaled, and what was chosen from a list made in advance."""
+"""What a certificate declares and no check can prove: how data were scaled, which choices were made from lists."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ORIGINS = {
     "fixed in advance": "shifted and scaled by constants that were fixed before the data were seen",
     "disjoint split": "shifted and scaled by constants from data disjoint from these",
     "charged": "shifted and scaled by constants from a list of {count} made before the data; ln {count} is paid",
-    "same data": "shifted and scaled by constants computed from these very data, which nothing pays for",
+    "same data": "shifted and scaled by constants computed from these very data, which no penalty covers",
 }
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """How raw inputs or outputs became what the model sees, (raw − shift)/scale, and where the constants are from.
+    """How raw inputs or outputs were scaled, (raw − shift)/scale, and the origin of the constants.
 
-    Constants that depend on the data make the prior and the loss depend on them, and the bound no longer follows
-    (P-45).  They may be fixed in advance, come from a disjoint split, or be one of ``count`` listed in advance, at the
-    price of ln ``count``.
+    Constants that depend on the data make the prior and the loss depend on the data, and then the bound does not follow
+    (P-45).  Valid constants are fixed in advance, computed from disjoint data, or chosen from ``count`` listed in
+    advance, which costs ln ``count``.
 
     Parameters
     ----------
@@ -64,13 +64,11 @@ class Scaling:
         if self.origin == "as given" and (
             np.any(np.asarray(self.shift) != 0.0) or np.any(np.asarray(self.scale) != 1.0)
         ):
-            raise ValueError(
-                "origin: expected 'as given' without constants, got a shift or scale: say where they come from"
-            )
+            raise ValueError("origin: expected 'as given' without constants, got a shift or scale: name their origin")
 
     @property
     def rigorous(self) -> bool:
-        """False where constants came from the same data, uncharged."""
+        """False where the constants were computed from the same data."""
         return self.origin != "same data"
 
     def apply(self, raw: Float) -> Float:
@@ -89,21 +87,21 @@ class Scaling:
         return scaled
 
     def describe(self) -> str:
-        """What was done, after "Inputs were" or "Outputs were"."""
+        """A phrase that follows "Inputs were" or "Outputs were"."""
         constants = "" if self.origin == "as given" else f" (shift {_brief(self.shift)}, scale {_brief(self.scale)})"
         return ORIGINS[self.origin].format(count=self.count) + constants
 
     def doubt(self, raw: Float) -> str:
-        """A sentence where the numbers themselves suggest that these data were used to scale them, else "".
+        """A warning where the numbers suggest that the data were scaled with themselves, else "".
 
-        Constants that are the data's own means and standard deviations to nine digits, or raw columns that already
-        have mean 0 and variance 1, may be chance; a reader should ask.
+        It comes where the scaled columns have mean 0 and variance 1 to nine digits.  That may be chance; a reader
+        should ask the signer.
         """
         if not self.rigorous:
             return ""
         try:
             scaled = np.atleast_2d(self.apply(raw).T)
-        except ValueError:  # constants for other columns than these
+        except ValueError:  # the constants are for another number of columns
             return ""
         means, deviations = scaled.mean(axis=1), scaled.std(axis=1)
         ones = [np.abs(deviations - 1.0), np.abs(scaled.std(axis=1, ddof=1) - 1.0)] if raw.shape[0] > 1 else []
@@ -121,26 +119,26 @@ class Scaling:
 
 @dataclass(frozen=True)
 class Charge:
-    """A choice made after seeing the data from a list of ``count`` fixed before: it costs ln ``count`` nats.
+    """A choice, made after seeing the data, from a list of ``count`` fixed before: it costs ln ``count`` nats.
 
-    ln E for one of E accuracy goals ε (P-47), ln 2 for the better of a shared and separate lengthscales (P-45), ln of
-    the number of kernel families or grids.
+    ln E for one of E accuracies ε (P-47), ln 2 for the better of a shared and separate lengthscales (P-45), and ln
+    of the number of kernel families or grids.
 
-    >>> Charge("accuracy goals ε", 5)
-    Charge(what='accuracy goals ε', count=5)
+    >>> Charge("accuracies ε", 5)
+    Charge(choice='accuracies ε', count=5)
     """
 
-    what: str
+    choice: str
     count: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.what, str) or not self.what.strip():
-            raise ValueError(f"what: expected words for what was chosen, got {self.what!r}")
+        if not isinstance(self.choice, str) or not self.choice.strip():
+            raise ValueError(f"choice: expected words that name the choice, got {self.choice!r}")
         object.__setattr__(self, "count", count("count", self.count))
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {"what": self.what, "count": self.count}
+        return {"what": self.choice, "count": self.count}
 
 
 def _brief(values: Any) -> str:

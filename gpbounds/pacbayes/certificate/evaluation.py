@@ -1,4 +1,4 @@
-"""R_S(Q) and KL(Q‖P) from data, each with a bound on what rounding may have done to it."""
+"""R_S(Q) and KL(Q‖P) from data, each with a bound on its rounding error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss
     q, at_data = _build(posterior, kernel, X, y)
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
-    # Each sum is rounded once and so is each quotient.
+    # Each sum and each quotient is rounded once.
     risk, risk_error = math.fsum(expected) / y.size, math.fsum(allowed) / y.size + 4.0 * EPS
     kl_error = float(q.kl_rounding)
     kl_error = math.inf if math.isnan(kl_error) else kl_error

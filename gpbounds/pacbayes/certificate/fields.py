@@ -1,4 +1,4 @@
-"""Strict reading of a JSON record: every field is asked for by name and kind, and nothing else may be there."""
+"""Strict reading of a JSON record: every field is read by name and kind, and unknown fields are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS: dict[type, str] = {
 
 
 class Fields:
-    """The fields of one JSON object, taken one by one; `done` refuses what is left.
+    """The fields of one JSON object, taken one by one; `done` refuses fields that remain.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Fields:
         self.where = where
 
     def take(self, name: str) -> Any:
-        """The value of a field, whatever it is."""
+        """The value of a field of any kind."""
         if name not in self.record:
             raise ValueError(
                 f"{self.where}: expected a field {name!r}, got {', '.join(map(repr, self.record)) or 'none'}"
@@ -83,7 +83,7 @@ class Fields:
         return text
 
     def built(self, make: Callable[[], T]) -> T:
-        """``make()``, its complaints with this object's path before them."""
+        """``make()``; its error messages get this object's path."""
         try:
             return make()
         except ValueError as error:
@@ -99,7 +99,7 @@ class Fields:
         return Fields(self.take(name), f"{self.where}.{name}")
 
     def each(self, name: str) -> list[Any]:
-        """A list, unread."""
+        """A list of any items."""
         value = self.take(name)
         if not isinstance(value, list):
             raise ValueError(f"{self.where}.{name}: expected a list, got {_shown(value)}")
@@ -111,17 +111,17 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of texts."""
-        found = self.each(name)
-        if not all(isinstance(item, str) for item in found):
-            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(found)}")
-        return tuple(found)
+        items = self.each(name)
+        if not all(isinstance(item, str) for item in items):
+            raise ValueError(f"{self.where}.{name}: expected a list of texts, got {_shown(items)}")
+        return tuple(items)
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list of whole numbers."""
-        found = self.each(name)
-        if not all(isinstance(item, int) and not isinstance(item, bool) for item in found):
-            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(found)}")
-        return tuple(found)
+        items = self.each(name)
+        if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+            raise ValueError(f"{self.where}.{name}: expected a list of whole numbers, got {_shown(items)}")
+        return tuple(items)
 
     def numbers(self, name: str) -> float | tuple[float, ...]:
         """A number or a list of numbers."""
@@ -144,13 +144,13 @@ class Fields:
         for i, row in enumerate(rows):
             if not isinstance(row, list) or len(row) != i + 1:
                 raise ValueError(f"{where}[{i}]: expected a row of {i + 1} number(s), got {_shown(row)}")
-        found = np.zeros((len(rows), len(rows)))
+        matrix = np.zeros((len(rows), len(rows)))
         for i, row in enumerate(rows):
-            found[i, : i + 1] = [_double(v, where) for v in row]
-        return found
+            matrix[i, : i + 1] = [_double(v, where) for v in row]
+        return matrix
 
     def done(self) -> None:
-        """Refuse fields that nobody asked for."""
+        """Refuse fields that were not read."""
         if self.record:
             raise ValueError(f"{self.where}: unknown field(s) {', '.join(map(repr, self.record))}")
 

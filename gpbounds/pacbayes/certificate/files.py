@@ -1,4 +1,4 @@
-"""Certificates as text: JSON that holds every double exactly, read strictly, and a seal against accidents."""
+"""Certificates as JSON files that hold every double exactly, strict reading, and a seal against accidental changes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SCHEMA = 1
 def seal(record: dict[str, Any]) -> str:
     """SHA-256 of a record's canonical JSON (sorted keys, no spaces, ASCII), without its own field "seal".
 
-    It shows damage and careless edits.  It is no signature: whoever forges can seal again, and is then left to the
-    mathematics.
+    It shows damage and careless edits.  It is not a signature: anybody who changes a record can compute a new seal, and
+    then only the check against the data shows that the numbers are false.
 
     >>> seal({"b": 0.1, "a": 1})[:8], seal({"a": 1, "b": 0.1, "seal": "x"})[:8]
     ('8c5bd7a8', '8c5bd7a8')
@@ -28,9 +28,9 @@ def seal(record: dict[str, Any]) -> str:
 
 
 def write(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """``record`` as indented JSON, lists of numbers on one line; the shortest decimals give back the same doubles."""
+    """``record`` as indented JSON, lists of numbers on one line; its decimals give back the same doubles."""
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
-    # Only lists that json broke into lines: a text cannot hold a raw newline.
+    # This matches only lists that json broke into lines, since a JSON string holds no raw newline.
     flat = re.sub(r"\[\n\s*([^\[\]{}\n]*(?:\n[^\[\]{}\n]*)*?)\n\s*\]", lambda m: f"[{_joined(m[1])}]", text)
     Path(path).write_text(flat + "\n", encoding="utf-8")
 
@@ -40,12 +40,12 @@ def _joined(body: str) -> str:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The record in a file, unread but for its format.
+    """The record in a file; only its format and schema are checked.
 
     Raises
     ------
     ValueError
-        for what is not JSON, or not strict (NaN, a field twice), not a certificate, or of another schema.
+        for a file that is not JSON, has NaN or a field twice, is not a certificate, or has another schema.
     OSError
         for a file that cannot be read.
     """
@@ -74,12 +74,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"expected each field once, got {twice!r} twice")
-    return found
+    return fields
 
 
 def _refused(word: str) -> Any:

@@ -1,4 +1,4 @@
-"""What identifies a data set: its shapes and the SHA-256 of its raw values, row by row."""
+"""The fingerprint of a data set: its shapes and the SHA-256 of its raw values, row by row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Fingerprint:
     """Shapes and SHA-256 of a data set (X, y) in the order of its rows.
 
     The hash is of the bytes ``b"X (N, D)\\n"``, X as little-endian float64 row by row, ``b"y (N,)\\n"``, y likewise, N
-    and D in decimal digits: any language recomputes it.  It is of the *raw* values, before scaling.
+    and D in decimal digits, so that any language can recompute it.  The values are the *raw* ones, before scaling.
 
     Attributes
     ----------
@@ -41,30 +41,30 @@ class Fingerprint:
 
 
 def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
-    """(X, y) as float64 arrays (N, D) and (N,) that hold exactly the numbers given.
+    """(X, y) as float64 arrays (N, D) and (N,) with exactly the numbers given.
 
     Raises
     ------
     ValueError
-        for float32 (a certificate is about the numbers it hashes), CuPy arrays, wrong shapes, or whole numbers beyond
-        2⁵³.
+        for float32 (a certificate holds for the numbers that it hashes), CuPy arrays, wrong shapes, or whole numbers
+        beyond 2⁵³.
     NonFinite
         for NaN or infinity.
     """
-    for name, given in (("X", X), ("y", y)):
-        if is_cupy(given):
+    for name, array in (("X", X), ("y", y)):
+        if is_cupy(array):
             raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: certificates are checked on the CPU")
-        kind = np.asarray(given).dtype
+        kind = np.asarray(array).dtype
         if kind.kind == "f" and kind.itemsize != 8:
             raise ValueError(
-                f"{name}: expected float64, got {kind}: a certificate says exactly which numbers it is about"
+                f"{name}: expected float64, got {kind}: a certificate identifies the exact numbers for which it holds"
             )
     points = as_points(X, "X")
     targets = as_targets(y, points)
     if targets.ndim != 1:
         raise ValueError(f"y: expected one target a row, shape ({points.shape[0]},), got {targets.shape}")
-    for name, given, taken in (("X", X, points), ("y", y, targets)):
-        if np.asarray(given).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
+    for name, array, taken in (("X", X, points), ("y", y, targets)):
+        if np.asarray(array).dtype.kind in "iu" and np.abs(taken).max() >= 2.0**53:
             raise ValueError(f"{name}: expected whole numbers below 2^53, which doubles hold exactly")
     return points, targets
 

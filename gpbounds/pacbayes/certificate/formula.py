@@ -1,4 +1,4 @@
-"""The last step of a certificate, in Arb: from R_S, KL(Q‖P), counts, N and δ to a bound, every rounding upwards."""
+"""The last step of a certificate, in Arb: the bound from R_S, KL(Q‖P), counts, N and δ, rounded upwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def log_xi(N: int, delta: float) -> float:
 def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> float:
     """B = kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N), the least double proved not to be below it.
 
-    Claims P-12, P-14, P-43, P-47: ``count`` is the product of |Θ| and the lengths of all lists chosen from.
+    Claims P-12, P-14, P-43, P-47: ``count`` is the product of |Θ| and the lengths of all lists.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def risk_bound(risk: float, kl: float, count: int, N: int, delta: float) -> floa
     >>> risk_bound(0.02, 30.0, 1201**2, 1000, 0.01)
     0.10136636474734233
     """
-    eps = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
-    return float(kl_inverse(risk, eps, certified=True))
+    divergence = settled(lambda: (exact(kl) + _log_count(count) + _log_xi(N, delta)) / N, upwards=True)
+    return float(kl_inverse(risk, divergence, certified=True))
 
 
 def _log_count(count: int) -> Any:

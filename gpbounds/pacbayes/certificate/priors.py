@@ -1,4 +1,4 @@
-"""The prior P^θ: a zero-mean GP whose kernel's hyperparameters are named as the axes of a grid."""
+"""The prior P^θ: a zero-mean GP; the names of its kernel's hyperparameters are those of the grid's axes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gpbounds.pacbayes.grid import GridPoint, HyperGrid
 
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
-    """A kernel's hyperparameters by the names of a grid's axes; only of kernels whose rounding is known."""
-    return plain.hyperparameters(_known(kernel))
+    """A kernel's hyperparameters by the names of a grid's axes; only for kernels with a bound on their rounding."""
+    return plain.hyperparameters(_supported(kernel))
 
 
-def _known(kernel: Kernel) -> Stationary:
+def _supported(kernel: Kernel) -> Stationary:
     if not isinstance(kernel, Stationary) or type(kernel) is not plain.STATIONARY.get(type(kernel).__name__):
         raise ValueError(f"kernel: expected a SquaredExponential or Matern kernel, got {type(kernel).__name__}")
     if isinstance(kernel, Matern) and not kernel.is_half_integer:
-        raise ValueError(f"kernel: expected a half-integer ν, whose rounding is known, got {kernel.nu}")
+        raise ValueError(f"kernel: expected a half-integer ν, for which rounding is bounded, got {kernel.nu}")
     return kernel
 
 
 def value_error(kernel: Kernel, dim: int) -> float:
-    """What a value k(x, x') of points in ``dim`` dimensions may be off by, in squared units of y, on any machine.
+    """Bound on the error of a value k(x, x') on any machine, for points in ``dim`` dimensions, in squared units of y.
 
-    The prior is a function of the scaled inputs x/lengthscale as doubles, which every machine forms alike, so that only
-    r², a function of it and a product are rounded.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤ v/e; exp and the
-    Matérn recurrence, all of whose terms are positive, are right to 8 eps a step.
+    The prior is a function of the scaled inputs x/lengthscale as doubles, which are the same on every machine, so that
+    only r², a function of it and a product are rounded.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤ v/e; exp and
+    the Matérn recurrence, all of whose terms are positive, are right to 8 eps a step.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> value_error(SquaredExponential(2.0), 1) / 2.0 < 4e-15
@@ -49,11 +49,11 @@ def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
     named = hyperparameters(kernel)
     if set(named) != set(point.theta):
         raise ValueError(f"grid: expected the names {', '.join(named)} of the kernel, got {', '.join(point.theta)}")
-    return plain.with_hyperparameters(_known(kernel), point.theta)
+    return plain.with_hyperparameters(_supported(kernel), point.theta)
 
 
 def locate(kernel: Kernel, grid: HyperGrid) -> GridPoint:
-    """The grid point that a kernel sits on; unrounded hyperparameters are refused."""
+    """The grid point of a kernel; hyperparameters off the grid are refused."""
     named = hyperparameters(kernel)
     if set(named) != set(grid.names):
         raise ValueError(

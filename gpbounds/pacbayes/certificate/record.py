@@ -1,4 +1,4 @@
-"""The certificate: a statement that is made from data, saved, loaded and checked."""
+"""The certificate: it is issued from data, saved, loaded and checked."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.validation import positive_unit
 
 SLACK = 8.0
-"""Stated R_S and KL lie this many allowances above the computed ones: another machine is off by one, and allows one or
-more (its allowance may be larger)."""
+"""Stated R_S and KL exceed the computed ones by so many allowances: another machine's values differ by up to one, and
+its own allowance may be larger."""
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate(Statement):
-    """An upper bound on the Gibbs risk of a GP posterior Q, with all that a third party needs to recompute it.
+    """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).
 
     Claims P-14, P-44, P-45, P-47, P-49 (Reeb et al., PAC-GP, Eq. 5, §3).  Hypotheses: iid rows, a loss in [0, 1], and
-    loss, δ, kernel family, grid and scaling fixed before the data were seen or charged: the last is what a file cannot
-    prove, so `check` prints it first.  Q is the one rebuilt at a θ *on* the grid.
+    loss, δ, kernel family, grid and scaling fixed before the data were seen, or charged.  A file cannot prove the
+    latter, so `check` prints it first.  Q is rebuilt at a θ *on* the grid.
 
     `issue` makes it (`issue_certificate` is the whole procedure), `save` and `load` keep it, `check` checks it.
     """
@@ -56,7 +56,7 @@ class Certificate(Statement):
         charges: Iterable[Charge] = (),
         nonrigorous: bool = False,
     ) -> Certificate:
-        """Evaluate R_S, KL and the bound of a Q, and put them on record.
+        """Evaluate R_S, KL and the bound of a Q, and record them.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class Certificate(Statement):
         y : array (N,)
             Raw targets, float64.
         posterior : Exact, Sparse, Free or Whitened
-            What defines Q, in the units of the scaled data.
+            The record that defines Q, in the units of the scaled data.
         kernel : SquaredExponential or Matern
             The prior's, with hyperparameters on the grid.
         grid : HyperGrid
@@ -73,11 +73,11 @@ class Certificate(Statement):
         delta : float in (0, 1)
             Probability of failure.
         inputs, outputs : Scaling, optional
-            How raw data become what the model sees; "as given" unless said otherwise.
+            How the raw data were scaled; "as given" by default.
         charges : sequence of Charge
-            What was chosen after seeing the data from lists made before.
+            Choices made after seeing the data, from lists made before.
         nonrigorous : bool
-            Let constants from the same data pass; the certificate then says in its first line that it is none.
+            Allow constants from the same data; the certificate then says in its first line that it is no guarantee.
 
         Raises
         ------
@@ -142,11 +142,11 @@ class Certificate(Statement):
         ).sealed()
 
     def check(self, X: ArrayLike, y: ArrayLike) -> Report:
-        """Recompute everything from the data, and say line by line what holds.
+        """Recompute everything from the data and report line by line.
 
-        The fingerprint of the raw data, θ's place in the grid, R_S and KL with an allowance for their rounding, what
-        choices cost, and the bound, enclosed in Arb; confirmed when every line holds, the last one as: upper end ≤
-        stated bound.  Declarations, which no file can prove, come first.
+        The lines are: the fingerprint of the raw data, the place of θ in the grid, R_S and KL with an allowance for
+        their rounding, the penalties, and the bound, enclosed in Arb.  A certificate is confirmed when every line
+        holds; for the bound: upper end ≤ stated bound.  Declarations, which no file can prove, come first.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Certificate(Statement):
         Raises
         ------
         ValueError, NonFinite
-            for arrays that are no data at all; data that differ from the certified ones are a line that failed.
+            for arrays of wrong shapes or kinds; data that differ from the certified ones give a line that failed.
         """
         return checking.check(self, X, y)
 
@@ -171,7 +171,7 @@ class Certificate(Statement):
         Raises
         ------
         ValueError
-            for a file that is not a certificate of this schema: says which field, what was expected and what came.
+            for a file that is not a certificate of this schema; the message names the field, and what was expected.
         OSError
             for a file that cannot be read.
         """

@@ -1,4 +1,4 @@
-"""What a check found, line by line: first what a file cannot prove, then what was confirmed or failed."""
+"""The report of a check: first the declarations, which a file cannot prove, then the lines confirmed or failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 State = Literal["declared", "confirmed", "failed", "skipped"]
 MARKS: dict[State, str] = {"declared": "declared", "confirmed": "ok", "failed": "FAILED", "skipped": "skipped"}
-NOT_RIGOROUS = "NOT RIGOROUS: the data were scaled with themselves, and nothing pays for it. This is no guarantee."
+NOT_RIGOROUS = "NOT RIGOROUS: the data were scaled with themselves, which no penalty covers. This is no guarantee."
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Line:
     Attributes
     ----------
     name : str
-        What it is about: "seal", "data", "grid", "posterior", "risk", "kl", "penalty", "bound", or a declaration.
+        Its subject: "seal", "data", "grid", "posterior", "risk", "kl", "penalty", "bound", or a declaration.
     state : "declared", "confirmed", "failed" or "skipped"
     text : str
     """
@@ -34,16 +34,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of `Certificate.check`; printed, it reads from top to bottom.
+    """The outcome of `Certificate.check`.
 
     Attributes
     ----------
     confirmed : bool
         True when every line that can be checked holds.
     rigorous : bool
-        False for a certificate that calls itself non-rigorous.
+        False for a certificate that is marked non-rigorous.
     statement : str
-        What the certificate claims.
+        The claim of the certificate.
     lines : tuple of Line
         Declarations first.
     """
@@ -90,7 +90,7 @@ def _folded(mark: str, name: str, text: str) -> str:
 
 
 def conclude(rigorous: bool, statement: str, lines: Iterable[Line]) -> Report:
-    """The `Report` of some lines: confirmed when none failed and none that matters was skipped."""
-    found = tuple(lines)
-    confirmed = all(line.state in ("declared", "confirmed") for line in found)
-    return Report(confirmed, rigorous, statement, found)
+    """The `Report` of some lines: confirmed when no line failed and none was skipped."""
+    findings = tuple(lines)
+    confirmed = all(line.state in ("declared", "confirmed") for line in findings)
+    return Report(confirmed, rigorous, statement, findings)

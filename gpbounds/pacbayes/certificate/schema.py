@@ -19,14 +19,14 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        for a field that is missing, unknown, of another kind or out of range: says which.
+        for a field that is missing, unknown, of another kind or out of range; the message names it.
     """
     fields = Fields(record, "certificate")
     for name in ("format", "schema"):
         fields.take(name)
     rigorous = fields.truth("rigorous")
     versions = fields.part("versions")
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "inputs": _scaling(fields.part("inputs")),
         "outputs": _scaling(fields.part("outputs")),
         "charges": tuple(_charge(part) for part in fields.parts("charges")),
@@ -41,22 +41,22 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
         "seal": fields.digest("seal"),
     }
     fields.done()
-    if rigorous != (found["inputs"].rigorous and found["outputs"].rigorous):
+    if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
         raise ValueError(f"certificate.rigorous: expected what the scalings say, {not rigorous}, got {rigorous}")
-    return found
+    return arguments
 
 
 def _scaling(fields: Fields) -> Scaling:
     constants = {name: fields.numbers(name) for name in ("shift", "scale")}
-    found = fields.built(lambda: Scaling(fields.text("origin"), **constants, count=fields.integer("count")))
+    scaling = fields.built(lambda: Scaling(fields.text("origin"), **constants, count=fields.integer("count")))
     fields.done()
-    return found
+    return scaling
 
 
 def _charge(fields: Fields) -> Charge:
-    found = fields.built(lambda: Charge(fields.text("what"), fields.integer("count")))
+    charge = fields.built(lambda: Charge(fields.text("what"), fields.integer("count")))
     fields.done()
-    return found
+    return charge
 
 
 def _loss(fields: Fields) -> Any:
@@ -65,12 +65,12 @@ def _loss(fields: Fields) -> Any:
 
 def _grid(fields: Fields) -> HyperGrid:
     edges = fields.numbers("low"), fields.numbers("high")
-    found = fields.built(lambda: HyperGrid(*edges, fields.integers("steps"), fields.texts("names")))
+    grid = fields.built(lambda: HyperGrid(*edges, fields.integers("steps"), fields.texts("names")))
     fields.done()
-    return found
+    return grid
 
 
 def _data(fields: Fields) -> Fingerprint:
-    found = Fingerprint(fields.digest("sha256"), fields.natural("rows"), fields.natural("columns"))
+    data = Fingerprint(fields.digest("sha256"), fields.natural("rows"), fields.natural("columns"))
     fields.done()
-    return found
+    return data

@@ -1,4 +1,4 @@
-"""What a certificate states: numbers, declarations and a description of Q, as a frozen record and as JSON."""
+"""The contents of a certificate: numbers, declarations and the record of Q, as a frozen record and as JSON."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ NUMBERS = ("delta", "risk", "kl", "log_count", "log_xi", "bound")
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """An upper bound on the Gibbs risk of a GP posterior Q, with all that a third party needs to recompute it.
+    """An upper bound on the Gibbs risk of a GP posterior Q, with everything that a third party needs to recompute it.
 
     Attributes
     ----------
     loss : Loss
-        Carries its ε, in the units of the scaled outputs.
+        With its ε, in the units of the scaled outputs.
     delta : float
     grid : HyperGrid
     indices : tuple of int
@@ -36,7 +36,7 @@ class Statement:
     kernel : Kernel
         The prior's kernel at θ; the prior's mean is 0.
     posterior : Posterior
-        What defines Q.
+        The record that defines Q.
     inputs, outputs : Scaling
         How the raw data were scaled.
     charges : tuple of Charge
@@ -49,7 +49,7 @@ class Statement:
         ln(|Θ|·charges) and ln(ξ(N)/δ), rounded up.
     bound : float
     versions : dict of str to str
-        Of the software it was made with.
+        Versions of the software that issued it.
     seal : str
         See `files.seal`.
     """
@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def rigorous(self) -> bool:
-        """False where data were scaled with themselves, uncharged."""
+        """False where data were scaled with themselves."""
         return self.inputs.rigorous and self.outputs.rigorous
 
     @property
@@ -94,13 +94,13 @@ class Statement:
 
     @property
     def count(self) -> int:
-        """How many priors and losses the union bound is over: |Θ| times the lengths of all lists."""
+        """The number of priors and losses in the union bound: |Θ| times the lengths of all lists."""
         lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
         return int(np.prod([self.grid.size, *lists], dtype=object))
 
     @property
     def statement(self) -> str:
-        """What is claimed, in one sentence."""
+        """The claim in one sentence."""
         lead = "" if self.rigorous else "Had the scaling been fixed in advance: "
         return (
             f"{lead}With probability at least 1 − {outward(self.delta, 'upper')} over the draw of the "
@@ -129,7 +129,7 @@ class Statement:
         }
 
     def fresh_seal(self) -> str:
-        """The seal that the record as it stands would have."""
+        """The seal of the present record."""
         return files.seal(self.to_dict())
 
     def __eq__(self, other: object) -> bool:

@@ -127,7 +127,7 @@ fitted = then(MODELS["vfe"], "fit", X=L.X, y=L.y)
 for label, options in {
     "squared": {"loss": "squared", "epsilon": 0.8},
     "a loss": {"loss": LOSSES["interval"]},
-    "charges": {"epsilon": 0.5, "charges": [call("gpbounds.pacbayes.Charge", what="kernel families", count=2)]},
+    "charges": {"epsilon": 0.5, "charges": [call("gpbounds.pacbayes.Charge", choice="kernel families", count=2)]},
 }.items():
     cases.add(
         f"certify, {label}",

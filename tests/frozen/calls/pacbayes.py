@@ -113,7 +113,7 @@ SAME = pac("Scaling", origin="same data", shift=0.1, scale=0.9)
 for name, scaling in {"as given": GIVEN, "ahead": AHEAD, "split": SPLIT, "charged": CHARGED, "same": SAME}.items():
     cases.add(f"scaling, {name}", [then(scaling, "to_dict"), then(scaling, "describe"), part(scaling, "rigorous")])
     cases.add(f"scaling, {name}, applied", then(scaling, "apply", raw=P.X[:3]))
-cases.add("charge", then(pac("Charge", what="accuracy goals ε", count=5), "to_dict"))
+cases.add("charge", then(pac("Charge", choice="accuracy goals ε", count=5), "to_dict"))
 LOOSER = "1e-9"
 """R_S and KL on record hold an allowance for rounding, which moves with it."""
 mean, factor = np.linspace(-1.0, 1.0, 6), triangle(6)
@@ -140,7 +140,7 @@ for name, posterior in POSTERIORS.items():
     cases.add(f"certificate, {name}, about", reading(made, "count", "rigorous", "statement"))
 MORE = {
     "squared": {"posterior": POSTERIORS["exact"], "loss": SQUARED},
-    "charges": {"posterior": POSTERIORS["sparse"], "charges": [pac("Charge", what="kernel families", count=2)]},
+    "charges": {"posterior": POSTERIORS["sparse"], "charges": [pac("Charge", choice="kernel families", count=2)]},
     "scaled": {"posterior": POSTERIORS["exact"], "inputs": AHEAD, "outputs": CHARGED},
     "not rigorous": {"posterior": POSTERIORS["exact"], "outputs": SAME, "nonrigorous": True},
 }

@@ -364,7 +364,7 @@ wrong(
     {"shift": 1.0},
     {"origin": "charged", "shift": 1.0, "scale": 0.0, "count": 2},
 )
-wrong("pacbayes.Charge", {"what": "", "count": 2}, {"what": "kernels", "count": 0})
+wrong("pacbayes.Charge", {"choice": "", "count": 2}, {"choice": "kernels", "count": 0})
 wrong("pacbayes.Exact", {"noise": 0.0}, {"noise": [1.0, 2.0]})
 wrong("pacbayes.Sparse", {"Z": L.Z, "noise": 0.1, "power": 2.0}, {"Z": NAN, "noise": 0.1})
 wrong("pacbayes.Free", {"Z": L.Z, "mean": [0.0], "cov": np.eye(3)}, {"Z": L.Z, "mean": np.zeros(3), "cov": np.eye(2)})

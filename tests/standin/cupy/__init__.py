@@ -15,9 +15,9 @@ _impl = _counts  # `cupy._impl.stats`: the name that other stand-ins give the co
 
 def __getattr__(name: str) -> Any:
     """A name on its first use."""
-    found = _learnt(name)
-    globals()[name] = found
-    return found
+    value = _learnt(name)
+    globals()[name] = value
+    return value
 
 
 def _learnt(name: str) -> Any:

@@ -34,16 +34,16 @@ def function(owner: str, name: str, host: Any) -> Any:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         _surface.check(owner, name, args[1:] if owner == "cupy.ndarray" else args, kwargs)
-        given = any(map(_on_device, (*args, *kwargs.values())))
-        if given is (kind == "made"):
-            raise TypeError(f"{owner}.{name}: the stand-in takes {'no' if given else 'a'} cupy.ndarray here")
+        has_device_array = any(map(_on_device, (*args, *kwargs.values())))
+        if has_device_array is (kind == "made"):
+            raise TypeError(f"{owner}.{name}: the stand-in takes {'no' if has_device_array else 'a'} cupy.ndarray here")
         stats["launch"] += kind not in ("view", "known")
         stats["sync"] += kind == "sized"
         with np.errstate(all="ignore"):
-            found = host(*map(_memory, args), **{key: _memory(value) for key, value in kwargs.items()})
+            result = host(*map(_memory, args), **{key: _memory(value) for key, value in kwargs.items()})
         if name == "diagonal":
-            found.flags.writeable = True  # CuPy's is
-        return _returned(found, kind) if kwargs.get("out") is None else kwargs["out"]
+            result.flags.writeable = True  # CuPy's is
+        return _returned(result, kind) if kwargs.get("out") is None else kwargs["out"]
 
     call.__name__ = call.__qualname__ = name
     return call
@@ -65,12 +65,12 @@ def _memory(argument: Any) -> Any:
     return argument._host if isinstance(argument, ndarray) else argument
 
 
-def _returned(found: Any, kind: str) -> Any:
-    if kind == "known" or found is None:
-        return found
-    if isinstance(found, (list, tuple)):
-        return type(found)(_returned(part, kind) for part in found)
-    return device(found if kind in ("view", "like") else np.asarray(found, order="C"))
+def _returned(result: Any, kind: str) -> Any:
+    if kind == "known" or result is None:
+        return result
+    if isinstance(result, (list, tuple)):
+        return type(result)(_returned(part, kind) for part in result)
+    return device(result if kind in ("view", "like") else np.asarray(result, order="C"))
 
 
 # What follows has rules of its own.
@@ -92,11 +92,11 @@ def array(
         obj = function("cupy", "stack", np.stack)([array(part) for part in obj])
     if not isinstance(obj, ndarray):
         return device(copied("h2d", device(np.array(obj, dtype, order=order or "K", ndmin=ndmin))._host))
-    found = np.asarray(obj._host, dtype, order=order)
-    if found is obj._host and not copy and ndmin <= obj.ndim:
+    memory = np.asarray(obj._host, dtype, order=order)
+    if memory is obj._host and not copy and ndmin <= obj.ndim:
         return obj
     stats["launch"] += 1
-    return device(np.array(found, order=order or "K", ndmin=ndmin))
+    return device(np.array(memory, order=order or "K", ndmin=ndmin))
 
 
 def asarray(
@@ -148,10 +148,10 @@ def matmul(*args: Any, **kwargs: Any) -> ndarray:
     out = kwargs.get("out")
     if isinstance(out, ndarray) and any(isinstance(a, ndarray) and np.shares_memory(out._host, a._host) for a in args):
         raise AssertionError("matmul into the memory of an operand: CuPy does not say what comes out")
-    found = function("cupy", "matmul", np.matmul)(*args, **kwargs)
+    result = function("cupy", "matmul", np.matmul)(*args, **kwargs)
     stats["gemm"] += 1
-    stats["flops"] += 2 * found.size * args[0].shape[-1]
-    return found
+    stats["flops"] += 2 * result.size * args[0].shape[-1]
+    return result
 
 
 def get_array_module(*args: Any) -> Any:

@@ -68,8 +68,8 @@ class ElementwiseKernel:
         self.params, self.operation, self.name = self.ins + self.outs, operation, name
 
     def __call__(self, *args: Any, size: int | None = None) -> Any:
-        given, outs = args[: len(self.ins)], args[len(self.ins) :]
-        if len(given) < len(self.ins) or len(outs) not in (0, len(self.outs)):
+        inputs, outs = args[: len(self.ins)], args[len(self.ins) :]
+        if len(inputs) < len(self.ins) or len(outs) not in (0, len(self.outs)):
             raise TypeError(f"Wrong number of arguments for {self.name!r}: {len(args)}")
         if not all(isinstance(a, (ndarray, *SCALARS)) for a in args):
             raise TypeError(f"Unsupported type in {[type(a) for a in args]}")
@@ -81,7 +81,7 @@ class ElementwiseKernel:
         if any(o.shape != shape for p, o in zip(self.outs, outs, strict=True) if not p.raw):
             raise ValueError("Out shape is mismatched")
         buffers = []
-        for p, value in zip(self.params, (*given, *outs), strict=True):
+        for p, value in zip(self.params, (*inputs, *outs), strict=True):
             memory = np.asarray(value._host if isinstance(value, ndarray) else value, types[p.type])
             buffers.append(np.array(memory if p.raw else np.broadcast_to(memory, shape), order="C"))
         stats["launch"] += 1

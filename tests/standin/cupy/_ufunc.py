@@ -34,23 +34,25 @@ class ufunc:
     ) -> Any:
         if unknown:
             raise TypeError(f"Wrong arguments {sorted(unknown)} for {self.name}")
-        given, outs = args[: self.nin], args[self.nin :]
-        if len(given) < self.nin or len(outs) > self.nout or (out is not None and outs):
+        inputs, outs = args[: self.nin], args[self.nin :]
+        if len(inputs) < self.nin or len(outs) > self.nout or (out is not None and outs):
             raise TypeError(f"Wrong number of arguments for {self.name}")
         if out is not None:
             outs = out if isinstance(out, tuple) else (out,)
-        wrong = [type(a) for a in given if not isinstance(a, (ndarray, *SCALARS))]
+        wrong = [type(a) for a in inputs if not isinstance(a, (ndarray, *SCALARS))]
         wrong += [type(o) for o in outs if not isinstance(o, (ndarray, type(None)))]
         if wrong:
             raise TypeError(f"Unsupported type {wrong} for {self.name}")
-        operands = [a._host if isinstance(a, ndarray) else a for a in given]
+        operands = [a._host if isinstance(a, ndarray) else a for a in inputs]
         loop = _first(self._loops, tuple(map(_kind, operands)), None if dtype is None else np.dtype(dtype))
         if loop is None:
             raise TypeError(f"Wrong type ({[_kind(a) for a in operands]}, dtype {dtype}) of arguments for {self.name}")
         stats["launch"] += 1
         with np.errstate(all="ignore"):
-            found = self._host(*map(np.asarray, operands, loop[0]))
-        parts = [np.asarray(p, c, order="C") for p, c in zip(found if self.nout > 1 else [found], loop[1], strict=True)]
+            result = self._host(*map(np.asarray, operands, loop[0]))
+        parts = [
+            np.asarray(p, c, order="C") for p, c in zip(result if self.nout > 1 else [result], loop[1], strict=True)
+        ]
         made = [_into(o, part, casting) for o, part in zip((*outs, *[None] * self.nout), parts, strict=False)]
         return tuple(made) if self.nout > 1 else made[0]
 
@@ -79,14 +81,14 @@ def _rank(kinds: list[Kind]) -> int:
     return max((RANKS[np.dtype(k).kind] for k in kinds), default=-1)
 
 
-def _into(out: ndarray | None, found: np.ndarray, casting: str) -> ndarray:
+def _into(out: ndarray | None, result: np.ndarray, casting: str) -> ndarray:
     if out is None:
-        return device(found)
-    if np.broadcast_shapes(found.shape, out.shape) != out.shape:
-        raise ValueError(f"Out shape is mismatched: {found.shape} into {out.shape}")
-    if not np.can_cast(found.dtype, out.dtype, casting):
-        raise TypeError(f"Cannot cast {found.dtype} to {out.dtype} with casting rule {casting!r}")
-    out._host[...] = found
+        return device(result)
+    if np.broadcast_shapes(result.shape, out.shape) != out.shape:
+        raise ValueError(f"Out shape is mismatched: {result.shape} into {out.shape}")
+    if not np.can_cast(result.dtype, out.dtype, casting):
+        raise TypeError(f"Cannot cast {result.dtype} to {out.dtype} with casting rule {casting!r}")
+    out._host[...] = result
     return out
 
 

@@ -26,12 +26,12 @@ def __getattr__(name: str) -> Any:
         stats["launch"] += 1
         finite = np.isfinite(a._host)
         with np.errstate(all="ignore"):
-            found = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
-        parts = [np.array(part) for part in (found if isinstance(found, tuple) else (found,))]
+            result = getattr(np.linalg, name)(np.where(finite, a._host, 0), *args, **kwargs)
+        parts = [np.array(part) for part in (result if isinstance(result, tuple) else (result,))]
         if not finite.all():
             for part in parts:
                 part.fill(np.nan)
-        return tuple(map(device, parts)) if isinstance(found, tuple) else device(parts[0])
+        return tuple(map(device, parts)) if isinstance(result, tuple) else device(parts[0])
 
     return call
 

@@ -33,8 +33,8 @@ def solve_triangular(
         return device(right)
     columns = right.reshape(len(b), -1, order="F")
     solve = strsm if single else dtrsm
-    found = solve(1.0, a._host, columns, lower=lower, trans_a=trans in (1, "T"), diag=unit_diagonal)
-    return device(found.reshape(right.shape, order="F"))
+    solution = solve(1.0, a._host, columns, lower=lower, trans_a=trans in (1, "T"), diag=unit_diagonal)
+    return device(solution.reshape(right.shape, order="F"))
 
 
 def __getattr__(name: str) -> Any:
