@@ -150,7 +150,7 @@ def expected_residual(
         raise ValueError(f"M: the k-DPP of size {size} is undefined: only {most} nonzero eigenvalues")
     upper = np.where(some, values + error, 0.0)
     lowest = np.maximum(values - error, 0.0) if error else upper
-    rest, ratio = _rest_ratios(upper[some], size)
+    rest, ratio = rest_ratios(upper[some], size)
     miss, rho = np.ones(values.size), np.zeros(values.size)
     if size == 0:
         return ExpectedResidual(size, upper, lowest, miss, upper.copy(), ratio, variance)
@@ -162,7 +162,7 @@ def expected_residual(
     return ExpectedResidual(size, upper, lowest, miss, rho, ratio, variance)
 
 
-def _rest_ratios(values: Float, M: int) -> tuple[Float, float]:
+def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
     """r_i = e_M(λ₋ᵢ)/e_{M−1}(λ₋ᵢ) for every i, and r = e_M/e_{M−1}, of eigenvalues > 0."""
     n = values.size
     if M == 0:

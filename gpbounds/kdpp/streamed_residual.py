@@ -104,14 +104,25 @@ class StreamedResidual:
 
     @cached_property
     def greatest_weight(self) -> float:
-        """Above max_i ρ_i/(λ_i + σ²)²: the greatest value of rλ/((λ + r)(λ + σ²)²) over all λ ≥ 0."""
-        r, noise = self.ratio, self.noise
-        at = 2.0 * r * noise / (r + np.sqrt(r * r + 8.0 * r * noise))
-        return float(r * at / ((at + r) * (at + noise) ** 2)) * (1.0 + 1e-12)
+        """Above max_i ρ_i/(λ_i + σ²)²."""
+        return greatest_weight(self.ratio, self.noise)
 
     def form(self, ritz: RitzForm) -> float:
         """Above E vᵀ(K − Q)v ≤ vᵀ rK(K + rI)⁻¹ v."""
         return float((ritz.weights * (self.ratio * ritz.values / (ritz.values + self.ratio))).sum())
+
+
+def greatest_weight(ratio: float, noise: float) -> float:
+    """The greatest value of rλ/((λ + r)(λ + σ²)²) over λ ≥ 0, at the positive root of 2λ² + rλ = rσ².
+
+    >>> round(greatest_weight(0.1, 0.1), 6)
+    1.481481
+    """
+    r = ratio
+    if r == 0.0:
+        return 0.0
+    at = 2.0 * r * noise / (r + float(np.sqrt(r * r + 8.0 * r * noise)))
+    return r * at / ((at + r) * (at + noise) ** 2) * (1.0 + 1e-12)
 
 
 def streamed_residual(

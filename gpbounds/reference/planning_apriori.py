@@ -68,3 +68,29 @@ def order_statistic_failure(values: Sequence[Any], weights: Sequence[Any], sets:
         few = mp.fsum(mp.binomial(sets, i) * p**i * (1 - p) ** (sets - i) for i in range(order))
         total += weight * few
     return total
+
+
+def majorant(gram: Any, points: Sequence[int], values: Sequence[Any], functions: Any, M: int) -> list[Any]:
+    """g at each of ``points``: g0·k(x, x) − Σ (g0 − g_i) u_i(x)², u_i(x) = ``functions[i, x]`` (N-sum)."""
+    g, zero = slopes(values, M), slope_at_zero(values, M)
+    return [
+        zero * gram[x, x] - mp.fsum((zero - g[i]) * functions[i, x] ** 2 for i in range(len(values))) for x in points
+    ]
+
+
+def chernoff(values: Sequence[Any], weights: Sequence[Any], N: int, delta: Any, theta: Any) -> Any:
+    """t with P(Σ g(x_n) >= t) <= δ by the moment e^{θg}: [N log E e^{θg} + log(1/δ)]/θ."""
+    moment = mp.fsum(w * mp.exp(theta * v) for v, w in zip(values, weights, strict=True))
+    return (N * mp.log(moment) - mp.log(delta)) / theta
+
+
+def prior_from_trace(t: Any, largest: Any, p: Any, alpha: Any, R: int) -> Any:
+    """min over a of B with αW/(2B) = p(1 − αa) − α(1 − √a)²t, W the R-norm of a Gamma variable (N-trace)."""
+    norm = mp.fprod(t + 2 * largest * i for i in range(R)) ** (mp.mpf(1) / R)
+    best = mp.inf
+    for step in range(200):
+        s = mp.mpf(step) / 200
+        room = p * (1 - alpha * s * s) - alpha * (1 - s) ** 2 * t
+        if room > 0:
+            best = min(best, alpha * norm / (2 * room))
+    return best

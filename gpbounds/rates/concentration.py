@@ -1,0 +1,284 @@
+"""Tr(K − Q) a priori beyond its mean: a sum of independent terms that is above it for every X (N-sum, N-out)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.special import logsumexp, ndtr, ndtri
+from scipy.stats import binom
+
+from gpbounds import validation
+from gpbounds.arrays import EPS, Float, as_points
+from gpbounds.bound import Bound
+from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.kdpp.residual import rest_ratios
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels.base import Product, Sum
+from gpbounds.numerics.roots import golden
+from gpbounds.spectra.legendre import gauss
+from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
+
+JITTER = 1e-9
+"""Added to K_zz, as a share of its diagonal: the majorant stays one, and triangular solves keep their digits."""
+CELLS = (2**13, 2**15)
+"""A law on the line is cut into so many intervals at first, twice as many while they lose more than SHARE, at most."""
+SHARE = 0.02
+"""What cells may add to the mean."""
+REACH = 9.0
+"""Standard deviations beyond which nothing is looked at: the majorant is g0·v there."""
+OUTLIERS = (0, 1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class TraceMajorant:
+    """g with τ_M(K_X) = E_Z Tr(K − Q_Z) <= Σ_n g(x_n) for every X, Z from the k-DPP of size M in X (N-sum).
+
+    g(x) = g0·k(x, x) − Σ_i (g0 − g_i) u_i(x)², u_i orthonormal functions of the kernel's Hilbert space and g_i, g0 the
+    slopes of R = (M+1) e_{M+1}/e_M at numbers b_1 >= b_2 >= ...: g_i = (M+1) miss_i²(1 − r_i^(M+1)/r_i^(M)), the slope
+    at an eigenvalue 0 being g0.  Where (b, u) are the Mercer eigenvalues and -functions, E g = R(μ): N-pop.
+
+    Proof.  R is concave and homogeneous in the operator A = Σ φ(x_n)φ(x_n)' (N-pop), so R(A) <= ⟨∇R(B), A⟩ for every
+    B = Σ b_i u_i u_i', and ∇R(B) = g0·I − Σ (g0 − g_i) u_i u_i'.  QED
+    The u_i need not be eigenfunctions: here they are eigenvectors of Σ_j w_j φ(z_j)φ(z_j)' for pilot points z with
+    weights w, made from K_zz + jitter.  A jitter shortens them; functions that are orthonormal in a larger space, seen
+    from this one, do as well.
+
+    Attributes
+    ----------
+    M : int
+    zero : float
+        g0.
+    top : float
+        g0·v >= sup g.
+    """
+
+    M: int
+    zero: float
+    top: float
+    _kernel: Kernel
+    _pilot: Float
+    _factor: Float
+    _turn: Float
+    _slopes: Float
+    _doubt: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, M: int, pilot: Float, weights: Float | None = None) -> TraceMajorant:
+        """From pilot points (p, D), p > M + 1, and their weights, equal unless given."""
+        size, points = validation.count("M", M, 1), as_points(pilot)
+        p = len(points)
+        if p <= size + 1:
+            raise ValueError(f"pilot: expected more than M + 1 = {size + 1} points, got {p}")
+        w = np.ones(p) if weights is None else validation.positive("weights", weights)
+        gram = kernel(points)
+        scale = float(kernel.max_variance)
+        L = cholesky(gram + JITTER * scale * np.eye(p), lower=True)
+        values, Q = np.linalg.eigh((L.T * w) @ L)
+        values, Q = np.maximum(values[::-1], 0.0), Q[:, ::-1]
+        values = np.maximum(values, values[0] * EPS)  # any numbers do
+        slopes, zero = trace_slopes(values, size)
+        # |L⁻¹k| <= √v; a solve is exact for L + δL with |δL| <= p·eps·|L|, ‖L⁻¹‖² <= 1/jitter
+        doubt = 4.0 * p * EPS * math.sqrt(p / JITTER) + 64.0 * p * EPS
+        return cls(size, zero, zero * scale, kernel, points, L, Q, slopes, doubt * scale * zero)
+
+    def __call__(self, X: Float) -> Float:
+        """g at the rows of ``X``, rounded upwards, shape (n,)."""
+        points = as_points(X)
+        result = np.empty(len(points))
+        for start in range(0, len(points), 4096):
+            part = points[start : start + 4096]
+            a = solve_triangular(self._factor, self._kernel(self._pilot, part), lower=True)
+            rest = np.maximum(self._kernel.diag(part) - (a * a).sum(axis=0), 0.0)
+            turned = self._turn.T @ a
+            result[start : start + 4096] = self.zero * rest + self._slopes @ (turned * turned)
+        return np.minimum(result + self._doubt, self.top)
+
+
+def trace_slopes(eigenvalues: Float, M: int) -> tuple[Float, float]:
+    """(g_i = ∂R/∂b_i, g0) for R = (M+1) e_{M+1}/e_M at b: (M+1) miss_i²(1 − r_i^(M+1)/r_i^(M)), rounded upwards.
+
+    r_i^(m) = e_m/e_{m−1} of the others; miss_i = r_i/(b_i + r_i).
+
+    >>> slopes, zero = trace_slopes(np.array([2.0, 1.0, 1.0]), 1)  # R = 2 e_2/e_1 = 2·5/4
+    >>> slopes.round(4), round(zero, 4)
+    (array([0.375, 0.875, 0.875]), 1.375)
+    """
+    values = validation.positive("eigenvalues", eigenvalues)
+    rest, ratio = rest_ratios(values, M)
+    rest_more, ratio_more = rest_ratios(values, M + 1)
+    miss = 1.0 / (1.0 + values / rest)
+    # 1e-13: rounding of the ratios, of which 1 is subtracted
+    slopes = (M + 1.0) * miss**2 * (np.maximum(1.0 - rest_more / rest, 0.0) + 1e-13)
+    zero = min((M + 1.0) * (1.0 - ratio_more / ratio + 1e-13), M + 1.0)  # r_M = τ_{M−1}/M
+    return np.minimum(slopes, zero), zero
+
+
+def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, delta: float) -> Bound:
+    """τ_M(K_X) = E_Z Tr(K − Q_Z) of N inputs on a line is below this with probability at least 1 − δ over X (N-sum).
+
+    τ_M(K_X) <= Σ_n g(x_n) for every X (:class:`TraceMajorant`), so P(τ_M >= t) <= inf_θ e^(−θt) (E e^{θg(x)})^N: where
+    g is bounded little more than the mean N·R(μ) is paid, in place of Markov's 1/δ.
+
+    The mean of e^{θg} is bounded by cells: on an interval of length h with ends a, b, √g(x) <= max(√g(a), √g(b)) +
+    √g0·e(h), since √g is a seminorm of φ(x) that is at most √g0·‖φ(x)‖, and e(h) bounds the distance of φ(x) from the
+    straight line between φ(a) and φ(b).
+
+    Outliers (N-out): τ_M(K + ff') <= ((M+1)/M)·τ_{M−1}(K), so up to l points in a set S of small probability cost a
+    factor (M+1)/(M+1−l) and l of the M points: P(more than l in S) is binomial.  S holds the cells where g is largest.
+    Proof: e_j(K + ff') is affine in ff', so the left side's e_{M+1}/e_M is a mediant of e_{M+1}/e_M and
+    e_M(−f)/e_{M−1}(−f), both at most e_M/e_{M−1} of K.  QED   The least over l = 0, 1, 2 and no S is taken.
+
+    Parameters
+    ----------
+    kernel : SquaredExponential, Matern, their sums and products
+    N, M : int
+    inputs : Gaussian or Uniform, one dimension
+    delta : float
+
+    Returns
+    -------
+    Bound
+        ``terms["mean"]``: the bound of the mean, from the same cells.
+
+    Raises
+    ------
+    ValueError
+        for inputs of more than one dimension: simulate them.
+
+    >>> from gpbounds.kernels import Matern
+    >>> bound = sum_bound(Matern(1.5), 10_000, 20, inputs=Uniform(), delta=0.01)
+    >>> float(bound) < 1.2 * bound.terms["mean"]
+    True
+    """
+    if not isinstance(inputs, Gaussian | Uniform) or inputs.dim != 1:
+        raise ValueError(f"inputs: expected Gaussian or Uniform in one dimension, got {inputs!r}; simulate others")
+    count, size = validation.count("N", N, 1), validation.count("M", M, 1)
+    level = validation.scalar(validation.open_unit, "delta", delta)
+    plain = Cells.of(kernel, inputs, size)
+    candidates = [(_chernoff(plain.upper, plain.shares, 0.0, count, level), -1)]
+    for outliers in OUTLIERS:
+        if size - outliers < 1:
+            continue
+        cells = Cells.of(kernel, inputs, size - outliers) if outliers else plain
+        order = np.argsort(-cells.upper)
+        outside = np.cumsum(cells.shares[order])
+        few = int((binom.sf(outliers, count, np.minimum(outside, 1.0)) <= level / 8.0).sum())
+        if few:
+            kept = order[few:]
+            zero = float(outside[few - 1])
+            total = _chernoff(cells.upper[kept], cells.shares[kept], zero, count, 0.875 * level)
+            candidates.append((total * (size + 1.0) / (size + 1.0 - outliers), outliers))
+    value, outliers = min(candidates)
+    return upper_bound(
+        value * UP,
+        level,
+        "N-sum" if outliers < 1 else "N-sum, N-out",
+        {"mean": count * float(plain.shares @ plain.upper), "outliers": max(outliers, 0)},
+        (drawn_from(inputs), FIXED),
+        certified=False,
+        quantity="E_Z Tr(K - Q)",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A law on the line, cut into intervals; the last entry is all that is beyond them.
+
+    Attributes
+    ----------
+    shares : array (n + 1,)
+        Their probabilities.
+    upper : array (n + 1,)
+        Above g on each of them.
+    """
+
+    shares: Float
+    upper: Float
+
+    @classmethod
+    def of(cls, kernel: Kernel, inputs: Gaussian | Uniform, M: int) -> Cells:
+        """As many as it takes for g of size M."""
+        majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, 4 * M + 32))
+        count = CELLS[0]
+        while True:
+            edges, shares = _intervals(inputs, count)
+            root = np.sqrt(majorant(edges[:, None]))
+            root = np.maximum(root[1:], root[:-1])
+            error = math.sqrt(majorant.zero) * interpolation_error(kernel, float(edges[1] - edges[0]))
+            upper = np.append(np.minimum((root + error) ** 2, majorant.top), majorant.top)
+            if count >= CELLS[1] or shares @ upper <= (1.0 + SHARE) * (shares[:-1] @ root**2):
+                return cls(shares, upper)
+            count *= 2
+
+
+def _intervals(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
+    """Their ends, and their probabilities with that of all that is beyond them."""
+    if isinstance(inputs, Uniform):
+        low, width = float(np.atleast_1d(inputs.low)[0]), float(inputs.widths[0])
+        return low + width * np.linspace(0.0, 1.0, count + 1), np.append(np.full(count, 1.0 / count), 0.0)
+    z = np.linspace(-REACH, REACH, count + 1)
+    half = np.diff(ndtr(z[: count // 2 + 1]))  # the left half, where there is no cancellation
+    return z * float(inputs.stds[0]), np.concatenate([half, half[::-1], [2.0 * ndtr(-REACH)]])
+
+
+def pilot_points(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
+    """Points on the line, shape (count, 1), and weights that stand for the law: Gauss's, for N(0, 2s²) if Gaussian."""
+    x, w = gauss(count)
+    if isinstance(inputs, Uniform):
+        return (np.atleast_1d(inputs.low)[0] + inputs.widths[0] * x)[:, None], w
+    z = math.sqrt(2.0) * ndtri(x)
+    return (float(inputs.stds[0]) * z)[:, None], w * np.exp(-0.25 * z * z)
+
+
+def interpolation_error(kernel: Kernel, step: float) -> float:
+    """Above ‖φ(x) − (1−s)φ(a) − sφ(b)‖, x = (1−s)a + sb, b − a = step: how far the features are from a straight line.
+
+    ‖φ''‖·step²/8 where φ is twice differentiable, ‖φ''‖² = k''''(0): 3v/ℓ⁴ (squared exponential), 3v(2ν/ℓ²)²/((2ν −
+    2)(2ν − 4)) (Matérn, ν > 2).  Otherwise it is at most (1−s)d(s·step) + s·d((1−s)·step), d(t) = ‖φ(x) − φ(x + t)‖: at
+    most d(step), since correlations fall with the distance, and d(step/2) where d is concave (Matérn-½).
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> round(interpolation_error(SquaredExponential(), 0.1), 6)
+    0.002165
+    """
+    if isinstance(kernel, Sum):
+        return math.hypot(interpolation_error(kernel.k1, step), interpolation_error(kernel.k2, step))
+    if isinstance(kernel, SquaredExponential | Matern):
+        ratio = step / float(kernel.lengthscales(1)[0])
+        if isinstance(kernel, SquaredExponential):
+            return math.sqrt(3.0 * kernel.variance) * ratio**2 / 8.0
+        if kernel.nu > 2.0:
+            nu = 2.0 * kernel.nu
+            return math.sqrt(3.0 * kernel.variance / ((nu - 2.0) * (nu - 4.0))) * nu * ratio**2 / 8.0
+    elif not isinstance(kernel, Product):
+        raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products, got {type(kernel).__name__}")
+    concave = isinstance(kernel, Matern) and kernel.nu == 0.5
+    ends = np.array([[0.0], [0.5 * step if concave else step]])
+    scale = float(kernel.max_variance)
+    return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)
+
+
+def _chernoff(values: Float, shares: Float, zero: float, N: int, delta: float) -> float:
+    """t with P(Σ_n g_n >= t) <= δ: min over θ of [N log(zero + Σ p e^{θ·value}) + log(1/δ)]/θ; any θ gives a bound."""
+    top = float(values.max())
+    if top == 0.0:
+        return 0.0
+    total = zero + float(shares.sum())
+    scaled = values / top
+
+    def level(log_theta: Float) -> Float:
+        theta = np.exp(log_theta)
+        with np.errstate(over="ignore"):
+            grown = np.where(theta < 500.0, np.log1p((shares * np.expm1(np.minimum(theta, 500.0) * scaled)).sum()), 0.0)
+        if float(theta) >= 500.0:
+            grown = logsumexp(np.append(theta * scaled, 0.0), b=np.append(shares, zero)) - math.log(total)
+        return (N * grown - math.log(delta)) / theta
+
+    starts = np.linspace(-12.0, 9.0, 64)
+    best = int(np.argmin([level(np.asarray(s)) for s in starts]))
+    low, high = starts[max(best - 1, 0)], starts[min(best + 1, starts.size - 1)]
+    _, value = golden(lambda s: np.asarray(level(s)), np.asarray(low), np.asarray(high), 40)
+    return top * float(value)

@@ -1,0 +1,109 @@
+"""The best of several draws where two numbers are known of the inputs: means of Tr(K − Q) with M and M − 1 points."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from gpbounds import validation
+from gpbounds.bound import Bound
+from gpbounds.kdpp.streamed_residual import greatest_weight
+from gpbounds.numerics.gaussian_forms import MOST
+from gpbounds.rates.draws.given import BEFORE_DRAWS
+from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share
+
+UP = 1.0 + 1e-12
+
+
+def prior_from_trace(
+    trace: float,
+    ratio: float,
+    *,
+    noise: float,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+) -> Bound:
+    """y from the prior, the best of R k-DPP draws, from τ_M and r_M = τ_{M−1}/M alone (N-trace).
+
+    With t = τ_M/σ², ϑ = r/(√r + σ)², p = δ^(1/R) − tv: with probability at least 1 − δ over y and the draws,
+    for every R up to the number of draws,
+
+        D_α ≤ α W (p + t) / (2p (p + (1 − α)t)),   W = (Π_{i<R} (t + 2ϑi))^(1/R).
+
+    Proof.  N-prior: P(D_α > B) ≤ (1 − αa)^(−R) E[((α/2B)(Q_y + b̄) + αΩ_a)^R] for every a in [0, 1).  With s = √a,
+    (h − a)₊/λ ≤ (1 − s)²/σ² for h = λ/(λ + σ²), so that Ω_a = Σ miss_i (h_i − a)₊ ≤ (1 − s)² t, as Σ miss_i λ_i = τ_M.
+    Q_y + b̄ has the mean Σ miss_i h_i (1 + λ_i/σ²) = t, and θ_i = miss_i h_i ≤ rλ/((λ + r)(λ + σ²)) ≤ ϑ, hence cumulants
+    at most 2^(n−1) (n−1)! ϑ^(n−1) t: those of a Gamma variable, whose R-th moment is W^R.  Minkowski's inequality
+    leaves αW/(2B) + α(1 − s)²t ≤ p(1 − αs²), and the best s is t/(p + t).  QED
+    Never void, however large t.  Any upper bounds of τ_M and r do: the right side increases in both.
+
+    Parameters
+    ----------
+    trace : float
+        τ_M ≥ 0 or above it: the mean of Tr(K − Q) over one draw of M points, given X.
+    ratio : float
+        r_M = τ_{M−1}/M ≥ 0 or above it; inf is allowed.
+    noise : float
+    delta : float
+        Probability in (0, 1) with which the bound may fail.
+    draws : int
+    alpha : float
+        Rényi order in (0, 1].
+    tv : float
+        Total variation distance of the law of each draw from the k-DPP.
+
+    >>> round(float(prior_from_trace(0.01, 0.002, noise=0.1, delta=0.05, draws=10)), 3)
+    0.161
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    variance = validation.scalar(validation.positive, "noise", noise)
+    t = validation.scalar(validation.non_negative, "trace", trace) / variance
+    r = validation.scalar(validation.extended, "ratio", ratio)
+    largest = 1.0 if math.isinf(r) else r / (math.sqrt(r) + math.sqrt(variance)) ** 2
+    best, assumptions = None, (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
+    logs = 0.0
+    for few in range(1, min(draws, MOST) + 1):  # the best of all draws is at least as good as the best of a few
+        logs += math.log1p(2.0 * largest * (few - 1) / t) if t else 0.0
+        bound = _from(t * math.exp(logs / few), t, delta, few, alpha, tv, assumptions)
+        best = bound if best is None or float(bound) < float(best) else best
+    assert best is not None
+    return best
+
+
+def fixed_from_trace(
+    trace: float,
+    ratio: float,
+    y_norm2: float,
+    *,
+    noise: float,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+) -> Bound:
+    """Any y with ‖y‖² = ``y_norm2``, fixed before the draws, the best of R, from τ_M and r_M alone (N-trace, N-fixed).
+
+    As :func:`prior_from_trace` with W = ‖y‖² max_λ rλ/((λ + r)(λ + σ²)²) + t: q̄ is at most the first, b̄ at most t.
+
+    >>> round(float(fixed_from_trace(0.01, 0.002, 10.0, noise=0.1, delta=0.05, draws=10)), 3)
+    1.132
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    variance = validation.scalar(validation.positive, "noise", noise)
+    t = validation.scalar(validation.non_negative, "trace", trace) / variance
+    norm = validation.scalar(validation.non_negative, "y_norm2", y_norm2)
+    form = norm * greatest_weight(validation.scalar(validation.non_negative, "ratio", ratio), variance) + t
+    bound = _from(form, t, delta, draws, alpha, tv, (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS))
+    return replace(bound, claim="N-trace, N-fixed")
+
+
+def _from(
+    form: float, t: float, delta: float, draws: int, alpha: float, tv: float, assumptions: tuple[str, ...]
+) -> Bound:
+    p = share(delta, draws, tv)
+    value = math.inf if p <= 0.0 else 0.5 * alpha * form * (p + t) / (p * (p + (1.0 - alpha) * t)) * UP
+    why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+    terms = {"mean": 0.5 * alpha * t, "p": p}
+    return record(value, delta, "N-trace, N-prior", terms, assumptions, alpha=alpha, why=why)
