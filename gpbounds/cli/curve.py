@@ -54,6 +54,7 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
+    options.add_best(parser)
     selection.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
