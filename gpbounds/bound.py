@@ -15,7 +15,7 @@ from gpbounds.arrays import Float
 
 
 def outward(value: float, side: str, digits: int = 6) -> str:
-    """At most so many digits, rounded up or down, never to nearest: what is printed is a bound, too.
+    """``value`` with at most ``digits`` digits, rounded up or down, so that the printed number is still a bound.
 
     >>> outward(0.12345671, "upper"), outward(0.12345679, "lower"), outward(0.1, "upper"), outward(0.1414, "upper", 3)
     ('0.123457', '0.123456', '0.1', '0.142')
@@ -38,25 +38,25 @@ def _brief(values: Any, side: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Bound(NDArrayOperatorsMixin):
-    """A number (or an array of numbers) with the theorem behind it.
+    """A number (or an array of numbers) with its theorem, hypotheses and confidence.
 
-    ``float(bound)`` and every NumPy function or operator work on ``value``; printed, it reads as a sentence.
+    ``float(bound)`` and every NumPy function or operator use ``value``; ``print(bound)`` gives a sentence.
 
     Attributes
     ----------
     value : float or array
-        The bound; inputs broadcast.
+        The bound.
     side : "upper" or "lower"
     confidence : float or array
         Probability with which it holds; 1 where it is deterministic.
     claim : str
         Ledger id of the theorem; ``gpbounds claims ID`` prints it.
     terms : mapping of str to float or array
-        The named summands, or the named ingredients, of ``value``.
+        Named parts of ``value``, or named intermediate values.
     assumptions : tuple of str
-        What must be true for the bound to hold, one sentence each.
+        The hypotheses under which the bound holds, one sentence each.
     certified : bool
-        True when rounding is accounted for, too.
+        True if the bound includes an allowance for rounding errors.
     quantity : str
         What is bounded.
 
@@ -85,19 +85,19 @@ class Bound(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(isinstance(out, Bound) for out in kwargs.get("out", ())):
-            del kwargs["out"]  # bound += x: the record is frozen, the name gets a plain number
+            del kwargs["out"]  # bound += x: the record cannot change, so the name is bound to a plain number
         plain = [i.value if isinstance(i, Bound) else i for i in inputs]
         return getattr(ufunc, method)(*plain, **kwargs)
 
     def __str__(self) -> str:
         relation = "<=" if self.side == "upper" else ">="
-        sure = np.asarray(self.confidence)
-        if (sure == 1.0).all():
-            how = "always"
+        confidence = np.asarray(self.confidence)
+        if (confidence == 1.0).all():
+            certainty = "always"
         else:
-            how = f"with probability at least {outward(float(sure.min()), 'lower')}"
+            certainty = f"with probability at least {outward(float(confidence.min()), 'lower')}"
         rounding = ", rounding included" if self.certified else ""
-        lines = [f"{self.quantity} {relation} {_brief(self.value, self.side)} {how} ({self.claim}{rounding})."]
+        lines = [f"{self.quantity} {relation} {_brief(self.value, self.side)} {certainty} ({self.claim}{rounding})."]
         lines += [f"  Assumes: {sentence}" for sentence in self.assumptions]
         return "\n".join(lines)
 

@@ -1,4 +1,4 @@
-"""The law p(x) of the inputs: Gaussian, uniform on a box, or the empirical law of given points."""
+"""The law p(x) of the inputs: Gaussian, uniform on a box, or the empirical law of data points."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpbounds.validation import count, finite, positive
 
 @dataclass(frozen=True)
 class Gaussian:
-    """x ~ N(0, diag(std²)); the mean does not matter to a stationary kernel.
+    """x ~ N(0, diag(std²)); the mean is irrelevant for a stationary kernel.
 
     Parameters
     ----------
     std : float or array of shape (dim,)
-        Standard deviation, in the units of x, the same for all dimensions or one each.
+        Standard deviation, in the units of x: one number for all dimensions, or one for each.
     dim : int
-        Number of dimensions; implied by ``std`` when that is an array.
+        Number of dimensions; if ``std`` is an array, its length.
 
     >>> Gaussian([1.0, 2.0]).dim
     2

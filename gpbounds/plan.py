@@ -13,12 +13,12 @@ UNITS = {
     "fourier": ("random Fourier features", "frequency"),
     "mercer": ("eigenfunctions", "eigenfunction"),
 }
-"""What M counts, and the step by which it falls, by method."""
+"""By method: what M counts, and the unit by which it changes."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a sparse GP of rank M costs: one objective with its gradient, and the memory of its largest matrices."""
+    """Cost of a sparse GP of rank M: flops of one objective with its gradient, bytes of its largest matrices."""
 
     flops: float
     bytes: float
@@ -35,30 +35,31 @@ class Cost:
 
 @dataclass(frozen=True)
 class Plan:
-    """The least rank that meets a target, with the theorem behind it.
+    """The least rank that meets a target, with its bound and the theorem.
 
     Attributes
     ----------
     method : str
-        What the rank is of: "inducing", "fourier" or "mercer".
+        Kind of approximation: "inducing", "fourier" or "mercer".
     N : int
     target : float
-        What the bound must not exceed.
+        The bound must not exceed it.
     M : int or None
-        The least rank from which on the bound stays <= target; None if no M < N does: an answer, not an error.
+        The least rank from which on the bound stays <= target; None if there is no such M < N.
     bound : Bound or None
         The bound at M.
     bound_before : Bound or None
         The bound with one unit (inducing point, eigenfunction, random frequency) less, which exceeds the target; None
-        if there is no less, or where the method plans without it.
+        if M is the smallest possible, or the method does not compute it.
     needed : int or None
-        The least rank that any approximation of this kind needs, where that is known (given data; N-low, L-10).
+        A lower bound on the rank that any approximation of this kind needs, where one is known (given data; N-low,
+        L-10).
     meaning : tuple of str
-        What meeting the target implies.
+        Consequences of meeting the target, in words.
     cost : Cost or None
         Time and memory of a sparse GP of rank M.
     notes : tuple of str
-        What a reader should know before quoting the plan.
+        Remarks that restrict or explain the plan.
     """
 
     method: str
@@ -89,17 +90,19 @@ class Plan:
         if self.M is None or self.bound is None:
             lines = [f"No number of {units} below N = {self.N} brings the bound down to {self.target:g}."]
         else:
-            made = f" (cosine and sine of {self.M // 2} frequencies)" if self.method == "fourier" else ""
+            pairs = f" (cosine and sine of {self.M // 2} frequencies)" if self.method == "fourier" else ""
             lines = [
-                f"M = {self.M} {units}{made} suffice for a bound <= {self.target:g}; N = {self.N}.",
+                f"M = {self.M} {units}{pairs} suffice for a bound <= {self.target:g}; N = {self.N}.",
                 str(self.bound),
             ]
         if self.bound_before is not None:
             lines.append(f"With one {unit} less the bound is {float(self.bound_before):.6g}.")
         if self.needed is not None:
-            few = f"choice of fewer than {self.needed} {units}" if self.method == "inducing" else ""
-            what, claim = (few, "N-low") if few else (f"approximation of rank below {self.needed}", "L-10")
-            lines.append(f"No {what} can reach the target ({claim}).")
+            if self.method == "inducing":
+                smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"
+            else:
+                smaller, claim = f"approximation of rank below {self.needed}", "L-10"
+            lines.append(f"No {smaller} can reach the target ({claim}).")
         if self.cost is not None:
             lines.append(f"Cost: {self.cost}.")
         return "\n".join([*lines, *self.meaning, *(f"Note: {note}" for note in self.notes)])

@@ -1,4 +1,4 @@
-"""What bounds share that are stated before the data are seen: their hypotheses, how they are rounded, their record."""
+"""Shared parts of bounds that are stated before the data are seen: hypotheses, rounding, and their record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import InputLaw
 
 UP = 1.0 + 1e-11
-"""Values are multiplied by this: ten times the rounding error of everything on the way."""
+"""Values are multiplied by this number: it allows for ten times the rounding error of their computation."""
 SMALLEST = np.finfo(np.float64).tiny
 
 FIXED = "Kernel, input law and noise are fixed in advance, not fitted to these data."
@@ -30,13 +30,13 @@ def given_inputs(N: int) -> str:
 
 
 def exp_up(log_value: Any) -> Any:
-    """e^log_value, but never below the least normal double unless it is 0: an upper bound must not underflow."""
+    """e^log_value, raised to the least normal double unless it is 0: an upper bound must not underflow."""
     log_value = np.asarray(log_value)
     return np.where(log_value == -np.inf, 0.0, np.exp(np.maximum(log_value, np.log(SMALLEST))))
 
 
 def normal_or_zero(value: Any, positive: Any) -> Any:
-    """``value`` where ``positive``, raised to the least normal double if need be, and 0 elsewhere."""
+    """``value`` where ``positive``, raised to the least normal double if it is smaller; 0 elsewhere."""
     return np.where(positive, np.maximum(value, SMALLEST), 0.0)
 
 

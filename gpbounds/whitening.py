@@ -1,7 +1,7 @@
 """Whitening, streamed: L Lᵀ = Kuu + jitter·I, V = L⁻¹Kuf by chunks of rows of X, and the sums that sparse models need.
 
-Q = VᵀV, so VVᵀ (M × M), Vy and the diagonal of K − Q say all that O(NM²) can say about a sparse GP.  Nothing of size
-N × M is ever held: O(M² + M·chunk + N) memory, on NumPy or CuPy arrays.
+Q = VᵀV, so that sparse models need only VVᵀ (M × M), Vy and the diagonal of K − Q, in O(NM²) time.  No N × M array is
+stored: O(M² + M·chunk + N) memory, on NumPy or CuPy arrays.
 
 A reverse pass streams the same chunks: with cotangents Ā of VVᵀ (symmetric), b̄ of Vy and d̄ of the diagonal,
 
@@ -24,19 +24,19 @@ from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
 from gpbounds.validation import count
 
 CHUNK = 1024
-"""Rows of X taken at a time: M × 1024 doubles stay in a cache, and the matrix products run at full speed."""
+"""Rows of X in a chunk: M × 1024 doubles fit a cache, and matrix products run at full speed."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Inducing:
-    """What whitens a chunk of data: the kernel, Z (M, D), and L with L Lᵀ = Kuu + jitter·I.
+    """The kernel, Z (M, D), and L with L Lᵀ = Kuu + jitter·I: whitens chunks of data.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> side = inducing(SquaredExponential(), [[0.0], [1.0]])
-    >>> V = side.whiten(np.array([[0.0], [1.0]]))
-    >>> bool(np.allclose(V.T @ V, side.kernel(side.Z)))  # Q = K at the inducing points
+    >>> whitener = inducing(SquaredExponential(), [[0.0], [1.0]])
+    >>> V = whitener.whiten(np.array([[0.0], [1.0]]))
+    >>> bool(np.allclose(V.T @ V, whitener.kernel(whitener.Z)))  # Q = K at the inducing points
     True
     """
 
@@ -51,7 +51,7 @@ class Inducing:
 
     def whiten(self, X: Array) -> Array:
         """V = L⁻¹k(Z, X), shape (M, n), for X (n, D)."""
-        return self.chol.solve_lower(self.kernel(X, self.Z).T)  # this way round LAPACK takes it without a copy
+        return self.chol.solve_lower(self.kernel(X, self.Z).T)  # transposed, so that LAPACK needs no copy
 
     def chunks(self, X: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
         """(rows, V[:, rows]) for consecutive chunks of rows of X."""
@@ -59,7 +59,7 @@ class Inducing:
             yield rows, self.whiten(X[rows])
 
     def times(self, X: Array, A: Array, chunk: int = CHUNK) -> Array:
-        """V A, shape (M, P), for A (N, P), in O(NM): Kuf is streamed and whitened after the sum."""
+        """V A, shape (M, P), for A (N, P), in O(NM): Kuf A is streamed, then whitened."""
         rows = slices(X.shape[0], chunk)
         return self.chol.solve_lower(sum(self.kernel(self.Z, X[i]) @ A[i] for i in rows))
 
@@ -76,7 +76,7 @@ class Inducing:
 
 @dataclass(frozen=True)
 class Whitening:
-    """The sums over N data that O(NM²) time gives.
+    """Sums over N data, computed in O(NM²) time.
 
     Attributes
     ----------
@@ -84,15 +84,16 @@ class Whitening:
         Kernel, Z and L; ``inducing.chunks(X)`` streams V again.
     X : array (N, D)
     gram : array (M, M)
-        VVᵀ; its eigenvalues are those of Q that are not 0.
+        VVᵀ; its eigenvalues are the nonzero eigenvalues of Q.
     projected : array (M,) or (M, P)
         V y; shape (M, 0) without y.
     squares : array () or (P,)
         ‖y‖² of each output.
     residual : array (N,)
-        Diagonal of K − Q: exactly 0 at known rows; rounding below 0 (at most 1e-10 of the variance) counts as 0.
+        Diagonal of K − Q: exactly 0 at known rows; values below 0 by rounding (at most 1e-10 of the variance) are set
+        to 0.
     known : array (N,) of bool
-        Rows of X that are rows of Z: K − Q vanishes there.  All False when jitter > 0.
+        True for rows of X that are rows of Z: K − Q is 0 there.  All False when jitter > 0.
     rank : int
         An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
     """
@@ -143,7 +144,7 @@ def inducing(kernel: Kernel, Z: ArrayLike, jitter: Jitter = "auto") -> Inducing:
     Raises
     ------
     NotPositiveDefinite
-        for duplicated or numerically dependent rows of Z when ``jitter`` does not help.
+        for duplicated or numerically dependent rows of Z if ``jitter`` is too small.
     """
     points = as_points(Z, "Z")
     return Inducing(kernel, points, cholesky(kernel(points), jitter, name="Kuu"))
@@ -158,7 +159,7 @@ def whiten(
     jitter: Jitter = "auto",
     chunk: int = CHUNK,
 ) -> Whitening:
-    """Stream V = L⁻¹Kuf once and keep VVᵀ, Vy, ‖y‖² and the diagonal of K − Q.
+    """Stream V = L⁻¹Kuf once and compute VVᵀ, Vy, ‖y‖² and the diagonal of K − Q.
 
     O(NM²) time, O(M² + M·chunk + N) memory.
 
@@ -170,10 +171,11 @@ def whiten(
         Inducing inputs.
     y : array (N,) or (N, P), optional
     jitter : float or "auto"
-        Added to the diagonal of Kuu; "auto" takes the least with which Kuu factorises and no diagonal entry of K − Q
-        falls below 0 by more than 1e-10 of the variance.
+        Added to the diagonal of Kuu.  "auto" takes 0, or the smallest amount of a ladder with which Kuu factorises and
+        no diagonal entry of K − Q falls below 0 by more than 1e-10 of the variance; the result's ``jitter`` says
+        which.
     chunk : int
-        Rows of X at a time.
+        Rows of X in a chunk.
 
     Raises
     ------
@@ -182,7 +184,7 @@ def whiten(
     NonFinite
         for NaN or infinity in X, Z or y, or in the kernel's values.
     NotPositiveDefinite
-        when Kuu does not factorise, or so badly that K − Q has a negative diagonal.
+        when Kuu does not factorise, or so inaccurately that K − Q has a negative diagonal.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> white = whiten(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], [1.0, 0.5, -0.5])
@@ -196,7 +198,7 @@ def whiten(
 
 
 def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -> T:
-    """``attempt(jitter)``; for "auto" with the least step of the ladder, times the variance, at which it succeeds."""
+    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance, until one succeeds."""
     if jitter != "auto":
         return attempt(jitter)
     for step in AUTO_LADDER[:-1]:
@@ -209,18 +211,18 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
     xp = namespace(X, Z)
-    side = inducing(kernel, Z, jitter)
+    whitener = inducing(kernel, Z, jitter)
     targets = xp.zeros((X.shape[0], 0), dtype=X.dtype) if y is None else y
-    gram = xp.zeros((side.M, side.M), dtype=X.dtype)
-    projected = xp.zeros((side.M, *targets.shape[1:]), dtype=targets.dtype)
+    gram = xp.zeros((whitener.M, whitener.M), dtype=X.dtype)
+    projected = xp.zeros((whitener.M, *targets.shape[1:]), dtype=targets.dtype)
     residual = xp.empty(X.shape[0], dtype=X.dtype)
-    for rows, V in side.chunks(X, chunk):
-        gram += V @ V.T  # the same array twice: a symmetric rank-k update
+    for rows, V in whitener.chunks(X, chunk):
+        gram += V @ V.T  # NumPy recognises V @ Vᵀ and computes half of it
         projected += V @ targets[rows]
         residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
-    known, rank = matched(X, Z) if side.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    known, rank = matched(X, Z) if whitener.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
     residual[xp.asarray(known)] = 0.0
-    return Whitening(side, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
+    return Whitening(whitener, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
 
 
 def residual_diagonal(diagonal: Array, V: Array) -> Array:
@@ -263,7 +265,7 @@ def as_targets(y: ArrayLike | Array, X: Array) -> Array:
 
 
 def matched(X: Array, Z: Array) -> tuple[Any, int]:
-    """Which rows of X are rows of Z, bit for bit, and how many distinct rows of X are not.
+    """Which rows of X equal a row of Z, bit for bit, and the number of distinct rows of X that do not.
 
     >>> matched(np.array([[0.0], [1.0], [1.0], [2.0]]), np.array([[2.0], [7.0]]))
     (array([False, False, False,  True]), 2)

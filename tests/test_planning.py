@@ -137,24 +137,24 @@ def test_total_variation_is_the_lesser_of_its_two_bounds(gamma: float, alpha: fl
 
 
 @given(gamma=st.floats(-6, 2).map(lambda e: 10.0**e), alpha=st.sampled_from([0.3, 1.0]))
-def test_what_a_bound_means_is_told_rounded_outwards(gamma: float, alpha: float) -> None:
-    """Three digits, never to nearest: an event, a mean, a variance may be off by as much as is told, and no more."""
+def test_the_meaning_of_a_bound_is_rounded_outwards(gamma: float, alpha: float) -> None:
+    """Every printed number has three digits and is rounded outwards."""
     tv, *rest = sentences(gamma, alpha)
     with mp.workdps(30):
-        told = mp.mpf(re.findall(r"off by more than (\S+) ", tv)[0])
-        assert total_variation(gamma, alpha) <= told <= total_variation(gamma, alpha) * 1.01
+        stated = mp.mpf(re.findall(r"off by at most (\S+) ", tv)[0])
+        assert total_variation(gamma, alpha) <= stated <= total_variation(gamma, alpha) * 1.01
         if alpha == 1.0:
             shift = mp.mpf(re.findall(r"within (\S+) posterior", rest[0])[0])
             assert mp.sqrt(2 * mp.mpf(gamma)) * (1 - mp.mpf(2) ** -52) <= shift <= mp.sqrt(2 * mp.mpf(gamma)) * 1.01
             low, high = map(mp.mpf, re.findall(r"between (\S+) and (\S+) times", rest[0])[0])
-            # x - 1 - log x is 2γ at b and at t, and more beyond
+            # x - 1 - log x equals 2γ at both roots and is larger outside
             assert low < 1 < high
             assert min(x - 1 - mp.log(x) for x in (low, high)) > 2 * mp.mpf(gamma) * (1 - mp.mpf(2) ** -50)
             for inner in (min(low * 1.011, 1), max(high / 1.011, 1)):
                 assert inner - 1 - mp.log(inner) < 2 * mp.mpf(gamma)
 
 
-def test_meaning_and_cost_are_told() -> None:
+def test_the_plan_prints_meaning_and_cost() -> None:
     plan = inducing_points(SE, 10**5, 1.0, target=0.02)
     text = str(plan)
     assert "0.1 (total variation)" in text

@@ -46,13 +46,13 @@ def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups
     >>> prefixes(SquaredExponential(), X, X[:2], np.array([0, 1]), np.arange(3), 0.0).traces.round(4)
     array([3.    , 1.0098, 0.9984])
     """
-    white = inducing(kernel, Z, jitter)
-    M = white.M
+    whitener = inducing(kernel, Z, jitter)
+    M = whitener.M
     position = np.full(int(groups.max()) + 1, M)  # of the point that equals the rows of a group; M if there is none
-    if indices is not None and white.chol.jitter == 0.0:
+    if indices is not None and whitener.chol.jitter == 0.0:
         position[groups[indices]] = np.arange(M)
     traces, least, scale = np.zeros(M + 1), 0.0, 0.0
-    for rows, V in white.chunks(X):
+    for rows, V in whitener.chunks(X):
         residual = np.empty((M + 1, V.shape[1]))
         residual[0] = kernel.diag(X[rows])
         np.multiply(V, V, out=residual[1:])
@@ -64,5 +64,5 @@ def prefixes(kernel: Kernel, X: Float, Z: Float, indices: Indices | None, groups
             residual[first[column] + 1 :, column] = 0.0
         traces += np.maximum(residual, 0.0, out=residual).sum(axis=1)
     require_residual(least, scale, M)
-    log_dets = np.append(0.0, 2.0 * np.cumsum(np.log(np.diagonal(white.chol.L))))
-    return Prefixes(traces, log_dets, white.chol.jitter)
+    log_dets = np.append(0.0, 2.0 * np.cumsum(np.log(np.diagonal(whitener.chol.L))))
+    return Prefixes(traces, log_dets, whitener.chol.jitter)

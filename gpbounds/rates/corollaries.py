@@ -1,4 +1,4 @@
-"""The papers' closed formulas for M, corrected, beside which :func:`~gpbounds.rates.inducing_points` can be laid."""
+"""The papers' closed formulas for M, corrected, for comparison with :func:`~gpbounds.rates.inducing_points`."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def smooth_corollary(
     x ~ N(0, s²) in one dimension, ‖y‖² <= R·N, Z within total variation ε = δσ²/(vN^(γ+2)) of a k-DPP, and
     M = max(1, ⌈[(3+γ) log N + log(v/(2σ²δ))]/log(1/B)⌉): with probability at least 1 - δ
     D_α[q*‖p] <= 2αR N^(-γ)/σ² + (1/δ)(αN/(2β)) log(1 + 4βδ/N^(γ+2)).
-    As printed it is false: a is 1/(4s²), not 1/(4σ²), η is v/(2σ²δ), and the direction is q*‖p.  The bound holds with
-    slack at least N/(M+1) in its first term.
+    As printed it is false: a is 1/(4s²), not 1/(4σ²), η is v/(2σ²δ), and the direction is q*‖p.  The first
+    term of the bound is too large by a factor of at least N/(M+1).
 
     Parameters
     ----------
     gamma : float > 0
-        Rate wanted: the bound is O(N^-γ).
+        Exponent of the rate: the bound is O(N^-γ).
     norm_ratio : float > 0
         R, in squared units of y.
 
     Raises
     ------
     ValueError
-        for inputs that are not one-dimensional Gaussian; where M <= N - 1 fails, so that the theorem says nothing.
+        for inputs that are not one-dimensional Gaussian; if M > N - 1, where the theorem does not apply.
 
     >>> smooth_corollary(SquaredExponential(), 60, 0.5, noise=0.01, delta=0.1).M
     24
@@ -79,9 +79,9 @@ def smooth_corollary(
 def matern_exponent(r: int, gamma: float, *, form: str = "sharpest", y: str = "any") -> float:
     """Least t such that M = N^t inducing points make the bound O(N^-γ) for the Matérn kernel with ν = r + ½ (R-mat-t).
 
-    One dimension, inputs with a bounded density on an interval, λ_m <= c·m^-(2r+2), constants left out.
+    One dimension, inputs with a bounded density on an interval, λ_m <= c·m^-(2r+2); constants are ignored.
     Sharpest (min over k in R-lem3): t = (γ+2)/(2r+1) for any y with ‖y‖² <= RN, (γ+1)/(2r+1) for y from the prior.
-    Printed: t = (γ+2)/(2r), which is below 1, as M < N needs, only if γ < 2r - 2: never for Matérn-½ and -3/2.
+    Printed: t = (γ+2)/(2r).  M < N requires t < 1, hence γ < 2r - 2: impossible for Matérn-½ and Matérn-3/2.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def matern_exponent(r: int, gamma: float, *, form: str = "sharpest", y: str = "a
     Returns
     -------
     float
-        t; the statement is vacuous where t >= 1.
+        t; the statement is vacuous if t >= 1.
 
     >>> matern_exponent(1, 0.5), matern_exponent(1, 0.5, form="printed")
     (0.8333333333333334, 1.25)
@@ -136,13 +136,16 @@ def matern_corollary(
     Raises
     ------
     ValueError
-        where M = ⌈N^t⌉ is not below N: the corollary is vacuous there.
+        if M = ⌈N^t⌉ >= N: the corollary is vacuous then.
 
     >>> matern_corollary(1, 2_000_000, 0.5, constant=0.1, gamma=0.5).M
     178180
     """
     size, order = validation.count("N", N, 2), float(validation.order("alpha", alpha))
-    A, v = float(validation.positive("constant", constant)), float(validation.positive("variance", variance))
+    A, largest_variance = (
+        float(validation.positive("constant", constant)),
+        float(validation.positive("variance", variance)),
+    )
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     norm_ratio = float(validation.positive("norm_ratio", norm_ratio))
     exponent = matern_exponent(r, gamma, form=form)
@@ -157,11 +160,11 @@ def matern_corollary(
     decay = f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant, "expected_trace": t}
     bound = _record(claim, decay, terms, norm_ratio, order, delta)
-    return Corollary(M, delta * noise / (v * size ** (gamma + 2.0)), bound)
+    return Corollary(M, delta * noise / (largest_variance * size ** (gamma + 2.0)), bound)
 
 
 def _record(claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float) -> Bound:
-    """The bound on D_α[q*‖p] that is the sum of two of its terms, under the hypothesis ``first`` and shared ones."""
+    """The bound on D_α[q*‖p], the sum of its two terms, under the hypothesis ``first`` and the shared ones."""
     return upper_bound(
         terms["quadratic"] + terms["determinant"],
         delta,

@@ -1,4 +1,4 @@
-"""How large E Tr(K - Q) can be when Z is drawn by a k-DPP: a priori from a spectrum, or exactly for given data."""
+"""E Tr(K - Q) for Z drawn from a k-DPP: bounded a priori from a spectrum, or exact for given data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What D_α[q‖p] <= γ means in plain terms."""
+"""Consequences of D_α[q‖p] <= γ, in words."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gpbounds.bound import outward
 from gpbounds.sandwich import roots
 
 DIGITS = 3
-"""Digits of the numbers told; they are bounds, so they are rounded outwards."""
+"""Digits of the numbers in the sentences; they are bounds, so they are rounded outwards."""
 
 
 def total_variation(gamma: float, alpha: float) -> float:
     """D_α[q‖p] <= γ implies TV(q, p) <= min{√(γ/(2α)), √(1 - e^(-cγ))}, c = max{1, (1-α)/α}.
 
     The first is Pinsker's inequality for α in (0, 1] (Gilardoni, 2010).  The second: D_½ = -2 log BC, TV² <= 1 - BC²,
-    and D_½ <= D_α for α >= ½, D_½ <= ((1-α)/α) D_α below, since ((1-α)/α) D_α does not increase with α (R-dir).
+    D_½ <= D_α for α >= ½, and D_½ <= ((1-α)/α) D_α for α < ½, since ((1-α)/α) D_α does not increase with α (R-dir).
 
     >>> round(total_variation(0.02, 1.0), 3)
     0.1
@@ -33,7 +33,8 @@ variance of f between 0.813 and 1.22 times it (Prop. 4).
     """
     tv = outward(total_variation(gamma, alpha), "upper", DIGITS)
     lines = [
-        f"D_{alpha:g} <= {gamma:g} means: no event's posterior probability is off by more than {tv} (total variation)."
+        f"D_{alpha:g} <= {gamma:g} implies: the posterior probability of every event is off by at most {tv} "
+        "(total variation)."
     ]
     if alpha == 1.0:
         shift = outward(math.sqrt(2.0 * gamma), "upper", DIGITS)
@@ -43,5 +44,5 @@ variance of f between 0.813 and 1.22 times it (Prop. 4).
             f"every predictive variance of f between {low} and {high} times it (Prop. 4)."
         )
     else:
-        lines.append("Statements on single means and variances (Prop. 4) need alpha = 1.")
+        lines.append("Statements about single means and variances (Prop. 4) need alpha = 1.")
     return tuple(lines)

@@ -21,15 +21,15 @@ def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -
 
     def majorant(a: Float, b: Float) -> Float:
         # The sharpest form decreases in M; the printed one has a factor M + 1 before a tail that decreases.
-        at = (a,) if setting.form == "sharpest" else (b, a)
-        return setting.evaluate(size, *at)[0]
+        arguments = (a,) if setting.form == "sharpest" else (b, a)
+        return setting.evaluate(size, *arguments)[0]
 
-    # Upward first: a spectrum in best-first order should not be asked for more of it than the answer needs.
+    # Search upward first: a spectrum in best-first order should not compute more eigenvalues than the answer needs.
     top = np.asarray(float(highest))
-    found = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
-    if found is None:
+    interval = upward(lambda m: bool(majorant(np.asarray(float(m)), top) <= target), min(64, highest), highest)
+    if interval is None:
         return None
-    above = last_above(majorant, 1, found[1], target)
+    above = last_above(majorant, 1, interval[1], target)
     return 1 if above is None else above + 1
 
 
@@ -50,13 +50,13 @@ def inducing_points(
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
     Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  The sharpest form
-    decreases in M, so the answer is found by sectioning; the printed form need not decrease, and intervals are cleared
-    by (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
+    decreases in M, so bisection gives the answer.  The printed form need not decrease; intervals are excluded by
+    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
 
     Parameters
     ----------
     target : float
-        What the bound on D_α must not exceed, in nats.
+        The bound on D_α must not exceed it, in nats.
 
     Returns
     -------
@@ -68,9 +68,9 @@ def inducing_points(
     Raises
     ------
     ValueError
-        as :func:`rate`; for a target that is not positive; for arrays.
+        as :func:`rate`; for a target that is not positive; for an array.
     NotConverged
-        where the spectrum cannot be followed as far as the answer.
+        if the spectrum cannot be computed as far as the answer needs.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> plan = inducing_points(SquaredExponential(), N=1_000_000, alpha=1.0, target=0.01)
@@ -78,23 +78,23 @@ def inducing_points(
     (28, True)
     """
     size = validation.count("N", N, 2)
-    goal = float(validation.positive("target", target))
+    target = float(validation.positive("target", target))
     setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
     for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
         value = getattr(setting, name)
         if value is not None and value.ndim:
-            raise ValueError(f"{name}: expected one number, got shape {value.shape}; call once for each")
+            raise ValueError(f"{name}: expected one number, got shape {value.shape}: call the function once for each")
     law = setting.law
     highest = min(size - 1, law.spectrum.rank) if isinstance(law, GivenData) else size - 1
     return Plan.at(
-        least_from_which_on(setting, size, goal, highest),
+        least_from_which_on(setting, size, target, highest),
         lambda M: setting.bound(np.asarray(float(size)), np.asarray(float(M))),
         first=1,
         method="inducing",
         N=size,
-        target=goal,
-        needed=_needed(setting, law, goal) if isinstance(law, GivenData) and direction == "q||p" else None,
-        meaning=sentences(goal, float(setting.alpha)),
+        target=target,
+        needed=_needed(setting, law, target) if isinstance(law, GivenData) and direction == "q||p" else None,
+        meaning=sentences(target, float(setting.alpha)),
     )
 
 

@@ -1,4 +1,4 @@
-"""``rate``: how far the best sparse posterior is from the exact one, before any of it is computed."""
+"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before any data are seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DIRECTIONS = ("q||p", "p||q")
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything ``rate`` depends on but N and M."""
+    """The checked arguments of ``rate`` except N and M."""
 
     law: TraceLaw
     alpha: Float
@@ -52,7 +52,7 @@ class Setting:
         validation.choice("direction", direction, DIRECTIONS)
         if direction == "p||q" and (order == 1.0).any():
             raise ValueError(
-                "alpha: expected alpha < 1 with direction='p||q', where the factor α/(1-α) of R-dir is finite"
+                "alpha: expected alpha < 1 with direction='p||q', as the factor α/(1-α) of R-dir is infinite at 1"
             )
         return cls(
             alpha=order,
@@ -67,20 +67,20 @@ class Setting:
 
     def evaluate(self, N: Float, M: Float, tail_at: Float | None = None) -> tuple[Any, dict[str, Any]]:
         """(value, terms) for checked N and M; ``tail_at`` <= M majorises the printed form over tail_at ... M."""
-        n, given = N - M, (self.noise, self.alpha, self.delta)
+        n, shared = N - M, (self.noise, self.alpha, self.delta)
         terms: dict[str, Any]
         if self.form == "printed":
             t = self.law.printed(N, M, tail_at) + 2.0 * N * self.law.variance * self.tv
             if self.y_norm2 is None:
-                terms = forms.prior_printed(t, N, *given)
+                terms = forms.prior_printed(t, N, *shared)
             else:
-                terms = forms.any_printed(t, N, *given, self.y_norm2)
+                terms = forms.any_printed(t, N, *shared, self.y_norm2)
         else:
             t = self.law.sharpest(N, M) + n * self.law.variance * self.tv
             if self.y_norm2 is None:
-                terms = forms.prior_sharpest(t, n, *given)
+                terms = forms.prior_sharpest(t, n, *shared)
             else:
-                terms = forms.any_markov(t, n, *given, self.y_norm2)
+                terms = forms.any_markov(t, n, *shared, self.y_norm2)
         if "markov" in terms:
             value = np.minimum(terms["markov"], terms["tail"])
         else:
@@ -95,14 +95,14 @@ class Setting:
     def bound(self, N: Float, M: Float) -> Bound:
         """The :class:`Bound` for checked N and M."""
         value, terms = self.evaluate(N, M)
-        prior, near = self.y_norm2 is None, bool((self.tv > 0).any())
+        prior, approximate = self.y_norm2 is None, bool((self.tv > 0).any())
         claims = [
             f"{'R-thm1' if prior else 'R-thm2'} ({'as printed' if self.form == 'printed' else 'sharper form'})",
             self.law.claims,
-            *(["R-cor1"] if near else []),
+            *(["R-cor1"] if approximate else []),
             *(["R-dir"] if self.direction == "p||q" else []),
         ]
-        law = "a law within total variation tv of a k-DPP" if near else "a k-DPP"
+        law = "a law within total variation tv of a k-DPP" if approximate else "a k-DPP"
         assumptions = (
             "q* is the best variational posterior for the inducing inputs Z, p the exact one.",
             f"Z is drawn from the N inputs by {law} of size M.",
@@ -152,7 +152,7 @@ def rate(
 
     With probability at least 1 - δ over X (iid), Z (k-DPP of size M among the rows of X) and, if ``y_norm2`` is
     None, y: with t* = N (M+1) e_{M+1}(λ)/e_M(λ) + (N-M)·v·tv, λ the Mercer eigenvalues (N-pop; for large M also
-    min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m where that is less), n = N - M,
+    min_k (M+1)/(M+1-k)·N·Σ_{m>k} λ_m if that is smaller), n = N - M,
 
     - y from the prior (R-thm1; the smaller of): D_α <= (n/δ) F̂(t*/(nσ²)), and the mean at T = t*/δ₁ plus a χ² tail
       at δ₂ = δ - δ₁, least over δ₂ = δ/2 ... δ/64;
@@ -160,21 +160,21 @@ def rate(
 
     ``form="printed"`` gives the papers' forms instead, in the direction q*‖p in which they are true (R-dir):
     αt/(2δσ²) + g_N(t)/δ and g_N(t)/δ + αt‖y‖²/(2δσ⁴), t = (M+1) N Σ_{m>M} λ_m + 2N·v·tv.
-    Never tight: Markov's inequality pays a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
+    The bound is never tight: Markov's inequality costs a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
 
     Parameters
     ----------
     kernel : Kernel
         Fixed in advance, not fitted to the data.
     N : whole number(s) >= 2
-        How many data.
+        Number of data.
     M : whole number(s), 1 <= M <= N - 1
-        How many inducing points.
+        Number of inducing points.
     alpha : number(s) in (0, 1]
         Rényi order; 1 is the Kullback-Leibler divergence.
     inputs : Gaussian, Uniform or Empirical
-        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses
-        E Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the rows of X.
+        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses E
+        Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the number of rows of X.
     noise : positive number(s)
         Noise variance σ², in squared units of y.
     delta : number(s) in (0, 1)

@@ -162,9 +162,9 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
 
 
 def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
-    white = inducing(kernel, Z, jitter)
-    known, rank = matched(X, Z) if white.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
-    V = white.whiten(X)
+    whitener = inducing(kernel, Z, jitter)
+    known, rank = matched(X, Z) if whitener.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    V = whitener.whiten(X)
     K = np.asarray(kernel(X), dtype=np.float64)
     if not np.isfinite(K).all():
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
@@ -177,4 +177,4 @@ def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     spectrum = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))
     eigenvalues = np.concatenate([spectrum.values, np.zeros(X.shape[0] - spectrum.values.size)])
     assert spectrum.vectors is not None
-    return Nystrom(X, Z, white.chol, V, known, rank, K, residual, eigenvalues, spectrum.vectors, spectrum.rounding)
+    return Nystrom(X, Z, whitener.chol, V, known, rank, K, residual, eigenvalues, spectrum.vectors, spectrum.rounding)

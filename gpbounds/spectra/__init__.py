@@ -1,4 +1,4 @@
-"""Mercer spectra of (kernel, input law): closed forms where they exist, Ritz for the rest, eigenvalues of data."""
+"""Mercer spectra of (kernel, input law): closed forms where they exist, else Ritz values; eigenvalues of data."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     Raises
     ------
     ValueError
-        where kernel and inputs differ in dimension, or no method serves the pair.
+        if kernel and inputs differ in dimension, or no method exists for the pair.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.inputs import Gaussian
-    >>> s = spectrum(SquaredExponential(variance=2.0), inputs=Gaussian())
-    >>> s.tail([0, 1, 10]).round(6).tolist()
+    >>> law = spectrum(SquaredExponential(variance=2.0), inputs=Gaussian())
+    >>> law.tail([0, 1, 10]).round(6).tolist()
     [2.0, 0.763932, 0.000132]
     """
     if not isinstance(kernel, Kernel):

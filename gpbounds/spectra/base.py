@@ -1,4 +1,4 @@
-"""What a Mercer spectrum offers: the eigenvalues of f -> ∫ k(·, x') f(x') p(x') dx' and the sums of those left out."""
+"""The interface of Mercer spectra: the eigenvalues of f -> ∫ k(·, x') f(x') p(x') dx' and the sums of their tails."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Spectrum(ABC):
     trace : float
         Σ_m λ_m, in squared units of y.
     certified : bool
-        True when ``tail`` is exact to rounding or an upper bound; False when it is a numerical estimate.
+        True if ``tail`` is exact to rounding or an upper bound; False if it is a numerical estimate.
     source : str
         Ledger ids of the formulas.
     note : str
-        One sentence that says how the numbers were made; it travels into the assumptions of a bound.
+        One sentence that says how the numbers are computed; bounds list it among their assumptions.
     """
 
     trace: float
@@ -34,18 +34,18 @@ class Spectrum(ABC):
 
     @abstractmethod
     def eigenvalues(self, count: int) -> Float:
-        """The ``count`` largest eigenvalues (or upper bounds of them, where ``note`` says so), decreasing."""
+        """The ``count`` largest eigenvalues (or upper bounds on them, where ``note`` says so), decreasing."""
 
     @abstractmethod
     def _log_tail(self, M: Float) -> Float:
         """log Σ_{m>M} λ_m for an array of whole numbers M >= 0."""
 
     def log_tail(self, M: ArrayLike) -> Any:
-        """log Σ_{m>M} λ_m (or of an upper bound of it), for whole numbers M >= 0 of any shape."""
+        """log Σ_{m>M} λ_m (or of an upper bound on it), for whole numbers M >= 0 of any shape."""
         counts = whole("M", M, 0)
         log_tail = self._log_tail(np.atleast_1d(counts))
         return log_tail.reshape(counts.shape) if counts.ndim else float(log_tail[0])
 
     def tail(self, M: ArrayLike) -> Any:
-        """Σ_{m>M} λ_m; where that underflows use :meth:`log_tail`."""
+        """Σ_{m>M} λ_m; use :meth:`log_tail` where it underflows."""
         return np.exp(self.log_tail(M))

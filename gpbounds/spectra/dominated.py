@@ -1,4 +1,4 @@
-"""SE kernel, inputs uniform on a box: upper bounds through the Gaussian laws that dominate the uniform one."""
+"""SE kernel, inputs uniform on a box: upper bounds from Gaussian laws that dominate the uniform one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpbounds.spectra.geometric import full_level, log_ratio, log_tail
 from gpbounds.spectra.product import ProductSpectrum
 from gpbounds.validation import count as one_count
 
-KEPT = 2**17
+TABULATED = 2**17
 
 
 def log_domination(std: Float, half: Float) -> Float:
@@ -27,9 +27,9 @@ class DominatedSpectrum(Spectrum):
     """SE × Uniform: λ_m <= C·λ_m(Gaussian) and tail(M) <= C·tail_Gaussian(M) whenever p <= C·N(0, diag(s²)).
 
     Proof: with p = w·N(0, S), 0 <= w <= C, the operator of p has the nonzero eigenvalues of √w K_S √w, and
-    √w K_S √w has m-th eigenvalue at most C·λ_m(K_S) (Courant-Fischer); sums likewise.  Each M gets its own s: one
-    scale s_d = ρ·ℓ_d minimised over ρ where box and lengthscales have the same proportions, otherwise the best of a
-    fixed family.  tail(M) <= trace always.
+    √w K_S √w has m-th eigenvalue at most C·λ_m(K_S) (Courant-Fischer); sums likewise.  The choice of s depends on
+    M: s_d = ρ·ℓ_d with the best ρ if box and lengthscales have the same proportions, otherwise the best of a fixed
+    family.  tail(M) <= trace always holds.
     """
 
     certified = True
@@ -49,7 +49,7 @@ class DominatedSpectrum(Spectrum):
         self._table = np.empty(0)
 
     def _family(self) -> list[tuple[float, ProductSpectrum]]:
-        """Gaussian laws whose spread in dimension d suits the degree n_d = E/log(1/B_d), for a range of energies E."""
+        """Gaussian laws; std in dimension d suits the degree n_d = E/log(1/B_d), for a range of energies E."""
         laws = []
         unit = SquaredExponential(1.0, self._lengthscales)
         for energy in np.geomspace(0.25, 700.0, 36):
@@ -76,7 +76,7 @@ class DominatedSpectrum(Spectrum):
         return value  # any scale gives a bound
 
     def eigenvalues(self, count: int) -> Float:
-        """Upper bounds of the ``count`` largest eigenvalues, decreasing; λ_m <= trace/m is used, too."""
+        """Upper bounds on the ``count`` largest eigenvalues, decreasing; at most trace/m for the m-th."""
         count = one_count("count", count)
         m = np.arange(count, dtype=np.float64)
         if self._ratio is not None:
@@ -93,15 +93,15 @@ class DominatedSpectrum(Spectrum):
         return self.trace * np.minimum.accumulate(np.minimum(np.exp(logs), 1.0 / (m + 1.0)))
 
     def _log_shares(self, M: Float) -> Float:
-        """log of the bound on tail/trace, each M minimised on its own."""
+        """log of the bound on tail/trace, minimised for each M."""
         if self._laws is None:
             return self._over_scales(lambda log_B: log_tail(log_B, M, self.dim), M)
         return np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
 
     def _log_tail(self, M: Float) -> Float:
-        """Planners ask for neighbouring M again and again: the first KEPT values are worked out once."""
+        """Planners ask for neighbouring M repeatedly: the first TABULATED values are computed once."""
         last = int(M.max(initial=0.0))
-        if last < KEPT:
+        if last < TABULATED:
             if last >= self._table.size:
                 self._table = self._log_shares(np.arange(max(1024.0, 2.0 ** last.bit_length())))
             logs = self._table[M.astype(np.int64)]

@@ -19,9 +19,9 @@ class EmpiricalSpectrum(Spectrum):
     Attributes
     ----------
     rounding : float
-        Absolute error that each eigenvalue may carry, N·eps·λ_max; it is added where an upper bound is wanted.
+        Bound on the absolute error of each eigenvalue, N·eps·λ_max; it is added where an upper bound is needed.
     rank : int
-        Number of distinct rows of X: no k-DPP has more points, and squared exponential and Matérn kernels reach it.
+        Number of distinct rows of X: no k-DPP has more points; squared exponential and Matérn kernels have this rank.
     """
 
     certified = True
@@ -47,7 +47,7 @@ class EmpiricalSpectrum(Spectrum):
         return self._values[:count]
 
     def upper_eigenvalues(self) -> Float:
-        """Upper bounds of all N eigenvalues of K/N: rounding added up to the rank, exactly 0 beyond it."""
+        """Upper bounds on all N eigenvalues of K/N: the rounding error is added up to the rank; exactly 0 beyond it."""
         upper = self._values + self.rounding
         upper[self.rank :] = 0.0
         return upper

@@ -13,12 +13,12 @@ from gpbounds.kernels.base import Stationary
 from gpbounds.spectra.legendre import gauss, values
 from gpbounds.spectra.state_space import factor, squared_singular_values
 
-SPREAD = 80  # the degree of a polynomial that is √density to rounding, for a Gaussian on ± 9 standard deviations
-GRADING = 6  # distances are u^6, so that |t|^(2ν) at 0 is smooth enough for Gauss's rule for every ν > 0
+SPREAD = 80  # degree of a polynomial that equals √density to rounding, for a Gaussian on ± 9 standard deviations
+GRADING = 6  # distances t = u^6 make |t|^(2ν) smooth enough at 0 for Gauss's rule, for every ν > 0
 
 
 def density(inputs: Gaussian | Uniform, x: Float, reach: float) -> Float:
-    """Density of a 1-D input in units of the interval [0, 1]: the box, or ± reach standard deviations."""
+    """Density of a 1-D input on the box, or on ± reach standard deviations, rescaled to [0, 1]."""
     if isinstance(inputs, Uniform):
         return np.ones_like(x)
     z = reach * (2.0 * x - 1.0)
@@ -42,7 +42,7 @@ def state_space(p: int, gamma: float, inputs: Gaussian | Uniform, reach: float, 
 def autocorrelation(kernel: Stationary, width: float, inputs: Gaussian | Uniform, reach: float, n: int) -> Float:
     """1-D, any kernel: eigenvalues of A_ij = ∬ φ_i(x) k(x - y) φ_j(y), φ = √density · Legendre, in n of them.
 
-    A = ∫_0^1 k(t) (C(t) + C(t)') dt with C(t) = ∫_0^(1-t) φ(y + t) φ(y)' dy; even and odd functions apart.
+    A = ∫_0^1 k(t) (C(t) + C(t)') dt with C(t) = ∫_0^(1-t) φ(y + t) φ(y)' dy; even and odd functions are separated.
     """
     u, weight = gauss(3 * n + 64)
     distances = u**GRADING
@@ -56,20 +56,20 @@ def autocorrelation(kernel: Stationary, width: float, inputs: Gaussian | Uniform
     total = [np.zeros(((n + 1) // 2,) * 2), np.zeros((n // 2,) * 2)]
     for chunk in np.array_split(np.arange(u.size), max(u.size * n * y.size // 2_000_000, 1)):
         t = distances[chunk, None]
-        at = (1.0 - t) * y
+        left = (1.0 - t) * y
         scale = (weight[chunk] * k[chunk])[:, None] * (1.0 - t) * wy
-        near, far = functions(at.ravel()), functions((at + t).ravel()) * scale.ravel()[:, None]
+        near, far = functions(left.ravel()), functions((left + t).ravel()) * scale.ravel()[:, None]
         for parity in (0, 1):
             total[parity] += far[:, parity::2].T @ near[:, parity::2]
-    found = [np.linalg.eigvalsh(A + A.T) for A in total if A.size]
-    return np.sort(np.concatenate(found))[::-1]
+    by_parity = [np.linalg.eigvalsh(A + A.T) for A in total if A.size]
+    return np.sort(np.concatenate(by_parity))[::-1]
 
 
 def _nodes(inputs: Gaussian | Uniform, n: int) -> tuple[Float, Float]:
-    """Nodes about the middle, in widths or standard deviations, and their shares of the density.
+    """Nodes relative to the centre, in widths or standard deviations, and their weights under the density.
 
-    For Gaussian inputs they are spread like N(0, 2 std²), which suits rough kernels: far fewer lie in the tails
-    than with Gauss-Hermite.
+    For Gaussian inputs they are distributed like N(0, 2 std²), which suits rough kernels: far fewer nodes lie in the
+    tails than with Gauss-Hermite.
     """
     x, w = gauss(n)
     if isinstance(inputs, Uniform):
@@ -82,7 +82,7 @@ def _nodes(inputs: Gaussian | Uniform, n: int) -> tuple[Float, Float]:
 
 
 def tensor(kernel: Stationary, inputs: Gaussian | Uniform, half: int) -> Float:
-    """Any dimension: Nyström's eigenvalues on a Gauss grid of 2·half nodes each way, by the 2^D reflections apart."""
+    """Any dimension: eigenvalues by Nyström's method on 2·half Gauss nodes per dimension, each parity apart."""
     dim = inputs.dim
     x, w = _nodes(inputs, 2 * half)
     weights = 2.0 * w[half:]  # of a node and its mirror image
@@ -92,10 +92,10 @@ def tensor(kernel: Stationary, inputs: Gaussian | Uniform, half: int) -> Float:
     squares = [[(g.ravel()[:, None] - sign * g.ravel()[None, :]) ** 2 for sign in (1.0, -1.0)] for g in grids]
     reflections = list(itertools.product((0, 1), repeat=dim))
     parts = {r: kernel.correlation(np.sum([squares[d][r[d]] for d in range(dim)], axis=0)) for r in reflections}
-    found = []
+    by_parity = []
     for parity in reflections:
         block = np.zeros((root.size, root.size))
         for r in reflections:
             block += (-1.0) ** sum(a * b for a, b in zip(parity, r, strict=True)) * parts[r]
-        found.append(np.linalg.eigvalsh(block * (root[:, None] * root[None, :]) / 2.0**dim))
-    return np.sort(np.concatenate(found))[::-1]
+        by_parity.append(np.linalg.eigvalsh(block * (root[:, None] * root[None, :]) / 2.0**dim))
+    return np.sort(np.concatenate(by_parity))[::-1]

@@ -25,7 +25,7 @@ def log_ratio(lengthscale: Float, std: Float) -> Float:
 
 
 def full_level(M: Float, dim: int) -> tuple[Float, Float]:
-    """(k, count): k full levels, total degrees 0 ... k - 1, fit into M eigenvalues, C(k - 1 + D, D) <= M of them.
+    """(k, count): M eigenvalues contain k full levels, total degrees 0 ... k - 1, with count = C(k - 1 + D, D) <= M.
 
     Level k has C(k + D - 1, D - 1) equal eigenvalues.
     """
@@ -43,24 +43,24 @@ def full_level(M: Float, dim: int) -> tuple[Float, Float]:
 def log_tail(log_B: Float, M: Float, dim: int) -> Float:
     """log of the share of the trace beyond the M largest eigenvalues (1-B)^D B^k, level k having C(k+D-1, D-1).
 
-    In 1-D it is M log B.  Otherwise, with k full levels kept and j eigenvalues of level k on top, it is the sum of
-    two positive parts: what level k still has, and I_B(k+1, D) = B^(k+1) Σ_{i<D} C(k+i, i) (1-B)^i (L-48, R-seD),
-    a finite sum of positive terms.  ``log_B`` and ``M`` broadcast.
+    In 1-D it is M log B.  Otherwise, if the M largest are k full levels and j eigenvalues of level k, it is the sum of
+    two positive parts: the other eigenvalues of level k, and I_B(k+1, D) = B^(k+1) Σ_{i<D} C(k+i, i) (1-B)^i (L-48,
+    R-seD), a finite sum of positive terms.  ``log_B`` and ``M`` broadcast.
     """
     if dim == 1:
         return M * log_B
-    k, kept = full_level(M, dim)
+    k, full = full_level(M, dim)
     log_q = np.log(-np.expm1(log_B))  # log(1 - B)
     q = np.exp(log_q)
     term, beyond, size = np.ones(np.broadcast(k, q).shape), np.zeros(np.broadcast(k, q).shape), np.ones_like(k)
     for i in range(dim):
         beyond = beyond + term
         if i < dim - 1:
-            size = size * ((k + i + 1.0) / (i + 1.0))  # C(k + D - 1, D - 1) in the end
+            size = size * ((k + i + 1.0) / (i + 1.0))  # after the loop C(k + D - 1, D - 1)
         term = term * (q * ((k + i + 1.0) / (i + 1.0)))
-    left = np.rint(size) - (M - kept)
-    # Both parts carry B^k; what remains is O(1) in the exponent.
-    return k * log_B + np.log(left * np.exp(dim * log_q) + np.exp(log_B) * beyond)
+    rest = np.rint(size) - (M - full)
+    # B^k is a factor of both parts; the logarithm of the rest is O(1).
+    return k * log_B + np.log(rest * np.exp(dim * log_q) + np.exp(log_B) * beyond)
 
 
 class GeometricSpectrum(Spectrum):

@@ -1,7 +1,7 @@
-"""Two facts on half-integer Matérn kernels on an interval of length 1: a bound on all eigenvalues, and their phase.
+"""Half-integer Matérn kernels on an interval of length 1: a bound on sums of eigenvalues, and the phase equation.
 
-Notation: p = ν - ½, γ = √(2ν)·width/lengthscale, f(ω) = A γ^(2p+1)/(γ² + ω²)^(p+1) = S(ω) for variance 1, with the
-first p + 1 eigenvalues' frequencies near 0 and the others near (m - 1 - p/2)π.
+Notation: p = ν - ½, γ = √(2ν)·width/lengthscale, f(ω) = A γ^(2p+1)/(γ² + ω²)^(p+1) = S(ω) for variance 1, where
+the frequencies of the first p + 1 eigenvalues are near 0, the others near (m - 1 - p/2)π.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpbounds.spectra.legendre import gauss
 from gpbounds.spectra.state_space import amplitude
 
 TABLE = 4096
-ROUNDING = 1e-12  # added to every logarithm of a bound: a hundred times the rounding of its evaluation
+ROUNDING = 1e-12  # added to every logarithm of a bound: a hundred times the rounding error of its evaluation
 
 
 def log_density(p: int, gamma: float, omega: Float) -> Float:
@@ -25,7 +25,7 @@ def log_density(p: int, gamma: float, omega: Float) -> Float:
 
 
 def log_integral(p: int, gamma: float, start: Float) -> Float:
-    """log (1/π)∫_start^∞ f dω = log (A/π)∫_0^θ sin^(2p) t dt, θ = atan(γ/start); no cancellation at any size.
+    """log (1/π)∫_start^∞ f dω = log (A/π)∫_0^θ sin^(2p) t dt, θ = atan(γ/start); without cancellation.
 
     >>> float(np.exp(log_integral(2, 3.0, np.array(0.0))).round(12))
     1.0
@@ -39,10 +39,10 @@ def log_integral(p: int, gamma: float, start: Float) -> Float:
 
 
 class GridSum:
-    """An upper bound of log Σ_{j>=J} f(jπ) for whole J >= 0.
+    """An upper bound on log Σ_{j>=J} f(jπ) for whole J >= 0, rounded upwards.
 
-    The first terms are added from the small end; the rest is ∫_{J-½}^∞ where f is convex (Hermite-Hadamard) and
-    f(J) + ∫_J^∞ before (f decreases).  Rounded upwards.
+    The first terms are added, the smallest first; the rest is bounded by ∫_{J-½}^∞ where f is convex
+    (Hermite-Hadamard), else by f(J) + ∫_J^∞, as f decreases.
     """
 
     def __init__(self, p: int, gamma: float) -> None:
@@ -65,12 +65,12 @@ class GridSum:
 
 
 def frequencies(p: int, gamma: float, index: Float) -> tuple[Float, Float]:
-    """ω_m with eigenvalue λ_m = f(ω_m), and the logarithm of the relative error made, both of the shape of ``index``.
+    """ω_m with eigenvalue λ_m = f(ω_m), and the logarithm of its relative error, both of the shape of ``index``.
 
     On a half-line the solution is f = sin(ωx - ψ) + decaying parts e^(-μ_j x), μ_j² = γ² - (γ² + ω²)e^(2πij/(p+1)),
     and the p + 1 boundary conditions are a Vandermonde system in closed form: ψ = Σ_j arg(μ_j + iω) - (p+1)atan(ω/γ).
-    The two ends meet in ω = mπ + 2ψ(ω), up to e^(-min Re μ_j): nothing for p = 0, and below rounding once that
-    exceeds 37.  Newton's steps within the bracket (m - p - 1)π <= ω <= (m + p)π, which is proved.
+    Both ends give ω = mπ + 2ψ(ω), up to a relative error e^(-min Re μ_j), which is 0 for p = 0 and below rounding if
+    min Re μ_j > 37.  It is solved by Newton's method in the proved bracket (m - p - 1)π <= ω <= (m + p)π.
     """
     index = np.asarray(index, dtype=np.float64)
     low, high = np.maximum(index - p - 1.0, 0.0) * math.pi, (index + p) * math.pi
@@ -81,15 +81,15 @@ def frequencies(p: int, gamma: float, index: Float) -> tuple[Float, Float]:
         size = np.hypot(gamma, omega)
         mu = size * np.sqrt((gamma / size) ** 2 - turn)
         phase = np.angle(mu + 1j * omega).sum(axis=0) - (p + 1.0) * np.arctan2(omega, gamma)
-        miss = omega - 2.0 * phase - index * math.pi
+        residual = omega - 2.0 * phase - index * math.pi
         slope = np.imag((1j - omega * turn / mu) / (mu + 1j * omega)).sum(axis=0)
         slope = 1.0 - 2.0 * slope + 2.0 * (p + 1.0) * gamma / size / size
-        low, high = np.where(miss < 0.0, omega, low), np.where(miss < 0.0, high, omega)
-        following = omega - miss / slope
-        following = np.where((following < low) | (following > high), 0.5 * (low + high), following)
-        done = np.abs(following - omega) <= 4e-15 * size
-        omega = following
-        if done.all():
+        low, high = np.where(residual < 0.0, omega, low), np.where(residual < 0.0, high, omega)
+        proposal = omega - residual / slope
+        proposal = np.where((proposal < low) | (proposal > high), 0.5 * (low + high), proposal)
+        converged = np.abs(proposal - omega) <= 4e-15 * size
+        omega = proposal
+        if converged.all():
             break
     log_error = -mu.real.min(axis=0) if p else np.full(index.shape, -np.inf)
     return omega, log_error

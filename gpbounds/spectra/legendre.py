@@ -39,8 +39,8 @@ def values(n: int, x: Float) -> Float:
 class Relaxation:
     """The operator V h = f with f' + γ f = γ h, f(0) = 0, on the first n coefficients.
 
-    Integration from 0, J, is tridiagonal in this basis, and V = (I + γJ)^-1 γJ.  Cutting at n disturbs the last
-    coefficients only: the effect on the first n - d fades like (γ/(4n))^d.
+    Integration from 0, J, is tridiagonal in this basis, and V = (I + γJ)^-1 γJ.  Truncation at n affects mainly
+    the last coefficients: the error of the first n - d is of order (γ/(4n))^d.
 
     >>> v = Relaxation(20, 0.5)
     >>> step = v(np.eye(20)[:, :1])[:, 0]                      # f = 1 - e^(-γx)
@@ -65,7 +65,7 @@ class Relaxation:
         return self.solve(image)
 
     def solve(self, columns: Float) -> Float:
-        """(I + γJ)^-1 applied to the columns; of the constant 1 it is e^(-γx)."""
+        """(I + γJ)^-1 applied to the columns; it maps the constant 1 to e^(-γx)."""
         from scipy.linalg import solve_banded
 
         return solve_banded((1, 1), self._banded, columns)

@@ -15,20 +15,20 @@ from gpbounds.spectra.base import Spectrum
 from gpbounds.validation import count as one_count
 from gpbounds.validation import whole
 
-SWITCH = 2000  # from here on the sums are taken as integrals: the next Euler-Maclaurin term is 1e-15 of the tail
+SWITCH = 2000  # beyond, sums are replaced by integrals: the next Euler-Maclaurin term is 1e-15 of the tail
 
 
 def angle(index: Float, kappa: float) -> Float:
     """θ in (0, π/2] with θ = atan(κ/z), z = (index - 1) π/2 + θ; ``index`` may lie between whole numbers.
 
-    θ - atan(κ/z) is concave and increases in θ, so Newton's steps rise to the root after the first one.
+    θ - atan(κ/z) is concave and increases in θ, so that Newton's method increases to the root after its first step.
 
     >>> theta = angle(np.array([1.0]), 0.5)
     >>> bool(np.isclose(theta * np.tan(theta), 0.5))
     True
     """
     start = (index - 1.0) * (np.pi / 2.0)
-    # θ tan θ <= κ - start tan θ and tan θ >= θ: the root is at most this one.
+    # θ tan θ <= κ - start tan θ and tan θ >= θ give this upper bound on the root.
     theta = np.minimum(2.0 * kappa / (start + np.sqrt(start**2 + 4.0 * kappa)), np.pi / 2.0)
     for _ in range(60):
         z = start + theta
@@ -56,7 +56,7 @@ class MaternHalfUniform(Spectrum):
     """The Mercer spectrum of k(x, x') = v e^(-c|x - x'|), c = 1/lengthscale, for x uniform on an interval of width 2a.
 
     With κ = c a:  λ_k = v κ/(z_k² + κ²), z_k = (k - 1)π/2 + θ_k, and θ_k in (0, π/2) solves θ = atan(κ/z), for odd
-    and even k alike (L-49b; the paper 001 only quotes the rate).  Beyond 2000 terms the tail is the integral
+    and even k (L-49b; paper 001 states only the rate).  Beyond 2000 terms the tail is the integral
     ∫_{M+½}^∞ λ dk = (2v/π)[θ + (2θ - sin 2θ)/(4κ)] at index M + ½, plus one Euler-Maclaurin term.
 
     Parameters
@@ -90,7 +90,7 @@ class MaternHalfUniform(Spectrum):
         self._kappa = float(inputs.widths[0] / kernel.lengthscales(1)[0]) / 2.0
 
     def eigenvalue(self, index: ArrayLike) -> Float:
-        """λ_k at the given numbers k >= 1 (any shape), to a relative 1e-14.
+        """λ_k for whole numbers k >= 1 of any shape, to a relative error of 1e-14.
 
         >>> s = MaternHalfUniform(Matern(0.5), Uniform(0.0, 1.0))
         >>> f"{s.eigenvalue(10**9):.6e}"
@@ -115,7 +115,7 @@ class MaternHalfUniform(Spectrum):
 
     @cached_property
     def _share_below(self) -> Float:
-        """Σ_{k>M} λ_k / v for M = 0 ... SWITCH, added from the small end."""
+        """Σ_{k>M} λ_k / v for M = 0 ... SWITCH; the smallest terms are added first."""
         values = self._value(np.arange(SWITCH, 0.0, -1.0)) / self.trace
         end = self._share_beyond(np.array([float(SWITCH)]))
         return np.cumsum(np.concatenate([end, values]))[::-1]
@@ -128,7 +128,7 @@ class MaternHalfUniform(Spectrum):
     def tail_bound(self, M: ArrayLike) -> Bound:
         """The closed bound Σ_{k>M} λ_k <= (2v/π) atan(2ac/(π(M - 1))), M >= 1 (v at M = 1); L-49b.
 
-        Within a factor 1 + O(1/M) of the tail.  Parameters: whole numbers ``M`` of any shape.
+        It exceeds the tail by a factor 1 + O(1/M).  Parameters: whole numbers ``M`` of any shape.
         """
         counts = whole("M", M, 1)
         value = self.trace * (2.0 / np.pi) * np.arctan2(self._kappa, (np.pi / 2.0) * (counts - 1.0))

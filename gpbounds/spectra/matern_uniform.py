@@ -19,8 +19,8 @@ from gpbounds.spectra.state_space import amplitude, factor, squared_singular_val
 from gpbounds.validation import count as one_count
 from gpbounds.validation import whole
 
-ACCURACY = 1e-8  # what eigenvalues() promises, relative
-SEPARATE = -37.0  # below this logarithm the two ends of the interval do not feel each other in double precision
+ACCURACY = 1e-8  # guaranteed relative accuracy of eigenvalues()
+SEPARATE = -37.0  # below this logarithm the coupling of the interval's ends is below double precision
 
 
 class MaternUniform(Spectrum):
@@ -30,23 +30,23 @@ class MaternUniform(Spectrum):
 
         S((m + p)π/L)/L  <=  λ_m  <=  S(max(m - p - 1, 0)π/L)/L,      hence      Σ_{m>M} λ_m <= Σ_{j>=M-p} S(jπ/L)/L.
 
-    Proof.  On [0, L] the norm of the kernel's Hilbert space is z'P^-1 z + ‖(c + D)^(p+1) f‖²/C, z the values of
-    f, ..., f^(p) at 0, P their stationary covariance, C a constant.  Functions whose p + 1 values return to
-    themselves at L (or to their negatives) are the space of the periodic (antiperiodic) kernel, whose norm is the
-    second summand alone: a smaller one, and its eigenvalues are S(ω)/L at the even (odd) multiples of π/L.
-    Conditioning on p + 1 linear functionals moves eigenvalues by p + 1 places at most, so λ_{m+p+1} is at most the
-    m-th eigenvalue of either; the smaller one is S(mπ/L)/L.  Where all p + 1 values vanish at both ends the three
-    norms agree; that space gives the lower bound in the same way.  For p = 0 this is L-49b.
+    Proof.  On [0, L] the norm of the kernel's Hilbert space is z'P^-1 z + ‖(c + D)^(p+1) f‖²/C, z the values of f,
+    ..., f^(p) at 0, P their stationary covariance, C a constant.  Functions whose p + 1 values at L equal those at 0
+    (or their negatives) form the space of the periodic (antiperiodic) kernel, whose norm is the second summand alone,
+    hence smaller; its eigenvalues are S(ω)/L at the even (odd) multiples of π/L. Conditioning on p + 1 linear
+    functionals shifts eigenvalues by at most p + 1 places, so λ_{m+p+1} is at most the m-th eigenvalue of either; the
+    smaller one is S(mπ/L)/L.  On the functions whose p + 1 values vanish at both ends the three norms agree; this
+    space gives the lower bound in the same way.  For p = 0 this is L-49b.
 
     The tail returned is the least of this sum, of the trace, and of Ky Fan's bound (L-49c) in the first n Legendre
-    polynomials: Σ_{M<i<=n} of the Ritz values, plus the trace that the others carry (in closed form), plus an
+    polynomials: Σ_{M<i<=n} of the Ritz values, plus the trace on the other polynomials (in closed form), plus an
     allowance for rounding (64·n·eps of the trace, checked at 50 digits).  While c L <= 128 it exceeds the true tail by
-    less than 1 % for M <= 60 and tails above 1e-20 of the trace, and by a factor 1 + O((p + 1)/M) after.  For larger
-    c L the Ritz values are left out where the phase equation serves from the first eigenvalue on: the excess is then
-    that of the sum alone, at worst near c L = 128 (7 %, 17 %, 33 % for p = 1, 2, 3), and falls as c L grows.
+    less than 1 % for M <= 60 and tails above 1e-20 of the trace, and by a factor 1 + O((p + 1)/M) for larger M.  For
+    larger c L no Ritz values are used if the phase equation is exact from the first eigenvalue on: the excess is then
+    that of the sum alone, largest near c L = 128 (7 %, 17 %, 33 % for p = 1, 2, 3), and decreases as c L grows.
 
     Eigenvalues are λ_m = S(ω_m)/L, where ω_m solves the phase equation of :func:`interval.frequencies` once the two
-    ends decouple (after 12 to 40 eigenvalues, or from the first on for c L > 60), and Ritz values before.
+    ends decouple (after 12 to 40 eigenvalues, or from the first for c L > 60), and Ritz values before.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class MaternUniform(Spectrum):
 
     @cached_property
     def _ritz(self) -> Float:
-        """Ritz values in the first n Legendre polynomials; empty where they are neither needed nor resolved."""
+        """Ritz values in the first n Legendre polynomials; empty if they are neither needed nor resolved."""
         if self._gamma > 128.0 and self._decoupled == 1:
             return np.empty(0)
         n = int(max(128, 2 * self._decoupled + 64, self._gamma))
@@ -108,13 +108,13 @@ class MaternUniform(Spectrum):
 
     @cached_property
     def _coupled(self) -> Float:
-        """The eigenvalues before ``_decoupled``, checked against a smaller basis and, where they meet, the phase."""
+        """The eigenvalues before ``_decoupled``, checked against a smaller basis and the phase equation."""
         first = self._decoupled
         if first == 1:
             return np.empty(0)
-        size, meet = self._ritz.size, np.arange(first, first + 4)
+        size, overlap = self._ritz.size, np.arange(first, first + 4)
         smaller = squared_singular_values(factor(self._p, self._gamma, 3 * size // 4))
-        other = np.concatenate([smaller[: first - 1], self._from_phase(meet.astype(np.float64))])
+        other = np.concatenate([smaller[: first - 1], self._from_phase(overlap.astype(np.float64))])
         error = np.abs(other / self._ritz[: other.size] - 1.0)
         if not (error <= ACCURACY).all():
             good = int(np.argmin(error <= ACCURACY))
@@ -140,7 +140,7 @@ class MaternUniform(Spectrum):
         Each is sharp up to a factor 1 + O((p + 1)/m).
         """
         m = whole("index", index, 1)
-        sides = {"lower": m + self._p, "upper": np.maximum(m - self._p - 1.0, 0.0)}
+        indices = {"lower": m + self._p, "upper": np.maximum(m - self._p - 1.0, 0.0)}
         lower, upper = (
             Bound(
                 self.trace * np.exp(log_density(self._p, self._gamma, math.pi * j)),
@@ -151,7 +151,7 @@ class MaternUniform(Spectrum):
                 (f"Matérn kernel with nu = {self.kernel.nu}, inputs uniform on an interval.",),
                 quantity="eigenvalue",
             )
-            for side, j in sides.items()
+            for side, j in indices.items()
         )
         return lower, upper
 
@@ -162,7 +162,7 @@ class MaternUniform(Spectrum):
         return GridSum(self._p, self._gamma)
 
     def _log_closed(self, M: Float) -> Float:
-        """log of the closed bound, variance 1: the grid sum, with S(0)/L for each m <= p + 1, and at most the trace."""
+        """log of the closed bound, variance 1: the grid sum plus S(0)/L for each m <= p + 1, at most the trace."""
         missing = np.maximum(self._p - M, 0.0)
         log_top = log_density(self._p, self._gamma, np.zeros(1)) + np.log(np.maximum(missing, 1.0))
         total = self._grid(np.maximum(M - self._p, 0.0))
@@ -170,21 +170,21 @@ class MaternUniform(Spectrum):
 
     @cached_property
     def _log_ky_fan(self) -> Float:
-        """log of Ky Fan's bound of the tail for M = 0 ... n, variance 1; empty without Ritz values."""
+        """log of Ky Fan's bound on the tail for M = 0 ... n and variance 1; empty without Ritz values."""
         n = self._ritz.size
         if n == 0:
             return np.empty(0)
         beyond = np.concatenate([[0.0], np.cumsum(self._ritz[::-1])])[::-1]
-        # 64 n eps covers the factor (each entry to some eps), the SVD (n eps at worst) and the columns left out.
+        # 64 n eps covers the factor (each entry to a few eps), the SVD (n eps at worst) and the omitted columns.
         rounding = 64.0 * n * EPS
         rest = min(math.exp(self._log_rest(n)), max(1.0 - beyond[0], 0.0) + rounding)
         return np.log((np.sqrt(beyond) + rounding) ** 2 + rest)
 
     def _log_rest(self, n: int) -> float:
-        """log of an upper bound of Σ_{j>=n} <e_j, K e_j> over the Legendre polynomials, n > p + 1, variance 1.
+        """log of an upper bound on Σ_{j>=n} <e_j, K e_j> over the Legendre polynomials, n > p + 1, variance 1.
 
         With s = p + 1 and f(ω) <= A γ^(2p+1) ω^(-2s), <e_j, K e_j> = (2j+1)/π ∫_0^∞ f(ω) j_j(ω/2)² dω is a
-        Weber-Schafheitlin integral, B 2x/∏_{|i|<=s}(x + i) at x = j + ½, and its sum telescopes.
+        Weber-Schafheitlin integral, B 2x/∏_{|i|<=s}(x + i) at x = j + ½, whose sum telescopes.
         """
         s = self._p + 1.0
         constant = (
@@ -205,7 +205,7 @@ class MaternUniform(Spectrum):
     def tail_bound(self, M: ArrayLike) -> Bound:
         """The closed bound Σ_{m>M} λ_m <= Σ_{j>=M-p} S(jπ/L)/L (and at most the trace), for any whole M >= 0.
 
-        New; it makes C and s₀ of L-49a explicit.  It exceeds the tail by a factor 1 + O((p + 1)/M).
+        New; it gives explicit constants C and s₀ for L-49a.  It exceeds the tail by a factor 1 + O((p + 1)/M).
 
         >>> float(MaternUniform(Matern(1.5), Uniform(0.0, 1.0)).tail_bound(10).value.round(6))
         0.000114
@@ -226,7 +226,8 @@ class MaternUniform(Spectrum):
     def decay_constant(self, start: int) -> float:
         """C with λ_m <= C m^(-2ν-1) for m >= start and Σ_{m>M} λ_m <= C M^(-2ν)/(2ν) for M >= start (L-49a, R-cl4).
 
-        C = v A (cL)^(2ν)/π^(2ν+1) (start/(start - p - 1))^(2ν+1); as ``start`` grows it falls to the sharp constant.
+        C = v A (cL)^(2ν)/π^(2ν+1) (start/(start - p - 1))^(2ν+1); as ``start`` grows it decreases to the sharp
+        constant.
 
         Raises
         ------

@@ -12,13 +12,13 @@ from gpbounds.validation import non_negative, positive
 
 
 def power_law_tail(M: ArrayLike, r: ArrayLike, constant: ArrayLike = 1.0) -> tuple[Bound, Bound]:
-    """Both sides of the tail of a spectrum λ_m = c m^-(2r+2).
+    """Lower and upper bound on the tail of a spectrum λ_m = c m^-(2r+2).
 
         c (M + 1)^-(2r+1)/(2r+1)  <=  Σ_{m>M} λ_m = c ζ(2r+2, M+1)  <=  c (M + ½)^-(2r+1)/(2r+1)
 
-    The right side holds for λ_m <= c m^-(2r+2), the left one for λ_m >= c m^-(2r+2).  R-cl4 (003 Claim 4 with explicit
-    constants; the power there misprinted as 2k+1): m^-(2r+2) is convex and decreasing.  The right side exceeds the
-    sum by a factor 1 + O(M^-2).
+    The upper bound holds for λ_m <= c m^-(2r+2), the lower one for λ_m >= c m^-(2r+2).  R-cl4 (003 Claim 4 with
+    explicit constants; its power is misprinted as 2k+1): m^-(2r+2) is convex and decreasing.  The upper bound exceeds
+    the sum by a factor 1 + O(M^-2).
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from gpbounds.spectra.geometric import log_ratio
 from gpbounds.validation import count as one_count
 
 LARGEST_ORDER = 2**24
-"""More eigenvalues than this are not ordered: they would take gigabytes and minutes."""
+"""Largest number of eigenvalues that are ordered: more would take gigabytes and minutes."""
 
 Degrees = NDArray[np.int64]
 
@@ -22,8 +22,8 @@ Degrees = NDArray[np.int64]
 def smallest_sums(steps: Float, count: int) -> tuple[Float, Degrees]:
     """The ``count`` smallest values of n·steps over n in {0, 1, ...}^D, increasing, and their n, shape (count, D).
 
-    Built dimension by dimension.  Among the sums of the first d dimensions only the ``count`` smallest matter, and
-    with S sorted, S_i + n·step has (i + 1)(n + 1) sums not above it: only i < count/(n + 1) need be looked at.
+    Dimensions are added one at a time.  Among the sums of the first d dimensions only the ``count`` smallest matter.
+    With S sorted, at least (i + 1)(n + 1) sums are <= S_i + n·step, so only i < count/(n + 1) are needed.
     """
     sums, degrees = np.zeros(1), np.zeros((1, 0), dtype=np.int64)
     for step in steps:
@@ -32,17 +32,17 @@ def smallest_sums(steps: Float, count: int) -> tuple[Float, Degrees]:
         n = np.repeat(copies, lengths)
         i = np.arange(n.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         candidates = sums[i] + n * step
-        # Ties in rounded arithmetic go by total degree, so that what is kept is always a lower set.
+        # Ties in rounded arithmetic are broken by total degree, so that the chosen degrees always form a lower set.
         best = np.lexsort((degrees[i].sum(axis=1) + n, candidates))[:count]
         sums, degrees = candidates[best], np.column_stack([degrees[i[best]], n[best]])
     return sums, degrees
 
 
 def log_complement(steps: Float, degrees: Degrees) -> float:
-    """log of Σ Π_d (1-B_d) B_d^(n_d), B = e^(-steps), over all n outside the lower set ``degrees``: no 1 - Σ.
+    """log of Σ Π_d (1-B_d) B_d^(n_d), B = e^(-steps), over all n outside the lower set ``degrees``, not as 1 - Σ.
 
-    Outside the set, n leaves it at a first dimension d: there is n' inside, zero beyond d, whose neighbour n' + e_d is
-    outside, and everything that shares n'_1 ... n'_(d-1) and exceeds n'_d is outside.  The weight of that orthant is
+    Each n outside leaves the set at a first dimension d: there is an n' inside, zero beyond d, such that n' + e_d is
+    outside; so is everything that agrees with n' before d and exceeds n'_d.  The weight of that orthant is
     Π_{i<d} (1-B_i) B_i^(n'_i) · B_d^(n'_d + 1), so the complement is a finite sum of positive terms.
     """
     dim = degrees.shape[1]
@@ -61,9 +61,9 @@ def log_complement(steps: Float, degrees: Degrees) -> float:
 
 
 def log_tails(log_terms: Float, log_rest: float) -> Float:
-    """log(rest + Σ_{m>M} terms) for M = 0 ... n, for decreasing log terms: positive sums from the small end.
+    """log(rest + Σ_{m>M} terms) for M = 0 ... n, for decreasing log terms; the smallest are added first.
 
-    Sums run in linear scale, in blocks whose terms span less than e^600.
+    Sums are computed in linear scale, in blocks whose terms span less than e^600.
     """
     upward = log_terms[::-1]
     result = np.empty(upward.size + 1)
@@ -81,7 +81,7 @@ def log_tails(log_terms: Float, log_rest: float) -> Float:
 class ProductSpectrum(Spectrum):
     """SE × Gaussian with per-dimension ℓ_d/s_d: λ_n = v Π_d (1-B_d) B_d^(n_d), largest first (L-44, L-46, L-51).
 
-    Time and memory O(D·M log M) to order the first M; the order is kept and grows when more is asked for.
+    Ordering the first M takes O(D·M log M) time and memory; the order is stored and extended when more are needed.
     """
 
     certified = True
@@ -97,8 +97,8 @@ class ProductSpectrum(Spectrum):
     def _order(self, count: int) -> None:
         if count > LARGEST_ORDER:
             raise NotConverged(
-                f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, put in "
-                f"order one by one, got {count}: ask for fewer, or for one ratio lengthscale/std in all dimensions"
+                f"expected at most {LARGEST_ORDER} eigenvalues of a spectrum with per-dimension lengthscales, which "
+                f"are sorted, got {count}: ask for fewer, or use one ratio lengthscale/std in all dimensions"
             )
         if count > self._log_terms.size:
             size = max(64, 1 << (count - 1).bit_length())

@@ -16,10 +16,10 @@ from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.weyl import WeylLaw
 from gpbounds.validation import count as one_count
 
-REACH = {"state space": 9.0, "autocorrelation": 8.0}  # standard deviations that stand for the real line
+REACH = {"state space": 9.0, "autocorrelation": 8.0}  # the real line is replaced by ± so many standard deviations
 SIZES = {"state space": (128, 192, 320, 512, 896, 1536), "autocorrelation": (32, 48, 80, 128, 192, 320)}
 HALVES = {2: (15, 20, 25), 3: (5, 6, 7)}  # half the nodes in each dimension: at most 2744 nodes
-TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues this good enter a tail, their errors added
+TAIL_ACCURACY = {1: 1e-4, 2: 0.05, 3: 0.05}  # eigenvalues of this accuracy enter a tail, with their errors added
 
 
 class Ritz(Spectrum):
@@ -30,9 +30,9 @@ class Ritz(Spectrum):
     Two and three: Nyström on a Gauss grid.  Each value is computed at two resolutions; their difference is its
     estimated error.
 
-    The tail is Σ over the resolved eigenvalues beyond M, plus their errors, plus what the trace leaves for the rest;
-    where that is lost to rounding, and for M beyond the resolved ones, Weyl's law (rate M^(-2ν/D), L-49a) scaled
-    to meet the last resolved value from above.
+    The tail is the sum of the resolved eigenvalues beyond M, plus their errors, plus the trace minus all resolved
+    eigenvalues.  Where rounding spoils this difference, and for M beyond the resolved eigenvalues, Weyl's law is used
+    (rate M^(-2ν/D), L-49a), scaled to be at least the last resolved value.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Ritz(Spectrum):
     ValueError
         for another kernel (sums and products too), another law, or more than three dimensions.
     NotConverged
-        from ``eigenvalues``, when ``count`` of them cannot be had to 1e-8 (1-D) or 5 % (2-D, 3-D).
+        from ``eigenvalues``, if ``count`` of them cannot be computed to 1e-8 (1-D) or 5 % (2-D, 3-D).
 
     >>> s = Ritz(Matern(1.5), Gaussian())
     >>> s.eigenvalues(3).round(6).tolist()
@@ -60,12 +60,14 @@ class Ritz(Spectrum):
         if not isinstance(kernel, Matern):
             raise ValueError(
                 f"kernel: expected one Matern kernel, got {type(kernel).__name__}: the eigenvalues of sums and "
-                "products are not those of their parts; spectrum(kernel, inputs=Empirical(X)) serves any kernel"
+                "products are not those of their parts; spectrum(kernel, inputs=Empirical(X)) works for every kernel"
             )
         if not isinstance(inputs, Gaussian | Uniform):
             raise ValueError(f"inputs: expected Gaussian or Uniform, got {type(inputs).__name__}")
         if inputs.dim > 3:
-            raise ValueError(f"inputs: expected 1, 2 or 3 dimensions, got {inputs.dim}; Empirical(X) serves any number")
+            raise ValueError(
+                f"inputs: expected 1, 2 or 3 dimensions, got {inputs.dim}; Empirical(X) works for any number"
+            )
         kernel.lengthscales(inputs.dim)
         self.kernel, self.inputs = kernel, inputs
         self.trace = kernel.variance
@@ -74,7 +76,7 @@ class Ritz(Spectrum):
 
     @property
     def note(self) -> str:  # type: ignore[override]
-        """How the numbers were made, and how accurate they seem to be."""
+        """How the numbers are computed, and their estimated accuracy."""
         if self.inputs.dim == 1:
             return (
                 "Numerical estimate: Ritz values in Legendre polynomials to 1e-8, Weyl's law beyond the resolved ones."
@@ -161,9 +163,9 @@ class Ritz(Spectrum):
                 return self.trace * values[:count]
             error = float(errors[good]) if good < errors.size else math.inf
         raise NotConverged(
-            f"eigenvalues: {count} were asked for, {good} are good to {self._accuracy:g} at the finest resolution, the "
-            f"next one only to {error:.1e}: ask for {good}, or use tail(), which continues by "
-            "Weyl's law; a longer lengthscale resolves more"
+            f"eigenvalues: expected at most {good}, accurate to {self._accuracy:g} at the finest resolution, got "
+            f"{count}: the next one is accurate to {error:.1e}. Ask for {good}, or use tail(), which continues by "
+            "Weyl's law; with a longer lengthscale more are accurate"
         )
 
     @cached_property

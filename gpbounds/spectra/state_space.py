@@ -1,4 +1,4 @@
-"""A factor of the half-integer Matérn kernel, k = G G*, whose singular values keep their relative accuracy."""
+"""A factor of the half-integer Matérn kernel, k = G G*, with accurate small singular values."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def factor(p: int, gamma: float, n: int) -> Float:
     """G, shape (n, n + 64 + p + 1): P_n K P_n = G G' in the orthonormal Legendre basis of [0, 1].
 
     K is the Matérn kernel of order p + ½ and variance 1 with c L = γ.  It is white noise through the filter
-    ĝ = √S0/(γ + iω)^(p+1): what enters on [0, 1] gives the columns √(A/γ) V^(p+1), V = γ(D + γ)^-1, and what
-    entered before 0 is Σ_i w_i h_i(x) h_i(y), h_i(x) ∝ (2γx + τ_i)^p e^(-γx), exactly, with the p + 1 Gauss-Laguerre
+    ĝ = √S0/(γ + iω)^(p+1): noise on [0, 1] gives the columns √(A/γ) V^(p+1), V = γ(D + γ)^-1; noise before 0
+    gives Σ_i w_i h_i(x) h_i(y), h_i(x) ∝ (2γx + τ_i)^p e^(-γx), exactly, with the p + 1 Gauss-Laguerre
     nodes τ_i and weights w_i.  A QR factorisation turns the h_i into functions that start with x^i, so that the
-    columns are graded and small singular values survive.  Expects γ <= 2n.
+    columns are graded and small singular values stay accurate.  Needs γ <= 2n.
     """
     from scipy.special import roots_laguerre
 
@@ -50,7 +50,7 @@ def factor(p: int, gamma: float, n: int) -> Float:
 
 
 def squared_singular_values(G: Float) -> Float:
-    """σ_i(G)², decreasing; column pivoting first, which keeps the small ones of a graded matrix accurate."""
+    """σ_i(G)², decreasing; column pivoting keeps the small ones of a graded matrix accurate."""
     from scipy.linalg import qr, svdvals
 
     return svdvals(qr(G.T, mode="r", pivoting=True)[0][: min(G.shape)].T) ** 2

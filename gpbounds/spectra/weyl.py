@@ -1,4 +1,4 @@
-"""Weyl's law for Matérn kernels: how many eigenvalues exceed a level, from the volume of phase space."""
+"""Weyl's law for Matérn kernels: the number of eigenvalues above a level, from a volume in phase space."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STEP = 0.05
 class WeylLaw:
     """N(λ) = (2π)^-D |{(x, ω): S(ω) p(x) > λ}| and the tail it implies, for variance 1.
 
-    S is the spectral density, p the density of the inputs, so that N leads to the trace exactly, and to the rate
-    m^(-(2ν+D)/D) with its constant (Widom).  It is asymptotic: an estimate at finite m, low where the edge of the
-    box matters.
+    S is the spectral density, p the density of the inputs, so that N gives the exact trace, and the rate
+    m^(-(2ν+D)/D) with its constant (Widom).  It is asymptotic: at finite m it is an estimate, too low where the
+    boundary of the box matters.
 
     >>> law = WeylLaw(Matern(0.5), Uniform(0.0, 1.0))
     >>> float(np.exp(law.log_tail(np.array([1000.0])))[0].round(6))        # exactly 0.000203 at M = 1000
@@ -40,7 +40,7 @@ class WeylLaw:
             radius, log_weight, log_density = np.zeros(1), np.full(1, log_sizes), -log_sizes
         else:
             log_sizes = float(np.log(inputs.stds / lengthscales).sum())
-            radius, weights = gauss(200)  # of |x/std|, as far as any level of the table reaches
+            radius, weights = gauss(200)  # of |x/std|, up to the largest radius of any level of the table
             reach = math.sqrt(2.0 * (60.0 + 120.0 * order / dim))
             radius = radius * reach
             with np.errstate(under="ignore"):
