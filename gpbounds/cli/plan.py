@@ -28,9 +28,9 @@ example:
   each frequency), terms of a Mercer expansion.
 
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
-(given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), in the old forms R-lem3 (exact expectation over a k-DPP
-given the rows), and R-lem4 (the gap of one data set, without probability) and N-low: no choice of fewer
-points than `needed` reaches the target.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+(given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
+expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, without probability); N-low and N-lowprior
+from below.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
 mercer: L-42, a sharper form of Theorem 3, and with --data L-54, without probability.  `needed` is L-10 for both.
 """
 

@@ -18,6 +18,7 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
+from gpbounds.rates.draws.rows import DENSE
 
 FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: a Gaussian with the standard "
@@ -89,7 +90,11 @@ class Case:
         if self.draws is None:
             return common
         common |= {"draws": self.draws, "law": self.law}
-        return {**common, "y": self.y} if self.simulate is None else {**common, "simulate": self.simulate, "rng": self.seed}
+        return (
+            {**common, "y": self.y}
+            if self.simulate is None
+            else {**common, "simulate": self.simulate, "rng": self.seed}
+        )
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""

@@ -184,8 +184,8 @@ def study(
     """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
     The bounds are for the best of ``best`` draws: a priori from ``simulate`` sets of inputs of ``law`` (a Gaussian with
-    the standard deviations of the data unless given), data-aware, and given y.  With ``old_forms``, or if ``best`` is 0,
-    also those on one draw: their a-priori curves are for the number of rows in the dense algebra, so that all curves
+    the standard deviations of the data unless given), data-aware, and given y.  With ``old_forms``, or if ``best`` is
+    0, also those on one draw: their a-priori curves are for the number of rows in the dense algebra, so that all curves
     concern the same problem; their a-priori plan is for all rows.
     """
     part = data.subset(rows, seed)
@@ -209,9 +209,7 @@ def study(
     floors = Floors.of(hyper.kernel, part.X, hyper.noise, alpha)
     reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress, best)
     lower = floors.any_y(grid)
-    return Study(
-        problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best
-    )
+    return Study(problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best)
 
 
 def _single(problem: Problem, part: Data, grid: Float, alpha: float, law: InputLaw | None) -> list[Line]:
@@ -255,7 +253,9 @@ def picture(result: Study) -> Any:
         plotting.Band("greedy", reached.M, reached.greedy, plotting.SKY, "^"),
     ]
     if result.best:
-        bands.insert(1, plotting.Band(f"best of {result.best} draws ({spread})", reached.M, reached.best, plotting.GREEN))
+        bands.insert(
+            1, plotting.Band(f"best of {result.best} draws ({spread})", reached.M, reached.best, plotting.GREEN)
+        )
     if any(line.case.draws is None for line in result.lines):
         bands.insert(1, plotting.Band(f"one k-DPP draw ({spread})", reached.M, reached.kdpp, GREY, "D"))
     lower = [
