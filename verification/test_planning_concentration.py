@@ -14,6 +14,8 @@ from observer import Observer
 
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp import expected_residual, expected_trace
+from gpbounds.kdpp.slopes import trace_slopes
+from gpbounds.kdpp.streamed_tilt import tilted_traces
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.rates.concentration import (
     Cells,
@@ -21,9 +23,9 @@ from gpbounds.rates.concentration import (
     interpolation_error,
     pilot_points,
     sum_bound,
-    trace_slopes,
 )
-from gpbounds.rates.draws.from_trace import fixed_from_trace, prior_from_trace
+from gpbounds.rates.draws.from_trace import fixed_from_trace, prior_from_trace, tilted_from_trace
+from gpbounds.rates.draws.tilted import tilted_prior
 from gpbounds.rates.population import PopulationTrace
 from gpbounds.reference import planning_apriori as reference
 from gpbounds.spectra import spectrum
@@ -283,3 +285,63 @@ def test_limits(observe: Observer) -> None:
     observe.holds("N-trace", np.all(np.diff(values) <= 0) and values[0] > 3 * values[3])
     assert math.isinf(float(prior_from_trace(0.5, 0.1, noise=1.0, delta=0.05, draws=1, tv=0.1)))
     assert float(prior_from_trace(0.0, 0.1, noise=1.0, delta=0.05)) == 0.0
+
+
+@pytest.mark.claim("N-tilt-trace")
+@given(
+    seed=st.integers(0, 10**9),
+    alpha=st.sampled_from([1.0, 0.7, 0.1]),
+    R=st.sampled_from([1, 2, 10]),
+    delta=st.sampled_from([0.05, 0.3]),
+)
+def test_two_tilted_traces_are_enough(observe: Observer, seed: int, alpha: float, R: int, delta: float) -> None:
+    rng = np.random.default_rng(seed)
+    N = int(rng.integers(4, 10))
+    M = int(rng.integers(1, min(N - 1, 4) + 1))
+    cell = subsets(rng, N, M)
+    positive = cell.values[cell.values > 0]
+    M = min(M, positive.size)
+    if positive.size <= M:
+        return
+    trace, ratio = tilted_traces(positive, 0.0, M, noise=cell.noise)
+    residual = expected_residual(cell.values, M, noise=cell.noise)
+    whole = tilted_prior(residual, delta=delta, draws=R, alpha=alpha)
+    B = tilted_from_trace(trace, ratio, noise=cell.noise, delta=delta, draws=R, alpha=alpha)
+    observe.equal("N-tilt-trace", B.terms["mean"], whole.terms["mean"], rtol=1e-9)
+    one = tilted_from_trace(trace, ratio, noise=cell.noise, delta=delta, draws=1, alpha=alpha)
+    observe.upper(
+        "N-tilt-trace", float(tilted_prior(residual, delta=delta, draws=1, alpha=alpha)), float(one) * (1 + 1e-9)
+    )
+    offset, form = cell.gap(alpha)
+    noisy = cell.K + cell.noise * np.eye(N)
+    y = rng.standard_normal((300, N)) @ np.linalg.cholesky(noisy).T
+    gaps = offset + 0.5 * np.einsum("ki,sij,kj->ks", y, form, y)
+    failing = (((gaps > float(B) + 1e-9) @ cell.tilted) ** R).sum()
+    observe.frequency("N-tilt-trace", int(failing), len(y), delta)
+
+
+@pytest.mark.claim("N-tilt-trace")
+@given(seed=st.integers(0, 10**6), n=st.integers(4, 30), M=st.integers(1, 6), noise=st.floats(1e-3, 10.0))
+def test_tilted_traces_from_some_of_the_pivots(observe: Observer, seed: int, n: int, M: int, noise: float) -> None:
+    """Pivoted Cholesky factors of every length: never below, and exact with all of K."""
+    rng = np.random.default_rng(seed)
+    n += M
+    kernel = KERNELS[seed % len(KERNELS)]
+    K = kernel(rng.standard_normal((n, 2)))
+    values = np.maximum(np.linalg.eigvalsh(K)[::-1], 0.0)
+    tilted = [mp.mpf(float(v)) * (mp.mpf(float(v)) + noise) for v in values if v > 0]
+    exact = [float(reference.expected_trace(tilted, m)) for m in (M, M - 1)]
+    S, F = K.copy(), np.zeros((0, n))
+    for rows in range(1, n + 1):
+        i = int(np.argmax(S.diagonal()))
+        if S[i, i] < 1e-9:
+            break
+        F = np.vstack([F, S[i] / math.sqrt(S[i, i])])
+        S = S - np.outer(F[-1], F[-1])
+        if rows > M:
+            kept = np.maximum(np.linalg.eigvalsh(F @ F.T), 1e-300)
+            trace, ratio = tilted_traces(kept, max(float(np.trace(S)), 0.0), M, noise=noise, rounding=1e-12)
+            observe.upper("N-tilt-trace", exact[0], trace * (1 + 1e-9))
+            observe.upper("N-tilt-trace", exact[1], ratio * M * (1 + 1e-9))
+    whole, _ = tilted_traces(values[values > 0], 0.0, M, noise=noise)
+    observe.equal("N-tilt-trace", whole, exact[0], rtol=1e-11)

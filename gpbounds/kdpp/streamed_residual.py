@@ -91,8 +91,9 @@ class StreamedResidual:
         return self.omega_above(0.0)
 
     def omega_above(self, a: float) -> float:
-        """Above Ω_a = Σ miss_i (h_i − a)₊: the slope of h is at most 1/σ²."""
-        return float((self.miss * np.maximum(self.shares - a, 0.0)).sum()) + self.left / self.noise
+        """Above Ω_a = Σ miss_i (h_i − a)₊: in λ the slope of (h − a)₊ is at most (1 − a)²/σ²."""
+        steepest = (1.0 - a) ** 2 / self.noise
+        return float((self.miss * np.maximum(self.shares - a, 0.0)).sum()) + steepest * self.left
 
     @cached_property
     def excess(self) -> float:

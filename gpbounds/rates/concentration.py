@@ -14,7 +14,7 @@ from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kdpp.residual import rest_ratios
+from gpbounds.kdpp.slopes import trace_slopes
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.kernels.base import Product, Sum
 from gpbounds.numerics.roots import golden
@@ -95,25 +95,6 @@ class TraceMajorant:
             turned = self._turn.T @ a
             result[start : start + 4096] = self.zero * rest + self._slopes @ (turned * turned)
         return np.minimum(result + self._doubt, self.top)
-
-
-def trace_slopes(eigenvalues: Float, M: int) -> tuple[Float, float]:
-    """(g_i = ∂R/∂b_i, g0) for R = (M+1) e_{M+1}/e_M at b: (M+1) miss_i²(1 − r_i^(M+1)/r_i^(M)), rounded upwards.
-
-    r_i^(m) = e_m/e_{m−1} of the others; miss_i = r_i/(b_i + r_i).
-
-    >>> slopes, zero = trace_slopes(np.array([2.0, 1.0, 1.0]), 1)  # R = 2 e_2/e_1 = 2·5/4
-    >>> slopes.round(4), round(zero, 4)
-    (array([0.375, 0.875, 0.875]), 1.375)
-    """
-    values = validation.positive("eigenvalues", eigenvalues)
-    rest, ratio = rest_ratios(values, M)
-    rest_more, ratio_more = rest_ratios(values, M + 1)
-    miss = 1.0 / (1.0 + values / rest)
-    # 1e-13: rounding of the ratios, of which 1 is subtracted
-    slopes = (M + 1.0) * miss**2 * (np.maximum(1.0 - rest_more / rest, 0.0) + 1e-13)
-    zero = min((M + 1.0) * (1.0 - ratio_more / ratio + 1e-13), M + 1.0)  # r_M = τ_{M−1}/M
-    return np.minimum(slopes, zero), zero
 
 
 def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, delta: float) -> Bound:

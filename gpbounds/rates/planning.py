@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.inputs import InputLaw
+from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.numerics.search import last_above, upward
+from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Plan
+from gpbounds.rates.draws.statement import DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
-from gpbounds.rates.theorems import Setting
+from gpbounds.rates.setting import Numbers, Setting
+from gpbounds.rates.theorems import one_draw_only
 
 
 def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -> int | None:
@@ -42,15 +47,20 @@ def inducing_points(
     inputs: InputLaw | None = None,
     noise: float = 0.1,
     delta: float = 0.05,
+    y: ArrayLike | None = None,
+    draws: int | str | None = None,
     y_norm2: float | None = None,
+    y_norm2_known: str = "after",
+    law: str | None = None,
     tv: float = 0.0,
     form: str = "sharpest",
     direction: str = "q||p",
 ) -> Plan:
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
-    Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  The sharpest form
-    decreases in M, so bisection gives the answer.  The printed form need not decrease; intervals are excluded by
+    Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
+    draws: the plan uses X, y and the law of the draws, and no draw.  The sharpest form decreases in M, so bisection
+    gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
 
     Parameters
@@ -79,22 +89,61 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     target = float(validation.positive("target", target))
-    setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
-    for name in ("alpha", "noise", "delta", "y_norm2", "tv"):
-        value = getattr(setting, name)
-        if value is not None and value.ndim:
-            raise ValueError(f"{name}: expected one number, got shape {value.shape}: call the function once for each")
+    if y is None and draws is None:
+        one_draw_only(y_norm2_known, law)
+        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
+        setting.numbers.single()
+        return _one_draw(setting, size, target)
+    numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+    options = numbers.single()
+    statement = draw_statement(
+        kernel,
+        Gaussian() if inputs is None else inputs,
+        y=y,
+        draws=draws,
+        prior=y_norm2 is None,
+        y_norm2_known=y_norm2_known,
+        law=law,
+        form=form,
+        direction=direction,
+    )
+    statement.require(np.asarray(float(size)))
+    return _several_draws(statement, options, size, target)
+
+
+def _one_draw(setting: Setting, N: int, target: float) -> Plan:
     law = setting.law
-    highest = min(size - 1, law.spectrum.rank) if isinstance(law, GivenData) else size - 1
+    highest = min(N - 1, law.spectrum.rank) if isinstance(law, GivenData) else N - 1
     return Plan.at(
-        least_from_which_on(setting, size, target, highest),
-        lambda M: setting.bound(np.asarray(float(size)), np.asarray(float(M))),
+        least_from_which_on(setting, N, target, highest),
+        lambda M: setting.bound(np.asarray(float(N)), np.asarray(float(M))),
         first=1,
         method="inducing",
-        N=size,
+        N=N,
         target=target,
-        needed=_needed(setting, law, target) if isinstance(law, GivenData) and direction == "q||p" else None,
+        needed=_needed(setting, law, target) if isinstance(law, GivenData) and setting.direction == "q||p" else None,
         meaning=sentences(target, float(setting.alpha)),
+    )
+
+
+def _several_draws(statement: DrawStatement, options: dict[str, Any], N: int, target: float) -> Plan:
+    """The bounds of `DrawStatement` decrease in M: E(K − Q) does, and they increase with it."""
+    from gpbounds.renyi import needed_from_eigenvalues
+
+    alpha, noise = float(options["alpha"]), float(options["noise"])
+    M = least(lambda m: float(statement.cell(m, **options)) <= target, 1, statement.rows.largest)
+    lower = statement.rows.lower_eigenvalues()
+    return Plan.at(
+        M,
+        lambda m: statement.cell(m, **options),
+        first=1,
+        method="inducing",
+        N=N,
+        target=target,
+        needed=needed_from_eigenvalues(lower, alpha, noise=noise, target=target)
+        if statement.direction == "q||p" and statement.rows.outputs <= 1
+        else None,
+        meaning=sentences(target, alpha),
     )
 
 

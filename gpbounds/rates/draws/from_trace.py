@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpbounds import validation
@@ -10,7 +11,7 @@ from gpbounds.bound import Bound
 from gpbounds.kdpp.streamed_residual import greatest_weight
 from gpbounds.numerics.gaussian_forms import MOST
 from gpbounds.rates.draws.given import BEFORE_DRAWS
-from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share
+from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, TILTED, checked_draws, record, share
 
 UP = 1.0 + 1e-12
 
@@ -62,14 +63,9 @@ def prior_from_trace(
     t = validation.scalar(validation.non_negative, "trace", trace) / variance
     r = validation.scalar(validation.extended, "ratio", ratio)
     largest = 1.0 if math.isinf(r) else r / (math.sqrt(r) + math.sqrt(variance)) ** 2
-    best, assumptions = None, (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
-    logs = 0.0
-    for few in range(1, min(draws, MOST) + 1):  # the best of all draws is at least as good as the best of a few
-        logs += math.log1p(2.0 * largest * (few - 1) / t) if t else 0.0
-        bound = _from(t * math.exp(logs / few), t, delta, few, alpha, tv, assumptions)
-        best = bound if best is None or float(bound) < float(best) else best
-    assert best is not None
-    return best
+    assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
+    bounds = [_from(norm, t, delta, few, alpha, tv, assumptions) for few, norm in _norms(t, largest, draws)]
+    return min(bounds, key=float)
 
 
 def fixed_from_trace(
@@ -97,6 +93,59 @@ def fixed_from_trace(
     form = norm * greatest_weight(validation.scalar(validation.non_negative, "ratio", ratio), variance) + t
     bound = _from(form, t, delta, draws, alpha, tv, (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS))
     return replace(bound, claim="N-trace, N-fixed")
+
+
+def tilted_from_trace(
+    trace: float,
+    ratio: float,
+    *,
+    noise: float,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+) -> Bound:
+    """y from the prior, the best of R draws of the tilted law, from two mean traces of KK_n (N-tilt-trace).
+
+    D_α ≤ (α/2p)·(Π_{i<R}(t + 2ϑi))^(1/R) with probability at least 1 − δ, for every R up to the number of draws,
+    t = τ_M(KK_n)/σ⁴, r = τ_{M−1}(KK_n)/M, ϑ = (r/σ²)/(2√r + σ²), K_n = K + σ²I, p = δ^(1/R) − tv.
+
+    Proof.  N-tilt-prior: D_α ≤ (α/2p)‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, d_i = λ_i/σ², miss_i that
+    of μ_i = λ_i(λ_i + σ²).  The mean is Σ miss_i d_i(1 + d_i) = Σ miss_i μ_i/σ⁴ = t, and θ_i ≤ (r/σ²)λ/(λ² + σ²λ + r)
+    is greatest at λ = √r; so the cumulants are at most those of a Gamma variable with the R-th moment above.  QED
+
+    Parameters
+    ----------
+    trace : float
+        τ_M(KK_n) ≥ 0 or above it; see `gpbounds.kdpp.streamed_tilt.tilted_traces`.
+    ratio : float
+        τ_{M−1}(KK_n)/M ≥ 0 or above it.
+
+    Others as :func:`prior_from_trace`.
+
+    >>> round(float(tilted_from_trace(0.001, 0.0002, noise=0.1, delta=0.05, draws=10)), 3)
+    0.14
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    variance = validation.scalar(validation.positive, "noise", noise)
+    t = validation.scalar(validation.non_negative, "trace", trace) / variance**2
+    r = validation.scalar(validation.non_negative, "ratio", ratio)
+    largest = r / variance / (2.0 * math.sqrt(r) + variance)
+    best, claim = math.inf, "N-tilt-trace, N-tilt-prior, N-tilt"
+    for few, norm in _norms(t, largest, draws):
+        p = share(delta, few, tv)
+        best = min(best, 0.5 * alpha * norm / p * UP) if p > 0.0 else best
+    why = f"p = δ^(1/R) − tv = {share(delta, draws, tv):.3g} is not positive"
+    terms = {"mean": 0.5 * alpha * t}
+    return record(best, delta, claim, terms, (TILTED, BEST_OBJECTIVE, FROM_PRIOR), alpha=alpha, why=why)
+
+
+def _norms(t: float, largest: float, draws: int) -> Iterator[tuple[int, float]]:
+    """(R, (Π_{i<R}(t + 2·largest·i))^(1/R)) for R = 1, 2, ... as many as there are draws."""
+    logs = 0.0
+    for few in range(1, min(draws, MOST) + 1):  # the best of all draws is at least as good as the best of a few
+        logs += math.log1p(2.0 * largest * (few - 1) / t) if t else 0.0
+        yield few, t * math.exp(logs / few)
 
 
 def _from(

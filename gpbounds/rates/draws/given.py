@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ UNTIL = (
     "above this value."
 )
 BEFORE_DRAWS = "y is any vector with the given squared norm, fixed before the draws."
+_TRIED = tuple(1.0 - 2.0 ** (-0.5 * j) for j in range(40))
+"""a that are tried besides the best one of exact means: of their upper bounds another may be best."""
 _DOWN, _UP = 1.0 - 1e-13, 1.0 + 1e-13
 
 
@@ -145,10 +148,9 @@ def certain(
 ) -> Bound:
     """This y, redrawn until D_α is proved to be below a level (N-given): confidence 1, 5 draws expected.
 
-    The level is that of N-given for p = 0.8 − tv: one draw is above it with probability at most 0.8, so that at most
-    1/(1 − 0.8) = 5 draws are expected until the objective is seen to be within the level of log p(y), or of a proved
-    upper bound on it that costs less than the last digits of the level.  What stops the drawing is D_α itself, so it
-    holds for sure.  With p = 1 the same says that a subset of size M with D_α not above the level exists.
+    The level is that of N-given for one draw and δ = 0.8: a draw is above it with probability at most 0.8, so that at
+    most 1/(1 − 0.8) = 5 draws are expected until the objective is within the level of log p(y), or of a proved upper
+    bound of it that is about as large.  What ends the drawing is D_α itself, so it is below the level for sure.
 
     Parameters as :func:`best_given`.
 
@@ -158,12 +160,17 @@ def certain(
     >>> sure.confidence, round(sure.terms["expected_draws"], 12)
     (1.0, 5.0)
     """
-    _, _, alpha, tv = checked_draws(0.5, 1, alpha, tv)
-    p = REDRAW - tv
-    value, terms = _level(residual, quadratic, p, alpha, outputs)
-    terms["expected_draws"] = 1.0 / (1.0 - REDRAW)
-    assumptions = (DRAWN, UNTIL, FIXED_BEFORE)
-    return record(value, 0.0, "N-given, N-res, N-gaplin", terms, assumptions, alpha=alpha, why=_why(p, terms))
+    return redrawn(best_given(residual, quadratic, delta=REDRAW, alpha=alpha, tv=tv, outputs=outputs))
+
+
+def redrawn(bound: Bound) -> Bound:
+    """A bound for one draw that fails with probability at most 0.8, as the level at which redrawing ends."""
+    return replace(
+        bound,
+        confidence=1.0,
+        terms={**bound.terms, "expected_draws": 1.0 / (1.0 - REDRAW)},
+        assumptions=tuple(UNTIL if sentence == BEST_OBJECTIVE else sentence for sentence in bound.assumptions),
+    )
 
 
 def _level(
@@ -181,10 +188,9 @@ def margin(residual: MeanResidual, p: float, alpha: float) -> float:
     """max_{0≤a<1} [p(1 − αa) − αΩ_a], from below."""
     order = np.argsort(-residual.shares, kind="stable")
     shares, missed = residual.shares[order], np.cumsum(residual.miss[order])
-    # the slope in a is α(Σ_{h_i > a} miss_i − p): the bracket rises to the first h, from 0, above which less than p is
-    # missed
+    # the slope in a is α(Σ_{h_i > a} miss_i − p): from a = 0 on the bracket rises until less than p is missed above a
     above = np.flatnonzero(missed > p)
-    points = {0.0, float(shares[above[0]]) if above.size else 0.0}
+    points = {*_TRIED, float(shares[above[0]]) if above.size else 0.0}
     return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
 
 

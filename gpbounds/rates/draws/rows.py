@@ -1,0 +1,215 @@
+"""What the bounds for given inputs need of X and y: decomposed up to 4096 rows, streamed from pivots beyond."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpbounds.arrays import EPS, Array, Float, host, is_cupy
+from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
+from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import eigen
+from gpbounds.linalg.cg import conjugate_gradients
+from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.linalg.projections import eigen_squares
+from gpbounds.linalg.symmetric import SymmetricProducts
+
+DENSE = 4096
+"""Up to so many rows K is decomposed."""
+FIRST_PIVOTS, MOST_PIVOTS = 1024, 3072
+"""Pivots to begin with beyond, and the most: three for each inducing point, up to there."""
+ENERGY = 1e-3
+"""The solve stops where rᵀ(Q + σ²I)⁻¹r, r = y − K_n v, is below: yᵀK_n⁻¹y is then known to that."""
+STEPS = 60
+"""Products with K at most."""
+RITZ = 14
+"""Shifts whose solves, with v, span the space of the Ritz values."""
+
+
+class Rows(ABC):
+    """N rows, perhaps with targets (N, P).
+
+    Attributes
+    ----------
+    N : int
+    largest : int
+        Largest M the statements are made for: N − 1, or the number of distinct rows if that is smaller.
+    outputs : int
+        P; 0 without targets.
+    variance : float
+        max K_ii.
+    """
+
+    N: int
+    largest: int
+    outputs: int
+    variance: float
+
+    @abstractmethod
+    def lower_eigenvalues(self) -> Float:
+        """Lower bounds of the eigenvalues of K, decreasing."""
+
+    @abstractmethod
+    def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
+        """q̄ = Σ over outputs of E yᵀK_n⁻¹(K − Q)K_n⁻¹y, or above it."""
+
+    def _checked(self, M: int) -> None:
+        if self.largest < M:
+            raise ValueError(
+                f"M: expected at most {self.largest} points for the {self.N} given rows (N - 1, or the number of "
+                f"distinct rows, beyond which no k-DPP goes), got {M}"
+            )
+
+
+class DenseRows(Rows):
+    """K decomposed: exact means, rounded up."""
+
+    def __init__(self, kernel: Kernel, X: Array, Y: Array | None) -> None:
+        K = kernel(X)
+        self.N, self.outputs = X.shape[0], 0 if Y is None else Y.shape[1]
+        self.variance = float(K.diagonal().max())
+        if Y is None:
+            self.spectrum, self.squares = eigen(K, "k(X, X)"), np.zeros(0)
+        else:
+            self.spectrum, self.squares = eigen_squares(K, Y, "k(X, X)")
+        self.rank = len(np.unique(host(X), axis=0))
+        self.largest = min(self.N - 1, self.rank)
+        self._residuals: dict[tuple[int, float], ExpectedResidual] = {}
+
+    def lower_eigenvalues(self) -> Float:
+        return np.maximum(self.spectrum.values - self.spectrum.rounding, 0.0)
+
+    def residual(self, M: int, noise: float) -> ExpectedResidual:
+        """The mean residual with M points, from above."""
+        if (M, noise) not in self._residuals:
+            self._checked(M)
+            self._residuals[M, noise] = expected_residual(
+                self.spectrum.values, M, noise=noise, rounding=self.spectrum.rounding, rank=self.rank
+            )
+        return self._residuals[M, noise]
+
+    def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
+        assert isinstance(residual, ExpectedResidual)
+        return residual.quadratic(self.squares)
+
+    @property
+    def numerical_rank(self) -> int:
+        """How many eigenvalues are above their rounding error."""
+        return int((self.spectrum.values > self.spectrum.rounding).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Solved:
+    """v near K_n⁻¹y by its Ritz values, and the energy rᵀ(Q + σ²I)⁻¹r of what is left."""
+
+    forms: tuple[RitzForm, ...]
+    energies: tuple[float, ...]
+
+
+class StreamedRows(Rows):
+    """K in blocks: a pivoted Cholesky factor in place of its eigenvalues, conjugate gradients in place of K_n⁻¹.
+
+    With r = y − K_n v and Q = FᵀF ⪯ K, in the norm ‖v‖² = E vᵀ(K − Q_Z)v the solution is at most ‖v‖ + √(θ e) long,
+    e = rᵀ(Q + σ²I)⁻¹r ≥ rᵀK_n⁻¹r and θ = r_M/(√r_M + σ)² ≥ max_i ρ_i/(λ_i + σ²): whatever v is, the bound holds.
+    """
+
+    def __init__(self, kernel: Kernel, X: Float, Y: Float | None) -> None:
+        self.kernel, self.X, self.Y = kernel, X, Y
+        self.N, self.outputs = X.shape[0], 0 if Y is None else Y.shape[1]
+        self._diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
+        self.variance = float(self._diagonal.max())
+        self.largest = min(self.N - 1, len(np.unique(X, axis=0)))
+        self._times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), self.N)
+        self._factor: Pivoted | None = None
+        self._ended = False
+        self._spectrum = np.zeros(0)
+        self._solved: dict[float, _Solved] = {}
+
+    def lower_eigenvalues(self) -> Float:
+        self._pivots(1)
+        return np.maximum(self._spectrum - self._rounding, 0.0)
+
+    @property
+    def pivots(self) -> int:
+        """How many pivots were followed."""
+        return 0 if self._factor is None else int(self._factor.indices.size)
+
+    def reaches(self, M: int) -> bool:
+        """Whether there are more than M pivots: fewer say nothing."""
+        self._checked(M)
+        return self._pivots(M).indices.size > M
+
+    def residual(self, M: int, noise: float) -> StreamedResidual:
+        """The mean residual with M points, from above."""
+        self._checked(M)
+        factor = self._pivots(M)
+        left = float(factor.traces[-1]) + self.N * EPS * float(factor.traces[0])
+        return streamed_residual(self._spectrum, left, M, noise=noise, rounding=self._rounding)
+
+    def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
+        assert isinstance(residual, StreamedResidual)
+        solved = self._solve(residual.noise)
+        theta = residual.ratio / (np.sqrt(residual.ratio) + np.sqrt(residual.noise)) ** 2
+        parts = zip(solved.forms, solved.energies, strict=True)
+        return float(sum((np.sqrt(residual.form(f)) + np.sqrt(theta * e)) ** 2 for f, e in parts))
+
+    @property
+    def _rounding(self) -> float:
+        return self.N * EPS * float(self._spectrum.max())
+
+    def _pivots(self, M: int) -> Pivoted:
+        """A factor with three pivots for each of M points, as far as there are any and they are not too many."""
+        most = min(self.N, MOST_PIVOTS)
+        wanted = min(most, max(FIRST_PIVOTS, 3 * M))
+        if self.pivots < wanted and not self._ended:
+            wanted = min(most, max(wanted, 2 * self.pivots))
+            X, kernel = self.X, self.kernel
+            self._factor = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), self._diagonal, wanted)
+            self._ended = self._factor.indices.size < wanted
+            F = self._factor.factor
+            self._spectrum = eigen(F @ F.T, "FFᵀ", rounding=self.N * EPS * float(self._factor.traces[0])).values
+        assert self._factor is not None
+        return self._factor
+
+    def _solve(self, noise: float) -> _Solved:
+        if noise not in self._solved:
+            assert self.Y is not None
+            F = self._pivots(1).factor
+            values, basis = np.linalg.eigh(F @ F.T)
+            values = np.maximum(values, 0.0)
+
+            def inverse(V: Float, shift: float) -> Float:
+                """(FᵀF + shift·I)⁻¹V."""
+                inner = basis @ ((basis.T @ (F @ V)) / (values + shift)[:, None])
+                return (V - F.T @ inner) / shift
+
+            V = conjugate_gradients(
+                lambda V: self._times(V) + noise * V,
+                lambda R: inverse(R, noise),
+                self.Y,
+                enough=lambda energies: not float(energies.max()) > ENERGY,
+                steps=STEPS,
+            )
+            low = max(float(values.max()) * 1e-10, noise * 1e-6)
+            shifts = np.geomspace(low, float(values.max()), RITZ)
+            # v first, one block of columns an output
+            columns = [np.column_stack([v, *(inverse(v[:, None], s)[:, 0] for s in shifts)]) for v in V.T]
+            products = self._times(np.concatenate(columns, axis=1))
+            forms, energies = [], []
+            for p, W in enumerate(columns):
+                KW = products[:, p * (RITZ + 1) : (p + 1) * (RITZ + 1)]
+                r = self.Y[:, p] - KW[:, 0] - noise * W[:, 0]
+                forms.append(RitzForm.of(W, KW, W[:, 0]))
+                energies.append(max(float(r @ inverse(r[:, None], noise)[:, 0]), 0.0))
+            self._solved[noise] = _Solved(tuple(forms), tuple(energies))
+        return self._solved[noise]
+
+
+def rows_of(kernel: Kernel, X: Array, Y: Array | None) -> DenseRows | StreamedRows:
+    """The :class:`Rows` of N points: decomposed up to 4096 of them."""
+    if X.shape[0] <= DENSE or is_cupy(X):
+        return DenseRows(kernel, X, Y)
+    return StreamedRows(kernel, np.asarray(X, dtype=np.float64), Y)

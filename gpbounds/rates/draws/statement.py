@@ -1,0 +1,211 @@
+"""Statements about the best of several draws, given the inputs: which theorems apply, and the least of their bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.inputs import Empirical, InputLaw
+from gpbounds.kernels import Kernel
+from gpbounds.rates.draws.adversary import adversary
+from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
+from gpbounds.rates.draws.least import least_prior
+from gpbounds.rates.draws.rows import DENSE, DenseRows, StreamedRows, rows_of
+from gpbounds.rates.draws.sentences import DRAWN, record
+from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
+from gpbounds.renyi import direction_factor
+from gpbounds.statements import given_inputs
+from gpbounds.whitening import as_targets
+
+CERTAIN = "certain"
+LAWS = ("kdpp", "tilted")
+KNOWN = ("before", "after")
+
+
+@dataclass(frozen=True, eq=False)
+class DrawStatement:
+    """Everything the bounds for given rows depend on but M, and the cells alpha, noise, delta, tv and y_norm2.
+
+    Attributes
+    ----------
+    rows : DenseRows or StreamedRows
+    about : str
+        What y is: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a norm).
+    draws : int, or "certain"
+    law : str or None
+        What is drawn from, "kdpp" or "tilted"; None for the one with the lower bound.
+    direction : str
+    """
+
+    rows: DenseRows | StreamedRows
+    about: str
+    draws: int | str
+    law: str | None
+    direction: str
+
+    def require(self, N: Float) -> None:
+        """Refuse another number of data than there are rows."""
+        if (N != self.rows.N).any():
+            raise ValueError(
+                f"N: expected the number of rows of X, {self.rows.N}, for inputs=Empirical(X), got {N.flat[0]:.0f}"
+            )
+
+    def cell(
+        self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
+    ) -> Bound:
+        """The least bound that is proved for one M."""
+        rows = self.rows
+        if isinstance(rows, StreamedRows) and not rows.reaches(M):
+            why = (
+                f"M = {M} is not below the {rows.pivots} greedy points that were followed, which are all there are up "
+                "to rounding error, or as many as are followed at most"
+            )
+            return self._finished(record(math.inf, delta, "N-given", {}, (DRAWN,), alpha=alpha, why=why), M, alpha)
+        residual = rows.residual(M, noise)
+        sure = self.draws == CERTAIN
+        options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
+        options |= {"alpha": alpha, "tv": tv}
+        found = []
+        if self.law != "tilted":
+            found.append(self._of_kdpp(residual, y_norm2, options))
+        if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
+            found += self._of_tilted(residual, options)
+        least = min(found, key=float)
+        return self._finished(redrawn(least) if sure else least, M, alpha)
+
+    def _of_kdpp(self, residual: Any, y_norm2: float | None, options: dict[str, Any]) -> Bound:
+        if self.about == "given":
+            return best_given(residual, self.rows.quadratic(residual), outputs=self.rows.outputs, **options)
+        if self.about == "prior":
+            return least_prior(residual, **options)
+        assert y_norm2 is not None
+        if self.about == "before":
+            return best_fixed(residual, y_norm2, residual.greatest_weight, **options)
+        return adversary(residual, y_norm2, **options)
+
+    def _of_tilted(self, residual: Any, options: dict[str, Any]) -> list[Bound]:
+        if self.about == "given":
+            assert isinstance(self.rows, DenseRows)
+            return [tilted_given(residual, self.rows.squares, outputs=self.rows.outputs, **options)]
+        return [tilted_prior(residual, **options)] if self.about == "prior" else []
+
+    def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
+        """With the hypothesis on X, what is known of the numerical rank, and the direction (R-dir)."""
+        assumptions = [given_inputs(self.rows.N), *bound.assumptions]
+        if isinstance(self.rows, DenseRows) and self.rows.numerical_rank <= M:
+            assumptions.append(
+                f"M is not below the numerical rank {self.rows.numerical_rank} of k(X, X): its eigenvalues are rounded "
+                "upwards, so the bound is about k(X, X) itself, but rounding decides what a sampler draws there "
+                "(gpbounds.kdpp.rounding_tv)."
+            )
+        bound = replace(bound, assumptions=tuple(assumptions))
+        if self.direction == "q||p":
+            return bound
+        return replace(
+            bound,
+            value=bound.value * direction_factor(alpha),
+            claim=f"{bound.claim}, R-dir",
+            quantity=bound.quantity.replace("q*||p", "p||q*"),
+        )
+
+    def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
+        """The :class:`Bound` whose arrays broadcast."""
+        norm = np.asarray(np.nan) if y_norm2 is None else y_norm2
+        cells = np.broadcast(M, alpha, noise, delta, tv, norm)
+        found = [
+            self.cell(
+                int(m),
+                alpha=float(a),
+                noise=float(s),
+                delta=float(d),
+                tv=float(t),
+                y_norm2=None if y_norm2 is None else float(n),
+            )
+            for m, a, s, d, t, n in cells
+        ]
+        if not found:
+            raise ValueError(f"M: expected at least one number of inducing points, got shape {cells.shape}")
+        return _joined(found, cells.shape, alpha)
+
+
+def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
+    """One record of many: terms that all have, claims and assumptions that any has."""
+    if not shape:
+        return cells[0]
+    pair = cells[0].quantity.partition("[")[2]
+    common = [name for name in cells[0].terms if all(name in cell.terms for cell in cells)]
+    return Bound(
+        value=np.array([cell.value for cell in cells]).reshape(shape),
+        side="upper",
+        confidence=np.array([cell.confidence for cell in cells]).reshape(shape),
+        claim=", ".join(dict.fromkeys(name for cell in cells for name in cell.claim.split(", "))),
+        terms={name: np.array([cell.terms[name] for cell in cells]).reshape(shape) for name in common},
+        assumptions=tuple(dict.fromkeys(sentence for cell in cells for sentence in cell.assumptions)),
+        certified=all(cell.certified for cell in cells),
+        quantity=cells[0].quantity if alpha.ndim == 0 else f"D_alpha[{pair}",
+    )
+
+
+def draw_statement(
+    kernel: Kernel,
+    inputs: InputLaw,
+    *,
+    y: ArrayLike | None,
+    draws: int | str | None,
+    prior: bool,
+    y_norm2_known: str,
+    law: str | None,
+    form: str,
+    direction: str,
+) -> DrawStatement:
+    """The checked arguments of ``rate`` and ``inducing_points`` where draws or targets are given."""
+    if form != "sharpest":
+        raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
+    if not isinstance(inputs, Empirical):
+        name, why = ("y", "the rows it belongs to") if y is not None else ("draws", "the rows that are drawn from")
+        raise ValueError(
+            f"{name}: expected inputs=Empirical(X), {why}, got {inputs!r}. About inputs to come: simulate=m"
+        )
+    if draws is None:
+        raise ValueError(
+            "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
+        )
+    count: int | str = CERTAIN if isinstance(draws, str) and draws == CERTAIN else _whole(draws)
+    validation.choice("y_norm2_known", y_norm2_known, KNOWN)
+    if law is not None:
+        validation.choice("law", law, LAWS)
+    about = "given" if y is not None else "prior" if prior else y_norm2_known
+    if y is not None and not prior:
+        raise ValueError("y_norm2: expected None where y itself is given: its norm follows from it")
+    if count == CERTAIN and about not in ("given", "before"):
+        raise ValueError(
+            "draws: expected a whole number >= 1 unless y is given, or fixed before the draws: redrawing ends by "
+            "looking at y; got 'certain'"
+        )
+    if law == "tilted" and about in ("before", "after"):
+        raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
+    targets = None if y is None else as_targets(y, inputs.X)
+    columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
+    rows = rows_of(kernel, inputs.X, columns)
+    if isinstance(rows, StreamedRows) and (law == "tilted" or about == "prior"):
+        raise ValueError(
+            f"{'law' if law == 'tilted' else 'y'}: expected y, or its norm, and law 'kdpp' beyond {DENSE} rows, "
+            "where k(X, X) is not decomposed"
+        )
+    return DrawStatement(rows, about, count, law, direction)
+
+
+def _whole(draws: Any) -> int:
+    try:
+        return validation.count("draws", draws)
+    except ValueError:
+        raise ValueError(
+            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got {draws!r}"
+        ) from None

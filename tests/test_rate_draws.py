@@ -1,0 +1,175 @@
+"""``rate`` and ``inducing_points`` for the best of several draws: which theorem speaks, broadcasting, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpbounds import Empirical, Gaussian, SquaredExponential, inducing_points, rate
+from gpbounds.kdpp import expected_residual
+from gpbounds.kernels import Matern
+from gpbounds.rates.draws.given import best_given, certain
+from gpbounds.rates.draws.rows import DenseRows, StreamedRows
+
+RNG = np.random.default_rng(7)
+X = RNG.standard_normal((120, 2))
+Y = np.sin(2.0 * X[:, 0]) + 0.3 * RNG.standard_normal(120)
+KERNEL = Matern(1.5, 1.0, 1.0)
+ROWS = Empirical(X)
+NOISE = 0.1
+KNOWN = {"inputs": ROWS, "noise": NOISE}
+
+
+def test_one_draw_is_what_it_was():
+    """Without draws nothing changes: R-thm1 and R-thm2 with the exact mean of the trace."""
+    for norm in (None, float(Y @ Y)):
+        before = rate(KERNEL, 120, [10, 60], 1.0, y_norm2=norm, **KNOWN)
+        assert before.claim.startswith("R-thm1" if norm is None else "R-thm2")
+        assert "expected_trace" in before.terms
+
+
+def test_given_y_is_the_theorem():
+    K = KERNEL(X)
+    values, vectors = np.linalg.eigh(K)
+    residual = expected_residual(np.maximum(values, 0.0), 40, noise=NOISE)
+    q = residual.quadratic((vectors.T @ Y) ** 2)
+    for draws, alpha in ((1, 1.0), (10, 0.5)):
+        bound = rate(KERNEL, 120, 40, alpha, y=Y, draws=draws, law="kdpp", **KNOWN)
+        direct = best_given(residual, q, delta=0.05, draws=draws, alpha=alpha)
+        assert float(bound) == pytest.approx(float(direct), rel=1e-9)
+        assert bound.claim.startswith("N-given")
+    sure = rate(KERNEL, 120, 40, 1.0, y=Y, draws="certain", law="kdpp", **KNOWN)
+    assert float(sure) == pytest.approx(float(certain(residual, q)), rel=1e-9)
+    assert sure.confidence == 1.0
+    assert sure.terms["expected_draws"] == pytest.approx(5.0)
+    assert rate(KERNEL, 120, 40, 1.0, y=Y, draws="certain", delta=0.9, law="kdpp", **KNOWN) == sure
+
+
+@pytest.mark.parametrize("about", ["given", "prior", "before", "after", "certain"])
+def test_arrays_are_their_cells_and_more_is_never_worse(about):
+    options = {
+        "given": {"y": Y, "draws": 10},
+        "certain": {"y": Y, "draws": "certain"},
+        "prior": {"draws": 10},
+        "before": {"draws": 10, "y_norm2": float(Y @ Y), "y_norm2_known": "before"},
+        "after": {"draws": 10, "y_norm2": float(Y @ Y)},
+    }[about]
+    M, alpha = np.array([[20], [45], [90]]), np.array([1.0, 0.4])
+    whole = rate(KERNEL, 120, M, alpha, **options, **KNOWN)
+    assert whole.value.shape == (3, 2)
+    for (i, j), value in np.ndenumerate(whole.value):
+        assert value == float(rate(KERNEL, 120, int(M[i, 0]), float(alpha[j]), **options, **KNOWN))
+    assert (np.diff(whole.value, axis=0) < 0.0).all()
+    assert (whole.value[:, 1] <= whole.value[:, 0]).all()
+    if about != "certain":
+        fewer = rate(KERNEL, 120, M, alpha, **{**options, "draws": 2}, **KNOWN)
+        assert (whole.value <= fewer.value).all()
+        surer = rate(KERNEL, 120, M, alpha, delta=0.01, **options, **KNOWN)
+        assert (whole.value <= surer.value).all()
+    near = rate(KERNEL, 120, M, alpha, tv=0.02, **options, **KNOWN)
+    assert (whole.value <= near.value).all()
+
+
+def test_more_known_of_y_is_never_worse():
+    """The y at hand, any y of its norm before the draws, any y after them."""
+    norm = {"y_norm2": float(Y @ Y), "draws": 10}
+    given = rate(KERNEL, 120, 100, 1.0, y=Y, draws=10, law="kdpp", **KNOWN)
+    before = rate(KERNEL, 120, 100, 1.0, y_norm2_known="before", **norm, **KNOWN)
+    after = rate(KERNEL, 120, 100, 1.0, **norm, **KNOWN)
+    assert float(given) < float(before) < float(after) < float(rate(KERNEL, 120, 100, 1.0, y_norm2=Y @ Y, **KNOWN))
+
+
+def test_several_outputs_are_a_sum():
+    """P times the same target is P times the bound, for one Z."""
+    one = rate(KERNEL, 120, 50, 1.0, y=Y, draws=10, **KNOWN)
+    three = rate(KERNEL, 120, 50, 1.0, y=np.column_stack([Y, Y, Y]), draws=10, **KNOWN)
+    assert float(three) == pytest.approx(3.0 * float(one), rel=1e-9)
+
+
+def test_the_other_direction_costs_its_factor():
+    there = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, **KNOWN)
+    back = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, direction="p||q", **KNOWN)
+    assert float(back) == pytest.approx(4.0 * float(there))
+    assert back.quantity == "D_0.8[p||q*]"
+    assert "R-dir" in back.claim
+
+
+def test_what_is_not_proved_is_infinite_with_the_reason():
+    bound = rate(KERNEL, 120, 50, 1.0, y=Y, draws=1, delta=0.05, tv=0.2, **KNOWN)
+    assert float(bound) == np.inf
+    assert "Nothing is proved" in bound.assumptions[-1]
+    assert "tv" in bound.assumptions[-1]
+
+
+@pytest.mark.parametrize("options", [{"y": Y, "draws": 10}, {"draws": 10}, {"y": Y, "draws": "certain"}])
+def test_the_plan_is_the_least_number_that_reaches_the_target(options):
+    plan = inducing_points(KERNEL, 120, 1.0, target=1.0, **options, **KNOWN)
+    curve = rate(KERNEL, 120, np.arange(1, 120), 1.0, **options, **KNOWN).value
+    assert plan.M == 1 + int(np.argmax(curve <= 1.0))
+    assert float(plan.bound) == curve[plan.M - 1]
+    assert float(plan.bound_before) == curve[plan.M - 2] > 1.0
+    assert plan.needed <= plan.M
+    impossible = inducing_points(KERNEL, 120, 1.0, target=1e-9, **options, **KNOWN)
+    assert impossible.M is None
+
+
+def test_at_the_numerical_rank_eigenvalues_are_rounded_upwards():
+    """A smooth kernel on 60 points has numerical rank 15 or so: beyond it a bound stays above the exact mean."""
+    line = np.linspace(0.0, 1.0, 60)
+    smooth = SquaredExponential(1.0, 1.0)
+    bound = rate(smooth, 60, [10, 20, 40], 1.0, inputs=Empirical(line), y=np.sin(line), draws=10, noise=1e-6)
+    assert (bound.value > 1e-8).all()
+    assert any("numerical rank" in sentence for sentence in bound.assumptions)
+
+
+def test_pivots_say_almost_the_same():
+    """Without a decomposition: the same theorem from above, within 15 % here."""
+    rows = RNG.standard_normal((400, 2))
+    targets = np.column_stack([np.sin(rows[:, 0]), np.cos(2.0 * rows[:, 1])])
+    dense, streamed = (kind(KERNEL, rows, targets) for kind in (DenseRows, StreamedRows))
+    for M in (40, 120):
+        values = []
+        for source in (dense, streamed):
+            residual = source.residual(M, NOISE)
+            values.append(
+                float(best_given(residual, source.quadratic(residual), delta=0.05, draws=10, outputs=source.outputs))
+            )
+        assert 1.0 <= values[1] / values[0] < 1.15
+    assert (streamed.lower_eigenvalues()[:50] <= dense.spectrum.values[:50]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": Y[:-1]}, "y: expected shape"),
+        ({"draws": 0}, "draws: expected a whole number >= 1"),
+        ({"draws": 2.5}, "draws: expected a whole number >= 1"),
+        ({"draws": "often"}, "draws: expected a whole number >= 1"),
+        ({"draws": None}, "draws: expected the number R"),
+        ({"inputs": Gaussian(dim=2)}, "y: expected inputs=Empirical"),
+        ({"y_norm2": 1.0}, "y_norm2: expected None"),
+        ({"form": "printed"}, "form: expected 'sharpest'"),
+        ({"law": "uniform"}, "law: expected one of"),
+        ({"N": 100}, "N: expected the number of rows"),
+        ({"y": None, "draws": "certain"}, "draws: expected a whole number >= 1 unless y is given"),
+        ({"y": None, "draws": 5, "y_norm2": 1.0, "law": "tilted"}, "law: expected 'kdpp'"),
+        ({"y": None, "draws": None, "y_norm2": 1.0, "y_norm2_known": "before"}, "draws: expected a number of draws"),
+        ({"y": None, "draws": 5, "y_norm2": 1.0, "y_norm2_known": "later"}, "y_norm2_known: expected one of"),
+        ({"y": None, "draws": None, "law": "kdpp"}, "law: expected None without draws"),
+        ({"y": None, "simulate": 39}, "simulate: expected a law of inputs"),
+        ({"simulate": 39, "inputs": Gaussian(dim=2)}, "y: expected None with simulate"),
+        ({"y": None, "simulate": 38, "inputs": Gaussian(dim=2)}, "simulate: expected at least 39"),
+    ],
+)
+def test_bad_input_says_what_was_expected(change, message):
+    options = {"N": 120, "y": Y, "draws": 10, "inputs": ROWS, "noise": NOISE, **change}
+    N = options.pop("N")
+    with pytest.raises(ValueError, match=message):
+        rate(KERNEL, N, 20, 1.0, **options)
+
+
+def test_points_beyond_the_distinct_rows_are_refused():
+    twice = np.repeat(X[:20], 2, axis=0)
+    assert float(rate(KERNEL, 40, 20, 1.0, inputs=Empirical(twice), y=Y[:40], draws=3, noise=NOISE)) < 1e-9
+    with pytest.raises(ValueError, match="M: expected at most 20 points"):
+        rate(KERNEL, 40, 21, 1.0, inputs=Empirical(twice), y=Y[:40], draws=3, noise=NOISE)
