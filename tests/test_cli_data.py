@@ -296,7 +296,7 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("plan --select best", "invalid choice: 'best'"),
+        ("plan --select finest", "invalid choice: 'finest'"),
         ("plan --most 0", "--most: expected a whole number >= 1, got 0"),
         ("curve --most -3", "--most: expected a whole number >= 1, got -3"),
         ("curve --most many", "expected a whole number such as 40000"),

@@ -231,7 +231,10 @@ WRONG = [
     (lambda: kdpp.select(ROUGH, X, 3, ridge=0.1), "ridge: expected only with method 'leverage', got 'greedy'"),
     (lambda: kdpp.select(ROUGH, X, 3, "leverage", 0, ridge=0.0), "ridge: expected a positive finite number"),
     (lambda: kdpp.select(ROUGH, X, 3, "leverage", 0, ridge=[0.1]), "ridge: expected one number"),
-    (lambda: kdpp.select(ROUGH, X, 3, "uniform", 0, rank=5), "rank: expected only with method 'kdpp' or 'leverage'"),
+    (
+        lambda: kdpp.select(ROUGH, X, 3, "uniform", 0, rank=5),
+        "rank: expected only with method 'kdpp', 'best' or",
+    ),
     (lambda: kdpp.select(ROUGH, X, 3, "kdpp", 0, rank=2), "rank: expected a whole number >= 3"),
     (lambda: kdpp.select(ROUGH, X, 3, jitter=1e-6), "jitter: expected 0"),
     (lambda: kdpp.select(ROUGH, np.ones((2, 2, 2)), 1), "X: expected shape"),

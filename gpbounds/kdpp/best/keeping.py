@@ -1,0 +1,125 @@
+"""Which candidate is kept, and what is proved of it once jitter and rounding are paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpbounds.arrays import Float, Indices
+from gpbounds.bound import Bound
+from gpbounds.kdpp.arguments import repeated
+from gpbounds.kdpp.best.problem import Problem, Source
+from gpbounds.kdpp.draws import DENSE
+from gpbounds.kdpp.rpcholesky import randomly_pivoted
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.pivoted import pivoted
+from gpbounds.renyi.attained import Attained, evidence_attained
+from gpbounds.renyi.gap_bounds import gap
+from gpbounds.statements import UP
+
+LOST = "What jitter and rounding cost the points that are kept is part of the bound, to first order with a margin."
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Inducing points (M, D) with a name, and their row numbers where they are data."""
+
+    name: str
+    Z: Float
+    indices: Indices | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The candidate that was kept, what it reaches with the jitter of the model, and what is proved of that.
+
+    ``bound`` is None where nothing is proved beyond the trace that was computed.
+    """
+
+    candidate: Candidate
+    reached: Attained
+    bound: Bound | None
+
+
+def keep_best(
+    problem: Problem,
+    source: Source,
+    rng: np.random.Generator,
+    jitter: Jitter,
+    others: Sequence[Candidate] = (),
+) -> Kept:
+    """Draw, compare without jitter, keep the best, and state what holds for it with the jitter of the model."""
+    drawn = []
+    for i in range(problem.draws):
+        indices = source.draw(rng)
+        drawn.append(Candidate(f"draw {i + 1} of {problem.draws}", problem.X[indices], indices))
+    candidates = [*drawn, *_pivoted(problem, rng), *others]
+    exact = [problem.without_jitter(each.Z, source.order) for each in candidates]
+    if any(each is not None for each in exact):
+        best = int(np.argmax([-np.inf if each is None else each.value for each in exact]))
+        reached = exact[best]
+        if reached is None or jitter not in (0.0, "auto"):
+            reached = problem.attained(candidates[best].Z, source.order, jitter)
+    else:
+        models = [problem.attained(each.Z, source.order, jitter) for each in candidates]
+        best = int(np.argmax([each.value for each in models]))
+        reached = models[best]
+    kept = candidates[best]
+    return Kept(kept, reached, _bound(problem, source, exact[: problem.draws], kept, reached))
+
+
+def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
+    """Greedy points and randomly pivoted ones; left out where the numerical rank is reached before M."""
+    twins, diagonal, M = repeated(problem.groups), problem.kernel.diag(problem.X), problem.M
+    by_name = {
+        "the greedy points": pivoted(problem.rows, diagonal, M, groups=twins).indices,
+        "the randomly pivoted points": randomly_pivoted(problem.rows, diagonal, M, rng, groups=twins).indices,
+    }
+    return [Candidate(name, problem.X[rows], rows) for name, rows in by_name.items() if rows.size == M]
+
+
+def _bound(
+    problem: Problem, source: Source, draws: list[Attained | None], kept: Candidate, reached: Attained
+) -> Bound | None:
+    """The theorem's bound and what jitter and rounding lost; where it is void, what the evidence says.
+
+    A draw that does not factorise counts among the R and is not replaced.  As it might be the one whose objective the
+    theorem speaks of, nothing then follows for the others.
+    """
+    failed = sum(each is None for each in draws)
+    if failed:
+        why = f"{failed} of {problem.draws} draws do not factorise without jitter."
+        return _afterwards(problem, kept, reached, why)
+    if not np.isfinite(source.before.value):
+        return _afterwards(problem, kept, reached, source.before.assumptions[-1])
+    ceiling = max(each.value + each.rounding for each in draws if each is not None)
+    lost = source.factor * max(0.0, ceiling - (reached.value - reached.rounding))
+    terms = {
+        **source.before.terms,
+        "without jitter": float(source.before),
+        "lost": lost,
+        "jitter": reached.jitter,
+        "draws": problem.draws,
+    }
+    value = (float(source.before) + lost) * UP
+    return replace(source.before, value=value, terms=terms, assumptions=(*source.before.assumptions, LOST))
+
+
+def _afterwards(problem: Problem, kept: Candidate, reached: Attained, why: str) -> Bound | None:
+    """D_α of the points that were kept, from the evidence: no theorem on draws, and no probability."""
+    if problem.Y is None:
+        return None
+    assert problem.noise is not None
+    alpha, noise, jitter = problem.alpha, problem.noise, reached.jitter
+    said = f"Computed for the points that were kept, as no statement on the draws holds: {why}"
+    if problem.X.shape[0] > DENSE:
+        upper = gap(problem.kernel, problem.X, problem.Y, kept.Z, alpha, noise=noise, jitter=jitter, method="streamed")[
+            1
+        ]
+        return replace(upper, assumptions=(*upper.assumptions, said))
+    whole = evidence_attained(problem.kernel, problem.X, problem.Y, noise=noise)
+    value = whole.value + whole.rounding - (reached.value - reached.rounding)
+    terms = {"log p(y)": whole.value, "objective": reached.value, "jitter": jitter, "draws": problem.draws}
+    return Bound(value, "upper", 1.0, "R-elbo*", terms, (said,), quantity=f"D_{alpha:g}[q*||p]")
