@@ -12,6 +12,7 @@ from gpbounds.cli.afterwards import Afterwards, afterwards
 from gpbounds.cli.comparison import Entry, comparison
 from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.problem import Problem, from_arguments
+from gpbounds.inputs import Empirical
 
 EPILOG = """\
 example:
@@ -110,11 +111,14 @@ def run(args: argparse.Namespace) -> None:
 
 def floors_of(problem: Problem, args: argparse.Namespace) -> dict[str, int] | None:
     """The least M that the lower bounds admit for the rows of the data-aware statement."""
-    case = next((case for case in problem.cases if case.kind == "data-aware"), None)
-    if case is None or "inducing" not in args.method or args.direction != "q||p" or len(problem.kernels) > 1:
+    laws = [case.inputs for case in problem.cases if case.kind == "data-aware"]
+    if "inducing" not in args.method or args.direction != "q||p" or len(problem.kernels) > 1:
         return None
-    X = np.asarray(case.inputs.X)  # type: ignore[attr-defined]
-    return Floors.of(problem.kernels[0], X, problem.statement.noise, args.alpha).record(args.target)
+    for law in laws:
+        if isinstance(law, Empirical):
+            X = np.asarray(law.X)
+            return Floors.of(problem.kernels[0], X, problem.statement.noise, args.alpha).record(args.target)
+    return None
 
 
 def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwards | None, tuple[str, ...]]:

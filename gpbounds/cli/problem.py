@@ -18,7 +18,6 @@ from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
-from gpbounds.rates.draws.rows import DENSE
 
 FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: a Gaussian with the standard "
@@ -234,6 +233,8 @@ def best_cases(
     The first two are for as many rows as ``part`` has, the last for all rows if they are at most `GIVEN_ROWS`.
     Without ``simulate`` the first is left out.
     """
+    from gpbounds.rates.draws.rows import DENSE
+
     inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
     fitted = (FITTED_LAW,) if law is None else ()
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
