@@ -65,8 +65,8 @@ every_posterior = pytest.mark.parametrize("posterior", POSTERIORS.values(), ids=
 
 
 def issue(posterior=POSTERIORS["vfe"], X=X, y=Y, kernel=None, **changes):
-    given = {"grid": GRID, "loss": Band(0.6), "delta": 0.05, **changes}
-    return Certificate.issue(X, y, posterior, on_grid() if kernel is None else kernel, **given)
+    options = {"grid": GRID, "loss": Band(0.6), "delta": 0.05, **changes}
+    return Certificate.issue(X, y, posterior, on_grid() if kernel is None else kernel, **options)
 
 
 @pytest.fixture(scope="module")
@@ -135,10 +135,13 @@ def test_another_machine_may_round_otherwise(monkeypatch, honest):
         for wider in (0.05, 1.0, 6.0):
 
             def moved(*arguments, shift=shift, wider=wider):
-                found = enclose(*arguments)
-                errors = {"risk_error": wider * found.risk_error, "kl_error": wider * found.kl_error}
+                computed = enclose(*arguments)
+                errors = {"risk_error": wider * computed.risk_error, "kl_error": wider * computed.kl_error}
                 return dataclasses.replace(
-                    found, risk=found.risk + shift * found.risk_error, kl=found.kl + shift * found.kl_error, **errors
+                    computed,
+                    risk=computed.risk + shift * computed.risk_error,
+                    kl=computed.kl + shift * computed.kl_error,
+                    **errors,
                 )
 
             monkeypatch.setattr(checking, "enclose", moved)
@@ -180,12 +183,12 @@ def test_kernel_values_are_right_to_their_allowance(seed, dim, nu, spread, offse
     scales = rng.uniform(0.1, 3.0, dim)
     kernel = SquaredExponential(1.7, scales) if nu is None else Matern(nu, 1.7, scales)
     allowed = priors.value_error(kernel, dim)
-    found = kernel(A, B)
+    values = kernel(A, B)
     with mpmath.workdps(50):
         for i, a in enumerate(A / scales):
             for j, b in enumerate(B / scales):
                 square = sum((mpmath.mpf(p) - mpmath.mpf(q)) ** 2 for p, q in zip(a.tolist(), b.tolist(), strict=True))
-                assert abs(found[i, j] - mpmath.mpf(1.7) * correlation(square, nu)) <= allowed / 2
+                assert abs(values[i, j] - mpmath.mpf(1.7) * correlation(square, nu)) <= allowed / 2
 
 
 @pytest.mark.parametrize("nu", [None, 0.5, 2.5])

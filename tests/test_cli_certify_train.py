@@ -213,9 +213,9 @@ def test_another_column_may_be_the_target(capsys, folder, tmp_path, target, full
 def test_inputs_that_do_not_vary_in_the_split_keep_their_unit(tmp_path):
     table = np.column_stack([np.full(20, 7.0), np.arange(20.0), np.arange(20.0) ** 2])
     (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()))
-    found = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
-    assert found.inputs.scale[0] == 1.0
-    assert "constant in these rows keep their unit: 1." in found.notes[-1]
+    data = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
+    assert data.inputs.scale[0] == 1.0
+    assert "constant in these rows keep their unit: 1." in data.notes[-1]
     with pytest.raises(ValueError, match="expected a target that varies in the 6 reserved rows"):
         rows.read(tmp_path / "flat.csv", "1", split=True, share=0.3)
 

@@ -54,15 +54,15 @@ def trial(monkeypatch):
     ],
 )
 def test_the_least_bound_wins_as_long_as_there_are_gains(trial, bounds, taken, count):
-    found, tried = trial(bounds)
-    assert (found.bound, found.jitter) == (bounds[taken], RUNGS[taken])
+    certificate, tried = trial(bounds)
+    assert (certificate.bound, certificate.jitter) == (bounds[taken], RUNGS[taken])
     assert tried == RUNGS[:count]
 
 
 @pytest.mark.parametrize(("goal", "count"), [(0.9, 1), (0.8999101, 1), (0.89990, 4), (0.5, 4)])
 def test_a_bound_within_a_ten_thousandth_of_the_goal_is_enough(trial, goal, count):
-    found, tried = trial([0.9, 0.91, 0.92, 0.93], goal)
-    assert found.bound == 0.9
+    certificate, tried = trial([0.9, 0.91, 0.92, 0.93], goal)
+    assert certificate.bound == 0.9
     assert len(tried) == count
 
 
@@ -101,7 +101,7 @@ def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
     monkeypatch.setattr(
         procedure, "Certificate", SimpleNamespace(issue=lambda *given, **more: made.append(1) or true(*given, **more))
     )
-    found = certify(model, X, y, epsilon=(0.5, 0.8))
+    certificates = certify(model, X, y, epsilon=(0.5, 0.8))
     assert len(made) == 2
-    assert all(c.posterior.jitter == 0.0 and c.check(X, y).confirmed for c in found)
-    assert priors.locate(found[0].kernel, found[0].grid).indices == found[0].indices
+    assert all(c.posterior.jitter == 0.0 and c.check(X, y).confirmed for c in certificates)
+    assert priors.locate(certificates[0].kernel, certificates[0].grid).indices == certificates[0].indices

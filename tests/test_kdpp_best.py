@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpbounds import Matern, SquaredExponential, kdpp, renyi
-from gpbounds.kdpp.best import keeping
+from gpbounds.kdpp.best import keeping, laws
 from gpbounds.kdpp.best.problem import Problem
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.attained import attained, negative_trace
@@ -128,14 +128,35 @@ def test_a_draw_that_does_not_factorise_counts_and_the_gap_itself_is_the_bound(m
     assert kdpp.select(SMOOTH, X, 20, "best", 0, draws=2).bound is None
 
 
-def test_where_the_theorem_is_void_the_gap_itself_is_the_bound() -> None:
-    X, y = data(80)
-    found = kdpp.select(SMOOTH, X, 40, "best", 0, y=y, noise=NOISE, rank=44)
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
+    monkeypatch: pytest.MonkeyPatch, alpha: float
+) -> None:
+    monkeypatch.setattr(laws, "DENSE", 100)
+    monkeypatch.setattr(keeping, "DENSE", 100)
+    X, y = data(250, D=1)
+    for M in (7, 10):
+        found = kdpp.select(SMOOTH, X, M, "best", 0, y=y, noise=NOISE, alpha=alpha)
+        assert "rank-r" in found.law
+        assert found.bound is not None
+        assert "N-tv" in found.bound.claim
+        assert gap(X, y, found, alpha) <= float(found.bound)
+        assert found.objective == pytest.approx(float(renyi.elbo(SMOOTH, X, y, found.Z, 1.0, noise=NOISE)))
+        least = kdpp.select(SMOOTH, X, M, "best", 0)
+        assert least.bound is not None
+        assert least.trace <= float(least.bound) < 10.0 * least.trace
+
+
+def test_where_the_draws_prove_nothing_the_gap_itself_is_the_bound() -> None:
+    """A rough kernel leaves so much to the factor that its k-DPP may be any law."""
+    rough = Matern(0.5)
+    X, y = data(80, rough)
+    found = kdpp.select(rough, X, 40, "best", 0, y=y, noise=NOISE, rank=44)
     assert found.bound is not None
-    assert "rank-r" in found.law
-    if found.bound.confidence == 1.0:
-        assert "Nothing is proved" in found.bound.assumptions[-1]
-    assert gap(X, y, found, 1.0) <= float(found.bound)
+    assert found.bound.confidence == 1.0
+    assert "A larger rank brings it closer" in found.bound.assumptions[-1]
+    assert gap(X, y, found, 1.0, rough) <= float(found.bound)
+    assert kdpp.select(rough, X, 40, "best", 0, rank=44).bound is None
 
 
 def test_other_candidates_compete_and_the_bound_stays() -> None:

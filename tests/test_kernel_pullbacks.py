@@ -159,5 +159,5 @@ def test_a_kernel_without_derivatives_says_what_to_define() -> None:
         lambda k: k.parameter_names,
         lambda k: k.pull_diag(np.zeros((1, 1)), np.ones(1)),
     ):
-        with pytest.raises(TypeError, match="expected one whose derivatives are known, got Constant"):
+        with pytest.raises(TypeError, match="expected a kernel with derivatives, got Constant"):
             ask(Constant())

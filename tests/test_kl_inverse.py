@@ -106,7 +106,7 @@ def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, sid
     """A billion doubles away: the certified one says so, in place of a search that would take hours."""
     wrong = lambda q, eps, upper, complement: nearest_inverse(q, eps, upper, complement) * (1.0 + off)  # noqa: E731
     monkeypatch.setattr(certified, "nearest_inverse", wrong)
-    with pytest.raises(NotConverged, match=r"expected the double that is sought within 64 of its approximation"):
+    with pytest.raises(NotConverged, match=r"expected the result within 64 doubles of its approximation"):
         kl_inverse(0.3, 0.1, side, certified=True)
 
 

@@ -74,11 +74,11 @@ def test_a_broken_gpu_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     for module, words in (
         (
             broken(fails),
-            r"the GPU does not answer \(RuntimeError: CUDA driver version is insufficient for CUDA runtime",
+            r"the GPU fails \(RuntimeError: CUDA driver version is insufficient for CUDA runtime",
         ),
-        (broken(lambda: 0), "no CUDA device is there"),
+        (broken(lambda: 0), "there is no CUDA device"),
         (broken(ones=lambda shape: np.full(shape, np.nan)), "the GPU computes a wrong Cholesky factor"),
-        (broken(ones=fails), "the GPU does not answer"),
+        (broken(ones=fails), "the GPU fails"),
     ):
         monkeypatch.setitem(sys.modules, "cupy", module)
         assert array_module("auto") is np
@@ -141,7 +141,7 @@ def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, 
     A[i, j] = A[j, i] + 0.9e-8 * size
     symmetric_matrix("A", A, N)
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
-        symmetric_matrix("A", A, apart=1e-10)
+        symmetric_matrix("A", A, tolerance=1e-10)
     A[i, j] = A[j, i] + 1.2e-8 * size
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
         symmetric_matrix("A", A)

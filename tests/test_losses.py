@@ -83,10 +83,10 @@ def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = float(loss.expectation(y, m, v))
+        mean = float(loss.expectation(y, m, v))
         slopes = loss.expectation(y, m, v, gradient=True)[1:]
         allowed = float(loss.allowance(y, m, v, abs(m), v))
-    assert -1e-15 <= found <= 1.0 + 1e-15
+    assert -1e-15 <= mean <= 1.0 + 1e-15
     assert not np.isnan(slopes).any()
     assert 0.0 <= allowed <= 1.0 + 1e-14
 

@@ -59,7 +59,7 @@ def test_a_least_rank_is_a_crossing_of_the_target(example):
 def test_curves_are_in_the_order_that_theory_says(example):
     script = example("lowrank_decay")
     found = {
-        (line.panel, line.what): line
+        (line.panel, line.curve): line
         for line in script.lines(script.GAUSSIAN, 200, 60, 2, np.random.default_rng(0), lambda: None)
     }
     best = found[1, script.BEST].median

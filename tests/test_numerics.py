@@ -81,7 +81,7 @@ def test_the_first_double_beyond_a_threshold_is_the_threshold(threshold, off, ou
 
 
 def test_a_guess_that_is_far_off_is_refused():
-    with pytest.raises(NotConverged, match=r"within 64 of its approximation 1\.0"):
+    with pytest.raises(NotConverged, match=r"within 64 doubles of its approximation 1\.0"):
         first_double(lambda x: x >= 1.1, 1.0, math.inf)
 
 

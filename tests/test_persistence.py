@@ -1,4 +1,4 @@
-"""A saved model is the same model."""
+"""A saved and loaded model equals the original."""
 
 from __future__ import annotations
 

@@ -69,11 +69,11 @@ def test_hundreds_of_data_agree_three_ways():
     assert abs(posterior_kl(kernel(X), y, noise=0.05, method="cholesky") - full.kl) < 1e-9
     sparse = collapsed_posterior(kernel, X, y, X, noise=0.05, power=1.0)
     assert abs(sparse.kl - full.kl) <= sparse.kl_rounding + full.kl_rounding < 1e-3
-    one, two = sparse.predict(X), full.predict()
-    assert (np.abs(one.mean - two.mean) <= one.mean_error + two.mean_error).all()
-    assert (np.abs(one.variance - two.variance) <= one.variance_error + two.variance_error).all()
-    assert two.mean_error.max() < 1e-7
-    assert two.variance_error.max() < 1e-8
+    by_sparse, by_full = sparse.predict(X), full.predict()
+    assert (np.abs(by_sparse.mean - by_full.mean) <= by_sparse.mean_error + by_full.mean_error).all()
+    assert (np.abs(by_sparse.variance - by_full.variance) <= by_sparse.variance_error + by_full.variance_error).all()
+    assert by_full.mean_error.max() < 1e-7
+    assert by_full.variance_error.max() < 1e-8
 
 
 def test_allowances_of_a_usual_problem_are_small():
@@ -251,5 +251,5 @@ def test_on_a_gpu_posteriors_are_the_same(cupy):
         near, far = build(*here), build(*there)
         assert far.kl == pytest.approx(near.kl, rel=1e-9)
         for name in ("mean", "variance"):
-            found = getattr(far.predict(there[0]), name)
-            np.testing.assert_allclose(found.get(), getattr(near.predict(X), name), rtol=1e-8, atol=1e-10)
+            values = getattr(far.predict(there[0]), name)
+            np.testing.assert_allclose(values.get(), getattr(near.predict(X), name), rtol=1e-8, atol=1e-10)

@@ -250,8 +250,8 @@ def test_what_the_training_data_spend_is_not_spent_on_predictions():
 
 def test_the_hypothesis_on_the_test_inputs_is_said():
     mercer = predictive(KL, 0.1, test_inputs="mercer").sandwich.low.assumptions
-    assert any("X_test, too, is drawn iid" in sentence and "L-60" in sentence for sentence in mercer)
-    assert any("X_test may be anything" in s for s in predictive(KL, 0.1, test_inputs="fourier").kl.assumptions)
+    assert any("X_test is also drawn iid" in sentence and "L-60" in sentence for sentence in mercer)
+    assert any("X_test is any set of points" in s for s in predictive(KL, 0.1, test_inputs="fourier").kl.assumptions)
     assert not any("X_test" in s for s in predictive(KL, 0.1).kl.assumptions)
     assert mercer[0] == "Inputs are iid."
 

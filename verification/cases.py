@@ -49,9 +49,9 @@ class PropertyCases:
 
         @functools.wraps(inner)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            found = inner(*args, **kwargs)
+            result = inner(*args, **kwargs)
             self.held += 1
-            return found
+            return result
 
         handle.inner_test = counted
         try:
@@ -72,7 +72,7 @@ class PropertyCases:
         self.tests += 1
         before, begun = self.held, time.monotonic()
         with self.counting(test):
-            found = yield
+            outcome = yield
         first = self.held - before
         more = self.affordable(test, first, time.monotonic() - begun)
         if more:
@@ -80,7 +80,7 @@ class PropertyCases:
             with self.counting(test), of_size(test, more):
                 test(**arguments)
             self.held -= first  # they may have been among the others
-        return found
+        return outcome
 
     def affordable(self, test: Callable[..., Any], held: int, spent: float) -> int:
         """How many cases fit into the seconds, ``held`` having cost ``spent``; 0 where there is nothing to gain."""
@@ -96,10 +96,10 @@ class PropertyCases:
         return {"cases": self.held, "tests": self.tests, "violations": self.violated, "seconds": seconds}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        found = self.record()
+        record = self.record()
         terminalreporter.write_line(
-            f"property cases: {found['cases']:,} in {found['tests']} tests, {found['violations']} violations, "
-            f"{found['seconds']:.0f} s"
+            f"property cases: {record['cases']:,} in {record['tests']} tests, {record['violations']} violations, "
+            f"{record['seconds']:.0f} s"
         )
 
 

@@ -53,28 +53,28 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def wanted(mutant: Mutant, given: argparse.Namespace, settings: choosing.Settings, store: results.Store) -> bool:
+def wanted(mutant: Mutant, options: argparse.Namespace, settings: choosing.Settings, store: results.Store) -> bool:
     """Whether this mutant is to be tried now."""
-    if given.only:
-        return mutant.key in given.only
+    if options.only:
+        return mutant.key in options.only
     if settings.is_equivalent(mutant):
         return False
     noticed = store.noticed(mutant)
-    return noticed is False if given.rerun_survivors else given.again or noticed is None
+    return noticed is False if options.rerun_survivors else options.again or noticed is None
 
 
-def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Settings, store: results.Store) -> None:
+def run(mutants: list[Mutant], options: argparse.Namespace, settings: choosing.Settings, store: results.Store) -> None:
     """Try the mutants, several at a time, and keep what becomes of each."""
-    touching = Touching(given.work / "coverage")
-    touching.measure(given.workers)
+    touching = Touching(options.work / "coverage")
+    touching.measure(options.workers)
     for test in touching.failing():
         print(f"fails without any mutant and is left out: {test}")
     known = {file: (tree.ROOT / file).read_bytes() for file in map(str, tree.files()) if file.endswith(".py")}
     packages = {file: source for file, source in known.items() if file.startswith(tree.PACKAGES)}
     sources, commit = Sources(packages), tree.commit()
     places: queue.SimpleQueue[Workplace] = queue.SimpleQueue()
-    for number in range(given.workers):
-        places.put(Workplace(given.work / f"worker{number}"))
+    for number in range(options.workers):
+        places.put(Workplace(options.work / f"worker{number}"))
 
     def trial(mutant: Mutant, seconds: dict[str, float]) -> Verdict:
         place = places.get()
@@ -84,12 +84,12 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
                 seconds,
                 touching.nearest(seconds, sources.public(mutant.file)),
                 {test: settings.is_example(test) for test in seconds},
-                given.budget,
+                options.budget,
             )
         finally:
             places.put(place)
 
-    with ThreadPoolExecutor(given.workers) as pool:
+    with ThreadPoolExecutor(options.workers) as pool:
         running: dict[Future[Verdict], Mutant] = {}
         try:
             for mutant in mutants:
@@ -102,8 +102,8 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
                 if entry["verdict"] not in results.NOTICED:
                     alive += 1
                     bar.set_postfix(survived=alive)
-                    if given.survivors:
-                        with given.survivors.open("a", encoding="utf-8") as file:
+                    if options.survivors:
+                        with options.survivors.open("a", encoding="utf-8") as file:
                             file.write(results.told(entry) + "\n")
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -111,25 +111,25 @@ def run(mutants: list[Mutant], given: argparse.Namespace, settings: choosing.Set
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     settings = choosing.Settings.read()
-    given.work.mkdir(parents=True, exist_ok=True)
-    store = results.Store(given.work / "verdicts.jsonl")
-    mutants = list(choosing.chosen(settings, given.module, given.seed, given.density, given.hand))
-    ask = [mutant for mutant in mutants if wanted(mutant, given, settings, store)]
-    if given.list:
+    options.work.mkdir(parents=True, exist_ok=True)
+    store = results.Store(options.work / "verdicts.jsonl")
+    mutants = list(choosing.chosen(settings, options.module, options.seed, options.density, options.hand))
+    ask = [mutant for mutant in mutants if wanted(mutant, options, settings, store)]
+    if options.list:
         for m in ask:
             print(f"{m.key} {m.file}:{m.line} {m.scope} ({m.operator})\n  - {m.before}\n  + {m.after}")
         print(f"{len(ask)} of {len(mutants)} mutants")
         return
     if ask:
-        run(ask, given, settings, store)
+        run(ask, options, settings, store)
     for entry in results.survivors(settings, store, mutants):
         print(results.told(entry))
     counts = results.counted(settings, store, mutants)
     print(results.table(counts))
-    if given.score:
-        text = json.dumps(score.record(counts, store.commits(mutants), given.seed, given.density), indent=1)
+    if options.score:
+        text = json.dumps(score.record(counts, store.commits(mutants), options.seed, options.density), indent=1)
         score.SCORE.write_text(text + "\n", encoding="utf-8")
 
 

@@ -115,8 +115,8 @@ def test_a_choice_after_the_data_costs_its_weight(observe: Observer, weights: An
 def issue(y: Any, delta: float, posterior: Any = PRIOR, grid: HyperGrid = FLAT, **declared: Any) -> Certificate:
     theta = grid.at([0, 0]).theta
     kernel = SquaredExponential(theta["variance"], theta["lengthscale"])
-    given = {"loss": Band(0.4), **declared}
-    return Certificate.issue(np.zeros((len(y), 1)), y, posterior, kernel, grid=grid, delta=delta, **given)
+    options = {"loss": Band(0.4), **declared}
+    return Certificate.issue(np.zeros((len(y), 1)), y, posterior, kernel, grid=grid, delta=delta, **options)
 
 
 @pytest.mark.claim("P-44")
@@ -181,8 +181,8 @@ def test_a_batch_of_one_uses_up_its_probability(observe: Observer, side: Any) ->
     delta, N = 0.2, 10_000
     drawn = (np.random.default_rng(3).integers(N, size=DRAWS) < round(0.8 * N) + 1) * 1.0
     risk = (round(0.8 * N) + 1) / N
-    found = np.asarray(batch_risk_bound(drawn if side == "upper" else 1.0 - drawn, 1, delta=delta, side=side))
-    failed = found < risk if side == "upper" else found > 1.0 - risk
+    bounds = np.asarray(batch_risk_bound(drawn if side == "upper" else 1.0 - drawn, 1, delta=delta, side=side))
+    failed = bounds < risk if side == "upper" else bounds > 1.0 - risk
     seen(observe, "P-46", int(failed.sum()), delta, 0.9)
 
 
@@ -191,8 +191,8 @@ def test_a_batch_of_one_and_many_data(observe: Observer) -> None:
     delta, slip, N, p = 0.01, 0.2, 10**6, 0.806
     rng = np.random.default_rng(4)
     drawn = (rng.random(DRAWS) < rng.binomial(N, p, DRAWS) / N) * 1.0
-    found = batch_bound(drawn, 1, 0.0, N, delta=delta, batch_delta=slip)
-    seen(observe, "P-46", int((np.asarray(found) < p).sum()), delta + slip, 0.8)
+    bounds = batch_bound(drawn, 1, 0.0, N, delta=delta, batch_delta=slip)
+    seen(observe, "P-46", int((np.asarray(bounds) < p).sum()), delta + slip, 0.8)
 
 
 @pytest.mark.claim("P-38")

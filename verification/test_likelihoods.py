@@ -114,12 +114,12 @@ def test_closed_forms_are_the_definitions(observe: Observer) -> None:
     m, v, noise, y, count = mpf("0.7"), mpf("1.9"), mpf("0.4"), mpf("-1.1"), 3
     points = [(0, 1), (m, sqrt(v))]
     with mp.workdps(30):
-        found = reference.log_expected_density(reference.gaussian(noise), y, m, v, points)[0]
-        observe.equal("D-05", found, reference.gaussian(v + noise)(y, m), rtol=mpf("1e-25"))
-        found = reference.log_expected_density(reference.bernoulli("probit"), -1, m, v, points)[0]
-        observe.equal("D-06", found, reference.bernoulli("probit")(-1, m / sqrt(1 + v)), rtol=mpf("1e-25"))
-        found = reference.expected_log_density(reference.poisson("exp"), count, m, v, points)[0]
-        observe.equal("D-07", -found, exp(m + v / 2) - count * m + mp.loggamma(count + 1), rtol=mpf("1e-25"))
+        mean = reference.log_expected_density(reference.gaussian(noise), y, m, v, points)[0]
+        observe.equal("D-05", mean, reference.gaussian(v + noise)(y, m), rtol=mpf("1e-25"))
+        mean = reference.log_expected_density(reference.bernoulli("probit"), -1, m, v, points)[0]
+        observe.equal("D-06", mean, reference.bernoulli("probit")(-1, m / sqrt(1 + v)), rtol=mpf("1e-25"))
+        mean = reference.expected_log_density(reference.poisson("exp"), count, m, v, points)[0]
+        observe.equal("D-07", -mean, exp(m + v / 2) - count * m + mp.loggamma(count + 1), rtol=mpf("1e-25"))
 
 
 @pytest.mark.claim("D-02")

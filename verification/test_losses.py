@@ -77,12 +77,12 @@ def test_means_in_double_precision(observe: Observer, block: int, seed: int) -> 
     for loss, closed, _ in losses(c, rng):
         with mp.workdps(90):
             truth = closed(m, s2)
-        found = float(loss.expectation(*c.all))
+        mean = float(loss.expectation(*c.all))
         steep = 1.0
         if loss.name in ("band", "interval") and 0 < truth < 1:
             steep += min(2.0 * abs(float(mp.log(truth))), 1500.0)  # a² ≈ −2 log Φ(a)
-        observe.equal(CLAIMS[loss.name], found, truth, rtol=8.0 * EPS * steep, atol=1e-290)
-        assert 0.0 <= found <= 1.0 + 4.0 * EPS
+        observe.equal(CLAIMS[loss.name], mean, truth, rtol=8.0 * EPS * steep, atol=1e-290)
+        assert 0.0 <= mean <= 1.0 + 4.0 * EPS
 
 
 @pytest.mark.claim("P-36", "P-35")
@@ -289,8 +289,8 @@ def test_allowance_covers_a_box_of_predictions(observe: Observer, seed: int) -> 
             if s2 > 0:
                 moved = closed(mpf(c.m) + mpf(share[0]) * mpf(mean_error), s2)
                 observe.upper(CLAIMS[loss.name], abs(moved - now), allowed)
-        known = float(loss.allowance(*c.all))
-        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= known <= 4e-15)
+        least = float(loss.allowance(*c.all))
+        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= least <= 4e-15)
 
 
 @pytest.mark.claim("P-31", "P-32", "P-34")

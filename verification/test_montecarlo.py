@@ -50,13 +50,13 @@ def test_law_of_a_latent_value(observe: Observer, seed: int) -> None:
     kernel, X, _, Z, rng = spectral(5, seed)
     root = rng.standard_normal((4, 4))
     m, V = rng.standard_normal(4), root @ root.T + 0.1 * np.eye(4)
-    found = free_posterior(kernel, Z, m, V).predict(X)
+    law = free_posterior(kernel, Z, m, V).predict(X)
     Kuu, Kuf = matrix(kernel(Z).tolist()), matrix(kernel(Z, X).tolist())
     A = (Kuu**-1 * Kuf).T
     mean = A * matrix(m.tolist())
     cov = matrix(kernel(X).tolist()) + A * (matrix(V.tolist()) - Kuu) * A.T
-    observe.equal("D-04", found.mean, list(mean), rtol=1e-9, atol=1e-10)
-    observe.equal("D-04", found.variance, [cov[i, i] for i in range(5)], rtol=1e-9, atol=1e-10)
+    observe.equal("D-04", law.mean, list(mean), rtol=1e-9, atol=1e-10)
+    observe.equal("D-04", law.variance, [cov[i, i] for i in range(5)], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.claim("D-08", "D-09")
@@ -197,9 +197,9 @@ def test_two_point_variable(observe: Observer) -> None:
     """X ∈ {.2, .9}, even odds."""
     ledger = {1: "-0.857399214045963", 2: "-0.727618107400792", 4: "-0.6569669963239"}
     for L, number in ledger.items():
-        found = reference.log_mean_integral(lambda t: sum(p * exp(-t * x) for p, x in zip(HALVES, TWO, strict=True)), L)
-        observe.equal("D-21", found, mpf(number), atol=mpf("1e-13"))
-        observe.equal("D-21", found, reference.log_mean(TWO, HALVES, L), rtol=mpf("1e-12"))
+        value = reference.log_mean_integral(lambda t: sum(p * exp(-t * x) for p, x in zip(HALVES, TWO, strict=True)), L)
+        observe.equal("D-21", value, mpf(number), atol=mpf("1e-13"))
+        observe.equal("D-21", value, reference.log_mean(TWO, HALVES, L), rtol=mpf("1e-12"))
 
 
 @pytest.mark.claim("D-21")
@@ -230,13 +230,13 @@ def test_from_elbo_to_dlm(observe: Observer, seed: int) -> None:
         case = case if case.v < 30.0 and abs(case.m) < 10.0 else moderate(family, rng)
         y = float(case.y)
         sizes = np.array([1.0, 2.0, 3.0, 30.0, 1000.0, 1e6, np.inf])
-        found = expected_objective(case.likelihood, y, case.m, case.v, sizes)
+        objective = expected_objective(case.likelihood, y, case.m, case.v, sizes)
         elbo = -float(case.likelihood.expected_log_density(y, case.m, case.v))
         dlm = -float(case.likelihood.log_expected_density(y, case.m, case.v))
         tol = 1e-10 * (1.0 + abs(elbo))
-        observe.equal("D-22", found[0], elbo, atol=tol)
-        observe.equal("D-22", found[-1], dlm, atol=tol)
-        observe.upper("D-22", found[1:], found[:-1], tol=tol)
+        observe.equal("D-22", objective[0], elbo, atol=tol)
+        observe.equal("D-22", objective[-1], dlm, atol=tol)
+        observe.upper("D-22", objective[1:], objective[:-1], tol=tol)
         biases = bias(case.likelihood, y, case.m, case.v, sizes)
         observe.lower("D-22", biases, 0.0)
         observe.upper("D-22", biases[1:], biases[:-1], tol=1e-12 * biases[0])
@@ -280,14 +280,14 @@ def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> N
     case = moderate(family, np.random.default_rng(5))
     y, m, v = float(case.y), case.m, case.v
     L = np.array([1.0, 2.0, 7.0, 100.0])
-    found = expected_gradients(case.likelihood, y, m, v, L)
+    gradients = expected_gradients(case.likelihood, y, m, v, L)
     for name, h, at in (("mean", 1e-3, (1.0, 0.0)), ("variance", 1e-3 * v, (0.0, 1.0))):
         steps = np.array([-2.0, -1.0, 1.0, 2.0])
         values = np.stack(
             [expected_objective(case.likelihood, y, m + k * h * at[0], v + k * h * at[1], L) for k in steps]
         )
         slope = np.array([1.0, -8.0, 8.0, -1.0]) @ values / (12.0 * h)
-        truth = getattr(found, f"sampled_by_{name}")
+        truth = getattr(gradients, f"sampled_by_{name}")
         observe.equal("D-24", truth, slope, rtol=2e-6, atol=1e-7)
 
 

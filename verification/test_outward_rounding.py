@@ -76,8 +76,8 @@ def test_the_right_hand_side_of_the_theorem_is_rounded_up(observe: Observer, see
     for number in range(4):
         risk, kl, N, delta, prior = arguments(seed + number)
         for form in FORMS:
-            found = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True).terms["ε"]
-            least_above(observe, "P-12", found, exact_eps(kl, N, delta, prior, form))
+            rounded = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True).terms["ε"]
+            least_above(observe, "P-12", rounded, exact_eps(kl, N, delta, prior, form))
 
 
 @pytest.mark.claim("P-11", "P-12")
@@ -182,10 +182,10 @@ def test_the_risk_of_the_mean_prediction_is_rounded_up(observe: Observer, seed: 
     for _ in range(4):
         accuracy, std = (float(v) for v in 10.0 ** rng.uniform(-2, 2, 2))
         gibbs = bound(float(rng.random()), 3.0, 400, delta=0.05, certified=True)
-        found = bayes_risk_bound(gibbs, epsilon=accuracy, least_std=std)
+        proved = bayes_risk_bound(gibbs, epsilon=accuracy, least_std=std)
         factor = 2 / (1 + mp.erfc(mp.sqrt(2) * mpf(accuracy) / mpf(std)))
-        observe.holds("P-38", found.certified)
-        for value, truth in ((found.terms["factor"], factor), (float(found), mpf(float(gibbs)) * factor)):
+        observe.holds("P-38", proved.certified)
+        for value, truth in ((proved.terms["factor"], factor), (float(proved), mpf(float(gibbs)) * factor)):
             observe.upper("P-38", truth, mpf(value))
             observe.upper("P-38", mpf(value), truth * (1 + mpf(2) ** -51))
         observe.equal("P-38", float(bayes_risk_bound(gibbs)), 2.0 * float(gibbs))
@@ -206,7 +206,7 @@ def test_the_last_step_of_a_certificate_is_rounded_up(observe: Observer, seed: i
         least_above(observe, "P-12", formula.log_xi(N, delta), log_xi)
         eps = (mpf(kl) + mp.log(count) + log_xi) / N
         observe.upper("P-44", -mp.expm1(-eps), mpf(formula.risk_bound(0.0, kl, count, N, delta)))
-    truth, found = reference.kl_inverse(risk, eps)[0], mpf(formula.risk_bound(risk, kl, count, N, delta))
-    observe.upper("P-44", truth, found)
-    observe.upper("P-44", found, truth * (1 + mpf(2) ** -51))
+    truth, rounded = reference.kl_inverse(risk, eps)[0], mpf(formula.risk_bound(risk, kl, count, N, delta))
+    observe.upper("P-44", truth, rounded)
+    observe.upper("P-44", rounded, truth * (1 + mpf(2) ** -51))
     observe.holds("P-12", formula.log_count(1) == 0.0)

@@ -70,12 +70,12 @@ def predictions(q: SparsePosterior, X: np.ndarray, error: float, coefficients: d
     variance += c("variance_half", 0.0) * half**2 + c("variance_cross", 0.0) * lift * half
     variance += c("variance_root", 0.0) * root * half
     left = k - np.einsum("ij,ij->j", *[q.inducing.whiten(X)] * 2)  # as it is computed: below 0 by rounding or not
-    known = (X[:, None] == q.inducing.Z[None]).all(axis=2).any(axis=1)
-    return mean, variance + error + 2.0 * np.where(known, 0.0, np.maximum(-left, 0.0))
+    at_inducing = (X[:, None] == q.inducing.Z[None]).all(axis=2).any(axis=1)
+    return mean, variance + error + 2.0 * np.where(at_inducing, 0.0, np.maximum(-left, 0.0))
 
 
-def same(observe: Observer, claim: str, found: Any, stated: Any) -> None:
-    for value, truth in zip((found.mean_error, found.variance_error), stated, strict=True):
+def same(observe: Observer, claim: str, computed: Any, stated: Any) -> None:
+    for value, truth in zip((computed.mean_error, computed.variance_error), stated, strict=True):
         observe.equal(claim, value, truth, rtol=1e-5)
 
 

@@ -128,8 +128,8 @@ def relative_divergence(p: Any, alpha: Any) -> Any:
         return sum(a * log(a / b) if b else inf for a, b in ((q, p), (1 - q, 1 - p)) if a) if q <= 1 else inf
 
     with mp.workdps(2 * mp.dps + max(0, int(-2 * log(p, 10)))):  # for p = 1e-80 the terms cancel to 160 digits
-        found = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
-    return +found
+        least = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
+    return +least
 
 
 def centred(X: Any, s: Any) -> Any:

@@ -78,13 +78,13 @@ def edit(file: str, operator: str, scope: str, source: bytes, start: int, end: i
 def mutants(file: str, source: bytes) -> list[Mutant]:
     """The edits of one file, in the order of the text, each text once; two may have the same `meaning`."""
     edits = {(m.start, m.end, m.text): m for m in reversed(Finder(file, source).found)}
-    copies, found = Counter[tuple[str, str, str]](), []
+    copies, mutations = Counter[tuple[str, str, str]](), []
     for where in sorted(edits):
         mutant = edits[where]
         same = (mutant.scope, mutant.before, mutant.after)
-        found.append(replace(mutant, copy=copies[same]))
+        mutations.append(replace(mutant, copy=copies[same]))
         copies[same] += 1
-    return found
+    return mutations
 
 
 def meaning(source: bytes) -> str | None:

@@ -49,16 +49,16 @@ class Store:
 
 def counted(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> dict[str, Count]:
     """By file, the mutants that were tried or are equivalent."""
-    found: dict[str, Count] = {}
+    counts: dict[str, Count] = {}
     for mutant in mutants:
         entry = store.found.get(mutant.key)
         alike = settings.is_equivalent(mutant)
         if alike or store.noticed(mutant) is not None:
             verdict = "equivalent" if alike else "killed" if store.noticed(mutant) else entry["verdict"]  # type: ignore[index]
-            one = Count(mutants=1)
-            setattr(one, verdict, 1)
-            found[mutant.file] = found.get(mutant.file, Count()) + one
-    return dict(sorted(found.items()))
+            single = Count(mutants=1)
+            setattr(single, verdict, 1)
+            counts[mutant.file] = counts.get(mutant.file, Count()) + single
+    return dict(sorted(counts.items()))
 
 
 def table(counts: dict[str, Count]) -> str:

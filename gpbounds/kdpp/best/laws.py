@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from gpbounds.bound import Bound
+from gpbounds.kdpp.approximations import nystrom_tv
+from gpbounds.kdpp.arguments import repeated
 from gpbounds.kdpp.best.problem import Problem, Source
-from gpbounds.kdpp.draws import DENSE, approximation
+from gpbounds.kdpp.draws import DENSE
 from gpbounds.kdpp.low_rank import FactorSampler
 from gpbounds.kdpp.residual import expected_residual
 from gpbounds.kdpp.sampling import sample_eigen
-from gpbounds.kdpp.streamed_residual import streamed_residual
 from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.linalg import eigen
+from gpbounds.linalg.pivoted import Pivoted, pivoted
 from gpbounds.rates.draws.given import best_given
-from gpbounds.rates.draws.sentences import DRAWN, record, share
+from gpbounds.rates.draws.orders import of_order
+from gpbounds.rates.draws.rows import StreamedRows
+from gpbounds.rates.draws.sentences import DRAWN, share
 from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.rates.draws.trace import trace_quantile
 from gpbounds.statements import UP, upper_bound
 
 LEAST = "Of the draws the one of least Tr(K − Q) is kept."
 NEARLY = (
-    "The k-DPP that is drawn from is that of an approximation VᵀV ⪯ K, which gives no set more than e_M(K)/e_M(VᵀV) "
-    "times its probability under the k-DPP of K."
+    "The draws are independent of each other and of y; each is of size M from the k-DPP of an approximation VᵀV ⪯ K, "
+    "which makes no set more than e_M(K)/e_M(VᵀV) times as likely as the k-DPP of K."
 )
 
 
@@ -46,7 +54,7 @@ def dense_source(problem: Problem) -> Source:
         before = _least_trace(float(quantile), residual.trace, p, problem, (DRAWN, LEAST), "N-order, N-res")
         return Source(plain, lambda rng: sample_eigen(values, vectors, M, rng), before)
     squares = ((vectors.T @ problem.Y) ** 2).sum(axis=1)
-    options = {
+    options: dict[str, Any] = {
         "delta": problem.delta,
         "draws": problem.draws,
         "alpha": problem.alpha,
@@ -62,27 +70,45 @@ def dense_source(problem: Problem) -> Source:
 
 
 def low_rank_source(problem: Problem, rank: int | None) -> Source:
-    """The k-DPP of the Nyström approximation at r greedy points, r = 3M unless given; the ELBO is what is kept.
+    """The k-DPP of a Nyström approximation VᵀV with greedy points: ``rank`` of them, else at least 3M; keeps the ELBO.
 
-    Γ = e_M(K)/e_M(VᵀV) bounds how much likelier a set is than under the k-DPP of K: p = δ^(1/R)/Γ.
+    A set is at most Γ = e_M(K)/e_M(VᵀV) times as likely as under the k-DPP of K, so that R draws miss together with
+    probability at most δ a level that one draw of K's k-DPP misses with probability p = δ^(1/R)/Γ.
     """
-    M = problem.M
-    close = approximation(problem.kernel, problem.X, M, problem.groups, 3 * M if rank is None else rank)
-    sampler = FactorSampler(close.factor.T)
-    p = share(problem.delta, problem.draws) * (1.0 - (1.0 if close.tv is None else close.tv))
-    alpha = problem.alpha
-    if problem.Y is not None:
-        why = "the mean of the quadratic form is not worked out for a k-DPP of a low-rank approximation"
-        before = record(math.inf, problem.delta, "N-given", {"p": p}, (DRAWN, NEARLY), alpha=alpha, why=why)
-    elif p > 0.0 and close.lowest.size > M:
-        residual = streamed_residual(close.lowest, close.trace, M, noise=1.0, rounding=2.0 * close.rounding)
-        before = _least_trace(residual.trace / p, residual.trace, p, problem, (DRAWN, NEARLY, LEAST), "R-lem3, N-tv")
-    else:
-        why = "the k-DPP of the approximation is too far from that of K; a larger rank brings it closer"
-        before = _least_trace(
-            math.inf, math.inf, p, problem, (DRAWN, NEARLY, f"Nothing is proved here: {why}."), "N-tv"
+    M, alpha, Y = problem.M, problem.alpha, problem.Y
+    rows = StreamedRows(problem.kernel, problem.X, Y)
+    pivots = rows.factor(M) if rank is None else nystrom(problem, rank)
+    spectrum = eigen(pivots.factor @ pivots.factor.T, "VVᵀ")
+    lowest = np.maximum(spectrum.values - spectrum.rounding, 0.0)
+    far = float(nystrom_tv(lowest, float(pivots.traces[-1]), M))  # 1 − 1/Γ from above
+    less = share(problem.delta, problem.draws) * far
+    name = f"k-DPP of the rank-r Nyström approximation with r greedy points, r = {pivots.indices.size}"
+    sampler = FactorSampler(pivots.factor.T)
+    p = share(problem.delta, problem.draws) - less
+    if p < problem.delta or not rows.reaches(M):
+        why = (
+            f"the {name} may be so far from that of K that {problem.draws} draws prove less than one draw of K's own "
+            "would. A larger rank brings it closer"
         )
-    return Source(close.law, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
+        quantity = "Tr(K - Q)" if Y is None else f"D_{alpha:g}[q*||p]"
+        reason = f"Nothing is proved here: {why}."
+        before = Bound(math.inf, "upper", 1.0 - problem.delta, "N-tv", {}, (reason,), quantity=quantity)
+    elif Y is None or problem.noise is None:
+        trace = rows.residual(M, 1.0).trace
+        before = _least_trace(trace / p, trace, p, problem, (NEARLY, LEAST), "R-lem3, N-tv")
+    else:
+        residual = rows.residual(M, problem.noise)
+        options: dict[str, Any] = {"delta": problem.delta, "draws": problem.draws, "tv": less, "outputs": Y.shape[1]}
+        given = of_order(best_given(residual, rows.quadratic(residual), **options), alpha)
+        hypotheses = tuple(NEARLY if sentence == DRAWN else sentence for sentence in given.assumptions)
+        before = replace(given, claim=f"{given.claim}, N-tv", assumptions=hypotheses)
+    return Source(name, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
+
+
+def nystrom(problem: Problem, rank: int) -> Pivoted:
+    """That many greedy points, as far as the numerical rank goes, but at least M."""
+    most, diagonal = min(rank, problem.distinct), problem.kernel.diag(problem.X)
+    return pivoted(problem.rows, diagonal, most, groups=repeated(problem.groups)).require(problem.M)
 
 
 def _least_trace(

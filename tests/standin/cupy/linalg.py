@@ -1,4 +1,4 @@
-"""``cupy.linalg``: silent about failures and NaN, unless ``cupyx.errstate(linalg="raise")`` asks for the failures."""
+"""``cupy.linalg``: failures and NaN pass silently, unless ``cupyx.errstate(linalg="raise")`` makes failures raise."""
 
 import os
 from typing import Any
@@ -43,13 +43,13 @@ def _on_device(*arrays: Any) -> None:
 
 
 def cholesky(a: ndarray) -> ndarray:
-    """The lower factor; where a pivot fails, what the library left behind, or NaN, as STANDIN_CHOLESKY says."""
+    """The lower factor; if a pivot fails, the unfinished matrix of the library, or NaN, as STANDIN_CHOLESKY says."""
     import cupyx
     from scipy.linalg.lapack import dpotrf, spotrf
 
     _on_device(a)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise LinAlgError("expected a square matrix; the stand-in has not learnt stacks")
+        raise LinAlgError("expected a square matrix; the stand-in does not implement stacks")
     stats["launch"] += 1
     stats["flops"] += a.shape[0] ** 3 // 3
     factor, fault = (spotrf if a.dtype == np.float32 else dpotrf)(a._host, lower=1, clean=1)
