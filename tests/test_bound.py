@@ -1,4 +1,4 @@
-"""The record of a bound: a number to NumPy, a sentence to a reader, plain data to JSON, and not to be changed."""
+"""The record of a bound: NumPy treats it as a number, print gives a sentence, JSON plain data; it cannot be changed."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_defaults_claim_nothing_extra():
 
 @pytest.mark.parametrize("value", [0.1234561, 0.1234569, -7.7777771, 1e-300 / 3.0, 1e7 / 3.0, 0.0, 0.1, np.inf])
 def test_what_is_printed_is_a_bound_too(value):
-    """Six digits, but never to the wrong side; the same for the confidence."""
+    """Six digits, rounded outwards; the confidence is rounded down."""
     for side in ("upper", "lower"):
         words = str(Bound(value, side, 1.0 - 1e-8, "R-thm1", quantity="x")).split()
         shown, sure = float(words[2]), float(words[7])

@@ -1,4 +1,4 @@
-"""Training by the bound from a shell: the certificate is right and checks, the page is legible, nothing is lost."""
+"""Training by the bound from a shell: the certificate passes its check, the page is legible, no output is lost."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y)
     kl = 0.5 * (np.linalg.slogdet(S / noise)[1] - np.trace(np.linalg.solve(S, K)) + a @ K @ a)
     assert 0.0 <= full.risk - risk < 1e-8  # with an allowance for rounding on top
     assert 0.0 <= full.kl - kl < 1e-6
-    assert full.bound < 0.9  # the setting is one where something is proved
+    assert full.bound < 0.9  # in this setting the bound is below 1
 
 
 def test_the_bound_is_kl_inverse_of_its_terms_at_40_digits(full):
@@ -249,7 +249,7 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
     assert (tmp_path / "certificate.png").exists()
 
 
-# Questions without sense
+# Wrong arguments
 
 
 @pytest.mark.parametrize(

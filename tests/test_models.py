@@ -1,4 +1,4 @@
-"""Models trained elsewhere: the same kernel matrices, noise and inducing points, or a refusal that teaches."""
+"""Models of other libraries: the same kernel matrices, noise and inducing points, or an error that explains why not."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_fitted_regressor_has_the_same_evidence() -> None:
 
 
 class Tensor:
-    """What a parameter offers: numpy(), and for one library detach() and cpu() before it."""
+    """A stand-in for a parameter: numpy(), and for one library detach() and cpu() before it."""
 
     def __init__(self, value) -> None:
         self.value = np.asarray(value, dtype=float)

@@ -1,4 +1,4 @@
-"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas: what their tests compare with."""
+"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas, for the tests to compare with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOSSES = (Band(0.6), Squared(0.9), Exponential(0.7), Relative(0.8), Interval(-0.
 
 
 def loss_mean(loss: Loss, y: Any, m: Any, s2: Any) -> Any:
-    """E ℓ(y, v), v ~ N(m, s²)."""
+    """E ℓ(y, f), f ~ N(m, v)."""
     if isinstance(loss, Interval):
         return losses.interval(y + mpf(loss.low), y + mpf(loss.high), m, s2)
     formula = {Band: losses.band, Squared: losses.squared, Exponential: losses.exponential, Relative: losses.relative}
@@ -78,7 +78,7 @@ def free(
 
 
 def exactly(array: Any) -> Any:
-    """Nested lists of mpf, every double as it is."""
+    """Nested lists of mpf with exactly the same values."""
     return [exactly(v) for v in array] if getattr(array, "ndim", 0) else mpf(float(array))
 
 

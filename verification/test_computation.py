@@ -97,7 +97,7 @@ def test_the_small_determinant_is_a_covariance(observe: Observer, seed: int, alp
 
 @pytest.mark.claim("R-appC-det", "R-appC-mat")
 def test_determinant_near_the_ends(observe: Observer) -> None:
-    """α → 0: log|A| = log|K_n/σ² − Q/σ²|; α → 1: log|A| → 0, at the price of the digits of β."""
+    """α → 0: log|A| = log|K_n/σ² − Q/σ²|; α → 1: log|A| → 0, where small β loses digits."""
     case = small_example(2)
     for order, digits in ((mpf(0), 48), (mpf("1e-300"), 48), (1 - mpf("1e-10"), 38), (1 - mpf("1e-20"), 28)):
         truth = log_det(computation.scaled_residual(*case.prior, case.noise, order))

@@ -61,8 +61,8 @@ def select(
 
     No two points are equal: "uniform" and "leverage" skip rows equal to one already drawn.  Beyond 2000 rows "greedy"
     takes 8 N M bytes (4 GB at N = 1 000 000, M = 500), "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that average
-    over a k-DPP (R-lem3, the theorems with ``tv``) hold for "kdpp" only, those on the best of R
-    draws for "best"; bounds computed from ``trace`` hold for every method.
+    over a k-DPP (R-lem3, the theorems with ``tv``) hold for "kdpp" only, those on the best of R draws for
+    "best"; bounds computed from ``trace`` hold for every method.
 
     Parameters
     ----------

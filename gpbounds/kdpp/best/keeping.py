@@ -56,18 +56,19 @@ def keep_best(
         indices = source.draw(rng)
         drawn.append(Candidate(f"draw {i + 1} of {problem.draws}", problem.X[indices], indices))
     candidates = [*drawn, *_pivoted(problem, rng), *others]
-    exact = [problem.without_jitter(each.Z, source.order) for each in candidates]
-    if any(each is not None for each in exact):
-        best = int(np.argmax([-np.inf if each is None else each.value for each in exact]))
-        reached = exact[best]
-        if reached is None or jitter not in (0.0, "auto"):
-            reached = problem.attained(candidates[best].Z, source.order, jitter)
-    else:
-        models = [problem.attained(each.Z, source.order, jitter) for each in candidates]
-        best = int(np.argmax([each.value for each in models]))
-        reached = models[best]
-    kept = candidates[best]
-    return Kept(kept, reached, _bound(problem, source, exact[: problem.draws], kept, reached))
+    values = [problem.without_jitter(each.Z, source.order) for each in candidates]
+    draws = values[: problem.draws]
+    if all(each is None for each in draws):
+        values = [problem.attained(each.Z, source.order, jitter) for each in candidates]
+    for k in range(problem.draws, len(candidates)):  # the theorem asks nothing of these
+        if values[k] is None and jitter != 0.0:
+            values[k] = problem.attained(candidates[k].Z, source.order, jitter)
+    best = int(np.argmax([-np.inf if each is None else each.value for each in values]))
+    kept, reached = candidates[best], values[best]
+    assert reached is not None
+    if jitter not in (0.0, "auto"):
+        reached = problem.attained(kept.Z, source.order, jitter)
+    return Kept(kept, reached, _bound(problem, source, draws, kept, reached))
 
 
 def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
