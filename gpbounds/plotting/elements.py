@@ -118,7 +118,7 @@ def plot_band(ax: Any, band: Band) -> None:
 
 def headline(figure: Any, title: str) -> None:
     """Write ``title`` over ``figure``, folded where it is wide."""
-    room = int(10.5 * figure.get_figwidth())  # letters of this size that a line holds
+    room = int(12.5 * figure.get_figwidth())  # letters of this size that a line holds
     lines = [part for line in title.splitlines() for part in textwrap.wrap(line, room, break_long_words=False)]
     figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
 
