@@ -55,7 +55,7 @@ def namespace(*arrays: object) -> Any:
     if not any(on_gpu):
         return np
     if not all(on_gpu):
-        raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays: move them to the same device")
+        raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays together: move them to one")
     import cupy
 
     return cupy

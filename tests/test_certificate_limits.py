@@ -1,4 +1,4 @@
-"""Where the check of a certificate stops confirming, to the last double; what forgers who seal again may try there."""
+"""The limits of what a check confirms, to the last double, for records that were changed and sealed again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def forged(certificate, **numbers):
     return dataclasses.replace(changed, bound=stated).sealed()
 
 
-# Risk and KL: what is stated, beside what is recomputed
+# Risk and KL: stated and recomputed numbers
 
 
 @every_posterior
@@ -82,7 +82,7 @@ def test_a_number_within_the_rounding_of_the_recomputed_one_is_too_small(posteri
 
 @every_posterior
 def test_the_bound_is_that_of_the_upper_ends_of_risk_and_divergence(posterior):
-    """Both numbers without their rounding, and the bound that follows: three lines fail; at the upper ends none."""
+    """With both numbers less their allowances, and the bound that follows, three lines fail; at the upper ends none."""
     honest = issue(posterior)
     computed = enclose(posterior, honest.kernel, X, Y, honest.loss)
     assert forged(honest, risk=computed.risk, kl=computed.kl).check(X, Y).failed == ("kl", "risk", "bound")
@@ -95,7 +95,7 @@ def test_the_bound_is_that_of_the_upper_ends_of_risk_and_divergence(posterior):
 
 @pytest.mark.parametrize("name", ["risk", "kl"])
 def test_a_number_far_above_the_recomputed_one_is_another_one(name):
-    """Up to a hundred allowances and a millionth it may come from another machine."""
+    """A number from another machine may differ by up to a hundred allowances plus a relative 1e-6."""
     honest = issue(POSTERIORS["vfe"])
     computed = enclose(honest.posterior, honest.kernel, X, Y, honest.loss)
     value, error = getattr(computed, name), getattr(computed, f"{name}_error")
@@ -105,7 +105,7 @@ def test_a_number_far_above_the_recomputed_one_is_another_one(name):
 
 
 def test_a_risk_of_one_is_confirmed_and_bounded_by_one():
-    """Every prediction misses: R_S with its allowance is beyond 1, where no risk is."""
+    """Every prediction misses: R_S plus its allowance exceeds 1, which no risk does."""
     certificate = issue(Exact(0.3), y=Y + 1e6, loss=Band(1e-3), outputs=Scaling("fixed in advance", -1e6))
     computed = enclose(certificate.posterior, certificate.kernel, X, Y + 2e6, certificate.loss)
     assert computed.risk + computed.risk_error > 1.0
@@ -143,7 +143,7 @@ def test_a_bound_a_thousandth_or_one_double_too_small_is_refused(posterior, loss
 
 @given(counts=st.lists(st.integers(2, 10**6), max_size=3), scalings=st.tuples(*[st.sampled_from([1, 2, 10**4])] * 2))
 def test_every_list_is_charged_to_the_last_double(counts, scalings):
-    """Θ, the charges and both scalings: with any of them forgotten in the bound, or a double less, it is refused."""
+    """Θ, the charges and both scalings: the check fails where the bound leaves one out, or is one double less."""
     inputs, outputs = (Scaling("charged", 0.0, 1.0, count=c) if c > 1 else Scaling() for c in scalings)
     charges = [Charge(f"list {i}", c) for i, c in enumerate(counts)]
     honest = issue(POSTERIORS["vfe"], charges=charges, inputs=inputs, outputs=outputs)
@@ -232,11 +232,11 @@ def test_neither_scaling_may_come_from_the_same_data(side):
     assert not loose.check(X, Y).rigorous
 
 
-# R_S and KL with what rounding may have done to them
+# R_S and KL with their rounding errors
 
 
 class Known(Band):
-    """A loss whose expectations are given, and exactly known."""
+    """A loss with prescribed expectations, exactly known."""
 
     def expectation(self, y, m, s2):
         return np.asarray(m)
@@ -281,7 +281,7 @@ def test_what_the_losses_may_be_off_by_is_what_their_mean_may_be(monkeypatch):
 def test_the_risk_of_any_posterior_within_the_errors_is_within_the_error_of_the_risk(
     monkeypatch, mean_error, variance_error
 ):
-    """Means and variances are anywhere in their boxes: the band's allowance is its worst corner, and is needed."""
+    """Means and variances are anywhere in their boxes: the band's allowance is its worst corner, and not more."""
     rng = np.random.default_rng(3)
     mean, variance, loss = rng.standard_normal(30), rng.uniform(0.5, 2.0, 30), Band(10.0)
     y = mean + rng.choice([-1.0, 1.0], 30) * (10.0 + 0.5 * rng.standard_normal(30))  # one edge is near, one far

@@ -1,4 +1,4 @@
-"""``gpbounds mc``: the library's numbers, laid out; nonsense is answered in one sentence."""
+"""``gpbounds mc``: the library's numbers in tables; wrong arguments get a one-sentence message."""
 
 from __future__ import annotations
 

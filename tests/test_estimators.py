@@ -449,7 +449,7 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
         (SparseGP(inducing=np.zeros((3, 5))), {}, "inducing: expected 2 column"),
         (SparseGP(n_inducing="many"), {}, "n_inducing: expected one of 'auto', got 'many'"),
         (SparseGP(n_inducing=0), {}, "n_inducing: expected a whole number >= 1"),
-        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'greedy' for n_inducing='auto'"),
+        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'greedy' or 'best' for n_inducing='auto'"),
         (SparseGP(n_inducing="auto", target_gap=0.0), {}, "target_gap: expected a positive"),
         (SparseGP("pic", block_size=0), {}, "block_size: expected a whole number >= 1"),
         (ExactGP(), {"X": np.array([[0.0, math.nan], [1.0, 2.0]])}, "NaN"),

@@ -1,4 +1,4 @@
-"""Which jitter a certificate is issued with: the one of the least bound, as far as it is worth looking for."""
+"""The choice of the jitter of a certificate: the search for the least bound, and where it stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNGS = [2.0 * step for step in AUTO_LADDER]
 
 @pytest.fixture
 def trial(monkeypatch):
-    """``trial(bounds, goal, jitter)``: the jitter taken and those tried, where the n-th one gives the n-th bound."""
+    """``trial(bounds, goal, jitter)``: the jitter taken and those tried, where the n-th jitter gives the n-th bound."""
 
     def run(bounds, goal=0.0, jitter=0.0):
         tried, left = [], list(bounds)
@@ -46,7 +46,7 @@ def trial(monkeypatch):
 @pytest.mark.parametrize(
     ("bounds", "taken", "count"),
     [
-        ([0.9, 0.5, 0.7, 0.8, 0.9], 1, 5),  # three in a row without a gain, and no further
+        ([0.9, 0.5, 0.7, 0.8, 0.9], 1, 5),  # three in a row without a gain end the search
         ([0.9, 0.91, 0.92, 0.5, 0.6, 0.6, 0.6], 3, 7),
         ([0.9, 0.91, 0.92, 0.93, 0.5], 0, 4),
         ([None, None, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3], 7, 8),
@@ -92,7 +92,7 @@ def test_a_nearly_singular_kuu_gets_the_best_rung_of_all():
 
 
 def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
-    """The goal is the bound without rounding, all that was chosen from being paid for."""
+    """The goal is the bound without rounding, with the penalties of all choices."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-2.0, 2.0, (60, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(60)

@@ -1,4 +1,4 @@
-"""Means over N(m, v): gradients are derivatives, limits are limits, and what cannot be done is said."""
+"""Means over N(m, v): gradients, limits, and errors where the quadrature fails."""
 
 from __future__ import annotations
 
@@ -122,14 +122,14 @@ def test_what_does_not_converge_is_said(monkeypatch):
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("model", ALL[1:5], ids=str)
 def test_gradients_are_found_however_small_they_are(model, mean):
-    """Means to ±300 and every variance: no slope that underflows for all that matters keeps the rule from agreeing."""
+    """Means to ±300 and every variance: negligible slopes that underflow do not make the rule fail."""
     m, v = np.linspace(-300.0, 300.0, 25)[:, None], np.array([0.01, 1.0, 8.0, 16.0, 31.0, 50.0, 80.0, 1e3, 1e4])
     assert all(not np.isnan(part).any() for part in getattr(model, mean)(1, m, v, gradient=True))
 
 
 @pytest.mark.parametrize("width", [0.2, 0.1, 0.05])
 def test_the_rule_doubles_its_nodes_until_even_and_odd_ones_agree(width, monkeypatch):
-    """N(t|0.3, width²), and t² times it, much narrower than the spacing asked for."""
+    """N(t|0.3, width²), and t² times it, much narrower than the spacing of the nodes."""
 
     def bump(t, w):
         density = np.exp(-0.5 * ((t - 0.3) / w) ** 2) / (np.sqrt(2.0 * np.pi) * w)
@@ -142,11 +142,11 @@ def test_the_rule_doubles_its_nodes_until_even_and_odd_ones_agree(width, monkeyp
     assert moment[0] == pytest.approx(width**2 + 0.09, rel=1e-9)
     monkeypatch.setattr(trapezoid, "AGREEMENT", np.inf)
     monkeypatch.setattr(trapezoid, "NEAR_ENOUGH", np.inf)
-    assert abs(trapezoid.integrate(*given_)[0][0] - 1.0) > 1e-5  # what the first nodes say
+    assert abs(trapezoid.integrate(*given_)[0][0] - 1.0) > 1e-5  # by the first nodes
 
 
 def test_what_is_integrated_beside_must_agree_too_unless_it_is_negligible_in_its_units():
-    """Where the second column oscillates within a node's spacing its sum is never known; 1e-20 of a unit is nothing."""
+    """A second column that oscillates within a node's spacing never converges, unless it is below 1e-20 units."""
     unit = np.ones(1)
 
     def columns(t, size):

@@ -1,4 +1,4 @@
-"""Likelihoods as a user meets them: densities and derivatives, in the tails too; arguments, records, ranges."""
+"""Likelihoods: densities and derivatives, also in the tails; arguments, records, ranges."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_log_density_and_its_derivatives_keep_their_digits(model, seed, reach):
             g = float(reference.rate(mp.mpf(f), model.link)) if isinstance(model, Poisson) else 0.0
             allowed = 1e-10 if isinstance(model, Poisson | StudentT) else 2e-11
             for got, t in zip(model.derivatives(y, f), true, strict=True):
-                # a difference such as y − g is known to a few roundings of its terms
+                # a difference such as y − g is accurate to a few roundings of its terms
                 assert (
                     abs(got - t) <= allowed * abs(t) + 1e-15 * (y + g if isinstance(model, Poisson) else 0.0) + 1e-100
                 )
@@ -78,7 +78,7 @@ def test_nothing_overflows_far_out(model):
             if isinstance(model, Bernoulli) and point > 0:
                 assert -1e-300 <= value <= 0.0
             elif isinstance(model, Poisson) and model.link == "exp" and point > 700:
-                assert value == -np.inf  # e^800 is no double
+                assert value == -np.inf  # e^800 exceeds the largest double
             else:
                 target = mp.mpf(1) if isinstance(model, Gaussian | StudentT) else 1
                 assert abs(value / exact(model)(target, mp.mpf(point)) - 1) < 1e-13

@@ -1,4 +1,4 @@
-"""Losses as a user meets them: values, broadcasting, records, extremes without NaN, errors that say what came."""
+"""Losses: values, broadcasting, records, extremes without NaN, messages of errors."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
 @pytest.mark.parametrize("epsilon", [1e-140, 1e-100, 1e100, 1e140])
 @pytest.mark.parametrize("kind", [Band, Squared, Exponential, Relative])
 def test_expectations_do_not_know_units(kind, epsilon):
-    """Everything times a power of two: the same figures."""
+    """Scaling all arguments by a power of two changes no digit."""
     scale = 2.0 ** np.round(np.log2(epsilon))
     rng = np.random.default_rng(3)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Biased Monte Carlo as a user meets it: shapes that broadcast, limits, small numbers, records that read, refusals."""
+"""Biased Monte Carlo: broadcasting, limits, small numbers, records, wrong arguments."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_far_from_the_target(likelihood, y, m, v):
     ],
 )
 def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
-    """Thirty and more standard deviations: where log p is bent, though its series is good near the mean."""
+    """At thirty and more standard deviations log p is not its series, though the series is good near the mean."""
     panels = Panels(likelihood, y, m, v)
     assert panels.modes[1] > 20.0 * panels.std
     assert panels.nodes.weight.sum() == pytest.approx(1.0, abs=1e-9)
@@ -122,7 +122,7 @@ def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
     ],
 )
 def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood, y, v):
-    """Near y the doubles are 1e-10 apart: the rule finds another E p than the closed form or a mixture, and says so."""
+    """Near y the doubles are 1e-10 apart: the rule's E p differs from that of the likelihood, and an error says so."""
     calls = [lambda: bias(likelihood, y, 0.3, v, [2, 10]), lambda: expected_gradients(likelihood, y, 0.3, v, 2)]
     for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, method="expansion")):
         with pytest.raises(NotConverged, match=r"expected a rule on \d+ panels .* it gave 1 and is off by"):
@@ -130,7 +130,7 @@ def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood
 
 
 class Short(Panels):
-    """Panels that leave something out: half of N(m, v), or the likelihood's peak."""
+    """Panels that omit half of N(m, v), or the likelihood's peak."""
 
     def __init__(self, *arguments, low, high):
         super().__init__(*arguments)
@@ -232,7 +232,7 @@ def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
     ],
 )
 def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, m, v, monkeypatch):
-    """Values and gradients, where all of the bias comes from values of p that are seldom or never drawn, too."""
+    """Values and gradients, also where all of the bias comes from values of p that are rarely drawn."""
     biases = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
     monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
     for part, more in zip(biases, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
@@ -275,7 +275,7 @@ def test_a_zeta_a_millionth_too_large_is_refused(likelihood, y):
 
 @pytest.mark.parametrize("k", [0, 1, 7, 738, 10**6, 2**40])
 def test_a_number_of_samples_exceeds_its_threshold(k):
-    """Strictly, and what rounding may have taken from the threshold; no samples are never enough."""
+    """L exceeds the threshold strictly, also where the threshold was rounded down; and L ≥ 1."""
     assert least_above(float(k)) == k + 1
     assert least_above(k + 0.5) == k + 1
     assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number

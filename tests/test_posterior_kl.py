@@ -1,4 +1,4 @@
-"""GP posteriors and their KL as a user meets them: large problems, extremes, jitter, errors that say what came."""
+"""GP posteriors and their KL: large problems, extremes, jitter, messages of errors."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ def test_jitter_is_used_everywhere_or_nowhere():
     assert q.jitter > 0.0
     single = collapsed_posterior(
         kernel, X, y, X[:4], noise=0.1, power=1.0, jitter=q.jitter / 2
-    )  # two looks with twice the noise
+    )  # two observations with twice the noise each
     assert q.kl == pytest.approx(single.kl, rel=1e-4)
     np.testing.assert_allclose(q.predict(X).variance, single.predict(X).variance, rtol=1e-4)
 
 
 def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan():
-    """Kuu of condition 1e15: L is hardly known, and C = I, μ = 0 still is the prior."""
+    """Kuu of condition 1e15: L has few correct digits, and C = I, μ = 0 is still the prior."""
     kernel, Z = SquaredExponential(), np.linspace(0.0, 1.0, 5)[:, None] * 0.05
     q = whitened_posterior(kernel, Z, np.zeros(5), 0.5 * np.eye(5), jitter=1e-14)
     at = q.predict([[0.02], [90.0]])

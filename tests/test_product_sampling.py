@@ -1,4 +1,4 @@
-"""Product sampling as a user meets it: shapes, seeds, proposals, acceptance, refusals."""
+"""Product sampling: shapes, seeds, proposals, acceptance, wrong arguments."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ LOSSES = (Band(0.6), Squared(0.9), Exponential(0.7), Relative(0.8), Interval(-0.
 
 
 def loss_mean(loss: Loss, y: Any, m: Any, s2: Any) -> Any:
-    """E ℓ(y, v), v ~ N(m, s²)."""
+    """E ℓ(y, f), f ~ N(m, v)."""
     if isinstance(loss, Interval):
         return losses.interval(y + mpf(loss.low), y + mpf(loss.high), m, s2)
     formula = {Band: losses.band, Squared: losses.squared, Exponential: losses.exponential, Relative: losses.relative}

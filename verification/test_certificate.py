@@ -1,4 +1,4 @@
-"""Certificates: the valid procedure, its hidden hypotheses, what is paid for, what is free, and how often they fail."""
+"""Certificates: the valid procedure, its hypotheses, what it charges and what is free, and its failure frequency."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def test_the_bound_is_at_least_that_of_exact_arithmetic(
     grid = HyperGrid.shared(-3.0, 3.0, 12)
     start = SquaredExponential(variance, 0.8)
     certificate = issue_certificate(X, y, start, lambda *_: posterior, grid=grid, loss=LOSSES[loss], delta=0.05)
-    risk, kl = exact_numbers(posterior, certificate.kernel, X, y, loss)
+    risk, kl = exact_numbers(certificate.posterior, certificate.kernel, X, y, loss)
     observe.upper("P-44", [risk, kl], [certificate.risk, certificate.kl])
-    computed = enclose(posterior, certificate.kernel, X, y, LOSSES[loss])
+    computed = enclose(certificate.posterior, certificate.kernel, X, y, LOSSES[loss])
     assert abs(computed.risk - risk) <= computed.risk_error
     assert abs(computed.kl - kl) <= computed.kl_error
     eps = (kl + mpmath.log(grid.size) + mpmath.log(reference_pacbayes.xi(N) / mpmath.mpf(0.05))) / N
@@ -184,7 +184,7 @@ def test_the_unrounded_numbers_are_below_every_valid_one(observe: Observer) -> N
 
         certificate = issue_certificate(X, y, trained, again, grid=grid, loss=loss, delta=0.05)
         assert certificate.check(X, y).confirmed
-        # The unrounded optimum is over more θ: its number is smaller, and claims more than the procedure gives.
+        # The unrounded optimum is over more θ: its number is smaller than the bound of the procedure.
         observe.lower("P-44", certificate.bound, free.fun)
         gaps[steps] = certificate.bound - free.fun
         observe.fails(
@@ -211,7 +211,7 @@ def test_keeping_the_unrounded_posterior_would_cost_an_infinite_divergence(obser
         [costs[320] - costs[80], costs[640] - costs[320]],
         [0.9 * rate * 240, 0.9 * rate * 320],
     )
-    assert math.isfinite(own)  # while KL(Q_θ‖P^θ) is what it is, however many points are looked at
+    assert math.isfinite(own)  # while KL(Q_θ‖P^θ) does not depend on the number of points
 
 
 # How often a certificate fails
@@ -228,7 +228,7 @@ def kernels() -> list[SquaredExponential]:
 
 
 def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) -> dict[str, int]:
-    """Data sets on which *any* choice of θ, noise and ε violates its bound, so that no cunning could do worse."""
+    """Data sets on which *any* choice of θ, noise and ε violates its bound, so that no choice does worse."""
     at, y = world.draws(np.random.default_rng(seed), draws, N)
     wrong = {name: np.zeros(draws, dtype=bool) for name in ("paid", "best", "no penalty")}
     least = np.full(draws, np.inf)
@@ -298,7 +298,7 @@ def test_the_vectorised_experiment_is_what_certificates_say(observe: Observer) -
 
 @pytest.mark.claim("P-49")
 def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer) -> None:
-    """Chosen on the data for the least bound, at no price: the failures stay below δ."""
+    """Chosen on the data for the least bound, without a penalty: the failures stay below δ."""
     world, N, delta, draws = noisy(16, 1.0, 0.0), 10, 0.2, 120
     kernel, loss = kernels()[4], Band(0.6)
     at, y = world.draws(np.random.default_rng(8), draws, N)
@@ -355,7 +355,7 @@ def test_what_is_paid_depends_on_the_grid_and_the_lists_alone(observe: Observer)
     observe.equal("P-45", both.log_count - math.log(25), math.log(2), rtol=1e-14)
 
 
-# P-45: what the data scaled cannot be bounded as if they had not
+# P-45: data scaled with themselves void the bound
 
 
 @pytest.mark.claim("P-45")

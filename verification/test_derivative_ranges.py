@@ -1,4 +1,4 @@
-"""Section D.4 of the ledger, Table 1: ranges of p(y|f) and its derivatives in f, proved where they are algebra."""
+"""Section D.4 of the ledger, Table 1: ranges of p(y|f) and its derivatives in f, proved by algebra where possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS = ("density", "first", "second")
 f, g, p, s, y = sp.symbols("f g p s y", real=True)
 nu, sigma = sp.symbols("nu sigma", positive=True)
 
-# A likelihood, its reference, the sharp claim, y, and where the search looks.
+# A likelihood, its reference, the claim, y, and centre and width of the search.
 CASES: list[tuple[Likelihood, Callable[[], reference.LogDensity], str, int, float, float]] = [
     (Bernoulli("logit"), lambda: reference.bernoulli("logit"), "D-30", 1, 0.0, 1.0),
     (Bernoulli("logit"), lambda: reference.bernoulli("logit"), "D-30", -1, 0.0, 1.0),

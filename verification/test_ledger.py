@@ -1,4 +1,4 @@
-"""The ledger is true of the project: what it calls built is there and is checked, and what is checked it calls built.
+"""The ledger matches the project: each claim that it calls built is checked, and each checked claim is built.
 
 Claims and checks are joined by marks: a check carries ``@pytest.mark.claim("R-lem3")``, and the entry of R-lem3 in
 ``gpbounds/ledger.toml`` names the check's file under ``check`` and what it checks under ``function``.  The two tests

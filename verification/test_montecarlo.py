@@ -79,7 +79,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
         observe.equal("D-08", slope, 0, atol=mpf("1e-18"))
         observe.lower("D-08", objective(m + way), objective(m))
     observe.equal("D-08", inducing_posterior(kernel, X, y, Z, 1.0, noise=beta)[0], list(m), rtol=1e-7, atol=1e-8)
-    # without the ½ the minimiser is that of β/2: the two conventions differ by the factor 2 in β, and by nothing else
+    # without the ½ the minimiser is that of β/2: the two conventions differ only by the factor 2 in β
     other = Kuu * (Kuf * Kuf.T + beta / 2 * Kuu) ** -1 * Kuf * t
     slope = diff(lambda s: objective(other + s * way, mpf(1)), 0)
     observe.equal("D-09", slope, 0, atol=mpf("1e-18"))
@@ -89,7 +89,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
 @pytest.mark.claim("D-15", "D-16", "D-17", "D-18")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exact_gradients(observe: Observer, family: str) -> None:
-    """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are one (Stein)."""
+    """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are equal (Stein)."""
     rng = np.random.default_rng(7)
     with mp.workdps(18):
         for _ in range(2):
@@ -122,7 +122,7 @@ def test_exact_gradients(observe: Observer, family: str) -> None:
 @pytest.mark.claim("D-18", "D-24")
 @pytest.mark.parametrize("L", [1, 2, 5])
 def test_sampled_gradients_mean_what_they_should(observe: Observer, L: int) -> None:
-    """400 000 draws against the exact mean, to 4.5 standard errors; (7) as printed points the other way."""
+    """400 000 draws against the exact mean, to 4.5 standard errors; (7) as printed has the opposite sign."""
     rng = np.random.default_rng(L)
     likelihood, y, m, v = PROBIT
     expected = expected_gradients(likelihood, y, m, v, L)
@@ -205,7 +205,7 @@ def test_two_point_variable(observe: Observer) -> None:
 @pytest.mark.claim("D-21")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_samples(observe: Observer, family: str) -> None:
-    """Moderate cases at L = 2 against double sums; steps fine enough for what p bends within."""
+    """Moderate cases at L = 2 against double sums; steps that resolve the bends of p."""
     case = moderate(family, np.random.default_rng(3))
     case = make(
         family,
@@ -292,7 +292,7 @@ def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> N
 
 
 def test_reference_moments_are_those_of_the_rule() -> None:
-    """Var p/(E p)² of a log-normal-like case against mpmath: what the expansion rests on."""
+    """Var p/(E p)² of a log-normal-like case against mpmath: the first coefficient of the expansion."""
     likelihood, y, m, v = Poisson("exp"), 2, 0.3, 0.5
     case = make("exp", 2.0, m, v)
     with mp.workdps(20):

@@ -52,7 +52,7 @@ def test_both_sides_of_both_forms_are_the_formulas(observe: Observer, seed: int)
     for side, sign in (("upper", 1), ("lower", -1)):
         truth = reference.kl_inverse(risk, mp.log(1 / mp.mpf(delta)) / B, side)[0]
         proved = batch_risk_bound(risk, B, delta=delta, side=side)  # type: ignore[arg-type]
-        steep = 1 + abs(mp.log(truth))  # a lower bound of e^−300 feels the last digit of ε three hundred times
+        steep = 1 + abs(mp.log(truth))  # the relative error of a lower bound e^−300 is 300 times that of its exponent
         observe.equal("P-46", mp.mpf(float(proved)), truth, rtol=1e-14 * steep, atol=1e-300)
         observe.equal("P-46", proved.confidence, 1.0 - delta)
         printed = batch_risk_bound(risk, B, delta=delta, side=side, form="printed")  # type: ignore[arg-type]

@@ -299,7 +299,7 @@ def test_printed_inducing_mean_needs_a_zero_prior_mean(observe: Observer) -> Non
 @pytest.mark.claim("P-25", "P-26")
 @given(seed=SEEDS)
 def test_free_form_posteriors(observe: Observer, seed: int) -> None:
-    """(a, B) and (μ, C) given: the KL three ways, predictions, and the law of u back again."""
+    """From (a, B) and from (μ, C): the KL in three ways, predictions, and the law of u."""
     c, rng = (
         case(seed, str(np.random.default_rng(seed).choice(["apart", "subset", "far"]))),
         np.random.default_rng(seed),
@@ -341,7 +341,7 @@ def test_whitened_kl_keeps_its_digits(observe: Observer, seed: int, tiny: float)
 
 @pytest.mark.claim("P-37")
 def test_printed_variance_is_a_covariance(observe: Observer) -> None:
-    """With x' for x the formula is not the variance of f(x): at x = 0, x' = 3 it is negative."""
+    """With x' in place of x the formula is not the variance of f(x): at x = 0, x' = 3 it is negative."""
     kernel, Z = SquaredExponential(), np.array([[1.5]])
     both = np.array([[0.0], [3.0]])
     Kuu, Kus, Kss = (renyi.matrix(kernel(*pair)) for pair in ((Z, Z), (Z, both), (both, both)))
@@ -357,7 +357,7 @@ def test_printed_variance_is_a_covariance(observe: Observer) -> None:
 @pytest.mark.claim("P-28")
 @given(seed=SEEDS)
 def test_objectives_and_the_evidence(observe: Observer, seed: int) -> None:
-    """NLL = KL(Q‖P) − E_Q log lik; F_VFE = NLL + KL(Q‖Q̃); for FITC and DTC the difference is another number."""
+    """NLL = KL(Q‖P) − E_Q log lik; F_VFE = NLL + KL(Q‖Q̃); for FITC and DTC the difference is not this KL."""
     c = case(seed, "apart", noises=(-2.0, 1.0))
     X = np.concatenate([c.X, c.Z])
     joint = renyi.matrix(c.kernel(X)) + mpf("1e-3") * eye(len(X))
@@ -401,7 +401,7 @@ def test_jitter_inside_the_kl_alone_lowers_it(observe: Observer, seed: int) -> N
 @pytest.mark.claim("P-29")
 @given(seed=SEEDS, jitter=st.sampled_from([1e-6, 1e-2, 1.0]))
 def test_jitter_everywhere_is_a_certificate(observe: Observer, seed: int, jitter: float) -> None:
-    """With u = f(Z) + √j·noise, Q is a law under the prior that was asked for; its KL on any f is at most ``kl``."""
+    """With u = f(Z) + √j·noise, Q is a law under the prior of the arguments; its KL on any f is at most ``kl``."""
     c = case(seed, "apart")
     q = collapsed_posterior(c.kernel, c.X, c.y, c.Z, noise=c.noise, power=1.0, prior_mean=c.prior_mean, jitter=jitter)
     _, Kus, Kss = c.at(c.new)
@@ -417,7 +417,7 @@ def test_jitter_everywhere_is_a_certificate(observe: Observer, seed: int, jitter
 
 @pytest.mark.claim("P-29")
 def test_published_jitter_gives_too_small_a_kl(observe: Observer) -> None:
-    """1e-6 on both covariances, as public code has it."""
+    """1e-6 on both covariances, as in public code."""
     K, B, a = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([[0.1, 0.05], [0.05, 0.1]]), np.array([1.0, 0.5])
     honest, jitter = gaussian_kl(a, B, [0.0, 0.0], K), 1e-6 * np.eye(2)
     published = gaussian_kl(a, B + jitter, [0.0, 0.0], K + jitter)

@@ -71,7 +71,7 @@ def test_bernoulli(observe: Observer, label: int) -> None:
 @pytest.mark.claim("D-31", "D-36")
 @given(noise=SIZES)
 def test_gaussian(observe: Observer, noise: float) -> None:
-    """c = 1/(√(2π)σ): φ ≤ c, |φ'| ≤ c/(√e σ), −c/σ² ≤ φ'' ≤ 2c/(σ²e^{3/2}); printed, corrected and sharp are one."""
+    """c = 1/(√(2π)σ): φ ≤ c, |φ'| ≤ c/(√e σ), −c/σ² ≤ φ'' ≤ 2c/(σ²e^{3/2}); all three forms are equal."""
     s2 = mpf(noise)
     c = 1 / sqrt(2 * pi * s2)
     steep = c / sqrt(exp(1) * s2)
@@ -117,7 +117,7 @@ def test_sharp_ends_of_poisson_with_exponential_rate(observe: Observer, y: int) 
 @pytest.mark.claim("D-36")
 @given(y=COUNTS, df=st.floats(-1.0, 3.0).map(lambda e: 10.0**e), scale=SIZES)
 def test_what_is_shown_contains_the_range(observe: Observer, y: int, df: float, scale: float) -> None:
-    """Six digits, rounded outwards: what a reader sees is a range, too."""
+    """The six printed digits are rounded outwards, so that they are a valid range, too."""
     for model, target in ((Poisson("exp"), y), (Poisson("softplus"), [0, y]), (StudentT(df, scale), 0.0)):
         ranges = model.derivative_range(target)
         shown = [float(v) for pair in re.findall(r"in \[(.*?), (.*?)\]", str(ranges)) for v in pair]

@@ -55,7 +55,7 @@ def test_envelopes_cover_and_touch(observe: Observer, family: str, seed: int) ->
         slack = []
         for t in [envelope.touch + mpf(float(a)) for a in away]:
             slack.append(mpf(envelope.log_K) + log_proposal(case, envelope, t) - log_product(case, t))
-        # the product's own size, where doubles must say what log K is
+        # the product's own size, which limits the accuracy of log K
         size = max(
             1.0, abs(float(case.log_density(case.y, mpf(case.m) + mpf(envelope.touch)))), envelope.touch**2 / case.v
         )
@@ -143,7 +143,7 @@ def test_acceptance_of_the_best(observe: Observer, family: str) -> None:
     for case in cases:
         observe.lower("N-flat", cover(case.likelihood, float(case.y), case.m, case.v).acceptance, 0.2499999)
         flat = cover(case.likelihood, float(case.y), case.m, case.v, "flat").acceptance
-        observe.upper("N-flat", flat, 0.25 * (1.0 - 1.9e-9))  # as much wider, and higher, as E p may be off
+        observe.upper("N-flat", flat, 0.25 * (1.0 - 1.9e-9))  # wider and higher by the relative error of E p
     rng = np.random.default_rng(0)
     for _ in range(3):
         m, v = float(rng.normal()), float(rng.uniform(0.1, 3.0))
@@ -254,7 +254,7 @@ def test_student_envelope_by_search(observe: Observer, seed: int) -> None:
 
 
 def test_log_concavity_of_what_is_shifted() -> None:
-    """ℓ'' ≤ 0 for all likelihoods but Student's t: what the tangent's validity rests on."""
+    """ℓ'' ≤ 0 for all likelihoods but Student's t: the hypothesis of the tangent bound."""
     for family in CONCAVE:
         for seed in range(6):
             case = draw(family, seed)

@@ -1,4 +1,4 @@
-"""Ledger D.5: how many samples a step needs, and what the constants of the convergence theorem are."""
+"""Ledger D.5: sample sizes of a step, and the constants of the convergence theorem."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_thresholds(observe: Observer, seed: int) -> None:
             observe.equal(claim, size.factors["φ"], each[0], rtol=rtol)
             observe.equal(claim, [size.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
         truth = reference.threshold(n, share, alpha, M)
-        if truth > np.finfo(np.float64).max:  # beyond the doubles: no number of samples is named
+        if truth > np.finfo(np.float64).max:  # beyond the range of doubles
             observe.holds(claim, size.threshold == np.inf)
             continue
         observe.equal(claim, size.threshold, truth, rtol=1e-9)
@@ -206,7 +206,7 @@ DRAWS = 20_000
 
 
 def seen(observe: Observer, claim: str, failures: int, delta: float, share: float, draws: int = DRAWS) -> None:
-    """At most δ, and at least ``share``·δ: the test could tell."""
+    """At most δ, and at least ``share``·δ, so that the test could fail."""
     observe.frequency(claim, failures, draws, delta)
     observe.holds(claim, failures >= share * delta * draws)
 
@@ -295,7 +295,7 @@ def test_where_the_gradient_is_not_lipschitz(observe: Observer) -> None:
 
 @pytest.mark.claim("D-40")
 def test_descent_with_errors_that_shrink(observe: Observer) -> None:
-    """r_{t+1} = r_t + γ_t(−∇h + w_t), ‖w_t‖ = γ_t c₃ at its worst: ∇h → 0; and h ≥ −log B, so it can't escape to −∞."""
+    """r_{t+1} = r_t + γ_t(−∇h + w_t), ‖w_t‖ = γ_t c₃ at its worst: ∇h → 0; and h ≥ −log B, so h stays finite."""
     likelihood = Bernoulli()
 
     def descent(m: float) -> float:

@@ -54,6 +54,7 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
     options.add_data(parser)
+    options.add_best(parser)
     selection.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
@@ -104,7 +105,8 @@ def run(args: argparse.Namespace) -> None:
     for case, N, alpha, M, bound in series:
         values = np.asarray(bound.value).ravel()
         ends = f"{values[0]:.3g} at M = {M[0]} to {values[-1]:.3g} at M = {M[-1]}"
-        print(f"{case.kind}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
+        best = "" if case.draws is None else f", {case.about}, best of {case.draws}"
+        print(f"{case.kind}{best}, N = {N}, alpha = {alpha:g}: {ends} ({bound.claim})")
     if bracket is not None:
         exact = "" if bracket.exact is None else f"; exactly {bracket.exact:.8g}"
         print(f"\nlog p(y) with {bracket.method} inducing points, in nats{exact}:")

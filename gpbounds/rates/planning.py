@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.inputs import Gaussian, InputLaw
+from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
-from gpbounds.plan import Plan
+from gpbounds.plan import Cost, Plan
 from gpbounds.rates.draws.statement import DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting
+from gpbounds.rates.simulation import simulated_size, simulated_target, simulation
 from gpbounds.rates.theorems import one_draw_only
 
 
@@ -51,6 +52,8 @@ def inducing_points(
     draws: int | str | None = None,
     y_norm2: float | None = None,
     y_norm2_known: str = "after",
+    simulate: int | None = None,
+    rng: np.random.Generator | int | None = None,
     law: str | None = None,
     tv: float = 0.0,
     form: str = "sharpest",
@@ -62,6 +65,9 @@ def inducing_points(
     draws: the plan uses X, y and the law of the draws, and no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
+
+    With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for the
+    inputs to come the bound at this M is at most the target.
 
     Parameters
     ----------
@@ -89,6 +95,12 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     target = float(validation.positive("target", target))
+    if simulate is not None:
+        if y is not None:
+            raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
+        kept: dict[str, Any] = {"noise": noise, "draws": draws, "y_norm2": y_norm2, "y_norm2_known": y_norm2_known}
+        kept |= {"law": law, "tv": tv, "form": form, "direction": direction, "target": target}
+        return _simulated(kernel, size, alpha, inputs, kept, sets=simulate, delta=delta, rng=rng)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
         setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
@@ -109,6 +121,48 @@ def inducing_points(
     )
     statement.require(np.asarray(float(size)))
     return _several_draws(statement, options, size, target)
+
+
+def _simulated(
+    kernel: Kernel,
+    N: int,
+    alpha: float,
+    inputs: InputLaw | None,
+    options: dict[str, Any],
+    *,
+    sets: int,
+    delta: float,
+    rng: np.random.Generator | int | None,
+) -> Plan:
+    """The k-th greatest M of the simulated sets; its bound is the target."""
+    law: Any = Gaussian() if inputs is None else inputs
+    plan = simulation(law, N, sets=sets, delta=validation.scalar(validation.open_unit, "delta", delta), rng=rng)
+    plans: list[Plan] = []
+
+    def needed(X: Float) -> int | None:
+        plans.append(inducing_points(kernel, N, alpha, inputs=Empirical(X), delta=plan.rest, **options))
+        return plans[-1].M
+
+    M, sizes = simulated_size(plan, needed)
+    target = options["target"]
+    bound = None if M is None else simulated_target(plan, [p.bound for p in plans if p.bound], target, delta)
+    least, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
+    notes = (f"The {sets} simulated sets of inputs need from {least} to {most} points, in the median {middle}.",)
+    return Plan(
+        "inducing",
+        N,
+        target,
+        M,
+        bound,
+        None,
+        meaning=sentences(target, float(alpha)),
+        cost=None if M is None else Cost.of(N, M),
+        notes=notes,
+    )
+
+
+def _number(size: float) -> str:
+    return f"{size:.0f}" if np.isfinite(size) else "N or more"
 
 
 def _one_draw(setting: Setting, N: int, target: float) -> Plan:

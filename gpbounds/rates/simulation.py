@@ -158,9 +158,7 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
     values = np.array([np.asarray(bound.value, dtype=np.float64) for bound in bounds])
     value = plan.greatest(values)
     infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
-    sentences = dict.fromkeys(s for bound in bounds if bound not in infinite for s in bound.assumptions)
-    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE)  # replaced, since X is to come
-    assumptions = [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
+    assumptions = _assumptions(plan, [bound for bound in bounds if bound not in infinite])
     if value.ndim:
         assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
     if np.isinf(value).any():
@@ -170,7 +168,7 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
         value=as_number(value),
         side="upper",
         confidence=as_number(np.broadcast_to(1.0 - delta, value.shape)),
-        claim=f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}",
+        claim=_claims(bounds),
         terms={"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest},
         assumptions=tuple(assumptions),
         certified=all(bound.certified for bound in bounds),
@@ -194,6 +192,34 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     sizes = np.array([math.inf if M is None else float(M) for M in plan.answers(least)])
     needed = float(plan.greatest(sizes))
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
+
+
+def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float) -> Bound:
+    """What holds at the M of `simulated_size`: for the inputs to come the bound at M is at most the target.
+
+    ``bounds`` are those of the sets at their own M.  No sharper value is stated: M was chosen on the simulated sets.
+    """
+    return Bound(
+        value=target,
+        side="upper",
+        confidence=1.0 - delta,
+        claim=_claims(bounds),
+        terms={"delta given X": plan.rest},
+        assumptions=tuple(_assumptions(plan, bounds)),
+        certified=all(bound.certified for bound in bounds),
+        quantity=bounds[0].quantity,
+    )
+
+
+def _claims(bounds: list[Bound]) -> str:
+    return f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}"
+
+
+def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:
+    """Those of the bounds, with the simulated law in place of the given rows."""
+    sentences = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE)  # replaced, since X is to come
+    return [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
 
 
 def ordinal(k: int) -> str:

@@ -90,7 +90,7 @@ def sayings(place: Path, name: str, data: Any) -> dict[str, tuple[str, Any]]:
         "draws": (FIT, then(model, "sample_y", X=data.new, n_samples=2, random_state=3)),
         "evidence": ("1e-10", [reading(Applied(end, bounds), "value", "side", "confidence") for end in (first, last)]),
         "kernel": (BLAS, part(model, "kernel_")),
-        "answers": (BLAS, [part(model, key) for key in ("noise_", "objective_", "n_iter_", "jitter_", "history_")]),
+        "found": (BLAS, [part(model, key) for key in ("noise_", "objective_", "n_iter_", "jitter_", "history_")]),
     }
     if "free" not in name:
         answers["noisy"] = (BLAS, then(model, "predict", X=data.new, return_std=True, noisy=True))

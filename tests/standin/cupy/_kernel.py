@@ -63,7 +63,7 @@ class ElementwiseKernel:
 
     def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **unlearnt: Any) -> None:
         if unlearnt:
-            raise NotImplementedError(f"the stand-in's ElementwiseKernel does not implement {sorted(unlearnt)}")
+            raise NotImplementedError(f"the stand-in's ElementwiseKernel has not learnt {sorted(unlearnt)}")
         self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
         self.params, self.operation, self.name = self.ins + self.outs, operation, name
 

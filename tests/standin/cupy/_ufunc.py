@@ -26,7 +26,7 @@ class ufunc:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("accumulate", "at", "outer", "reduce", "reduceat"):
-            raise NotImplementedError(f"the stand-in does not implement cupy.{self.__name__}.{name}")
+            raise NotImplementedError(f"the stand-in has not learnt cupy.{self.__name__}.{name}")
         raise AttributeError(name)
 
     def __call__(

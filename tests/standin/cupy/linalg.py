@@ -49,7 +49,7 @@ def cholesky(a: ndarray) -> ndarray:
 
     _on_device(a)
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise LinAlgError("expected a square matrix; the stand-in does not implement stacks")
+        raise LinAlgError("expected a square matrix; the stand-in has not learnt stacks")
     stats["launch"] += 1
     stats["flops"] += a.shape[0] ** 3 // 3
     factor, fault = (spotrf if a.dtype == np.float32 else dpotrf)(a._host, lower=1, clean=1)
