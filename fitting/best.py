@@ -1,8 +1,8 @@
 """Inducing points that are the best of several draws, and the bound that holds for them at trained hyperparameters.
 
-Training the kernel after the draws voids what was proved of them, since it looks at them.  So the draws that carry the
-proof are made after training, at the kernel and the noise it found, with random numbers that nothing before has used;
-the trained inducing points are one more candidate.
+A bound on draws does not hold for a kernel that was trained after them, since training depends on them.  So R new draws
+are made after training, with the trained kernel and noise, from random numbers that no earlier step has used.  The
+trained inducing points are one more candidate.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from gpbounds.renyi import gap
 from gpbounds.renyi.attained import attained
 
 AFTER_TRAINING = (
-    "Kernel and noise are those that training found; the draws were made after it, from random numbers that training "
-    "did not use, and that no choice of its settings looked at."
+    "Kernel and noise are the trained ones.  The draws were made after training, from random numbers that neither "
+    "training nor the choice of its settings depends on."
 )
 
 
@@ -41,7 +41,7 @@ def best_inducing(
     delta: float,
     candidates: Sequence[Float] = (),
 ) -> Selection | None:
-    """`gpbounds.kdpp.select` with method "best"; None if M exceeds the numerical rank, where no k-DPP of size M is."""
+    """`gpbounds.kdpp.select` with method "best"; None if M exceeds the numerical rank: no k-DPP has that size."""
     try:
         return select(
             kernel, X, M, "best", rng, y=Y, noise=noise, alpha=alpha, draws=draws, delta=delta, candidates=candidates
@@ -64,9 +64,10 @@ def planned_number(
     draws: int,
     most: int,
 ) -> int:
-    """The least M for which the best of ``draws`` is proved to be within ``target``, before any draw is made (N-given).
+    """The least M for which the bound on the best of ``draws`` draws is at most ``target`` (N-given, N-tilt-given).
 
-    At most ``most`` and the number of distinct rows, also if no such M is.
+    The bound is known before any draw is made.  M is at most ``most`` and the number of distinct rows; that number is
+    returned if no M suffices.
     """
     most = min(most, distinct_rows(X))
     if X.shape[0] < 2:
@@ -80,7 +81,7 @@ def planned_number(
 def at_jitter(
     bound: Bound, kernel: Kernel, X: Float, Y: Float, Z: Float, *, noise: float, alpha: float, jitter: float
 ) -> Bound:
-    """The bound for a model with another jitter than the one it speaks of: it adds the objective lost."""
+    """The bound for a model with another jitter than that of ``bound``: the loss of the objective is added."""
     stated = float(bound.terms["jitter"])
     if jitter == stated:
         return bound
@@ -91,5 +92,5 @@ def at_jitter(
 
 
 def gap_of(kernel: Kernel, X: Float, Y: Float, Z: Array, *, noise: float, alpha: float, jitter: float) -> Bound:
-    """The bound on D_α of given inducing points, from the evidence of the data: no draw, no probability."""
+    """The bound on D_α of given inducing points from the evidence of the data; it holds with certainty."""
     return gap(kernel, X, Y, Z, alpha, noise=noise, jitter=jitter)[1]

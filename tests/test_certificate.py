@@ -166,7 +166,7 @@ def test_other_linear_algebra_confirms(tmp_path, processor):
     ran = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True, env=environment
     )
-    assert ran.stdout.split("\n")[0] == " ".join(["CONFIRMED, given what is declared."] * 2)
+    assert ran.stdout.split("\n")[0] == " ".join(["CONFIRMED, given the declarations."] * 2)
 
 
 @given(
@@ -411,6 +411,29 @@ def test_other_data_fail_at_the_line_of_the_data(honest, change, words):
     assert report.line("risk").state == "skipped"
 
 
+def test_auto_jitter_becomes_a_number_when_the_certificate_is_issued(tmp_path):
+    """Z with a row twice: Kuu needs a jitter, the certificate records it, and a third party rebuilds Q with it."""
+    posterior = Sparse([[0.0], [0.0], [1.0]], 0.1, power=1.0)
+    with pytest.raises(ValueError, match="jitter: expected a number in a record, got 'auto'"):
+        posterior.to_dict()
+    certificate = issue(posterior)
+    assert certificate.posterior.jitter > 0.0
+    certificate.save(tmp_path / "certificate.json")
+    loaded = Certificate.load(tmp_path / "certificate.json")
+    assert loaded == certificate
+    assert loaded.check(X, Y).confirmed
+    assert issue(Sparse([[0.0], [1.0]], 0.1)).posterior.jitter == 0.0
+
+
+def test_files_keep_the_keys_of_schema_1(honest):
+    """The kind of Q is "form" and the power of K - Q is "alpha": files of before the renaming are read unchanged."""
+    posterior = Sparse([[0.0], [1.0]], 0.1, power=0.5, jitter=0.0)
+    record = issue(posterior, charges=[Charge("kernels", 2)]).to_dict()
+    assert record["posterior"] == {"form": "sparse", "noise": 0.1, "alpha": 0.5, "jitter": 0.0, "Z": [[0.0], [1.0]]}
+    assert record["charges"] == [{"what": "kernels", "count": 2}]
+    assert honest.to_dict()["posterior"]["form"] == honest.posterior.kind
+
+
 # Refused
 
 
@@ -436,7 +459,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the data were scaled with themselves")
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
-    with pytest.raises(ValueError, match="rigorous: expected what the scalings say, False, got True"):
+    with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):
         schema.from_dict(record)
 
 

@@ -313,16 +313,16 @@ def test_a_box_of_lengthscales_takes_the_place_of_the_fitted_ones(capsys, table)
 
 def test_hyperparameters_that_are_given_are_kept_and_the_rest_maximises_the_evidence(table):
     data = load(table)
-    found = hyperparameters.fit(data, noise=0.25)
-    assert found.noise == 0.25
-    assert found.fitted == ("variance", "lengthscale")
+    fitted = hyperparameters.fit(data, noise=0.25)
+    assert fitted.noise == 0.25
+    assert fitted.fitted == ("variance", "lengthscale")
 
     def evidence(kernel, noise):
         return renyi.log_evidence(kernel, data.X, data.y, noise=noise)
 
-    best = evidence(found.kernel, 0.25)
+    best = evidence(fitted.kernel, 0.25)
     for variance, scale in ((1.2, 1.0), (0.8, 1.0), (1.0, 1.2), (1.0, 0.8)):
-        other = SE(found.kernel.variance * variance, np.asarray(found.kernel.lengthscale) * scale)
+        other = SE(fitted.kernel.variance * variance, np.asarray(fitted.kernel.lengthscale) * scale)
         assert evidence(other, 0.25) < best
     free = hyperparameters.fit(data)
     assert evidence(free.kernel, free.noise) > best
@@ -571,9 +571,9 @@ def small():
     """A study of 70 of the diabetes patients, with hyperparameters given."""
     data = diabetes().subset(70, 1)
     data = standardise("diabetes (70)", data.X, data.y)
-    found = hyperparameters.from_options(np.inf, 1.0, 4.0, 0.4)
+    hyper = hyperparameters.from_options(np.inf, 1.0, 4.0, 0.4)
     counts = np.array([3.0, 10.0, 30.0, 50.0])
-    return study(data, found, alpha=1.0, target=1.0, rows=60, draws=4, counts=counts, old_forms=True)
+    return study(data, hyper, alpha=1.0, target=1.0, rows=60, draws=4, counts=counts, old_forms=True)
 
 
 def test_the_study_shows_the_truth_between_its_bounds(small):
@@ -636,13 +636,13 @@ def test_subsets_that_do_not_exist_are_left_out():
     """Rank 6: of larger sizes there is no k-DPP, no greedy subset, and no random one that factorises."""
     X = np.repeat(np.random.default_rng(0).standard_normal((6, 2)), 5, axis=0)
     data = standardise("twins", X, np.random.default_rng(1).standard_normal(30))
-    found = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
-    done = study(data, found, alpha=1.0, target=0.1, rows=30, draws=2, counts=np.array([3.0, 6.0, 12.0]))
-    assert np.isfinite(done.reached.greedy[0, :2]).all()
-    assert np.isfinite(done.reached.kdpp[:, :2]).all()
-    assert np.isnan(done.reached.greedy[0, 2])
-    assert np.isnan(done.reached.kdpp[:, 2]).all()
-    text = report(done)
+    hyper = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    result = study(data, hyper, alpha=1.0, target=0.1, rows=30, draws=2, counts=np.array([3.0, 6.0, 12.0]))
+    assert np.isfinite(result.reached.greedy[0, :2]).all()
+    assert np.isfinite(result.reached.kdpp[:, :2]).all()
+    assert np.isnan(result.reached.greedy[0, 2])
+    assert np.isnan(result.reached.kdpp[:, 2]).all()
+    text = report(result)
     assert "nan" not in text
     assert "singular in double precision" in text
 

@@ -17,7 +17,7 @@ from scipy.stats import norm
 from gpbounds.cli import certificate, main, rows, training
 from gpbounds.pacbayes import Certificate
 from gpbounds.plotting import Predictions, certificate_page, plot_terms
-from gpbounds.plotting.certificates import apart
+from gpbounds.plotting.certificates import separated
 
 QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 20)
 N = 90
@@ -373,8 +373,8 @@ def test_predictions_are_drawn_as_handed_in_and_their_shares_told():
     st.lists(st.floats(0.0, 1.0), min_size=1, max_size=6).map(sorted),
     st.floats(1e-3, 0.15),
 )
-def test_labels_are_apart_within_the_axis_and_stay_where_there_is_room(places, gap):
-    moved = apart(places, gap, 0.0, 1.0)
+def test_labels_keep_their_distance_within_the_axis_and_stay_where_they_fit(places, gap):
+    moved = separated(places, gap, 0.0, 1.0)
     assert all(b - a >= gap - 1e-12 for a, b in itertools.pairwise(moved))
     assert min(moved) >= -1e-12
     assert max(moved) <= 1.0 + 1e-12

@@ -216,12 +216,12 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
     data = load(table)
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     answer = ask_json(capsys, "curve", "--data", table, *FIXED, "--out", out)
-    found = answer["evidence"]
+    evidence = answer["evidence"]
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert found["exact"] == exact
-    assert found["M"] == ladder(119)
+    assert evidence["exact"] == exact
+    assert evidence["M"] == ladder(119)
     elbo, lower, upper = (
-        np.array(v) for v in (found["elbo"], *([b["value"] for b in found[s]] for s in ("lower", "upper")))
+        np.array(v) for v in (evidence["elbo"], *([b["value"] for b in evidence[s]] for s in ("lower", "upper")))
     )
     slack = 1e-9 * abs(exact)
     assert (elbo <= lower + slack).all()
@@ -230,7 +230,7 @@ def test_the_curve_holds_the_evidence_between_its_bounds(capsys, tmp_path, table
     assert (np.diff(elbo) >= -slack).all()  # nested sets: N-monoQ
     assert upper[-1] - lower[-1] < 1e-3
     chooser = Chooser(KERNEL, data.X, "greedy", 0)
-    for M, value, most in zip(found["M"], elbo, found["KL at most"], strict=True):
+    for M, value, most in zip(evidence["M"], elbo, evidence["KL at most"], strict=True):
         Z = chooser.points(M)
         assert value == pytest.approx(float(renyi.elbo(KERNEL, data.X, data.y, Z, 1.0, noise=NOISE)), rel=1e-9)
         assert gap_at(data, Z) <= most + slack
@@ -243,22 +243,22 @@ def test_above_the_rows_for_dense_algebra_the_bracket_holds_without_the_exact_va
     data = load(table)
     exact = renyi.log_evidence(KERNEL, data.X, data.y, noise=NOISE)
     for method in METHODS:
-        found = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
-        assert found.exact is None
-        assert found.M == [1, 10, 60]
-        for lower, upper in found.bounds:
+        bracket = brackets(KERNEL, data, NOISE, [1, 10, 60], method=method, rows=50, seed=1)
+        assert bracket.exact is None
+        assert bracket.M == [1, 10, 60]
+        for lower, upper in bracket.bounds:
             assert float(lower) <= exact + 1e-9 * abs(exact)
             assert float(upper) >= exact - 1e-9 * abs(exact)
 
 
 def test_the_curve_after_the_fact_bounds_the_divergence_of_every_order(table):
     data = load(table)
-    found = brackets(KERNEL, data, NOISE, [5, 30], method="uniform", rows=2000, seed=2)
+    bracket = brackets(KERNEL, data, NOISE, [5, 30], method="uniform", rows=2000, seed=2)
     chooser = Chooser(KERNEL, data.X, "uniform", 2)
     for alpha in (0.2, 0.7, 1.0):
-        exact = [gap_at(data, chooser.points(M), alpha) for M in found.M]
-        assert (np.array(exact) <= found.divergence(alpha) * (1 + 1e-9)).all()
-    assert found.divergence(0.2, "p||q") == pytest.approx(4.0 * found.divergence(0.2))
+        exact = [gap_at(data, chooser.points(M), alpha) for M in bracket.M]
+        assert (np.array(exact) <= bracket.divergence(alpha) * (1 + 1e-9)).all()
+    assert bracket.divergence(0.2, "p||q") == pytest.approx(4.0 * bracket.divergence(0.2))
 
 
 def test_the_evidence_is_left_out_where_no_set_is_of_a_size_asked_for(capsys, tmp_path):

@@ -28,15 +28,15 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
 def slopes(function, point, step=1e-6):
     """Central differences, extrapolated once: errors of the order of step⁴."""
-    flat, found = np.array(point, dtype=float), np.empty(np.size(point))
+    flat, derivatives = np.array(point, dtype=float), np.empty(np.size(point))
     for i in range(flat.size):
         ends = []
         for h in (step, -step, 2 * step, -2 * step):
             moved = flat.copy()
             moved.flat[i] += h
             ends.append(function(moved))
-        found[i] = (8.0 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12.0 * step)
-    return found.reshape(np.shape(point))
+        derivatives[i] = (8.0 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12.0 * step)
+    return derivatives.reshape(np.shape(point))
 
 
 @every_kernel

@@ -171,9 +171,9 @@ def test_squared_components_without_eigenvectors(n):
     """Those of the decomposition with eigenvectors; where eigenvalues are equal, only their sum is determined."""
     rng = np.random.default_rng(n)
     A, Y = rng.standard_normal((n, n + 2)), rng.standard_normal((n, 3))
-    found, squares = eigen_squares(A @ A.T, Y)
+    eigenvalues, squares = eigen_squares(A @ A.T, Y)
     values, vectors = np.linalg.eigh(A @ A.T)
-    assert found.values == pytest.approx(values[::-1], rel=1e-9)
+    assert eigenvalues.values == pytest.approx(values[::-1], rel=1e-9)
     assert squares == pytest.approx(((vectors.T @ Y) ** 2).sum(axis=1)[::-1], rel=1e-7, abs=1e-12)
     _, flat = eigen_squares(np.eye(n), Y)
     assert flat.sum() == pytest.approx((Y**2).sum(), rel=1e-13)

@@ -93,6 +93,6 @@ def test_the_least_trace_is_above_its_bound_as_rarely_as_promised(
 
 def test_select_states_the_bound_of_the_law_it_draws_from() -> None:
     kernel, X, y, M, noise = instance("rough")
-    found = kdpp.select(kernel, X, M, "best", 0, y=y, noise=noise)
-    assert found.bound is not None
-    assert ("tilted" in found.law) == ("N-tilt-given" in found.bound.claim)
+    chosen = kdpp.select(kernel, X, M, "best", 0, y=y, noise=noise)
+    assert chosen.bound is not None
+    assert ("tilted" in chosen.law) == ("N-tilt-given" in chosen.bound.claim)

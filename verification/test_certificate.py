@@ -107,9 +107,9 @@ def test_the_bound_is_at_least_that_of_exact_arithmetic(
     grid = HyperGrid.shared(-3.0, 3.0, 12)
     start = SquaredExponential(variance, 0.8)
     certificate = issue_certificate(X, y, start, lambda *_: posterior, grid=grid, loss=LOSSES[loss], delta=0.05)
-    risk, kl = exact_numbers(posterior, certificate.kernel, X, y, loss)
+    risk, kl = exact_numbers(certificate.posterior, certificate.kernel, X, y, loss)
     observe.upper("P-44", [risk, kl], [certificate.risk, certificate.kl])
-    computed = enclose(posterior, certificate.kernel, X, y, LOSSES[loss])
+    computed = enclose(certificate.posterior, certificate.kernel, X, y, LOSSES[loss])
     assert abs(computed.risk - risk) <= computed.risk_error
     assert abs(computed.kl - kl) <= computed.kl_error
     eps = (kl + mpmath.log(grid.size) + mpmath.log(reference_pacbayes.xi(N) / mpmath.mpf(0.05))) / N

@@ -154,8 +154,8 @@ def test_allowances_of_the_exact_posterior(observe: Observer, seed: int, error: 
     kernel, X, y, new = problem(seed)
     q = full_posterior(kernel, X, y, noise=noise, prior_mean=line, entry_error=error)
     s, N, r, K = q.spectral, len(X), y - line(X), kernel(X)
-    assert s.found.vectors is not None
-    U, values = s.found.vectors, s.found.values
+    assert s.eigen.vectors is not None
+    U, values = s.eigen.vectors, s.eigen.values
     steps = (16.0 + 2.0 * N) * EPS + 2.0 * norm(U.T @ U - np.eye(N))
     shift = norm(K - (U * values) @ U.T) + steps * values[0] + N * error
     margin, scale, k = (1.0 - shift / noise) ** -3, values + noise, kernel.diag(X)

@@ -28,7 +28,7 @@ ROUNDS = 3
 WAYS = ("greedy", "kdpp", "kmeans", "uniform")
 
 STREAM = 4
-"""Of the random numbers for the draws after training; 1 to 3 are those of batches, restarts and starts."""
+"""Stream of random numbers for the draws after training; batches, restarts and starts use streams 1 to 3."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -46,7 +46,7 @@ class WithInducing(GaussianProcess):
     learn_inducing: bool = True
 
     def _ways(self) -> tuple[str, ...]:
-        """What ``inducing`` may say."""
+        """The methods that ``inducing`` may name."""
         return WAYS
 
     def _check_arguments(self) -> None:
@@ -169,7 +169,7 @@ class InducingGP(WithInducing):
         return outcome, runs
 
     def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
-        """The number of points for which the best of the draws is proved to reach the target, before any draw."""
+        """The number of points for which the best of the draws provably reaches the target, before any draw."""
         return planned_number(
             point.kernel,
             X,
@@ -203,7 +203,7 @@ class InducingGP(WithInducing):
         )
 
     def _redrawn(self, trainer: Trainer, outcome: Outcome, X: Float, Y: Float) -> Outcome:
-        """R fresh draws at the trained hyperparameters: the best of them and of the trained points, and ``bound_``."""
+        """The best of R new draws at the trained hyperparameters and of the trained points; sets ``bound_``."""
         point = outcome.parameters
         trained = host(point.Z)
         rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
@@ -224,7 +224,7 @@ class InducingGP(WithInducing):
 
     def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)
-        if self._best:  # the points may be others than those that training ended with
+        if self._best:  # the points may differ from the trained ones
             point = outcome.parameters
             self.objective_ = problem.evaluate(point.kernel, point.noise, point.Z, gradient=False).value
 

@@ -29,7 +29,7 @@ GTOL = 1e-8
 class PacGaussianProcess(GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
 
-    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N): The steps
+    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N).  These steps
     keep this bound valid (P-44): a grid Θ is fixed before the data are seen; hyperparameters, noise, inducing inputs
     and free parameters are trained within its box; θ is rounded to Θ; the other parameters are trained again at the
     rounded θ; R_S and KL are evaluated on all N rows.

@@ -28,12 +28,12 @@ class RenyiGP(InducingGP):
         M; at most the distinct rows of X are used.  "auto": up to three rounds, each of which chooses greedy points
         until `gpbounds.renyi.gap` is at most ``target_gap``, and trains.  This is a heuristic: the bound on the gap
         holds for the current hyperparameters, which training then changes.
-        With ``inducing="best"`` the number M for which the best of ``draws`` draws is proved to be within
+        With ``inducing="best"``, M is the number for which the best of ``draws`` draws provably reaches
         ``target_gap``, planned before the draws.
     inducing : "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
         The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
-        "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise, and those of the draws
-        and of the trained points with the greatest objective are kept; ``bound_`` holds for them.
+        "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise; of these and the
+        trained points, those with the largest objective are kept, and ``bound_`` holds for them.
     learn_inducing : bool
         False keeps the inducing points at their start.
     target_gap : float

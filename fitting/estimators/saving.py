@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
+from fitting.estimators.history import PRESENT
 from fitting.estimators.remarks import Remark
-from fitting.estimators.renamed import PRESENT
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -74,8 +74,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
-    if hasattr(model, "bound_"):
-        about["bound"] = model.bound_.to_dict()
+    if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
+        about["bound"] = bound.to_dict()
     if hasattr(model, "unrounded_kernel_"):
         about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
     write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))

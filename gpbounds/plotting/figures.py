@@ -1,4 +1,4 @@
-"""The bound against M, alone and above what real subsets reach."""
+"""Bounds against M, alone or with the divergences that subsets reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpbounds.plotting.elements import (
 
 
 def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: float | None = None) -> Any:
-    """A figure of bounds against M, with a logarithmic vertical axis; M is logarithmic, too, where it goes far.
+    """A figure of bounds against M with a logarithmic vertical axis; the M axis is logarithmic for large M.
 
     Parameters
     ----------

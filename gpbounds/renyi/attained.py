@@ -1,10 +1,10 @@
-"""The objective of order α at given inducing points, with what rounding may have done to it.
+"""The objective of order α at given inducing points, with an estimate of its rounding error.
 
 At α = 1 streamed, O(NM²); at α < 1 dense, O(N³).  P outputs share kernel and noise: their objectives add.
 
-Rounding, to first order: the factor of Kuu is that of Kuu + E, |E| ≤ ρ = (M + 1)·eps·Tr Kuu (Demmel), which moves Q by
-−WEWᵀ, W = KfuKuu⁻¹, and the objective by at most ρ Tr(WᵀGW), G its derivative in Q; sums and the factor of Ξ have
-allowances of their own.
+Rounding, to first order: the computed factor of Kuu is that of Kuu + E, |E| ≤ ρ = (M + 1)·eps·Tr Kuu (Demmel).  This
+changes Q by −WEWᵀ, W = KfuKuu⁻¹, and the objective by at most ρ Tr(WᵀGW), where G is its derivative in Q.  Allowances
+for the sums and for the factor of Ξ are added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpbounds.validation import noise_variance, order, scalar
 from gpbounds.whitening import Inducing, as_targets, inducing, matched, residual_diagonal, whiten
 
 MARGIN = 2.0
-"""What the first-order estimate of rounding is multiplied by."""
+"""Factor by which the first-order estimate of rounding is multiplied."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Attained:
     value : float
         In nats, summed over outputs.
     rounding : float
-        What ``value`` may be off by: an estimate of first order with a margin, not an interval proof.
+        Possible rounding error of ``value``: a first-order estimate with a margin, not an interval proof.
     jitter : float
         What was added to the diagonal of Kuu.
     """
@@ -65,9 +65,9 @@ def attained(
     Raises
     ------
     NotPositiveDefinite
-        where Kuu does not factorise, or so badly that K − Q has a negative diagonal.
+        if Kuu does not factorise, or so badly that K − Q has a negative diagonal.
     ValueError
-        where σ² is within the rounding error of K.
+        if σ² is within the rounding error of K.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
@@ -85,7 +85,7 @@ def attained(
 
 
 def negative_trace(kernel: Kernel, X: ArrayLike, Z: ArrayLike, *, jitter: float) -> Attained:
-    """−Tr(K − Q), in squared units of y, which stands for the objective where y is not looked at; O(NM²).
+    """−Tr(K − Q), in squared units of y, the objective of a choice without y; O(NM²).
 
     Arguments and errors as in :func:`attained`.
 
@@ -94,16 +94,16 @@ def negative_trace(kernel: Kernel, X: ArrayLike, Z: ArrayLike, *, jitter: float)
     -0.3519
     """
     white = whiten(kernel, X, Z, jitter=jitter)
-    side = white.inducing
+    factored = white.inducing
     squares = eigen(white.gram, "VVᵀ", vectors=True, rounding=float("inf"))
     assert squares.vectors is not None
-    weights = host(side.lift(squares.vectors)) * np.sqrt(squares.values)
-    rounding = float((weights**2).sum()) * _factor(side) + _trace_rounding(side, white.N)
+    weights = host(factored.lift(squares.vectors)) * np.sqrt(squares.values)
+    rounding = float((weights**2).sum()) * _factor(factored) + _trace_rounding(factored, white.N)
     return Attained(-white.trace, MARGIN * rounding, white.jitter)
 
 
 def evidence_attained(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> Attained:
-    """log p(y), which is L_0 whatever Z is, summed over outputs; dense, O(N³).
+    """log p(y) = L_0, summed over outputs; dense, O(N³).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> round(evidence_attained(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1).value, 4)
@@ -121,32 +121,32 @@ def evidence_attained(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: floa
 
 
 def _solves(K: Float, s2: float, quadratic: float, P: int) -> float:
-    """What rounding does to a factor of σ²I + K and to ½ yᵀ(σ²I + K)⁻¹y."""
+    """Possible rounding error of ½log|σ²I + K| and ½ yᵀ(σ²I + K)⁻¹y together."""
     norm = float(np.abs(K).sum(axis=1).max())
     return 0.5 * (4.0 + np.sqrt(K.shape[0])) * EPS * (1.0 + norm / s2) * (quadratic + K.shape[0] * P)
 
 
 def _variational(problem: Streamed) -> Attained:
     white, P = problem.white, problem.P
-    side = white.inducing
+    factored = white.inducing
     quadratic = float(problem.fits(0.0).quadratic.sum())
     value = -0.5 * (P * problem.log_det + quadratic + P * problem.ratio)
     gains = np.sqrt(problem.spectrum.values**2 / (problem.noise + problem.spectrum.values))
     assert problem.spectrum.vectors is not None
-    turned = host(side.lift(problem.spectrum.vectors)) * gains
-    fitted = host(side.lift(side.times(white.X, problem.solve(problem.Y))))
+    turned = host(factored.lift(problem.spectrum.vectors)) * gains
+    fitted = host(factored.lift(factored.times(white.X, problem.solve(problem.Y))))
     steepness = 0.5 * (float((fitted**2).sum()) + P * float((turned**2).sum()) / problem.noise)
-    sums = 0.5 * P * _trace_rounding(side, white.N) / problem.noise
-    return Attained(value, MARGIN * (problem.rounding(quadratic) + sums + steepness * _factor(side)), white.jitter)
+    sums = 0.5 * P * _trace_rounding(factored, white.N) / problem.noise
+    return Attained(value, MARGIN * (problem.rounding(quadratic) + sums + steepness * _factor(factored)), white.jitter)
 
 
-def _dense(side: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attained:
+def _dense(factored: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attained:
     N, P, beta = X.shape[0], Y.shape[1], 1.0 - alpha
-    V, K = side.whiten(X), side.kernel(X)
+    V, K = factored.whiten(X), factored.kernel(X)
     residual_diagonal(K.diagonal(), V)
     left = K - V.T @ V
-    if side.chol.jitter == 0.0:
-        known, _ = matched(X, side.Z)
+    if factored.chol.jitter == 0.0:
+        known, _ = matched(X, factored.Z)
         left[known] = 0.0
         left[:, known] = 0.0
     inner = cholesky(np.eye(N) + beta / s2 * left, name="I + (β/σ²)(K - Q)")
@@ -155,19 +155,19 @@ def _dense(side: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attai
     quadratic = float((outer.solve_lower(Y) ** 2).sum())
     penalty = alpha / (2.0 * beta) * inner.logdet
     value = -0.5 * (P * (N * np.log(2.0 * np.pi) + outer.logdet) + quadratic) - P * penalty
-    W = side.lift(V)  # (M, N)
+    W = factored.lift(V)  # (M, N)
     steepness = float(((W @ v) ** 2).sum())
     steepness += P * (float((inner.solve_lower(W.T) ** 2).sum()) / s2 - float((outer.solve_lower(W.T) ** 2).sum()))
-    sums = 0.5 * alpha * P * _trace_rounding(side, N) / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
-    rounding = _solves(K, s2, quadratic, P) + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(side)
-    return Attained(float(value), float(MARGIN * rounding), side.chol.jitter)
+    sums = 0.5 * alpha * P * _trace_rounding(factored, N) / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
+    rounding = _solves(K, s2, quadratic, P) + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(factored)
+    return Attained(float(value), float(MARGIN * rounding), factored.chol.jitter)
 
 
-def _factor(side: Inducing) -> float:
+def _factor(factored: Inducing) -> float:
     """ρ = (M + 1)·eps·Tr Kuu."""
-    return (side.M + 1.0) * EPS * float((side.chol.L**2).sum())
+    return (factored.M + 1.0) * EPS * float((factored.chol.L**2).sum())
 
 
-def _trace_rounding(side: Inducing, N: int) -> float:
-    """What summing squares along M and subtracting them does to Tr(K − Q)."""
-    return N * (side.M + 4.0) * EPS * side.kernel.max_variance
+def _trace_rounding(factored: Inducing, N: int) -> float:
+    """Possible rounding error of Tr(K − Q) = Σ (K_ii − |v_i|²)."""
+    return N * (factored.M + 4.0) * EPS * factored.kernel.max_variance

@@ -1,4 +1,4 @@
-"""Which candidate is kept, and what is proved of it once jitter and rounding are paid for."""
+"""The choice among the candidates, and the bound for the chosen one, its jitter and rounding included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpbounds.renyi.attained import Attained, evidence_attained
 from gpbounds.renyi.gap_bounds import gap
 from gpbounds.statements import UP
 
-LOST = "What jitter and rounding cost the points that are kept is part of the bound, to first order with a margin."
+LOST = "The bound includes the loss of the chosen points due to jitter and rounding, to first order with a margin."
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """The candidate that was kept, what it reaches with the jitter of the model, and what is proved of that.
+    """The chosen candidate, its objective with the jitter of the model, and the bound that holds for it.
 
-    ``bound`` is None where nothing is proved beyond the trace that was computed.
+    ``bound`` is None if no bound on the trace is proved.
     """
 
     candidate: Candidate
@@ -50,7 +50,10 @@ def keep_best(
     jitter: Jitter,
     others: Sequence[Candidate] = (),
 ) -> Kept:
-    """Draw, compare without jitter, keep the best, and state what holds for it with the jitter of the model."""
+    """Draw R times, compare all candidates without jitter, and bound the best with the jitter of the model.
+
+    A candidate that is no draw and does not factorise without jitter is compared with jitter.
+    """
     drawn = []
     for i in range(problem.draws):
         indices = source.draw(rng)
@@ -60,7 +63,7 @@ def keep_best(
     draws = values[: problem.draws]
     if all(each is None for each in draws):
         values = [problem.attained(each.Z, source.order, jitter) for each in candidates]
-    for k in range(problem.draws, len(candidates)):  # the theorem asks nothing of these
+    for k in range(problem.draws, len(candidates)):
         if values[k] is None and jitter != 0.0:
             values[k] = problem.attained(candidates[k].Z, source.order, jitter)
     best = int(np.argmax([-np.inf if each is None else each.value for each in values]))
@@ -72,7 +75,7 @@ def keep_best(
 
 
 def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
-    """Greedy points and randomly pivoted ones; left out where the numerical rank is reached before M."""
+    """Greedy points and randomly pivoted ones, each if the numerical rank allows M of them."""
     twins, diagonal, M = repeated(problem.groups), problem.kernel.diag(problem.X), problem.M
     by_name = {
         "the greedy points": pivoted(problem.rows, diagonal, M, groups=twins).indices,
@@ -84,10 +87,11 @@ def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:
 def _bound(
     problem: Problem, source: Source, draws: list[Attained | None], kept: Candidate, reached: Attained
 ) -> Bound | None:
-    """The theorem's bound and what jitter and rounding lost; where it is void, what the evidence says.
+    """The theorem's bound plus the loss due to jitter and rounding; if it is infinite, the bound from the evidence.
 
-    A draw that does not factorise counts among the R and is not replaced.  As it might be the one whose objective the
-    theorem speaks of, nothing then follows for the others.
+    A draw that does not factorise without jitter counts among the R and is not replaced.  Its objective is unknown and
+    may be the greatest, so the theorem then gives no bound for the others.  For many rows the theorem's ingredients are
+    themselves bounds, and the smaller of the two bounds is returned.
     """
     failed = sum(each is None for each in draws)
     if failed:
@@ -105,16 +109,20 @@ def _bound(
         "draws": problem.draws,
     }
     value = (float(source.before) + lost) * UP
-    return replace(source.before, value=value, terms=terms, assumptions=(*source.before.assumptions, LOST))
+    proved = replace(source.before, value=value, terms=terms, assumptions=(*source.before.assumptions, LOST))
+    if problem.X.shape[0] <= DENSE:
+        return proved
+    after = _afterwards(problem, kept, reached, f"the bound from the draws is {value:.3g}.")
+    return proved if after is None or float(after) >= value else after
 
 
 def _afterwards(problem: Problem, kept: Candidate, reached: Attained, why: str) -> Bound | None:
-    """D_α of the points that were kept, from the evidence: no theorem on draws, and no probability."""
+    """A bound on D_α of the chosen points from the evidence of the data; it holds with certainty."""
     if problem.Y is None:
         return None
     assert problem.noise is not None
     alpha, noise, jitter = problem.alpha, problem.noise, reached.jitter
-    said = f"Computed for the points that were kept, as no statement on the draws holds: {why}"
+    said = f"Computed from the data for the chosen points, in place of a bound from the draws: {why}"
     if problem.X.shape[0] > DENSE:
         upper = gap(problem.kernel, problem.X, problem.Y, kept.Z, alpha, noise=noise, jitter=jitter, method="streamed")[
             1

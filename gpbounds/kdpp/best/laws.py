@@ -1,4 +1,4 @@
-"""Laws that draws are made from, each with what is proved of the best of R before any is made."""
+"""Laws to draw from, each with the bound that is proved for the best of R draws before any draw is made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpbounds.kdpp.sampling import sample_eigen
 from gpbounds.kdpp.tilted import tilted_eigenvalues
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import Pivoted, pivoted
-from gpbounds.rates.draws.given import best_given
+from gpbounds.rates.draws.given import best_fixed, best_given
 from gpbounds.rates.draws.orders import of_order
 from gpbounds.rates.draws.rows import StreamedRows
 from gpbounds.rates.draws.sentences import DRAWN, share
@@ -27,6 +27,8 @@ from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.rates.draws.trace import trace_quantile
 from gpbounds.statements import UP, upper_bound
 
+SOLVED = 20_000
+"""Up to this N the mean of the quadratic form is bounded by solves with K; beyond, by the norm of y (N-fixed)."""
 LEAST = "Of the draws the one of least Tr(K − Q) is kept."
 NEARLY = (
     "The draws are independent of each other and of y; each is of size M from the k-DPP of an approximation VᵀV ⪯ K, "
@@ -35,14 +37,14 @@ NEARLY = (
 
 
 def source_of(problem: Problem, rank: int | None) -> Source:
-    """The law for this many rows: dense up to 2000 of them unless a ``rank`` is asked for."""
+    """`dense_source` for up to 2000 rows, `low_rank_source` for more rows or if ``rank`` is passed."""
     if rank is None and problem.X.shape[0] <= DENSE:
         return dense_source(problem)
     return low_rank_source(problem, rank)
 
 
 def dense_source(problem: Problem) -> Source:
-    """The k-DPP of K, or its tilted k-DPP where that has the lesser bound: known before any draw is made."""
+    """The k-DPP of K or its tilted k-DPP, whichever has the smaller bound; neither bound depends on the draws."""
     spectrum = eigen(problem.kernel(problem.X), "k(X, X)", vectors=True)
     values, vectors, M, noise = spectrum.values, spectrum.vectors, problem.M, problem.noise
     assert vectors is not None
@@ -70,10 +72,10 @@ def dense_source(problem: Problem) -> Source:
 
 
 def low_rank_source(problem: Problem, rank: int | None) -> Source:
-    """The k-DPP of a Nyström approximation VᵀV with greedy points: ``rank`` of them, else at least 3M; keeps the ELBO.
+    """The k-DPP of the Nyström approximation VᵀV with ``rank`` greedy points (at least 3M by default); keeps the ELBO.
 
-    A set is at most Γ = e_M(K)/e_M(VᵀV) times as likely as under the k-DPP of K, so that R draws miss together with
-    probability at most δ a level that one draw of K's k-DPP misses with probability p = δ^(1/R)/Γ.
+    A set is at most Γ = e_M(K)/e_M(VᵀV) times as likely as under the k-DPP of K.  If one draw from K's k-DPP exceeds a
+    level with probability at most p = δ^(1/R)/Γ, then all R draws exceed it with probability at most δ.
     """
     M, alpha, Y = problem.M, problem.alpha, problem.Y
     rows = StreamedRows(problem.kernel, problem.X, Y)
@@ -87,8 +89,8 @@ def low_rank_source(problem: Problem, rank: int | None) -> Source:
     p = share(problem.delta, problem.draws) - less
     if p < problem.delta or not rows.reaches(M):
         why = (
-            f"the {name} may be so far from that of K that {problem.draws} draws prove less than one draw of K's own "
-            "would. A larger rank brings it closer"
+            f"the {name}, may differ so much from that of K that {problem.draws} of its draws prove less than one draw "
+            "from that of K. A larger rank brings it closer"
         )
         quantity = "Tr(K - Q)" if Y is None else f"D_{alpha:g}[q*||p]"
         reason = f"Nothing is proved here: {why}."
@@ -99,14 +101,18 @@ def low_rank_source(problem: Problem, rank: int | None) -> Source:
     else:
         residual = rows.residual(M, problem.noise)
         options: dict[str, Any] = {"delta": problem.delta, "draws": problem.draws, "tv": less, "outputs": Y.shape[1]}
-        given = of_order(best_given(residual, rows.quadratic(residual), **options), alpha)
-        hypotheses = tuple(NEARLY if sentence == DRAWN else sentence for sentence in given.assumptions)
-        before = replace(given, claim=f"{given.claim}, N-tv", assumptions=hypotheses)
+        if problem.X.shape[0] <= SOLVED:
+            of_kl = best_given(residual, rows.quadratic(residual), **options)
+        else:
+            of_kl = best_fixed(residual, float((Y**2).sum()), residual.greatest_weight, **options)
+        stated = of_order(of_kl, alpha)
+        hypotheses = tuple(NEARLY if sentence == DRAWN else sentence for sentence in stated.assumptions)
+        before = replace(stated, claim=f"{stated.claim}, N-tv", assumptions=hypotheses)
     return Source(name, lambda rng: sampler.draw(M, rng), before, 1.0, alpha)
 
 
 def nystrom(problem: Problem, rank: int) -> Pivoted:
-    """That many greedy points, as far as the numerical rank goes, but at least M."""
+    """The factor with ``rank`` greedy points, or as many as the numerical rank allows; at least M."""
     most, diagonal = min(rank, problem.distinct), problem.kernel.diag(problem.X)
     return pivoted(problem.rows, diagonal, most, groups=repeated(problem.groups)).require(problem.M)
 
@@ -114,7 +120,7 @@ def nystrom(problem: Problem, rank: int) -> Pivoted:
 def _least_trace(
     value: float, mean: float, p: float, problem: Problem, assumptions: tuple[str, ...], claim: str
 ) -> Bound:
-    """One draw's trace exceeds ``value`` with probability at most p, all R with at most δ; none exceeds Tr K."""
+    """The bound for R draws if the trace of one exceeds ``value`` with probability at most p; Tr K at most."""
     value = min(value, float(problem.kernel.diag(problem.X).sum()))
     terms = {"expected_trace": mean, "p": p}
     return upper_bound(value * UP, problem.delta, claim, terms, assumptions, certified=False, quantity="Tr(K - Q)")

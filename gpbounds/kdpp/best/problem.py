@@ -1,4 +1,4 @@
-"""What the best of several draws is asked of: the data, the order, R and δ; and a law to draw from."""
+"""The problem of choosing the best of several draws: data, order, R and δ; and a law to draw from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpbounds.whitening import with_jitter
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The data and what is asked for; checked by who makes it.
+    """The data and the settings, already checked.
 
     Attributes
     ----------
@@ -29,9 +29,9 @@ class Problem:
         A number for each row, the same for equal rows.
     M : int
     Y : array (N, P) or None
-        Without it the trace stands for the objective.
+        If None, −Tr(K − Q) takes the place of the objective.
     noise : float or None
-        σ²; given with Y.
+        σ²; None if Y is None.
     alpha : float
         Order of the divergence.
     draws : int
@@ -70,7 +70,7 @@ class Problem:
         return with_jitter(with_amount, self.kernel, jitter)
 
     def without_jitter(self, Z: Float, order: float) -> Attained | None:
-        """`attained` at jitter 0, or None where K_ZZ does not factorise."""
+        """`attained` at jitter 0, or None if K_ZZ does not factorise."""
         try:
             return self.attained(Z, order, 0.0)
         except NotPositiveDefinite:
@@ -79,7 +79,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A law of draws, and what is proved of the best of R before any is made.
+    """A law of draws, and the bound that is proved for the best of R before any draw is made.
 
     Attributes
     ----------
@@ -88,11 +88,11 @@ class Source:
     draw : function of a Generator
         Row numbers (M,).
     before : Bound
-        For exact arithmetic; inf where nothing is proved.
+        For exact arithmetic; inf if nothing is proved.
     order : float
-        Order of the objective that is kept: α, or 1, where ``before`` is α times the bound of order 1.
+        Order of the objective that is compared: α, or 1 if ``before`` is α times the bound of order 1.
     factor : float
-        What a nat of the objective lost costs the bound: α where the objective of order 1 is kept, else 1.
+        The bound grows by this much for each nat of the objective that is lost: α if the order is 1, else 1.
     """
 
     law: str

@@ -1,4 +1,4 @@
-"""``select(method="best")``: arguments in, a `Selection` out."""
+"""``select(method="best")``: from its arguments to a `Selection`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def best_selection(
     jitter: Jitter,
     candidates: Sequence[ArrayLike],
 ) -> Selection:
-    """The arguments of `gpbounds.kdpp.select`, X and M checked."""
+    """The best of several draws; the arguments are those of `gpbounds.kdpp.select`, with X and M checked."""
     if (y is None) != (noise is None):
         raise ValueError(
             f"y, noise: expected both, or neither for the least trace, got only {'noise' if y is None else 'y'}"
