@@ -17,6 +17,7 @@ from gpbounds import SquaredExponential, kdpp
 from gpbounds.kdpp.streamed_residual import RitzForm, streamed_residual
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted
+from gpbounds.rates.draws.rows import DenseRows
 from gpbounds.reference import planning as reference
 from gpbounds.reference.kdpp import esp
 
@@ -192,7 +193,11 @@ def test_beyond_the_numerical_rank(observe: Observer, lengthscale: float) -> Non
     for i in range(N):
         for j in range(N):
             exact[i, j] = mp.exp(-((mp.mpf(float(X[i])) - mp.mpf(float(X[j]))) ** 2) / (2 * mp.mpf(lengthscale) ** 2))
-    truth = sorted(mp.eigsy(exact, eigvals_only=True), reverse=True)
+    rising, basis = mp.eigsy(exact)
+    truth = list(rising)[::-1]
+    y = np.random.default_rng(1).standard_normal(N)
+    squares = [mp.fsum(basis[j, i] * mp.mpf(float(y[j])) for j in range(N)) ** 2 for i in reversed(range(N))]
+    rows = DenseRows(kernel, X[:, None], y[:, None])
     numerical_rank = int((fast.values > fast.rounding).sum())
     observe.holds("N-res", numerical_rank < N - 3)
     for M in range(1, N):
@@ -202,3 +207,5 @@ def test_beyond_the_numerical_rank(observe: Observer, lengthscale: float) -> Non
         observe.upper("N-res", missed, bounds.miss)
         observe.upper("N-res", rho, bounds.rho)
         observe.upper("N-res", mp.fsum(rho), bounds.trace)
+        form = mp.fsum(r * s / (v + noise) ** 2 for r, s, v in zip(rho, squares, truth, strict=True))
+        observe.upper("N-res", form, rows.quadratic(rows.residual(M, noise)))
