@@ -106,7 +106,7 @@ class DenseRows(Rows):
             assert residual.noise is not None
         apart = residual.greatest_weight * float(self.squares.sum())
         relative = error / residual.noise + self.N * EPS
-        return (np.sqrt(residual.quadratic(self.squares)) + np.sqrt(apart) * relative) ** 2
+        return float((np.sqrt(residual.quadratic(self.squares)) + np.sqrt(apart) * relative) ** 2)
 
     @property
     def numerical_rank(self) -> int:
