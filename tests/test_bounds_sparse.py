@@ -197,6 +197,10 @@ def test_risks_of_zero_and_one_have_derivatives() -> None:
     target = Target(Band(1.0), 10, delta=0.05)
     assert np.isfinite(target(0.0, 3.0)).all()
     assert target(10.0 + 1e-14, 3.0) == (1.0, 0.0, 0.0)
+    many = 10**5  # kl⁻¹(0.999, divergence) is below 1 here, and kl⁻¹(1, divergence) is 1
+    assert Target(Band(1.0), many, delta=0.05)(0.999 * many, 0.0)[0] < 0.9995
+    for rounded_up in (0.0, 1e-9):
+        assert Target(Band(1.0), many, delta=0.05)(many + rounded_up, 0.0) == (1.0, 0.0, 0.0)
     X, _, Z = problem(9, N=10)
     sure = risk_bound(X, np.zeros(10), Band(1e4), delta=0.05).evaluate(KERNEL, NOISE, Z)
     assert np.isfinite(flat(sure)).all()

@@ -107,3 +107,19 @@ def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
     assert len(made) == 2
     assert all(c.posterior.jitter == 0.0 and c.check(X, y).confirmed for c in certificates)
     assert priors.locate(certificates[0].kernel, certificates[0].grid).indices == certificates[0].indices
+
+
+def test_where_every_loss_is_one_no_jitter_is_looked_for(monkeypatch):
+    """So many data that kl⁻¹(0.999, divergence) is below 1: the goal must be kl⁻¹(1, divergence) = 1."""
+    N, single = 20_000, HyperGrid([0.0, 0.0], [0.0, 0.0], 0, ("variance", "lengthscale"))
+    X, y = np.linspace(0.0, 1.0, N)[:, None], np.full(N, 20.0)
+    model = SparseGP("vfe", SquaredExponential(), 1e9, inducing=[[0.5]], optimizer=None).fit(X, y)
+    made, true = [], Certificate.issue
+    monkeypatch.setattr(
+        procedure,
+        "Certificate",
+        SimpleNamespace(issue=lambda *args, **options: made.append(1) or true(*args, **options)),
+    )
+    certificate = certify(model, X, y, epsilon=0.5, grid=single)
+    assert certificate.bound == certificate.risk == 1.0
+    assert len(made) == 1

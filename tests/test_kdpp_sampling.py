@@ -68,6 +68,16 @@ def test_beyond_the_numerical_rank_every_selection_refuses(M: int) -> None:
         kdpp.expected_trace([3.0, 2.0, 1.0, 0.0, 0.0, 0.0], M)
 
 
+def test_a_singular_value_below_rounding_of_many_rows_counts_as_zero() -> None:
+    """The rounding of the singular values of V (N, r) is N·eps of the largest, for N > r."""
+    V = np.zeros((1000, 2))
+    V[0, 0], V[1, 1] = 1.0, 100 * np.finfo(float).eps
+    with pytest.raises(ValueError, match="numerical rank of V, 1 singular values"):
+        kdpp.sample_factor(V, 2, 0)
+    V[1, 1] = 2000 * np.finfo(float).eps
+    assert kdpp.sample_factor(V, 2, 0).tolist() == [0, 1]
+
+
 def test_a_long_lengthscale_lowers_the_rank() -> None:
     X = np.linspace(0, 1, 50)
     K = np.exp(-0.5 * (X[:, None] - X) ** 2 / 4.0)

@@ -150,6 +150,25 @@ def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan(
     assert not np.isnan(free.predict([[0.02], [90.0]]).mean_error).any()
 
 
+def test_no_data_to_explain_leave_no_error_in_the_mean():
+    """y = 0: the mean is 0 whatever Kuu is, even where rounding says nothing of the variance."""
+    Z, X = np.linspace(0.0, 0.05, 5)[:, None], np.linspace(0.0, 1.0, 9)[:, None]
+    at = collapsed_posterior(SquaredExponential(), X, np.zeros(9), Z, noise=0.1, power=1.0, jitter=1e-14).predict(X)
+    assert np.isinf(at.variance_error).any()
+    np.testing.assert_array_equal(at.mean, 0.0)
+    np.testing.assert_array_equal(at.mean_error, 0.0)
+
+
+def test_an_error_of_half_the_noise_is_beyond_the_allowances():
+    """The factor (1 − |E|/σ²)⁻³ serves below |E| = σ²/2; from there on the allowance is infinite."""
+    kernel, X, y, _ = problem(7, 6)
+    shift = full_posterior(kernel, X, y, noise=0.1, entry_error=1e-3).spectral.shift
+    noises = (np.nextafter(2.0 * shift, 1.0), 2.0 * shift)
+    below, at = (full_posterior(kernel, X, y, noise=noise, entry_error=1e-3) for noise in noises)
+    assert below.spectral.margin == pytest.approx(8.0)
+    assert at.spectral.margin == at.kl_rounding == np.inf
+
+
 def test_a_kernel_known_to_an_error_widens_every_allowance():
     kernel, X, y, Z = problem(4)
     sharp, dull = (collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.0, entry_error=e) for e in (0.0, 1e-9))

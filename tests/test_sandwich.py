@@ -236,6 +236,15 @@ def test_the_chain_as_printed_and_as_proved():
     assert json.loads(json.dumps(sharp.to_dict()))["kl"]["value"] == float(sharp.kl)
 
 
+@pytest.mark.parametrize("eta", [0.01, 0.02, 0.3])
+def test_a_certified_factor_comes_from_a_certified_root(eta):
+    """Double precision rounds these roots t down, so that they prove nothing."""
+    gamma = -math.log(eta) * (1.0 + 1e-14)
+    proved = roots(gamma, certified=True)[1]
+    assert roots(gamma)[1] < proved
+    assert predictive(KL, eta).kl.terms["factor"] == min(proved, math.nextafter(1.0 / eta, math.inf))
+
+
 def test_what_the_training_data_spend_is_not_spent_on_predictions():
     prediction = predictive(0.02, 0.1, train=0.015)
     assert float(prediction.expected) == pytest.approx(0.005)

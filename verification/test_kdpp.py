@@ -234,6 +234,11 @@ def test_approximate_sampling_at_worst(observe: Observer, values: Any, seed: int
         below(observe, "R-cor1", worst, exact + gain, variance * mp.mpf(10) ** -50)
         observe.holds("R-cor1", worst <= (M + 1) * tails(values)[M] + 2 * N * variance * mp.mpf(tv) + variance * 1e-50)
         observe.equal("N-dpp", kdpp.tv_term(N, M, float(variance), tv), gain, rtol=1e-15)
+        both = np.array([[M], [N]])  # M = N leaves no trace
+        many = kdpp.tv_term(N, both, float(variance), [tv, 0.0])
+        observe.equal("N-dpp", many.ravel(), [gain, 0, 0, 0], rtol=1e-15)
+        printed = kdpp.tv_term(N, both, float(variance), [tv, 0.0], "printed")
+        observe.equal("R-cor1", printed.ravel(), [2 * N * variance * mp.mpf(tv), 0] * 2, rtol=1e-15)
 
 
 def worst_trace(states: list[tuple[Any, Any]], tv: Any) -> tuple[Any, Any]:

@@ -272,6 +272,13 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
 
 
 @pytest.mark.claim("N-round")
+def test_without_rounding_the_laws_agree_where_they_exist(observe: Observer) -> None:
+    """ρ = 0: the total variation is 0, and 1 where fewer than M eigenvalues are above 0, so that no law exists."""
+    for values, M, expected in (([2.0, 1.0], 1, 0), ([2.0, 1.0, 0.0], 2, 0), ([2.0, 1.0, 0.0], 3, 1)):
+        observe.holds("N-round", float(kdpp.rounding_tv(values, 0.0, M)) == expected)
+
+
+@pytest.mark.claim("N-round")
 @given(seed=seeds, N=st.integers(1, 40), log_rho=st.floats(-16, 0))
 def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
     observe: Observer, seed: int, N: int, log_rho: float

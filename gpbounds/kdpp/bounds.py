@@ -166,7 +166,7 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     0.18
     """
     choice("form", form, ("sharpest", "printed"))
-    rest = rest_sizes(N, M)
+    points, rest = np.broadcast_arrays(whole("N", N), rest_sizes(N, M))
     scale = positive("variance", variance) * closed_unit("tv", tv)
-    result = rest * scale if form == "sharpest" else 2.0 * (whole("N", N) * scale)
+    result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)
