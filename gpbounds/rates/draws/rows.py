@@ -99,13 +99,12 @@ class DenseRows(Rows):
         max ρ_i/(λ_i + σ²)², and √w ‖y‖N·eps is allowed for the components of y.
         """
         assert isinstance(residual, ExpectedResidual)
-        assert residual.noise is not None
-        error = self.spectrum.rounding
+        noise, error = residual.noise, self.spectrum.rounding
+        assert noise is not None
         if self.rank < self.N:  # eigenvectors of rounded matrices are not exactly in the range of K
-            residual = expected_residual(self.spectrum.values, residual.M, noise=residual.noise, rounding=error)
-            assert residual.noise is not None
+            residual = expected_residual(self.spectrum.values, residual.M, noise=noise, rounding=error)
         apart = residual.greatest_weight * float(self.squares.sum())
-        relative = error / residual.noise + self.N * EPS
+        relative = error / noise + self.N * EPS
         return float((np.sqrt(residual.quadratic(self.squares)) + np.sqrt(apart) * relative) ** 2)
 
     @property
