@@ -4,7 +4,7 @@
 >>> kernel = gpbounds.SquaredExponential(lengthscale=0.5)
 >>> plan = gpbounds.inducing_points(kernel, N=100_000, alpha=1.0, target=0.1)
 >>> plan.M
-46
+45
 
 Names are loaded when they are first used, so that ``import gpbounds`` stays light.
 """

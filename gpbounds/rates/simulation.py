@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical
+from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, given_inputs
 
 Answer = TypeVar("Answer")
@@ -22,8 +23,13 @@ class SampledLaw(Protocol):
     """A law of inputs that can be drawn from, in any dimension."""
 
     @property
-    def dim(self) -> int: ...
-    def sample(self, N: int, rng: np.random.Generator) -> Float: ...
+    def dim(self) -> int:
+        """Number of dimensions."""
+        ...
+
+    def sample(self, N: int, rng: np.random.Generator) -> Float:
+        """``N`` independent draws, shape (N, dim)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -158,24 +164,42 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
     values = np.array([np.asarray(bound.value, dtype=np.float64) for bound in bounds])
     value = plan.greatest(values)
     infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
-    sentences = dict.fromkeys(s for bound in bounds if bound not in infinite for s in bound.assumptions)
-    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE)  # replaced, since X is to come
-    assumptions = [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
+    more = []
     if value.ndim:
-        assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
+        more.append("Each entry of the array is a statement of its own; they need not hold all at once.")
     if np.isinf(value).any():
         why = infinite[0].assumptions[-1]
-        assumptions.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
+        more.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
+    terms = {"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest}
+    speaking = [bound for bound in bounds if bound not in infinite] or bounds[:1]
+    return _record(plan, speaking, value, delta, terms, tuple(more))
+
+
+def _record(
+    plan: Simulation, bounds: list[Bound], value: Float, delta: float, terms: dict[str, Any], more: tuple[str, ...]
+) -> Bound:
+    """An upper bound before X is seen, with the hypotheses and claims of the bounds given X."""
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is to come
+    assumed = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
     return Bound(
         value=as_number(value),
         side="upper",
         confidence=as_number(np.broadcast_to(1.0 - delta, value.shape)),
         claim=f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}",
-        terms={"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest},
-        assumptions=tuple(assumptions),
+        terms=terms,
+        assumptions=(*(s for s in assumed if s not in of_data), plan.sentence, FIXED, *more),
         certified=all(bound.certified for bound in bounds),
         quantity=bounds[0].quantity,
     )
+
+
+def sized_bound(plan: Simulation, bounds: list[Bound], target: float, *, delta: float, sizes: Float) -> Bound:
+    """The target, as a bound at the M of :func:`simulated_size`; ``bounds`` are those of the sets at their own M.
+
+    Less than the target is not proved there: M was chosen by looking at the sets.
+    """
+    terms = {"median M of the sets": float(np.median(sizes)), "delta given X": plan.rest}
+    return _record(plan, bounds, np.asarray(target), delta, terms, ())
 
 
 def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
