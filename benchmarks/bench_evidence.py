@@ -25,13 +25,13 @@ def cases(N: int) -> Iterator[Case]:
     X = rng.standard_normal((N, DIM))
     kernel, Z = SquaredExponential(1.0, 3.0), X[:M]
     y = np.sin(X @ rng.standard_normal(DIM)) + np.sqrt(NOISE) * rng.standard_normal(N)
-    side = inducing(kernel, Z, "auto")
+    L = inducing(kernel, Z, "auto")
     block = np.asfortranarray(rng.standard_normal((M, CHUNK)))
 
     def products() -> None:
         total = np.zeros((M, M))
         for rows in slices(N):
-            V = side.chol.solve_lower(block[:, : rows.stop - rows.start])
+            V = L.chol.solve_lower(block[:, : rows.stop - rows.start])
             total += V @ V.T
         assert np.isfinite(total).all()
 

@@ -71,11 +71,11 @@ def main() -> None:
     options = parser.parse_args()
 
     about = opening()
-    found = []
+    records = []
     for timing in timings(options.N, options.repeats):
-        found.append(timing)
+        records.append(timing)
         print(row(timing), flush=True)
-    save(options.json, about, found)
+    save(options.json, about, records)
 
 
 if __name__ == "__main__":

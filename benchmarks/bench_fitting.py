@@ -74,32 +74,39 @@ def whole(loss: Loss, start: Any, steps: int) -> dict[str, Any]:
 def child(library: str, task: str, N: int, centres: int, repeats: int, steps: int, file: str | None) -> dict[str, Any]:
     """Times one library on one task in this process."""
     loss, start = PEERS[library][1](task, *data(N, centres, file))
-    found = whole(loss, start, steps) if steps else once(loss, start, repeats)
+    figures = whole(loss, start, steps) if steps else once(loss, start, repeats)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {**found, "peak_gb": peak / 1e9}
+    return {**figures, "peak_gb": peak / 1e9}
 
 
 def product_rate() -> float:
     """Flops a second of a large matrix product."""
-    A, found = np.ones((2000, 2000)), []
+    A, rates = np.ones((2000, 2000)), []
     for _ in range(8):
         start = time.perf_counter()
         A @ A
-        found.append(2.0 * 2000.0**3 / (time.perf_counter() - start))
-    return statistics.median(found[1:])
+        rates.append(2.0 * 2000.0**3 / (time.perf_counter() - start))
+    return statistics.median(rates[1:])
 
 
 def apart(library: str, task: str, N: int, options: Any, steps: int = 0) -> dict[str, Any] | str:
     """`child` in a process of its own, or why there is no figure."""
-    given = {"child": library, "task": task, "N": N, "centres": options.M, "repeats": options.repeats, "steps": steps}
-    command = [sys.executable, __file__, *(f"--{name}={value}" for name, value in given.items())]
+    arguments = {
+        "child": library,
+        "task": task,
+        "N": N,
+        "centres": options.M,
+        "repeats": options.repeats,
+        "steps": steps,
+    }
+    command = [sys.executable, __file__, *(f"--{name}={value}" for name, value in arguments.items())]
     ran = subprocess.run(
         command + ([f"--data={options.data}"] if options.data else []), capture_output=True, text=True, check=False
     )
     if ran.returncode:
         return ran.stderr.strip().splitlines()[-1] if ran.stderr.strip() else f"exit status {ran.returncode}"
-    found: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return figures
 
 
 def compared(seconds: dict[str, float], goal: float | None) -> None:
@@ -116,15 +123,15 @@ def evaluations(task: str, N: int, options: Any, rate: float) -> list[dict[str, 
     """One line a library: an evaluation."""
     rows, medians = [], {}
     for name in installed(task):
-        found, label = apart(name, task, N, options), f"{name}, {task}, N = {N}"
-        if isinstance(found, str):
-            print(f"{label:<44} {found}", flush=True)
+        figures, label = apart(name, task, N, options), f"{name}, {task}, N = {N}"
+        if isinstance(figures, str):
+            print(f"{label:<44} {figures}", flush=True)
             continue
-        medians[name] = statistics.median(found["seconds"])
+        medians[name] = statistics.median(figures["seconds"])
         share = FLOPS[task](N, options.M) / rate / medians[name]
-        rows.append({"library": name, "task": task, "N": N, "median_s": medians[name], "share": share, **found})
-        times = f"{1e3 * medians[name]:>6.0f} ms {1e3 * min(found['seconds']):>6.0f} ms"
-        print(f"{label:<44} {times} {found['peak_gb']:>5.2f} GB {share:>6.0%} {found['value']:>16.6f}", flush=True)
+        rows.append({"library": name, "task": task, "N": N, "median_s": medians[name], "share": share, **figures})
+        times = f"{1e3 * medians[name]:>6.0f} ms {1e3 * min(figures['seconds']):>6.0f} ms"
+        print(f"{label:<44} {times} {figures['peak_gb']:>5.2f} GB {share:>6.0%} {figures['value']:>16.6f}", flush=True)
     compared(medians, GOALS.get(task))
     return rows
 
@@ -133,24 +140,24 @@ def fits(task: str, N: int, options: Any) -> list[dict[str, Any]]:
     """One line a library: a whole fit."""
     curves = {}
     for name in installed(task):
-        found, label = apart(name, task, N, options, options.steps), f"{name}, {task} fit, N = {N}"
-        if isinstance(found, str):
-            print(f"{label:<44} {found}", flush=True)
+        figures, label = apart(name, task, N, options, options.steps), f"{name}, {task} fit, N = {N}"
+        if isinstance(figures, str):
+            print(f"{label:<44} {figures}", flush=True)
         else:
-            curves[name] = found
-    level = min(found["value"] for found in curves.values())
+            curves[name] = figures
+    level = min(figures["value"] for figures in curves.values())
     rows, seconds = [], {}
-    for name, found in curves.items():
-        place, (until, _) = next((i, point) for i, point in enumerate(found["curve"]) if point[1] >= level)
+    for name, figures in curves.items():
+        place, (until, _) = next((i, point) for i, point in enumerate(figures["curve"]) if point[1] >= level)
         seconds[name] = until
         rows.append(
             {"library": name, "task": f"{task} fit", "N": N, "level": level, "until_s": until}
-            | {"evaluations": place + 1, "final": found["value"], "peak_gb": found["peak_gb"]}
+            | {"evaluations": place + 1, "final": figures["value"], "peak_gb": figures["peak_gb"]}
         )
         label = f"{name}, {task} fit, N = {N}, to F = {level:.2f}"
         print(
-            f"{label:<44} {until:>6.1f} s after {place + 1} evaluations, {found['peak_gb']:.2f} GB; "
-            f"at the end F = {found['value']:.2f}",
+            f"{label:<44} {until:>6.1f} s after {place + 1} evaluations, {figures['peak_gb']:.2f} GB; "
+            f"at the end F = {figures['value']:.2f}",
             flush=True,
         )
     compared(seconds, GOALS[task])
@@ -168,7 +175,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", help="for the program's own use")
     options = parser.parse_args()
     if options.child:
-        found = child(
+        figures = child(
             options.child,
             options.task,
             options.N,
@@ -177,7 +184,7 @@ def main() -> None:
             options.steps,
             options.data,
         )
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
 
     about = opening(f"\n{'':<44} {'median':>9} {'least':>9} {'peak':>8} {'share':>6} {'value':>16}")

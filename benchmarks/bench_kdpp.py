@@ -23,19 +23,19 @@ def problem(N: int) -> tuple[np.ndarray, Eigen]:
     return K, eigen(K, "K", vectors=True)
 
 
-def ours(found: Eigen, M: int) -> Callable[[], np.ndarray]:
+def ours(spectrum: Eigen, M: int) -> Callable[[], np.ndarray]:
     rng = np.random.default_rng(1)
-    return lambda: kdpp.sample_eigen(found.values, found.vectors, M, rng)
+    return lambda: kdpp.sample_eigen(spectrum.values, spectrum.vectors, M, rng)
 
 
-def dppy(found: Eigen, M: int) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
+def dppy(spectrum: Eigen, M: int) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
     """DPPy's table of symmetric polynomials, and a sample that uses it again."""
     try:
         from dppy.exact_sampling import elementary_symmetric_polynomials
         from dppy.finite_dpps import FiniteDPP
     except ImportError:
         return None
-    law, rng = FiniteDPP("likelihood", L_eig_dec=(found.values, found.vectors)), np.random.RandomState(1)
+    law, rng = FiniteDPP("likelihood", L_eig_dec=(spectrum.values, spectrum.vectors)), np.random.RandomState(1)
 
     def draw() -> np.ndarray:
         with np.errstate(all="ignore"):
@@ -43,27 +43,27 @@ def dppy(found: Eigen, M: int) -> tuple[Callable[[], object], Callable[[], np.nd
 
     def table() -> object:
         with np.errstate(all="ignore"):
-            return elementary_symmetric_polynomials(found.values, M)
+            return elementary_symmetric_polynomials(spectrum.values, M)
 
     return table, draw
 
 
-def cases(N: int, M: int, found: Eigen) -> Iterator[tuple[Case, Callable[[], np.ndarray] | None]]:
+def cases(N: int, M: int, spectrum: Eigen) -> Iterator[tuple[Case, Callable[[], np.ndarray] | None]]:
     """What is timed, and the sampler behind it where its law is to be looked at, too."""
     polynomials, a_sample = GOALS[N, M]
-    size, draw = f"N = {N}, M = {M}", ours(found, M)
+    size, draw = f"N = {N}, M = {M}", ours(spectrum, M)
 
     def run(work: Callable[[], object]) -> Callable[[], None]:
         return lambda: (work(), None)[1]
 
-    yield Case(f"log_esp, {size}", polynomials, run(lambda: kdpp.log_esp(found.values, M))), None
+    yield Case(f"log_esp, {size}", polynomials, run(lambda: kdpp.log_esp(spectrum.values, M))), None
     yield Case(f"sample_eigen, {size}", a_sample, run(draw)), draw
-    root = found.vectors[:, : 2 * M] * np.sqrt(found.values[: 2 * M])
+    root = spectrum.vectors[:, : 2 * M] * np.sqrt(spectrum.values[: 2 * M])
     yield (
         Case(f"sample_factor, {size}, a factor of {2 * M} columns", None, run(lambda: kdpp.sample_factor(root, M, 0))),
         None,
     )
-    peer = dppy(found, M)
+    peer = dppy(spectrum, M)
     if peer:
         yield Case(f"DPPy: symmetric polynomials, {size}", None, run(peer[0])), None
         yield Case(f"DPPy: a sample, the polynomials at hand, {size}", None, run(peer[1])), peer[1]
@@ -84,13 +84,15 @@ def main() -> None:
     about = opening()
     timings, traces = [], []
     for N, M in GOALS:
-        K, found = problem(N)
-        for case, draw in cases(N, M, found):
+        K, spectrum = problem(N)
+        for case, draw in cases(N, M, spectrum):
             timings.append(measure(case, options.repeats))
             print(row(timings[-1]), flush=True)
             if draw:
                 traces.append({"name": case.name, "mean_trace": mean_trace(K, draw)})
-        traces.append({"name": f"exact, N = {N}, M = {M}", "mean_trace": f"{kdpp.expected_trace(found.values, M):.6g}"})
+        traces.append(
+            {"name": f"exact, N = {N}, M = {M}", "mean_trace": f"{kdpp.expected_trace(spectrum.values, M):.6g}"}
+        )
     print("\nmean of Tr(K − Q)")
     for trace in traces:
         print(f"{trace['name']:<{WIDTH}} {trace['mean_trace']}")

@@ -34,25 +34,25 @@ def plain_kl(q: float, p: float) -> float:
 
 
 def python_bisection(q: np.ndarray, eps: np.ndarray) -> np.ndarray:
-    def one(a: float, e: float) -> float:
+    def root(a: float, e: float) -> float:
         low, high = a, 1.0
         while high - low > 1e-16 and (middle := 0.5 * (low + high)) not in (low, high):
             low, high = (middle, high) if plain_kl(a, middle) <= e else (low, middle)
         return 0.5 * (low + high)
 
-    return np.array([one(a, e) for a, e in zip(q.tolist(), eps.tolist(), strict=True)])
+    return np.array([root(a, e) for a, e in zip(q.tolist(), eps.tolist(), strict=True)])
 
 
 def brentq_loop(q: np.ndarray, eps: np.ndarray) -> np.ndarray:
     from scipy.optimize import brentq
 
-    def one(a: float, e: float) -> float:
+    def root(a: float, e: float) -> float:
         try:
             return float(brentq(lambda p: plain_kl(a, p) - e, a, 1.0 - 2.0**-53, xtol=1e-300))
         except (ValueError, RuntimeError):  # no change of sign, no convergence
             return math.nan
 
-    return np.array([one(a, e) for a, e in zip(q.tolist(), eps.tolist(), strict=True)])
+    return np.array([root(a, e) for a, e in zip(q.tolist(), eps.tolist(), strict=True)])
 
 
 def array_kl(q: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -93,9 +93,9 @@ def errors(name: str, method: Inverse, kind: str) -> tuple[float, int]:
     """Largest error in ulp among the numbers, and how many are none."""
     q, eps = pairs(kind, CHECKED)
     truth = kl_inverse(q, eps, "lower" if "lower" in name else "upper", "1 - p" in name, certified=True)
-    found = np.asarray(method(q, eps))
-    wrong = ~np.isfinite(found)
-    off = np.abs(found - truth)[~wrong] / np.spacing(truth[~wrong])
+    computed = np.asarray(method(q, eps))
+    wrong = ~np.isfinite(computed)
+    off = np.abs(computed - truth)[~wrong] / np.spacing(truth[~wrong])
     return float(off.max(initial=0.0)), int(wrong.sum())
 
 

@@ -79,11 +79,11 @@ def timings(repeats: int) -> Iterator[Timing]:
 def main() -> None:
     options = arguments(__doc__).parse_args()
     about = opening()
-    found = []
+    records = []
     for timing in timings(options.repeats):
-        found.append(timing)
+        records.append(timing)
         print(row(timing), flush=True)
-    save(options.json, about, found)
+    save(options.json, about, records)
 
 
 if __name__ == "__main__":

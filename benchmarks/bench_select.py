@@ -47,9 +47,9 @@ def timings(repeats: int) -> Iterator[Timing]:
             left[chosen[: t + 1]] = 0.0
 
     def greedy() -> None:
-        found = kdpp.select(KERNEL, X, M)
-        assert found.indices is not None
-        assert (found.indices == chosen).all()
+        selection = kdpp.select(KERNEL, X, M)
+        assert selection.indices is not None
+        assert (selection.indices == chosen).all()
 
     size = f"N = {N}, M = {M}, D = {D}"
     alone = measure(Case(f"the matrix-vector products alone, {size}", None, products), repeats)
@@ -62,10 +62,10 @@ def once(method: str) -> dict[str, object]:
     """Seconds, peak of resident memory and trace of one choice at N = 1 000 000."""
     X = data(LARGE)
     start = time.perf_counter()
-    found = kdpp.select(KERNEL, X, M, method, 0)
+    selection = kdpp.select(KERNEL, X, M, method, 0)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return {"method": method, "seconds": seconds, "peak_gb": peak / 1e9, "trace": found.trace, "law": found.law}
+    return {"method": method, "seconds": seconds, "peak_gb": peak / 1e9, "trace": selection.trace, "law": selection.law}
 
 
 def large() -> Iterator[dict[str, object]]:
@@ -85,16 +85,16 @@ def main() -> None:
         return
 
     about = opening()
-    found = []
+    records = []
     for timing in timings(options.repeats):
-        found.append(timing)
+        records.append(timing)
         print(row(timing), flush=True)
     singles = []
     for single in large() if options.large else ():
         singles.append(single)
         name = f"select, {single['method']}, N = {LARGE}, M = {M}, D = {D}"
         print(f"{name:<{WIDTH}} {single['seconds']:>6.1f} s, peak {single['peak_gb']:.1f} GB", flush=True)
-    save(options.json, about, found, large=singles)
+    save(options.json, about, records, large=singles)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every benchmark here shares: cases, medians with their spread, what the machine is, and the JSON file."""
+"""Shared by all benchmarks: cases, medians and quartiles, a description of the machine, and the JSON file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 @dataclass(frozen=True)
 class Case:
-    """Something timed: ``run`` does the work; where it measures by itself it returns the seconds."""
+    """A timed case: ``run`` does the work; if it measures the time itself, it returns the seconds."""
 
     name: str
     goal: float | None
@@ -63,7 +63,7 @@ class Timing:
 
 
 def measure(case: Case, repeats: int) -> Timing:
-    """``repeats`` runs of ``case``, after one that is not counted."""
+    """Time ``repeats`` runs of ``case`` after a warm-up run."""
     case.run()
     seconds = []
     for _ in range(repeats):
@@ -74,7 +74,7 @@ def measure(case: Case, repeats: int) -> Timing:
 
 
 def processor() -> str:
-    """The processor's name, as far as the system tells it."""
+    """The name of the processor, if the system provides it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -84,7 +84,7 @@ def processor() -> str:
 
 
 def surroundings() -> dict[str, Any]:
-    """Hardware, libraries and what else could move the figures."""
+    """Hardware, libraries, load and threads, which affect the figures."""
     return {
         "processor": processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -117,17 +117,20 @@ def at_least_seven(text: str) -> int:
 
 
 def arguments(doc: str | None, repeats: int = 7) -> argparse.ArgumentParser:
-    """``--json`` and ``--repeats``; a benchmark adds its own."""
+    """A parser with ``--json`` and ``--repeats``, to which a benchmark adds its own options."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to FILE")
     parser.add_argument(
-        "--repeats", type=at_least_seven, default=repeats, help="runs a case, at least 7 (default %(default)s)"
+        "--repeats",
+        type=at_least_seven,
+        default=repeats,
+        help="number of runs per case, at least 7 (default %(default)s)",
     )
     return parser
 
 
 def opening(heads: str | None = None) -> dict[str, Any]:
-    """Prints what could move the figures, and the heads of the table; returns the former."""
+    """Print the description of the machine and the header of the table; return the description."""
     about = surroundings()
     libraries = ", ".join(f"{name} {number}" for name, number in about["libraries"].items())
     print(f"{about['processor']}, {about['cores']} cores, load {about['load_average']:.2f}, {about['system']}")
@@ -137,7 +140,7 @@ def opening(heads: str | None = None) -> dict[str, Any]:
 
 
 def save(path: Path | None, about: dict[str, Any], timings: list[Any], **more: Any) -> None:
-    """The figures as JSON, where a file is asked for."""
+    """Write the figures as JSON if ``path`` is given."""
     if path is not None:
         plain = [timing.to_dict() if isinstance(timing, Timing) else timing for timing in timings]
         path.parent.mkdir(parents=True, exist_ok=True)

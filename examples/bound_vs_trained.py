@@ -1,19 +1,20 @@
-"""How far a trained sparse GP is from the exact posterior, under the bounds of theory, as inducing points are added.
+"""The divergence of a trained sparse GP from the exact posterior against the number of inducing points, with bounds.
 
     python examples/bound_vs_trained.py [--quick] [--alpha 1] [--rows 1000] [--data name=table.csv ...]
 
-Hyperparameters are trained once, by `fitting.ExactGP` (squared exponential, a lengthscale per input); the theorems
-speak of fixed ones.  For every M, inducing points are chosen greedily, drawn by k-DPPs, or learned: greedy ones, moved
-by training the sparse GP (VFE; the Rényi GP for alpha < 1) with the hyperparameters held.  For each, a bracket holds
-D_alpha[q* || p], in nats: the tightest that `gpbounds.renyi.gap` and `evidence` prove for this y.
+`fitting.ExactGP` trains the hyperparameters once (squared exponential, a lengthscale per input); the theorems hold for
+fixed hyperparameters.  For every M, inducing points are chosen greedily, drawn by k-DPPs, or learned: training of the
+sparse GP (VFE; the Rényi GP for alpha < 1) moves the greedy points while the hyperparameters are fixed.  For each
+choice, the picture shows the tightest bracket of D_alpha[q* || p], in nats, that `gpbounds.renyi.gap` and `evidence`
+prove for this y.
 
-Upper bounds, before any inducing point is drawn: with probability 95 % D_alpha of a k-DPP's choice is below them; a
-priori from the input law alone (R-thm1, R-thm2, R-samp), data-aware from the eigenvalues of K (R-lem3).  "Any y" knows
-only the norm of y; where its data-aware bound flattens, what is left is the allowance for rounding in the eigenvalues
-of K.  The floor (N-low) holds for every choice of inducing variables.
+The upper bounds hold before any inducing point is drawn: with probability 95 %, D_alpha of a k-DPP's choice is below
+them.  The a-priori bounds use the input law alone (R-thm1, R-thm2, R-samp), the data-aware bounds the eigenvalues of K
+(R-lem3).  "Any y" uses only the norm of y; its data-aware bound flattens at the allowance for rounding errors in the
+eigenvalues of K.  The floor (N-low) holds for every choice of inducing variables.
 
-Data: a smooth function of two Gaussian inputs with noise, scikit-learn's diabetes data, and CSV files, target last.
-A CSV file with all numbers lies beside the picture.
+Data: a smooth function of two Gaussian inputs with noise, scikit-learn's diabetes data, or CSV files with the target
+in the last column.  A CSV file with all numbers is written beside the picture.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ BOUNDS = {
     "data-aware, y from the prior": ("data-aware, $y$ from the prior", VERMILLION, "--"),
 }
 SMALLEST = 1e-5
-"""The picture ends where the greedy choice is surely this near, in nats."""
+"""The largest M is the one at which the greedy choice is proved to be this close, in nats."""
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """lower ≤ D_α ≤ upper for M inducing points chosen in one way."""
+    """lower ≤ D_α ≤ upper for M inducing points by one kind of choice."""
 
     choice: str
     M: int
@@ -66,8 +67,8 @@ class Bracket:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """Everything that is drawn of one data set."""
+class Study:
+    """All numbers of one data set that the picture shows."""
 
     data: Data
     alpha: float
@@ -94,7 +95,7 @@ def synthetic(N: int, seed: int) -> Data:
 
 
 def trained(data: Data, seed: int) -> tuple[Kernel, float]:
-    """Kernel and noise of the exact GP; a lengthscale without an effect may end on its limit."""
+    """Kernel and noise of the trained exact GP; an irrelevant lengthscale may end on its limit."""
     start = SquaredExponential(1.0, np.sqrt(data.D) * np.ones(data.D))
     limits = {name: (1e-2, 1e3) for name in start.parameter_names if name.startswith("lengthscale")}
     with warnings.catch_warnings():
@@ -104,12 +105,12 @@ def trained(data: Data, seed: int) -> tuple[Kernel, float]:
 
 
 def learned(data: Data, kernel: Kernel, noise: float, alpha: float, Z: np.ndarray, steps: int) -> np.ndarray:
-    """``Z`` moved to where the sparse objective is larger, kernel and noise held."""
+    """``Z`` after training of the sparse objective with fixed kernel and noise."""
     held = (*kernel.parameter_names, "noise")
     shared: dict[str, Any] = {"inducing": Z, "fixed": held, "max_iter": steps, "tol": 1e-8}
     model = SparseGP("vfe", kernel, noise, **shared) if alpha == 1.0 else RenyiGP(alpha, kernel, noise, **shared)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # any Z serves: its bracket is what counts
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the bracket is valid for any Z
         return np.asarray(model.fit(data.X, data.y).inducing_)
 
 
@@ -155,11 +156,11 @@ def study(
     data: Data,
     alpha: float,
     draws: int,
-    several: int,
+    size_count: int,
     steps: int,
     seed: int,
     progress: Callable[[Sequence[int]], Any] = iter,
-) -> Found:
+) -> Study:
     kernel, noise = trained(data, seed)
     decomposed = eigen(kernel(data.X), "k(X, X)")
     certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
@@ -167,56 +168,56 @@ def study(
     most = min(rank, 3 * data.N // 4)
     tails = np.append(np.cumsum(decomposed.values[::-1])[::-1], 0.0) / noise
     most = max(3, min(most, int(np.searchsorted(-tails, -SMALLEST))))
-    sizes = np.unique(np.rint(np.geomspace(2, most, several)).astype(int))
+    sizes = np.unique(np.rint(np.geomspace(2, most, size_count)).astype(int))
     M = np.unique(np.rint(np.geomspace(2, data.N - 1, 160)).astype(int))
-    found = []
+    brackets = []
     for size in progress([int(size) for size in sizes]):
         for choice, draw, Z in chosen(data, kernel, noise, alpha, size, draws, steps, seed):
-            found.append(Bracket(choice, size, draw, *bracket(data, kernel, noise, alpha, Z)))
+            brackets.append(Bracket(choice, size, draw, *bracket(data, kernel, noise, alpha, Z)))
     floor = np.asarray(renyi.minimum_gap(certain, M, alpha, noise=noise))
-    return Found(data, alpha, kernel, noise, M, bounds(data, kernel, noise, alpha, M), floor, tuple(found))
+    return Study(data, alpha, kernel, noise, M, bounds(data, kernel, noise, alpha, M), floor, tuple(brackets))
 
 
-def summary(found: Found, target: float) -> str:
-    """From which M on the target is met, by each bound and each choice."""
-    M = found.M.astype(np.float64)
+def summary(study: Study, target: float) -> str:
+    """The smallest M that reaches the target, by each bound and each choice."""
+    M = study.M.astype(np.float64)
 
     def least(at: np.ndarray, value: np.ndarray) -> str:
         first = smallest_reaching(at, value, target)
-        return f"no M < {found.data.N}" if first is None else f"M = {first}"
+        return f"no M < {study.data.N}" if first is None else f"M = {first}"
 
-    parts = [f"{name}: {least(M, value)}" for name, value in found.bounds.items()]
+    parts = [f"{name}: {least(M, value)}" for name, value in study.bounds.items()]
     for choice in CHOICES:
-        at, _, high = found.ends(choice)
+        at, _, high = study.ends(choice)
         sizes = np.unique(at)
         worst = np.array([high[at == size].max() for size in sizes])
-        parts.append(f"{choice}, proved: {least(sizes, worst)}".replace("no M", "no M tried"))
-    needed = M[found.floor > target]
+        parts.append(f"{choice}, proved: {least(sizes, worst)}".replace("no M", "no tested M"))
+    needed = M[study.floor > target]
     parts.append(f"any choice needs more than {int(needed.max()) if needed.size else 0}")
-    name = "KL" if found.alpha == 1.0 else f"D_{found.alpha:g}"
-    return f"{found.data.name}, N = {found.data.N}: {name} <= {target:g} nats from\n  " + "\n  ".join(parts)
+    name = "KL" if study.alpha == 1.0 else f"D_{study.alpha:g}"
+    return f"{study.data.name}, N = {study.data.N}: {name} <= {target:g} nats from\n  " + "\n  ".join(parts)
 
 
-def panel(ax: Any, found: Found, target: float) -> None:
-    M = found.M.astype(np.float64)
-    lows = np.concatenate([found.ends(choice)[1] for choice in CHOICES])
-    highs = np.concatenate([found.ends(choice)[2] for choice in CHOICES])
+def panel(ax: Any, study: Study, target: float) -> None:
+    M = study.M.astype(np.float64)
+    lows = np.concatenate([study.ends(choice)[1] for choice in CHOICES])
+    highs = np.concatenate([study.ends(choice)[2] for choice in CHOICES])
     low = min(float(np.nanmin(positive(highs))), 0.5 * target) / 3.0
-    top = max(float(value.max()) for value in found.bounds.values()) * 2.0
+    top = max(float(value.max()) for value in study.bounds.values()) * 2.0
     ax.set_ylim(max(low, 1e-7), top)
     ax.set_xscale("log")
-    ax.set_xlim(1.8, found.data.N * 1.08)
-    plain_ticks(ax, 2.0, float(found.data.N))
+    ax.set_xlim(1.8, study.data.N * 1.08)
+    plain_ticks(ax, 2.0, float(study.data.N))
     bottom = ax.get_ylim()[0]
-    for name, value in found.bounds.items():
+    for name, value in study.bounds.items():
         _, color, style = BOUNDS[name]
         ax.plot(M, positive(value), color=color, linestyle=style, linewidth=1.8)
-    ax.plot(M, positive(found.floor), color=BLACK, linestyle=":", linewidth=1.5)
-    ax.fill_between(M, np.maximum(positive(found.floor), bottom), bottom, color="0.93", zorder=0)
-    corner = "out of reach of any\ninducing variables"
+    ax.plot(M, positive(study.floor), color=BLACK, linestyle=":", linewidth=1.5)
+    ax.fill_between(M, np.maximum(positive(study.floor), bottom), bottom, color="0.93", zorder=0)
+    corner = "impossible for any\ninducing variables"
     ax.annotate(corner, (0.025, 0.02), xycoords="axes fraction", fontsize=TEXT - 1, color="0.3")
     for i, (choice, color) in enumerate(CHOICES.items()):
-        at, below, above = found.ends(choice)
+        at, below, above = study.ends(choice)
         x = at * 1.03 ** (i - 1)
         sizes = np.unique(at)
         ax.plot(
@@ -233,38 +234,38 @@ def panel(ax: Any, found: Found, target: float) -> None:
     assert (lows <= highs).all()
 
 
-def picture(found: Sequence[Found], target: float) -> Any:
+def picture(studies: Sequence[Study], target: float) -> Any:
     from matplotlib.lines import Line2D
 
-    page = figure(max(5.6 * len(found), 10.0), 6.0)
-    alpha = found[0].alpha
+    page = figure(max(5.6 * len(studies), 10.0), 6.0)
+    alpha = studies[0].alpha
     headline(
-        page, "A trained sparse GP's divergence from the exact posterior, under what theory promises for k-DPPs (95 %)"
+        page, "Divergence of a trained sparse GP from the exact posterior, with bounds for k-DPPs (probability 95 %)"
     )
-    for i, one in enumerate(found):
-        ax = axes(page, "", 100 + 10 * len(found) + 1 + i)
-        panel(ax, one, target)
-        title = f"{one.data.name}, N = {one.data.N}, D = {one.data.D}, noise variance {one.noise:.2g}"
+    for i, study in enumerate(studies):
+        ax = axes(page, "", 100 + 10 * len(studies) + 1 + i)
+        panel(ax, study, target)
+        title = f"{study.data.name}, N = {study.data.N}, D = {study.data.D}, noise variance {study.noise:.2g}"
         ax.set_title(title, fontsize=TEXT, loc="left")
         if i == 0:
             ax.set_ylabel(f"{divergence_symbol(alpha)} (nats)", fontsize=TEXT + 1)
     handles: list[Any] = [Line2D([], [], color=color, ls=style, label=label) for label, color, style in BOUNDS.values()]
     handles += [
-        Line2D([], [], color=color, linewidth=3.0, alpha=0.8, label=f"{choice}: truth in the bracket")
+        Line2D([], [], color=color, linewidth=3.0, alpha=0.8, label=f"{choice}: bracket of the truth")
         for choice, color in CHOICES.items()
     ]
     page.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=TEXT, frameon=False)
     return page
 
 
-def table(found: Sequence[Found]) -> list[list[Any]]:
+def table(studies: Sequence[Study]) -> list[list[Any]]:
     rows: list[list[Any]] = []
-    for one in found:
-        name = one.data.name
-        rows += [[name, one.alpha, b.choice, b.M, b.draw, b.lower, b.upper] for b in one.brackets]
-        for bound, value in one.bounds.items():
-            rows += [[name, one.alpha, bound, int(M), None, None, v] for M, v in zip(one.M, value, strict=True)]
-        rows += [[name, one.alpha, "floor", int(M), None, v, None] for M, v in zip(one.M, one.floor, strict=True)]
+    for study in studies:
+        name = study.data.name
+        rows += [[name, study.alpha, b.choice, b.M, b.draw, b.lower, b.upper] for b in study.brackets]
+        for bound, value in study.bounds.items():
+            rows += [[name, study.alpha, bound, int(M), None, None, v] for M, v in zip(study.M, value, strict=True)]
+        rows += [[name, study.alpha, "floor", int(M), None, v, None] for M, v in zip(study.M, study.floor, strict=True)]
     return rows
 
 
@@ -272,24 +273,26 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--data", metavar="NAME=FILE", nargs="+", default=[], help="CSV files in place of the two")
+    parser.add_argument(
+        "--data", metavar="NAME=FILE", nargs="+", default=[], help="CSV files instead of the two data sets"
+    )
     parser.add_argument("--alpha", type=options.number, default=1.0, help="Rényi order in (0, 1] (default 1, KL)")
     parser.add_argument("--target", type=options.number, default=0.1, help="in nats (default %(default)s)")
-    parser.add_argument("--rows", type=options.whole, default=1000, help="at most so many rows (default %(default)s)")
-    parser.add_argument("--draws", type=options.whole, default=5, help="k-DPPs of each size (default %(default)s)")
-    parser.add_argument("--sizes", type=options.whole, default=12, help="how many sizes (default %(default)s)")
-    parser.add_argument("--steps", type=options.whole, default=200, help="of learning Z (default %(default)s)")
+    parser.add_argument("--rows", type=options.whole, default=1000, help="largest number of rows (default %(default)s)")
+    parser.add_argument("--draws", type=options.whole, default=5, help="k-DPP draws of each size (default %(default)s)")
+    parser.add_argument("--sizes", type=options.whole, default=12, help="number of sizes (default %(default)s)")
+    parser.add_argument("--steps", type=options.whole, default=200, help="steps of training of Z (default %(default)s)")
     parser.add_argument("--quick", action="store_true", help="200 rows, 9 sizes, 2 k-DPPs, 50 steps")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/bound_vs_trained.png"))
     args = parser.parse_args(argv)
-    rows, several, draws, steps = args.rows, args.sizes, args.draws, args.steps
+    rows, size_count, draws, steps = args.rows, args.sizes, args.draws, args.steps
     if args.quick:
-        rows, several, draws, steps = 200, 9, 2, 50
+        rows, size_count, draws, steps = 200, 9, 2, 50
     try:
         for name, value, least in (
             ("--rows", rows, 10),
-            ("--sizes", several, 1),
+            ("--sizes", size_count, 1),
             ("--draws", draws, 1),
             ("--steps", steps, 1),
         ):
@@ -299,20 +302,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, path in named(args.data):
             data = load(path)
             sets.append(Data(name, data.X, data.y, data.notes))
-        parts = [one.subset(rows, args.seed) for one in sets]
-        parts = [standardise(one.name, one.X, one.y) for one in parts]
+        parts = [part.subset(rows, args.seed) for part in sets]
+        parts = [standardise(part.name, part.X, part.y) for part in parts]
 
         def bar(name: str) -> Callable[[Sequence[int]], Any]:
             return lambda sizes: tqdm(sizes, desc=name, unit="size")
 
-        found = [study(part, args.alpha, draws, several, steps, args.seed, bar(part.name)) for part in parts]
+        studies = [study(part, args.alpha, draws, size_count, steps, args.seed, bar(part.name)) for part in parts]
     except (ValueError, OSError, ArithmeticError) as error:
         parser.exit(2, f"bound_vs_trained.py: {error}\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    picture(found, args.target).savefig(args.out)
-    write(args.out, ("data", "alpha", "what", "M", "draw", "lower", "upper"), table(found))
-    for one in found:
-        print(summary(one, args.target))
+    picture(studies, args.target).savefig(args.out)
+    write(args.out, ("data", "alpha", "what", "M", "draw", "lower", "upper"), table(studies))
+    for result in studies:
+        print(summary(result, args.target))
     print(args.out)
 
 

@@ -1,9 +1,10 @@
-"""What a k-DPP leaves of the kernel matrix: the exact mean of Tr(K - Q), its bounds, and samples.
+"""Tr(K - Q) for inducing points drawn by a k-DPP: the exact mean, its bounds, and samples.
 
     python examples/kdpp_trace.py [--data diabetes] [--quick] [--out examples/output/kdpp_trace.png]
 
-Rough and smooth kernel side by side, on 442 standardised rows of scikit-learn's diabetes data, or on synthetic inputs,
-uniform on the unit square.  Above: Tr(K - Q) as a share of Tr K against M.  Below: over the exact mean.
+A rough kernel (left) and a smooth one (right), on 442 standardised rows of scikit-learn's diabetes data, or on
+synthetic inputs that are uniform on the unit square.  Above: Tr(K - Q)/Tr K against M.  Below: the same, divided by
+its exact mean.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from gpbounds.plotting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILLION, Curve
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plain_ticks
 
 SMALLEST = 1e-6
-"""Shares of Tr K below this are left out: float64 subsets of so many points hardly factorise."""
+"""The curves end at this share of Tr K: kernel matrices of larger subsets hardly factorise in float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class Traces:
-    """Tr(K - Q)/Tr K against M: exact, bounded, sampled."""
+    """Tr(K - Q)/Tr K against M: exact mean, bounds, samples."""
 
     name: str
     M: np.ndarray
@@ -65,7 +66,7 @@ def kernels(data: str) -> dict[str, Kernel]:
     }
 
 
-def traces(name: str, kernel: Kernel, X: np.ndarray, several: int, draws: int, rng: np.random.Generator) -> Traces:
+def traces(name: str, kernel: Kernel, X: np.ndarray, size_count: int, draws: int, rng: np.random.Generator) -> Traces:
     K = kernel(X)
     spectrum = eigen(K, "k(X, X)", vectors=True)
     values: Any = spectrum.values
@@ -77,7 +78,7 @@ def traces(name: str, kernel: Kernel, X: np.ndarray, several: int, draws: int, r
     tails = np.append(np.cumsum(values[::-1])[::-1], 0.0)
     greedy = kdpp.select(kernel, X, int(M[-1]), trace=0.0).traces
     assert greedy is not None
-    sizes = np.unique(np.rint(np.geomspace(1, M[-1], several)).astype(int))
+    sizes = np.unique(np.rint(np.geomspace(1, M[-1], size_count)).astype(int))
     drawn = np.empty((draws, sizes.size))
     jobs = [(i, j) for j in range(sizes.size) for i in range(draws)]
     for i, j in tqdm(jobs, desc=name, unit="sample"):
@@ -96,15 +97,15 @@ def traces(name: str, kernel: Kernel, X: np.ndarray, several: int, draws: int, r
     )
 
 
-def picture(found: Sequence[Traces], title: str) -> Any:
+def picture(several: Sequence[Traces], title: str) -> Any:
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     canvas = figure(9.6, 6.6)
     headline(canvas, title)
-    columns = len(found)
+    columns = len(several)
     tops = [axes(canvas, "", 200 + 10 * columns + 1 + i) for i in range(columns)]
     lows = [axes(canvas, "", 200 + 10 * columns + 1 + columns + i) for i in range(columns)]
-    for top, low, t in zip(tops, lows, found, strict=True):
+    for top, low, t in zip(tops, lows, several, strict=True):
         curves = [
             Curve(r"printed bound, $(M+1)\,\Sigma_{m>M}\,\lambda_m$", t.M, t.printed, ORANGE, "-."),
             Curve(
@@ -139,7 +140,7 @@ def picture(found: Sequence[Traces], title: str) -> Any:
         top.set_xlabel("")
         top.set_ylim(bottom=0.5 * t.optimum.min(), top=3.0)
     tops[0].set_ylabel(r"$\mathrm{Tr}(K-Q)\,/\,\mathrm{Tr}\,K$", fontsize=TEXT + 1)
-    lows[0].set_ylabel("over the exact mean", fontsize=TEXT + 1)
+    lows[0].set_ylabel("divided by the exact mean", fontsize=TEXT + 1)
     handles, labels = tops[0].get_legend_handles_labels()
     legend = canvas.legend(
         handles, labels, loc="outside lower center", ncols=3, fontsize=TEXT, frameon=False, handlelength=2.6
@@ -154,25 +155,27 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--data", choices=("diabetes", "synthetic"), default="diabetes")
-    parser.add_argument("--rows", type=options.whole, default=500, help="at most so many rows (default %(default)s)")
+    parser.add_argument("--rows", type=options.whole, default=500, help="largest number of rows (default %(default)s)")
     parser.add_argument("--draws", type=options.whole, default=30, help="samples per size (default %(default)s)")
     parser.add_argument(
-        "--sizes", type=options.whole, default=24, help="how many sizes to sample (default %(default)s)"
+        "--sizes", type=options.whole, default=24, help="number of sizes to sample (default %(default)s)"
     )
     parser.add_argument("--quick", action="store_true", help="100 rows, 5 samples of 8 sizes")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/kdpp_trace.png"))
     args = parser.parse_args(argv)
-    rows, draws, several = (100, 5, 8) if args.quick else (args.rows, args.draws, args.sizes)
+    rows, draws, size_count = (100, 5, 8) if args.quick else (args.rows, args.draws, args.sizes)
     X = inputs(args.data, rows, args.seed)
     rng = np.random.default_rng(args.seed)
-    found = [traces(name, kernel, X, several, draws, rng) for name, kernel in kernels(args.data).items()]
-    which = "diabetes data" if args.data == "diabetes" else "inputs uniform on the unit square"
+    by_kernel = [traces(name, kernel, X, size_count, draws, rng) for name, kernel in kernels(args.data).items()]
+    described = "diabetes data" if args.data == "diabetes" else "inputs uniform on the unit square"
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    picture(found, f"What k-DPP inducing points leave of K ({which}, N = {len(X)}, D = {X.shape[1]})").savefig(args.out)
-    for t in found:
+    picture(by_kernel, f"Tr(K − Q) for k-DPP inducing points ({described}, N = {len(X)}, D = {X.shape[1]})").savefig(
+        args.out
+    )
+    for t in by_kernel:
         share = t.drawn.mean(axis=0) / t.mean[np.searchsorted(t.M, t.sizes)]
-        print(f"{t.name}: means of {draws} samples are {share.min():.3g} to {share.max():.3g} times the exact ones;")
+        print(f"{t.name}: means of {draws} samples are {share.min():.3g} to {share.max():.3g} times the exact means;")
         print(f"  bounds up to {(t.sharp / t.mean).max():.3g} (least over k) and ", end="")
         print(f"{(t.printed / t.mean).max():.3g} (printed) times the exact mean")
     print(args.out)

@@ -1,10 +1,10 @@
-"""The inverse of the binary kl, Figure 4 of Reeb et al., with its lower side, and what it gains over Pinsker's bound.
+"""The upper and lower inverse of the binary kl (Figure 4 of Reeb et al.), and a comparison with Pinsker's bound.
 
     python examples/kl_inverse.py [--out examples/output/kl_inverse.png]
 
 Left: the upper and the lower inverse against the empirical risk q, for several ε; with probability 1 − δ the true risk
-lies between the two curves of ε = (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N.  Right: what the bound adds to q, like √(2q(1−q)ε)
-for small ε and like ε beyond ε = q, where Pinsker's inequality has √(ε/2).
+lies between the two curves of ε = (KL + ln(1/p_θ) + ln(ξ(N)/δ))/N.  Right: the difference between the bound and q.  It
+grows like √(2q(1−q)ε) for small ε and like ε for ε > q, while Pinsker's inequality gives √(ε/2).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COLORS = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 
 
 def risks(points: int) -> np.ndarray:
-    """From 0 to 1, dense at both ends, where the curves are steep."""
+    """Risks from 0 to 1, denser at both ends, where the curves are steep."""
     return 0.5 - 0.5 * np.cos(np.linspace(0.0, np.pi, points))
 
 
@@ -57,7 +57,7 @@ def fig4(ax: Any, q: np.ndarray) -> None:
 
 
 def excess(ax: Any) -> None:
-    """How far above q the bound is, against ε, beside Pinsker's."""
+    """The difference between the bound and q against ε, with that of Pinsker's bound."""
     eps = np.geomspace(1e-5, 1.0, 400)
     ax.plot(
         eps,
@@ -74,14 +74,14 @@ def excess(ax: Any) -> None:
     ax.set_xlim(eps[0], eps[-1])
     ax.legend(fontsize=TEXT, frameon=False, loc="upper left", handlelength=1.8)
     ax.set_xlabel(r"$\varepsilon$, the penalty over $N$", fontsize=TEXT + 1)
-    ax.set_title(r"excess over $q$", fontsize=TEXT, loc="left")
+    ax.set_title(r"difference to $q$", fontsize=TEXT, loc="left")
 
 
 def picture(q: np.ndarray) -> Any:
     canvas = figure(11.0, 4.7)
     headline(
         canvas,
-        r"The true risks $p$ that an empirical risk $q$ leaves open: $\mathrm{kl}(q\,\Vert\,p) \leq \varepsilon$",
+        r"True risks $p$ compatible with an empirical risk $q$: $\mathrm{kl}(q\,\Vert\,p) \leq \varepsilon$",
     )
     fig4(axes(canvas, "true risk $p$", 121, scale="linear"), q)
     excess(axes(canvas, r"$\mathrm{kl}^{-1}(q, \varepsilon) - q$", 122))
@@ -92,7 +92,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--points", type=options.whole, default=2001, help="values of q (default %(default)s)")
+    parser.add_argument(
+        "--points", type=options.whole, default=2001, help="number of values of q (default %(default)s)"
+    )
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/kl_inverse.png"))
     args = parser.parse_args(argv)
     args.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Bounded losses and what they cost in the mean: Reeb et al., PAC-GP, Figure 5, and its Gaussian averages.
+"""Bounded losses (Reeb et al., PAC-GP, Figure 5), and their means under a Gaussian prediction.
 
     python examples/losses.py [--epsilon 1] [--out examples/output/losses.png]
 
-Left: the loss of a prediction v against the deviation v - y.  Right: its mean over v ~ N(m, s²), as certificates use
-it, for a sharp and for a blurred prediction.
+Left: the loss of a prediction v against the deviation v - y.  Right: its mean over v ~ N(m, s²), which certificates
+use, for a small and for a large standard deviation s.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpbounds.plotting import BLUE, ORANGE, TEXT, VERMILLION
 from gpbounds.plotting.elements import axes, figure, headline
 
 SPREADS = ((0.2, "-"), (1.0, "--"))
-"""s in units of ε, and the line it is drawn with."""
+"""Standard deviations s in units of ε, and their line styles."""
 
 
 def losses(epsilon: float) -> list[tuple[Loss, str, str]]:
@@ -39,9 +39,9 @@ def picture(epsilon: float) -> Any:
     deviation = epsilon * np.linspace(-2.6, 2.6, 1041)
     for loss, label, color in losses(epsilon):
         value = loss.value(0.0, deviation)
-        if isinstance(loss, Band):  # a jump is no line
+        if isinstance(loss, Band):  # draw no line at the jump
             value = np.where(np.append(np.diff(value) != 0.0, False), np.nan, value)
-        width = 3.6 if isinstance(loss, Band) else 1.8  # two of them lie on each other at 1
+        width = 3.6 if isinstance(loss, Band) else 1.8  # two curves coincide at 1
         left.plot(deviation, value, color=color, linewidth=width, label=label)
         for share, style in SPREADS:
             mean = loss.expectation(0.0, deviation, (share * epsilon) ** 2)
@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     picture(args.epsilon).savefig(args.out)
     for loss, _, _ in losses(args.epsilon):
         means = [float(loss.expectation(0.0, 0.0, (share * args.epsilon) ** 2)) for share, _ in SPREADS]
-        said = ", ".join(f"{mean:.4g} at s = {share:g} ε" for mean, (share, _) in zip(means, SPREADS, strict=True))
-        print(f"{loss.name}: a prediction centred on the target costs {said}")
+        costs = ", ".join(f"{mean:.4g} at s = {share:g} ε" for mean, (share, _) in zip(means, SPREADS, strict=True))
+        print(f"{loss.name}: a prediction centred on the target costs {costs}")
     print(args.out)
 
 

@@ -1,15 +1,16 @@
-"""How the KL divergence of a low-rank GP falls with its rank, one-dimensional inputs (Fig. 2 of paper 001).
+"""The KL divergence of a low-rank GP against its rank, for one-dimensional inputs (Fig. 2 of paper 001).
 
     python examples/lowrank_decay.py [--quick] [--N 5000] [--out examples/output/lowrank_decay.png]
 
 KL(exact || approximate) in nats against the rank r, for the two kernels of Fig. 1 at D = 1.  Left: random Fourier
-features, plain and, for the Gaussian kernel, drawn by leverage; the median of several draws, least to greatest shaded.
-Right: the truncated Mercer expansion; for Matérn, as in the paper, K's own eigenvectors, which no other approximation
-of that rank beats (L-10).  With them: the bounds that hold with probability 95 % before the data or the frequencies are
-seen (random features: N-rff; Mercer: L-43, and as printed, Eq. 9), the certificate from the diagonal of K - Sigma
-(L-54, L-09), and the least KL of any approximation of that rank.  Beside the PNG lies a CSV file with the numbers.
+features, plain and, for the Gaussian kernel, drawn by leverage; lines are medians of several draws, shading is their
+range.  Right: the truncated Mercer expansion; for Matérn, as in the paper, the eigenvectors of K, which are optimal
+among all approximations of the same rank (L-10).  The picture also shows the bounds that hold with probability 95 %
+before the data or the frequencies are seen (random features: N-rff; Mercer: L-43, and as printed, Eq. 9), the
+certificate from the diagonal of K - Sigma (L-54, L-09), and the smallest KL of any approximation of the same rank.  A
+CSV file with the numbers is written beside the PNG.
 
-Lengthscale 1/(2π) for both kernels; for Matérn the paper does not say.
+The lengthscale is 1/(2π) for both kernels; the paper does not give it for Matérn.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ from gpbounds.lowrank import (
 from gpbounds.lowrank.features.fourier import CosineSine
 
 LOWEST = 1e-12
-"""Where the picture ends, in nats."""
+"""Lower edge of the picture, in nats."""
 FLOOR = 1e-14
-"""How far the Mercer truncation is followed."""
+"""The curve of the Mercer truncation ends at this KL."""
 
 Tick = Callable[[], Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One curve of the picture: KL against the rank, one row a draw."""
+    """One curve of the picture: KL against the rank, one row per draw."""
 
     panel: int
     setting: Setting
-    what: str
+    curve: str
     r: np.ndarray
     kl: np.ndarray
 
@@ -67,25 +68,25 @@ def fourier_lines(
 ) -> Iterator[Line]:
     N = len(X)
     r = 2 * np.unique(np.rint(np.geomspace(1, most // 2, 28)).astype(int))
-    ways: dict[str, Callable[[], CosineSine]] = {FOURIER: lambda: FourierFeatures(setting.kernel, most, rng)}
+    methods: dict[str, Callable[[], CosineSine]] = {FOURIER: lambda: FourierFeatures(setting.kernel, most, rng)}
     if isinstance(setting.kernel, SquaredExponential):
         kernel, width = setting.kernel, np.ptp(X)
-        ways[LEVERAGE] = lambda: LeverageFourierFeatures(kernel, most, noise=NOISE, N=N, width=width, rng=rng)
-    for what, features in ways.items():
+        methods[LEVERAGE] = lambda: LeverageFourierFeatures(kernel, most, noise=NOISE, N=N, width=width, rng=rng)
+    for curve, features in methods.items():
         drawn = []
         for _ in range(draws):
             drawn.append(kl_by_rank(K, side_by_side(features(), X), r, noise=NOISE, scales=2.0 / r))
             tick()
-        yield Line(0, setting, what, r, np.array(drawn))
+        yield Line(0, setting, curve, r, np.array(drawn))
     m = np.unique(np.rint(np.geomspace(1, most // 2, 300)).astype(int))
     yield Line(0, setting, THEORY, 2 * m, np.array([[setting.bound(N, int(each), X) for each in m]]))
 
 
 def mercer_lines(setting: Setting, X: np.ndarray, K: np.ndarray, most: int, tick: Tick) -> Iterator[Line]:
     N, ranks = len(X), np.arange(1, most if not setting.smooth else 60)
-    for what, form in ((THEORY, "sharpest"), (PRINTED, "printed")):
+    for curve, form in ((THEORY, "sharpest"), (PRINTED, "printed")):
         bound = mercer_kl(setting.kernel, N, ranks, inputs=setting.law(1), noise=NOISE, delta=DELTA, form=form)
-        yield Line(1, setting, what, ranks, np.atleast_2d(bound.value))
+        yield Line(1, setting, curve, ranks, np.atleast_2d(bound.value))
     if isinstance(setting.kernel, SquaredExponential):
         exact: list[float] = []
         certified: list[float] = []
@@ -104,12 +105,12 @@ def lines(setting: Setting, N: int, most: int, draws: int, rng: np.random.Genera
     K = np.asarray(setting.kernel(X))
     best = np.asarray(optimal_kl(eigen(K, "k(X, X)").values, noise=NOISE))[None, 1:most]
     tick()
-    found = [*fourier_lines(setting, X, K, most, draws, rng, tick), *mercer_lines(setting, X, K, most, tick)]
-    return found + [Line(panel, setting, BEST, np.arange(1, most), best) for panel in (0, 1)]
+    curves = [*fourier_lines(setting, X, K, most, draws, rng, tick), *mercer_lines(setting, X, K, most, tick)]
+    return curves + [Line(panel, setting, BEST, np.arange(1, most), best) for panel in (0, 1)]
 
 
 def crossing(line: Line, level: float) -> float:
-    """The rank at which a falling curve meets a level."""
+    """The rank at which a falling curve crosses a level."""
     y = np.maximum(line.median, 1e-300)
     return float(np.exp(np.interp(-np.log(level), -np.log(y), np.log(line.r))))
 
@@ -126,7 +127,7 @@ STYLES = {
 FOURIER, LEVERAGE, MERCER, THEORY, PRINTED, CERTIFICATE, BEST = STYLES
 
 
-def picture(found: Sequence[Line], N: int, draws: int) -> Any:
+def picture(curves: Sequence[Line], N: int, draws: int) -> Any:
     from gpbounds.plotting.elements import SKY, TEXT, axes, figure, headline, plain_ticks
 
     page = figure(13.0, 6.2)
@@ -136,8 +137,8 @@ def picture(found: Sequence[Line], N: int, draws: int) -> Any:
         f"N = {N}, σ² = {NOISE:g}, lengthscale 1/(2π), inputs in one dimension, standard deviation 1/16\n"
         f"Theory: with probability {1 - DELTA:.0%}.  Random features: median and range of {draws} draws",
     )
-    most = max(int(line.r[-1]) for line in found)
-    top = 2.0 * max(float(line.median[np.isfinite(line.median)].max(initial=1.0)) for line in found)
+    most = max(int(line.r[-1]) for line in curves)
+    top = 2.0 * max(float(line.median[np.isfinite(line.median)].max(initial=1.0)) for line in curves)
     panels = [axes(page, "", 121 + i) for i in range(2)]
     titles = ("Random Fourier features", "Truncated Mercer expansion (Matérn: K's own eigenvectors)")
     for i, (ax, title) in enumerate(zip(panels, titles, strict=True)):
@@ -145,11 +146,11 @@ def picture(found: Sequence[Line], N: int, draws: int) -> Any:
         ax.set_xscale("log")
         ax.set_xlim(1.0, most)
         ends = []
-        for line in (line for line in found if line.panel == i):
-            style, width = STYLES[line.what]
-            color = SKY if line.what == LEVERAGE else line.setting.color
-            label = line.what
-            if i == 1 and line.what == BEST and line.setting is MATERN:
+        for line in (line for line in curves if line.panel == i):
+            style, width = STYLES[line.curve]
+            color = SKY if line.curve == LEVERAGE else line.setting.color
+            label = line.curve
+            if i == 1 and line.curve == BEST and line.setting is MATERN:
                 style, width = STYLES[MERCER]
                 label = "K's eigenvectors,\n= least possible"
             y = np.where(np.isfinite(line.median), line.median, np.nan)
@@ -161,7 +162,7 @@ def picture(found: Sequence[Line], N: int, draws: int) -> Any:
         ax.axhline(EPS * N, color="0.45", linewidth=1.0)
         ends.append((float(most), EPS * N, f"target, {EPS:g}·N", "0.35"))
         label_ends(ax, ends)
-        name_falling(ax, [line for line in found if line.panel == i and line.setting is GAUSSIAN])
+        name_falling(ax, [line for line in curves if line.panel == i and line.setting is GAUSSIAN])
         plain_ticks(ax, 1.0, float(most))
         ax.set_xlabel("Rank $r$", fontsize=TEXT + 1)
         ax.set_title(title, fontsize=TEXT + 1, loc="left")
@@ -186,24 +187,24 @@ PLACES = {
     MERCER: (3e-8, (-14, 0), "right"),
     BEST: (1e-10, (-14, 0), "right"),
 }
-"""Where steep curves are named: at which level, how many points aside, the text's alignment."""
+"""Labels of steep curves: the level, the offset in points, the alignment of the text."""
 BROKEN = {CERTIFICATE: "certificate\nof the data", MERCER: "Mercer\ntruncation", BEST: "least\npossible"}
 
 
 def name_falling(ax: Any, steep: Sequence[Line]) -> None:
-    """Name curves that leave the picture at its lower edge, beside themselves."""
+    """Label the curves that end at the lower edge of the picture."""
     from gpbounds.plotting.elements import TEXT
 
     for line in steep:
-        if line.what not in PLACES or line.median[-1] > LOWEST:
+        if line.curve not in PLACES or line.median[-1] > LOWEST:
             continue
-        level, shift, side = PLACES[line.what]
+        level, shift, alignment = PLACES[line.curve]
         ax.annotate(
-            line.what if side == "left" else BROKEN.get(line.what, line.what),
+            line.curve if alignment == "left" else BROKEN.get(line.curve, line.curve),
             (crossing(line, level), level),
             xytext=shift,
             textcoords="offset points",
-            ha=side,
+            ha=alignment,
             va="center",
             fontsize=TEXT - 1,
             color=line.setting.color,
@@ -211,12 +212,12 @@ def name_falling(ax: Any, steep: Sequence[Line]) -> None:
         )
 
 
-def table(found: Sequence[Line]) -> list[list[Any]]:
+def table(curves: Sequence[Line]) -> list[list[Any]]:
     rows: list[list[Any]] = []
-    for line in found:
+    for line in curves:
         low, high = line.kl.min(axis=0), line.kl.max(axis=0)
         for cells in zip(line.r.tolist(), line.median.tolist(), low.tolist(), high.tolist(), strict=True):
-            rows.append([("Fourier", "Mercer")[line.panel], line.setting.name, line.what, *cells])
+            rows.append([("Fourier", "Mercer")[line.panel], line.setting.name, line.curve, *cells])
     return rows
 
 
@@ -224,28 +225,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--N", type=options.whole, default=5000, help="points (default %(default)s)")
-    parser.add_argument("--most", type=options.whole, default=2000, help="greatest rank (default %(default)s)")
-    parser.add_argument("--draws", type=options.whole, default=5, help="draws of frequencies (default %(default)s)")
+    parser.add_argument("--N", type=options.whole, default=5000, help="number of points (default %(default)s)")
+    parser.add_argument("--most", type=options.whole, default=2000, help="largest rank (default %(default)s)")
+    parser.add_argument(
+        "--draws", type=options.whole, default=5, help="number of draws of frequencies (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="N = 500, ranks up to 400")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/lowrank_decay.png"))
     args = parser.parse_args(argv)
     N, most = (500, 400) if args.quick else (args.N, min(args.most, args.N))
     rng = np.random.default_rng(args.seed)
-    found: list[Line] = []
+    curves: list[Line] = []
     with tqdm(unit="step") as bar:
         for setting in SETTINGS:
             bar.set_description(setting.name)
-            found += lines(setting, N, most - most % 2, args.draws, rng, bar.update)
+            curves += lines(setting, N, most - most % 2, args.draws, rng, bar.update)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    picture(found, N, args.draws).savefig(args.out)
-    write(args.out, ("panel", "kernel", "curve", "rank", "kl_median", "kl_least", "kl_greatest"), table(found))
-    for line in found:
-        if line.what in (FOURIER, LEVERAGE, MERCER, BEST) and (line.panel == 0 or line.what == MERCER):
+    picture(curves, N, args.draws).savefig(args.out)
+    write(args.out, ("panel", "kernel", "curve", "rank", "kl_median", "kl_least", "kl_greatest"), table(curves))
+    for line in curves:
+        if line.curve in (FOURIER, LEVERAGE, MERCER, BEST) and (line.panel == 0 or line.curve == MERCER):
             enough = line.r[line.median <= EPS * N]
             print(
-                f"{line.setting.name}, {line.what}: KL <= {EPS:g}·N first at r = {enough[0] if enough.size else None}"
+                f"{line.setting.name}, {line.curve}: KL <= {EPS:g}·N first at r = {enough[0] if enough.size else None}"
             )
     print(args.out)
 

@@ -1,19 +1,20 @@
-"""How high a rank a low-rank GP needs, against the dimension of the inputs (Fig. 1 of paper 001).
+"""The rank that a low-rank GP needs against the dimension of the inputs (Fig. 1 of paper 001).
 
     python examples/lowrank_ranks.py [--quick] [--N 5000] [--dims 8] [--out examples/output/lowrank_ranks.png]
 
-The least rank r with KL(exact || approximate) <= 0.01·N, for two kernels and two methods, with the rank that theory
-promises (probability 95 %, before the data are seen) and the rank that no approximation can do without (L-10).
+The picture shows the smallest rank r with KL(exact || approximate) <= 0.01·N, for two kernels and two methods, the rank
+that the theory guarantees (probability 95 %, before the data are seen), and the smallest rank of any approximation
+(L-10).
 
-Random Fourier features: KL need not fall with each further frequency, so "least" is found along a growing sequence of
-frequencies, by doubling and then bisection: an even r with KL(r) <= 0.01·N < KL(r - 2).  Median over draws, least to
-greatest shaded.  Where the first draw needs r > N, no other is tried.  Mercer truncation, Gaussian kernel:
-KL falls with r, and the least r is found by bisection.  Matérn: eigenvalues and eigenvectors of the data's kernel
-matrix, as in the paper, which is the optimum itself.  Beside the PNG lies a CSV file with the numbers.
+Random Fourier features: KL may rise with a further frequency.  Doubling and then bisection along a growing sequence of
+frequencies give an even r with KL(r) <= 0.01·N < KL(r - 2).  Lines are medians over draws, shading is their range.  If
+the first draw needs r > N, no further draw is made.  Mercer truncation, Gaussian kernel: KL falls with r, and bisection
+gives the smallest r.  Matérn: as in the paper, eigenvalues and eigenvectors of the kernel matrix of the data, which are
+optimal.  A CSV file with the numbers is written beside the PNG.
 
-Theory: random features by leverage for the Gaussian kernel and by its spectral density for Matérn (N-rff); Mercer by
-the least of Cantelli, Chernoff and Markov (L-43), for Matérn up to D = 3, where eigenvalues are estimates for D > 1.
-Lengthscale 1/(2π) for both; for Matérn the paper does not say.
+Theory: random features by leverage for the Gaussian kernel and by the spectral density for Matérn (N-rff); Mercer by
+the smallest of the bounds of Cantelli, Chernoff and Markov (L-43), for Matérn up to D = 3, with estimated eigenvalues
+for D > 1.  The lengthscale is 1/(2π) for both kernels; the paper does not give it for Matérn.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from gpbounds.lowrank.prefixes import Prefixes
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of one kernel in one dimension; None where r = N is not enough, or where the rank is not known."""
+    """The ranks of one kernel in one dimension; None if r = N is not enough, or if the rank is not known."""
 
     setting: Setting
     D: int
@@ -50,13 +51,13 @@ class Ranks:
 
     @property
     def median(self) -> float:
-        """Median of the draws; NaN where it is N or more."""
+        """Median of the draws; NaN if it is N or more."""
         middle = float(np.median([np.inf if r is None else r for r in self.fourier]))
         return middle if np.isfinite(middle) else np.nan
 
 
 def first(enough: Callable[[int], bool], low: int, high: int) -> int:
-    """With not enough(low) and enough(high): an r with enough(r) and not enough(r - 1), by bisection."""
+    """By bisection, an r with enough(r) and not enough(r - 1), from not enough(low) and enough(high)."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -68,7 +69,7 @@ def reaches(prefixes: Prefixes, target: float, r: int) -> bool:
 
 
 def averaged(prefixes: Prefixes, target: float, m: int) -> bool:
-    """The same for m random frequencies, two features each, whose squares are averaged."""
+    """Whether m random frequencies, with two averaged features each, reach the target."""
     return prefixes.kl(2 * m, 1.0 / m) <= target
 
 
@@ -78,21 +79,21 @@ def fourier_rank(
     """An even r with KL(r) <= εN < KL(r - 2) along one sequence of frequencies; None if r = N is not enough."""
     N = len(K)
     Xi = side_by_side(FourierFeatures(setting.kernel, N - N % 2, rng), X)
-    pairs, known, possible = 16, 0, False
+    pairs, insufficient, possible = 16, 0, False
     while True:
         pairs = min(pairs, N // 2)
-        if 8 * pairs > N // 2 and not possible:  # before much work is done: is r = N enough?
+        if 8 * pairs > N // 2 and not possible:  # before expensive steps, check that r = N is enough
             if kl_features(K, Xi * np.sqrt(1.0 / (N // 2)), noise=NOISE) > EPS * N:
                 return None
             possible = True
         prefixes = Prefixes.of(K, Xi[:, : 2 * pairs], NOISE, log_det=log_det)
         if pairs == N // 2 or averaged(prefixes, EPS * N, pairs):
-            return 2 * first(partial(averaged, prefixes, EPS * N), known, pairs)
-        known, pairs = pairs, 2 * pairs
+            return 2 * first(partial(averaged, prefixes, EPS * N), insufficient, pairs)
+        insufficient, pairs = pairs, 2 * pairs
 
 
 def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: float, least: int) -> int | None:
-    """The least r with KL <= εN; KL falls with r, since the truncations rise to K."""
+    """The smallest r with KL <= εN; KL falls with r, since the truncations increase to K."""
     N, D = X.shape
     rank = max(2 * least, 8)
     assert isinstance(setting.kernel, SquaredExponential)
@@ -107,7 +108,7 @@ def mercer_truncation(K: np.ndarray, X: np.ndarray, setting: Setting, log_det: f
 
 
 def fourier_theory(setting: Setting, X: np.ndarray) -> int | None:
-    """Twice the least number of random frequencies that are known to suffice."""
+    """Twice the smallest number of random frequencies that provably suffices."""
     N = len(X)
     high = 1
     while setting.bound(N, high, X) > EPS * N:
@@ -118,7 +119,7 @@ def fourier_theory(setting: Setting, X: np.ndarray) -> int | None:
 
 
 def mercer_theory(setting: Setting, N: int, D: int) -> int | None:
-    """The rank that is known to suffice before the inputs are seen; None above N or where no spectrum is known."""
+    """The rank that suffices by theory before the inputs are seen; None above N or without a known spectrum."""
     if not setting.smooth and D > 3:
         return None
     return mercer_rank(setting.kernel, N, EPS * N, inputs=setting.law(D), noise=NOISE, delta=DELTA).M
@@ -140,7 +141,7 @@ def ranks(setting: Setting, N: int, D: int, draws: int, rng: np.random.Generator
     return Ranks(setting, D, tuple(fourier), mercer, least, fourier_theory(setting, X), mercer_theory(setting, N, D))
 
 
-def picture(found: Sequence[Ranks], N: int, draws: int) -> Any:
+def picture(all_ranks: Sequence[Ranks], N: int, draws: int) -> Any:
     from matplotlib.ticker import FixedLocator
 
     from gpbounds.plotting.elements import BLACK, ORANGE, TEXT, VERMILLION, axes, figure, headline
@@ -153,9 +154,9 @@ def picture(found: Sequence[Ranks], N: int, draws: int) -> Any:
         f"random features: median and range of {draws} draws",
     )
     panels = [axes(page, "", 121 + i) for i in range(len(SETTINGS))]
-    top = 3.0 * max(max(r.fourier_theory or 1 for r in found), N)
+    top = 3.0 * max(max(r.fourier_theory or 1 for r in all_ranks), N)
     for ax, setting in zip(panels, SETTINGS, strict=True):
-        rows = [r for r in found if r.setting == setting]
+        rows = [r for r in all_ranks if r.setting == setting]
         D = np.array([r.D for r in rows], dtype=float)
 
         def values(name: str, rows: Sequence[Ranks] = rows) -> np.ndarray:
@@ -218,9 +219,9 @@ def picture(found: Sequence[Ranks], N: int, draws: int) -> Any:
     return page
 
 
-def table(found: Sequence[Ranks]) -> list[list[Any]]:
+def table(all_ranks: Sequence[Ranks]) -> list[list[Any]]:
     rows: list[list[Any]] = []
-    for r in found:
+    for r in all_ranks:
         draws = " ".join("N" if v is None else str(v) for v in r.fourier)
         median = None if np.isnan(r.median) else r.median
         rows.append([r.setting.name, r.D, median, draws, r.fourier_theory, r.mercer, r.mercer_theory, r.optimum])
@@ -237,9 +238,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--N", type=options.whole, default=5000, help="points (default %(default)s)")
-    parser.add_argument("--dims", type=options.whole, default=8, help="up to this dimension (default %(default)s)")
-    parser.add_argument("--draws", type=options.whole, default=3, help="draws of frequencies (default %(default)s)")
+    parser.add_argument("--N", type=options.whole, default=5000, help="number of points (default %(default)s)")
+    parser.add_argument("--dims", type=options.whole, default=8, help="largest dimension (default %(default)s)")
+    parser.add_argument(
+        "--draws", type=options.whole, default=3, help="number of draws of frequencies (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="N = 500, up to D = 5")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/lowrank_ranks.png"))
@@ -247,17 +250,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     N, dims = (500, 5) if args.quick else (args.N, args.dims)
     rng = np.random.default_rng(args.seed)
     jobs = [(setting, D) for setting in SETTINGS for D in range(1, dims + 1)]
-    found = []
+    all_ranks = []
     with tqdm(total=len(jobs) * (args.draws + 1), unit="step") as bar:
         for setting, D in jobs:
             bar.set_description(f"{setting.name}, D = {D}")
-            found.append(ranks(setting, N, D, args.draws, rng, bar.update))
+            all_ranks.append(ranks(setting, N, D, args.draws, rng, bar.update))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    picture(found, N, args.draws).savefig(args.out)
-    write(args.out, HEADER, table(found))
-    for r in found:
+    picture(all_ranks, N, args.draws).savefig(args.out)
+    write(args.out, HEADER, table(all_ranks))
+    for r in all_ranks:
         fourier = f"{r.median:g}" if np.isfinite(r.median) else "more than N"
-        print(f"{r.setting.name}, D = {r.D}: Fourier {fourier}, Mercer {r.mercer}, least of any method {r.optimum}")
+        print(f"{r.setting.name}, D = {r.D}: Fourier {fourier}, Mercer {r.mercer}, smallest of any method {r.optimum}")
     print(args.out)
 
 

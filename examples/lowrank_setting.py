@@ -1,8 +1,8 @@
-"""What Figs. 1 and 2 of paper 001 (Daskalakis et al., low-rank) have in common: kernels, inputs, nested features.
+"""The common setting of Figs. 1 and 2 of paper 001 (Daskalakis et al., low-rank): kernels, inputs, nested features.
 
 N points, noise σ² = 1, target KL <= 0.01·N.  Gaussian kernel exp(-2π²|x - x'|²) with x ~ N(0, I/16²); Matérn-1/2 with
-x uniform on a cube of the same standard deviation.  The paper does not give the lengthscale of its Matérn kernel; it is
-taken as 1/(2π), that of its Gaussian kernel in exp(-|x - x'|²/(2l²)).
+x uniform on a cube with the same standard deviation.  The paper does not give the lengthscale of its Matérn kernel; we
+use 1/(2π), which is that of its Gaussian kernel in exp(-|x - x'|²/(2l²)).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gpbounds.plotting import BLUE, GREEN
 NOISE, EPS, DELTA = 1.0, 0.01, 0.05
 STD, LENGTHSCALE = 1.0 / 16.0, 1.0 / (2.0 * np.pi)
 MOST = 2**40
-"""No more frequencies than this are looked for."""
+"""Largest number of frequencies that the search tries."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Setting:
         return np.sqrt(3.0) * STD * rng.uniform(-1.0, 1.0, (N, D))
 
     def bound(self, N: int, m: int, X: np.ndarray) -> float:
-        """What m random frequencies are known to reach: by leverage for the Gaussian kernel, plain otherwise."""
-        how: dict[str, Any] = {"features": "classical"}
+        """The proved bound for m random frequencies: by leverage for the Gaussian kernel, plain otherwise."""
+        arguments: dict[str, Any] = {"features": "classical"}
         if self.smooth:
-            how = {"width": np.ptp(X, axis=0)}
+            arguments = {"width": np.ptp(X, axis=0)}
         assert isinstance(self.kernel, SquaredExponential | Matern)
-        return float(fourier_kl(self.kernel, N, m, noise=NOISE, delta=DELTA, **how))
+        return float(fourier_kl(self.kernel, N, m, noise=NOISE, delta=DELTA, **arguments))
 
 
 GAUSSIAN = Setting("Gaussian kernel", BLUE, SquaredExponential(1.0, LENGTHSCALE))
@@ -63,14 +63,14 @@ SETTINGS = (GAUSSIAN, MATERN)
 
 
 def side_by_side(features: CosineSine, X: np.ndarray) -> np.ndarray:
-    """Fourier features, cosine and sine of a frequency side by side: for the first r, Sigma is (2/r) Ξ_rΞ_rᵀ."""
+    """Fourier features with adjacent cosine and sine of each frequency: the first r give Sigma = (2/r) Ξ_rΞ_rᵀ."""
     m = features.rank // 2
     Xi = features.fit(X)(X) * np.sqrt(m)
     return np.asarray(Xi[:, np.arange(2 * m).reshape(2, m).T.ravel()])
 
 
 def label_ends(ax: Any, ends: Sequence[tuple[float, float, str, str]], gap: float = 0.052) -> None:
-    """Name lines at their right ends (x, y, text, colour), moved apart upwards and downwards where they would meet."""
+    """Label lines at their right ends (x, y, text, colour); labels that would overlap are moved up and down."""
     from gpbounds.plotting.elements import TEXT
 
     low, high = np.log(ax.get_ylim())
@@ -89,7 +89,7 @@ def label_ends(ax: Any, ends: Sequence[tuple[float, float, str, str]], gap: floa
 
 
 def write(path: Path, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A CSV file beside the picture, cells that are not known left empty."""
+    """Write a CSV file beside the picture; unknown cells are empty."""
     with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(header)

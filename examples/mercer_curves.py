@@ -1,12 +1,13 @@
-"""Exact, Mercer and Fourier GP on one curve, with what their KL divergences say (Daskalakis et al., Fig. 3 and 4).
+"""Exact, Mercer and Fourier GP on one curve, with their KL divergences (Daskalakis et al., Fig. 3 and 4).
 
     python examples/mercer_curves.py [--train each|exact] [--quick] [--out examples/output/mercer_curves.png]
 
-25 points of f(x) = ½(3 sin 2x + cos 10x + x/4), x ~ N(0, 1), without noise; a squared exponential kernel whose
-hyperparameters maximise the marginal likelihood of each model, as in the paper, or with ``--train exact`` of the exact
-GP for all.  Three pictures: the three models (Fig. 3), several numbers of eigenfunctions and frequencies (Fig. 4), and
-against the rank KL[exact || approximate] of the law of y, with its certificate from the residual diagonal, at the
-hyperparameters of the exact GP.  Above each model stand that KL and certificate at the model's own hyperparameters.
+The data are 25 points of f(x) = ½(3 sin 2x + cos 10x + x/4), x ~ N(0, 1), without noise.  The hyperparameters of a
+squared exponential kernel maximise the marginal likelihood of each model, as in the paper; with ``--train exact`` all
+models use those of the exact GP.  Three pictures: the three models (Fig. 3); several numbers of eigenfunctions and
+frequencies (Fig. 4); KL[exact || approximate] of the law of y against the rank, with its certificate from the residual
+diagonal, at the hyperparameters of the exact GP.  The title of each model gives its KL and certificate at the
+hyperparameters of the model.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def fourier(count: int, seed: int) -> Model:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The data, where predictions are wanted, and how models are trained."""
+    """The data, the points of prediction, and the settings of training."""
 
     x: np.ndarray
     y: np.ndarray
@@ -72,7 +73,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What training finds."""
+    """The result of training."""
 
     kernel: SquaredExponential
     noise: float
@@ -86,7 +87,7 @@ class Hyperparameters:
 
 
 def train(model: Model, data: Problem) -> Hyperparameters:
-    """The largest log N(y; 0, Σ + noise·I) over variance, lengthscale and noise, by L-BFGS-B from several starts."""
+    """Maximise log N(y; 0, Σ + noise·I) over variance, lengthscale and noise, by L-BFGS-B from several starts."""
     from scipy.optimize import minimize
 
     x, y = data.x, data.y
@@ -98,27 +99,27 @@ def train(model: Model, data: Problem) -> Hyperparameters:
 
     bounds = np.log([(1e-2, 1e3), (1e-2, 1e1), (data.least_noise, 1e1)])
     lengthscales, noises = np.geomspace(0.05, 1.5, data.starts), np.geomspace(1e-1, 1e-4, data.starts)
-    found = [
+    optima = [
         minimize(lambda v: -log_likelihood(v), np.log([y.var(), ell, noise]), method="L-BFGS-B", bounds=bounds)
         for ell, noise in zip(lengthscales, noises, strict=True)
     ]
-    best = min(found, key=lambda result: float(result.fun))
+    best = min(optima, key=lambda result: float(result.fun))
     variance, lengthscale, noise = np.exp(best.x)
     return Hyperparameters(SquaredExponential(variance, lengthscale), float(noise), -float(best.fun))
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model, its hyperparameters, what it predicts for noisy values, and how far it is from its exact GP."""
+    """A model, its hyperparameters, its predictions of noisy values, and its divergence from its exact GP."""
 
     name: str
-    found: Hyperparameters
+    hyperparameters: Hyperparameters
     mean: np.ndarray
     std: np.ndarray
     kl: float | None = None
     bound: float | None = None
 
-    def said(self) -> str:
+    def title(self) -> str:
         words = [self.name]
         if self.kl is not None:
             words.append(f"KL = {brief(self.kl)}")
@@ -141,7 +142,7 @@ def predict(name: str, model: Model, h: Hyperparameters, data: Problem) -> Fitte
 
 
 def compare(size: int, shared: Hyperparameters | None, data: Problem, seed: int) -> list[Fitted]:
-    """``size`` eigenfunctions and ``size`` frequencies, with ``shared`` hyperparameters or their own."""
+    """Models with ``size`` eigenfunctions and ``size`` frequencies, with ``shared`` or their own hyperparameters."""
     models = {
         f"Mercer GP, {size} eigenfunctions": mercer(size),
         f"Fourier GP, {size} frequencies (rank {2 * size})": fourier(size, seed),
@@ -174,9 +175,9 @@ def panel(ax: Any, fit: Fitted, data: Problem) -> None:
     )
     ax.set_xlim(at[0], at[-1])
     ax.set_ylim(-4.2, 4.2)
-    ax.set_title(fit.said(), fontsize=TEXT, loc="left")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    ax.set_title(fit.title(), fontsize=TEXT, loc="left")
+    for edge in ("top", "right"):
+        ax.spines[edge].set_visible(False)
     ax.grid(True, color="0.92", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.tick_params(labelsize=TEXT)
@@ -232,7 +233,7 @@ def divergences(h: Hyperparameters, x: np.ndarray, most: int, draws: int, seed: 
     return Divergences(ranks, kl, certified, halved, best, 2 * pairs, random)
 
 
-def kl_picture(found: Divergences, h: Hyperparameters) -> Any:
+def kl_picture(divergences: Divergences, h: Hyperparameters) -> Any:
     canvas = figure(7.6, 5.6)
     about = f"variance {h.kernel.variance:.3g}, lengthscale {h.kernel.lengthscale:.3g}, noise {h.noise:.3g}"
     headline(canvas, f"KL[exact || approximate] of the law of y, N = {POINTS}\n{about}")
@@ -240,17 +241,23 @@ def kl_picture(found: Divergences, h: Hyperparameters) -> Any:
     plot_curves(
         ax,
         [
-            Curve(r"$x/2$, $x=\mathrm{Tr}(K-K_r)/\sigma^2$", found.ranks, found.halved, ORANGE, "-."),
-            Curve(r"certificate, $[x-\log(1+x)]/2$", found.ranks, found.certified, VERMILLION, "--"),
-            Curve("Mercer features", found.ranks, found.mercer, BLUE, "-"),
-            Curve("least of any rank $r$", np.arange(found.best.size)[1:], found.best[1:], BLACK, ":"),
+            Curve(r"$x/2$, $x=\mathrm{Tr}(K-K_r)/\sigma^2$", divergences.ranks, divergences.halved, ORANGE, "-."),
+            Curve(r"certificate, $[x-\log(1+x)]/2$", divergences.ranks, divergences.certified, VERMILLION, "--"),
+            Curve("Mercer features", divergences.ranks, divergences.mercer, BLUE, "-"),
+            Curve(
+                "least for any rank-$r$ approximation",
+                np.arange(divergences.best.size)[1:],
+                divergences.best[1:],
+                BLACK,
+                ":",
+            ),
         ],
     )
-    draws = len(found.fourier)
-    plot_band(ax, Band(f"Fourier features, {draws} draws", found.fourier_ranks, found.fourier, GREEN))
+    draws = len(divergences.fourier)
+    plot_band(ax, Band(f"Fourier features, {draws} draws", divergences.fourier_ranks, divergences.fourier, GREEN))
     ax.set_xlabel("Rank $r$", fontsize=TEXT + 1)
-    ax.set_xlim(0, found.ranks[-1] + 1)
-    ax.set_ylim(1e-6, 3.0 * found.halved[0])
+    ax.set_xlim(0, divergences.ranks[-1] + 1)
+    ax.set_ylim(1e-6, 3.0 * divergences.halved[0])
     legend(canvas, ax, 2)
     return canvas
 
@@ -263,12 +270,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--train",
         choices=("each", "exact"),
         default="each",
-        help="each model's own hyperparameters, or those of the exact GP for all (default %(default)s)",
+        help="the model whose hyperparameters are trained: each model, or the exact GP for all (default %(default)s)",
     )
-    parser.add_argument("--starts", type=options.whole, default=8, help="of the optimiser (default %(default)s)")
-    parser.add_argument("--draws", type=options.whole, default=20, help="of frequencies (default %(default)s)")
     parser.add_argument(
-        "--least-noise", type=options.number, default=1e-6, help="the data have none (default 1e-6, that of GPflow)"
+        "--starts", type=options.whole, default=8, help="number of starts of the optimiser (default %(default)s)"
+    )
+    parser.add_argument(
+        "--draws", type=options.whole, default=20, help="number of draws of frequencies (default %(default)s)"
+    )
+    parser.add_argument(
+        "--least-noise",
+        type=options.number,
+        default=1e-6,
+        help="smallest noise variance, as the data have no noise (default 1e-6, as in GPflow)",
     )
     parser.add_argument("--quick", action="store_true", help="4 starts, 5 draws")
     parser.add_argument("--seed", type=options.whole, default=1)
@@ -282,7 +296,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     first = predict("Exact GP", exact, h, data)
     shared = h if args.train == "exact" else None
     rows = [compare(r, shared, data, args.seed) for r in tqdm(SIZES, desc="sizes", unit="size")]
-    found = divergences(h, x, 80, draws, args.seed)
+    by_rank = divergences(h, x, 80, draws, args.seed)
     for fit in [first, *(fit for fits in rows for fit in fits)]:
         report(fit, first, data.at)
 
@@ -292,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     pictures = {
         "": curves_picture([[first], *([fit] for fit in paper)], data, title),
         "_ranks": curves_picture(rows, data, title),
-        "_kl": kl_picture(found, h),
+        "_kl": kl_picture(by_rank, h),
     }
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for ending, canvas in pictures.items():
@@ -302,15 +316,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def report(fit: Fitted, first: Fitted, at: np.ndarray) -> None:
-    """How far a model is from the curve and from the exact GP, where nine in ten data are and beyond."""
-    print(f"{fit.said()}\n    {fit.found}")
+    """Print the distances of a model from the curve and from the exact GP, on two ranges of x."""
+    print(f"{fit.title()}\n    {fit.hyperparameters}")
     for reach in (1.6, 3.0):
         inside = np.abs(at) < reach
         off = np.sqrt(np.mean((fit.mean - curve(at))[inside] ** 2))
         apart = np.sqrt(np.mean((fit.mean - first.mean)[inside] ** 2))
         covered = np.mean((np.abs(fit.mean - curve(at)) < 1.96 * fit.std)[inside])
         print(
-            f"    |x| < {reach}: mean off the curve by {off:.3f} (rms), off the exact GP by {apart:.3f}, "
+            f"    |x| < {reach}: rms distance of the mean from the curve {off:.3f}, from the exact GP {apart:.3f}, "
             f"mean std {fit.std[inside].mean():.3f}; the band covers {100 * covered:.0f} % of the curve"
         )
 

@@ -1,21 +1,22 @@
-"""Certified risk against the accuracy goal on Boston housing: PAC-GP and the ordinary GP (paper 002, Table 1, Fig. 2).
+"""Certified risk against the accuracy ε on Boston housing: PAC-GP and the ordinary GP (paper 002, Table 1, Fig. 2).
 
     python examples/pac_gp_housing.py [--quick] [--seeds 10] [--data table.csv] [--variants paper rigorous]
 
-506 rows of 13 inputs, a fifth of them to test, ten random splits.  Squared exponential with one lengthscale, started at
-variance, lengthscale and noise 1; L-BFGS-B, at most 1000 iterations; delta = 0.01; ln theta rounded to 1201 values each
-in [-6, 6].  kl-PAC-GP is trained by the bound itself, sqrt-PAC-GP by Pinsker's, the full GP by marginal likelihood
-within the same box; all are certified in the same way, at the rounded theta.  The loss is 1 where a draw of the
-posterior misses the truth by more than epsilon, in units of the scaled target.
+The data are 506 rows with 13 inputs; a fifth of them are for tests, in ten random splits.  Squared exponential with one
+lengthscale; training starts at variance, lengthscale and noise 1, by L-BFGS-B with at most 1000 iterations;
+delta = 0.01; each ln theta is rounded to one of 1201 values in [-6, 6].  kl-PAC-GP minimises the bound itself,
+sqrt-PAC-GP Pinsker's bound; the full GP maximises the marginal likelihood within the same box.  All are certified in
+the same way, at the rounded theta.  The loss is 1 if a draw of the posterior differs from the truth by more than
+epsilon, in units of the scaled target.
 
-Two variants of scaling.  "paper": inputs and target standardised by all rows, those of training and of test; prior and
-loss then depend on the data and the numbers are *not rigorous* (P-45); they are what the paper prints.  "rigorous": the
-constants come from a tenth of the rows, which serve nothing else, so that certificates hold; models train on 353 rows
-in place of 404, from three random starts more, which cost nothing.  Every epsilon is an experiment of its own: who
-picks one after seeing the results owes ln 5 (P-47).
+Two variants of scaling.  "paper": inputs and target are standardised by all rows, those of training and of test; prior
+and loss then depend on the data, and the numbers are *not rigorous* (P-45); the paper prints such numbers.  "rigorous":
+the constants come from a tenth of the rows, which are not used otherwise, so that the certificates hold; models train
+on 353 rows instead of 404, from three further random starts, which cost nothing.  Every epsilon is a separate
+experiment: choosing one after seeing the results costs ln 5 (P-47).
 
-B in the table is computed with 2 sqrt(N), as the paper does; the certificate's own bound, with xi(N) in its place
-(P-10), is less by about 0.001 and stands beside it in the CSV file (column B), with every seed of every model.
+B in the table is computed with 2 sqrt(N), as in the paper.  The bound of the certificate has xi(N) instead (P-10) and
+is smaller by about 0.001; it is column B of the CSV file, which contains every seed of every model.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from gpbounds.plotting.elements import TEXT, figure, headline
 EPSILONS = (0.2, 0.4, 0.6, 0.8, 1.0)
 METHODS = {"kl-PAC-GP": ("kl", BLUE), "sqrt-PAC-GP": ("pinsker", SKY), "full-GP": ("", VERMILLION)}
 RESTARTS = 3
-"""Further starts of the rigorous variant: with the fewer rows, one in ten trainings ends in a poor optimum."""
+"""Further starts of the rigorous variant: with fewer rows, one in ten trainings ends in a poor optimum."""
 GRID = HyperGrid.shared(-6.0, 6.0, 1200)
 BOX = {name: (float(np.exp(-6.0)), float(np.exp(6.0))) for name in GRID.names} | {"noise": (1e-6, 1e6)}
 
@@ -64,11 +65,11 @@ PRINTED = {
     (1.0, "sqrt-PAC-GP"): ".206 .002 .271 .001 .052 .001 .066 .005 .238 .023 .040 .001 1.987 .036",
     (1.0, "full-GP"): ".379 .013 .481 .012 .003 .000 .026 .004 .114 .015 .405 .023 .066 .004",
 }
-"""Table 1 of the paper: mean and standard error over ten splits of what FIGURES names."""
+"""Table 1 of the paper: mean and standard error over ten splits of each of FIGURES."""
 
 
 def trained(method: str, part: Part, epsilon: float, steps: int, seed: int) -> tuple[Certificate, int, str]:
-    """The certificate, the steps that training took and why it ended."""
+    """The certificate, the number of steps of training, and the reason why it ended."""
     start: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "noise": 1.0, "max_iter": steps}
     start |= {"random_state": seed, "n_restarts": RESTARTS if part.rigorous else 0}
     rest: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "grid": GRID, "scaling": (part.inputs, part.outputs)}
@@ -84,7 +85,7 @@ def trained(method: str, part: Part, epsilon: float, steps: int, seed: int) -> t
 def score(variant: str, method: str, part: Part, epsilon: float, steps: int, seed: int) -> Score:
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # how training stopped is in the table
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table contains how training stopped
         certificate, took, stopped = trained(method, part, epsilon, steps, seed)
     spent = time.perf_counter() - began
     about: dict[str, Any] = {"variant": variant, "method": method, "epsilon": epsilon, "seed": seed, "N": len(part.y)}
@@ -92,41 +93,41 @@ def score(variant: str, method: str, part: Part, epsilon: float, steps: int, see
     return Score(data="housing", ard=False, M=0, **about, **figures(certificate, part), **ended)
 
 
-def chosen(found: Sequence[Score], variant: str, epsilon: float, method: str) -> list[Score]:
-    return [s for s in found if (s.variant, s.epsilon, s.method) == (variant, epsilon, method)]
+def chosen(scores: Sequence[Score], variant: str, epsilon: float, method: str) -> list[Score]:
+    return [s for s in scores if (s.variant, s.epsilon, s.method) == (variant, epsilon, method)]
 
 
-def groups(found: Sequence[Score], variant: str) -> list[Any]:
-    """Rows of the table of one variant; the paper's numbers stand beside the variant that is the paper's."""
+def groups(scores: Sequence[Score], variant: str) -> list[Any]:
+    """Rows of the table of one variant; those of the variant "paper" include the printed numbers."""
     rows = []
-    for epsilon in sorted({s.epsilon for s in found}):
+    for epsilon in sorted({s.epsilon for s in scores}):
         for method in METHODS:
             line = PRINTED.get((epsilon, method)) if variant == PAPER else None
-            mine = chosen(found, variant, epsilon, method)
+            mine = chosen(scores, variant, epsilon, method)
             if mine:
                 rows.append((f"ε = {epsilon:g}, {method}", mine, printed(line) if line else None))
     return rows
 
 
-def verdict(found: Sequence[Score]) -> str:
-    """What the bound of kl-PAC-GP says against Table 1."""
-    said = []
-    for epsilon in sorted({s.epsilon for s in found}):
-        mine = chosen(found, PAPER, epsilon, "kl-PAC-GP")
+def verdict(scores: Sequence[Score]) -> str:
+    """Comparison of the bound of kl-PAC-GP with Table 1."""
+    lines = []
+    for epsilon in sorted({s.epsilon for s in scores}):
+        mine = chosen(scores, PAPER, epsilon, "kl-PAC-GP")
         if not mine or (epsilon, "kl-PAC-GP") not in PRINTED:
             continue
         a = agreement(mine, "B", printed(PRINTED[epsilon, "kl-PAC-GP"]))
         alone = "" if a.within_paper or not a.agrees else ", though not within the paper's own error alone"
-        said.append(f"  ε = {epsilon:g}: {a.mean:.4f}, paper {a.paper:.3f} ± {a.paper_error:.3f}: {a.word}{alone}")
-    return "\n".join(["B of kl-PAC-GP against Table 1 (two standard errors of the difference):", *said])
+        lines.append(f"  ε = {epsilon:g}: {a.mean:.4f}, paper {a.paper:.3f} ± {a.paper_error:.3f}: {a.word}{alone}")
+    return "\n".join(["B of kl-PAC-GP compared with Table 1 (two standard errors of the difference):", *lines])
 
 
-def panel(ax: Any, found: Sequence[Score], variant: str, name: str) -> None:
-    epsilons = sorted({s.epsilon for s in found})
+def panel(ax: Any, scores: Sequence[Score], variant: str, name: str) -> None:
+    epsilons = sorted({s.epsilon for s in scores})
     top = 0.0
     for m, (method, (_, color)) in enumerate(METHODS.items()):
         for e, epsilon in enumerate(epsilons):
-            mine = chosen(found, variant, epsilon, method)
+            mine = chosen(scores, variant, epsilon, method)
             if not mine:
                 continue
             at = e + 0.27 * (m - 1)
@@ -146,25 +147,25 @@ def panel(ax: Any, found: Sequence[Score], variant: str, name: str) -> None:
     ax.tick_params(labelsize=TEXT - 1)
     ax.grid(True, axis="y", color="0.9", linewidth=0.7)
     ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    for edge in ("top", "right"):
+        ax.spines[edge].set_visible(False)
 
 
-def picture(found: Sequence[Score]) -> Any:
+def picture(scores: Sequence[Score]) -> Any:
     shown = [name for name in FIGURES if name not in ("B_pin", "noise")]
-    variants = [v for v in VARIANTS if any(s.variant == v for s in found)]
+    variants = [v for v in VARIANTS if any(s.variant == v for s in scores)]
     page = figure(3.2 * len(shown), 0.9 + 3.0 * len(variants))
-    seeds, N = len({s.seed for s in found}), sorted({s.N for s in found}, reverse=True)
+    seeds, N = len({s.seed for s in scores}), sorted({s.N for s in scores}, reverse=True)
     headline(
         page,
-        "Boston housing: bound, risks and complexity against the accuracy goal ε "
+        "Boston housing: bound, risks and complexity against the accuracy ε "
         f"(means and standard errors of {seeds} splits, N = {' and '.join(map(str, N))}, δ = {DELTA:g})",
     )
     grid = page.add_gridspec(len(variants), len(shown))
     for v, variant in enumerate(variants):
         for i, name in enumerate(shown):
             ax = page.add_subplot(grid[v, i])
-            panel(ax, found, variant, name)
+            panel(ax, scores, variant, name)
             ax.set_title(HEADS[FIGURES.index(name)], fontsize=TEXT, loc="right")
             if i == 0:
                 ax.set_ylabel(VARIANTS[variant].replace(": ", ":\n").replace(", ", ",\n"), fontsize=TEXT - 1)
@@ -181,11 +182,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="CSV, the target last (default: housing.csv.gz)")
-    parser.add_argument("--seeds", type=options.whole, default=10, help="splits (default %(default)s)")
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="CSV with the target in the last column (default: housing.csv.gz)"
+    )
+    parser.add_argument("--seeds", type=options.whole, default=10, help="number of splits (default %(default)s)")
     parser.add_argument("--epsilons", type=options.numbers, default=list(EPSILONS), metavar="E[,E...]")
     parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=list(VARIANTS))
-    parser.add_argument("--steps", type=options.whole, default=1000, help="of L-BFGS-B, at most (default %(default)s)")
+    parser.add_argument(
+        "--steps", type=options.whole, default=1000, help="largest number of steps of L-BFGS-B (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="two splits, epsilon 0.4 and 0.8")
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_gp_housing.png"))
     args = parser.parse_args(argv)
@@ -198,22 +203,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         parser.exit(2, f"pac_gp_housing.py: {error}\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    began, found = time.perf_counter(), []
+    began, scores = time.perf_counter(), []
     work = [(v, s, e, m) for v in args.variants for s in range(seeds) for e in epsilons for m in METHODS]
     bar = tqdm(work, unit="model")
     for variant, seed, epsilon, method in bar:
         bar.set_description(f"{variant}, split {seed}, ε = {epsilon:g}, {method}")
-        found.append(score(variant, method, split(X, y, variant, seed), epsilon, args.steps, seed))
-    save(args.out.with_suffix(".csv"), found)
-    picture(found).savefig(args.out)
+        scores.append(score(variant, method, split(X, y, variant, seed), epsilon, args.steps, seed))
+    save(args.out.with_suffix(".csv"), scores)
+    picture(scores).savefig(args.out)
     text = []
     for variant in args.variants:
-        print(f"\n{VARIANTS[variant][0].upper()}{VARIANTS[variant][1:]}\n{beside(groups(found, variant))}")
-        text.append(f"{VARIANTS[variant]}\n\n{markdown(groups(found, variant))}\n")
+        print(f"\n{VARIANTS[variant][0].upper()}{VARIANTS[variant][1:]}\n{beside(groups(scores, variant))}")
+        text.append(f"{VARIANTS[variant]}\n\n{markdown(groups(scores, variant))}\n")
     args.out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
     if args.data is None and PAPER in args.variants:
-        print(verdict(found))
-    print(f"{len(found)} models in {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")
+        print(verdict(scores))
+    print(f"{len(scores)} models in {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")
 
 
 if __name__ == "__main__":

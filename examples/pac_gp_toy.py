@@ -1,24 +1,24 @@
-"""Training by the bound on a line: predictions as epsilon varies, and FITC's overfitting (paper 002, Figs. 1, 6, 7).
+"""Training by the bound on a line: predictions for several epsilon, and FITC's overfitting (paper 002, Figs. 1, 6, 7).
 
     python examples/pac_gp_toy.py [--quick] [--seed 1] [--starts 100]
 
-200 simulated points: inputs in three clusters of [0, 6], a smooth function, noise of standard deviation 0.28, which is
-what a GP learns from the paper's own data set (Snelson's, which is not here).  Units and every epsilon are fixed by the
-script, so each certificate holds as it stands; the paper took epsilon from the noise that a GP learned from the same
-data, which none allows for (P-45).
+The data are 200 simulated points: inputs in three clusters of [0, 6], a smooth function, and noise with the standard
+deviation 0.28 that a GP learns from the paper's own data set (Snelson's, which is not included).  The script fixes the
+units and every epsilon, so that each certificate holds as stated; the paper took epsilon from the noise that a GP
+learned from the same data, and its certificates do not account for this choice (P-45).
 
-First picture.  kl-PAC-SGP with M = 15 inducing points and epsilon half of, 1.5 and 5 times the noise: mean and two
-standard deviations, without noise, in the band of epsilon; the full GP's, with noise, behind it.  FITC and VFE with as
-many points beside them.  The paper's KL/N is 0.097, 0.109 and 0.031 for its three epsilons: greatest in the middle,
-since a narrow band cannot hold many points and a wide one needs no fit.
+First picture.  kl-PAC-SGP with M = 15 inducing points and epsilon equal to 0.5, 1.5 and 5 times the noise: mean and two
+standard deviations, without noise, within the band of epsilon; behind them those of the full GP, with noise.  FITC and
+VFE have the same number of points.  The paper's KL/N is 0.097, 0.109 and 0.031 for its three epsilons: it is largest in
+the middle, since a narrow band cannot contain many points and a wide one needs no fit.
 
-Second picture.  Every second point, M = 8, 100 starts with sigma^2 in [1e-5, 10] and random inducing points: noise and
-objective that each training reaches.  FITC's best optimum has sigma^2 ~ 1e-6 in the paper, which is also where the
-transform of the published code ends; here the limit is 1e-8.  kl-PAC-SGP's has 2.1e-2, at epsilon = 0.6.  Whether the
-*best* optimum of FITC is one without noise depends on the draw of the data: with --seed 1 it is; with the others of
-0 ... 9, 20 starts each, it is not, but underestimates sigma^2 by a factor of 2 to 6.
+Second picture.  Noise and objective at the end of 100 trainings on every second point, with M = 8, from sigma^2 in
+[1e-5, 10] and random inducing points.  The best optimum of FITC has sigma^2 ~ 1e-6 in the paper, which is also the
+limit of the transform in the published code; here the limit is 1e-8.  That of kl-PAC-SGP has 2.1e-2, at epsilon = 0.6.
+Whether the *best* optimum of FITC has almost no noise depends on the data: with --seed 1 it has; with the other seeds
+of 0 ... 9, 20 starts each, it does not, but underestimates sigma^2 by a factor of 2 to 6.
 
-CSV files with all numbers lie beside the pictures.
+CSV files with all numbers are written beside the pictures.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from gpbounds.plotting import BLACK, BLUE, GREEN, VERMILLION
 from gpbounds.plotting.elements import TEXT, figure, headline
 
 NOISE = 0.28
-"""Standard deviation."""
-GOALS = {0.5: 0.097, 1.5: 0.109, 5.0: 0.031}
-"""ε in units of the noise, and KL/N of the paper's left, middle and right plot (its ε are not printed)."""
+"""Standard deviation of the noise."""
+EPSILONS = {0.5: 0.097, 1.5: 0.109, 5.0: 0.031}
+"""ε in units of the noise, and KL/N of the left, middle and right plot of the paper (which does not print its ε)."""
 BOX = {"variance": (math.exp(-6), math.exp(6)), "lengthscale": (math.exp(-6), math.exp(6)), "noise": (1e-8, 1e4)}
 MINIMA = {"FITC": VERMILLION, "kl-PAC-SGP": BLUE}
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where one training ended: FITC's −log likelihood or kl-PAC-SGP's bound."""
+    """The end of one training; the objective is FITC's −log likelihood or the bound of kl-PAC-SGP."""
 
     method: str
     start: int
@@ -91,40 +91,40 @@ def simulated(N: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def quiet(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # local optima are what is shown
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the picture shows local optima
         return model.fit(X, y)
 
 
 def curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, M: int, steps: int, seed: int, bar: Any) -> list[Curve]:
-    """The full GP first, then kl-PAC-SGP for each goal, FITC and VFE."""
+    """The full GP, then kl-PAC-SGP for each ε, FITC and VFE."""
     rng = np.random.default_rng([seed, 1])
     Z = np.sort(rng.uniform(X.min(), X.max(), (M, 1)), axis=0)
     shared: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "max_iter": steps, "random_state": seed}
     full = quiet(ExactGP(noise=1.0, limits=BOX, **shared), X, y)
     bar.update()
     mean, std = full.predict(at, return_std=True, noisy=True)
-    found = [Curve("full GP", mean, std, None, None)]
-    for goal in GOALS:
-        epsilon = round(goal * NOISE, 3)
+    predictions = [Curve("full GP", mean, std, None, None)]
+    for multiple in EPSILONS:
+        epsilon = round(multiple * NOISE, 3)
         model = quiet(SparsePACGP(M, epsilon=epsilon, delta=DELTA, inducing=Z, noise=1.0, **shared), X, y)
         bar.update()
-        name = f"kl-PAC-SGP, ε = {epsilon:g} = {goal:.2g} σ"
-        said = (epsilon, model.bound_, model.kl_, model.risk_)
+        name = f"kl-PAC-SGP, ε = {epsilon:g} = {multiple:.2g} σ"
+        certified = (epsilon, model.bound_, model.kl_, model.risk_)
         mean, std = model.predict(at, return_std=True)
-        found.append(Curve(name, mean, std, Z, model.inducing_, *said))
+        predictions.append(Curve(name, mean, std, Z, model.inducing_, *certified))
     for method in ("fitc", "vfe"):
         sparse = quiet(SparseGP(method, n_inducing=M, inducing=Z, noise=1.0, limits=BOX, **shared), X, y)
         bar.update()
         name = f"{method.upper()}, σ² = {sparse.noise_:.2g}"
         mean, std = sparse.predict(at, return_std=True, noisy=True)
-        found.append(Curve(name, mean, std, Z, sparse.inducing_))
-    return found
+        predictions.append(Curve(name, mean, std, Z, sparse.inducing_))
+    return predictions
 
 
 def minima(X: np.ndarray, y: np.ndarray, M: int, starts: int, steps: int, seed: int, bar: Any) -> list[Minimum]:
-    """Both methods from the same starts, on every second point."""
+    """The ends of training of both methods, from the same starts, on every second point."""
     X, y = X[::2], y[::2]
-    found = []
+    ends = []
     for i in range(starts):
         rng = np.random.default_rng([seed, 2, i])
         before = float(10.0 ** rng.uniform(-5.0, 1.0))
@@ -132,23 +132,23 @@ def minima(X: np.ndarray, y: np.ndarray, M: int, starts: int, steps: int, seed: 
         shared: dict[str, Any] = {"kernel": SquaredExponential(1.0, 1.0), "noise": before, "inducing": Z}
         shared |= {"n_inducing": M, "max_iter": steps, "random_state": seed}
         fitc = quiet(SparseGP("fitc", limits=BOX, **shared), X, y)
-        found.append(Minimum("FITC", i, before, fitc.noise_, -fitc.objective_, fitc.stop_reason_))
+        ends.append(Minimum("FITC", i, before, fitc.noise_, -fitc.objective_, fitc.stop_reason_))
         pac = quiet(SparsePACGP(epsilon=0.6, delta=DELTA, **shared), X, y)
-        found.append(Minimum("kl-PAC-SGP", i, before, pac.noise_, pac.bound_, pac.stop_reason_))
+        ends.append(Minimum("kl-PAC-SGP", i, before, pac.noise_, pac.bound_, pac.stop_reason_))
         bar.update()
-    return found
+    return ends
 
 
-def best(found: Sequence[Minimum], method: str) -> Minimum:
-    return min((m for m in found if m.method == method), key=lambda m: m.objective)
+def best(ends: Sequence[Minimum], method: str) -> Minimum:
+    return min((m for m in ends if m.method == method), key=lambda m: m.objective)
 
 
-def draw_curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, found: Sequence[Curve]) -> Any:
-    full, *rest = found
+def draw_curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, predictions: Sequence[Curve]) -> Any:
+    full, *rest = predictions
     page = figure(15.0, 7.2)
     headline(
         page,
-        f"Predictions from N = {len(y)} simulated points as the accuracy goal ε varies; FITC and VFE beside them",
+        f"Predictions from N = {len(y)} simulated points for several accuracies ε, and those of FITC and VFE",
     )
     grid = page.add_gridspec(2, 3)
     places = [grid[0, 0], grid[0, 1], grid[0, 2], grid[1, 0], grid[1, 1]]
@@ -175,8 +175,8 @@ def draw_curves(X: np.ndarray, y: np.ndarray, at: np.ndarray, found: Sequence[Cu
             title += f"\nB = {curve.bound:.3f}, R_S = {curve.risk:.3f}, KL/N = {curve.kl / len(y):.3f}"
         ax.set_title(title, fontsize=TEXT, loc="left")
         ax.tick_params(labelsize=TEXT - 1)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        for edge in ("top", "right"):
+            ax.spines[edge].set_visible(False)
     key = page.add_subplot(grid[1, 2])
     key.axis("off")
     key.legend(handles=legend(), loc="center left", fontsize=TEXT, frameon=False)
@@ -193,26 +193,26 @@ def legend() -> list[Any]:
         Patch(
             color=BLUE, alpha=0.28, lw=0, label="± 2 standard deviations\n(FITC and VFE with noise, kl-PAC-SGP without)"
         ),
-        Patch(color=GREEN, alpha=0.18, lw=0, label="± ε about the mean: within it, no loss"),
+        Patch(color=GREEN, alpha=0.18, lw=0, label="± ε about the mean, where the loss is 0"),
         Line2D([], [], color=VERMILLION, linewidth=1.2, label="full GP, mean"),
         Patch(color=VERMILLION, alpha=0.13, lw=0, label="full GP, ± 2 standard deviations, with noise"),
         Line2D([], [], color="0.25", marker="x", ls="", label="inducing points, before (top) and after (bottom)"),
     ]
 
 
-def draw_minima(found: Sequence[Minimum]) -> Any:
+def draw_minima(ends: Sequence[Minimum]) -> Any:
     page = figure(10.0, 4.4)
-    starts, noises = len(found) // 2, [m.noise for m in found]
+    starts, noises = len(ends) // 2, [m.noise for m in ends]
     headline(
         page,
-        f"Where {starts} trainings end, from σ² in [1e-5, 10] and random inducing points (ringed: the best of them). "
-        "Broken line: the noise of the data.",
+        f"Ends of {starts} trainings from σ² in [1e-5, 10] and random inducing points (circled: the best). "
+        "Dashed line: the noise of the data.",
     )
     for i, (method, color) in enumerate(MINIMA.items()):
         ax = page.add_subplot(1, 2, 1 + i)
-        mine = [m for m in found if m.method == method]
+        mine = [m for m in ends if m.method == method]
         ax.plot([m.noise for m in mine], [m.objective for m in mine], ".", color=color, markersize=7.0, alpha=0.5)
-        top = best(found, method)
+        top = best(ends, method)
         ring: dict[str, Any] = {"markersize": 12.0, "markerfacecolor": "none", "markeredgewidth": 1.5}
         ax.plot(top.noise, top.objective, "o", color=BLACK, **ring)
         ax.axvline(NOISE**2, color="0.5", linestyle="--", linewidth=1.0)
@@ -223,29 +223,30 @@ def draw_minima(found: Sequence[Minimum]) -> Any:
         ax.set_ylabel("−log likelihood (nats)" if method == "FITC" else "bound B, ε = 0.6", fontsize=TEXT)
         ax.tick_params(labelsize=TEXT - 1)
         ax.grid(True, color="0.9", linewidth=0.7)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        for edge in ("top", "right"):
+            ax.spines[edge].set_visible(False)
     return page
 
 
-def summary(shown: Sequence[Curve], N: int, found: Sequence[Minimum]) -> str:
-    """Our numbers beside the paper's; the data are others, so that orders are what can be compared."""
-    goals = [c for c in shown if c.kl is not None]
-    mine = [float(c.kl or 0.0) / N for c in goals]
-    theirs = list(GOALS.values())
+def summary(shown: Sequence[Curve], N: int, ends: Sequence[Minimum]) -> str:
+    """Our numbers and those of the paper; only their order can be compared, as the data differ."""
+    certified = [c for c in shown if c.kl is not None]
+    mine = [float(c.kl or 0.0) / N for c in certified]
+    theirs = list(EPSILONS.values())
     same = np.argsort(mine).tolist() == np.argsort(theirs).tolist()
     lines = [
-        f"{c.name}: KL/N = {k:.3f} (paper, other data: {t:.3f})" for c, k, t in zip(goals, mine, theirs, strict=True)
+        f"{c.name}: KL/N = {k:.3f} (paper, other data: {t:.3f})"
+        for c, k, t in zip(certified, mine, theirs, strict=True)
     ]
     lines.append(f"  the order of the three is {'the paper' if same else 'not the paper'}'s")
-    for method, said in (("FITC", "about 1e-6"), ("kl-PAC-SGP", "2.1e-2")):
-        one, noises = best(found, method), [m.noise for m in found if m.method == method]
+    for method, printed in (("FITC", "about 1e-6"), ("kl-PAC-SGP", "2.1e-2")):
+        best_end, noises = best(ends, method), [m.noise for m in ends if m.method == method]
         lines.append(
-            f"{method}: best of {len(noises)} optima {one.objective:.4g} at σ² = {one.noise:.2g} (paper: {said}); "
-            f"σ² from {min(noises):.2g} to {max(noises):.2g}; truth {NOISE**2:.2g}"
+            f"{method}: best of {len(noises)} optima {best_end.objective:.4g} at σ² = {best_end.noise:.2g} "
+            f"(paper: {printed}); σ² from {min(noises):.2g} to {max(noises):.2g}; truth {NOISE**2:.2g}"
         )
-    over = best(found, "FITC").noise < 1e-2 * NOISE**2
-    holds = best(found, "kl-PAC-SGP").noise > 0.1 * NOISE**2
+    over = best(ends, "FITC").noise < 1e-2 * NOISE**2
+    holds = best(ends, "kl-PAC-SGP").noise > 0.1 * NOISE**2
     lines.append(
         f"  FITC's best optimum {'overfits' if over else 'does not overfit'}, as the paper says it does: {over}"
     )
@@ -257,9 +258,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--seed", type=options.whole, default=1, help="of data and starts (default %(default)s)")
-    parser.add_argument("--starts", type=options.whole, default=100, help="trainings of each (default %(default)s)")
-    parser.add_argument("--steps", type=options.whole, default=1000, help="of L-BFGS-B, at most (default %(default)s)")
+    parser.add_argument("--seed", type=options.whole, default=1, help="seed of data and starts (default %(default)s)")
+    parser.add_argument(
+        "--starts", type=options.whole, default=100, help="number of trainings of each method (default %(default)s)"
+    )
+    parser.add_argument(
+        "--steps", type=options.whole, default=1000, help="largest number of steps of L-BFGS-B (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="10 starts")
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_gp_toy.png"))
     args = parser.parse_args(argv)
@@ -276,16 +281,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     at = np.linspace(-0.7, 6.7, 400)[:, None]
     with tqdm(total=starts + 6, unit="model") as bar:
         shown = curves(X, y, at, 15, args.steps, args.seed, bar)
-        found = minima(X, y, 8, starts, args.steps, args.seed, bar)
+        ends = minima(X, y, 8, starts, args.steps, args.seed, bar)
     second = args.out.with_name(f"{args.out.stem}_minima{args.out.suffix}")
     draw_curves(X, y, at, shown).savefig(args.out)
-    draw_minima(found).savefig(second)
+    draw_minima(ends).savefig(second)
     lines = [
         [c.name, float(x), float(m), float(s)] for c in shown for x, m, s in zip(at[:, 0], c.mean, c.std, strict=True)
     ]
     write(args.out, ("model", "x", "mean", "std"), lines)
-    write(second, [f.name for f in fields(Minimum)], [astuple(m) for m in found])
-    print(summary(shown, len(y), found))
+    write(second, [f.name for f in fields(Minimum)], [astuple(m) for m in ends])
+    print(summary(shown, len(y), ends))
     print(f"{time.perf_counter() - began:.0f} s; {args.out}, {second}")
 
 

@@ -1,9 +1,9 @@
-"""What the examples of PAC-GP (paper 002, Reeb et al.) share: data, scalings, the figures of a trained model.
+"""The common part of the PAC-GP examples (paper 002, Reeb et al.): data, scalings, figures of a trained model.
 
-A certificate's hypotheses are iid rows, and prior, loss and scaling that were fixed before the rows were seen.  The
-paper standardises inputs and target by *all* rows, those of training among them: prior and loss then depend on the
-data, and no bound follows (P-45).  Such rows of a table are marked "not rigorous".  The rigorous variant takes the
-constants from rows that are neither trained on nor tested.
+The hypotheses of a certificate are iid rows, and a prior, loss and scaling that are fixed before the rows are seen.
+The paper standardises inputs and target by *all* rows, including those of training: prior and loss then depend on the
+data, and no bound follows (P-45).  The tables mark such results as "not rigorous".  The rigorous variant takes the
+constants from rows that are used neither for training nor for tests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DELTA = 0.01
 PAPER, RIGOROUS = "paper", "rigorous"
 VARIANTS = {
     PAPER: "standardised by all rows, as in the paper: not rigorous",
-    RIGOROUS: "scaling constants from a tenth of the rows, held apart: rigorous",
+    RIGOROUS: "scaling constants from a separate tenth of the rows: rigorous",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows to train on and to test on, raw, and how the model sees them."""
+    """Raw rows for training and for tests, and their scalings."""
 
     X: np.ndarray
     y: np.ndarray
@@ -60,8 +60,8 @@ class Part:
 class Score:
     """One trained model.
 
-    ``B`` is the certificate's bound, with ξ(N); ``B_maurer`` the same with 2√N in its place, as the paper computes it,
-    and so is ``B_pin``.  ``trained_on`` says after how many steps training ended, ``stopped`` why.
+    ``B`` is the bound of the certificate, with ξ(N); ``B_maurer`` and ``B_pin`` have 2√N instead, as in the paper.
+    ``steps`` is the number of steps of training, ``stopped`` the reason why it ended.
     """
 
     data: str
@@ -86,32 +86,32 @@ class Score:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What was asked for: two scores with one key are the same experiment."""
+        """Identifies the experiment: two scores with the same key are the same experiment."""
         return self.data, self.variant, self.method, self.ard, self.M, self.epsilon, self.seed, self.N
 
 
 def table(path: Path | None, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (N, D) and target (N,) of a CSV file, the target last; without a path, what lies beside the repository.
+    """Inputs (N, D) and target (N,), the last column, of a CSV file; by default of one beside the repository.
 
     Raises
     ------
     ValueError
-        in one sentence, for a file that is not there or not a table.
+        for a file that does not exist or is not a table.
     """
-    where = UCI / f"{name}.csv.gz" if path is None else path
-    if not where.is_file():
+    place = UCI / f"{name}.csv.gz" if path is None else path
+    if not place.is_file():
         raise ValueError(
-            f"expected the data set {name} in {where}, got no such file: save it there as CSV with the target in the "
-            "last column, or say --data FILE"
+            f"expected the data set {name} in {place}, got no such file: save it there as CSV with the target in the "
+            "last column, or pass --data FILE"
         )
-    values, _ = read_table(where)
+    values, _ = read_table(place)
     if values.shape[1] < 2 or values.shape[0] < 10:
-        raise ValueError(f"{where}: expected 10 rows or more of inputs and a target, got shape {values.shape}")
+        raise ValueError(f"{place}: expected 10 rows or more of inputs and a target, got shape {values.shape}")
     return values[:, :-1], values[:, -1]
 
 
 def constants(origin: str, X: np.ndarray, y: np.ndarray) -> tuple[Scaling, Scaling]:
-    """Scalings that standardise these rows; columns that are constant here keep their unit."""
+    """Scalings that standardise these rows; constant columns keep their unit."""
 
     def of(values: np.ndarray) -> dict[str, Any]:
         spread = values.std(axis=0)
@@ -121,9 +121,9 @@ def constants(origin: str, X: np.ndarray, y: np.ndarray) -> tuple[Scaling, Scali
 
 
 def split(X: np.ndarray, y: np.ndarray, variant: str, seed: int, rows: int | None = None) -> Part:
-    """A fifth of the rows to test; the others train, less a tenth of all where constants come from, if rigorous.
+    """Split the rows: a fifth for tests, the others for training; "rigorous" takes constants from a tenth of all rows.
 
-    Both variants of a seed test on the same rows, and the rigorous one trains on a part of the other's.
+    Both variants of a seed have the same test rows, and the rigorous one trains on a subset of the other's rows.
     """
     order = np.random.default_rng(seed).permutation(len(y))[:rows]
     N = len(order)
@@ -138,7 +138,7 @@ def split(X: np.ndarray, y: np.ndarray, variant: str, seed: int, rows: int | Non
 
 
 def bounds(certificate: Certificate) -> dict[str, Any]:
-    """The certified bound beside those with 2√N, from the certificate's own terms."""
+    """The certified bound, and those with 2√N, from the terms of the certificate."""
     printed = partial(
         pacbayes.bound,
         certificate.risk,
@@ -156,18 +156,18 @@ def predicted(certificate: Certificate, part: Part) -> tuple[np.ndarray, np.ndar
     X, y = part.scaled
     kernel, posterior = certificate.kernel, certificate.posterior
     if isinstance(posterior, Exact):
-        found = divergences.full_posterior(kernel, X, y, noise=posterior.noise).predict(part.scaled_test[0])
+        prediction = divergences.full_posterior(kernel, X, y, noise=posterior.noise).predict(part.scaled_test[0])
     else:
         assert isinstance(posterior, Sparse)
-        made = divergences.collapsed_posterior(
+        posterior_of_u = divergences.collapsed_posterior(
             kernel, X, y, posterior.Z, noise=posterior.noise, power=posterior.power, jitter=posterior.jitter
         )
-        found = made.predict(part.scaled_test[0])
-    return np.asarray(found.mean), np.asarray(found.variance)
+        prediction = posterior_of_u.predict(part.scaled_test[0])
+    return np.asarray(prediction.mean), np.asarray(prediction.variance)
 
 
 def figures(certificate: Certificate, part: Part) -> dict[str, Any]:
-    """What the paper's tables say of a model, all of it from the certified Q."""
+    """The figures of the paper's tables, all computed from the certified Q."""
     assert isinstance(certificate.posterior, Exact | Sparse)
     mean, variance = predicted(certificate, part)
     truth = part.scaled_test[1]
@@ -194,7 +194,7 @@ def save(path: Path, scores: Sequence[Score]) -> None:
 
 
 def load(path: Path) -> list[Score]:
-    """What `save` wrote; nothing where there is no file."""
+    """The scores that `save` wrote; an empty list if there is no file."""
     if not path.exists():
         return []
     kinds: dict[str, Callable[[str], Any]] = {

@@ -2,18 +2,18 @@
 
     python examples/pac_sgp_inducing.py [--quick] [--inducing 100,200,300,400,500] [--ard yes no] [--seeds 1] [--resume]
 
-40 000 rows of 8 inputs, a fifth of them to test.  Squared exponential with a lengthscale for each input (ARD) or one
-for all, started at variance, lengthscale and noise 1, inducing points at k-means centres and learned; epsilon = 0.6,
-delta = 0.01, ln theta rounded to 1201 values each in [-6, 6].  kl-PAC-SGP is trained by the bound itself, sqrt-PAC-SGP
-by Pinsker's, both with FITC's form of posterior; VFE and FITC by their own objectives within the same box; all are
-certified in the same way, at the rounded theta.
+The data are 40 000 rows with 8 inputs; a fifth of them are for tests.  Squared exponential with a lengthscale for each
+input (ARD) or one for all; training starts at variance, lengthscale and noise 1, with inducing points at k-means
+centres, which are learned; epsilon = 0.6, delta = 0.01; each ln theta is rounded to one of 1201 values in [-6, 6].
+kl-PAC-SGP minimises the bound itself, sqrt-PAC-SGP Pinsker's bound, both with the posterior of FITC; VFE and FITC
+maximise their own objectives within the same box.  All are certified in the same way, at the rounded theta.
 
-"paper": inputs and target standardised by all rows: the certificates are *not rigorous* (P-45), the numbers those that
-the paper prints.  "rigorous": the constants come from a tenth of the rows, which serve nothing else.  To choose ARD or
-not, or M, after seeing the results costs ln 2 for the former and nothing for the latter (P-45, P-49).
+"paper": inputs and target are standardised by all rows; the certificates are *not rigorous* (P-45), like the numbers in
+the paper.  "rigorous": the constants come from a tenth of the rows, which are not used otherwise.  Choosing between ARD
+and one lengthscale after seeing the results costs ln 2; choosing M costs nothing (P-45, P-49).
 
-One model at M = 500 takes minutes, all of them with ten seeds days.  --resume keeps the rows that the CSV file already
-holds, so that a long study may be interrupted.  B in the table is computed with 2 sqrt(N), as the paper does.
+One model at M = 500 takes minutes; all models with ten seeds take days.  --resume keeps the rows that the CSV file
+already contains, so that a long study may be interrupted.  B in the table is computed with 2 sqrt(N), as in the paper.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ METHODS = {
     "FITC": ("fitc", GREEN),
 }
 LEAST_NOISE = 1e-6
-"""FITC drives σ² to nothing; a softplus with this floor is what the published models had."""
+"""Smallest σ², which FITC drives towards 0; the published models had a softplus with this floor."""
 
 PRINTED = {
     (False, "kl-PAC-SGP"): ".154 .000 .219 .000 .045 .000 .053 .000 .059 .001 .059 .000 .262 .014",
@@ -60,7 +60,7 @@ PRINTED = {
     (True, "VFE"): ".212 .000 .327 .000 .007 .000 .011 .000 .024 .000 .202 .000 .031 .000",
     (True, "FITC"): ".277 .000 .347 .000 .046 .000 .048 .000 .053 .001 .179 .000 .000 .000",
 }
-"""Table 2 of the paper, kin40k, M = 500: mean and standard error over ten splits of what FIGURES names."""
+"""Table 2 of the paper, kin40k, M = 500: mean and standard error over ten splits of each of FIGURES."""
 
 
 def trained(method: str, part: Part, M: int, ard: bool, steps: int, seed: int, bar: bool) -> tuple[Certificate, Any]:
@@ -84,7 +84,7 @@ def trained(method: str, part: Part, M: int, ard: bool, steps: int, seed: int, b
 def score(variant: str, method: str, part: Part, M: int, ard: bool, steps: int, seed: int, bar: bool = False) -> Score:
     began = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # how training stopped is in the table
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table contains how training stopped
         certificate, model = trained(method, part, M, ard, steps, seed, bar)
     spent = time.perf_counter() - began
     about: dict[str, Any] = {"variant": variant, "method": method, "ard": ard, "M": M, "seed": seed, "N": len(part.y)}
@@ -92,17 +92,17 @@ def score(variant: str, method: str, part: Part, M: int, ard: bool, steps: int, 
     return Score(data="kin40k", epsilon=EPSILON, **about, **figures(certificate, part), **ended)
 
 
-def chosen(found: Sequence[Score], variant: str, ard: bool, method: str) -> list[Score]:
-    return [s for s in found if (s.variant, s.ard, s.method) == (variant, ard, method)]
+def chosen(scores: Sequence[Score], variant: str, ard: bool, method: str) -> list[Score]:
+    return [s for s in scores if (s.variant, s.ard, s.method) == (variant, ard, method)]
 
 
-def groups(found: Sequence[Score], variant: str, full: bool) -> list[Any]:
-    """Rows of the table; the paper's beside M = 500 of its own variant, where all rows were used."""
+def groups(scores: Sequence[Score], variant: str, full: bool) -> list[Any]:
+    """Rows of the table; with all rows used, those of the variant "paper" with M = 500 include the printed numbers."""
     rows = []
     for ard in (True, False):
-        for M in sorted({s.M for s in found}):
+        for M in sorted({s.M for s in scores}):
             for method in METHODS:
-                mine = [s for s in chosen(found, variant, ard, method) if s.M == M]
+                mine = [s for s in chosen(scores, variant, ard, method) if s.M == M]
                 line = PRINTED[ard, method] if full and M == 500 and variant == PAPER else None
                 if mine:
                     name = f"{'ARD' if ard else 'one ℓ'}, M = {M}, {method}"
@@ -110,15 +110,15 @@ def groups(found: Sequence[Score], variant: str, full: bool) -> list[Any]:
     return rows
 
 
-def panel(ax: Any, found: Sequence[Score], variant: str, ard: bool, name: str, full: bool) -> None:
+def panel(ax: Any, scores: Sequence[Score], variant: str, ard: bool, name: str, full: bool) -> None:
     top = 0.0
     for method, (_, color) in METHODS.items():
-        mine = chosen(found, variant, ard, method)
+        mine = chosen(scores, variant, ard, method)
         sizes = sorted({s.M for s in mine})
         if not sizes:
             continue
         draws = [[getattr(s, "B_maurer" if name == "B" else name) for s in mine if s.M == M] for M in sizes]
-        middle, error = np.array([mean_and_error(one) for one in draws]).T
+        middle, error = np.array([mean_and_error(draw) for draw in draws]).T
         style: dict[str, Any] = {"marker": "o", "markersize": 4.0, "linewidth": 1.6, "capsize": 2}
         ax.errorbar(sizes, middle, np.nan_to_num(error), color=color, label=method, **style)
         top = max(top, middle.max())
@@ -131,17 +131,17 @@ def panel(ax: Any, found: Sequence[Score], variant: str, ard: bool, name: str, f
     ax.tick_params(labelsize=TEXT - 1)
     ax.grid(True, axis="y", color="0.9", linewidth=0.7)
     ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    for edge in ("top", "right"):
+        ax.spines[edge].set_visible(False)
 
 
-def picture(found: Sequence[Score], full: bool) -> Any:
+def picture(scores: Sequence[Score], full: bool) -> Any:
     from matplotlib.lines import Line2D
 
     shown = [name for name in FIGURES if name not in ("B_pin", "noise")]
-    rows = [(v, a) for v in VARIANTS for a in (True, False) if any((s.variant, s.ard) == (v, a) for s in found)]
+    rows = [(v, a) for v in VARIANTS for a in (True, False) if any((s.variant, s.ard) == (v, a) for s in scores)]
     page = figure(3.2 * len(shown), 1.0 + 2.9 * len(rows))
-    seeds, N = len({s.seed for s in found}), sorted({s.N for s in found}, reverse=True)
+    seeds, N = len({s.seed for s in scores}), sorted({s.N for s in scores}, reverse=True)
     headline(
         page,
         "kin40k: bound, risks and complexity against the number M of inducing points "
@@ -151,7 +151,7 @@ def picture(found: Sequence[Score], full: bool) -> Any:
     for r, (variant, ard) in enumerate(rows):
         for i, name in enumerate(shown):
             ax = page.add_subplot(grid[r, i])
-            panel(ax, found, variant, ard, name, full)
+            panel(ax, scores, variant, ard, name, full)
             ax.set_title(HEADS[FIGURES.index(name)], fontsize=TEXT, loc="right")
             if i == 0:
                 kind = "a lengthscale per input" if ard else "one lengthscale"
@@ -173,15 +173,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--data", type=Path, metavar="FILE", help="CSV, the target last (default: kin40k.csv.gz)")
-    parser.add_argument("--rows", type=options.whole, help="so many random rows (default: all)")
+    parser.add_argument(
+        "--data", type=Path, metavar="FILE", help="CSV with the target in the last column (default: kin40k.csv.gz)"
+    )
+    parser.add_argument("--rows", type=options.whole, help="number of random rows (default: all)")
     parser.add_argument("--inducing", type=options.wholes, default=list(SIZES), metavar="M[,M...]")
     parser.add_argument("--ard", nargs="+", choices=("yes", "no"), default=["yes", "no"])
     parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=list(METHODS))
     parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=[PAPER])
-    parser.add_argument("--seeds", type=options.whole, default=1, help="splits (default %(default)s)")
-    parser.add_argument("--steps", type=options.whole, default=1000, help="of L-BFGS-B, at most (default %(default)s)")
-    parser.add_argument("--resume", action="store_true", help="keep what the CSV file already holds, and add to it")
+    parser.add_argument("--seeds", type=options.whole, default=1, help="number of splits (default %(default)s)")
+    parser.add_argument(
+        "--steps", type=options.whole, default=1000, help="largest number of steps of L-BFGS-B (default %(default)s)"
+    )
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the CSV file, and add the others")
     parser.add_argument("--quick", action="store_true", help="1000 rows, M = 10, 20, ARD, 40 steps")
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_sgp_inducing.png"))
     args = parser.parse_args(argv)
@@ -197,8 +201,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.exit(2, f"pac_sgp_inducing.py: {error}\n")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     sheet = args.out.with_suffix(".csv")
-    began, found = time.perf_counter(), load(sheet) if args.resume else []
-    done = {s.key for s in found}
+    began, scores = time.perf_counter(), load(sheet) if args.resume else []
+    done = {s.key for s in scores}
     kinds = [(M, a == "yes", m) for M in args.inducing for a in args.ard for m in args.methods]
     work = [(v, s, *kind) for v in args.variants for s in range(args.seeds) for kind in kinds]
     full = args.data is None and args.rows is None
@@ -207,18 +211,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         bar.set_description(f"{variant}, split {seed}, M = {M}, {'ARD' if ard else 'one lengthscale'}, {method}")
         part = split(X, y, variant, seed, args.rows)
         if ("kin40k", variant, method, ard, M, EPSILON, seed, len(part.y)) not in done:
-            found.append(score(variant, method, part, M, ard, args.steps, seed, bar=len(part.y) > 10_000))
-            save(sheet, found)
-    picture(found, full).savefig(args.out)
+            scores.append(score(variant, method, part, M, ard, args.steps, seed, bar=len(part.y) > 10_000))
+            save(sheet, scores)
+    picture(scores, full).savefig(args.out)
     text = []
-    for variant in sorted({s.variant for s in found}):
-        rows = groups(found, variant, full)
+    for variant in sorted({s.variant for s in scores}):
+        rows = groups(scores, variant, full)
         print(f"\n{VARIANTS[variant][0].upper()}{VARIANTS[variant][1:]}\n{beside(rows)}")
         text.append(f"{VARIANTS[variant]}\n\n{markdown(rows)}\n")
     args.out.with_suffix(".md").write_text("\n".join(text), encoding="utf-8")
     if not full:
-        print("Other rows than the paper's: nothing to compare with.")
-    print(f"{len(found)} models, {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")
+        print("The rows differ from the paper's: there is nothing to compare with.")
+    print(f"{len(scores)} models, {time.perf_counter() - began:.0f} s; {args.out}, with .csv and .md beside it")
 
 
 if __name__ == "__main__":

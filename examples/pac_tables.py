@@ -1,4 +1,4 @@
-"""Figures of trained models beside those that paper 002 (Reeb et al., PAC-GP) prints, and whether they agree."""
+"""Comparison of trained models with the tables of paper 002 (Reeb et al., PAC-GP)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Printed = dict[str, tuple[float, float]]
 
 
 def printed(line: str) -> Printed:
-    """A line of the paper's tables: mean and standard error in turn."""
+    """A line of the paper's tables: alternating means and standard errors."""
     numbers = [float(word) for word in line.split()]
     return {name: (numbers[2 * i], numbers[2 * i + 1]) for i, name in enumerate(FIGURES)}
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard error, NaN for one value."""
-    found = np.asarray(values, dtype=np.float64)
-    error = float(found.std(ddof=1) / math.sqrt(found.size)) if found.size > 1 else math.nan
-    return float(found.mean()), error
+    """Mean and standard error; the error of a single value is NaN."""
+    numbers = np.asarray(values, dtype=np.float64)
+    error = float(numbers.std(ddof=1) / math.sqrt(numbers.size)) if numbers.size > 1 else math.nan
+    return float(numbers.mean()), error
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Our mean beside a printed one.
+    """Our mean and a printed one.
 
-    They agree when they differ by at most two standard errors of their difference and half a unit of the last digit
-    printed.  One seed of ours has no standard error: it is taken as √10 times that of the paper's ten, and a printed
-    error of 0.000 as 0.0005.
+    They agree if they differ by at most two standard errors of their difference plus half a unit of the last printed
+    digit.  A single seed has no standard error: we take √10 times that of the paper's ten seeds.  A printed error of
+    0.000 counts as 0.0005.
     """
 
     mean: float
@@ -57,7 +57,7 @@ class Agreement:
 
     @property
     def within_paper(self) -> bool:
-        """By the paper's standard error alone."""
+        """Whether they agree by the paper's standard error alone."""
         return abs(self.mean - self.paper) <= 2.0 * max(self.paper_error, 5e-4) + 5e-4
 
     @property
@@ -66,28 +66,28 @@ class Agreement:
 
 
 def agreement(scores: Sequence[Score], name: str, paper: Printed) -> Agreement:
-    """Of the figure ``name``; B is compared as the paper computes it, with 2√N."""
+    """The agreement of the figure ``name``; B is computed with 2√N, as in the paper."""
     mean, error = mean_and_error([getattr(s, "B_maurer" if name == "B" else name) for s in scores])
     return Agreement(mean, error, len(scores), *paper[name])
 
 
 def cell(mean: float, error: float) -> str:
-    """0.335 ± 0.004; four digits at most."""
+    """A cell such as 0.335 ± 0.004, with at most four digits."""
     digits = 3 if abs(mean) < 100.0 else 0
     return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
 
 
 Groups = Iterable[tuple[str, Sequence[Score], Printed | None]]
-"""What to call a row of the table, the scores whose mean it holds, and the paper's row."""
+"""Label of a row of the table, the scores whose means it contains, and the row of the paper."""
 
 
 def beside(groups: Groups) -> str:
-    """A table in text: our means, the paper's under them, and what does not agree."""
+    """A text table: our means, those of the paper below them, and which of them agree."""
     width = 15
     lines = ["".join([f"{'':28}", *(f"{head:>{width}}" for head in HEADS)])]
     for name, scores, paper in groups:
-        found = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
-        lines.append(f"{name:28}" + "".join(f"{cell(*one):>{width}}" for one in found))
+        means = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
+        lines.append(f"{name:28}" + "".join(f"{cell(*pair):>{width}}" for pair in means))
         if paper is not None:
             lines.append(f"{'   paper':28}" + "".join(f"{cell(*paper[f]):>{width}}" for f in FIGURES))
             words = [agreement(scores, f, paper).word for f in FIGURES]
@@ -96,14 +96,16 @@ def beside(groups: Groups) -> str:
 
 
 def markdown(groups: Groups) -> str:
-    """The same for RESULTS.md, with seeds and the mean time of a model; ✗ marks a printed number that is not met."""
+    """A table for RESULTS.md with seeds and mean times; ✗ marks a printed number with which ours does not agree."""
     lines = ["| | " + " | ".join(HEADS) + " | seeds | time |", "|---|" + "---|" * (len(HEADS) + 2)]
     for name, scores, paper in groups:
-        found = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
+        means = [mean_and_error([getattr(s, "B_maurer" if f == "B" else f) for s in scores]) for f in FIGURES]
         seeds, spent = [s.seed for s in scores], mean_and_error([s.seconds for s in scores])[0]
         about = f"{min(seeds)}" + (f" … {max(seeds)}" if len(seeds) > 1 else "")
         lines.append(
-            f"| {name} | " + " | ".join(cell(*one) for one in found) + f" | {about} | {spent:.{int(spent < 10.0)}f} s |"
+            f"| {name} | "
+            + " | ".join(cell(*pair) for pair in means)
+            + f" | {about} | {spent:.{int(spent < 10.0)}f} s |"
         )
         if paper is not None:
             words = ("" if agreement(scores, f, paper).agrees else " ✗" for f in FIGURES)

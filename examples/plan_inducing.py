@@ -1,10 +1,10 @@
-"""How many inducing points a CSV file needs: the plan, the bounds, and what subsets of the rows truly reach.
+"""The number of inducing points that a CSV file needs: the plan, the bounds, and the divergences of actual subsets.
 
     python examples/plan_inducing.py FILE [--target 0.1] [--rows 2000] [--out plan_inducing.png]
 
-FILE is a CSV (or .csv.gz) with the target in its last column; columns are standardised.  Hyperparameters are fitted
-by marginal likelihood on 500 seeded rows.  The a-priori plan is for all rows; what needs dense algebra (the data-aware
-bound, the subsets) is done on ``--rows`` seeded rows.
+FILE is a CSV (or .csv.gz) with the target in its last column; columns are standardised.  Hyperparameters are fitted by
+marginal likelihood on 500 random rows.  The a-priori plan is for all rows; the data-aware bound and the subsets need
+dense algebra, and use ``--rows`` random rows.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("file", metavar="FILE", type=Path)
     parser.add_argument("--target", type=options.number, default=0.1, help="in nats (default %(default)s)")
-    parser.add_argument("--alpha", type=options.number, default=1.0, help="Renyi order (default 1, KL)")
-    parser.add_argument("--rows", type=options.whole, default=2000, help="rows for dense algebra (default %(default)s)")
-    parser.add_argument("--draws", type=options.whole, default=3, help="subsets per size (default %(default)s)")
-    parser.add_argument("--sizes", type=options.whole, default=10, help="how many sizes to try (default %(default)s)")
+    parser.add_argument("--alpha", type=options.number, default=1.0, help="Rényi order (default 1, KL)")
+    parser.add_argument(
+        "--rows", type=options.whole, default=2000, help="number of rows for dense algebra (default %(default)s)"
+    )
+    parser.add_argument(
+        "--draws", type=options.whole, default=3, help="number of subsets per size (default %(default)s)"
+    )
+    parser.add_argument("--sizes", type=options.whole, default=10, help="number of sizes (default %(default)s)")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("plan_inducing.png"))
     args = parser.parse_args(argv)

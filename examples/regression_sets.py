@@ -1,4 +1,4 @@
-"""Regression data that examples share: the toy functions of paper 000, Sec. 8.1, and tables of one's own."""
+"""Regression data that the examples share: the toy functions of paper 000, Sec. 8.1, and CSV tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UCI = Path(__file__).resolve().parents[2] / "shared" / "data" / "uci"
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where rows come from: ``draw(n, rng)`` gives inputs (n, D) and targets (n,)."""
+    """A source of rows: ``draw(n, rng)`` returns inputs (n, D) and targets (n,)."""
 
     name: str
     draw: Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -37,7 +37,7 @@ def branin(X: np.ndarray) -> np.ndarray:
 
 
 def griewank(X: np.ndarray) -> np.ndarray:
-    """Griewank's function on [−600, 600]ᴰ: a bowl with waves that are far too fast to be seen."""
+    """Griewank's function on [−600, 600]ᴰ: a bowl with waves that vary too fast to be learned."""
     x = -600.0 + 1200.0 * X
     waves = np.cos(x / np.sqrt(np.arange(1, X.shape[1] + 1))).prod(axis=1)
     return np.asarray((x**2).sum(axis=1) / 4000.0 - waves + 1.0)
@@ -71,18 +71,18 @@ def table_source(name: str, path: Path) -> Source:
     return Source(name, draw, f"of {len(y)}, D = {X.shape[1]}")
 
 
-def named(given: Sequence[str]) -> list[tuple[str, Path]]:
-    """Pairs from arguments of the form name=path."""
-    pairs = [item.partition("=") for item in given]
+def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
+    """(name, path) from arguments "name=path"."""
+    pairs = [item.partition("=") for item in arguments]
     for name, equals, path in pairs:
         if not (name and path):
             raise ValueError(f"--data: expected name=path, got {name + equals + path!r}")
     return [(name, Path(path)) for name, _, path in pairs]
 
 
-def sources(given: Sequence[str], noise: float) -> list[Source]:
-    """The toy functions and the tables that were given, or those that lie beside the repository."""
-    pairs = named(given)
+def sources(arguments: Sequence[str], noise: float) -> list[Source]:
+    """The toy functions, and the tables in ``arguments``; without arguments, those beside the repository."""
+    pairs = named(arguments)
     if not pairs:
         pairs = [(name, UCI / f"{name}.csv.gz") for name in ("bike", "elevators", "concrete")]
         missing = [name for name, path in pairs if not path.exists()]
@@ -90,14 +90,14 @@ def sources(given: Sequence[str], noise: float) -> list[Source]:
         if missing:
             print(
                 f"No {', '.join(missing)} in {UCI}: download from archive.ics.uci.edu or openml.org, save as CSV with "
-                "the target in the last column, and say --data name=path."
+                "the target in the last column, and pass --data name=path."
             )
     return [*toys(noise), *(table_source(name, path) for name, path in pairs)]
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows, standardised by the former, and where training starts."""
+    """Training and test rows, standardised by the training rows, and the kernel at the start of training."""
 
     X: np.ndarray
     y: np.ndarray

@@ -1,10 +1,10 @@
-"""How many samples a step of biased Monte Carlo needs: Corollary 5 of paper 004 as printed, improved, and by Chernoff.
+"""The number of samples per step of biased Monte Carlo: Corollary 5 of paper 004 as printed, improved, and by Chernoff.
 
     python examples/sample_sizes.py [--quick] [--n 1000] [--out examples/output/sample_sizes.png]
 
-Left: against the mean of q(f), for a probit likelihood, y = 1, q(f) = N(m, 1), at t = 10 of the schedule 1/t.  The
-printed L divides by |E φ'| and |E φ''|, and has poles where these vanish; the improved one (D-50) asks for E p alone,
-and by Chernoff's bound (N-cher) it grows like 1/E p instead of 1/(E p)².  Right: against t, at m = 1/2 and -4.
+Left: L against the mean of q(f) = N(m, 1), for a probit likelihood with y = 1, at t = 10 of the step sizes 1/t.  The
+printed L divides by |E φ'| and |E φ''| and has poles where these vanish.  The improved L (D-50) depends on E p only; by
+Chernoff's bound (N-cher) it grows like 1/E p instead of 1/(E p)².  Right: L against t, at m = 1/2 and -4.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpbounds.montecarlo import sample_size
 from gpbounds.plotting import BLUE, GREEN, ORANGE
 from gpbounds.plotting.elements import TEXT, axes, figure, headline, plain_ticks
 
-FORMS = {
+RULES = {
     "printed": ("printed (D-42)", ORANGE, "-."),
     "improved": ("improved (D-50)", BLUE, "-"),
     "chernoff": ("by Chernoff's bound (N-cher)", GREEN, "--"),
@@ -31,29 +31,29 @@ DELTA = 0.05
 MEANS = (0.5, -4.0)
 
 
-def needed(form: str, m: Any, t: Any, n: int) -> np.ndarray:
+def needed(rule: str, m: Any, t: Any, n: int) -> np.ndarray:
     """L at mean m and iteration t, γ_t = 1/t."""
-    found = sample_size(
-        Bernoulli("probit"), 1, n=n, delta=DELTA, step=lambda t: 1.0 / t, iteration=t, m=m, v=1.0, rule=form
+    sizes = sample_size(
+        Bernoulli("probit"), 1, n=n, delta=DELTA, step=lambda t: 1.0 / t, iteration=t, m=m, v=1.0, rule=rule
     )
-    return np.asarray(found.L, dtype=np.float64)
+    return np.asarray(sizes.L, dtype=np.float64)
 
 
 def picture(n: int, points: int) -> Any:
     canvas = figure(10.0, 4.6)
     headline(
         canvas,
-        "Samples per data point that keep a gradient step within its allowance\n"
-        f"probit likelihood, y = 1, q(f) = N(m, 1), n = {n}, step 1/t, all steps right with probability {1 - DELTA:g}",
+        "Samples per data point for which a gradient step meets its accuracy\n"
+        f"probit likelihood, y = 1, q(f) = N(m, 1), n = {n}, step 1/t, all accurate with probability {1 - DELTA:g}",
     )
     left, right = axes(canvas, "Samples $L$", 121), axes(canvas, "", 122)
     m = np.linspace(-5.0, 3.0, points)
     t = np.unique(np.rint(np.geomspace(1, 1000, 60)))
-    for form, (label, color, style) in FORMS.items():
-        over = 3 if form == "printed" else 2
-        left.plot(m, needed(form, m, 10, n), color=color, linestyle=style, linewidth=1.8, label=label, zorder=over)
+    for rule, (label, color, style) in RULES.items():
+        over = 3 if rule == "printed" else 2
+        left.plot(m, needed(rule, m, 10, n), color=color, linestyle=style, linewidth=1.8, label=label, zorder=over)
         for mean in MEANS:
-            right.plot(t, needed(form, mean, t, n), color=color, linestyle=style, linewidth=1.6, zorder=over)
+            right.plot(t, needed(rule, mean, t, n), color=color, linestyle=style, linewidth=1.6, zorder=over)
     left.set_xlabel("Mean $m$ of $q(f)$", fontsize=TEXT + 1)
     left.set_title("At step t = 10", fontsize=TEXT, loc="left")
     left.set_xlim(m[0], m[-1])
@@ -90,14 +90,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--n", type=options.whole, default=1000, help="data in the union bound (default %(default)s)")
+    parser.add_argument(
+        "--n", type=options.whole, default=1000, help="number of data in the union bound (default %(default)s)"
+    )
     parser.add_argument("--quick", action="store_true", help="a coarser grid")
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/sample_sizes.png"))
     args = parser.parse_args(argv)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     picture(args.n, 201 if args.quick else 1601).savefig(args.out)
     for m in (0.5, 1e-3, -2.0, -4.0):
-        sizes = ", ".join(f"{form} {float(needed(form, m, 10, args.n)):,.0f}" for form in FORMS)
+        sizes = ", ".join(f"{rule} {float(needed(rule, m, 10, args.n)):,.0f}" for rule in RULES)
         print(f"m = {m:g}, t = 10: {sizes}")
     print(args.out)
 

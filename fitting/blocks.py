@@ -41,8 +41,8 @@ def log_det_ratio(E: Array, chol: Cholesky, power: float) -> Array:
     """
     xp, L = namespace(E), chol.L
     pivots = xp.diagonal(L) ** 2
-    left = xp.tril(L, -1)
-    change = power * xp.diagonal(E) - xp.einsum("ij,ij->i", left, left)
+    below = xp.tril(L, -1)
+    change = power * xp.diagonal(E) - xp.einsum("ij,ij->i", below, below)
     small = pivots < 2.0
     return xp.where(small, xp.log1p(xp.where(small, change, 0.0)), xp.log(pivots)).sum() / power
 

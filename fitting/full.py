@@ -223,14 +223,14 @@ def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradi
 
     def pull(number: int, rows: slice) -> None:
         steps = xp.arange(rows.stop - rows.start)
-        own = A[rows][steps, rows.start + steps] * noise
+        diagonal_of_P = A[rows][steps, rows.start + steps] * noise
         work = A[rows] * noise
         work *= work
         work[steps, rows.start + steps] = 0.0
         sums = work @ weights
         squared[rows] = fit.gain[rows] ** 2 + sums[:, 1]
-        diagonal[rows] = own * own * in_variance[rows] + sums[:, 0] + t[rows] * g[rows]
-        diagonal[rows] += (0.5 * in_kl / noise) * (own * fit.gain[rows] - sums[:, 1])
+        diagonal[rows] = diagonal_of_P * diagonal_of_P * in_variance[rows] + sums[:, 0] + t[rows] * g[rows]
+        diagonal[rows] += (0.5 * in_kl / noise) * (diagonal_of_P * fit.gain[rows] - sums[:, 1])
         xp.multiply(A[rows], 2.0 * noise * D, out=work)
         work[steps, rows.start + steps] += in_kl
         cotangent = product(work, A[:, : rows.stop], xp.empty((len(steps), rows.stop)))

@@ -170,11 +170,11 @@ class BlockPosterior(InducingPosterior):
 
     def _law(self, X: Array, labels: Any, full: bool) -> tuple[Array, Array]:
         xp, kernel, n = namespace(X), self.kernel, X.shape[0]
-        V, own = self.inducing.whiten(X), xp.zeros((n, n) if full else n)
+        V, within = self.inducing.whiten(X), xp.zeros((n, n) if full else n)
         mean = xp.zeros((n, self.Y.shape[1]))
         for inside, home in self._groups(labels):
             new, v = X[inside], V[:, inside]
-            left = kernel(new) - v.T @ v if full else residual_diagonal(kernel.diag(new), v)
+            residual = kernel(new) - v.T @ v if full else residual_diagonal(kernel.diag(new), v)
             if home is not None:
                 Vb, chol = self._block(home)
                 E = kernel(new, self.X[home]) - v.T @ Vb
@@ -182,12 +182,14 @@ class BlockPosterior(InducingPosterior):
                 mean[inside] = gain.T @ self.Y[home]
                 V[:, inside] = v - Vb @ gain
                 half = chol.solve_lower(E.T)
-                left = left - half.T @ half if full else xp.maximum(left - xp.einsum("ij,ij->j", half, half), 0.0)
+                residual = (
+                    residual - half.T @ half if full else xp.maximum(residual - xp.einsum("ij,ij->j", half, half), 0.0)
+                )
             if full:
-                own[xp.ix_(inside, inside)] = left
+                within[xp.ix_(inside, inside)] = residual
             else:
-                own[inside] = left
-        from_inducing, spread = self.q.joint(V, own) if full else self.q.moments(V, own)
+                within[inside] = residual
+        from_inducing, spread = self.q.joint(V, within) if full else self.q.moments(V, within)
         return mean + from_inducing, spread
 
     def _groups(self, labels: Any) -> Iterator[tuple[Any, slice | None]]:

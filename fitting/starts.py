@@ -93,7 +93,7 @@ def distinct_rows(X: Float) -> int:
     return int(np.unique(X, axis=0).shape[0])
 
 
-def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.Generator) -> Float:
+def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.random.Generator) -> Float:
     """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`, on the host, from NumPy arrays.
 
     If the numerical rank of K is below M, "greedy" and "kdpp" cannot choose M points: the greedy method then chooses as
@@ -102,22 +102,22 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, how: str, rng: np.random.G
     from gpbounds.kdpp import select
 
     M = min(M, distinct_rows(X))
-    if how in ("kmeans", "uniform"):
-        scale = units(X) if how == "kmeans" else 1.0
-        return select(kernel, X / scale, M, how, rng, jitter="auto").Z * scale
-    if how == "kdpp":
+    if method in ("kmeans", "uniform"):
+        scale = units(X) if method == "kmeans" else 1.0
+        return select(kernel, X / scale, M, method, rng, jitter="auto").Z * scale
+    if method == "kdpp":
         try:
-            return select(kernel, X, M, how, rng, jitter="auto").Z
+            return select(kernel, X, M, method, rng, jitter="auto").Z
         except ValueError:  # M above the numerical rank
             pass
     chosen = select(kernel, X, M, "greedy", trace=0.0)
     if chosen.M == M:
         return chosen.Z
-    rest = np.unique(X, axis=0)
+    remaining = np.unique(X, axis=0)
     taken = {row.tobytes() for row in chosen.Z + 0.0}
-    rest = rest[[row.tobytes() not in taken for row in rest + 0.0]]
-    more = rng.choice(rest.shape[0], M - chosen.M, replace=False)
-    return np.concatenate([chosen.Z, rest[more]])
+    remaining = remaining[[row.tobytes() not in taken for row in remaining + 0.0]]
+    more = rng.choice(remaining.shape[0], M - chosen.M, replace=False)
+    return np.concatenate([chosen.Z, remaining[more]])
 
 
 def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:

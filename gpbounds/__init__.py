@@ -1,4 +1,4 @@
-"""gpbounds: computes, certifies and verifies what theory says about Gaussian processes.
+"""gpbounds computes, certifies and verifies what theory says about Gaussian processes.
 
 >>> import gpbounds
 >>> kernel = gpbounds.SquaredExponential(lengthscale=0.5)
@@ -6,7 +6,7 @@
 >>> plan.M
 45
 
-Names are loaded when they are first used, so that ``import gpbounds`` stays light.
+Names load on first use, so that ``import gpbounds`` is fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOME = {
+_MODULE_OF = {
     "Bound": "bound",
     "Empirical": "inputs",
     "Gaussian": "inputs",
@@ -46,19 +46,19 @@ _HOME = {
     "rate": "rates",
     "spectrum": "spectra",
 }
-_ROOMS = (
+_PACKAGES = (
     *("claims", "divergences", "inputs", "kdpp", "kernels", "likelihoods", "losses"),
     *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
     *("sandwich", "spectra", "whitening"),
 )
 
-__all__ = sorted([*_HOME, *_ROOMS])
+__all__ = sorted([*_MODULE_OF, *_PACKAGES])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"gpbounds.{_HOME[name]}"), name)
-    if name in _ROOMS:
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"gpbounds.{_MODULE_OF[name]}"), name)
+    if name in _PACKAGES:
         return importlib.import_module(f"gpbounds.{name}")
     raise AttributeError(f"module 'gpbounds' has no attribute {name!r}")
 

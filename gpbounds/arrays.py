@@ -1,6 +1,6 @@
-"""The one place that knows whether an array lives on the host (NumPy) or on a GPU (CuPy).
+"""Arrays on the host (NumPy) or on a GPU (CuPy); no other module distinguishes the two by type.
 
-CuPy is imported only when an array that is handed in is already a CuPy array, so nothing here needs a GPU.
+This module imports CuPy only if an argument is a CuPy array, so it needs no GPU.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def host(array: Any) -> Float:
 
 
 def as_number(value: Any) -> Any:
-    """An array of no dimension as a float; others as they are.
+    """A zero-dimensional array as a float; other arrays unchanged.
 
     >>> as_number(np.array(2.0)), as_number(np.ones(2))
     (2.0, array([1., 1.]))
@@ -43,19 +43,19 @@ def as_number(value: Any) -> Any:
 
 
 def place(array: Any, xp: Any) -> Array:
-    """``array`` where ``xp`` works, unchanged if it is there."""
+    """``array`` on the device of ``xp``, unchanged if it is already there."""
     if xp is np:
         return array.get() if is_cupy(array) else array
     return xp.asarray(array)
 
 
 def namespace(*arrays: object) -> Any:
-    """The module, ``numpy`` or ``cupy``, whose functions work on ``arrays``; mixing the two is an error."""
+    """The module, ``numpy`` or ``cupy``, of ``arrays``; a mixture of the two is an error."""
     on_gpu = [is_cupy(a) for a in arrays if a is not None]
     if not any(on_gpu):
         return np
     if not all(on_gpu):
-        raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays together: move them to one side")
+        raise ValueError("expected all arrays on one device, got NumPy and CuPy arrays together: move them to one")
     import cupy
 
     return cupy
@@ -88,7 +88,7 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
 
 
 def require_finite_rows(name: str, array: Array) -> None:
-    """Refuse NaN and infinity in an array of one or two dimensions that is not empty, and name the rows."""
+    """Raise `NonFinite` for NaN or infinity in a non-empty array of one or two dimensions, with the row numbers."""
     xp = namespace(array)
     finite = xp.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)
     if not bool(finite.all()):
@@ -99,12 +99,14 @@ def require_finite_rows(name: str, array: Array) -> None:
 def as_host_points(X: ArrayLike, name: str = "X", dim: int | None = None) -> Float:
     """`as_points` in double precision and host memory."""
     if is_cupy(X):
-        raise ValueError(f"{name}: expected a NumPy array, got a CuPy array: pass its .get(), as this runs on the CPU")
+        raise ValueError(
+            f"{name}: expected a NumPy array, got a CuPy array: this function runs on the CPU: pass its .get()"
+        )
     return np.asarray(as_points(X, name, dim), dtype=np.float64)
 
 
 def as_reals(xp: Any, name: str, value: Any) -> Array:
-    """``value`` as an array of doubles of any shape, without NaN; infinities are left to the caller."""
+    """``value`` as an array of doubles of any shape, without NaN; it may contain infinity."""
     try:
         array = xp.asarray(value)
     except (TypeError, ValueError):
@@ -116,17 +118,17 @@ def as_reals(xp: Any, name: str, value: Any) -> Array:
     return array.astype(np.float64, copy=False)
 
 
-def broadcastable(**given: Any) -> tuple[Any, list[Array]]:
-    """The array module, and the named arguments as finite arrays of doubles whose shapes broadcast."""
-    xp = namespace(*(v for v in given.values() if is_cupy(v) or np.ndim(v)))
-    arrays = [as_reals(xp, name, value) for name, value in given.items()]
-    for name, array in zip(given, arrays, strict=True):
+def broadcastable(**arguments: Any) -> tuple[Any, list[Array]]:
+    """The array module, and the arguments as finite arrays of doubles whose shapes broadcast."""
+    xp = namespace(*(v for v in arguments.values() if is_cupy(v) or np.ndim(v)))
+    arrays = [as_reals(xp, name, value) for name, value in arguments.items()]
+    for name, array in zip(arguments, arrays, strict=True):
         if bool(xp.isinf(array).any()):
             raise NonFinite(f"{name}: expected finite numbers, got infinity")
     try:
         np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
-        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(given, arrays, strict=True))
+        shapes = ", ".join(f"{name} {a.shape}" for name, a in zip(arguments, arrays, strict=True))
         raise ValueError(f"expected shapes that broadcast, got {shapes}") from None
     return xp, arrays
 
@@ -152,13 +154,13 @@ def blockwise(function: Callable[..., tuple[Any, ...]], *args: Any, size: int = 
 
 
 def over_blocks(function: Callable[..., tuple[Array, ...]], xp: Any, *arrays: Array) -> tuple[Any, ...]:
-    """``function`` of flat arrays of one length, in blocks with NumPy, at once with CuPy; shapes are put back."""
+    """``function`` of flattened arrays, in blocks with NumPy, at once with CuPy; results have the broadcast shape."""
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
     flat = [xp.ascontiguousarray(xp.broadcast_to(a, shape)).reshape(-1) for a in arrays]
     if flat[0].size == 0:
         flat = [xp.ones(1) for _ in flat]
     with np.errstate(all="ignore"):
-        found = blockwise(function, *flat) if xp is np else function(*flat)
+        results = blockwise(function, *flat) if xp is np else function(*flat)
     if 0 in shape:
-        return tuple(xp.empty(shape) for _ in found)
-    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in found)
+        return tuple(xp.empty(shape) for _ in results)
+    return tuple(part.reshape(shape) if shape or xp is not np else part[0] for part in results)

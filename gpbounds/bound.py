@@ -117,3 +117,26 @@ class Bound(NDArrayOperatorsMixin):
             "assumptions": list(self.assumptions),
             "certified": self.certified,
         }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Bound:
+        """The bound whose `to_dict` is ``record``; lists become arrays.
+
+        >>> b = Bound(0.5, "upper", 0.95, "R-thm1", {"t": 0.1}, ("y is drawn from the prior.",), quantity="D_1[q*||p]")
+        >>> Bound.from_dict(b.to_dict()).to_dict() == b.to_dict()
+        True
+        """
+
+        def arrays(value: Any) -> Any:
+            return np.array(value) if isinstance(value, list) else value
+
+        return cls(
+            value=arrays(record["value"]),
+            side=record["side"],
+            confidence=arrays(record["confidence"]),
+            claim=record["claim"],
+            terms={name: arrays(term) for name, term in record["terms"].items()},
+            assumptions=tuple(record["assumptions"]),
+            certified=record["certified"],
+            quantity=record["quantity"],
+        )

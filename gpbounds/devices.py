@@ -1,4 +1,4 @@
-"""Which device a computation runs on: the host with NumPy, or a GPU with CuPy."""
+"""The choice of a device: the host with NumPy, or a GPU with CuPy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Device = Literal["cpu", "cuda", "auto"]
 
 
 def array_module(device: Device = "cpu") -> Any:
-    """``numpy`` for "cpu", ``cupy`` for "cuda", and for "auto" whichever the machine can run.
+    """``numpy`` for "cpu", ``cupy`` for "cuda", and for "auto" ``cupy`` if it works on this machine.
 
     Raises
     ------
     ValueError
-        for "cuda" where CuPy or a GPU is missing or broken: one sentence says which.
+        for "cuda" if CuPy or a GPU is missing or broken; the message says which.
 
     >>> array_module("cpu").__name__
     'numpy'
@@ -35,20 +35,20 @@ def array_module(device: Device = "cpu") -> Any:
 
 
 def cuda_fault() -> str:
-    """Why CuPy cannot work here, as half a sentence; empty where it can."""
+    """The reason why CuPy does not work here, as a clause; empty if it works."""
     try:
         import cupy
     except Exception as error:
         return f"CuPy cannot be imported ({_line(error)})"
     try:
         if cupy.cuda.runtime.getDeviceCount() == 0:
-            return "no CUDA device is there"
-        one = cupy.ones((2, 2)) + cupy.eye(2)
-        if float(cupy.linalg.cholesky(one).sum()) > 0.0:
+            return "there is no CUDA device"
+        product = cupy.ones((2, 2)) + cupy.eye(2)
+        if float(cupy.linalg.cholesky(product).sum()) > 0.0:
             return ""
         return "the GPU computes a wrong Cholesky factor"
     except Exception as error:
-        return f"the GPU does not answer ({_line(error)})"
+        return f"the GPU fails ({_line(error)})"
 
 
 def _line(error: BaseException) -> str:

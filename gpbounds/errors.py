@@ -1,16 +1,16 @@
-"""Exceptions that teach: what was expected, what was reached, what usually causes it and what to change.
+"""Exceptions for numerical failures; messages state what was expected, what happened, the usual cause and a remedy.
 
-Wrong arguments are plain :class:`ValueError`\\ s.  The three classes here are for numerics that could not deliver.
+Wrong arguments raise a plain :class:`ValueError`.
 """
 
 
 class NotPositiveDefinite(ValueError):
-    """A matrix that must be positive (semi-)definite is not, at the precision it was given in."""
+    """A matrix is not positive (semi-)definite at its precision, but must be."""
 
 
 class NotConverged(ArithmeticError):
-    """An iteration or a discretisation did not reach the accuracy it promises; the message says how far it came."""
+    """An iteration or discretisation did not reach its promised accuracy; the message states the accuracy reached."""
 
 
 class NonFinite(ValueError):
-    """Data or a result contains NaN or infinity; the message says where."""
+    """Data or a result contain NaN or infinity; the message says where."""

@@ -1,6 +1,6 @@
-"""The exact Gaussian process given N data: K + σ²I factorised, its evidence and its predictions.  O(N³), O(N²) memory.
+"""The exact Gaussian process given N data: factor of K + σ²I, evidence, predictions.  O(N³) time, O(N²) memory.
 
-Of the symmetric K only the lower triangle is worked on, by chunks of rows [i, j) × [0, j).
+Computations use only the lower triangle of the symmetric K, in chunks of rows [i, j) × [0, j).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import residual_diagonal, slices
 
 ROWS = 128
-"""Rows of K at a time on a CPU: they stay in its cache.  On a GPU all are taken at once."""
+"""Rows of K in a chunk on a CPU, which fit into its cache; a GPU computes all rows at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Triangle:
-    """K by chunks of rows, each up to its last column: k(X[i:j], X[:j]), and where K + σ²I is factorised.
+    """Chunks k(X[i:j], X[:j]) of the lower triangle of K, and memory for the factor of K + σ²I.
 
     Attributes
     ----------
     kernel : Kernel
     X : array (N, D)
     space : Workspace
-        Holds 3N²/2 numbers: give the same to the next triangle, which then need not ask for memory.
+        Buffers of 3N²/2 numbers; the next triangle can use the same workspace and then allocates nothing.
     """
 
     kernel: Kernel
@@ -42,7 +42,7 @@ class Triangle:
 
     @cached_property
     def parts(self) -> list[slice]:
-        """The chunks."""
+        """The rows of each chunk."""
         N = int(self.X.shape[0])
         return list(slices(N, ROWS if namespace(self.X) is np else N))
 
@@ -54,32 +54,34 @@ class Triangle:
 
     @cached_property
     def chunks(self) -> list[Array]:
-        """Memory for the chunks of K, one after the other."""
+        """Memory for the chunks of K, contiguous one after another."""
         sizes = [(rows.stop - rows.start) * rows.stop for rows in self.parts]
         whole, ends = self.space.array("K", (sum(sizes),), namespace(self.X)), np.cumsum(sizes)
         pieces = zip(self.parts, ends - sizes, ends, strict=True)
         return [whole[first:last].reshape(-1, rows.stop) for rows, first, last in pieces]
 
     def each(self, work: Callable[[int, slice], None]) -> None:
-        """``work(number, rows)`` for every chunk, by as many lanes as BLAS may use threads."""
+        """Call ``work(number, rows)`` for every chunk, in as many threads as BLAS may use."""
         parts = self.parts
-        self.chunks, self.square  # noqa: B018  (made once, before lanes need them)
-        count = min(threads(), len(parts)) if len(parts) > 4 else 1
+        self.chunks, self.square  # noqa: B018  (allocated once, before threads use them)
+        workers = min(threads(), len(parts)) if len(parts) > 4 else 1
 
         def run(first: int) -> None:
-            with np.errstate(over="ignore", invalid="ignore"):  # a thread has its own; refused later
-                for number in range(first, len(parts), count):
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # each thread has its own state; `factorise` checks the sums
+                for number in range(first, len(parts), workers):
                     work(number, parts[number])
 
-        share(count, run)
+        share(workers, run)
 
     def factorise(self, noise: float) -> Cholesky:
-        """Fill the chunks, and factorise K + σ²I.
+        """Compute the chunks and factorise K + σ²I.
 
         Raises
         ------
         NotPositiveDefinite
-            where σ² is below the rounding error of K.
+            if σ² is below the rounding error of K.
         """
         sums = np.empty(len(self.parts))
 
@@ -97,14 +99,14 @@ class Triangle:
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """A GP with Gaussian noise given its data (R-gp); made by `exact`.
+    """A GP with Gaussian noise, conditioned on data (R-gp); `exact` creates it.
 
     Attributes
     ----------
     triangle : Triangle
-        K by chunks, the kernel and the inputs.
+        Chunks of K, the kernel and the inputs.
     Y : array (N, P)
-        P outputs, independent given the hyperparameters, which they share.
+        P outputs, independent given their common hyperparameters.
     noise : float
         σ².
     chol : Cholesky
@@ -124,11 +126,11 @@ class Exact:
 
     @cached_property
     def weights(self) -> Array:
-        """α = (K + σ²I)⁻¹Y (N, P)."""
+        """(K + σ²I)⁻¹Y (N, P)."""
         return self.chol.solve(self.Y)
 
     def predict(self, X: Array, *, full_cov: bool = False) -> tuple[Array, Array]:
-        """K_*f α (n, P), and K_** − K_*f(K + σ²I)⁻¹K_f*, in full (n, n) or its diagonal (n,), at X (n, D)."""
+        """Latent means K_*f(K + σ²I)⁻¹Y (n, P) at X (n, D), and K_** − K_*f(K + σ²I)⁻¹K_f*, (n, n) or its diagonal."""
         kernel = self.triangle.kernel
         cross = kernel(X, self.triangle.X)
         half = self.chol.solve_lower(cross.T)
@@ -139,14 +141,14 @@ class Exact:
 
 
 def exact(kernel: Kernel, X: Array, Y: Array, *, noise: float, space: Workspace | None = None) -> Exact:
-    """Factorise K + σ²I; checked float64 arrays X (N, D), Y (N, P).
+    """The exact GP for checked float64 arrays X (N, D), Y (N, P).
 
     Raises
     ------
     NotPositiveDefinite
-        where σ² is below the rounding error of K.
+        if σ² is below the rounding error of K.
     NonFinite
-        for covariances that are not finite.
+        if a covariance is not finite.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])

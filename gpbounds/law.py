@@ -1,7 +1,8 @@
-"""The law of the whitened inducing variables v = L⁻¹u: q(v) = N(w_p, S) for each of P outputs, against p(v) = N(0, I).
+"""The law of the whitened inducing variables v = L⁻¹u: q(v) = N(w_p, S) for P outputs; prior p(v) = N(0, I).
 
-Two ways to hold S: a factor C with CCᵀ = S, when q is free; and the matrix G with S = (I + G)⁻¹, when q is the
-posterior of Gaussian rows, G the weighted Gram matrix of their features.  Each keeps the digits that the other loses.
+Two classes represent S: `FactorLaw` by a factor C with CCᵀ = S, for a free q; `GramLaw` by the matrix G with
+S = (I + G)⁻¹, if q is the posterior given Gaussian rows and G the weighted Gram matrix of their features.  Each one is
+accurate where the other cancels.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ class Law(ABC):
         """The derivative of `kl` in S: ½P(I − S⁻¹)."""
 
     def moments(self, V: Array, residual: Array) -> tuple[Array, Array]:
-        """Means (n, P) and variances (n,) of f at points with V = L⁻¹k(Z, ·) (M, n) and K − Q = ``residual`` (n,)."""
+        """Latent means (n, P) and variances (n,) at points with V = L⁻¹k(Z, ·) (M, n) and K − Q = ``residual`` (n,)."""
         half = self.half(V)
         return V.T @ self.mean, residual + namespace(V).einsum("ij,ij->j", half, half)
 
     def joint(self, V: Array, residual: Array) -> tuple[Array, Array]:
-        """Means (n, P) and the covariance (n, n) of f at the same points, ``residual`` = K − Q (n, n)."""
+        """Latent means (n, P) and covariance (n, n) at the same points, ``residual`` = K − Q (n, n)."""
         half = self.half(V)
         return V.T @ self.mean, residual + half.T @ half
 
@@ -157,9 +158,9 @@ class GramLaw(Law):
 
     @cached_property
     def factor(self) -> Array:
-        """From the Cholesky factor of I + G with rows and columns in reverse order: no inverse is factorised.
+        """C = U⁻ᵀ for the upper triangular U with UUᵀ = I + G; no inverse is factorised.
 
-        Turned back it is an upper triangle U with UUᵀ = I + G, and C = U⁻ᵀ.
+        U is the Cholesky factor of I + G with rows and columns reversed, reversed back.
         """
         xp = namespace(self.G)
         turned = cholesky(self.precision[::-1, ::-1], name="I + G")
@@ -167,7 +168,7 @@ class GramLaw(Law):
 
     @cached_property
     def gained(self) -> Array:
-        """I − S = SG, without the cancellation of the difference where the data say little."""
+        """I − S = SG, without the cancellation of I − S for weak data."""
         return self.chol.solve(self.G)
 
     def half(self, V: Array) -> Array:

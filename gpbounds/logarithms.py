@@ -11,10 +11,12 @@ from gpbounds.validation import finite
 
 def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
     """``values`` as finite float64, one for each of ``names``."""
-    given = finite("log_parameters", values)
-    if given.shape != (len(names),):
-        raise ValueError(f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {given.shape}")
-    return given
+    logarithms = finite("log_parameters", values)
+    if logarithms.shape != (len(names),):
+        raise ValueError(
+            f"log_parameters: expected shape ({len(names)},), one for each of {names}, got {logarithms.shape}"
+        )
+    return logarithms
 
 
 def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:

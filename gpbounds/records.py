@@ -43,12 +43,12 @@ def member(kinds: Iterable[type[Member]], record: Mapping[str, Any]) -> Member:
     """
     if not isinstance(record, Mapping):
         raise ValueError(f"expected a record with a name and parameters, got {record!r}")
-    parameters, known = dict(record), {kind.name: kind for kind in kinds}
+    parameters, by_name = dict(record), {kind.name: kind for kind in kinds}
     name = parameters.pop("name", None)
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"name: expected one of {', '.join(map(repr, known))}, got {name!r}")
+    if not isinstance(name, str) or name not in by_name:
+        raise ValueError(f"name: expected one of {', '.join(map(repr, by_name))}, got {name!r}")
     try:
-        return known[name](**parameters)
+        return by_name[name](**parameters)
     except TypeError:
-        expected = ", ".join(field.name for field in fields(known[name]))  # type: ignore[arg-type]
+        expected = ", ".join(field.name for field in fields(by_name[name]))  # type: ignore[arg-type]
         raise ValueError(f"{name}: expected its parameters {expected}, got {sorted(map(str, parameters))}") from None

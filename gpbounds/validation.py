@@ -1,4 +1,4 @@
-"""Argument checks shared by every public function: each failure says what was expected and what came."""
+"""Argument checks for public functions; each error states what was expected and what it got."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def finite(name: str, value: ArrayLike) -> Float:
 
 
 def scalar(check: Callable[[str, ArrayLike], Float], name: str, value: ArrayLike) -> float:
-    """``value`` as a float, if it is a single number that passes ``check``.
+    """``value`` as a float; it must be a single number that passes ``check``.
 
     >>> scalar(positive, "noise", 0.1)
     0.1

@@ -132,7 +132,7 @@ def test_an_array_of_cupy_is_known_without_importing_it(monkeypatch):
     assert not is_cupy([1.0])
     assert namespace(there) is namespace(there, None) is fake
     assert namespace(here) is namespace(here, None, [1.0], 2.0) is np
-    with pytest.raises(ValueError, match="expected all arrays on one device, got NumPy and CuPy arrays together"):
+    with pytest.raises(ValueError, match="expected all arrays on one device, got NumPy and CuPy arrays"):
         namespace(there, here)
 
 

@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of a free q(u) as it is trained: values and derivatives beside mpmath, batches, the vector."""
+"""The PAC-Bayes bound of a free q(u): values and derivatives compared with mpmath, mini-batches, vectors."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_batch_estimates_the_risk_alone(rows: list[int]) -> None:
 
 
 def test_all_rows_are_no_batch_and_others_flatter() -> None:
-    """B is concave in R_S (P-04): over random rows its mean is not above B."""
+    """B is concave in R_S (P-04), so that its mean over random rows is at most B."""
     X, y, Z, mean, factor = problem(2, N=40, M=4)
     B = free_bound(X, y, Band(0.6), **OPTIONS)
     whole = B.evaluate(KERNEL, Z, mean, factor)
@@ -93,7 +93,7 @@ def test_all_rows_are_no_batch_and_others_flatter() -> None:
 
 
 def test_jitter_moves_with_the_variance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A jitter so large that its derivative shows."""
+    """A jitter so large that its derivative is visible."""
     monkeypatch.setattr("gpbounds.whitening.AUTO_LADDER", (0.05,))
     X, y, Z, mean, factor = problem(12)
     with mp.workdps(40):

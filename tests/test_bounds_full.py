@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of the exact GP posterior: right at 50 digits, by differences, in chunks, at every scale."""
+"""The PAC-Bayes bound of the exact GP posterior: compared with 50 digits and differences, by chunks, at all scales."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def problem(seed: int, N: int = 6, D: int = 2) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((N, D)), rng.standard_normal((N, 1))
 
 
-# The reference: mpmath at 50 digits, straight from the ledger
+# The reference: mpmath at 50 digits, from the formulas of the ledger
 
 
 def law(logs: tuple, X: np.ndarray, y: np.ndarray) -> tuple:
@@ -97,7 +97,7 @@ class Reference:
 
 @pytest.mark.parametrize("noise", [1e-6, 1e-3, 1.0, 1e3, 1e6])
 def test_values_and_derivatives_are_those_of_50_digits(noise: float) -> None:
-    """To a few ulp where K ≪ σ², to eps·λ_max/σ² where K ≫ σ²; ε follows the posterior's standard deviation."""
+    """Relative errors: a few ulp if K ≪ σ², eps·λ_max/σ² if K ≫ σ²; ε scales with the posterior standard deviation."""
     X, Y = problem(0)
     kernel, tol = SquaredExponential(1.0, [0.7, 1.4]), 1e-14 + 1e-16 * 10 / noise
     with mp.workdps(50):
@@ -156,7 +156,9 @@ def test_any_problem_agrees_with_50_digits(
         truth = Reference(X, Y, (variance, lengthscale, 2.0 * lengthscale, noise))
         risk, kl = truth.terms(loss)
         misfit = sum((mp.mpf(float(y)) - m) ** 2 for y, m in zip(Y[:, 0], truth.law(0, 0)[0], strict=True)) / noise
-        kl_lost = lost + 1e-15 * N * variance / noise * float(misfit / kl)  # what KL may lose, as `full.evaluate` says
+        kl_lost = lost + 1e-15 * N * variance / noise * float(
+            misfit / kl
+        )  # the error of KL that `full.evaluate` admits
         assert terms.kl == pytest.approx(float(kl), rel=kl_lost)
         assert terms.risk == pytest.approx(float(risk), rel=100 * lost, abs=1e-300)
         if 1e-12 < risk < 1.0 - 1e-12:
@@ -169,7 +171,7 @@ def test_any_problem_agrees_with_50_digits(
 
 
 def test_the_plain_formulas_lose_the_digits_that_are_kept_here() -> None:
-    """At σ² = 10⁶ variances six of KL's and of s's digits would cancel in s = σ² − σ⁴A_ii and log|I + K/σ²| − tr KA."""
+    """At σ² = 10⁶ variances, six digits of s and KL would cancel in s = σ² − σ⁴A_ii and log|I + K/σ²| − tr KA."""
     X, Y = problem(3)
     kernel, noise = SquaredExponential(1.0, [0.7, 1.4]), 1e6
     K = kernel(X)
@@ -262,7 +264,7 @@ def test_threads_and_kept_memory_change_nothing(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("lengthscale", [1e-8, 1.0, 1e8])
 @pytest.mark.parametrize("noise", [1e-3, 1.0, 1e12])
 def test_singular_flat_and_uncorrelated_data(lengthscale: float, noise: float) -> None:
-    """One input 40 times or none twice: against closed forms in the eigenvalues N and 0, or 1."""
+    """All inputs equal or all far apart: closed forms in the eigenvalues N and 0, or 1."""
     N = 40
     X, Y = problem(7, N)
     X[:] = X[0] if lengthscale == 1.0 else X
@@ -302,7 +304,7 @@ def test_what_double_precision_cannot_say_is_refused() -> None:
         evaluate(SquaredExponential(1.0, 1.0), X, 1e160 * Y, 0.1, target)
     with pytest.raises(NotPositiveDefinite, match="positive definite"):
         evaluate(SquaredExponential(1.0, 100.0), X, Y, 1e-30, target)
-    messages = []  # Cholesky succeeds by a hair: what is left of the variances is rounding
+    messages = []  # the Cholesky factorisation barely succeeds, and the variances are rounding errors
     for noise in (1e-14, 5e-15, 3e-15, 2e-15):
         with pytest.raises(NotPositiveDefinite) as caught:
             evaluate(SquaredExponential(1.0, 300.0), *problem(9, 150), noise, target)

@@ -1,4 +1,4 @@
-"""The PAC-Bayes bound of a sparse posterior as it is trained: values and derivatives beside mpmath, chunks, errors."""
+"""The PAC-Bayes bound of a sparse posterior: values and derivatives compared with mpmath, chunks, errors."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_each_derivative_by_itself(power: float) -> None:
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
 def test_jitter_belongs_to_the_prior(power: float) -> None:
-    """Inducing inputs that coincide: Kuu is singular, the jitter that helps is recorded."""
+    """Equal inducing inputs make Kuu singular; the jitter that makes it factorise is recorded."""
     X, y, Z = problem(11)
     Z[2] = Z[1]
     with pytest.raises(NotPositiveDefinite):
@@ -101,7 +101,7 @@ def test_jitter_belongs_to_the_prior(power: float) -> None:
 
 @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
 def test_jitter_moves_with_the_variance(power: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A jitter so large that its derivative shows."""
+    """A jitter so large that its derivative is visible."""
     monkeypatch.setattr("gpbounds.whitening.AUTO_LADDER", (0.05,))
     X, y, Z = problem(12)
     B = risk_bound(X, y, Band(0.6), **method_of(power), **OPTIONS)
@@ -131,7 +131,7 @@ def test_a_second_call_is_the_first(method: str) -> None:
     X, y, Z = problem(4, N=50, M=5)
     B = risk_bound(X, y, Band(0.4), method=method, chunk=9, **OPTIONS)
     first = flat(B.evaluate(KERNEL, NOISE, Z))
-    B.evaluate(Matern(0.5, 2.0, 0.3), 0.7, Z[:3])  # its leavings in the workspace
+    B.evaluate(Matern(0.5, 2.0, 0.3), 0.7, Z[:3])  # leaves other numbers in the workspace
     np.testing.assert_array_equal(flat(B.evaluate(KERNEL, NOISE, Z)), first)
     bare = B.evaluate(KERNEL, NOISE, Z, gradient=False)
     assert bare.gradient is None
@@ -149,7 +149,7 @@ def test_the_posterior_is_the_one_that_is_judged() -> None:
 
 
 def test_the_full_posterior_takes_the_same_seat() -> None:
-    """Z = X makes FITC the full posterior (P-27); Z does not enter ``method="exact"``."""
+    """FITC at Z = X is the full posterior (P-27); ``method="exact"`` does not depend on Z."""
     X, y, _ = problem(6, N=12)
     full, sparse = (risk_bound(X, y, Band(0.4), method=m, jitter=0.0, **OPTIONS) for m in ("exact", "fitc"))
     by_exact, by_fitc = full.evaluate(KERNEL, NOISE), sparse.evaluate(KERNEL, NOISE, X)
@@ -193,10 +193,14 @@ def test_slopes_of_the_target(relaxation: str, risk: float, kl: float) -> None:
 
 
 def test_risks_of_zero_and_one_have_derivatives() -> None:
-    """All losses underflow, or all are 1: nothing to gain by R_S, and no 0·∞."""
+    """If all losses underflow, or all are 1, the derivatives in R_S are finite: there is no 0·∞."""
     target = Target(Band(1.0), 10, delta=0.05)
     assert np.isfinite(target(0.0, 3.0)).all()
     assert target(10.0 + 1e-14, 3.0) == (1.0, 0.0, 0.0)
+    many = 10**5  # kl⁻¹(0.999, divergence) is below 1 here, and kl⁻¹(1, divergence) is 1
+    assert Target(Band(1.0), many, delta=0.05)(0.999 * many, 0.0)[0] < 0.9995
+    for rounded_up in (0.0, 1e-9):
+        assert Target(Band(1.0), many, delta=0.05)(many + rounded_up, 0.0) == (1.0, 0.0, 0.0)
     X, _, Z = problem(9, N=10)
     sure = risk_bound(X, np.zeros(10), Band(1e4), delta=0.05).evaluate(KERNEL, NOISE, Z)
     assert np.isfinite(flat(sure)).all()

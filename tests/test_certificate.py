@@ -1,4 +1,4 @@
-"""Certificates as their users meet them: issued, saved, loaded, checked, tampered with, and refused."""
+"""Certificates: issued, saved, loaded, checked, changed by others, and refused."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ every_posterior = pytest.mark.parametrize("posterior", POSTERIORS.values(), ids=
 
 
 def issue(posterior=POSTERIORS["vfe"], X=X, y=Y, kernel=None, **changes):
-    given = {"grid": GRID, "loss": Band(0.6), "delta": 0.05, **changes}
-    return Certificate.issue(X, y, posterior, on_grid() if kernel is None else kernel, **given)
+    options = {"grid": GRID, "loss": Band(0.6), "delta": 0.05, **changes}
+    return Certificate.issue(X, y, posterior, on_grid() if kernel is None else kernel, **options)
 
 
 @pytest.fixture(scope="module")
@@ -129,16 +129,19 @@ def test_the_bound_is_that_of_the_theorem(honest):
 
 
 def test_another_machine_may_round_otherwise(monkeypatch, honest):
-    """Whatever it computes within the allowance, and be its own a twentieth or six times as large, it confirms."""
+    """It may compute any numbers within the allowance, and have an allowance from a twentieth to six times as large."""
     enclose = checking.enclose
     for shift in (-1.0, 1.0):
         for wider in (0.05, 1.0, 6.0):
 
             def moved(*arguments, shift=shift, wider=wider):
-                found = enclose(*arguments)
-                errors = {"risk_error": wider * found.risk_error, "kl_error": wider * found.kl_error}
+                computed = enclose(*arguments)
+                errors = {"risk_error": wider * computed.risk_error, "kl_error": wider * computed.kl_error}
                 return dataclasses.replace(
-                    found, risk=found.risk + shift * found.risk_error, kl=found.kl + shift * found.kl_error, **errors
+                    computed,
+                    risk=computed.risk + shift * computed.risk_error,
+                    kl=computed.kl + shift * computed.kl_error,
+                    **errors,
                 )
 
             monkeypatch.setattr(checking, "enclose", moved)
@@ -147,7 +150,7 @@ def test_another_machine_may_round_otherwise(monkeypatch, honest):
 
 @pytest.mark.parametrize("processor", ["Prescott", "Haswell"])
 def test_other_linear_algebra_confirms(tmp_path, processor):
-    """OpenBLAS, where NumPy has it, takes the kernels of another processor, and two threads."""
+    """Where NumPy uses OpenBLAS: with the kernels of another processor and two threads."""
     X, y = problem(150, 2, seed=4)
     kernel = on_grid(1.0, 1.5)
     for name, posterior in {"exact": Exact(1e-3), "sparse": Sparse(X[:30], 0.05, 0.5, jitter=1e-8)}.items():
@@ -163,7 +166,7 @@ def test_other_linear_algebra_confirms(tmp_path, processor):
     ran = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True, env=environment
     )
-    assert ran.stdout.split("\n")[0] == " ".join(["CONFIRMED, given what is declared."] * 2)
+    assert ran.stdout.split("\n")[0] == " ".join(["CONFIRMED, given the declarations."] * 2)
 
 
 @given(
@@ -174,24 +177,24 @@ def test_other_linear_algebra_confirms(tmp_path, processor):
     offset=st.sampled_from([0.0, 1e6]),
 )
 def test_kernel_values_are_right_to_their_allowance(seed, dim, nu, spread, offset):
-    """Against 50 digits at the scaled inputs; the allowance is spent to at most a half."""
+    """Against 50 digits at the scaled inputs; the errors are at most half the allowance."""
     rng = np.random.default_rng(seed)
     A, B = offset + spread * rng.standard_normal((2, 4, dim))
     scales = rng.uniform(0.1, 3.0, dim)
     kernel = SquaredExponential(1.7, scales) if nu is None else Matern(nu, 1.7, scales)
     allowed = priors.value_error(kernel, dim)
-    found = kernel(A, B)
+    values = kernel(A, B)
     with mpmath.workdps(50):
         for i, a in enumerate(A / scales):
             for j, b in enumerate(B / scales):
                 square = sum((mpmath.mpf(p) - mpmath.mpf(q)) ** 2 for p, q in zip(a.tolist(), b.tolist(), strict=True))
-                assert abs(found[i, j] - mpmath.mpf(1.7) * correlation(square, nu)) <= allowed / 2
+                assert abs(values[i, j] - mpmath.mpf(1.7) * correlation(square, nu)) <= allowed / 2
 
 
 @pytest.mark.parametrize("nu", [None, 0.5, 2.5])
 @pytest.mark.parametrize("dim", [300, 4000])
 def test_distances_of_many_terms_are_right_to_their_allowance(nu, dim):
-    """One large gap, then gaps whose squares are each rounded away from their sum: r² lacks up to dim/2 eps."""
+    """One large gap, then gaps whose squares each vanish by rounding in the sum: r² is up to dim/2 eps too small."""
     A, B = np.zeros((1, dim)), np.full((1, dim), 1.48e-8)
     B[0, 0] = math.sqrt(2.0)
     kernel = SquaredExponential(1.7) if nu is None else Matern(nu, 1.7)
@@ -230,7 +233,7 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
 
 
 def test_a_kernel_of_many_lengthscales_stays_one_sentence():
-    """NumPy breaks the text of an array into lines; nobody who reads a report wants its indentation."""
+    """NumPy breaks the text of an array into lines, which a report must not contain."""
     X, y = problem(D=13)
     grid = HyperGrid.ard(13, -3.0, 3.0, 60)
     kernel = on_grid(1.3, np.linspace(0.3, 9.0, 13), grid=grid)
@@ -281,7 +284,7 @@ def test_the_procedure_rounds_then_rebuilds():
         issue_certificate(X, Y, trained, rebuild, grid=ARD, loss=Band(0.6), delta=0.05)
 
 
-# Tampered with
+# Changed by others
 
 
 def leaves(record, path=()):
@@ -314,7 +317,7 @@ def nearby(value):
 
 
 def attempt(path):
-    """The report on a file, or why it could not be read."""
+    """The report on a file, or the message that it cannot be read."""
     try:
         return Certificate.load(path).check(X, Y)
     except ValueError as error:
@@ -330,7 +333,7 @@ def test_the_least_change_of_any_field_is_noticed(tmp_path, posterior):
         files.write(altered(record, path, nearby(value)), tmp_path / "c.json")
         outcome = attempt(tmp_path / "c.json")
         if isinstance(outcome, str):
-            assert any(str(key) in outcome for key in path), (path, outcome)  # says where
+            assert any(str(key) in outcome for key in path), (path, outcome)  # the message names the field
         else:
             assert not outcome.confirmed
             assert "seal" in outcome.failed, path
@@ -408,6 +411,29 @@ def test_other_data_fail_at_the_line_of_the_data(honest, change, words):
     assert report.line("risk").state == "skipped"
 
 
+def test_auto_jitter_becomes_a_number_when_the_certificate_is_issued(tmp_path):
+    """Z with a row twice: Kuu needs a jitter, the certificate records it, and a third party rebuilds Q with it."""
+    posterior = Sparse([[0.0], [0.0], [1.0]], 0.1, power=1.0)
+    with pytest.raises(ValueError, match="jitter: expected a number in a record, got 'auto'"):
+        posterior.to_dict()
+    certificate = issue(posterior)
+    assert certificate.posterior.jitter > 0.0
+    certificate.save(tmp_path / "certificate.json")
+    loaded = Certificate.load(tmp_path / "certificate.json")
+    assert loaded == certificate
+    assert loaded.check(X, Y).confirmed
+    assert issue(Sparse([[0.0], [1.0]], 0.1)).posterior.jitter == 0.0
+
+
+def test_files_keep_the_keys_of_schema_1(honest):
+    """The kind of Q is "form" and the power of K - Q is "alpha": files of before the renaming are read unchanged."""
+    posterior = Sparse([[0.0], [1.0]], 0.1, power=0.5, jitter=0.0)
+    record = issue(posterior, charges=[Charge("kernels", 2)]).to_dict()
+    assert record["posterior"] == {"form": "sparse", "noise": 0.1, "alpha": 0.5, "jitter": 0.0, "Z": [[0.0], [1.0]]}
+    assert record["charges"] == [{"what": "kernels", "count": 2}]
+    assert honest.to_dict()["posterior"]["form"] == honest.posterior.kind
+
+
 # Refused
 
 
@@ -433,7 +459,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the data were scaled with themselves")
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
-    with pytest.raises(ValueError, match="rigorous: expected what the scalings say, False, got True"):
+    with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):
         schema.from_dict(record)
 
 

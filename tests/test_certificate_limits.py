@@ -1,4 +1,4 @@
-"""Where the check of a certificate stops confirming, to the last double; what forgers who seal again may try there."""
+"""The limits of what a check confirms, to the last double, for records that were changed and sealed again."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def forged(certificate, **numbers):
     return dataclasses.replace(changed, bound=stated).sealed()
 
 
-# Risk and KL: what is stated, beside what is recomputed
+# Risk and KL: stated and recomputed numbers
 
 
 @every_posterior
@@ -68,8 +68,8 @@ def forged(certificate, **numbers):
 def test_a_number_within_the_rounding_of_the_recomputed_one_is_too_small(posterior, name):
     """From the recomputed value up to the last double below its upper end; the end itself is confirmed."""
     honest = issue(posterior)
-    found = enclose(posterior, honest.kernel, X, Y, honest.loss)
-    value, error = getattr(found, name), getattr(found, f"{name}_error")
+    computed = enclose(posterior, honest.kernel, X, Y, honest.loss)
+    value, error = getattr(computed, name), getattr(computed, f"{name}_error")
     top = value + error
     assert value < math.nextafter(top, 0.0)
     assert getattr(honest, name) >= top
@@ -82,11 +82,11 @@ def test_a_number_within_the_rounding_of_the_recomputed_one_is_too_small(posteri
 
 @every_posterior
 def test_the_bound_is_that_of_the_upper_ends_of_risk_and_divergence(posterior):
-    """Both numbers without their rounding, and the bound that follows: three lines fail; at the upper ends none."""
+    """With both numbers less their allowances, and the bound that follows, three lines fail; at the upper ends none."""
     honest = issue(posterior)
-    found = enclose(posterior, honest.kernel, X, Y, honest.loss)
-    assert forged(honest, risk=found.risk, kl=found.kl).check(X, Y).failed == ("kl", "risk", "bound")
-    least = forged(honest, risk=found.risk + found.risk_error, kl=found.kl + found.kl_error)
+    computed = enclose(posterior, honest.kernel, X, Y, honest.loss)
+    assert forged(honest, risk=computed.risk, kl=computed.kl).check(X, Y).failed == ("kl", "risk", "bound")
+    least = forged(honest, risk=computed.risk + computed.risk_error, kl=computed.kl + computed.kl_error)
     assert least.bound < honest.bound
     assert least.check(X, Y).confirmed
     lower = dataclasses.replace(least, bound=math.nextafter(least.bound, 0.0)).sealed()
@@ -95,20 +95,20 @@ def test_the_bound_is_that_of_the_upper_ends_of_risk_and_divergence(posterior):
 
 @pytest.mark.parametrize("name", ["risk", "kl"])
 def test_a_number_far_above_the_recomputed_one_is_another_one(name):
-    """Up to a hundred allowances and a millionth it may come from another machine."""
+    """A number from another machine may differ by up to a hundred allowances plus a relative 1e-6."""
     honest = issue(POSTERIORS["vfe"])
-    found = enclose(honest.posterior, honest.kernel, X, Y, honest.loss)
-    value, error = getattr(found, name), getattr(found, f"{name}_error")
+    computed = enclose(honest.posterior, honest.kernel, X, Y, honest.loss)
+    value, error = getattr(computed, name), getattr(computed, f"{name}_error")
     most = value * (1.0 + 1e-6) + checking.LOOSE * error
     assert forged(honest, **{name: most}).check(X, Y).confirmed
     assert forged(honest, **{name: math.nextafter(most, math.inf)}).check(X, Y).failed == (name,)
 
 
 def test_a_risk_of_one_is_confirmed_and_bounded_by_one():
-    """Every prediction misses: R_S with its allowance is beyond 1, where no risk is."""
+    """Every prediction misses: R_S plus its allowance exceeds 1, which no risk does."""
     certificate = issue(Exact(0.3), y=Y + 1e6, loss=Band(1e-3), outputs=Scaling("fixed in advance", -1e6))
-    found = enclose(certificate.posterior, certificate.kernel, X, Y + 2e6, certificate.loss)
-    assert found.risk + found.risk_error > 1.0
+    computed = enclose(certificate.posterior, certificate.kernel, X, Y + 2e6, certificate.loss)
+    assert computed.risk + computed.risk_error > 1.0
     assert (certificate.risk, certificate.bound) == (1.0, 1.0)
     assert certificate.check(X, Y + 1e6).confirmed
     below = forged(certificate, risk=math.nextafter(1.0, 0.0))
@@ -143,7 +143,7 @@ def test_a_bound_a_thousandth_or_one_double_too_small_is_refused(posterior, loss
 
 @given(counts=st.lists(st.integers(2, 10**6), max_size=3), scalings=st.tuples(*[st.sampled_from([1, 2, 10**4])] * 2))
 def test_every_list_is_charged_to_the_last_double(counts, scalings):
-    """Θ, the charges and both scalings: with any of them forgotten in the bound, or a double less, it is refused."""
+    """Θ, the charges and both scalings: the check fails where the bound leaves one out, or is one double less."""
     inputs, outputs = (Scaling("charged", 0.0, 1.0, count=c) if c > 1 else Scaling() for c in scalings)
     charges = [Charge(f"list {i}", c) for i, c in enumerate(counts)]
     honest = issue(POSTERIORS["vfe"], charges=charges, inputs=inputs, outputs=outputs)
@@ -178,8 +178,8 @@ def test_the_fingerprint_is_the_hash_that_is_documented(seed, N, D):
     A, b = rng.standard_normal((N, D)), rng.standard_normal(N)
     text = f"X ({N}, {D})\n".encode() + struct.pack(f"<{N * D}d", *A.ravel())
     text += f"y ({N},)\n".encode() + struct.pack(f"<{N}d", *b)
-    found = fingerprint(A, b)
-    assert (found.sha256, found.rows, found.columns) == (hashlib.sha256(text).hexdigest(), N, D)
+    hashed = fingerprint(A, b)
+    assert (hashed.sha256, hashed.rows, hashed.columns) == (hashlib.sha256(text).hexdigest(), N, D)
 
 
 @pytest.mark.parametrize("indices", [(-1, 0), (61, 0), (0, -1), (0, 61), (30, 30, 30), (30,)])
@@ -196,8 +196,8 @@ def test_a_theta_between_two_members_of_the_grid_is_refused(axis):
     values = [honest.kernel.variance, honest.kernel.lengthscale]
     values[axis] *= math.exp(0.05)  # half a step of 0.1
     kernel = SquaredExponential(*values)
-    found = enclose(honest.posterior, kernel, X, Y, honest.loss)
-    numbers = {"risk": found.risk + 2.0 * found.risk_error, "kl": found.kl + 2.0 * found.kl_error}
+    computed = enclose(honest.posterior, kernel, X, Y, honest.loss)
+    numbers = {"risk": computed.risk + 2.0 * computed.risk_error, "kl": computed.kl + 2.0 * computed.kl_error}
     for step in (0, 1):
         indices = tuple(i + step * (axis == k) for k, i in enumerate(honest.indices))
         between = forged(dataclasses.replace(honest, kernel=kernel, indices=indices), **numbers)
@@ -232,11 +232,11 @@ def test_neither_scaling_may_come_from_the_same_data(side):
     assert not loose.check(X, Y).rigorous
 
 
-# R_S and KL with what rounding may have done to them
+# R_S and KL with their rounding errors
 
 
 class Known(Band):
-    """A loss whose expectations are given, and exactly known."""
+    """A loss with prescribed expectations, exactly known."""
 
     def expectation(self, y, m, s2):
         return np.asarray(m)
@@ -264,29 +264,29 @@ def test_the_mean_of_the_losses_is_known_to_its_allowance(seed, N):
     prediction = Prediction(losses, np.ones(N), np.zeros(N), np.zeros(N))
     with pytest.MonkeyPatch.context() as patch:
         built(patch, prediction)
-        found = enclose(Exact(1.0), on_grid(), np.zeros((N, 1)), np.zeros(N), Known(1.0))
+        computed = enclose(Exact(1.0), on_grid(), np.zeros((N, 1)), np.zeros(N), Known(1.0))
     truth = sum(map(Fraction, losses.tolist())) / N
-    assert abs(Fraction(found.risk) - truth) <= Fraction(found.risk_error) <= Fraction(1, 2**50)
+    assert abs(Fraction(computed.risk) - truth) <= Fraction(computed.risk_error) <= Fraction(1, 2**50)
 
 
 def test_what_the_losses_may_be_off_by_is_what_their_mean_may_be(monkeypatch):
     """Every loss may be larger by its own allowance, at once."""
     losses, allowed = np.array([0.1, 0.25, 0.7]), np.array([0.05, 0.01, 0.2])
     built(monkeypatch, Prediction(losses, np.ones(3), allowed, np.zeros(3)))
-    found = enclose(Exact(1.0), on_grid(), np.zeros((3, 1)), np.zeros(3), Known(1.0))
-    assert allowed.mean() <= found.risk_error <= allowed.mean() + 1e-14
+    computed = enclose(Exact(1.0), on_grid(), np.zeros((3, 1)), np.zeros(3), Known(1.0))
+    assert allowed.mean() <= computed.risk_error <= allowed.mean() + 1e-14
 
 
 @pytest.mark.parametrize(("mean_error", "variance_error"), [(0.05, 0.0), (0.0, 0.3), (0.04, 0.2)])
 def test_the_risk_of_any_posterior_within_the_errors_is_within_the_error_of_the_risk(
     monkeypatch, mean_error, variance_error
 ):
-    """Means and variances are anywhere in their boxes: the band's allowance is its worst corner, and is needed."""
+    """Means and variances are anywhere in their boxes: the band's allowance is its worst corner, and not more."""
     rng = np.random.default_rng(3)
     mean, variance, loss = rng.standard_normal(30), rng.uniform(0.5, 2.0, 30), Band(10.0)
     y = mean + rng.choice([-1.0, 1.0], 30) * (10.0 + 0.5 * rng.standard_normal(30))  # one edge is near, one far
     built(monkeypatch, Prediction(mean, variance, np.full(30, mean_error), np.full(30, variance_error)))
-    found = enclose(Exact(1.0), on_grid(), np.zeros((30, 1)), y, loss)
+    computed = enclose(Exact(1.0), on_grid(), np.zeros((30, 1)), y, loss)
     now = loss.expectation(y, mean, variance)
     moved = [
         np.abs(loss.expectation(y, mean + a * mean_error, variance + b * variance_error) - now)
@@ -294,15 +294,15 @@ def test_the_risk_of_any_posterior_within_the_errors_is_within_the_error_of_the_
         for b in (-1, 1)
     ]
     worst = float(np.max(moved, axis=0).mean())
-    assert worst <= found.risk_error <= 1.001 * worst
+    assert worst <= computed.risk_error <= 1.001 * worst
 
 
 def test_the_rounding_of_the_divergence_is_passed_on_and_unknown_is_infinite(monkeypatch):
     prediction = Prediction(np.zeros(2), np.ones(2), np.zeros(2), np.zeros(2))
     for rounding, expected in ((1e-3, 1e-3), (math.inf, math.inf), (math.nan, math.inf)):
         built(monkeypatch, prediction, kl=2.5, kl_rounding=rounding)
-        found = enclose(Exact(1.0), on_grid(), np.zeros((2, 1)), np.zeros(2), Band(0.6))
-        assert (found.kl, found.kl_error) == (2.5, expected)
+        computed = enclose(Exact(1.0), on_grid(), np.zeros((2, 1)), np.zeros(2), Band(0.6))
+        assert (computed.kl, computed.kl_error) == (2.5, expected)
 
 
 @every_posterior
@@ -330,9 +330,9 @@ def test_the_rounding_of_the_kernel_is_counted(posterior, nu):
         risk = loss.expectation(Y, at.mean, at.variance).mean()
         return risk, loss.allowance(Y, at.mean, at.variance, *errors).mean(), float(q.kl), float(q.kl_rounding)
 
-    found = enclose(posterior, kernel, X, Y, loss)
+    computed = enclose(posterior, kernel, X, Y, loss)
     risk, risk_error, kl, kl_error = alone(priors.value_error(kernel, 1))
-    assert (found.kl, found.kl_error) == (kl, kl_error)
-    assert found.risk == pytest.approx(risk, rel=1e-15)
-    assert found.risk_error == pytest.approx(risk_error + 4.0 * evaluation.EPS, rel=1e-12)
+    assert (computed.kl, computed.kl_error) == (kl, kl_error)
+    assert computed.risk == pytest.approx(risk, rel=1e-15)
+    assert computed.risk_error == pytest.approx(risk_error + 4.0 * evaluation.EPS, rel=1e-12)
     assert risk_error > 1.05 * alone(0.0)[1]

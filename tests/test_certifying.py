@@ -1,4 +1,4 @@
-"""`fitting.certify`: a certificate for any model, of the posterior that it has at the rounded hyperparameters."""
+"""`fitting.certify`: a certificate for any model, for its posterior at the rounded hyperparameters."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_several_goals_and_other_choices_are_charged():
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("exact", "matern")])
 def test_the_jitter_of_the_model_is_kept(name):
-    """What training needed belongs to Q, though Kuu at the rounded kernel would do without: R_S and KL show it."""
+    """The jitter of training is part of Q, even if Kuu at the rounded kernel needs none: R_S and KL depend on it."""
     model = MODELS[name].fit(X, Y)
     model.jitter_ = 0.05
     certificate = certify(model, X, Y, epsilon=0.5, delta=0.05)
@@ -157,7 +157,7 @@ def test_the_jitter_of_a_free_posterior_is_kept():
 
 
 def test_a_jitter_is_kept_where_the_rounded_kernel_needs_none():
-    """Trained with inducing inputs so close that Kuu failed; the only member of the grid has a tenth of its length."""
+    """Training needed a jitter for close inducing inputs; the only lengthscale of the grid is ten times shorter."""
     crowd, x = np.linspace(-2.0, 2.0, 40)[:, None], X[:, :1]
     model = SparseGP("fitc", SquaredExponential(1.0, 2.0), 0.1, inducing=crowd, **START).fit(x, Y)
     short = HyperGrid([0.0, math.log(0.1)], [0.0, math.log(0.1)], 0, ("variance", "lengthscale"))
@@ -179,7 +179,7 @@ def test_kuu_that_is_nearly_singular_is_given_a_jitter_whose_rounding_is_known()
 
 
 def test_data_that_were_scaled_before_are_certified_raw():
-    """Constants from 50 other rows: the certificate is about raw values and says where the constants are from."""
+    """Constants from 50 other rows: the certificate refers to raw values and declares the origin of the constants."""
     raw_X, raw_y = 3.0 * X + 1.0, 5.0 * Y - 2.0
     other = np.random.default_rng(5)
     rows = other.normal(1.0, 3.0, (50, 2))

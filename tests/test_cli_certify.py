@@ -56,7 +56,7 @@ def test_a_certificate_is_confirmed_from_the_raw_table(capsys, folder, data):
     lines = out.splitlines()
     assert lines[0].startswith("declared  scaling     Inputs were taken as given")
     assert "shift 7, scale 3" in " ".join(out.split())
-    assert lines[-1] == "CONFIRMED, given what is declared."
+    assert lines[-1] == "CONFIRMED, given the declarations."
     assert "FAILED" not in out
 
 

@@ -1,4 +1,4 @@
-"""Training by the bound from a shell: the certificate is right and checks, the page is legible, nothing is lost."""
+"""Training by the bound from a shell: the certificate passes its check, the page is legible, no output is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scipy.stats import norm
 from gpbounds.cli import certificate, main, rows, training
 from gpbounds.pacbayes import Certificate
 from gpbounds.plotting import Predictions, certificate_page, plot_terms
-from gpbounds.plotting.certificates import apart
+from gpbounds.plotting.certificates import separated
 
 QUICK = ("--epsilon", 0.6, "--delta", 0.05, "--kernel-lengthscale", "shared", "--grid", -3, 3, 12, "--iterations", 20)
 N = 90
@@ -92,7 +92,7 @@ def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y)
     kl = 0.5 * (np.linalg.slogdet(S / noise)[1] - np.trace(np.linalg.solve(S, K)) + a @ K @ a)
     assert 0.0 <= full.risk - risk < 1e-8  # with an allowance for rounding on top
     assert 0.0 <= full.kl - kl < 1e-6
-    assert full.bound < 0.9  # the setting is one where something is proved
+    assert full.bound < 0.9  # in this setting the bound is below 1
 
 
 def test_the_bound_is_kl_inverse_of_its_terms_at_40_digits(full):
@@ -213,9 +213,9 @@ def test_another_column_may_be_the_target(capsys, folder, tmp_path, target, full
 def test_inputs_that_do_not_vary_in_the_split_keep_their_unit(tmp_path):
     table = np.column_stack([np.full(20, 7.0), np.arange(20.0), np.arange(20.0) ** 2])
     (tmp_path / "flat.csv").write_text("\n".join(",".join(map(repr, row)) for row in table.tolist()))
-    found = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
-    assert found.inputs.scale[0] == 1.0
-    assert "constant in these rows keep their unit: 1." in found.notes[-1]
+    data = rows.read(tmp_path / "flat.csv", split=True, share=0.3)
+    assert data.inputs.scale[0] == 1.0
+    assert "constant in these rows keep their unit: 1." in data.notes[-1]
     with pytest.raises(ValueError, match="expected a target that varies in the 6 reserved rows"):
         rows.read(tmp_path / "flat.csv", "1", split=True, share=0.3)
 
@@ -249,7 +249,7 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
     assert (tmp_path / "certificate.png").exists()
 
 
-# Questions without sense
+# Wrong arguments
 
 
 @pytest.mark.parametrize(
@@ -373,8 +373,8 @@ def test_predictions_are_drawn_as_handed_in_and_their_shares_told():
     st.lists(st.floats(0.0, 1.0), min_size=1, max_size=6).map(sorted),
     st.floats(1e-3, 0.15),
 )
-def test_labels_are_apart_within_the_axis_and_stay_where_there_is_room(places, gap):
-    moved = apart(places, gap, 0.0, 1.0)
+def test_labels_keep_their_distance_within_the_axis_and_stay_where_they_fit(places, gap):
+    moved = separated(places, gap, 0.0, 1.0)
     assert all(b - a >= gap - 1e-12 for a, b in itertools.pairwise(moved))
     assert min(moved) >= -1e-12
     assert max(moved) <= 1.0 + 1e-12

@@ -1,4 +1,4 @@
-"""``gpbounds mc``: the library's numbers, laid out; nonsense is answered in one sentence."""
+"""``gpbounds mc``: the library's numbers in tables; wrong arguments get a one-sentence message."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_tables(capsys):
     for L in (1, 10, 100):
         assert f"{expected_objective(model, 3, 0.5, 1.0, L):.6f}  {bias(model, 3, 0.5, 1.0, L):.3g}".split()[0] in out
     for form in ("printed", "improved", "chernoff"):
-        found = sample_size(model, 3, n=1000, delta=0.05, step=0.1, iteration=10, m=0.5, v=1.0, rule=form)
-        assert f"{found.L:,}" in out
+        size = sample_size(model, 3, n=1000, delta=0.05, step=0.1, iteration=10, m=0.5, v=1.0, rule=form)
+        assert f"{size.L:,}" in out
     assert f"{1 / cover(model, 3, 0.5, 1.0).acceptance:.3g} proposals" in out
     assert "Warning: at L = 1 the φ''-form" in out
     assert all(line == line.rstrip() for line in out.splitlines())
@@ -44,10 +44,10 @@ def test_tables(capsys):
 def test_json(capsys):
     record = json.loads(ask(capsys, *POISSON, "--json", "--samples", "1,7", "--step", "0.5/t^0.75", "--zeta", "0.01"))
     assert record["bias"] == bias(Poisson("exp"), 3, 0.5, 1.0, [1, 7]).tolist()
-    found = sample_size(
+    size = sample_size(
         Poisson("exp"), 3, n=1000, delta=0.05, iteration=[1, 10, 100, 1000], zeta=0.01, step=lambda t: 0.5 / t**0.75
     )
-    assert record["sizes"]["improved"]["L"] == found.L.tolist()
+    assert record["sizes"]["improved"]["L"] == size.L.tolist()
     assert record["likelihood"] == {"name": "poisson", "link": "exp"}
 
 

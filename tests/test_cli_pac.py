@@ -1,4 +1,4 @@
-"""``gpbounds klinv`` and ``gpbounds pac``: the library's numbers, laid out; nonsense is answered in one sentence."""
+"""``gpbounds klinv`` and ``gpbounds pac``: the library's numbers in tables; wrong arguments get one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs on a device gives what the host gives: a single evaluation to 1e-9, a training in the same steps."""
+"""Device and host agree: single evaluations to 1e-9, trainings step by step."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_linear_algebra_of_chunks(cupy) -> None:
 
 
 def test_half_of_an_inverse_is_an_upper_triangle(cupy) -> None:
-    """Whoever reads one triangle of it must find everything there."""
+    """The upper triangle alone must contain all the information."""
     L = np.tril(RNG.standard_normal((9, 9))) + 4.0 * np.eye(9)
     H = host(triangular.half_inverse(cupy.asarray(L)))
     assert not np.tril(H, -1).any()
@@ -111,7 +111,7 @@ def test_half_of_an_inverse_is_an_upper_triangle(cupy) -> None:
 
 
 def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
-    """Garbage that is finite must not pass for a factor, nor NaN that went in."""
+    """Neither finite garbage nor NaN in the input may pass as a factor."""
     indefinite = np.eye(6) - 0.5
     for _ in range(2):
         with pytest.raises(NotPositiveDefinite):
@@ -193,7 +193,7 @@ def test_low_rank_divergences(cupy) -> None:
 
 
 def test_host_functions_say_so(cupy) -> None:
-    """What takes host arrays alone says it in one sentence, instead of CuPy's TypeError."""
+    """Functions that need host arrays say so in one sentence, instead of raising CuPy's TypeError."""
     with pytest.raises(ValueError, match=r"noise: expected .* in host memory, got a CuPy array"):
         renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=cupy.asarray(0.1))
 
@@ -309,7 +309,7 @@ def test_saved_on_a_device_and_loaded_anywhere(cupy, name, tmp_path) -> None:
 
 @each_plain
 def test_a_checkpoint_goes_on_elsewhere(cupy, name, tmp_path) -> None:
-    """Three iterations on the device and three on the host are three and three on the host."""
+    """Three iterations on the device, continued by three on the host, equal six iterations on the host."""
     histories = []
     for device in ("cpu", "cuda"):
         model = clone(PLAIN[name]).set_params(checkpoint=tmp_path / device, device=device, max_iter=3).fit(X, Y)

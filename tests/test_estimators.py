@@ -112,7 +112,7 @@ def test_the_objective_is_that_of_gpbounds_and_training_raises_it(model, value, 
 
 @pytest.mark.parametrize("model", [ExactGP(), RenyiGP(0.3, n_inducing=9), SparseGP(n_inducing=9)], ids=str)
 def test_the_optimum_is_stationary(model, data):
-    """No step of 1e-3 in the logarithm of a hyperparameter gains more than rounding and tolerance explain."""
+    """Steps of 1e-3 in the logarithm of a hyperparameter gain no more than rounding and tolerance allow."""
     model = model.fit(*data)
     F = model._objective()
     Z = getattr(model, "inducing_", None)
@@ -142,7 +142,7 @@ def test_the_optimisers_agree(data):
 
 @pytest.mark.parametrize("method", ["vfe", "fitc", "pep", "dtc"])
 def test_inducing_points_at_the_data_give_the_exact_gp(method, data):
-    """K = Q there, whatever the power."""
+    """At Z = X, K = Q for every power."""
     X, y = data
     exact = ExactGP(KERNEL, 0.02, optimizer=None).fit(X, y)
     sparse = SparseGP(method, KERNEL, 0.02, inducing=X, optimizer=None).fit(X, y)
@@ -160,7 +160,7 @@ def test_pic_with_one_block_predicts_like_the_exact_gp(data):
 
 
 def test_pic_knows_more_than_fitc_near_the_data(data):
-    """Within its block a new point reads K: at the data, with little noise, PIC is as sure as the noise allows."""
+    """Within a block PIC uses K: at the data, with little noise, its variance is about the noise."""
     X, y = data
     fitc, pic = (
         SparseGP(method, KERNEL, 1e-4, inducing=Z[:3], block_size=10, optimizer=None).fit(X, y)
@@ -277,7 +277,7 @@ def test_restarts_keep_the_best(data):
 
 @pytest.mark.parametrize("model", [ExactGP(), RenyiGP(0.5, n_inducing=12)], ids=str)
 def test_mini_batches_come_near_the_optimum(model, data):
-    """Sub-sampled covariances have another optimum: near, not equal."""
+    """The optimum of sub-sampled covariances is near that of all data, but not equal."""
     whole = clone(model).fit(*data)
     batch = clone(model).set_params(optimizer="adam", batch_size=30, max_iter=400, random_state=0).fit(*data)
     assert "mini-batches" in batch.stop_reason_
@@ -311,14 +311,14 @@ def test_other_kernels_train(data):
 
 
 def test_the_default_start_scales_with_the_data(data):
-    """Units of X and y change nothing but units."""
+    """Scaling X and y scales the start accordingly."""
     X, y = data
     plain, scaled = ExactGP().fit(X, y), ExactGP().fit(X * [1e5, 1e-5], 1e4 * y)
     np.testing.assert_allclose(scaled.predict(NEW * [1e5, 1e-5]), 1e4 * plain.predict(NEW), rtol=1e-4, atol=1e-2)
     assert scaled.objective_ == pytest.approx(plain.objective_ - 60 * math.log(1e4), abs=1e-4)
 
 
-# ---------------------------------------------------------------------- data that are not as one hopes
+# ---------------------------------------------------------------------- degenerate data
 
 ODD = [ExactGP(max_iter=50), RenyiGP(0.5, n_inducing=10, max_iter=50), SparseGP(n_inducing=10, max_iter=50),
        SparseGP("pic", n_inducing=10, max_iter=50, block_size=5), SparseGP(n_inducing="auto", max_iter=50)]  # fmt: skip
@@ -378,7 +378,7 @@ def test_more_inducing_points_than_rows_are_the_rows():
 
 
 def test_a_rank_below_the_inducing_points_is_no_obstacle():
-    """At the start the kernel is so smooth that few points span it; the other points are there when it is not."""
+    """Few points span the smooth starting kernel; the other points are available once the lengthscale shrinks."""
     X = np.linspace(0.0, 1.0, 200)[:, None]
     y = np.sin(40.0 * X[:, 0]) + 0.05 * np.random.default_rng(0).standard_normal(200)
     for how in ("greedy", "kdpp"):
@@ -393,7 +393,7 @@ def test_a_rank_below_the_inducing_points_is_no_obstacle():
 @unconverged
 @given(data=st.data())
 def test_whatever_the_data_are(model, data):
-    """Columns and targets of any unit, offset, rounding and repetition: training gains, and all is finite."""
+    """For columns and targets of any unit, offset, rounding and repetition, training improves F and stays finite."""
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     N, D = data.draw(st.sampled_from([1, 2, 3, 7, 25])), data.draw(st.integers(1, 3))
     power = st.integers(-8, 8)
@@ -449,7 +449,7 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
         (SparseGP(inducing=np.zeros((3, 5))), {}, "inducing: expected 2 column"),
         (SparseGP(n_inducing="many"), {}, "n_inducing: expected one of 'auto', got 'many'"),
         (SparseGP(n_inducing=0), {}, "n_inducing: expected a whole number >= 1"),
-        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'greedy' for n_inducing='auto'"),
+        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'greedy' or 'best' for n_inducing='auto'"),
         (SparseGP(n_inducing="auto", target_gap=0.0), {}, "target_gap: expected a positive"),
         (SparseGP("pic", block_size=0), {}, "block_size: expected a whole number >= 1"),
         (ExactGP(), {"X": np.array([[0.0, math.nan], [1.0, 2.0]])}, "NaN"),
@@ -521,7 +521,7 @@ def test_lbfgs_goes_on_from_a_checkpoint_to_the_same_optimum(n_inducing, data, t
     part = SparseGP(checkpoint=tmp_path / "part", max_iter=10, **settings).fit(*data)
     rest = SparseGP(checkpoint=tmp_path / "part", **settings).fit(*data)
     assert "raise max_iter" in part.stop_reason_
-    # "auto" may need another number of points: the target of 1 nat is what it promises.
+    # "auto" may choose another number of points; it guarantees the target of 1 nat only.
     assert rest.objective_ == pytest.approx(whole.objective_, abs=0.05 if n_inducing == 9 else 1.0)
     done = SparseGP(checkpoint=tmp_path / "part", **settings).fit(*data)
     assert (done.predict(NEW) == rest.predict(NEW)).all()

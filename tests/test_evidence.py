@@ -1,4 +1,4 @@
-"""What the brackets of the evidence promise: right sides, names, costs, several outputs, and errors that teach."""
+"""The brackets of the evidence: validity, names, costs, several outputs, and error messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_member_is_on_its_side(seed: int) -> None:
 
 @given(seed=SEEDS)
 def test_outputs_add_up(seed: int) -> None:
-    """Two outputs are two data sets with one kernel; a library that counts a determinant once is off here."""
+    """Two outputs are two data sets with one kernel; counting the determinant only once would fail here."""
     kernel, X, y, Z, noise = problem(seed)
     other = np.random.default_rng(seed).standard_normal(y.size)
     both = evidence(kernel, X, np.stack([y, other], axis=1), Z, noise=noise, alphas=(0.5, 1.0))
@@ -160,15 +160,15 @@ def test_streaming_in_blocks_is_the_dense_computation(monkeypatch, entries: int)
     monkeypatch.setattr(blocks_module, "ENTRIES", entries)
     for dense in (2000, 5):
         monkeypatch.setattr(blocks_module, "DENSE", dense)
-        found = moments(base, W)
-        assert found.squares == pytest.approx((D**2).sum(), rel=1e-9)
-        assert found.s == pytest.approx(np.trace(ratio), rel=1e-8)
-        assert found.q == pytest.approx(np.trace(ratio @ ratio), rel=1e-7)
-        np.testing.assert_allclose(found.forms, np.einsum("ip,ij,jp->p", W, D, W), rtol=1e-9)
-        assert found.largest >= record.largest / noise * (1 - 1e-12)
-        assert found.largest <= (1 + 1e-9 if dense == 2000 else 3.0) * record.largest / noise
+        D_moments = moments(base, W)
+        assert D_moments.squares == pytest.approx((D**2).sum(), rel=1e-9)
+        assert D_moments.s == pytest.approx(np.trace(ratio), rel=1e-8)
+        assert D_moments.q == pytest.approx(np.trace(ratio @ ratio), rel=1e-7)
+        np.testing.assert_allclose(D_moments.forms, np.einsum("ip,ij,jp->p", W, D, W), rtol=1e-9)
+        assert D_moments.largest >= record.largest / noise * (1 - 1e-12)
+        assert D_moments.largest <= (1 + 1e-9 if dense == 2000 else 3.0) * record.largest / noise
         exact = np.linalg.slogdet(np.eye(40) + ratio)[1]
-        assert found.log_det[0] <= exact <= found.log_det[1]
+        assert D_moments.log_det[0] <= exact <= D_moments.log_det[1]
         np.testing.assert_allclose(products(kernel, X, noise)(W), (kernel(X) + noise * np.eye(40)) @ W, rtol=1e-12)
 
 
@@ -177,7 +177,7 @@ def test_above_ten_thousand_only_cheap_members_and_little_memory() -> None:
     N, M = 40_000, 100
     X, y = rng.uniform(-3, 3, (N, 1)), rng.standard_normal(N)
     kernel = Matern(1.5, 1.0, 0.5)
-    evidence(kernel, X[:100], y[:100], X[:5], noise=0.5)  # what is loaded on first use is not counted
+    evidence(kernel, X[:100], y[:100], X[:5], noise=0.5)  # a first call, so that imports are not counted
     tracemalloc.start()
     lower, upper = evidence(kernel, X, y, X[:M], noise=0.5)
     _, peak = tracemalloc.get_traced_memory()

@@ -204,9 +204,9 @@ def test_nobody_elses_decimals_are_touched():
 
 WRONG = [
     (lambda: fourier(0), "rank: expected a whole number >= 1, got 0"),
-    (lambda: fourier(35), "even number, for each frequency a cosine and a sine, got 35; take 34 or 36"),
-    (lambda: fourier(1), "got 1; take 2"),
-    (lambda: weighted(7), "take 6 or 8"),
+    (lambda: fourier(35), r"even number \(a cosine and a sine for each frequency\), got 35; use 34 or 36"),
+    (lambda: fourier(1), "got 1; use 2"),
+    (lambda: weighted(7), "use 6 or 8"),
     (lambda: mercer(-3), "rank: expected a whole number >= 1"),
     (lambda: mercer(2.5), "rank: expected a whole number"),
     (lambda: mercer(2**24 + 1), "rank: expected at most 16777216"),
@@ -247,14 +247,14 @@ def test_wrong_arguments_say_what_was_expected(call, message):
 @every_kind
 def test_features_are_fitted_first(make):
     features = make()
-    with pytest.raises(ValueError, match=r"expected features that are fitted, got a call before fit\(X\)"):
+    with pytest.raises(ValueError, match=r"expected fitted features, got a call before fit\(X\)"):
         features(X)
     names = ("frequencies", "amplitudes", "weights", "density") if make is weighted else ("frequencies", "amplitudes")
     for name in names if make is not mercer else ():
-        with pytest.raises(ValueError, match=f"{type(features).__name__}: expected features that are fitted"):
+        with pytest.raises(ValueError, match=f"{type(features).__name__}: expected fitted features"):
             getattr(features, name)
     if make is mercer:
-        with pytest.raises(ValueError, match="expected features that are fitted"):
+        with pytest.raises(ValueError, match="expected fitted features"):
             features.residual_diagonal(X)
 
 
@@ -273,7 +273,7 @@ def test_what_fit_refuses_leaves_the_features_unfitted(make):
 
 
 def test_frequencies_and_phases_that_no_float_holds():
-    with pytest.raises(NonFinite, match="nu: expected a Matérn kernel whose frequencies float64 can hold"):
+    with pytest.raises(NonFinite, match="nu: expected a Matérn kernel whose frequencies are below the float64 limit"):
         FourierFeatures(Matern(1e-4), 2000, 0).fit(X)
     short = FourierFeatures(SquaredExponential(1.0, 1e-308), 20, 0).fit([1.0])
     with pytest.raises(NonFinite, match="expected phases"):

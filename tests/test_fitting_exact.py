@@ -1,4 +1,4 @@
-"""The exact GP by chunks of the lower triangle, on one thread or more, is the exact GP."""
+"""The exact GP computed by chunks of the lower triangle, on one or more threads, agrees with dense formulas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def problem(N: int, P: int = 2):
 
 
 def dense(kernel, X, Y, noise):
-    """F by definition, and its derivatives by full matrices: ½ Σ_p tr[(α_pα_pᵀ − A) ∂K]."""
+    """F by definition, and its derivatives by full matrices: ½ Σ_p tr[(t_pt_pᵀ − A) ∂K]."""
     (N, P), K = Y.shape, kernel(X)
     A = np.linalg.inv(K + noise * np.eye(N))
     alpha = A @ Y
@@ -42,7 +42,7 @@ def test_chunks_add_up_to_the_dense_formulas(kernel, N):
 
 
 def test_threads_and_kept_memory_change_nothing():
-    """Two threads, one thread, and a workspace that a larger problem has used: the same to the last digits."""
+    """Two threads, one thread, and a workspace used by a larger problem before give the same up to rounding."""
     X, Y = problem(5 * ROWS + 7)
     space = Workspace()
     exact.evaluate(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)

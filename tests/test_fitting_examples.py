@@ -1,4 +1,4 @@
-"""The pictures of trained models: what the numbers behind them must satisfy, and that the files come out."""
+"""The examples of trained models: their numbers satisfy what theory says, and their files are written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = ("lowrank_setting", "regression_sets", "renyi_alpha", "bound_vs_trained"
 
 @pytest.fixture
 def example(monkeypatch):
-    """An example as a module, imported as its script imports what lies beside it."""
+    """An example as a module, with its folder on the path, as for a script."""
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module
     for name in NAMES:
@@ -46,7 +46,7 @@ def test_a_split_knows_nothing_of_its_test_rows(example):
 
     def draw(n, rng):
         X = rng.standard_normal((n, 3)) * [1.0, 5.0, 0.0]  # a constant column is dropped
-        X[n * 6 // 10 :] += 1e3  # nothing of this may be seen in the training rows
+        X[n * 6 // 10 :] += 1e3  # the training rows must not depend on this
         return X, X[:, 0]
 
     part = sets.split(sets.Source("shifted", draw, ""), 50, 0)
@@ -67,7 +67,7 @@ def test_errors_are_those_of_the_gaussian_density(example):
 
 
 def test_the_models_that_are_compared_meet_where_they_must(example):
-    """At equal hyperparameters: L_α falls with α from the exact evidence to VFE, where power EP ends, too."""
+    """At equal hyperparameters, L_α falls with α from the exact evidence to VFE, the limit of power EP, too."""
     script, sets = example("renyi_alpha"), example("regression_sets")
     part = sets.split(sets.toys(0.1)[1], 60, 0)
 
@@ -109,7 +109,7 @@ def test_the_claim_is_seen_only_where_the_lead_is_no_accident(example):
     assert not elsewhere.seen
     assert "another order is best" in str(elsewhere)
     assert not script.verdict(scores(script, [[0.5, 0.3, 0.4]]), "d").seen  # one split proves nothing
-    # Two splits with one standard error in three of the mean: beyond two errors, inside Student's interval.
+    # Two splits whose mean is three standard errors: more than two errors, but within Student's interval.
     pair = script.verdict(scores(script, [[0.5, 0.3, 0.32], [0.5, 0.3, 0.34]]), "d")
     mean, error = pair.rivals["alpha = 1"]
     assert mean < -2.0 * error
@@ -186,7 +186,7 @@ def test_learning_inducing_points_raises_the_objective(setting):
     }
     assert float(elbo["learned"]) > float(elbo["greedy"]) + 1.0
     evidence = float(renyi.log_evidence(kernel, data.X, data.y, noise=noise))
-    for name, Z in choices.items():  # D_α is what the objective lacks
+    for name, Z in choices.items():  # D_α = log p(y) − objective
         truth = renyi.exact_gap(kernel, data.X, data.y, Z, alpha, noise=noise, jitter="auto")
         assert evidence - float(elbo[name]) == pytest.approx(truth, rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""Objectives as a user meets them: any chunk and memory, hard data, honest jitter, clear errors."""
+"""Objectives by their public functions: chunks and memory, difficult data, reported jitter, clear errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_second_call_is_the_first(method: str) -> None:
     X, y, Z = problem(1)
     F = build(X, y, method, chunk=9)
     first = flat(F.evaluate(KERNEL, 0.2, Z))
-    F.evaluate(Matern(0.5, 2.0, 0.3), 0.7, Z[:3])  # its leavings in the workspace
+    F.evaluate(Matern(0.5, 2.0, 0.3), 0.7, Z[:3])  # leaves other numbers in the workspace
     np.testing.assert_array_equal(flat(F.evaluate(KERNEL, 0.2, Z)), first)
     assert F.evaluate(KERNEL, 0.2, Z, gradient=False).value == pytest.approx(first[0], rel=1e-14)
     assert F.evaluate(KERNEL, 0.2, Z, gradient=False).gradient is None
@@ -191,9 +191,7 @@ def test_a_constant_column_and_a_constant_target(method: str) -> None:
     X[:, 1], Z[:, 1], y[:] = 3.0, 3.0, 7.0
     evaluation = build(X, y, method).evaluate(KERNEL, 0.2, Z)
     assert np.isfinite(flat(evaluation)).all()
-    assert evaluation.gradient.kernel[2] == pytest.approx(
-        0.0, abs=1e-6
-    )  # the lengthscale of a column that does not vary
+    assert evaluation.gradient.kernel[2] == pytest.approx(0.0, abs=1e-6)  # the lengthscale of a constant column
 
 
 @every_method

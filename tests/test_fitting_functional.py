@@ -1,4 +1,4 @@
-"""Functions of losses and KL under a sparse posterior: right by differences, and VFE again where they are VFE's."""
+"""Functions of losses and KL under a sparse posterior: derivatives by differences, and agreement with VFE."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def source_of(kernel, X, Y, Z, keep=600):
 
 
 def expected_squares(noise):
-    """−E log N(y; f, σ²) = ½[log 2πσ² + ((y − m)² + s)/σ²], summed over the outputs; σ² is a parameter of its own."""
+    """−E log N(y; f, σ²) = ½[log 2πσ² + ((y − m)² + s)/σ²], summed over the outputs; σ² is a parameter of the loss."""
 
     def loss(Y, means, variances):
         gap, P = means - Y, Y.shape[1]
@@ -49,14 +49,14 @@ def expected_squares(noise):
 
 
 def odd(Y, means, variances):
-    """A loss of no meaning, with derivatives of both signs."""
+    """An arbitrary loss with derivatives of both signs."""
     gap = means - Y
     value = np.sin(gap).sum() + np.cos(3.0 * variances).sum() + (gap.sum(axis=1) * variances).sum()
     return Expected(value, np.cos(gap) + variances[:, None], -3.0 * np.sin(3.0 * variances) + gap.sum(axis=1))
 
 
 def odd_goal(total: float, kl: float):
-    """A function of no meaning, of both."""
+    """An arbitrary function of the sum of the losses and of KL."""
     return np.sin(total / 5.0) + 0.3 * kl * np.cos(total / 7.0), *(
         np.cos(total / 5.0) / 5.0 - 0.3 * kl * np.sin(total / 7.0) / 7.0,
         0.3 * np.cos(total / 7.0),

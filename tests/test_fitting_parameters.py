@@ -1,4 +1,4 @@
-"""Parameters as a vector: there and back, bounds, what is held fixed, a loss for SciPy."""
+"""Parameters as a vector: conversion both ways, bounds, fixed parameters, a loss for SciPy."""
 
 from __future__ import annotations
 

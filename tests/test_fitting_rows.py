@@ -1,4 +1,4 @@
-"""The streamed whitening with memory: several threads, one answer; L⁻¹ multiplied only where that is accurate."""
+"""Streamed rows: threads do not change results; products with L⁻¹ are used only where they are accurate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gaps far below the rounding error of the log evidence: brackets must stay brackets."""
+"""Brackets of gaps far below the rounding error of the log evidence stay valid."""
 
 from __future__ import annotations
 

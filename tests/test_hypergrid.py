@@ -1,4 +1,4 @@
-"""The grid of hyperparameters: the same doubles everywhere, integer indices, and no θ that is not rounded."""
+"""The grid of hyperparameters: the same doubles everywhere, integer indices, and refusal of a θ off the grid."""
 
 from __future__ import annotations
 

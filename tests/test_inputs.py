@@ -1,4 +1,4 @@
-"""Input laws: what they draw has the law they state, and bad parameters are answered."""
+"""Input laws: samples have the stated law; bad parameters raise errors."""
 
 from __future__ import annotations
 

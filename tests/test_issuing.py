@@ -1,4 +1,4 @@
-"""Which jitter a certificate is issued with: the one of the least bound, as far as it is worth looking for."""
+"""The choice of the jitter of a certificate: the search for the least bound, and where it stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RUNGS = [2.0 * step for step in AUTO_LADDER]
 
 @pytest.fixture
 def trial(monkeypatch):
-    """``trial(bounds, goal, jitter)``: the jitter taken and those tried, where the n-th one gives the n-th bound."""
+    """``trial(bounds, goal, jitter)``: the jitter taken and those tried, where the n-th jitter gives the n-th bound."""
 
     def run(bounds, goal=0.0, jitter=0.0):
         tried, left = [], list(bounds)
@@ -46,7 +46,7 @@ def trial(monkeypatch):
 @pytest.mark.parametrize(
     ("bounds", "taken", "count"),
     [
-        ([0.9, 0.5, 0.7, 0.8, 0.9], 1, 5),  # three in a row without a gain, and no further
+        ([0.9, 0.5, 0.7, 0.8, 0.9], 1, 5),  # three in a row without a gain end the search
         ([0.9, 0.91, 0.92, 0.5, 0.6, 0.6, 0.6], 3, 7),
         ([0.9, 0.91, 0.92, 0.93, 0.5], 0, 4),
         ([None, None, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3], 7, 8),
@@ -54,15 +54,15 @@ def trial(monkeypatch):
     ],
 )
 def test_the_least_bound_wins_as_long_as_there_are_gains(trial, bounds, taken, count):
-    found, tried = trial(bounds)
-    assert (found.bound, found.jitter) == (bounds[taken], RUNGS[taken])
+    certificate, tried = trial(bounds)
+    assert (certificate.bound, certificate.jitter) == (bounds[taken], RUNGS[taken])
     assert tried == RUNGS[:count]
 
 
 @pytest.mark.parametrize(("goal", "count"), [(0.9, 1), (0.8999101, 1), (0.89990, 4), (0.5, 4)])
 def test_a_bound_within_a_ten_thousandth_of_the_goal_is_enough(trial, goal, count):
-    found, tried = trial([0.9, 0.91, 0.92, 0.93], goal)
-    assert found.bound == 0.9
+    certificate, tried = trial([0.9, 0.91, 0.92, 0.93], goal)
+    assert certificate.bound == 0.9
     assert len(tried) == count
 
 
@@ -92,7 +92,7 @@ def test_a_nearly_singular_kuu_gets_the_best_rung_of_all():
 
 
 def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
-    """The goal is the bound without rounding, all that was chosen from being paid for."""
+    """The goal is the bound without rounding, with the penalties of all choices."""
     rng = np.random.default_rng(1)
     X = rng.uniform(-2.0, 2.0, (60, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(60)
@@ -101,7 +101,23 @@ def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
     monkeypatch.setattr(
         procedure, "Certificate", SimpleNamespace(issue=lambda *given, **more: made.append(1) or true(*given, **more))
     )
-    found = certify(model, X, y, epsilon=(0.5, 0.8))
+    certificates = certify(model, X, y, epsilon=(0.5, 0.8))
     assert len(made) == 2
-    assert all(c.posterior.jitter == 0.0 and c.check(X, y).confirmed for c in found)
-    assert priors.locate(found[0].kernel, found[0].grid).indices == found[0].indices
+    assert all(c.posterior.jitter == 0.0 and c.check(X, y).confirmed for c in certificates)
+    assert priors.locate(certificates[0].kernel, certificates[0].grid).indices == certificates[0].indices
+
+
+def test_where_every_loss_is_one_no_jitter_is_looked_for(monkeypatch):
+    """So many data that kl⁻¹(0.999, divergence) is below 1: the goal must be kl⁻¹(1, divergence) = 1."""
+    N, single = 20_000, HyperGrid([0.0, 0.0], [0.0, 0.0], 0, ("variance", "lengthscale"))
+    X, y = np.linspace(0.0, 1.0, N)[:, None], np.full(N, 20.0)
+    model = SparseGP("vfe", SquaredExponential(), 1e9, inducing=[[0.5]], optimizer=None).fit(X, y)
+    made, true = [], Certificate.issue
+    monkeypatch.setattr(
+        procedure,
+        "Certificate",
+        SimpleNamespace(issue=lambda *args, **options: made.append(1) or true(*args, **options)),
+    )
+    certificate = certify(model, X, y, epsilon=0.5, grid=single)
+    assert certificate.bound == certificate.risk == 1.0
+    assert len(made) == 1

@@ -1,4 +1,4 @@
-"""What the expectations of ``gpbounds.kdpp`` promise: closed forms, limits, no overflow, and errors that teach."""
+"""The expectations of ``gpbounds.kdpp``: closed forms, limits, no overflow, and error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpbounds.kdpp.esp import scaled_esp
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60))
 def test_one_call_serves_every_size(seed: int, N: int) -> None:
-    """expected_trace falls with M, from Σλ to 0, order of eigenvalues and zeros notwithstanding."""
+    """expected_trace decreases with M, from Σλ to 0; the order of the eigenvalues and zeros do not matter."""
     rng = np.random.default_rng(seed)
     values = 10.0 ** rng.uniform(-12, 3, N)
     padded = rng.permutation(np.append(values, np.zeros(3)))

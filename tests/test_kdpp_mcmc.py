@@ -1,4 +1,4 @@
-"""What sampling from a kernel promises: distinct points, a tv that is proved or None, refusals that teach."""
+"""Sampling from a kernel: distinct points, a tv that is proved or None, and error messages."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_near_the_numerical_rank_the_walk_returns_the_law_or_nothing():
         except (NotConverged, ValueError) as error:
             seen.append(str(error))
         else:
-            assert not seen  # no larger set after one that was refused
+            assert not seen  # once a size raises an error, so does every larger size
             assert np.unique(drawn.indices).size == M
             assert drawn.rounding <= 1e-6 * drawn.steps
     assert "close to the numerical rank" in seen[0]
@@ -110,7 +110,7 @@ def test_near_the_numerical_rank_an_exact_sample_says_that_rounding_decides():
 
 
 def test_five_thousand_points_in_eight_dimensions_by_the_walk():
-    """Each step's variances are those of a new factorisation, and no set is met twice."""
+    """The variances of each step are those of a new factorisation; the walk does not repeat a set."""
     X, kernel = np.random.default_rng(3).random((5000, 8)), SquaredExponential()
     drawn = kdpp.sample_kernel(kernel, X, 200, 0, "mcmc", max_steps=200)
     assert drawn.tv is None
@@ -130,7 +130,7 @@ def test_a_sample_says_what_it_is():
 
 
 def test_what_rounding_may_add_grows_with_the_steps(monkeypatch):
-    """steps · the largest drift seen, at most 1."""
+    """rounding = steps · the largest drift, at most 1."""
     X, seen = np.random.default_rng(0).random((30, 2)), []
     true = Walk.run
 

@@ -1,4 +1,4 @@
-"""What the samplers and the greedy selection of ``gpbounds.kdpp`` promise: sets, little memory, refusals that teach."""
+"""The samplers and the greedy selection of ``gpbounds.kdpp``: distinct points, memory, and error messages."""
 
 from __future__ import annotations
 
@@ -68,6 +68,16 @@ def test_beyond_the_numerical_rank_every_selection_refuses(M: int) -> None:
         kdpp.expected_trace([3.0, 2.0, 1.0, 0.0, 0.0, 0.0], M)
 
 
+def test_a_singular_value_below_rounding_of_many_rows_counts_as_zero() -> None:
+    """The rounding of the singular values of V (N, r) is N·eps of the largest, for N > r."""
+    V = np.zeros((1000, 2))
+    V[0, 0], V[1, 1] = 1.0, 100 * np.finfo(float).eps
+    with pytest.raises(ValueError, match="numerical rank of V, 1 singular values"):
+        kdpp.sample_factor(V, 2, 0)
+    V[1, 1] = 2000 * np.finfo(float).eps
+    assert kdpp.sample_factor(V, 2, 0).tolist() == [0, 1]
+
+
 def test_a_long_lengthscale_lowers_the_rank() -> None:
     X = np.linspace(0, 1, 50)
     K = np.exp(-0.5 * (X[:, None] - X) ** 2 / 4.0)
@@ -87,10 +97,10 @@ def test_a_factor_is_sampled_without_an_n_by_n_or_n_by_m_matrix() -> None:
 
 
 def test_a_factor_of_many_blocks_keeps_small_singular_values() -> None:
-    """Eigenvalues over 20 decades, which VᵀV would lose: what is drawn still has full rank, and from every part."""
+    """Eigenvalues over 20 decades, which VᵀV would lose: samples still have full rank and points from both halves."""
     rng = np.random.default_rng(4)
     V = np.linalg.qr(rng.standard_normal((20_000, 11)))[0] * 10.0 ** -np.arange(11.0)
-    V[:10_000, 10] = 0.0  # the smallest direction lives in the second half
+    V[:10_000, 10] = 0.0  # the direction of the smallest eigenvalue is in the second half
     for _ in range(20):
         Z = kdpp.sample_factor(V, 11, rng)
         assert np.linalg.matrix_rank(V[Z] * 10.0 ** np.arange(11.0)) == 11
@@ -98,7 +108,7 @@ def test_a_factor_of_many_blocks_keeps_small_singular_values() -> None:
 
 
 def test_every_block_of_a_factor_counts() -> None:
-    """One direction a block of rows: each point drawn comes from a block of its own, the largest ones above all."""
+    """One direction per block of rows: the points come from different blocks, mostly those of large eigenvalues."""
     V = np.zeros((30_000, 6))
     V[np.arange(30_000), np.arange(30_000) // 5000] = 1.0
     for seed in range(5):

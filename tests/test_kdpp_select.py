@@ -1,4 +1,4 @@
-"""What ``kdpp.select`` promises: distinct points, exact stops, its memory, and refusals that teach."""
+"""``kdpp.select``: distinct points, exact stops, memory, and error messages."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ def points(N: int, D: int = 2, seed: int = 0) -> np.ndarray:
 def test_every_method_gives_distinct_points_and_the_seed_decides(method: str, shape: tuple[int, int, int]) -> None:
     N, D, M = shape
     X = points(N, D)
-    found, again = (kdpp.select(ROUGH, X, M, method, 4) for _ in range(2))
-    assert np.unique(found.Z, axis=0).shape == (M, D)
-    assert (found.Z == again.Z).all()
-    assert found.trace == again.trace
-    left = ROUGH(X) - ROUGH(X, found.Z) @ np.linalg.solve(ROUGH(found.Z), ROUGH(found.Z, X))
-    assert found.trace == pytest.approx(np.trace(left), rel=1e-9, abs=1e-10)
-    assert found.log_det == pytest.approx(np.linalg.slogdet(ROUGH(found.Z))[1], rel=1e-9, abs=1e-9)
-    if found.indices is not None:
-        assert (X[found.indices] == found.Z).all()
+    chosen, again = (kdpp.select(ROUGH, X, M, method, 4) for _ in range(2))
+    assert np.unique(chosen.Z, axis=0).shape == (M, D)
+    assert (chosen.Z == again.Z).all()
+    assert chosen.trace == again.trace
+    residual = ROUGH(X) - ROUGH(X, chosen.Z) @ np.linalg.solve(ROUGH(chosen.Z), ROUGH(chosen.Z, X))
+    assert chosen.trace == pytest.approx(np.trace(residual), rel=1e-9, abs=1e-10)
+    assert chosen.log_det == pytest.approx(np.linalg.slogdet(ROUGH(chosen.Z))[1], rel=1e-9, abs=1e-9)
+    if chosen.indices is not None:
+        assert (X[chosen.indices] == chosen.Z).all()
     if M < N and method in RANDOM:
         other = [kdpp.select(ROUGH, X, M, method, seed).Z for seed in range(8)]
-        assert any(not np.array_equal(Z, found.Z) for Z in other)
+        assert any(not np.array_equal(Z, chosen.Z) for Z in other)
 
 
 @pytest.mark.parametrize("rank", [None, 12])
 def test_through_a_low_rank_factor_points_are_distinct_and_the_law_is_named(rank: int | None) -> None:
     X = points(60)
     for method in ("kdpp", "leverage"):
-        found = kdpp.select(ROUGH, X, 6, method, 1, rank=rank)
-        assert found.indices is not None
-        assert np.unique(found.indices).size == 6
-        assert ("r = 12" in found.law) == (rank is not None)
-        assert found.trace == pytest.approx(kdpp.residual_trace(ROUGH(X), found.indices), rel=1e-10)
+        chosen = kdpp.select(ROUGH, X, 6, method, 1, rank=rank)
+        assert chosen.indices is not None
+        assert np.unique(chosen.indices).size == 6
+        assert ("r = 12" in chosen.law) == (rank is not None)
+        assert chosen.trace == pytest.approx(kdpp.residual_trace(ROUGH(X), chosen.indices), rel=1e-10)
 
 
 def test_large_data_go_through_a_low_rank_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "DENSE", 100)
     X = points(300, 1)
     smooth = SquaredExponential(lengthscale=1.0)
-    found = kdpp.select(smooth, X, 6, "kdpp", 0)
-    assert "rank-r" in found.law
-    assert "r = 12" in found.law
-    assert found.tv is not None
-    assert 0 < found.tv < 1e-2  # twice as many points leave next to nothing of a smooth kernel
-    assert "total variation" in str(found)
+    chosen = kdpp.select(smooth, X, 6, "kdpp", 0)
+    assert "rank-r" in chosen.law
+    assert "r = 12" in chosen.law
+    assert chosen.tv is not None
+    assert 0 < chosen.tv < 1e-2  # with a smooth kernel 2M points leave a small trace
+    assert "total variation" in str(chosen)
     rough = kdpp.select(ROUGH, X, 20, "kdpp", 0).tv
-    assert rough is None or rough > 0.99  # a rough one leaves too much to prove anything
+    assert rough is None or rough > 0.99  # with a rough kernel the trace is too large for a bound below 1
     assert "upper bounds from r uniform landmarks, r = 12" in kdpp.select(smooth, X, 6, "leverage", 0).law
 
 
@@ -77,8 +77,8 @@ def test_duplicates_are_never_chosen_together(seed: int, many: int) -> None:
     distinct = len(np.unique(X, axis=0))
     M = int(rng.integers(1, distinct + 1))
     for method in ALL:
-        found = kdpp.select(ROUGH, X, M, method, seed)
-        assert len(np.unique(found.Z, axis=0)) == M
+        chosen = kdpp.select(ROUGH, X, M, method, seed)
+        assert len(np.unique(chosen.Z, axis=0)) == M
         with pytest.raises(ValueError, match=f"at most {distinct} points, the number of distinct rows"):
             kdpp.select(ROUGH, X, distinct + 1, method, seed)
     full = kdpp.select(ROUGH, X, distinct, "uniform", seed)
@@ -86,7 +86,7 @@ def test_duplicates_are_never_chosen_together(seed: int, many: int) -> None:
 
 
 def test_leverage_prefers_what_nothing_else_explains() -> None:
-    """Of 200 points in a clump and 5 apart, the 5 are drawn nearly always, uniformly hardly ever."""
+    """Of 200 clustered points and 5 distant ones, leverage draws nearly always contain the 5, uniform draws rarely."""
     rng = np.random.default_rng(0)
     X = np.concatenate([0.01 * rng.standard_normal((200, 2)), 5.0 * np.eye(5)[:, :2] + np.arange(5)[:, None] * 4])
     kernel = SquaredExponential()
@@ -110,9 +110,9 @@ def test_draws_without_replacement_follow_the_scores() -> None:
 
 def test_the_ridge_left_out_makes_the_effective_dimension_M() -> None:
     X = points(40)
-    found = kdpp.select(ROUGH, X, 7, "leverage", 0)
-    assert found.ridge is not None
-    assert kdpp.ridge_leverage(ROUGH, X, found.ridge).sum() == pytest.approx(7.0, rel=1e-9)
+    chosen = kdpp.select(ROUGH, X, 7, "leverage", 0)
+    assert chosen.ridge is not None
+    assert kdpp.ridge_leverage(ROUGH, X, chosen.ridge).sum() == pytest.approx(7.0, rel=1e-9)
     assert kdpp.select(ROUGH, X, 7, "leverage", 0, ridge=0.3).ridge == 0.3
     assert matching_ridge([1.0, 1.0], 5) == pytest.approx(2 * np.finfo(float).eps)
 
@@ -120,7 +120,7 @@ def test_the_ridge_left_out_makes_the_effective_dimension_M() -> None:
 def test_a_trace_asked_for_stops_at_the_first_point_that_reaches_it() -> None:
     X = points(80)
     for method in ("greedy", "rpcholesky", "uniform", "leverage"):
-        ridge = 0.1 if method == "leverage" else None  # left out, it depends on M
+        ridge = 0.1 if method == "leverage" else None  # the default depends on M
         full = kdpp.select(ROUGH, X, 40, method, 2, ridge=ridge)
         assert full.traces is not None
         assert (np.diff(full.traces) < 0).all()
@@ -150,10 +150,10 @@ def test_beyond_the_numerical_rank_greedy_says_how_many_there_are() -> None:
         kdpp.select(smooth, X, 60)
     with pytest.raises(ValueError, match="expected at most"):
         kdpp.greedy(smooth(X), 60)
-    found = kdpp.select(smooth, X, 60, trace=0.0)  # with a trace: as many points as the numerical rank allows
-    assert 5 < found.M < 60
-    assert not found.reached
-    assert (kdpp.greedy(smooth(X), found.M) == found.indices).all()
+    chosen = kdpp.select(smooth, X, 60, trace=0.0)  # with a trace: as many points as the numerical rank allows
+    assert 5 < chosen.M < 60
+    assert not chosen.reached
+    assert (kdpp.greedy(smooth(X), chosen.M) == chosen.indices).all()
     with pytest.raises(ValueError, match="numerical rank"):
         kdpp.select(smooth, X, 60, "kdpp", 0)
     with pytest.raises(NotPositiveDefinite, match="jitter='auto'"):
@@ -167,9 +167,9 @@ def test_beyond_the_numerical_rank_greedy_says_how_many_there_are() -> None:
 @pytest.mark.parametrize("N", [50, 3000])
 def test_greedy_of_a_kernel_is_greedy_of_its_matrix(N: int) -> None:
     X = points(N, 3)
-    found = kdpp.select(ROUGH, X, 40)
-    assert (found.indices == kdpp.greedy(ROUGH(X), 40)).all()
-    assert (kdpp.select(ROUGH, X, 33).indices == found.indices[:33]).all()
+    chosen = kdpp.select(ROUGH, X, 40)
+    assert (chosen.indices == kdpp.greedy(ROUGH(X), 40)).all()
+    assert (kdpp.select(ROUGH, X, 33).indices == chosen.indices[:33]).all()
     assert (kdpp.select(ROUGH, X.astype(np.float32), 5).indices == kdpp.select(ROUGH, X, 5).indices).all()
 
 
@@ -180,7 +180,7 @@ def test_ties_go_to_the_least_index_whatever_the_blocks() -> None:
 
 
 def test_memory_is_that_of_the_factor() -> None:
-    """N M doubles and little more: nothing of size N × N, no second factor."""
+    """Memory is N M doubles and little more: no N × N array, no second factor."""
     N, M = 40_000, 64
     X = points(N)
     for method, most in (("greedy", 1.8), ("rpcholesky", 1.8), ("uniform", 0.8), ("leverage", 0.8)):
@@ -194,12 +194,12 @@ def test_memory_is_that_of_the_factor() -> None:
 def test_memory_grows_with_the_points_that_a_trace_needs_not_with_M() -> None:
     X = points(20_000)
     tracemalloc.start()
-    found = kdpp.select(SquaredExponential(), X, 20_000, trace=2000.0)  # 3.2 GB if it were all M
+    chosen = kdpp.select(SquaredExponential(), X, 20_000, trace=2000.0)  # all M points would take 3.2 GB
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found.reached
+    assert chosen.reached
     assert peak < 8 * 20_000 * 600
-    many = kdpp.select(ROUGH, X[:1000], 1000, trace=60.0)  # beyond the first 256
+    many = kdpp.select(ROUGH, X[:1000], 1000, trace=60.0)  # more than the first 256
     assert 256 < many.M < 1000
     assert (kdpp.select(ROUGH, X[:1000], many.M).indices == many.indices).all()
 
@@ -231,7 +231,10 @@ WRONG = [
     (lambda: kdpp.select(ROUGH, X, 3, ridge=0.1), "ridge: expected only with method 'leverage', got 'greedy'"),
     (lambda: kdpp.select(ROUGH, X, 3, "leverage", 0, ridge=0.0), "ridge: expected a positive finite number"),
     (lambda: kdpp.select(ROUGH, X, 3, "leverage", 0, ridge=[0.1]), "ridge: expected one number"),
-    (lambda: kdpp.select(ROUGH, X, 3, "uniform", 0, rank=5), "rank: expected only with method 'kdpp' or 'leverage'"),
+    (
+        lambda: kdpp.select(ROUGH, X, 3, "uniform", 0, rank=5),
+        "rank: expected only with method 'kdpp', 'best' or",
+    ),
     (lambda: kdpp.select(ROUGH, X, 3, "kdpp", 0, rank=2), "rank: expected a whole number >= 3"),
     (lambda: kdpp.select(ROUGH, X, 3, jitter=1e-6), "jitter: expected 0"),
     (lambda: kdpp.select(ROUGH, np.ones((2, 2, 2)), 1), "X: expected shape"),

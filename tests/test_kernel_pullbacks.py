@@ -28,15 +28,15 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
 def slopes(function, point, step=1e-6):
     """Central differences, extrapolated once: errors of the order of step⁴."""
-    flat, found = np.array(point, dtype=float), np.empty(np.size(point))
+    flat, derivatives = np.array(point, dtype=float), np.empty(np.size(point))
     for i in range(flat.size):
         ends = []
         for h in (step, -step, 2 * step, -2 * step):
             moved = flat.copy()
             moved.flat[i] += h
             ends.append(function(moved))
-        found[i] = (8.0 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12.0 * step)
-    return found.reshape(np.shape(point))
+        derivatives[i] = (8.0 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / (12.0 * step)
+    return derivatives.reshape(np.shape(point))
 
 
 @every_kernel
@@ -159,5 +159,5 @@ def test_a_kernel_without_derivatives_says_what_to_define() -> None:
         lambda k: k.parameter_names,
         lambda k: k.pull_diag(np.zeros((1, 1)), np.ones(1)),
     ):
-        with pytest.raises(TypeError, match="expected one whose derivatives are known, got Constant"):
+        with pytest.raises(TypeError, match="expected a kernel with derivatives, got Constant"):
             ask(Constant())

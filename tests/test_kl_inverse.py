@@ -1,4 +1,4 @@
-"""The binary kl and its inverse as a user meets them: arrays, limits, nonsense, speed of a million values."""
+"""The binary kl and its inverse: arrays, limits, wrong arguments, many values."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_inputs_are_left_alone(gradient):
 
 
 def test_public_defects_are_not_ours():
-    """What published code returns instead: e^−ε at q = 1, 3e-8 for 3e-9, 0 for 1 − e^−1e-17, ∂ε = 1 at ε = ∞."""
+    """Published code returns here: e^−ε at q = 1, 3e-8 for 3e-9, 0 for 1 − e^−1e-17, ∂ε = 1 at ε = ∞."""
     assert kl_inverse(1.0, 2.0) == kl_inverse(1.0, np.inf) == 1.0
     assert kl_inverse(1e-9, 1e-9) == pytest.approx(3.146e-9, rel=1e-3)
     assert kl_inverse(0.0, 1e-17) == 1e-17
@@ -103,10 +103,10 @@ def test_public_defects_are_not_ours():
 @both
 @pytest.mark.parametrize("off", [1e-9, -1e-9])
 def test_a_plain_inverse_that_is_wrong_is_refused_not_walked_to(monkeypatch, side, off):
-    """A billion doubles away: the certified one says so, in place of a search that would take hours."""
+    """The start is a billion doubles away: an error, since the search would take hours."""
     wrong = lambda q, eps, upper, complement: nearest_inverse(q, eps, upper, complement) * (1.0 + off)  # noqa: E731
     monkeypatch.setattr(certified, "nearest_inverse", wrong)
-    with pytest.raises(NotConverged, match=r"expected the double that is sought within 64 of its approximation"):
+    with pytest.raises(NotConverged, match=r"expected the result within 64 doubles of its approximation"):
         kl_inverse(0.3, 0.1, side, certified=True)
 
 

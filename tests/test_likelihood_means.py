@@ -1,4 +1,4 @@
-"""Means over N(m, v): gradients are derivatives, limits are limits, and what cannot be done is said."""
+"""Means over N(m, v): gradients, limits, and errors where the quadrature fails."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_cauchy_is_voigt():
 
     rng = np.random.default_rng(0)
     m, v = 20.0 * rng.standard_normal(200), 10.0 ** rng.uniform(-4, 4, 200)
-    found = np.exp(StudentT(1.0, 0.3).log_expected_density(0.0, m, v))
-    np.testing.assert_allclose(found, voigt_profile(m, np.sqrt(v), 0.3), rtol=1e-10)
+    density = np.exp(StudentT(1.0, 0.3).log_expected_density(0.0, m, v))
+    np.testing.assert_allclose(density, voigt_profile(m, np.sqrt(v), 0.3), rtol=1e-10)
 
 
 def test_extremes_are_finite_or_said():
@@ -122,42 +122,42 @@ def test_what_does_not_converge_is_said(monkeypatch):
 @pytest.mark.parametrize("mean", MEANS)
 @pytest.mark.parametrize("model", ALL[1:5], ids=str)
 def test_gradients_are_found_however_small_they_are(model, mean):
-    """Means to ±300 and every variance: no slope that underflows for all that matters keeps the rule from agreeing."""
+    """Means to ±300 and every variance: negligible slopes that underflow do not make the rule fail."""
     m, v = np.linspace(-300.0, 300.0, 25)[:, None], np.array([0.01, 1.0, 8.0, 16.0, 31.0, 50.0, 80.0, 1e3, 1e4])
     assert all(not np.isnan(part).any() for part in getattr(model, mean)(1, m, v, gradient=True))
 
 
 @pytest.mark.parametrize("width", [0.2, 0.1, 0.05])
 def test_the_rule_doubles_its_nodes_until_even_and_odd_ones_agree(width, monkeypatch):
-    """N(t|0.3, width²), and t² times it, much narrower than the spacing asked for."""
+    """N(t|0.3, width²), and t² times it, much narrower than the spacing of the nodes."""
 
     def bump(t, w):
         density = np.exp(-0.5 * ((t - 0.3) / w) ** 2) / (np.sqrt(2.0 * np.pi) * w)
         return [density, t * t * density]
 
-    one = np.ones(1)
-    given_ = (bump, (width * one,), -6.0 * one, 6.0 * one, 0.3 * one, one, 2)
+    unit = np.ones(1)
+    given_ = (bump, (width * unit,), -6.0 * unit, 6.0 * unit, 0.3 * unit, unit, 2)
     total, moment = trapezoid.integrate(*given_)
     assert total[0] == pytest.approx(1.0, rel=1e-11)
     assert moment[0] == pytest.approx(width**2 + 0.09, rel=1e-9)
     monkeypatch.setattr(trapezoid, "AGREEMENT", np.inf)
     monkeypatch.setattr(trapezoid, "NEAR_ENOUGH", np.inf)
-    assert abs(trapezoid.integrate(*given_)[0][0] - 1.0) > 1e-5  # what the first nodes say
+    assert abs(trapezoid.integrate(*given_)[0][0] - 1.0) > 1e-5  # by the first nodes
 
 
 def test_what_is_integrated_beside_must_agree_too_unless_it_is_negligible_in_its_units():
-    """Where the second column oscillates within a node's spacing its sum is never known; 1e-20 of a unit is nothing."""
-    one = np.ones(1)
+    """A second column that oscillates within a node's spacing never converges, unless it is below 1e-20 units."""
+    unit = np.ones(1)
 
     def columns(t, size):
         return [np.exp(-0.5 * t * t), size * np.sin(1e12 * (t + 0.1) ** 2) * np.exp(-0.5 * t * t)]
 
-    given_ = (-8.0 * one, 8.0 * one, 0.0 * one, 0.5 * one, 2)
+    given_ = (-8.0 * unit, 8.0 * unit, 0.0 * unit, 0.5 * unit, 2)
     with pytest.raises(NotConverged, match="even and odd nodes"):
-        trapezoid.integrate(columns, (one,), *given_)
+        trapezoid.integrate(columns, (unit,), *given_)
     with pytest.raises(NotConverged, match="even and odd nodes"):
-        trapezoid.integrate(columns, (one,), *given_, (one,))
-    tiny = trapezoid.integrate(columns, (1e-20 * one,), *given_, (one,))
+        trapezoid.integrate(columns, (unit,), *given_, (unit,))
+    tiny = trapezoid.integrate(columns, (1e-20 * unit,), *given_, (unit,))
     assert tiny[0][0] == pytest.approx(np.sqrt(2.0 * np.pi), rel=1e-12)
     assert abs(tiny[1][0]) < 1e-18
 

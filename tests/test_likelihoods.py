@@ -1,4 +1,4 @@
-"""Likelihoods as a user meets them: densities and derivatives, in the tails too; arguments, records, ranges."""
+"""Likelihoods: densities and derivatives, also in the tails; arguments, records, ranges."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def test_log_density_and_its_derivatives_keep_their_digits(model, seed, reach):
     target = int(y) if not isinstance(model, Gaussian | StudentT) else mp.mpf(y)
     with mp.workdps(40 + int(abs(f)) // 2):
         truth = density(target, mp.mpf(f))
-        found = model.log_density(y, f)
+        log_density = model.log_density(y, f)
         size = max(abs(truth), y if isinstance(model, Poisson) else 0)
-        assert abs(found - truth) <= 2e-13 * size + mp.mpf("1e-300")
+        assert abs(log_density - truth) <= 2e-13 * size + mp.mpf("1e-300")
         if reach <= 100.0:
             true = reference.derivatives(density, target, f)
             g = float(reference.rate(mp.mpf(f), model.link)) if isinstance(model, Poisson) else 0.0
             allowed = 1e-10 if isinstance(model, Poisson | StudentT) else 2e-11
             for got, t in zip(model.derivatives(y, f), true, strict=True):
-                # a difference such as y − g is known to a few roundings of its terms
+                # a difference such as y − g is accurate to a few roundings of its terms
                 assert (
                     abs(got - t) <= allowed * abs(t) + 1e-15 * (y + g if isinstance(model, Poisson) else 0.0) + 1e-100
                 )
@@ -78,7 +78,7 @@ def test_nothing_overflows_far_out(model):
             if isinstance(model, Bernoulli) and point > 0:
                 assert -1e-300 <= value <= 0.0
             elif isinstance(model, Poisson) and model.link == "exp" and point > 700:
-                assert value == -np.inf  # e^800 is no double
+                assert value == -np.inf  # e^800 exceeds the largest double
             else:
                 target = mp.mpf(1) if isinstance(model, Gaussian | StudentT) else 1
                 assert abs(value / exact(model)(target, mp.mpf(point)) - 1) < 1e-13
@@ -193,10 +193,10 @@ def test_shapes_broadcast(model):
     y, m, v = np.ones((2, 1, 1)), np.linspace(-1, 1, 3)[:, None], np.geomspace(0.1, 10, 4)
     whole = model.log_expected_density(y, m, v, gradient=True)
     assert [part.shape for part in whole] == [(2, 3, 4)] * 3
-    one = model.log_expected_density(1, float(m[2, 0]), float(v[1]), gradient=True)
-    np.testing.assert_allclose([part[1, 2, 1] for part in whole], one, rtol=1e-11)
+    single = model.log_expected_density(1, float(m[2, 0]), float(v[1]), gradient=True)
+    np.testing.assert_allclose([part[1, 2, 1] for part in whole], single, rtol=1e-11)
     assert model.expected_log_density(np.ones(0), np.ones(0), 1.0).shape == (0,)
-    assert np.ndim(one[0]) == 0
+    assert np.ndim(single[0]) == 0
     assert model.log_density(np.ones((2, 1)), np.zeros(3)).shape == (2, 3)
 
 
@@ -244,8 +244,8 @@ def test_ranges_of_many_counts_are_those_of_each():
     for link in ("exp", "softplus"):
         whole = Poisson(link).derivative_range(counts)
         for index in ((0, 0), (7, 3), (19, 4)):
-            one = Poisson(link).derivative_range(int(counts[index]))
-            for a, b in ((whole.first, one.first), (whole.second, one.second), (whole.density, one.density)):
+            single = Poisson(link).derivative_range(int(counts[index]))
+            for a, b in ((whole.first, single.first), (whole.second, single.second), (whole.density, single.density)):
                 np.testing.assert_allclose([e[index] for e in a], b, rtol=1e-13)
 
 

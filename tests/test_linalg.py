@@ -74,11 +74,11 @@ def test_a_broken_gpu_says_so_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -
     for module, words in (
         (
             broken(fails),
-            r"the GPU does not answer \(RuntimeError: CUDA driver version is insufficient for CUDA runtime",
+            r"the GPU fails \(RuntimeError: CUDA driver version is insufficient for CUDA runtime",
         ),
-        (broken(lambda: 0), "no CUDA device is there"),
+        (broken(lambda: 0), "there is no CUDA device"),
         (broken(ones=lambda shape: np.full(shape, np.nan)), "the GPU computes a wrong Cholesky factor"),
-        (broken(ones=fails), "the GPU does not answer"),
+        (broken(ones=fails), "the GPU fails"),
     ):
         monkeypatch.setitem(sys.modules, "cupy", module)
         assert array_module("auto") is np
@@ -141,7 +141,7 @@ def test_one_entry_that_differs_across_the_diagonal_is_found(seed: int, N: int, 
     A[i, j] = A[j, i] + 0.9e-8 * size
     symmetric_matrix("A", A, N)
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
-        symmetric_matrix("A", A, apart=1e-10)
+        symmetric_matrix("A", A, tolerance=1e-10)
     A[i, j] = A[j, i] + 1.2e-8 * size
     with pytest.raises(ValueError, match=rf"A: expected a symmetric matrix, got A\[({i}, {j}|{j}, {i})\] = "):
         symmetric_matrix("A", A)
@@ -171,9 +171,9 @@ def test_squared_components_without_eigenvectors(n):
     """Those of the decomposition with eigenvectors; where eigenvalues are equal, only their sum is determined."""
     rng = np.random.default_rng(n)
     A, Y = rng.standard_normal((n, n + 2)), rng.standard_normal((n, 3))
-    found, squares = eigen_squares(A @ A.T, Y)
+    eigenvalues, squares = eigen_squares(A @ A.T, Y)
     values, vectors = np.linalg.eigh(A @ A.T)
-    assert found.values == pytest.approx(values[::-1], rel=1e-9)
+    assert eigenvalues.values == pytest.approx(values[::-1], rel=1e-9)
     assert squares == pytest.approx(((vectors.T @ Y) ** 2).sum(axis=1)[::-1], rel=1e-7, abs=1e-12)
     _, flat = eigen_squares(np.eye(n), Y)
     assert flat.sum() == pytest.approx((Y**2).sum(), rel=1e-13)

@@ -1,4 +1,4 @@
-"""Losses as a user meets them: values, broadcasting, records, extremes without NaN, errors that say what came."""
+"""Losses: values, broadcasting, records, extremes without NaN, messages of errors."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = float(loss.expectation(y, m, v))
+        mean = float(loss.expectation(y, m, v))
         slopes = loss.expectation(y, m, v, gradient=True)[1:]
         allowed = float(loss.allowance(y, m, v, abs(m), v))
-    assert -1e-15 <= found <= 1.0 + 1e-15
+    assert -1e-15 <= mean <= 1.0 + 1e-15
     assert not np.isnan(slopes).any()
     assert 0.0 <= allowed <= 1.0 + 1e-14
 
@@ -94,7 +94,7 @@ def test_extremes_give_numbers_in_the_unit_interval(loss, y, m, v):
 @pytest.mark.parametrize("epsilon", [1e-140, 1e-100, 1e100, 1e140])
 @pytest.mark.parametrize("kind", [Band, Squared, Exponential, Relative])
 def test_expectations_do_not_know_units(kind, epsilon):
-    """Everything times a power of two: the same figures."""
+    """Scaling all arguments by a power of two changes no digit."""
     scale = 2.0 ** np.round(np.log2(epsilon))
     rng = np.random.default_rng(3)
     for _ in range(20):

@@ -29,10 +29,10 @@ def test_ranks_are_in_the_order_that_theory_says(example):
     script = example("lowrank_ranks")
     for setting in script.SETTINGS:
         for D in (1, 2):
-            found = script.ranks(setting, 300, D, 2, np.random.default_rng(D), lambda: None)
-            assert 1 <= found.optimum <= found.mercer <= (found.mercer_theory or 300)
-            assert all(found.optimum <= (r or 300) <= found.fourier_theory for r in found.fourier)
-            assert (found.mercer == found.optimum) or setting.smooth
+            ranks = script.ranks(setting, 300, D, 2, np.random.default_rng(D), lambda: None)
+            assert 1 <= ranks.optimum <= ranks.mercer <= (ranks.mercer_theory or 300)
+            assert all(ranks.optimum <= (r or 300) <= ranks.fourier_theory for r in ranks.fourier)
+            assert (ranks.mercer == ranks.optimum) or setting.smooth
 
 
 def test_a_least_rank_is_a_crossing_of_the_target(example):
@@ -58,21 +58,21 @@ def test_a_least_rank_is_a_crossing_of_the_target(example):
 
 def test_curves_are_in_the_order_that_theory_says(example):
     script = example("lowrank_decay")
-    found = {
-        (line.panel, line.what): line
+    curves = {
+        (line.panel, line.curve): line
         for line in script.lines(script.GAUSSIAN, 200, 60, 2, np.random.default_rng(0), lambda: None)
     }
-    best = found[1, script.BEST].median
-    for what in (script.FOURIER, script.LEVERAGE):
-        drawn = found[0, what]
+    best = curves[1, script.BEST].median
+    for curve in (script.FOURIER, script.LEVERAGE):
+        drawn = curves[0, curve]
         inside = drawn.r < 60
         assert (drawn.kl[:, inside] >= best[drawn.r[inside] - 1] * (1 - 1e-6) - 1e-9).all()
-    mercer, certificate = found[1, script.MERCER], found[1, script.CERTIFICATE]
+    mercer, certificate = curves[1, script.MERCER], curves[1, script.CERTIFICATE]
     above = mercer.median > 1e-12
     assert (mercer.median >= best[: mercer.r.size] * (1 - 1e-6)).all()
     assert (mercer.median <= certificate.median)[above].all()
-    assert (certificate.median <= found[1, script.THEORY].median[: mercer.r.size]).all()
-    assert (found[1, script.THEORY].median <= found[1, script.PRINTED].median).all()
+    assert (certificate.median <= curves[1, script.THEORY].median[: mercer.r.size]).all()
+    assert (curves[1, script.THEORY].median <= curves[1, script.PRINTED].median).all()
 
 
 @pytest.mark.parametrize("name", ["lowrank_ranks", "lowrank_decay"])

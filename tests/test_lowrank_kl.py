@@ -180,15 +180,15 @@ def test_no_features_beat_the_optimum(seed):
 
 def test_truncation_attains_the_optimum_and_meets_its_bounds():
     K, _, noise = problem(4)
-    found = eigen(K, vectors=True)
-    best = optimal_kl(found.values, noise=noise).value
-    factor = found.vectors * np.sqrt(found.values)
+    spectrum = eigen(K, vectors=True)
+    best = optimal_kl(spectrum.values, noise=noise).value
+    factor = spectrum.vectors * np.sqrt(spectrum.values)
     everything = kl_by_rank(K, factor, np.arange(1, 31), noise=noise)
     for r in range(1, 20):
         value = kl_features(K, factor[:, :r], noise=noise)
         assert value == pytest.approx(best[r], rel=1e-6)
         assert everything[r - 1] == pytest.approx(best[r], rel=1e-6, abs=1e-9)
-        residual = found.values[r:].sum()
+        residual = spectrum.values[r:].sum()
         assert value <= float(kl_from_residual(residual, noise=noise)) * (1 + 1e-9)
         assert float(kl_from_residual(residual, noise=noise)) <= float(
             kl_from_residual(residual, noise=noise, form="printed")

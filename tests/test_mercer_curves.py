@@ -26,12 +26,12 @@ def example():
 def test_certificates_hold_and_nothing_beats_the_optimum(example):
     h = example.Hyperparameters(SquaredExponential(2.0, 0.3), 1e-2, 0.0)
     x = np.random.default_rng(0).standard_normal(25)
-    found = example.divergences(h, x, 40, 3, 0)
-    assert (found.mercer <= found.certified).all()
-    assert (found.certified <= found.halved).all()
-    reached = np.minimum(found.ranks, 25)
-    assert (found.mercer >= found.best[reached] - 1e-9).all()
-    assert (found.fourier >= found.best[np.minimum(found.fourier_ranks, 25)] - 1e-9).all()
+    divergences = example.divergences(h, x, 40, 3, 0)
+    assert (divergences.mercer <= divergences.certified).all()
+    assert (divergences.certified <= divergences.halved).all()
+    reached = np.minimum(divergences.ranks, 25)
+    assert (divergences.mercer >= divergences.best[reached] - 1e-9).all()
+    assert (divergences.fourier >= divergences.best[np.minimum(divergences.fourier_ranks, 25)] - 1e-9).all()
 
 
 def test_many_eigenfunctions_predict_like_the_exact_model(example):

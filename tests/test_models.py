@@ -1,4 +1,4 @@
-"""Models trained elsewhere: the same kernel matrices, noise and inducing points, or a refusal that teaches."""
+"""Models of other libraries: the same kernel matrices, noise and inducing points, or an error that explains why not."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_sklearn_kernels_are_the_same_matrices(a: float, b: float, noise: float,
         (RBF(a) + WhiteKernel(noise)) * (SkMatern(b, nu=nu) + WhiteKernel(a)),
     ]
     for kernel in forms:
-        found = from_sklearn(GaussianProcessRegressor(kernel, alpha=1e-3))
-        whole = found.kernel(X) + found.noise * np.eye(len(X))
+        imported = from_sklearn(GaussianProcessRegressor(kernel, alpha=1e-3))
+        whole = imported.kernel(X) + imported.noise * np.eye(len(X))
         np.testing.assert_allclose(whole, kernel(X) + 1e-3 * np.eye(len(X)), rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(found.kernel(X, X[:4] + 0.1), kernel(X, X[:4] + 0.1), rtol=1e-8, atol=1e-12)
-        assert found.Z is None
+        np.testing.assert_allclose(imported.kernel(X, X[:4] + 0.1), kernel(X, X[:4] + 0.1), rtol=1e-8, atol=1e-12)
+        assert imported.Z is None
 
 
 def test_a_fitted_regressor_has_the_same_evidence() -> None:
@@ -42,10 +42,10 @@ def test_a_fitted_regressor_has_the_same_evidence() -> None:
     X = rng.standard_normal((40, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(40)
     model = GaussianProcessRegressor(1.0 * RBF(1.0) + WhiteKernel(0.1), random_state=0).fit(X, y)
-    found = from_sklearn(model)
+    imported = from_sklearn(model)
     truth = model.log_marginal_likelihood_value_
-    assert log_evidence(found.kernel, X, y, noise=found.noise) == pytest.approx(truth, rel=1e-7)
-    lower, upper = evidence(found.kernel, X, y, X[:6], noise=found.noise)
+    assert log_evidence(imported.kernel, X, y, noise=imported.noise) == pytest.approx(truth, rel=1e-7)
+    lower, upper = evidence(imported.kernel, X, y, X[:6], noise=imported.noise)
     assert float(lower) - 1e-6 <= truth <= float(upper) + 1e-6
     assert from_sklearn(GaussianProcessRegressor(alpha=0.1)) == Model(SquaredExponential(), 0.1, None)
 
@@ -54,7 +54,7 @@ def test_a_fitted_regressor_has_the_same_evidence() -> None:
 
 
 class Tensor:
-    """What a parameter offers: numpy(), and for one library detach() and cpu() before it."""
+    """A stand-in for a parameter: numpy(), and for one library detach() and cpu() before it."""
 
     def __init__(self, value) -> None:
         self.value = np.asarray(value, dtype=float)
@@ -73,10 +73,10 @@ def stand_in(name: str, **attributes):
     return type(name, (), {})() if not attributes else _filled(type(name, (), {})(), attributes)
 
 
-def _filled(thing, attributes):
+def _filled(model, attributes):
     for key, value in attributes.items():
-        setattr(thing, key, value)
-    return thing
+        setattr(model, key, value)
+    return model
 
 
 def flow(name: str, variance=1.0, lengthscales=1.0, active_dims=slice(None)):
@@ -117,16 +117,16 @@ def test_gpflow_models() -> None:
         "Matern52": (1 + np.sqrt(5) * r + 5 / 3 * r**2) * np.exp(-np.sqrt(5) * r),
     }
     for name, matrix in formulas.items():
-        found = from_gpflow(flow_model(flow(name, 1.7, [0.5, 2.0]), X[:3]))
-        np.testing.assert_allclose(found.kernel(X), 1.7 * matrix, rtol=1e-9)
-        assert found.noise == 0.2
-        np.testing.assert_array_equal(found.Z, X[:3])
-    one, two = flow("Matern32", 0.5, 0.8), flow("SquaredExponential", 2.0, 1.5)
+        imported = from_gpflow(flow_model(flow(name, 1.7, [0.5, 2.0]), X[:3]))
+        np.testing.assert_allclose(imported.kernel(X), 1.7 * matrix, rtol=1e-9)
+        assert imported.noise == 0.2
+        np.testing.assert_array_equal(imported.Z, X[:3])
+    first, second = flow("Matern32", 0.5, 0.8), flow("SquaredExponential", 2.0, 1.5)
     left, right = Matern(1.5, 0.5, 0.8)(X), SquaredExponential(2.0, 1.5)(X)
     for name, whole in (("Sum", left + right), ("Product", left * right)):
-        found = from_gpflow(flow_model(stand_in(name, kernels=[one, two])))
-        np.testing.assert_allclose(found.kernel(X), whole, rtol=1e-10)
-        assert found.Z is None
+        imported = from_gpflow(flow_model(stand_in(name, kernels=[first, second])))
+        np.testing.assert_allclose(imported.kernel(X), whole, rtol=1e-10)
+        assert imported.Z is None
 
 
 def test_gpytorch_models() -> None:
@@ -138,9 +138,9 @@ def test_gpytorch_models() -> None:
     variational = stand_in("VariationalStrategy", inducing_points=Tensor(Z))
     models = [sparse, from_gpytorch(torch_model(scaled(outer)))]
     models.append(from_gpytorch(torch_model(scaled(rbf()), variational_strategy=variational)))
-    for found in models:
-        assert (found.kernel, found.noise) == (kernel, 0.2)
-        np.testing.assert_array_equal(found.Z, Z)
+    for imported in models:
+        assert (imported.kernel, imported.noise) == (kernel, 0.2)
+        np.testing.assert_array_equal(imported.Z, Z)
     matern = from_gpytorch(torch_model(scaled(rbf(((0.7, 1.3),), "MaternKernel", nu=2.5), 3.0)))
     assert matern.kernel == Matern(2.5, 3.0, [0.7, 1.3])
     assert matern.Z is None

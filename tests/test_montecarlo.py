@@ -1,4 +1,4 @@
-"""Biased Monte Carlo as a user meets it: shapes that broadcast, limits, small numbers, records that read, refusals."""
+"""Biased Monte Carlo: broadcasting, limits, small numbers, records, wrong arguments."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ STEP = {"n": 100, "delta": 0.05, "step": 0.1, "iteration": 3}
 
 @every_model
 def test_one_sample_is_the_elbo_and_infinitely_many_the_direct_loss(likelihood, y):
-    found = expected_objective(likelihood, y, 0.4, 0.7, [1, np.inf])
-    assert found[0] == pytest.approx(-likelihood.expected_log_density(y, 0.4, 0.7), rel=1e-11)
-    assert found[1] == -likelihood.log_expected_density(y, 0.4, 0.7)
+    objective = expected_objective(likelihood, y, 0.4, 0.7, [1, np.inf])
+    assert objective[0] == pytest.approx(-likelihood.expected_log_density(y, 0.4, 0.7), rel=1e-11)
+    assert objective[1] == -likelihood.log_expected_density(y, 0.4, 0.7)
     assert bias(likelihood, y, 0.4, 0.7, np.inf) == 0.0
 
 
@@ -58,9 +58,9 @@ def test_a_point_mass_has_no_bias(likelihood, y):
 def test_shapes_broadcast_and_numbers_stay_numbers():
     L = np.array([1, 5, 50])
     y, m = np.array([[0], [2]]), np.array([[0.1], [0.2]])
-    found = bias(Poisson("exp"), y, m, 0.5, L)
-    assert found.shape == (2, 3)
-    assert found[1, 2] == pytest.approx(bias(Poisson("exp"), 2, 0.2, 0.5, 50), rel=1e-12)
+    biases = bias(Poisson("exp"), y, m, 0.5, L)
+    assert biases.shape == (2, 3)
+    assert biases[1, 2] == pytest.approx(bias(Poisson("exp"), 2, 0.2, 0.5, 50), rel=1e-12)
     assert isinstance(bias(Poisson("exp"), 2, 0.2, 0.5, 50), float)
     value, by_mean, _ = expected_objective(Poisson("exp"), y, m, 0.5, L, gradient=True)
     assert value.shape == by_mean.shape == (2, 3)
@@ -88,12 +88,12 @@ def test_a_small_bias_keeps_its_digits(v):
 )
 def test_far_from_the_target(likelihood, y, m, v):
     sizes = [1, 2, 3, 100, 1e6]
-    found = bias(likelihood, y, m, v, sizes)
-    assert np.isfinite(found).all()
-    assert (found >= 0.0).all()
-    assert (np.diff(found) <= 1e-12 * found[0]).all()
+    biases = bias(likelihood, y, m, v, sizes)
+    assert np.isfinite(biases).all()
+    assert (biases >= 0.0).all()
+    assert (np.diff(biases) <= 1e-12 * biases[0]).all()
     gap = float(likelihood.log_expected_density(y, m, v)) - float(likelihood.expected_log_density(y, m, v))
-    assert found[0] == pytest.approx(gap, rel=1e-7, abs=1e-10 * (1.0 + abs(gap)))
+    assert biases[0] == pytest.approx(gap, rel=1e-7, abs=1e-10 * (1.0 + abs(gap)))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_far_from_the_target(likelihood, y, m, v):
     ],
 )
 def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
-    """Thirty and more standard deviations: where log p is bent, though its series is good near the mean."""
+    """At thirty and more standard deviations log p is not its series, though the series is good near the mean."""
     panels = Panels(likelihood, y, m, v)
     assert panels.modes[1] > 20.0 * panels.std
     assert panels.nodes.weight.sum() == pytest.approx(1.0, abs=1e-9)
@@ -122,7 +122,7 @@ def test_a_mode_far_from_a_narrow_prediction_is_reached(likelihood, y, m, v):
     ],
 )
 def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood, y, v):
-    """Near y the doubles are 1e-10 apart: the rule finds another E p than the closed form or a mixture, and says so."""
+    """Near y the doubles are 1e-10 apart: the rule's E p differs from that of the likelihood, and an error says so."""
     calls = [lambda: bias(likelihood, y, 0.3, v, [2, 10]), lambda: expected_gradients(likelihood, y, 0.3, v, 2)]
     for call in (*calls, lambda: bias(likelihood, y, 0.3, v, 10, method="expansion")):
         with pytest.raises(NotConverged, match=r"expected a rule on \d+ panels .* it gave 1 and is off by"):
@@ -130,7 +130,7 @@ def test_a_likelihood_narrower_than_the_spacing_of_doubles_is_refused(likelihood
 
 
 class Short(Panels):
-    """Panels that leave something out: half of N(m, v), or the likelihood's peak."""
+    """Panels that omit half of N(m, v), or the likelihood's peak."""
 
     def __init__(self, *arguments, low, high):
         super().__init__(*arguments)
@@ -155,17 +155,17 @@ def test_a_rule_must_have_mass_one_and_the_mean_of_p():
 
 
 def test_the_record_warns_where_the_printed_gradient_has_the_wrong_sign():
-    found = expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, [2, 100])
-    assert found.wrong_sign.tolist() == [True, False]
-    assert "Warning" in str(found)
+    gradients = expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, [2, 100])
+    assert gradients.wrong_sign.tolist() == [True, False]
+    assert "Warning" in str(gradients)
     assert "Warning" not in str(expected_gradients(Bernoulli("probit"), 1, 0.5, 2.0, 100))
     m, v = exact_gradient(Bernoulli("probit"), 1, 0.5, 2.0)
-    assert (found.by_mean[0], found.by_variance[0]) == (m, v)
+    assert (gradients.by_mean[0], gradients.by_variance[0]) == (m, v)
 
 
 def test_drawn_gradients_come_from_the_generator_that_is_given():
-    given = (Poisson("exp"), [0, 3], 0.5, 1.0, 4)
-    first, second = (sampled_gradient(*given, np.random.default_rng(3)) for _ in range(2))
+    arguments = (Poisson("exp"), [0, 3], 0.5, 1.0, 4)
+    first, second = (sampled_gradient(*arguments, np.random.default_rng(3)) for _ in range(2))
     assert np.array_equal(first, second)
     assert first[0].shape == (2,)
     assert np.isfinite(sampled_gradient(Poisson("exp"), 3, -1000.0, 1.0, 4, np.random.default_rng(0))).all()
@@ -183,13 +183,13 @@ def test_drawn_gradients_are_the_ratios_of_sums(likelihood, y):
         "curvature": -second.sum(axis=0) / (2.0 * total),
     }
     for form, by_variance in expected.items():
-        found = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), estimator=form)
-        np.testing.assert_allclose(found[0], -first.sum(axis=0) / total, rtol=1e-10, atol=1e-14)
-        np.testing.assert_allclose(found[1], by_variance, rtol=1e-10, atol=1e-14)
+        drawn = sampled_gradient(likelihood, y, m, v, 5, np.random.default_rng(7), estimator=form)
+        np.testing.assert_allclose(drawn[0], -first.sum(axis=0) / total, rtol=1e-10, atol=1e-14)
+        np.testing.assert_allclose(drawn[1], by_variance, rtol=1e-10, atol=1e-14)
     f = m + noise
-    found = product_gradient(f, m, v)
-    np.testing.assert_allclose(found[0], -((f - m) / v).mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(found[1], -(((f - m) ** 2 - v) / (2.0 * v * v)).mean(axis=0), rtol=1e-12)
+    drawn = product_gradient(f, m, v)
+    np.testing.assert_allclose(drawn[0], -((f - m) / v).mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(drawn[1], -(((f - m) ** 2 - v) / (2.0 * v * v)).mean(axis=0), rtol=1e-12)
 
 
 @pytest.fixture
@@ -232,22 +232,22 @@ def test_what_lies_beyond_the_last_node_is_infinite_not_nothing(monkeypatch):
     ],
 )
 def test_what_the_outer_rule_cuts_off_is_negligible(likelihood, y, m, v, monkeypatch):
-    """Values and gradients, where all of the bias comes from values of p that are seldom or never drawn, too."""
-    found = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
+    """Values and gradients, also where all of the bias comes from values of p that are rarely drawn."""
+    biases = bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True)
     monkeypatch.setattr(integral, "NEGLIGIBLE", 1e-25)
-    for part, more in zip(found, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
+    for part, more in zip(biases, bias(likelihood, y, m, v, [2, 50, 1e6], gradient=True), strict=True):
         assert part == pytest.approx(more, rel=1e-13)
 
 
 def test_sizes_as_records():
-    found = sample_size(Bernoulli("logit"), [0, 1], zeta=0.2, **STEP)
-    assert found.L.shape == (2,)
-    assert (found.L > found.threshold).all()
-    assert "D-50" in str(found)
-    assert json.loads(json.dumps(found.to_dict()))["L"] == found.L.tolist()
-    one = sample_size(Bernoulli("logit"), 1, zeta=0.2, **STEP)
-    assert isinstance(one.L, int)
-    assert one.L == found.L[1]
+    size = sample_size(Bernoulli("logit"), [0, 1], zeta=0.2, **STEP)
+    assert size.L.shape == (2,)
+    assert (size.L > size.threshold).all()
+    assert "D-50" in str(size)
+    assert json.loads(json.dumps(size.to_dict()))["L"] == size.L.tolist()
+    single = sample_size(Bernoulli("logit"), 1, zeta=0.2, **STEP)
+    assert isinstance(single.L, int)
+    assert single.L == size.L[1]
     steps = sample_size(Bernoulli("logit"), 1, zeta=0.2, **{**STEP, "iteration": [1, 2], "step": lambda t: 1 / t})
     assert steps.relative_error.tolist() == [0.5, 0.5]
     assert any("D-43" in note for note in steps.notes)
@@ -275,7 +275,7 @@ def test_a_zeta_a_millionth_too_large_is_refused(likelihood, y):
 
 @pytest.mark.parametrize("k", [0, 1, 7, 738, 10**6, 2**40])
 def test_a_number_of_samples_exceeds_its_threshold(k):
-    """Strictly, and what rounding may have taken from the threshold; no samples are never enough."""
+    """L exceeds the threshold strictly, also where the threshold was rounded down; and L ≥ 1."""
     assert least_above(float(k)) == k + 1
     assert least_above(k + 0.5) == k + 1
     assert least_above(np.nextafter(k + 1.0, 0.0)) == k + 2  # the threshold itself may be the whole number
@@ -285,9 +285,9 @@ def test_a_number_of_samples_exceeds_its_threshold(k):
 @pytest.mark.parametrize("zeta", [0.1234564, 0.1234565001, 1 / 3, 0.07])
 def test_what_is_said_of_a_sample_size_is_no_more_than_is_known(zeta):
     """c₃ in the sentence is no smaller than c₃, and ζ in the hypothesis no smaller than the one it rests on."""
-    found = sample_size(Bernoulli("logit"), 1, zeta=zeta, design=1.2345678, **STEP)
-    c3, floor = (re.search(f"{words} ([0-9.e+-]+)[ .]", str(found))[1] for words in ("at most", ">="))
-    assert found.c3 <= float(c3) <= found.c3 * (1.0 + 1e-5)
+    size = sample_size(Bernoulli("logit"), 1, zeta=zeta, design=1.2345678, **STEP)
+    c3, floor = (re.search(f"{words} ([0-9.e+-]+)[ .]", str(size))[1] for words in ("at most", ">="))
+    assert size.c3 <= float(c3) <= size.c3 * (1.0 + 1e-5)
     assert zeta <= float(floor) <= zeta * (1.0 + 1e-5)
 
 

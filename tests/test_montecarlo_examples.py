@@ -32,22 +32,22 @@ def test_drawn_biases_are_the_exact_ones_within_their_noise(example):
     script = example("bmc_bias")
     y = script.counts(12, 1.0, 0)
     script.SIZES = np.array([1, 3, 10])
-    found = script.biases(y, 0.5, 1.0, 60_000, 0)
-    assert (np.diff(found.objective) < 0.0).all()
-    assert (np.diff(found.exact["mean"]) < 0.0).all()
+    biases = script.biases(y, 0.5, 1.0, 60_000, 0)
+    assert (np.diff(biases.objective) < 0.0).all()
+    assert (np.diff(biases.exact["mean"]) < 0.0).all()
     for k, L in enumerate(script.SIZES):
         fine = int(np.argmin(np.abs(script.FINE - L)))
         for name in ("mean", "variance", "curvature"):
             # the norm of bias plus noise is off by 5 times the noise's norm at most
-            assert abs(found.drawn[name][k] - found.exact[name][fine]) < 5.0 * found.noise[name][k]
+            assert abs(biases.drawn[name][k] - biases.exact[name][fine]) < 5.0 * biases.noise[name][k]
         for name in ("product mean", "product variance"):
-            assert found.drawn[name][k] < 3.0 * found.noise[name][k]
+            assert biases.drawn[name][k] < 3.0 * biases.noise[name][k]
 
 
 def test_chernoff_is_the_smallest_and_printed_the_largest(example):
     script = example("sample_sizes")
     m = np.linspace(-5.0, 3.0, 50)
-    printed, improved, chernoff = (script.needed(form, m, 10, 1000) for form in script.FORMS)
+    printed, improved, chernoff = (script.needed(rule, m, 10, 1000) for rule in script.RULES)
     assert (chernoff <= improved).all()
     assert (improved <= printed).all()
 

@@ -90,10 +90,10 @@ def f(x) -> float:
 
 
 def test_edits_are_of_bytes_and_leave_the_rest_as_it_is() -> None:
-    found = mutants("f.py", SOURCE)
+    mutations = mutants("f.py", SOURCE)
     lines = SOURCE.splitlines()
-    assert len(found) > 20
-    for mutant in found:
+    assert len(mutations) > 20
+    for mutant in mutations:
         changed = mutant.applied(SOURCE).splitlines()
         differing = [i + 1 for i, (a, b) in enumerate(zip(lines, changed, strict=True)) if a != b]
         assert differing == [mutant.line]
@@ -223,18 +223,18 @@ def test_a_budget_leaves_out_the_slowest_tests_but_no_examples() -> None:
 
 def test_verdicts_are_kept_and_counted(tmp_path: Path) -> None:
     """What an example's digits alone caught survives; what is equivalent does not count."""
-    found = list(choosing.ranked("f.py", SOURCE, 0))[:5]
-    alike = choosing.Picked("f.py", found[4].before, found[4].after, "")
+    chosen = list(choosing.ranked("f.py", SOURCE, 0))[:5]
+    alike = choosing.Picked("f.py", chosen[4].before, chosen[4].after, "")
     settings = choosing.Settings((), (), (), {(alike.file, alike.old, alike.new): alike})
     store = results.Store(tmp_path / "verdicts")
-    for mutant, verdict in zip(found, ("killed", "timeout", "examples", "survived", "survived"), strict=True):
+    for mutant, verdict in zip(chosen, ("killed", "timeout", "examples", "survived", "survived"), strict=True):
         store.add(mutant, Verdict(verdict, "", "", 1, 0.0), "abc")
     store = results.Store(tmp_path / "verdicts")
-    counts = results.counted(settings, store, found)
+    counts = results.counted(settings, store, chosen)
     assert counts == {"f.py": score.Count(mutants=5, killed=2, examples=1, survived=1, equivalent=1)}
     assert counts["f.py"].score == 0.5
-    assert [entry["key"] for entry in results.survivors(settings, store, found)] == [m.key for m in found[2:4]]
-    record = score.record(counts, store.commits(found), 0, 0.4)
+    assert [entry["key"] for entry in results.survivors(settings, store, chosen)] == [m.key for m in chosen[2:4]]
+    record = score.record(counts, store.commits(chosen), 0, 0.4)
     assert record["commits"] == {"abc": 5}
     assert score.summary(record) == "50.0 % of 4 faults noticed (at abc); least: 50 % in f.py"
     (tmp_path / "score").write_text(json.dumps(record))

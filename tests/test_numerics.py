@@ -32,9 +32,9 @@ def test_sums_and_products_of_two_doubles_are_exact(a, b):
 @given(st.floats(1e-50, 1e50), st.floats(1e-50, 1e50), st.floats(-1.0, 1.0))
 def test_a_product_with_a_pair_has_twice_the_digits(a, high, share):
     low = share * math.ulp(high) / 2.0
-    found = times(a, (high, low))
+    product = times(a, (high, low))
     truth = Fraction(a) * (Fraction(high) + Fraction(low))
-    assert abs(Fraction(found[0]) + Fraction(found[1]) - truth) <= Fraction(2) ** -104 * truth
+    assert abs(Fraction(product[0]) + Fraction(product[1]) - truth) <= Fraction(2) ** -104 * truth
 
 
 @given(st.integers(0, 10**30), st.integers(0, 5), st.integers(0, 10**30))
@@ -67,8 +67,8 @@ def test_upward_and_bisection_bracket_the_same_number(truth, first):
 def test_a_vector_of_searches_is_each_search(triples):
     low, width, truth = np.array(triples, dtype=np.float64).T
     high = low + width
-    found = least_each(lambda n: n >= truth, low, high)
-    np.testing.assert_array_equal(found, np.clip(truth, low, high))
+    answers = least_each(lambda n: n >= truth, low, high)
+    np.testing.assert_array_equal(answers, np.clip(truth, low, high))
 
 
 @given(st.floats(1e-300, 1e300), st.integers(-60, 60), st.sampled_from([-math.inf, math.inf]))
@@ -81,7 +81,7 @@ def test_the_first_double_beyond_a_threshold_is_the_threshold(threshold, off, ou
 
 
 def test_a_guess_that_is_far_off_is_refused():
-    with pytest.raises(NotConverged, match=r"within 64 of its approximation 1\.0"):
+    with pytest.raises(NotConverged, match=r"within 64 doubles of its approximation 1\.0"):
         first_double(lambda x: x >= 1.1, 1.0, math.inf)
 
 
@@ -93,7 +93,7 @@ def test_newton_finds_the_peak_of_concave_functions(centres, stiffness):
     def slopes(x, part):
         return c[part] - stiffness * np.sinh(x), stiffness * np.cosh(x)
 
-    found = newton(
+    peaks = newton(
         slopes,
         np.full(c.shape, -50.0),
         np.full(c.shape, 50.0),
@@ -102,7 +102,7 @@ def test_newton_finds_the_peak_of_concave_functions(centres, stiffness):
         rounds=200,
         what="the peak",
     )
-    np.testing.assert_allclose(found, np.arcsinh(c / stiffness), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(peaks, np.arcsinh(c / stiffness), rtol=1e-12, atol=1e-12)
 
 
 def test_newton_says_how_many_were_not_found():

@@ -44,7 +44,7 @@ class World:
         return x[:, None], self.f(x) + self.tau * rng.standard_normal(N)
 
     def risk(self, certificate: Certificate, X: np.ndarray, y: np.ndarray, nodes: int = 400) -> float:
-        """R(Q), Q rebuilt from the certificate and its data by `gpbounds`, not by what was trained."""
+        """R(Q), with Q rebuilt by `gpbounds` from the certificate and its data, independently of the model."""
         x, weights = np.polynomial.legendre.leggauss(nodes)
         mean, variance = law(certificate, X, y, 0.5 + 0.5 * x)
         losses = certificate.loss.expectation(self.f(0.5 + 0.5 * x), mean, variance + self.tau**2)
@@ -68,19 +68,19 @@ def law(certificate: Certificate, X: np.ndarray, y: np.ndarray, x: np.ndarray) -
 
 
 def compatible(failures: int, draws: int, delta: float = DELTA) -> bool:
-    """Whether a probability of at most ``delta`` can have given so many: exact binomial test, level 1e-6."""
+    """Whether so many failures are compatible with a probability of ``delta``: exact binomial test, level 1e-6."""
     return bool(failures == 0 or binom.sf(failures - 1, draws, delta) > 1e-6)
 
 
 def without_penalty(certificate: Certificate) -> float:
-    """The broken one: kl⁻¹(R_S, KL/N), without ln|Θ| and ln(ξ(N)/δ)."""
+    """A broken bound: kl⁻¹(R_S, KL/N), without ln|Θ| and ln(ξ(N)/δ)."""
     return float(kl_inverse(certificate.risk, certificate.kl / certificate.data.rows))
 
 
 def failures(
     world: World, make: Callable[[], PACGP | SparsePACGP], N: int, draws: int, seed: int
 ) -> tuple[int, int, list[float]]:
-    """Training sets on which a certificate (any of a model's) is below the true risk, or a broken one; bound − risk."""
+    """Numbers of training sets on which any certificate, or any broken bound, is below the true risk; bound − risk."""
     rng = np.random.default_rng(seed)
     wrong = broken = 0
     gaps = []
@@ -96,7 +96,7 @@ def failures(
 
 @pytest.mark.parametrize("loss", ["band", "squared", "exponential"])
 def test_true_risks_are_known_to_1e_4(loss: str) -> None:
-    """Twice the nodes give the same, and so does simulation of x, y and v."""
+    """Twice as many nodes give the same risk, and so does simulation of x, y and v."""
     rng = np.random.default_rng(1)
     for world in (NOISE, SIGNAL):
         X, y = world.draw(rng, 30)
@@ -112,7 +112,7 @@ def test_true_risks_are_known_to_1e_4(loss: str) -> None:
 
 
 def test_trained_certificates_hold_and_without_the_penalty_they_do_not() -> None:
-    """60 training sets of 30 points without signal, where luck alone makes R_S small."""
+    """60 training sets of 30 points without signal, where R_S is small by chance only."""
     wrong, broken, _ = failures(NOISE, lambda: PACGP(0.6, **COMMON), 30, 60, seed=0)
     assert compatible(wrong, 60), wrong
     assert not compatible(broken, 60), broken
@@ -141,7 +141,7 @@ def test_trained_certificates_hold_on_300_training_sets(name: str, world: World)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["full", "FITC"])
 def test_trained_certificates_hold_on_2000_training_sets(name: str) -> None:
-    """Of eight points without signal."""
+    """Certificates from eight points without signal."""
     wrong, broken, gaps = failures(NOISE, MODELS[name], 8, 2000, seed=2)
     print(f"{name}: {wrong} of 2000 wrong, {broken} without the penalty; mean bound − risk {np.mean(gaps):.3f}")
     assert compatible(wrong, 2000), wrong
@@ -155,7 +155,7 @@ TIGHT = {"delta": 0.5, "grid": FLAT, "noise": 0.5, "kernel": SquaredExponential(
 @pytest.mark.parametrize("make", [lambda: PACGP(0.4, **TIGHT), lambda: SparsePACGP(1, epsilon=0.4, **TIGHT)])
 @pytest.mark.parametrize(("N", "share"), [(1, 0.4), (3, 0.2)])
 def test_trained_certificates_fail_where_the_theorem_is_tight_and_no_more_often(make, N: int, share: float) -> None:
-    """y is 0 or far away, and the prior says 0: what training finds depends on how many are far, and no more.
+    """y is 0 or far away, and the prior mean is 0: the trained model depends only on the number of far targets.
 
     With far probability p just above the bound of a sample that has none the bound fails, in more than a fifth of what
     δ = ½ allows; the noise that is trained costs nothing.
@@ -170,7 +170,7 @@ def test_trained_certificates_fail_where_the_theorem_is_tight_and_no_more_often(
     assert wrong > share * 0.5 * 20_000
 
 
-# What no trained model may have certified
+# Certificates that must be refused
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +180,7 @@ def trained() -> tuple[PACGP, np.ndarray, np.ndarray]:
 
 
 def test_unrounded_hyperparameters_are_refused_however_well_the_rest_fits(trained) -> None:
-    """R_S, KL and bound of the unrounded θ, with ln|Θ| paid, sealed: its check fails at the grid, and there only."""
+    """A sealed certificate with R_S, KL and bound of the unrounded θ, ln|Θ| paid, fails only the check of the grid."""
     model, X, y = trained
     certificate, kernel = model.certificate_, model.unrounded_kernel_
     assert certificate.check(X, y).confirmed
@@ -195,7 +195,7 @@ def test_unrounded_hyperparameters_are_refused_however_well_the_rest_fits(traine
 
 
 def test_several_goals_declared_and_not_paid_for_are_refused(trained) -> None:
-    """Everything as if one ε had been chosen in advance, and two declared: ln 2 is missing."""
+    """A certificate for one of two declared ε without the charge ln 2."""
     model, X, y = trained
     for certificate in model.certificates_:
         assert certificate.charges == (Charge("accuracy goals ε", 2),)

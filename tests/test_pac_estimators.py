@@ -1,4 +1,4 @@
-"""PACGP and SparsePACGP: what is certified is the theorem's number of the model that predicts, on the grid."""
+"""PACGP and SparsePACGP: the certificate is the bound of the theorem for the predicting model, on the grid."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fitted():
 
 
 def dense(model, kernel, points):
-    """Mean and variance of f at points, and KL(Q‖P), by matrices that are inverted."""
+    """Mean and variance of f at points, and KL(Q‖P), with explicit inverse matrices."""
     jitter = model.jitter_
     if isinstance(model, PACGP):
         K = kernel(X)
@@ -85,7 +85,7 @@ def dense(model, kernel, points):
 
 
 def expected_loss(loss, mean, variance):
-    """E ℓ by an integral on a fine grid, or the normal law."""
+    """E ℓ by integration on a fine grid, or by the normal distribution function."""
     s, d = np.sqrt(variance), Y - mean
     if isinstance(loss, Band):
         return norm.cdf((d - loss.epsilon) / s) + norm.cdf(-(d + loss.epsilon) / s)
@@ -95,7 +95,7 @@ def expected_loss(loss, mean, variance):
 
 
 def theorem(risk, kl, count, size, delta):
-    """kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N) at 40 digits, ξ by its sum, the inverse by bisection."""
+    """kl⁻¹(R_S, (KL + ln count + ln(ξ(N)/δ))/N) at 40 digits, with ξ as a sum and the inverse by bisection."""
     with mpmath.workdps(40):
         xi = mpmath.fsum(mpmath.ff(size, k) / mpmath.mpf(size) ** k for k in range(size + 1))
         eps = (mpmath.mpf(kl) + mpmath.log(count) + mpmath.log(xi / delta)) / size
@@ -117,7 +117,7 @@ def test_the_certificate_is_the_theorem_at_the_model_that_predicts(name, fitted)
     loss = model.certificate_.loss
     assert loss == {"vfe": Squared(0.6), "between": Exponential(0.6)}.get(name, Band(0.6))
     risk = expected_loss(loss, mean, variance).mean()
-    # On record is no less than the truth, and hardly more.
+    # The recorded numbers are upper bounds of the exact ones, and close to them.
     assert risk * (1.0 - 1e-9) <= model.risk_ <= risk + 1e-6
     assert kl * (1.0 - 1e-6) <= model.kl_ <= kl + 1e-4 * (1.0 + kl)
     axes = len(model.kernel_.parameter_names)
@@ -158,7 +158,7 @@ def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
 @unconverged  # FITC's own objective finds no noise in these data
 @each_model
 def test_training_lowers_the_certified_bound(name, fitted):
-    """Of the start, and of the same posterior trained by its evidence, on the same data."""
+    """The bound is below those of the start and of the same posterior trained by its evidence."""
     model = fitted[name]
     start = clone(model).set_params(optimizer=None).fit(X, Y)
     assert model.bound_ < start.bound_ - 0.02
@@ -179,7 +179,7 @@ def test_training_lowers_the_certified_bound(name, fitted):
 
 @pytest.mark.parametrize("name", ["exact", "fitc", "free"])
 def test_nothing_near_by_on_the_grid_is_better(name, fitted):
-    """At the rounded hyperparameters noise, Z and q are trained: small steps gain nothing."""
+    """At the rounded hyperparameters noise, Z and q are optimal: small steps do not lower the bound."""
     model = fitted[name]
     paid = model.certificate_.log_count
     loss = model.certificate_.loss
@@ -205,12 +205,12 @@ def test_on_a_coarse_grid_training_again_makes_up_for_rounding():
     model = PACGP(delta=DELTA, grid=grid, kernel=ISO, noise=1.0).fit(X, Y)
     assert model.grid_ is grid
     assert model.certificate_.log_count == pytest.approx(2.0 * math.log(7.0))
-    before = math.exp(model.runs_[0].vector[-1])  # the noise of free training
+    before = math.exp(model.runs_[0].vector[-1])  # the noise at the end of training before rounding
     options = {"grid": grid, "loss": Band(0.6), "delta": DELTA}
     kept = Certificate.issue(X, Y, Exact(before), model.kernel_, **options)
     assert model.bound_ < kept.bound - 1e-4
     assert len(model.runs_) == 2
-    # Free training was below, and is no bound: its θ is not in Θ.
+    # The value before rounding is smaller, but no bound, as its θ is not in Θ.
     assert -model.runs_[0].value < model.bound_
 
 
@@ -256,12 +256,12 @@ def test_several_goals_are_charged():
         assert certificate.log_count == pytest.approx(2.0 * math.log(1201) + math.log(3.0), abs=1e-12)
         assert certificate.check(X, Y).confirmed
         free = replace(certificate, charges=()).sealed()
-        assert free.check(X, Y).failed == ("choices",)  # ln 3 is gone
+        assert free.check(X, Y).failed == ("choices",)  # ln 3 is missing
     bounds = [c.bound for c in model.certificates_]
     assert bounds == sorted(bounds, reverse=True)
-    assert len({c.posterior.noise for c in model.certificates_}) == 3  # a model for each
+    assert len({c.posterior.noise for c in model.certificates_}) == 3  # one model for each ε
     assert model.posterior_.noise == model.certificate_.posterior.noise
-    # Certified again: one of the goals costs like all of them, and gives the same.
+    # `certify` charges a single ε like all of them, and gives the same bound.
     assert certify(model, X, Y, epsilon=0.4, delta=DELTA).bound == model.bound_
     assert certify(model, X, Y, epsilon=0.5, delta=DELTA).charges == ()
     assert len(certify(model, X, Y, epsilon=goals, delta=DELTA)) == 3
@@ -367,7 +367,7 @@ def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped)
     assert "Not trained for Band(epsilon=0.8)" in words
     assert all(c.check(X, Y).confirmed for c in model.certificates_)
     first, second = model.certificates_
-    assert (first.posterior.Z == second.posterior.Z).all()  # the model at hand, for the other goal
+    assert (first.posterior.Z == second.posterior.Z).all()  # the interrupted model, also for the other ε
     assert first.kernel == second.kernel
     assert second.bound < first.bound
     start = clone(whole).set_params(optimizer=None).fit(X, Y)
@@ -387,7 +387,7 @@ def test_adam_goes_on_from_a_checkpoint_bit_for_bit(posterior, tmp_path, monkeyp
     others = [again, done]
     if posterior == "fitc":
         killed = SparsePACGP(5, posterior, checkpoint=tmp_path / "killed", **settings)
-        stopped(RiskBound, 42, SystemError)  # in the second goal's training
+        stopped(RiskBound, 42, SystemError)  # during training for the second ε
         with pytest.raises(SystemError):
             killed.fit(X, Y)
         monkeypatch.undo()
@@ -449,7 +449,7 @@ def test_a_saved_model_is_the_same_with_the_same_certificates(model, tmp_path):
         assert all(file[name].dtype.kind in "fiu" for name in file.files)
 
 
-# ---------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------- messages
 
 
 def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():

@@ -1,4 +1,4 @@
-"""The examples of PAC-GP: data, figures and verdicts against independent computation, and that the files come out."""
+"""The PAC-GP examples: data, figures and verdicts compared with independent computations, and the written files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = (
 
 @pytest.fixture
 def example(monkeypatch):
-    """An example as a module, imported as its script imports what lies beside it."""
+    """An example as a module, with its folder on the path, as for a script."""
     monkeypatch.syspath_prepend(EXAMPLES)
     yield importlib.import_module
     for name in NAMES:
@@ -77,7 +77,7 @@ def test_the_rigorous_constants_come_from_rows_that_serve_nothing_else(example):
     np.testing.assert_allclose(part.inputs.shift, X[apart].mean(axis=0), rtol=1e-14)
     assert part.outputs.scale == pytest.approx(y[apart].std(), rel=1e-14)
     assert part.rigorous
-    y[~apart] += 1e3  # what is trained and tested on moves nothing
+    y[~apart] += 1e3  # rows of training and test must not change the constants
     assert settings.split(X, y, "rigorous", 0).outputs == part.outputs
 
 
@@ -104,7 +104,7 @@ def kl_inverse(q, eps):
 
 @pytest.mark.parametrize("alpha", [None, 0.0, 1.0])
 def test_figures_are_those_of_dense_algebra(example, alpha):
-    """Risks, KL and all three bounds, from K itself."""
+    """Risks, KL and all three bounds, computed from K."""
     settings = example("pac_settings")
     part = settings.split(*rows(60), "rigorous", 0)
     grid = HyperGrid.shared()
@@ -147,12 +147,12 @@ def test_figures_are_those_of_dense_algebra(example, alpha):
     assert figures["train"] < figures["B"] < figures["B_maurer"] < figures["B_pin"]
 
 
-# beside the paper
+# comparison with the paper
 
 
 @pytest.mark.parametrize(("script", "N", "dim"), [("pac_gp_housing", 404, 13), ("pac_sgp_inducing", 32_000, 8)])
 def test_the_printed_tables_agree_with_themselves(example, script, N, dim):
-    """Their bounds follow from their R_S and KL/N (P-13), up to rounding and, for kl⁻¹, to Jensen's inequality."""
+    """The printed bounds follow from the printed R_S and KL/N (P-13), up to rounding and, for kl⁻¹, Jensen's gap."""
     lines, tables = example(script).PRINTED, example("pac_tables")
     for (setting, method), line in lines.items():
         row = tables.printed(line)

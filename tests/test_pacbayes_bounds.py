@@ -1,4 +1,4 @@
-"""The PAC-Bayes bounds as records: terms, confidence, broadcasting, certificates, nonsense."""
+"""The PAC-Bayes bounds as records: terms, confidence, broadcasting, certified values, wrong arguments."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_limits():
     assert float(bound(0.3, 1.0, 100, delta=0.05, log_prior_penalty=np.inf, side="lower")) == 0.0
     assert float(bound(1.0, 0.0, 1, delta=1.0)) == 1.0
     assert float(bound(0.0, 0.0, 1, delta=1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
-    assert float(bound(0.9, 100.0, 100, delta=0.05, relaxation="pinsker")) > 1.0  # true, though it says nothing
+    assert float(bound(0.9, 100.0, 100, delta=0.05, relaxation="pinsker")) > 1.0  # a valid bound, though above 1
     assert float(bound(0.25, 0.0, 10**12, delta=1e-300)) == pytest.approx(0.25, abs=1e-4)
 
 

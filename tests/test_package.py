@@ -32,12 +32,12 @@ every_file = pytest.mark.parametrize("path", SOURCES.values(), ids=SOURCES)
 
 
 def modules():
-    found = list(PACKAGES)
+    names = list(PACKAGES)
     for package in PACKAGES.values():
         # A package that cannot be imported fails in its own test below, not here.
         walk = pkgutil.walk_packages(package.__path__, package.__name__ + ".", onerror=lambda name: None)
-        found += [m.name for m in walk if not m.name.endswith(".__main__")]
-    return found
+        names += [m.name for m in walk if not m.name.endswith(".__main__")]
+    return names
 
 
 every_module = pytest.mark.parametrize("name", modules())
@@ -116,19 +116,19 @@ def test_a_module_imports_and_its_examples_run(name):
 def test_what_is_public_is_documented(name):
     module = importlib.import_module(name)
     bare = [] if (module.__doc__ or "").strip() else [name]
-    for title, thing in vars(module).items():
-        if title.startswith("_") or getattr(thing, "__module__", None) != name:
+    for title, value in vars(module).items():
+        if title.startswith("_") or getattr(value, "__module__", None) != name:
             continue
-        if inspect.isclass(thing):
-            bare += [f"{title}.{m}" for m in undocumented_members(thing)]
-        if (inspect.isclass(thing) or inspect.isfunction(thing)) and not has_words(thing):
+        if inspect.isclass(value):
+            bare += [f"{title}.{m}" for m in undocumented_members(value)]
+        if (inspect.isclass(value) or inspect.isfunction(value)) and not has_words(value):
             bare.append(title)
     assert not bare
 
 
-def has_words(thing):
-    text = inspect.getdoc(thing)
-    generated = inspect.isclass(thing) and text is not None and text.startswith(f"{thing.__name__}(")  # by dataclass
+def has_words(value):
+    text = inspect.getdoc(value)
+    generated = inspect.isclass(value) and text is not None and text.startswith(f"{value.__name__}(")  # by dataclass
     return bool(text) and not generated
 
 
@@ -163,12 +163,12 @@ def dotted(label):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(label, path, known, inside_functions):
+def imported(label, path, labels, inside_functions):
     """The modules of ``known`` that a file imports; ``from package import module`` counts as that module alone."""
     package = dotted(label) if Path(label).name == "__init__.py" else dotted(label).rpartition(".")[0]
     for node in statements(tree(path), inside_functions):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
+            yield from (alias.name for alias in node.names if alias.name in labels)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -176,9 +176,9 @@ def imported(label, path, known, inside_functions):
                 base = ".".join([*parents, *([node.module] if node.module else [])])
             for alias in node.names:
                 whole = f"{base}.{alias.name}"
-                if whole in known:
+                if whole in labels:
                     yield whole
-                elif base in known:
+                elif base in labels:
                     yield base
 
 
@@ -193,21 +193,21 @@ def circle(graph):
             if state.get(other) == "open":
                 return [*trail[trail.index(other) :], other]
             if other not in state:
-                found = visit(other)
-                if found:
-                    return found
+                cycle = visit(other)
+                if cycle:
+                    return cycle
         state[node] = "done"
         trail.pop()
         return None
 
-    return next((found for node in graph if node not in state and (found := visit(node))), None)
+    return next((cycle for node in graph if node not in state and (cycle := visit(node))), None)
 
 
 @pytest.mark.parametrize("inside_functions", [False, True], ids=["at import", "ever"])
 def test_imports_run_in_one_direction(inside_functions):
-    known = {dotted(label) for label in SOURCES}
+    labels = {dotted(label) for label in SOURCES}
     graph = {
-        dotted(label): {m for m in imported(label, path, known, inside_functions) if m != dotted(label)}
+        dotted(label): {m for m in imported(label, path, labels, inside_functions) if m != dotted(label)}
         for label, path in SOURCES.items()
     }
     assert sum(map(len, graph.values())) > len(graph) / 2  # it did see imports
@@ -235,11 +235,11 @@ def test_gpbounds_does_not_know_fitting(path):
 
 def test_the_command_line_is_above_both_packages():
     """Nothing outside ``gpbounds.cli`` knows it, and `fitting` is not loaded until a fit is asked for."""
-    known = {dotted(label) for label in SOURCES}
+    labels = {dotted(label) for label in SOURCES}
     for label, path in SOURCES.items():
         below = not dotted(label).startswith("gpbounds.cli") and Path(label).name != "__main__.py"
         if below:
-            assert not [m for m in imported(label, path, known, True) if m.startswith("gpbounds.cli")], label
+            assert not [m for m in imported(label, path, labels, True) if m.startswith("gpbounds.cli")], label
     program = "import sys, gpbounds.cli.demo, gpbounds.cli.training; print(*(n.partition('.')[0] for n in sys.modules))"
     assert "fitting" not in fresh(program).split()
 

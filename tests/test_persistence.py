@@ -1,4 +1,4 @@
-"""A saved model is the same model."""
+"""A saved and loaded model equals the original."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import fitting
-from fitting import ExactGP, RenyiGP, SparseGP
-from fitting.archive import write_archive
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
+from fitting.archive import read_archive, write_archive
+from fitting.estimators import history
 from fitting.estimators.base import GaussianProcess
+from fitting.estimators.fingerprint import fingerprint
 from gpbounds import Matern, SquaredExponential
 from gpbounds.kernels import Kernel
 
@@ -29,6 +31,7 @@ MODELS = [
     SparseGP("fitc", inducing=X[:5] + 0.1, learn_inducing=False),
     SparseGP("pic", n_inducing=6, block_size=10),
     SparseGP("vfe", n_inducing="auto", target_gap=50.0),
+    SparseGP("vfe", n_inducing=8, inducing="best", draws=3),
 ]
 
 
@@ -50,6 +53,8 @@ def test_predictions_are_the_same_bit_for_bit(model, outputs, tmp_path):
             assert [(r.value, r.values, r.status, r.reason) for r in again.runs_] == [
                 (r.value, r.values, r.status, r.reason) for r in value
             ]
+        elif name == "bound_":
+            assert again.bound_.to_dict() == value.to_dict()
         else:
             assert type(getattr(again, name)) is type(value)
             assert np.all(getattr(again, name) == value), name
@@ -120,3 +125,43 @@ def test_an_unfitted_model_is_not_saved(tmp_path):
 
     with pytest.raises(NotFittedError):
         ExactGP().save(tmp_path / "model")
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [PACGP(relaxation="pinsker", optimizer=None), SparsePACGP(5, "vfe", relaxation="pinsker", optimizer=None)],
+    ids=["full", "sparse"],
+)
+def test_files_with_former_names_of_arguments_are_read(model, tmp_path):
+    model.fit(X, Y[:, 0] - 3.0)
+    model.save(tmp_path / "present")
+    about, arrays = read_archive(tmp_path / "present", "model", 1)
+    about["arguments"] = {history.FORMER.get(name, name): value for name, value in about["arguments"].items()}
+    assert "objective" in about["arguments"]
+    write_archive(tmp_path / "former", about, arrays)
+    again = fitting.load(tmp_path / "former")
+    assert again.get_params() == model.get_params()
+    assert (again.predict(NEW) == model.predict(NEW)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "digest"),
+    [
+        (SparseGP("fitc", n_inducing=3), "7f43744afe374082adae9ca73a5ba0b15ef4b88646493608c87723d902890bbb"),
+        (RenyiGP(0.5, n_inducing=3), "36591eaf2c66f9078bf942004eca336a5deb120cafae21d00fbfa94192f6a98e"),
+        (
+            SparsePACGP(3, "vfe", relaxation="pinsker"),
+            "ab74a7293c59c62b5483d47ffd21a3a859269b677a0947746e250d52f8c9e067",
+        ),
+    ],
+    ids=["sparse", "renyi", "pac"],
+)
+def test_checkpoints_of_earlier_versions_are_continued(model, digest):
+    """The fingerprints before arguments were renamed or added."""
+    assert fingerprint(model, np.arange(6.0).reshape(3, 2), np.ones((3, 1))) == digest
+
+
+def test_a_new_argument_enters_the_fingerprint_once_it_matters():
+    data = np.arange(6.0).reshape(3, 2), np.ones((3, 1))
+    assert len({fingerprint(SparseGP(inducing="best", draws=draws), *data) for draws in (3, 10, 11)}) == 3

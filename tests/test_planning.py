@@ -1,4 +1,4 @@
-"""``inducing_points`` and the corollaries: what they promise their users."""
+"""``inducing_points`` and the corollaries: the least M, its meaning, and error messages."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_nothing_suffices_is_an_answer() -> None:
 
 
 def test_printed_form_need_not_decrease_and_the_plan_knows() -> None:
-    # (M + 1)·B^M first rises: the bound is below this target at M = 1, above it after, and below it for good later.
+    # (M + 1)·B^M first increases: the bound is below this target at M = 1, then above it, and below it from some M on.
     kernel = SquaredExponential(1.0, 0.05)
     values = rate(kernel, 400, np.arange(1, 400), 1.0, form="printed").value
     assert values[5] > values[0]
@@ -105,7 +105,7 @@ def test_data_aware_plan_and_what_any_choice_needs() -> None:
     assert plan.M is not None
     assert plan.needed is not None
     assert 1 <= plan.needed <= plan.M
-    # N-low by hand: Σ_i G(λ_{M+i}/σ²) with G at α = 1, above the target below ``needed`` and not from it on.
+    # N-low by hand: Σ_i G(λ_{M+i}/σ²) with G at α = 1 exceeds the target for M below ``needed`` only.
     d = np.maximum(np.linalg.eigvalsh(kernel(X))[::-1], 0) / 0.01
     lower = [0.5 * (d[m:] - np.log1p(d[m:])).sum() for m in range(1, 80)]
     assert lower[plan.needed - 1] <= 0.5

@@ -1,4 +1,4 @@
-"""GP posteriors and their KL as a user meets them: large problems, extremes, jitter, errors that say what came."""
+"""GP posteriors and their KL: large problems, extremes, jitter, messages of errors."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_hundreds_of_data_agree_three_ways():
     assert abs(posterior_kl(kernel(X), y, noise=0.05, method="cholesky") - full.kl) < 1e-9
     sparse = collapsed_posterior(kernel, X, y, X, noise=0.05, power=1.0)
     assert abs(sparse.kl - full.kl) <= sparse.kl_rounding + full.kl_rounding < 1e-3
-    one, two = sparse.predict(X), full.predict()
-    assert (np.abs(one.mean - two.mean) <= one.mean_error + two.mean_error).all()
-    assert (np.abs(one.variance - two.variance) <= one.variance_error + two.variance_error).all()
-    assert two.mean_error.max() < 1e-7
-    assert two.variance_error.max() < 1e-8
+    by_sparse, by_full = sparse.predict(X), full.predict()
+    assert (np.abs(by_sparse.mean - by_full.mean) <= by_sparse.mean_error + by_full.mean_error).all()
+    assert (np.abs(by_sparse.variance - by_full.variance) <= by_sparse.variance_error + by_full.variance_error).all()
+    assert by_full.mean_error.max() < 1e-7
+    assert by_full.variance_error.max() < 1e-8
 
 
 def test_allowances_of_a_usual_problem_are_small():
@@ -132,13 +132,13 @@ def test_jitter_is_used_everywhere_or_nowhere():
     assert q.jitter > 0.0
     single = collapsed_posterior(
         kernel, X, y, X[:4], noise=0.1, power=1.0, jitter=q.jitter / 2
-    )  # two looks with twice the noise
+    )  # two observations with twice the noise each
     assert q.kl == pytest.approx(single.kl, rel=1e-4)
     np.testing.assert_allclose(q.predict(X).variance, single.predict(X).variance, rtol=1e-4)
 
 
 def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan():
-    """Kuu of condition 1e15: L is hardly known, and C = I, μ = 0 still is the prior."""
+    """Kuu of condition 1e15: L has few correct digits, and C = I, μ = 0 is still the prior."""
     kernel, Z = SquaredExponential(), np.linspace(0.0, 1.0, 5)[:, None] * 0.05
     q = whitened_posterior(kernel, Z, np.zeros(5), 0.5 * np.eye(5), jitter=1e-14)
     at = q.predict([[0.02], [90.0]])
@@ -148,6 +148,25 @@ def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan(
     free = free_posterior(kernel, Z, np.ones(5), 1e-3 * np.eye(5), jitter=1e-14)
     assert free.kl_rounding > 1e-3
     assert not np.isnan(free.predict([[0.02], [90.0]]).mean_error).any()
+
+
+def test_no_data_to_explain_leave_no_error_in_the_mean():
+    """y = 0: the mean is 0 whatever Kuu is, even where rounding says nothing of the variance."""
+    Z, X = np.linspace(0.0, 0.05, 5)[:, None], np.linspace(0.0, 1.0, 9)[:, None]
+    at = collapsed_posterior(SquaredExponential(), X, np.zeros(9), Z, noise=0.1, power=1.0, jitter=1e-14).predict(X)
+    assert np.isinf(at.variance_error).any()
+    np.testing.assert_array_equal(at.mean, 0.0)
+    np.testing.assert_array_equal(at.mean_error, 0.0)
+
+
+def test_an_error_of_half_the_noise_is_beyond_the_allowances():
+    """The factor (1 − |E|/σ²)⁻³ serves below |E| = σ²/2; from there on the allowance is infinite."""
+    kernel, X, y, _ = problem(7, 6)
+    shift = full_posterior(kernel, X, y, noise=0.1, entry_error=1e-3).spectral.shift
+    noises = (np.nextafter(2.0 * shift, 1.0), 2.0 * shift)
+    below, at = (full_posterior(kernel, X, y, noise=noise, entry_error=1e-3) for noise in noises)
+    assert below.spectral.margin == pytest.approx(8.0)
+    assert at.spectral.margin == at.kl_rounding == np.inf
 
 
 def test_a_kernel_known_to_an_error_widens_every_allowance():
@@ -251,5 +270,5 @@ def test_on_a_gpu_posteriors_are_the_same(cupy):
         near, far = build(*here), build(*there)
         assert far.kl == pytest.approx(near.kl, rel=1e-9)
         for name in ("mean", "variance"):
-            found = getattr(far.predict(there[0]), name)
-            np.testing.assert_allclose(found.get(), getattr(near.predict(X), name), rtol=1e-8, atol=1e-10)
+            values = getattr(far.predict(there[0]), name)
+            np.testing.assert_allclose(values.get(), getattr(near.predict(X), name), rtol=1e-8, atol=1e-10)

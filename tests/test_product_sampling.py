@@ -1,4 +1,4 @@
-"""Product sampling as a user meets it: shapes, seeds, proposals, acceptance, refusals."""
+"""Product sampling: shapes, seeds, proposals, acceptance, wrong arguments."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_no_acceptance_probability_exceeds_one(likelihood, targets, proposal):
     rng = np.random.default_rng(0)
     n = 3000
     y, m, v = targets(rng, n), 8.0 * rng.standard_normal(n), 10.0 ** rng.uniform(-6, 3, n)
-    found = cover(likelihood, y, m, v, proposal)
-    assert ((found.acceptance > 0.0) & (found.acceptance <= 1.0)).all()
-    work = _Work(likelihood, y, m, v, found, 1)
+    envelope = cover(likelihood, y, m, v, proposal)
+    assert ((envelope.acceptance > 0.0) & (envelope.acceptance <= 1.0)).all()
+    work = _Work(likelihood, y, m, v, envelope, 1)
     columns = np.arange(n)
     for scale in (1e-9, 1e-6, 1e-3, 1.0, 5.0):
         t = scale * np.sqrt(v) * rng.standard_normal((20, n))
@@ -60,20 +60,20 @@ def test_near_the_contact_rounding_makes_no_ratio_exceed_one(likelihood, targets
 def test_many_columns_of_very_different_need(likelihood, targets):
     rng = np.random.default_rng(1)
     y, m, v = targets(rng, 500), 3.0 * rng.standard_normal(500), 10.0 ** rng.uniform(-3, 2, 500)
-    found = sample_product(likelihood, y, m, v, 400, rng)
-    assert found.draws.shape == (400, 500)
-    assert np.isfinite(found.draws).all()
-    assert found.accepted >= found.draws.size
+    sample = sample_product(likelihood, y, m, v, 400, rng)
+    assert sample.draws.shape == (400, 500)
+    assert np.isfinite(sample.draws).all()
+    assert sample.accepted >= sample.draws.size
     by_mean = np.asarray(likelihood.log_expected_density(y, m, v, gradient=True)[1])
-    pull = (found.draws - m) / v
+    pull = (sample.draws - m) / v
     z = (pull.mean(axis=0) - by_mean) / (pull.std(axis=0) / 20.0)
     assert abs(z.mean()) < 0.25
     assert 0.8 < z.std() < 1.25
 
 
 def test_shapes_and_seeds():
-    given = (Poisson("exp"), [[0], [3]], [0.1, 0.2, 0.3], 1.0, 7)
-    first, second = (sample_product(*given, np.random.default_rng(5)) for _ in range(2))
+    arguments = (Poisson("exp"), [[0], [3]], [0.1, 0.2, 0.3], 1.0, 7)
+    first, second = (sample_product(*arguments, np.random.default_rng(5)) for _ in range(2))
     assert first.draws.shape == (7, 2, 3)
     assert np.array_equal(first.draws, second.draws)
     assert first.envelope.acceptance.shape == (2, 3)
@@ -82,11 +82,11 @@ def test_shapes_and_seeds():
 
 
 def test_a_gaussian_likelihood_rejects_nothing():
-    found = sample_product(Gaussian(0.5), [1.0, -2.0], 0.3, 1.5, 100_000, np.random.default_rng(2))
-    assert found.acceptance == 1.0
+    sample = sample_product(Gaussian(0.5), [1.0, -2.0], 0.3, 1.5, 100_000, np.random.default_rng(2))
+    assert sample.acceptance == 1.0
     variance = 1 / (1 / 1.5 + 2)
-    assert found.draws.mean(axis=0) == pytest.approx(variance * (0.3 / 1.5 + 2 * np.array([1.0, -2.0])), abs=0.01)
-    assert found.draws.var(axis=0) == pytest.approx([variance] * 2, rel=0.02)
+    assert sample.draws.mean(axis=0) == pytest.approx(variance * (0.3 / 1.5 + 2 * np.array([1.0, -2.0])), abs=0.01)
+    assert sample.draws.var(axis=0) == pytest.approx([variance] * 2, rel=0.02)
 
 
 def test_the_best_proposal_is_the_most_accepted():
@@ -105,9 +105,9 @@ def test_the_best_proposal_is_the_most_accepted():
 @pytest.mark.parametrize("v", [1e-12, 1.0, 1e6])
 def test_extremes(m, v):
     for likelihood, y in ((Bernoulli("probit"), 1), (Bernoulli("logit"), 0), (Poisson("softplus"), 4)):
-        found = sample_product(likelihood, y, m, v, 100, np.random.default_rng(0))
-        assert np.isfinite(found.draws).all()
-        assert found.envelope.acceptance > 0.2
+        sample = sample_product(likelihood, y, m, v, 100, np.random.default_rng(0))
+        assert np.isfinite(sample.draws).all()
+        assert sample.envelope.acceptance > 0.2
 
 
 @pytest.mark.parametrize(

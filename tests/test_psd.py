@@ -121,9 +121,9 @@ def test_nan_in_a_matrix_does_not_factorise(jitter):
 def test_the_factor_may_take_the_place_of_the_matrix():
     A = random_psd(3, 5, 2) + np.eye(5)
     expected, where = psd.cholesky(A).L, A.copy()
-    found = psd.cholesky(where, overwrite=True)
-    np.testing.assert_array_equal(found.L, expected)
-    assert np.shares_memory(found.L, where)
+    factor = psd.cholesky(where, overwrite=True)
+    np.testing.assert_array_equal(factor.L, expected)
+    assert np.shares_memory(factor.L, where)
     with pytest.raises(ValueError, match="overwrite"):
         psd.cholesky(A, "auto", overwrite=True)
 
@@ -143,28 +143,28 @@ def test_eigenvalues_are_those_the_matrix_was_made_of(seed, spectrum):
     Q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((n, n)))
     A = (Q * spectrum) @ Q.T
     A = 0.5 * (A + A.T)
-    found = psd.eigen(A)
-    np.testing.assert_allclose(found.values, sorted(spectrum, reverse=True), rtol=0, atol=1e-13)
-    assert (np.diff(found.values) <= 0).all()
-    assert found.rounding == n * EPS * found.values[0]
+    decomposition = psd.eigen(A)
+    np.testing.assert_allclose(decomposition.values, sorted(spectrum, reverse=True), rtol=0, atol=1e-13)
+    assert (np.diff(decomposition.values) <= 0).all()
+    assert decomposition.rounding == n * EPS * decomposition.values[0]
 
 
 def test_negative_rounding_is_clipped_and_counted():
     A = np.diag([1.0, 0.5, -1e-16, -3e-16, 0.0])
-    found = psd.eigen(A)
-    np.testing.assert_array_equal(found.values, [1.0, 0.5, 0.0, 0.0, 0.0])
-    assert found.clipped == 2
-    assert found.rounding == 5 * EPS
+    decomposition = psd.eigen(A)
+    np.testing.assert_array_equal(decomposition.values, [1.0, 0.5, 0.0, 0.0, 0.0])
+    assert decomposition.clipped == 2
+    assert decomposition.rounding == 5 * EPS
     assert psd.eigen(np.eye(3)).clipped == 0
 
 
 @given(seed=seeds, n=st.integers(3, 12), scale=st.sampled_from([1e-100, 1.0, 1e100]))
 def test_rank_one_is_positive_semidefinite(seed, n, scale):
     A = random_psd(seed, n, 1, scale)
-    found = psd.eigen(A)
-    assert found.values[0] == pytest.approx(np.trace(A), rel=1e-12)
-    assert (found.values[1:] <= found.rounding).all()
-    assert (found.values >= 0).all()
+    decomposition = psd.eigen(A)
+    assert decomposition.values[0] == pytest.approx(np.trace(A), rel=1e-12)
+    assert (decomposition.values[1:] <= decomposition.rounding).all()
+    assert (decomposition.values >= 0).all()
 
 
 @pytest.mark.parametrize("depth", [2e-15, 1e-10, 1.0])
@@ -185,9 +185,9 @@ def test_a_matrix_that_is_not_finite_has_no_eigenvalues(bad):
 
 
 def test_the_zero_matrix_has_eigenvalues_zero():
-    found = psd.eigen(np.zeros((3, 3)))
-    assert found.values.tolist() == [0.0, 0.0, 0.0]
-    assert found.rounding == 0.0
+    decomposition = psd.eigen(np.zeros((3, 3)))
+    assert decomposition.values.tolist() == [0.0, 0.0, 0.0]
+    assert decomposition.rounding == 0.0
 
 
 @pytest.mark.gpu

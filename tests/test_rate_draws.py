@@ -8,6 +8,7 @@ import pytest
 from gpbounds import Empirical, Gaussian, SquaredExponential, inducing_points, rate
 from gpbounds.kdpp import expected_residual
 from gpbounds.kernels import Matern
+from gpbounds.rates.draws import rows as rows_module
 from gpbounds.rates.draws.given import best_given, certain
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
 
@@ -136,6 +137,20 @@ def test_pivots_say_almost_the_same():
             )
         assert 1.0 <= values[1] / values[0] < 1.15
     assert (streamed.lower_eigenvalues()[:50] <= dense.spectrum.values[:50]).all()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_a_solve_that_ends_early_only_costs(steps, monkeypatch):
+    """What is left of y after few products with K is paid for: the quadratic form stays above the exact one."""
+    monkeypatch.setattr(rows_module, "STEPS", steps)
+    monkeypatch.setattr(rows_module, "FIRST_PIVOTS", 60)
+    points = RNG.standard_normal((300, 2))
+    targets = np.column_stack([np.sin(3.0 * points[:, 0]), RNG.standard_normal(300), np.zeros(300)])
+    dense = DenseRows(KERNEL, points, targets)
+    streamed = StreamedRows(KERNEL, points, targets)
+    for M in (5, 20):
+        exact, above = (rows.quadratic(rows.residual(M, 1e-2)) for rows in (dense, streamed))
+        assert exact <= above
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``rate``: what it promises its users."""
+"""``rate``: monotonicity, limits, rounding, and error messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
         grid = rate(SE, N, M, alpha, delta=delta, noise=0.2, y_norm2=y_norm2, tv=1e-9, form=form)
         assert np.shape(grid.confidence) == grid.value.shape == (2, 2, 3)
         for i, j, k in itertools.product(range(2), range(2), range(3)):
-            one = rate(
+            single = rate(
                 SE,
                 int(N[i, 0, 0]),
                 int(M[j, 0]),
@@ -36,8 +36,8 @@ def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
                 tv=1e-9,
                 form=form,
             )
-            assert grid.value[i, j, k] == pytest.approx(float(one), rel=1e-13)
-            assert grid.confidence[i, j, k] == one.confidence == 1 - delta[k]
+            assert grid.value[i, j, k] == pytest.approx(float(single), rel=1e-13)
+            assert grid.confidence[i, j, k] == single.confidence == 1 - delta[k]
 
 
 def test_blocks_change_nothing() -> None:
@@ -65,7 +65,7 @@ def test_monotone_in_everything_the_theorem_is_monotone_in(
         return float(rate(arguments.pop("kernel", kernel), N, M, alpha, **arguments))  # type: ignore[arg-type]
 
     base = value() * (1 + 1e-12)
-    assert value(delta=min(0.99, 1.1 * delta)) <= base  # a weaker promise
+    assert value(delta=min(0.99, 1.1 * delta)) <= base  # a larger delta gives a smaller bound
     assert value(noise=2 * noise) <= base
     assert value(M=11) <= base
     assert value(tv=1e-4) <= base
@@ -83,7 +83,7 @@ def test_direction_multiplies_by_the_factor() -> None:
 @pytest.mark.parametrize("y_norm2", [None, 0.0, 1.0])
 @pytest.mark.parametrize("noise", [0.1, 1e30, 1e300])
 def test_underflowing_bound_stays_positive(noise: float, y_norm2: float | None, form: str) -> None:
-    """t below 1e-300, and what is left of it over σ²: rounded up to the least normal number, never to 0."""
+    """t below 1e-300, and t/σ²: rounded up to the least normal number, never to 0."""
     bound = rate(SquaredExponential(1.0, 50.0), 10**6, 900, 0.5, noise=noise, y_norm2=y_norm2, form=form)
     assert np.finfo(float).tiny <= float(bound) < 1e-290
 

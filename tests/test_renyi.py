@@ -1,4 +1,4 @@
-"""What the Rényi room promises its users: sides, invariances, limits, and errors that teach."""
+"""The functions of `gpbounds.renyi`: upper and lower bounds, invariances, limits, and error messages."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_every_number_of_inducing_points_at_once() -> None:
 
 
 def test_tiny_gap_keeps_its_digits() -> None:
-    """Where log p − L_α is lost to rounding, the gap is not: Q = 0 up to rounding, d = 1e-9."""
+    """The gap keeps its digits where log p − L_α loses them to rounding: Q = 0 up to rounding, d = 1e-9."""
     kernel, far = SquaredExponential(1e-9), [[100.0]]
     value = exact_gap(kernel, [[0.0]], [0.0], far, 0.5, noise=1.0)
     d = 1e-9

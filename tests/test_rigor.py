@@ -1,4 +1,4 @@
-"""Balls round outwards, signs are settled, and Arb's precision is left as it was."""
+"""Balls round outwards, signs are decided, and Arb's precision is restored."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def test_settled_asks_for_more_bits_until_the_double_is_known(upwards):
 
 @pytest.mark.parametrize("upwards", [False, True])
 def test_what_is_never_settled_comes_back_as_its_outer_end(upwards):
-    """65 536 bits do not tell 2 ± e^−80000 from 2, and 2 itself is on the wrong side of it."""
+    """65 536 bits do not separate 2 ± e^−80000 from 2, and 2 itself would be the wrong side."""
     side = 1 if upwards else -1
     value = rigor.settled(lambda: rigor.exact(2.0) + side * (-rigor.exact(80000.0)).exp(), upwards)
     assert value == math.nextafter(2.0, math.inf if upwards else 0.0)
 
 
 class Crooked:
-    """A ball that ``float`` takes to a double some steps beside the nearest one, as another version of Arb might."""
+    """``float`` of a ball may be some doubles away from the nearest one, as in another version of Arb."""
 
     def __init__(self, ball, steps):
         self.ball, self.steps = ball, steps

@@ -124,44 +124,44 @@ def test_explicit_bounds_enclose_the_roots_and_improve_on_the_printed_ones():
 
 
 def test_a_bound_hands_on_probability_hypotheses_and_certification():
-    found = sandwich(KL)
+    result = sandwich(KL)
     for bound in (
-        found.mean,
-        found.mean_first,
-        found.low,
-        found.high,
-        found.log_low,
-        found.inverse_low,
-        found.inverse_high,
+        result.mean,
+        result.mean_first,
+        result.low,
+        result.high,
+        result.log_low,
+        result.inverse_low,
+        result.inverse_high,
     ):
         assert bound.confidence == 0.95
         assert bound.certified
         assert bound.claim.startswith("L-42, ")
         assert bound.assumptions[0] == "Inputs are iid."
         assert any("non-singular" in sentence for sentence in bound.assumptions)
-    assert (found.low.side, found.high.side, found.inverse_low.side, found.mean.side) == (
+    assert (result.low.side, result.high.side, result.inverse_low.side, result.mean.side) == (
         "lower",
         "upper",
         "lower",
         "upper",
     )
-    assert (float(found.low), float(found.high), float(found.log_low)) == roots(0.02, certified=True)
-    assert float(found.inverse_low) <= 1 / float(found.high)
-    assert float(found.inverse_high) >= 1 / float(found.low)
-    text = str(found)
+    assert (float(result.low), float(result.high), float(result.log_low)) == roots(0.02, certified=True)
+    assert float(result.inverse_low) <= 1 / float(result.high)
+    assert float(result.inverse_high) >= 1 / float(result.low)
+    text = str(result)
     assert "KL(exact || low rank) <= 0.02 with probability at least 0.95 (L-42, L-31)" in text
     assert "Assumes: Inputs are iid." in text
-    assert json.loads(json.dumps(found.to_dict()))["low"]["value"] == float(found.low)
+    assert json.loads(json.dumps(result.to_dict()))["low"]["value"] == float(result.low)
     with pytest.raises(FrozenInstanceError):
-        found.low = KL
+        result.low = KL
 
 
 @given(gamma=st.floats(-8.0, 2.0).map(lambda e: 10.0**e))
 def test_what_is_printed_is_rounded_outwards(gamma):
     """Six digits: every number told is on its own side of the one it stands for, and within 1e-5 of it."""
-    found = sandwich(gamma)
-    text = str(found)
-    told = {
+    result = sandwich(gamma)
+    text = str(result)
+    printed = {
         "kl": re.findall(r"<= (\S+) \(", text)[0],
         "mean": re.findall(r"within (\S+) standard", text)[0],
         "mean_first": re.findall(r"law, (\S+) of the first", text)[0],
@@ -170,8 +170,8 @@ def test_what_is_printed_is_rounded_outwards(gamma):
         "inverse_low": re.findall(r"(\S+) cov1 <= cov2", text)[0],
         "inverse_high": re.findall(r"cov2 <= (\S+) cov1", text)[0],
     }
-    for name, number in told.items():
-        bound = getattr(found, name)
+    for name, number in printed.items():
+        bound = getattr(result, name)
         excess = (float(number) - float(bound)) * (1 if bound.side == "upper" else -1)
         assert 0.0 <= excess <= 1e-5 * float(bound)
 
@@ -179,13 +179,13 @@ def test_what_is_printed_is_rounded_outwards(gamma):
 def test_plain_numbers_are_taken_as_exact_and_arrays_broadcast():
     assert not sandwich(0.02).high.certified
     assert sandwich(0.02, certified=True).high.certified
-    found = sandwich([0.0, 0.02, math.inf])
-    assert found.low.value.tolist() == roots([0.0, 0.02, math.inf])[0].tolist()
-    assert found.mean.value.tolist() == [0.0, 0.2, math.inf]
-    assert found.mean_first.value.tolist()[::2] == [0.0, math.inf]
-    assert found.inverse_high.value.tolist()[::2] == [1.0, math.inf]
+    result = sandwich([0.0, 0.02, math.inf])
+    assert result.low.value.tolist() == roots([0.0, 0.02, math.inf])[0].tolist()
+    assert result.mean.value.tolist() == [0.0, 0.2, math.inf]
+    assert result.mean_first.value.tolist()[::2] == [0.0, math.inf]
+    assert result.inverse_high.value.tolist()[::2] == [1.0, math.inf]
     assert sandwich(0.0, certified=True).inverse_high.value == 1.0
-    assert "[" in str(found)
+    assert "[" in str(result)
     vague = Bound(0.02, "upper", 1.0, "L-42")
     assert not sandwich(vague, certified=True).high.certified
 
@@ -236,9 +236,18 @@ def test_the_chain_as_printed_and_as_proved():
     assert json.loads(json.dumps(sharp.to_dict()))["kl"]["value"] == float(sharp.kl)
 
 
+@pytest.mark.parametrize("eta", [0.01, 0.02, 0.3])
+def test_a_certified_factor_comes_from_a_certified_root(eta):
+    """Double precision rounds these roots t down, so that they prove nothing."""
+    gamma = -math.log(eta) * (1.0 + 1e-14)
+    proved = roots(gamma, certified=True)[1]
+    assert roots(gamma)[1] < proved
+    assert predictive(KL, eta).kl.terms["factor"] == min(proved, math.nextafter(1.0 / eta, math.inf))
+
+
 def test_what_the_training_data_spend_is_not_spent_on_predictions():
-    found = predictive(0.02, 0.1, train=0.015)
-    assert float(found.expected) == pytest.approx(0.005)
+    prediction = predictive(0.02, 0.1, train=0.015)
+    assert float(prediction.expected) == pytest.approx(0.005)
     assert float(predictive(0.02, 0.1, train=0.02).kl) == 0.0
     half = predictive(KL, 0.1, train=Bound(0.01, "lower", 0.9, "L-10"))
     assert half.expected.confidence == pytest.approx(0.95 + 0.9 - 1)
@@ -250,17 +259,17 @@ def test_what_the_training_data_spend_is_not_spent_on_predictions():
 
 def test_the_hypothesis_on_the_test_inputs_is_said():
     mercer = predictive(KL, 0.1, test_inputs="mercer").sandwich.low.assumptions
-    assert any("X_test, too, is drawn iid" in sentence and "L-60" in sentence for sentence in mercer)
-    assert any("X_test may be anything" in s for s in predictive(KL, 0.1, test_inputs="fourier").kl.assumptions)
+    assert any("X_test is also drawn iid" in sentence and "L-60" in sentence for sentence in mercer)
+    assert any("X_test is any set of points" in s for s in predictive(KL, 0.1, test_inputs="fourier").kl.assumptions)
     assert not any("X_test" in s for s in predictive(KL, 0.1).kl.assumptions)
     assert mercer[0] == "Inputs are iid."
 
 
 def test_predictive_broadcasts_and_keeps_its_limits():
-    found = predictive([0.0, 1e-3], np.array([[0.5], [0.01]]))
-    assert found.kl.value.shape == (2, 2)
-    assert (found.kl.value[:, 0] == 0.0).all()
-    assert found.sandwich.low.value[0, 0] == 1.0
+    prediction = predictive([0.0, 1e-3], np.array([[0.5], [0.01]]))
+    assert prediction.kl.value.shape == (2, 2)
+    assert (prediction.kl.value[:, 0] == 0.0).all()
+    assert prediction.sandwich.low.value[0, 0] == 1.0
     assert float(predictive(math.inf, 0.1).kl) == math.inf
 
 

@@ -1,4 +1,4 @@
-"""``spectrum`` for squared exponential kernels and for data: what it promises its users."""
+"""``spectrum`` for squared exponential kernels and for data: sums, accuracy, and error messages."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_tails_are_tails(kernel: Kernel, inputs: InputLaw) -> None:
     assert tails[0] == pytest.approx(s.trace, rel=1e-9)
     assert (np.diff(tails) <= 0).all()
     assert (np.diff(values) <= 0).all()
-    if not isinstance(inputs, Uniform):  # exact eigenvalues: tails differ by them
+    if not isinstance(inputs, Uniform):  # exact eigenvalues are the differences of the tails
         assert tails[:-1] - tails[1:] == pytest.approx(values[:-1], abs=1e-12 * s.trace)
-    else:  # upper bounds: each eigenvalue is at most the tail that starts with it, were it exact
+    else:  # upper bounds, each at most trace/m
         assert (values * (M + 1) <= s.trace * (1 + 1e-12)).all()
 
 
@@ -73,7 +73,7 @@ def test_smallest_sums_by_enumeration(steps: list[float], count: int) -> None:
     sums, degrees = smallest_sums(np.array(steps), count)
     grid = np.indices((count if len(steps) == 1 else min(count, 12),) * len(steps)).reshape(len(steps), -1).T
     brute = np.sort(grid @ np.array(steps))[:count]
-    reached = brute <= (11 if len(steps) > 1 else count) * min(steps)  # beyond, the small grid misses some
+    reached = brute <= (11 if len(steps) > 1 else count) * min(steps)  # the small grid misses some of the later ones
     assert sums[: reached.sum()] == pytest.approx(brute[: reached.sum()], abs=1e-12)
     assert degrees @ np.array(steps) == pytest.approx(sums, abs=1e-12)
     kept = {tuple(n) for n in degrees}
@@ -125,7 +125,7 @@ def test_duplicates_have_no_tail_beyond_the_rank() -> None:
 def test_empirical_tails_never_fall_below_rounding() -> None:
     X = np.linspace(0, 1, 60)
     s = spectrum(SquaredExponential(1.0, 2.0), inputs=Empirical(X))
-    # 40 of 60 eigenvalues are lost in rounding; the tail is still an upper bound of the exact, tiny one.
+    # 40 of 60 eigenvalues are lost in rounding; the tail is still an upper bound on the exact one, which is tiny.
     assert s.tail(30) >= 30 * np.finfo(float).eps * s.eigenvalues(1)[0]
 
 
@@ -144,5 +144,5 @@ def test_ten_thousand_eigenvalues_in_eight_dimensions_are_sorted_products() -> N
     s = spectrum(SquaredExponential(1.0, rng.uniform(0.5, 4, 8)), inputs=Gaussian(1.0, 8))
     start = time.perf_counter()
     values = s.eigenvalues(10_000)
-    assert time.perf_counter() - start < 10  # a hang, not a benchmark
+    assert time.perf_counter() - start < 10  # the limit detects a hang; it is no benchmark
     assert values.sum() + s.tail(10_000) == pytest.approx(1.0, rel=1e-12)

@@ -1,4 +1,4 @@
-"""What the Matérn spectra promise their users."""
+"""Matérn spectra: eigenvalues, tails, methods, and error messages."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ def test_eigenvalues_decrease_add_up_to_the_trace_and_meet_the_tail(lengthscale,
     missing = np.cumsum(np.concatenate([[s.tail(300)], values[::-1]]))[::-1]
     if p == 0:
         assert tails == pytest.approx(missing, rel=1e-11)
-    else:  # the truth, with a little more than it at the end
+    else:  # the exact values, with slightly larger ones at the end
         truth = missing - s.tail(300) + 0.5 * s.eigenvalue_bounds(np.arange(301.0, 20301.0))[0].value.sum()
         assert (tails >= truth * (1.0 - 1e-9)).all()
-        if np.sqrt(2 * p + 1) / lengthscale <= 128:  # c L: Ky Fan's bound serves
+        if np.sqrt(2 * p + 1) / lengthscale <= 128:  # c L for which Ky Fan's bound is used
             assert tails[1] <= 1.01 * missing[1] + 1e-10 * variance
 
 
 @given(scales, st.floats(-5.0, 5.0), st.sampled_from([0.5, 1.5, 2.5]))
 def test_only_width_over_lengthscale_and_the_variance_matter(width, low, nu):
     kind = MaternHalfUniform if nu == 0.5 else MaternUniform
-    one = kind(Matern(nu, lengthscale=1.0), Uniform(0.0, 4.0))
+    wide = kind(Matern(nu, lengthscale=1.0), Uniform(0.0, 4.0))
     other = kind(Matern(nu, variance=3.0, lengthscale=width / 4.0), Uniform(low, low + width))
-    assert other.eigenvalues(40) == pytest.approx(3.0 * one.eigenvalues(40), rel=1e-9)
-    assert other.log_tail([0, 7, 1000]) == pytest.approx(one.log_tail([0, 7, 1000]) + np.log(3.0), abs=1e-9)
+    assert other.eigenvalues(40) == pytest.approx(3.0 * wide.eigenvalues(40), rel=1e-9)
+    assert other.log_tail([0, 7, 1000]) == pytest.approx(wide.log_tail([0, 7, 1000]) + np.log(3.0), abs=1e-9)
 
 
 @pytest.mark.parametrize("kappa", [1e-100, 1e-6, 1.0, 1e6, 1e100])
@@ -142,7 +142,7 @@ def test_ritz_says_how_many_eigenvalues_are_good():
     ("nu", "inputs", "lengthscale"),
     [
         (0.5, Gaussian(2.0), 0.7),
-        (1.5, Gaussian(), 1e-3),  # too short to resolve: Weyl's law alone
+        (1.5, Gaussian(), 1e-3),  # a lengthscale too short to resolve: Weyl's law alone
         (0.3, Uniform(-1.0, 1.0), 0.5),
         (3.0, Gaussian(), 2.0),
         (1.5, Uniform([0, 0], [1, 2]), [0.5, 3.0]),

@@ -1,4 +1,4 @@
-"""The stand-in for CuPy: what it refuses, what it computes, and that faults which a CPU never shows turn a run red."""
+"""The stand-in for CuPy: refusals, results, and seeded faults that appear on a device only."""
 
 from __future__ import annotations
 

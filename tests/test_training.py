@@ -1,4 +1,4 @@
-"""Optimisers: they find what is known, keep the best, survive failures and Ctrl-C, and go on from a file."""
+"""Optimisers: they find known optima, keep the best point, survive failures and Ctrl-C, and continue from a file."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_batches_keep_the_point_that_the_reference_likes_best():
 
 
 def test_adam_halves_its_step_where_there_is_no_value():
-    """The minimum sits on the fence's side that a rate of 1 jumps over."""
+    """A step length of 1 would jump over the minimum, beyond the fence."""
 
     def fenced(x):
         if x[0] > 0.3:

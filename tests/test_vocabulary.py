@@ -5,46 +5,58 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
 KEYWORD_ONLY = ("noise", "delta", "inputs")
-NEVER = ("s2", "eps", "seed", "accuracy", "goal")
+NEVER = {
+    "s2": "a variance is v",
+    "eps": "a loss's half width is epsilon, a right-hand side divergence, a planner's goal target",
+    "seed": "functions take rng, estimators random_state",
+    "accuracy": "a loss's half width is epsilon",
+    "goal": "a planner's goal is target",
+}
 FORMS = {"sharpest", "printed"}
 ESTIMATORS = "fitting.estimators"
-WITHOUT = ("gpbounds.cli", "gpbounds.plotting", "gpbounds.reference")
-"""The shell has options, pictures have looks, and the references write formulas as the ledger does."""
+ORDERS = ("gpbounds.rates.", "gpbounds.renyi.", "fitting.members.member")
+"""What is about Rényi divergences alone: `alpha` is an order there, described or not."""
+EVALUATED = ("evaluate", "minimised")
+"""Methods of `fitting.evaluation.Objective`: training needs their gradient, which is therefore their default."""
+WITHOUT = (
+    *("gpbounds.cli", "gpbounds.plotting", "gpbounds.reference"),
+    *("gpbounds.linalg", "gpbounds.numerics", "fitting.training"),
+)
+"""Options of the shell, looks of figures, the formulas of the ledger in mpmath, and packages for internal use."""
 
 
 def modules(package: str) -> Iterator[str]:
     yield package
-    for found in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
-        if not found.name.startswith(WITHOUT):
-            yield found.name
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if not module.name.startswith(WITHOUT):
+            yield module.name
 
 
 def defined(module: str) -> Iterator[tuple[str, Any]]:
     """Functions and classes that a module defines, by public name."""
     for name, value in vars(importlib.import_module(module)).items():
-        mine = getattr(value, "__module__", None) == module
-        if mine and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
+        here = getattr(value, "__module__", None) == module
+        if here and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
             yield name, value
 
 
 def exported() -> set[str]:
-    """What a package of gpbounds or fitting offers: the names of its ``__init__``, as "module.name" of their home."""
-    names = set()
+    """The names that packages of gpbounds and fitting list in ``__all__``, as "module.name" of their home."""
+    homes = set()
     for module in (m for package in ("gpbounds", "fitting") for m in modules(package)):
         package = importlib.import_module(module)
         if hasattr(package, "__path__"):
-            for name in getattr(package, "__all__", ()):
-                value = getattr(package, name)
-                if inspect.isfunction(value) or inspect.isclass(value):
-                    names.add(f"{value.__module__}.{value.__qualname__}")
-    return names
+            values = [getattr(package, name) for name in getattr(package, "__all__", ())]
+            homes |= {f"{v.__module__}.{v.__qualname__}" for v in values if inspect.isfunction(v) or inspect.isclass(v)}
+    return homes
 
 
 def callables(package: str) -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -59,100 +71,111 @@ def callables(package: str) -> Iterator[tuple[str, Callable[..., Any]]]:
                         yield f"{module}.{name}.{method}", function
 
 
-def parameters(value: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    try:
-        return dict(inspect.signature(value).parameters)
-    except ValueError:  # a class without a signature, such as an exception
-        return {}
-
-
 EXPORTED = exported()
-EVERYTHING = [(name, parameters(value)) for package in ("gpbounds", "fitting") for name, value in callables(package)]
-PUBLIC = [(name, found) for name, found in EVERYTHING if name in EXPORTED or name.rpartition(".")[0] in EXPORTED]
-FUNCTIONS = {
-    f"{module}.{name}": value
-    for module in modules("gpbounds")
-    for name, value in defined(module)
-    if inspect.isfunction(value)
+CALLABLES = {
+    name: value
+    for package in ("gpbounds", "fitting")
+    for name, value in callables(package)
+    if name in EXPORTED or name.rpartition(".")[0] in EXPORTED
 }
-HELD = ("gpbounds.divergences", "gpbounds.likelihoods", "gpbounds.losses", "gpbounds.montecarlo", "gpbounds.pacbayes")
-"""Where the glossary holds today."""
+FUNCTIONS = {name for name, value in CALLABLES.items() if inspect.isfunction(value) and name in EXPORTED}
 
 
-def held(name: str) -> bool:
-    return name.startswith(HELD)
+def signatures(word: str, names: Iterable[str] = CALLABLES) -> Iterator[tuple[str, inspect.Parameter]]:
+    """(name, parameter) of all public callables, or of ``names``, that have a parameter of this name."""
+    for name in names:
+        try:
+            parameters = inspect.signature(CALLABLES[name]).parameters
+        except ValueError:  # a class without a signature, such as an exception
+            continue
+        if word in parameters:
+            yield name, parameters[word]
 
 
-def offenders(names: Iterator[str]) -> list[str]:
-    return sorted(filter(held, names))
+def words_of(name: str, parameter: str) -> set[Any]:
+    """The words that an annotation ``Literal[...]`` of a parameter allows; empty without one."""
+    return set(typing.get_args(typing.get_type_hints(CALLABLES[name]).get(parameter)))
 
 
 def test_there_is_something_to_hold():
     assert len(EXPORTED) > 100
-    assert len(PUBLIC) > 150
-    assert "gpbounds.pacbayes.theorems.bound" in EXPORTED
+    assert len(CALLABLES) > 150
+    assert "gpbounds.pacbayes.theorems.bound" in FUNCTIONS
 
 
 @pytest.mark.parametrize("word", KEYWORD_ONLY)
-def test_the_hypotheses_of_a_theorem_are_given_by_name(word):
-    """``noise``, ``delta`` and ``inputs`` of a free function are keyword-only; a record may take them by position."""
-    wrong = (
-        name
-        for name, found in PUBLIC
-        if name in FUNCTIONS and word in found and found[word].kind is not inspect.Parameter.KEYWORD_ONLY
-    )
-    assert offenders(wrong) == []
+def test_hypotheses_are_given_by_name(word):
+    """``noise``, ``delta`` and ``inputs`` of a free function of gpbounds are keyword-only; records may differ."""
+    free = [name for name in FUNCTIONS if name.startswith("gpbounds.")]
+    wrong = [name for name, parameter in signatures(word, free) if parameter.kind is not parameter.KEYWORD_ONLY]
+    assert wrong == [], f"{word}: expected keyword-only"
 
 
 @pytest.mark.parametrize("word", NEVER)
 def test_words_that_have_another_name(word):
-    """A variance is v, a loss's half width epsilon, a bound's right-hand side divergence, a seed rng, a goal target."""
-    assert offenders(name for name, found in PUBLIC if word in found) == []
+    assert [name for name, _ in signatures(word)] == [], NEVER[word]
 
 
 def test_a_form_is_the_sharpest_or_the_printed_one():
     """``form`` has the default "sharpest", and no annotation allows a third word."""
-    wrong = []
-    for name, found in PUBLIC:
-        if "form" in found and name in FUNCTIONS:
-            hint = typing.get_type_hints(FUNCTIONS[name]).get("form")
-            words = set(typing.get_args(hint))
-            if found["form"].default != "sharpest" or (words and words != FORMS):
-                wrong.append(name)
-    assert offenders(iter(wrong)) == []
+    for name, parameter in signatures("form", FUNCTIONS):
+        assert parameter.default == "sharpest", name
+        assert words_of(name, "form") <= FORMS, name
+
+
+@pytest.mark.parametrize("word", ["form", "posterior", "rule", "relaxation", "objective", "method"])
+def test_other_variants_are_not_called_sharpest_or_printed(word):
+    """A choice that is no form has its own words; "printed" stays the rule of a paper beside others."""
+    for name, _ in signatures(word, FUNCTIONS):
+        words = words_of(name, word)
+        assert word == "form" or words != FORMS, f"{name}({word}=): expected form="
 
 
 def test_alpha_is_the_order_of_a_divergence():
-    """Only where a Rényi divergence stands is there an ``alpha``; a power of K − Q is called ``power``."""
-    divergences = ("gpbounds.divergences.gaussian.gaussian_renyi",)
-    assert offenders(name for name, found in PUBLIC if "alpha" in found and name not in divergences) == []
+    """What is called ``alpha`` is described as an order; a power of K − Q is called ``power``."""
+    for name, _ in signatures("alpha"):
+        words = inspect.getdoc(CALLABLES[name]) or ""
+        described = re.search(r"^(?:.*, )?alpha(?:, .*)? : .*\n((?:[ \t]+.*\n?)+)", words, re.MULTILINE)
+        assert name.startswith(ORDERS) or (described and "order" in described[1].lower()), name
+    assert [name for name, _ in signatures("power") if name.startswith("gpbounds.renyi.")] == []
 
 
 def test_functions_take_rng_and_estimators_random_state():
-    wrong = [name for name, found in PUBLIC if "random_state" in found and not name.startswith(ESTIMATORS)]
-    wrong += [name for name, found in PUBLIC if "rng" in found and name.startswith(ESTIMATORS)]
-    assert offenders(iter(wrong)) == []
+    assert [name for name, _ in signatures("random_state") if not name.startswith(ESTIMATORS)] == []
+    assert [name for name, _ in signatures("rng") if name.startswith(ESTIMATORS)] == []
+    for name, parameter in signatures("rng", FUNCTIONS):
+        assert "int" in str(parameter.annotation), f"{name}(rng=): expected a seed or a Generator"
 
 
 def test_jitter_is_auto_unless_a_number_is_given():
-    """A record of what was added has a number; an argument has the default "auto"."""
-    functions = (
-        name for name, found in PUBLIC if name in FUNCTIONS and "jitter" in found and found["jitter"].default != "auto"
-    )
-    assert offenders(functions) == []
-    records = dict(EVERYTHING)
+    """A record of what was added holds a number; an argument has the default "auto"."""
+    assert [name for name, parameter in signatures("jitter", FUNCTIONS) if parameter.default != "auto"] == []
+    records = dict(signatures("jitter"))
     for kind in ("Sparse", "Free", "Whitened"):
-        assert records[f"gpbounds.pacbayes.certificate.posteriors.{kind}"]["jitter"].default == "auto"
+        assert records[f"gpbounds.pacbayes.certificate.posteriors.{kind}"].default == "auto"
 
 
 def test_gradients_are_asked_for_by_a_keyword():
     """``f(..., gradient=True)`` returns (value, *derivatives); no twin ``f_gradient`` stands beside f."""
-    names = {name for name, _ in PUBLIC}
-    assert offenders(name for name in names if name.removesuffix("_gradient") in names - {name}) == []
-    wrong = (
-        name
-        for name, found in PUBLIC
-        if "gradient" in found
-        and (found["gradient"].kind is not inspect.Parameter.KEYWORD_ONLY or found["gradient"].default is not False)
-    )
-    assert offenders(wrong) == []
+    assert [name for name in CALLABLES if name.removesuffix("_gradient") in set(CALLABLES) - {name}] == []
+    for name, parameter in signatures("gradient"):
+        if inspect.isclass(CALLABLES[name]):
+            continue  # a record that holds a gradient
+        assert parameter.kind is parameter.KEYWORD_ONLY, name
+        assert parameter.default is (name.rpartition(".")[2] in EVALUATED), name
+
+
+def test_predictions_are_latent_unless_noisy():
+    for name, parameter in signatures("noisy"):
+        if not inspect.isclass(CALLABLES[name]):
+            assert parameter.default is False, name
+            assert parameter.kind is parameter.KEYWORD_ONLY, name
+
+
+def test_theorems_count_inducing_points_as_M():
+    assert [name for name, _ in signatures("n_inducing") if not name.startswith(ESTIMATORS)] == []
+    assert [name for name, _ in signatures("M") if name.startswith(ESTIMATORS)] == []
+
+
+def test_only_one_function_is_called_certify():
+    assert [name for name in FUNCTIONS if name.endswith(".certify")] == ["fitting.certifying.certify"]

@@ -1,4 +1,4 @@
-"""The streamed whitening: the same sums whatever the chunk, little memory, honest jitter, a reverse pass."""
+"""The streamed whitening: sums independent of the chunk size, memory, jitter, and the reverse pass."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_memory_grows_with_the_chunk_and_not_with_kuf() -> None:
     rng = np.random.default_rng(0)
     X, M = rng.standard_normal((40_000, 2)), 100
     kernel, y = SquaredExponential(1.0, 0.2), rng.standard_normal(40_000)
-    whiten(kernel, X[:200], X[:M], y[:200])  # what is loaded on first use is not counted
+    whiten(kernel, X[:200], X[:M], y[:200])  # a first call, so that imports are not counted
     tracemalloc.start()
     whiten(kernel, X, X[:M], y, chunk=256)
     _, peak = tracemalloc.get_traced_memory()

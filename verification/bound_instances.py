@@ -1,4 +1,4 @@
-"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas: what their tests compare with."""
+"""The trained PAC-Bayes bounds in mpmath, dense, from the ledger's formulas, for the tests to compare with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOSSES = (Band(0.6), Squared(0.9), Exponential(0.7), Relative(0.8), Interval(-0.
 
 
 def loss_mean(loss: Loss, y: Any, m: Any, s2: Any) -> Any:
-    """E ℓ(y, v), v ~ N(m, s²)."""
+    """E ℓ(y, f), f ~ N(m, v)."""
     if isinstance(loss, Interval):
         return losses.interval(y + mpf(loss.low), y + mpf(loss.high), m, s2)
     formula = {Band: losses.band, Squared: losses.squared, Exponential: losses.exponential, Relative: losses.relative}
@@ -51,14 +51,14 @@ def collapsed(
 ) -> Callable[[Any, Any, Any], tuple[Any, Any, Any]]:
     """(log hyperparameters, log σ², Z) ↦ (R_S, KL, B)."""
 
-    def found(logs: Any, log_noise: Any, Z: Any) -> tuple[Any, Any, Any]:
+    def lane_sums(logs: Any, log_noise: Any, Z: Any) -> tuple[Any, Any, Any]:
         prior, noise, y = blocks(X, Z, logs, jitter), exp(log_noise), matrix(Y)
         shift, B = posterior.collapsed_law(*prior, y, noise, mpf(power))
         R = risk(target, prior, Y, shift, B, list(range(len(Y))))
         kl = posterior.collapsed_kl(*prior, y, noise, mpf(power))
         return R, kl, bound(target, R, kl)
 
-    return found
+    return lane_sums
 
 
 def free(
@@ -66,7 +66,7 @@ def free(
 ) -> Callable[[Any, Any, Any, Any], tuple[Any, Any, Any]]:
     """(log hyperparameters, Z, μ, C) ↦ (R_S, KL, B)."""
 
-    def found(logs: Any, Z: Any, mean: Any, factor: Any) -> tuple[Any, Any, Any]:
+    def lane_sums(logs: Any, Z: Any, mean: Any, factor: Any) -> tuple[Any, Any, Any]:
         prior = blocks(X, Z, logs, jitter)
         L, C = cholesky(prior[2]), matrix(factor)
         shift, B = L * matrix(mean), L * C * C.T * L.T
@@ -74,11 +74,11 @@ def free(
         kl = posterior.sparse_kl(prior[2], shift, B)
         return R, kl, bound(target, R, kl)
 
-    return found
+    return lane_sums
 
 
 def exactly(array: Any) -> Any:
-    """Nested lists of mpf, every double as it is."""
+    """Nested lists of mpf with exactly the same values."""
     return [exactly(v) for v in array] if getattr(array, "ndim", 0) else mpf(float(array))
 
 

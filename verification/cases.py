@@ -1,4 +1,4 @@
-"""Property cases: examples that Hypothesis made, that were not rejected, and for which the test held; and how many."""
+"""Count property cases: Hypothesis examples that the test accepted and passed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import hypothesis
 import pytest
 
 MOST = 10_000
-"""Cases of one property, at most."""
+"""Largest number of cases of one property."""
 
 
 class PropertyCases:
-    """A pytest plugin: counts each run of the body of a property test that comes to its end.
+    """A pytest plugin that counts the completed runs of the body of each property test.
 
     Parameters
     ----------
     seconds : float
-        A property whose cases are cheap is tried again, on as many as fit into these seconds, up to `MOST`: a million
-        cases cost hours then, not days.  One that states its own number of cases keeps it.
+        A property with cheap cases is run again on as many cases as fit into these seconds, at most `MOST`, so that a
+        million cases take hours instead of days.  A property that states its own number of cases keeps it.
 
     Attributes
     ----------
     held : int
-        Cases for which the test held.  Those that ``assume`` or a filter rejects do not come to the end.
+        Number of cases that passed.  Cases that ``assume`` or a filter rejects do not complete, so they do not count.
     tests : int
-        Property tests that were run; a parametrized one is several.
+        Number of property tests run; each parameter set of a test counts.
     violated : int
-        Property tests for which a counterexample was found.
+        Number of property tests with a counterexample.
     """
 
     NAME = "property cases"
@@ -43,21 +43,21 @@ class PropertyCases:
 
     @contextmanager
     def counting(self, test: Callable[..., Any]) -> Iterator[None]:
-        """Within it, runs of ``test`` are counted; Hypothesis allows its inner test to be wrapped for such ends."""
+        """Count the runs of ``test`` inside this context, by wrapping its inner test, as Hypothesis allows."""
         handle = test.hypothesis  # type: ignore[attr-defined]
         inner = handle.inner_test
 
         @functools.wraps(inner)
         def counted(*args: Any, **kwargs: Any) -> Any:
-            found = inner(*args, **kwargs)
+            result = inner(*args, **kwargs)
             self.held += 1
-            return found
+            return result
 
         handle.inner_test = counted
         try:
             yield
         except hypothesis.errors.HypothesisException:
-            raise  # a test that could not be tried says nothing of its statement
+            raise  # the test could not run, so there is no counterexample
         except Exception:
             self.violated += 1
             raise
@@ -72,45 +72,45 @@ class PropertyCases:
         self.tests += 1
         before, begun = self.held, time.monotonic()
         with self.counting(test):
-            found = yield
+            outcome = yield
         first = self.held - before
         more = self.affordable(test, first, time.monotonic() - begun)
         if more:
             arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
             with self.counting(test), of_size(test, more):
                 test(**arguments)
-            self.held -= first  # they may have been among the others
-        return found
+            self.held -= first  # the second run may repeat them
+        return outcome
 
     def affordable(self, test: Callable[..., Any], held: int, spent: float) -> int:
-        """How many cases fit into the seconds, ``held`` having cost ``spent``; 0 where there is nothing to gain."""
+        """How many cases fit into the seconds if ``held`` cases cost ``spent``; 0 if a second run gains nothing."""
         own = hasattr(test, "_hypothesis_internal_settings_applied")
-        if own or held < settings_of(test).max_examples:  # the latter: there are no more
+        if own or held < settings_of(test).max_examples:  # the second condition: the property has no more cases
             return 0
         fitting = min(MOST, int(held * self.seconds / spent))
         return fitting if fitting > 2 * held else 0
 
     def record(self) -> dict[str, int | float]:
-        """The counts, and the seconds since the run began."""
+        """The counts, and the seconds since the start of the run."""
         seconds = round(time.monotonic() - self.begun, 1)
         return {"cases": self.held, "tests": self.tests, "violations": self.violated, "seconds": seconds}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        found = self.record()
+        record = self.record()
         terminalreporter.write_line(
-            f"property cases: {found['cases']:,} in {found['tests']} tests, {found['violations']} violations, "
-            f"{found['seconds']:.0f} s"
+            f"property cases: {record['cases']:,} in {record['tests']} tests, {record['violations']} violations, "
+            f"{record['seconds']:.0f} s"
         )
 
 
 def settings_of(test: Callable[..., Any]) -> hypothesis.settings:
-    """What a property test is run with."""
+    """The Hypothesis settings of a property test."""
     return test._hypothesis_internal_use_settings  # type: ignore[attr-defined]
 
 
 @contextmanager
 def of_size(test: Callable[..., Any], count: int) -> Iterator[None]:
-    """Within it the property test is run on ``count`` cases; the decorator ``settings`` could do so only once."""
+    """Run the property test on ``count`` cases inside this context; the decorator ``settings`` works only once."""
     true = settings_of(test)
     test._hypothesis_internal_use_settings = hypothesis.settings(true, max_examples=count)  # type: ignore[attr-defined]
     try:

@@ -1,4 +1,4 @@
-"""The harness: every built claim has a check, and ``--claims-report=FILE`` says how each went."""
+"""The harness of the checks: ``--claims-report=FILE`` writes the results of every claim."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def observe(request: pytest.FixtureRequest) -> Observer:
 
 @pytest.fixture(scope="session")
 def marked(request: pytest.FixtureRequest) -> dict[str, list[str]]:
-    """Claim id -> checks marked with it, among those collected in this run."""
+    """Claim id -> collected checks that are marked with it."""
     return request.config.stash[_marked]
 
 

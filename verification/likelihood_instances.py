@@ -16,7 +16,7 @@ FAMILIES = ("gaussian", "probit", "logit", "exp", "softplus", "student")
 
 @dataclass(frozen=True)
 class Case:
-    """One (y, m, v) under one likelihood; ``points`` tell the reference where it bends."""
+    """One (y, m, v) under one likelihood; ``points`` are where the likelihood bends, for the reference."""
 
     likelihood: Likelihood
     log_density: reference.LogDensity

@@ -1,4 +1,4 @@
-"""What a check says of a claim: each method asserts, and keeps the figures for the claims report."""
+"""The interface of checks: each method asserts a statement about a claim, and records figures for the claims report."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class Record:
 
 
 class Observer:
-    """Asserts statements about claims and remembers how they went."""
+    """Asserts statements about claims and records the results."""
 
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
 
     def _record(self, claim: str) -> Record:
-        find(claim)  # a mistyped id must not drop out of the report
+        find(claim)  # raises an error for a mistyped id
         return self.records.setdefault(claim, Record())
 
     def upper(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
-        """truth <= bound, entry by entry; ``tol`` is an absolute allowance for the truth's own rounding."""
+        """truth <= bound for each entry; ``tol`` is an absolute allowance for the rounding error of the truth."""
         record = self._record(claim)
         for t, b in _pairs(truth, bound):
             slack = b - t
@@ -74,7 +74,7 @@ class Observer:
                 record.ratios.append(float(b / t))
 
     def lower(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
-        """truth >= bound, entry by entry."""
+        """truth >= bound for each entry."""
         record = self._record(claim)
         for t, b in _pairs(truth, bound):
             slack = t - b
@@ -85,7 +85,7 @@ class Observer:
                 record.ratios.append(float(t / b))
 
     def equal(self, claim: str, value: Any, truth: Any, *, rtol: float = 0.0, atol: float = 0.0) -> None:
-        """|value - truth| <= rtol·|truth| + atol, entry by entry."""
+        """|value - truth| <= rtol·|truth| + atol for each entry."""
         record = self._record(claim)
         for v, t in _pairs(value, truth):
             error = abs(v - t)
@@ -95,12 +95,12 @@ class Observer:
                 record.worst_error = max(record.worst_error, float(error / abs(t)))
 
     def holds(self, claim: str, statement: Any, cases: int = 1) -> None:
-        """A statement that is true or false, tried on ``cases`` instances."""
+        """A true statement, tried on ``cases`` instances."""
         assert bool(statement), f"{claim}: does not hold"
         self._record(claim).cases += cases
 
     def fails(self, claim: str, printed: Any, why: str) -> None:
-        """The printed statement, evaluated at its counterexample, is false; ``why`` says what is true instead."""
+        """The printed statement is false at its counterexample; ``why`` states the truth."""
         assert not bool(printed), f"{claim}: the printed form holds at its counterexample ({why})"
         record = self._record(claim)
         record.cases += 1

@@ -128,7 +128,7 @@ def log_p_alpha(prior: tuple[Any, Any, Any], y: Any, noise: Any, alpha: Any, U: 
 
 
 def snap(value: Any) -> Any:
-    """``value``, or 0 where it is nothing but the rounding of 50 digits."""
+    """``value``, or 0 where it is only the rounding error of 50 digits."""
     return value if abs(value) > mpf("1e-40") else mpf(0)
 
 
@@ -160,7 +160,7 @@ class Data:
 
     @property
     def exact(self) -> Instance:
-        """The very same numbers in mpmath."""
+        """The same numbers, exactly, in mpmath."""
         return Instance(*reference.blocks(self.kernel, self.X, self.Z), reference.matrix(self.y), mpf(self.noise))
 
 

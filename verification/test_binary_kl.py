@@ -81,7 +81,7 @@ def test_kl_at_the_ends(observe: Observer) -> None:
     ]
     observe.equal("P-02", [float(kl(q, p)) for q, p, _ in ends[:2]], 0.0)
     observe.holds("P-02", all(float(kl(q, p)) == v for q, p, v in ends), len(ends))
-    # The textbook expression loses everything for p ≈ q, D(q,p) + D(1−q,1−p) nothing.
+    # The textbook expression cancels for p ≈ q; D(q,p) + D(1−q,1−p) does not.
     q, p = 0.3, 0.3 * (1 + 1e-12)
     naive = q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))
     observe.holds("P-02", abs(naive / float(reference.kl(q, p)) - 1) > 0.1)
@@ -99,7 +99,7 @@ def test_inverse_to_four_ulp_and_certified_to_two(observe: Observer, q: float, e
             rounded = float(truth)
             value = float(kl_inverse(q, eps, side, complement))
             proved = float(kl_inverse(q, eps, side, complement, certified=True))
-            if truth == rounded:  # the ends, and what underflows
+            if truth == rounded:  # at the ends, and where the value underflows
                 observe.holds("P-03", ulps(value, truth) <= 1.0)
             observe.holds("P-03", ulps(value, truth) <= 4.0)
             observe.holds("P-12", ulps(proved, truth) <= 2.0)
@@ -194,7 +194,7 @@ def test_gradient(observe: Observer, q: float, eps: float, t: float) -> None:
         )
         for claim, (fast, truth) in zip(("P-06", "P-07"), pairs, strict=True):
             observe.equal(claim, mp.mpf(float(fast)), truth, rtol=8 * 2.0**-52, atol=1e-306)
-    # Eq. 12 and 13 as printed are those of the form that does not cancel, whatever p is.
+    # Eq. 12 and 13 as printed equal the form without cancellation, for every p.
     with mp.workdps(400):
         a, rest, left = mp.mpf(q), 1 - mp.mpf(q), (1 - mp.mpf(q)) * mp.exp(-mp.mpf(t))
         p = 1 - left

@@ -1,4 +1,4 @@
-"""Certificates: the valid procedure, its hidden hypotheses, what is paid for, what is free, and how often they fail."""
+"""Certificates: the valid procedure, its hypotheses, what it charges and what is free, and its failure frequency."""
 
 from __future__ import annotations
 
@@ -107,11 +107,11 @@ def test_the_bound_is_at_least_that_of_exact_arithmetic(
     grid = HyperGrid.shared(-3.0, 3.0, 12)
     start = SquaredExponential(variance, 0.8)
     certificate = issue_certificate(X, y, start, lambda *_: posterior, grid=grid, loss=LOSSES[loss], delta=0.05)
-    risk, kl = exact_numbers(posterior, certificate.kernel, X, y, loss)
+    risk, kl = exact_numbers(certificate.posterior, certificate.kernel, X, y, loss)
     observe.upper("P-44", [risk, kl], [certificate.risk, certificate.kl])
-    found = enclose(posterior, certificate.kernel, X, y, LOSSES[loss])
-    assert abs(found.risk - risk) <= found.risk_error
-    assert abs(found.kl - kl) <= found.kl_error
+    computed = enclose(certificate.posterior, certificate.kernel, X, y, LOSSES[loss])
+    assert abs(computed.risk - risk) <= computed.risk_error
+    assert abs(computed.kl - kl) <= computed.kl_error
     eps = (kl + mpmath.log(grid.size) + mpmath.log(reference_pacbayes.xi(N) / mpmath.mpf(0.05))) / N
     truth = reference_pacbayes.kl_inverse(risk, eps)[0]
     observe.upper("P-44", truth, certificate.bound)
@@ -152,9 +152,9 @@ def test_a_jitter_is_part_of_the_prior_of_what_is_enclosed(
     means, covariance = reference_posterior.sparse_law(Kuu, Kuf, K, shift, B)
     expect, epsilon = getattr(reference_losses, loss), mpmath.mpf(LOSSES[loss].epsilon)
     risk = sum(expect(mpmath.mpf(t), means[i], covariance[i, i], epsilon) for i, t in enumerate(y)) / 5
-    found = enclose(posterior, kernel, X, y, LOSSES[loss])
-    observe.upper("P-44", abs(found.risk - risk), mpmath.mpf(found.risk_error))
-    observe.upper("P-29", abs(found.kl - kl), mpmath.mpf(found.kl_error))
+    computed = enclose(posterior, kernel, X, y, LOSSES[loss])
+    observe.upper("P-44", abs(computed.risk - risk), mpmath.mpf(computed.risk_error))
+    observe.upper("P-29", abs(computed.kl - kl), mpmath.mpf(computed.kl_error))
 
 
 # P-44: round, rebuild, evaluate; the unrounded Q has no bound
@@ -184,7 +184,7 @@ def test_the_unrounded_numbers_are_below_every_valid_one(observe: Observer) -> N
 
         certificate = issue_certificate(X, y, trained, again, grid=grid, loss=loss, delta=0.05)
         assert certificate.check(X, y).confirmed
-        # The unrounded optimum is over more θ: its number is smaller, and claims more than the procedure gives.
+        # The unrounded optimum is over more θ: its number is smaller than the bound of the procedure.
         observe.lower("P-44", certificate.bound, free.fun)
         gaps[steps] = certificate.bound - free.fun
         observe.fails(
@@ -198,16 +198,20 @@ def test_keeping_the_unrounded_posterior_would_cost_an_infinite_divergence(obser
     """KL(Q_θ‖P^θ̂) on n points grows like n(ρ − 1 − ln ρ)/2 where the variances differ by a factor ρ."""
     trained, rounded, ratio = Matern(0.5, 1.1, 1.0), Matern(0.5, 1.0, 1.0), 1.1
     X, y = synthetic(8, 1)
-    rate, found = 0.5 * (ratio - 1.0 - math.log(ratio)), {}
+    rate, costs = 0.5 * (ratio - 1.0 - math.log(ratio)), {}
     for n in (20, 80, 320, 640):
         points = np.linspace(-3.0, 3.0, n)[:, None]
         gain = np.linalg.solve(trained(X) + 0.1 * np.eye(8), trained(X, points))
         cov = trained(points) - trained(points, X) @ gain
-        found[n] = gaussian_kl(gain.T @ y, 0.5 * (cov + cov.T), np.zeros(n), rounded(points))
+        costs[n] = gaussian_kl(gain.T @ y, 0.5 * (cov + cov.T), np.zeros(n), rounded(points))
     own = full_posterior(trained, X, y, noise=0.1).kl
-    observe.holds("P-44", found[20] < found[80] < found[320] < found[640])
-    observe.lower("P-44", [found[320] - found[80], found[640] - found[320]], [0.9 * rate * 240, 0.9 * rate * 320])
-    assert math.isfinite(own)  # while KL(Q_θ‖P^θ) is what it is, however many points are looked at
+    observe.holds("P-44", costs[20] < costs[80] < costs[320] < costs[640])
+    observe.lower(
+        "P-44",
+        [costs[320] - costs[80], costs[640] - costs[320]],
+        [0.9 * rate * 240, 0.9 * rate * 320],
+    )
+    assert math.isfinite(own)  # while KL(Q_θ‖P^θ) does not depend on the number of points
 
 
 # How often a certificate fails
@@ -224,7 +228,7 @@ def kernels() -> list[SquaredExponential]:
 
 
 def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) -> dict[str, int]:
-    """Data sets on which *any* choice of θ, noise and ε violates its bound, so that no cunning could do worse."""
+    """Data sets on which *any* choice of θ, noise and ε violates its bound, so that no choice does worse."""
     at, y = world.draws(np.random.default_rng(seed), draws, N)
     wrong = {name: np.zeros(draws, dtype=bool) for name in ("paid", "best", "no penalty")}
     least = np.full(draws, np.inf)
@@ -251,13 +255,13 @@ def failures(world: World, N: int, delta: float, seed: int, draws: int = DRAWS) 
 def test_certificates_fail_at_most_as_often_as_promised(observe: Observer, N: int, signal: float, noise: float) -> None:
     """θ, noise and ε chosen after the data, in the worst way; without the penalty the same test fails."""
     delta = 0.1
-    found = failures(noisy(16, noise, signal), N, delta, seed=N)
-    observe.frequency("P-44", found["best"], DRAWS, delta)
-    observe.frequency("P-47", found["paid"], DRAWS, delta)
-    observe.frequency("P-49", found["paid"], DRAWS, delta)
+    counts = failures(noisy(16, noise, signal), N, delta, seed=N)
+    observe.frequency("P-44", counts["best"], DRAWS, delta)
+    observe.frequency("P-47", counts["paid"], DRAWS, delta)
+    observe.frequency("P-49", counts["paid"], DRAWS, delta)
     if signal == 0.0 and N > 4:
-        why = f"without KL and ln|Θ| the bound fails in {found['no penalty']} of {DRAWS} draws at δ = {delta}"
-        observe.fails("P-44", compatible(found["no penalty"], DRAWS, delta), why)
+        why = f"without KL and ln|Θ| the bound fails in {counts['no penalty']} of {DRAWS} draws at δ = {delta}"
+        observe.fails("P-44", compatible(counts["no penalty"], DRAWS, delta), why)
 
 
 @pytest.mark.slow
@@ -266,8 +270,8 @@ def test_certificates_fail_at_most_as_often_as_promised(observe: Observer, N: in
 @pytest.mark.parametrize("N", [1, 3, 10])
 def test_certificates_fail_at_most_as_often_as_promised_in_many_worlds(observe: Observer, N: int, delta: float) -> None:
     for signal, noise in ((0.0, 1.0), (0.0, 0.61), (2.0, 0.0)):
-        found = failures(noisy(24, noise, signal), N, delta, seed=N, draws=10_000)
-        observe.frequency("P-47", found["paid"], 10_000, delta)
+        counts = failures(noisy(24, noise, signal), N, delta, seed=N, draws=10_000)
+        observe.frequency("P-47", counts["paid"], 10_000, delta)
 
 
 @pytest.mark.claim("P-44")
@@ -294,7 +298,7 @@ def test_the_vectorised_experiment_is_what_certificates_say(observe: Observer) -
 
 @pytest.mark.claim("P-49")
 def test_inducing_inputs_their_number_alpha_and_noise_are_free(observe: Observer) -> None:
-    """Chosen on the data for the least bound, at no price: the failures stay below δ."""
+    """Chosen on the data for the least bound, without a penalty: the failures stay below δ."""
     world, N, delta, draws = noisy(16, 1.0, 0.0), 10, 0.2, 120
     kernel, loss = kernels()[4], Band(0.6)
     at, y = world.draws(np.random.default_rng(8), draws, N)
@@ -325,7 +329,7 @@ def _law(posterior: Sparse, kernel: SquaredExponential, X: np.ndarray, y: np.nda
 def test_what_is_paid_depends_on_the_grid_and_the_lists_alone(observe: Observer) -> None:
     X, y = synthetic(20, 3)
     grid, kernel = HyperGrid.shared(-2.0, 2.0, 4), SquaredExponential(1.0, 1.0)
-    given = {"grid": grid, "loss": Band(0.6), "delta": 0.05}
+    options = {"grid": grid, "loss": Band(0.6), "delta": 0.05}
     forms = (
         Exact(0.1),
         Exact(7.0),
@@ -334,22 +338,24 @@ def test_what_is_paid_depends_on_the_grid_and_the_lists_alone(observe: Observer)
         Whitened(X[:2], [0.0, 1.0], np.eye(2)),
     )
     for posterior in forms:
-        certificate = Certificate.issue(X, y, posterior, kernel, **given)
+        certificate = Certificate.issue(X, y, posterior, kernel, **options)
         observe.equal("P-49", certificate.log_count, math.log(25), rtol=1e-15)
     observe.equal("P-48", grid.T, 2)
     for d in (1, 2, 13):
         wide = HyperGrid.ard(d)
         observe.equal("P-48", [wide.T, wide.log_size], [d + 1, (d + 1) * math.log(1201)], rtol=1e-15)
     for E in (1, 2, 5, 100):
-        one = Certificate.issue(X, y, Exact(0.1), kernel, charges=[Charge("accuracy goals ε", E)], **given)
-        eps = (one.kl + math.log(25) + math.log(E) + math.log(float(xi(20)) / 0.05)) / 20
-        truth = reference_pacbayes.kl_inverse(one.risk, eps)[0]
-        observe.equal("P-47", one.bound, truth, rtol=1e-12)
-    both = Certificate.issue(X, y, Exact(0.1), kernel, charges=[Charge("a shared lengthscale or one each", 2)], **given)
+        single = Certificate.issue(X, y, Exact(0.1), kernel, charges=[Charge("accuracy goals ε", E)], **options)
+        eps = (single.kl + math.log(25) + math.log(E) + math.log(float(xi(20)) / 0.05)) / 20
+        truth = reference_pacbayes.kl_inverse(single.risk, eps)[0]
+        observe.equal("P-47", single.bound, truth, rtol=1e-12)
+    both = Certificate.issue(
+        X, y, Exact(0.1), kernel, charges=[Charge("a shared lengthscale or one each", 2)], **options
+    )
     observe.equal("P-45", both.log_count - math.log(25), math.log(2), rtol=1e-14)
 
 
-# P-45: what the data scaled cannot be bounded as if they had not
+# P-45: data scaled with themselves void the bound
 
 
 @pytest.mark.claim("P-45")
@@ -392,22 +398,22 @@ def test_certificates_tell_the_four_scalings_apart(observe: Observer) -> None:
 def test_a_coarse_grid_helps_at_small_N_but_must_be_chosen_in_advance(observe: Observer) -> None:
     """'Coarser rounding does not significantly improve the bound' depends on N: here G = 12 gains far more than 1 %."""
     X, y = synthetic(120, 5)
-    found = {}
+    by_G = {}
     for steps in (12, 1200):
         grid = HyperGrid.shared(-6.0, 6.0, steps)
-        found[steps] = issue_certificate(
+        by_G[steps] = issue_certificate(
             X, y, SquaredExponential(1.0, 1.0), lambda *_: Exact(1.0), grid=grid, loss=Band(0.6), delta=0.05
         )
-    observe.fails("P-45", found[12].bound > 0.95 * found[1200].bound, "N = 120: G = 12 in place of 1200 gains over 5 %")
+    observe.fails("P-45", by_G[12].bound > 0.95 * by_G[1200].bound, "N = 120: G = 12 in place of 1200 gains over 5 %")
     # Both at once, to keep the better: ln 2.
     either = Certificate.issue(
         X,
         y,
         Exact(1.0),
-        found[12].kernel,
-        grid=found[12].grid,
+        by_G[12].kernel,
+        grid=by_G[12].grid,
         loss=Band(0.6),
         delta=0.05,
         charges=[Charge("grids", 2)],
     )
-    observe.equal("P-45", either.log_count, found[12].log_count + math.log(2), rtol=1e-14)
+    observe.equal("P-45", either.log_count, by_G[12].log_count + math.log(2), rtol=1e-14)

@@ -97,12 +97,12 @@ def test_the_small_determinant_is_a_covariance(observe: Observer, seed: int, alp
 
 @pytest.mark.claim("R-appC-det", "R-appC-mat")
 def test_determinant_near_the_ends(observe: Observer) -> None:
-    """α → 0: log|A| = log|K_n/σ² − Q/σ²|; α → 1: log|A| → 0, at the price of the digits of β."""
+    """α → 0: log|A| = log|K_n/σ² − Q/σ²|; α → 1: log|A| → 0, where small β loses digits."""
     case = small_example(2)
     for order, digits in ((mpf(0), 48), (mpf("1e-300"), 48), (1 - mpf("1e-10"), 38), (1 - mpf("1e-20"), 28)):
         truth = log_det(computation.scaled_residual(*case.prior, case.noise, order))
-        found = computation.log_det_by_xi(*case.prior, case.noise, order)
-        observe.equal("R-appC-det", found, truth, rtol=mpf(10) ** -digits)
+        value = computation.log_det_by_xi(*case.prior, case.noise, order)
+        observe.equal("R-appC-det", value, truth, rtol=mpf(10) ** -digits)
     lost = computation.log_det_by_xi(*case.prior, case.noise, 1 - mpf("1e-45"))
     observe.holds("R-appC-mat", norm(printed_matrix(case, mpf(1)) - eye(2)) < 1e-45)  # right at α = 1 only
     observe.holds("R-appC-det", abs(lost / (mpf("1e-45") * case.T / case.noise) - 1) > mpf("1e-10"))
@@ -266,8 +266,8 @@ def test_solves_are_minimisers(observe: Observer, seed: int, alpha: Any) -> None
         size = 1 + abs(objective(other)) + abs(objective(best))
         observe.equal(claim, objective(other) - objective(best), change, atol=TINY * size)
         observe.lower(claim, objective(other), objective(best))
-        found = [conjugate_gradients(big, right[:, j], case.N) for j in range(right.cols)]
-        for j, column in enumerate(found):  # N steps end it, whatever the targets
+        solutions = [conjugate_gradients(big, right[:, j], case.N) for j in range(right.cols)]
+        for j, column in enumerate(solutions):  # N steps end it, whatever the targets
             observe.equal(claim, list(column), list(best[:, j]), atol=TINY * (1 + norm(best)) * mp.cond(big) ** 2)
 
 

@@ -59,7 +59,7 @@ def test_concave_in_the_order(observe: Observer, seed: int, alpha: Any) -> None:
 @pytest.mark.claim("N-range", "R-neg")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_orders_outside_the_unit_interval(observe: Observer, seed: int, alpha: Any) -> None:
-    """Upper bounds for α < 0, falling to log p as α rises to 0; lower bounds below L_VI for α in (1, 1 + σ²/λ)."""
+    """Upper bounds for α < 0 that decrease to log p as α → 0; lower bounds below L_VI for α in (1, 1 + σ²/λ)."""
     case = instance(seed)
     evidence, variational = (renyi.elbo(*case.all, mpf(a)) for a in (0, 1))
     chain = [renyi.elbo(*case.all, -t * alpha) for t in (50, 5, 1)]
@@ -153,7 +153,7 @@ def test_no_choice_of_inducing_variables_beats_the_spectrum(observe: Observer, s
 @pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int, alpha: Any) -> None:
-    """One short of `needed`, Σ G > target at 50 digits; landmarks only weaken it: λ_i(Q) ≤ λ_i(K)."""
+    """At `needed` − 1, Σ G > target at 50 digits; landmarks give at most this number, as λ_i(Q) ≤ λ_i(K)."""
     case = data(seed)
     kernel, X, noise = case.kernel, case.X, case.noise
     values = renyi.spectrum(renyi.matrix(kernel(X)))
@@ -173,8 +173,8 @@ def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int,
             "N-low",
             needed(kernel, X, float(alpha), noise=noise, target=target, landmarks=landmarks) <= min(M, landmarks),
         )
-    known = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
-    for lower, value in zip(renyi.spectrum((known + known.T) / 2), values, strict=True):
+    residual = renyi.nystrom(*renyi.blocks(kernel, X, X[:1])[1:])
+    for lower, value in zip(renyi.spectrum((residual + residual.T) / 2), values, strict=True):
         observe.holds("N-low", value >= lower - mpf("1e-40"))
     lowered = [float(v) * 0.9 for v in values]
     observe.holds("N-low", needed_from_eigenvalues(lowered, float(alpha), noise=noise, target=target) <= M)
@@ -183,7 +183,7 @@ def test_fewer_than_needed_do_not_reach_the_target(observe: Observer, seed: int,
 @pytest.mark.claim("N-low")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer, seed: int, alpha: Any) -> None:
-    """A target a little above the floor at M is not ruled out at M, one a little below it is."""
+    """A target slightly above the floor at M is not excluded at M; one slightly below it is."""
     rng = np.random.default_rng(seed)
     values, noise = 10.0 ** rng.uniform(-2, 2, 6), 10.0 ** rng.uniform(-2, 1)
     for order in (float(alpha), 1.0):
@@ -193,12 +193,12 @@ def test_needed_turns_exactly_where_the_floor_meets_the_target(observe: Observer
                 needed_from_eigenvalues(values, order, noise=noise, target=floor * (1 + t)) for t in (-1e-7, 1e-7)
             )
             observe.holds("N-low", (below, above) == (M + 1, M))
-            met = float(minimum_gap(values, M, order, noise=noise))  # reached is not ruled out
+            met = float(minimum_gap(values, M, order, noise=noise))  # a target that is reached is not excluded
             observe.holds("N-low", needed_from_eigenvalues(values, order, noise=noise, target=met) == M)
 
 
 def exact_kernel(X: Any, lengthscale: float) -> Any:
-    """exp(−(x − x')²/(2ℓ²)) itself, not what float64 makes of it."""
+    """exp(−(x − x')²/(2ℓ²)) at 50 digits, not in float64."""
     points = [mpf(float(x)) for x in X]
     return mp.matrix([[mp.exp(-(((a - b) / mpf(lengthscale)) ** 2) / 2) for b in points] for a in points])
 
@@ -206,7 +206,7 @@ def exact_kernel(X: Any, lengthscale: float) -> Any:
 @pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, seed: int, alpha: Any) -> None:
-    """Smooth kernels, noise of the size of rounding: what float64 sees beyond the numerical rank rules nothing out.
+    """Smooth kernels, noise as small as rounding errors: float64 eigenvalues beyond the numerical rank exclude nothing.
 
     Without tolerance against 50 digits: all eigenvalues, landmarks, and the plan for given data.
     """
@@ -238,8 +238,8 @@ def test_a_plan_for_given_data_says_what_is_needed(observe: Observer, seed: int,
         plans = [inducing_points(kernel, 7, float(alpha), target=t, inputs=Empirical(X), noise=noise) for t in targets]
         observe.holds("N-low", [plan.needed for plan in plans] == [M + 1, M])
         for landmarks in (None, 7):  # all rows as landmarks: Q = K
-            found = [needed(kernel, X, float(alpha), noise=noise, target=t, landmarks=landmarks) for t in targets]
-            observe.holds("N-ritz", found == [M + 1, M])
+            needs = [needed(kernel, X, float(alpha), noise=noise, target=t, landmarks=landmarks) for t in targets]
+            observe.holds("N-ritz", needs == [M + 1, M])
 
 
 # --- the scalar functions -------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_the_corrected_corollary_follows_from_theorem_2(
     observe.upper("R-cor2-eta", C / (2 * d_ * n_), mp.mpf(N) ** -(g_ + 2) * (1 + mp.mpf(10) ** -12))
     rhs = corollary_rhs(N, mp.mpf(alpha), n_, d_, g_, mp.mpf(norm_ratio))
     observe.equal("R-cor2", mp.mpf(float(ours.bound)), rhs, rtol=mp.mpf(10) ** -12)
-    # M is the ceiling, but where the float and the number itself fall on different sides of a whole one.
+    # M is the ceiling, except where the float and the exact number lie on different sides of an integer.
     exactly = ((3 + g_) * mp.log(N) + mp.log(v_ / (2 * n_ * d_))) / -mp.log(ratio(ell, 1))
     observe.holds("R-cor2-eta", ours.M == 1 or ours.M - 1 - 1e-9 < exactly < ours.M + 1e-9)
     observe.equal("R-cor2", ours.tv, d_ * n_ / (v_ * mp.mpf(N) ** (g_ + 2)), rtol=mp.mpf(10) ** -12)
@@ -192,7 +192,7 @@ def test_matern_displays_corrected(
     observe: Observer, r: int, N: int, A: float, noise: float, delta: float, gamma: float, R: float, v: float
 ) -> None:
     N_, A_, s, d, g, R_, v_ = (mp.mpf(x) for x in (N, A, noise, delta, gamma, R, v))
-    M = int(mp.ceil(N_ ** ((g + 2) / (2 * r))))  # may exceed N: the inequalities do not mind
+    M = int(mp.ceil(N_ ** ((g + 2) / (2 * r))))  # may exceed N: the inequalities hold all the same
     eps = d * s / (v_ * N_ ** (g + 2))
     tail = A_ / mp.mpf(M) ** (2 * r + 1)
     t = (M + 1) * N_ * tail + 2 * N_ * v_ * eps
@@ -212,7 +212,7 @@ def test_matern_displays_corrected(
 
 @pytest.mark.claim("R-mat-y", "R-mat-log")
 def test_matern_misprints(observe: Observer) -> None:
-    # ‖Y‖² = 100 must multiply the leading term as well: printed without, that term is a hundredth of what it should be.
+    # ‖Y‖² = 100 must multiply the leading term as well: as printed, without it, that term is a hundred times too small.
     leading, tv_part, norm2 = mp.mpf(3), mp.mpf("0.1"), 100
     observe.fails(
         "R-mat-y",
@@ -273,7 +273,7 @@ def test_the_matern_corollary_is_its_formula(
     norm_ratio: float,
     form: str,
 ) -> None:
-    """M, tv and the bound, at 50 digits: they are read off, not found by a search, so nothing else would notice."""
+    """M, tv and the bound of each corollary, against the formulas at 50 digits."""
     claim, places = ("R-mat-t", 2 * r) if form == "printed" else ("N-mat", 2 * r + 1)
     assume(gamma + 2 < places)
     g, s2, d, A, a, R = (mp.mpf(x) for x in (gamma, noise, delta, constant, alpha, norm_ratio))

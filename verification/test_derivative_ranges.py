@@ -1,4 +1,4 @@
-"""Section D.4 of the ledger, Table 1: ranges of p(y|f) and its derivatives in f, proved where they are algebra."""
+"""Section D.4 of the ledger, Table 1: ranges of p(y|f) and its derivatives in f, proved by algebra where possible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS = ("density", "first", "second")
 f, g, p, s, y = sp.symbols("f g p s y", real=True)
 nu, sigma = sp.symbols("nu sigma", positive=True)
 
-# A likelihood, its reference, the sharp claim, y, and where the search looks.
+# A likelihood, its reference, the claim, y, and centre and width of the search.
 CASES: list[tuple[Likelihood, Callable[[], reference.LogDensity], str, int, float, float]] = [
     (Bernoulli("logit"), lambda: reference.bernoulli("logit"), "D-30", 1, 0.0, 1.0),
     (Bernoulli("logit"), lambda: reference.bernoulli("logit"), "D-30", -1, 0.0, 1.0),
@@ -85,10 +85,10 @@ def test_ranges_hold_everywhere(observe: Observer, seed: int) -> None:
         (StudentT(df, scale), -0.5, -0.5, scale * (1 + df**0.5)),
     ):
         points = centre + width * rng.standard_cauchy(200)
-        found = likelihood.density_derivatives(target, points)
+        derivatives = likelihood.density_derivatives(target, points)
         table = likelihood.derivative_range(target, "printed", repaired=True)
         for ranges in (likelihood.derivative_range(target), table):
-            for part, values in zip(PARTS, found, strict=True):
+            for part, values in zip(PARTS, derivatives, strict=True):
                 low, high = getattr(ranges, part)
                 size = max(abs(low), abs(high))
                 observe.upper("D-36", values.max(), high, tol=1e-11 * size)
@@ -207,15 +207,15 @@ def test_softplus_rate_by_algebra(observe: Observer) -> None:
 
 def balls(count: int, a: Any) -> tuple[Any, Any]:
     """φ' and φ'' of the softplus Poisson over the ball a, in interval arithmetic."""
-    one = flint.arb(1)
-    up = one / (one + (-a).exp())
-    rate = (one + a.exp()).log()
+    unit = flint.arb(1)
+    up = unit / (unit + (-a).exp())
+    rate = (unit + a.exp()).log()
 
     def P(k: int) -> Any:
         return flint.arb(0) if k < 0 else rate**k * (-rate).exp() / flint.arb(k + 1).gamma()
 
     jump = P(count - 1) - P(count)
-    return up * jump, up * (one - up) * jump + up**2 * (P(count - 2) - 2 * P(count - 1) + P(count))
+    return up * jump, up * (unit - up) * jump + up**2 * (P(count - 2) - 2 * P(count - 1) + P(count))
 
 
 @pytest.mark.claim("D-33")
@@ -229,8 +229,8 @@ def test_softplus_ranges_in_interval_arithmetic(observe: Observer, count: int) -
     while todo:
         low, high = todo.pop()
         middle, radius = 0.5 * (low + high), 0.5 * (high - low)
-        found = balls(count, flint.arb(middle, radius))
-        if all(bool(v > a) and bool(v < b) for v, (a, b) in zip(found, limits, strict=True)):
+        enclosed = balls(count, flint.arb(middle, radius))
+        if all(bool(v > a) and bool(v < b) for v, (a, b) in zip(enclosed, limits, strict=True)):
             proved += 1
         else:
             assert radius > 1e-7, f"y = {count}: not proved near f = {middle}"

@@ -91,20 +91,20 @@ def test_claim_1_counterexample(observe: Observer) -> None:
 @pytest.mark.claim("R-eq8", "N-conc", "R-amgm", "N-block")
 @given(seed=SEEDS)
 def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
-    """Each is above log p, for two outputs; tightness is (bound − L_VI)/(log p − L_VI)."""
+    """Each member is above log p, for two outputs; tightness is (bound − L_VI)/(log p − L_VI)."""
     case = instance(seed)
     Y = outputs(case, seed)
     prior, s2 = case.prior, case.noise
     truth = reference.log_evidence(case.Kff, Y, s2)
     block = int(np.random.default_rng(seed).integers(1, 4))
-    found = reference.members(*prior, Y, s2, [mpf(g) for g in GRID], block)
+    members = reference.members(*prior, Y, s2, [mpf(g) for g in GRID], block)
     objective = reference.elbo(*prior, Y, s2, mpf(1))
     size = 1 + abs(truth) + reference.form(Y[:, 0], s2 * eye(case.N)) + reference.form(Y[:, 1], s2 * eye(case.N))
     tol = mpf("1e-25") * size
-    for name, value in found.items():
+    for name, value in members.items():
         above(observe, MEMBERS[name], truth, value, objective, tol)
     for less, more in (("determinant", "trace"), ("weighted", "determinant"), ("eigenvalue", "trace")):
-        observe.holds("R-eq8", found[less] <= found[more] + tol)
+        observe.holds("R-eq8", members[less] <= members[more] + tol)
     mean = reference.lower(*prior, Y, s2, case.N * log(1 + sum(case.d) / case.N))
     moments = reference.lower(*prior, Y, s2, reference.log_det_bounds(*prior, s2, mpf(1))[1])
     observe.lower("R-amgm", mean - objective, mpf(0), tol=tol)
@@ -115,7 +115,7 @@ def test_members_at_fifty_digits(observe: Observer, seed: int) -> None:
 @pytest.mark.claim("R-eq8", "N-conc", "R-elbo*", "R-amgm", "R-lem1")
 @given(seed=SEEDS)
 def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
-    """Every term is what the definition says, and none is on the wrong side; jitter is part of the problem."""
+    """Every term agrees with its definition and is a valid bound; jitter is part of the problem."""
     case = data(seed)
     Y = outputs(case, seed)
     exact, jitter = case.exact, float(np.random.default_rng(seed).choice([0.0, 1e-4]))
@@ -148,7 +148,7 @@ def test_bracket_in_double_precision(observe: Observer, seed: int) -> None:
 
 @pytest.mark.claim("R-eq8", "R-lem1", "R-amgm", "N-conc")
 def test_where_the_bracket_closes(observe: Observer) -> None:
-    """No residual: all members are log p.  One point that Z says nothing of: the determinant members are exact."""
+    """No residual: all members equal log p.  One point independent of Z: the determinant members are exact."""
     rng = np.random.default_rng(4)
     X, Y, kernel = rng.uniform(-2, 2, (8, 2)), rng.standard_normal((8, 2)), Matern(1.5)
     truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(0.3))
@@ -161,7 +161,7 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
         names = ("determinant", "weighted", "eigenvalue", "quadratic")
         observe.equal("R-eq8", [upper.terms[n] for n in names], exact, rtol=1e-12)
         observe.equal("R-eq8", upper.terms["order 0.5"], exact, rtol=1e-9)  # λ is raised by its rounding error
-        observe.equal("R-amgm", lower.terms["quadratic"], exact, atol=0.01)  # where the solve stops
+        observe.equal("R-amgm", lower.terms["quadratic"], exact, atol=0.01)  # the solve stops within 0.01 nats
         trace_only = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)])) + log(1 + 3 / mpf(noise)) / 2
         observe.equal("R-eq8", upper.terms["trace"], trace_only, rtol=1e-12)
         tangent = renyi.elbo(mp.matrix([3]), mp.matrix([0]), mp.matrix([3]), mp.matrix([2]), mpf(noise), 1)
@@ -172,7 +172,7 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
 @pytest.mark.claim("R-eq8", "R-amgm", "N-moments")
 @given(seed=SEEDS)
 def test_determinant_from_two_moments(observe: Observer, seed: int) -> None:
-    """Both sides of Σ log(1 + w_i); attained on {0, t} and on {u, m}; inside log(1 + s) and n log(1 + s/n)."""
+    """Bounds on Σ log(1 + w_i); attained on {0, t} and on {u, m}; between log(1 + s) and n log(1 + s/n)."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 7))
     w = [mpf(v) for v in 10.0 ** rng.uniform(-8, 4, n) * (rng.random(n) < 0.8)]
@@ -210,20 +210,20 @@ def test_quadratic_form_from_any_vector(observe: Observer, seed: int) -> None:
             observe.upper("R-lem1", low, truth, tol=mpf("1e-30") * size)
             observe.upper("R-lem1", truth, high, tol=mpf("1e-30") * size)
     observe.equal("R-lem1", [low, high], truth, rtol=mpf("1e-30"), atol=mpf("1e-30") * size)
-    known = data(seed)
-    v = rng.standard_normal((known.y.size, 1))
-    problem = streamed(known.kernel, known.X, known.y, known.Z, known.noise, 0.0)
-    product = (known.kernel(known.X) + known.noise * np.eye(known.y.size)) @ v
-    found = two_sided(problem, v, product, problem.white.trace)
-    low, _, high = reference.two_sided(*known.exact.all, renyi.matrix(v), mpf(problem.white.trace))
-    observe.equal("R-lem1", [found[0][0], found[1][0]], [low, high], rtol=1e-7, atol=1e-9)
+    points = data(seed)
+    v = rng.standard_normal((points.y.size, 1))
+    problem = streamed(points.kernel, points.X, points.y, points.Z, points.noise, 0.0)
+    product = (points.kernel(points.X) + points.noise * np.eye(points.y.size)) @ v
+    bounds = two_sided(problem, v, product, problem.white.trace)
+    low, _, high = reference.two_sided(*points.exact.all, renyi.matrix(v), mpf(problem.white.trace))
+    observe.equal("R-lem1", [bounds[0][0], bounds[1][0]], [low, high], rtol=1e-7, atol=1e-9)
 
 
 # --- allowances for rounding ----------------------------------------------------------------------------------------
 
 
 def apart(seed: int) -> tuple[Any, ...]:
-    """Well-conditioned data that no inducing point coincides with: kernel, X, y, Z, noise."""
+    """Well-conditioned data without any inducing point among them: kernel, X, y, Z, noise."""
     rng = np.random.default_rng(seed)
     X = np.arange(9.0)[:, None] + rng.uniform(-0.3, 0.3, (9, 1))
     kernel = Matern(0.5, 10.0 ** rng.uniform(-1, 2), 3.0)
@@ -233,7 +233,7 @@ def apart(seed: int) -> tuple[Any, ...]:
 @pytest.mark.claim("R-eq8", "R-amgm")
 @given(seed=SEEDS)
 def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer, seed: int) -> None:
-    """½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), and both sides of log|K_n|/|B| from T alone."""
+    """½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), and the bounds on log|K_n|/|B| from T alone."""
     kernel, X, Y, Z, noise = apart(seed)
     arguments = kernel, X, Y, Z
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
@@ -243,17 +243,17 @@ def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer,
     stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
     for side in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
         observe.equal("R-eq8", side.terms["rounding"], stated, rtol=1e-9)
-    found = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
+    log_dets = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
     truth = log_det(exact.exact) - log_det(B)
     below, above = log(1 + T / (exact.noise + top)), 9 * log(1 + T / (9 * exact.noise))
-    observe.equal("R-amgm", found, [below, above], rtol=1e-9)
+    observe.equal("R-amgm", log_dets, [below, above], rtol=1e-9)
     observe.holds("R-amgm", below <= truth <= above)
 
 
 @pytest.mark.claim("R-eq8")
 @given(seed=SEEDS)
 def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int) -> None:
-    """λ_max(D) of the very matrix that is formed, at 50 digits without tolerance; and what stands in for it."""
+    """An upper bound on λ_max(D) at 50 digits without tolerance; and the bounds used beyond N = 2000."""
     kernel, X, Y, Z, noise = apart(seed)
     problem = streamed(kernel, X, Y, Z, noise, 0.0)
     V = problem.white.inducing.whiten(X) / np.sqrt(noise)
@@ -272,8 +272,8 @@ def test_the_largest_eigenvalue_is_not_rounded_down(observe: Observer, seed: int
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "DENSE", 5)
-        found = moments(problem, Y).largest
-    observe.equal("R-eq8", found, min(stand_ins), rtol=1e-12)
+        largest = moments(problem, Y).largest
+    observe.equal("R-eq8", largest, min(stand_ins), rtol=1e-12)
     observe.upper("R-eq8", exact, [mpf(float(v)) for v in stand_ins], tol=1e-12 * float(exact))
 
 
@@ -286,17 +286,17 @@ def test_the_norm_bounds_an_eigenvalue_best_where_one_row_is_heavy(observe: Obse
     D = kernel(X) / 0.5
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "DENSE", 5)
-        found = moments(problem, np.ones((17, 1))).largest
+        largest = moments(problem, np.ones((17, 1))).largest
     t = np.trace(D)
     bound = t / 17 + np.sqrt(16 / 17 * ((D**2).sum() - t**2 / 17))
-    observe.equal("R-eq8", found, bound, rtol=1e-12)
+    observe.equal("R-eq8", largest, bound, rtol=1e-12)
     observe.holds("R-eq8", np.linalg.eigvalsh(D)[-1] < bound < 0.95 * np.abs(D).sum(axis=1).max())
 
 
 @pytest.mark.claim("R-eq8")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer, seed: int, alpha: Any) -> None:
-    """R-eq8 with λ + r, r what an eigenvalue of K − Q may be off by, 1e-10 of |K|: seen where λ and σ² are small."""
+    """R-eq8 with λ + r, r the error bound of an eigenvalue of K − Q, 1e-10·‖K‖: visible where λ and σ² are small."""
     rng = np.random.default_rng(seed)
     X = np.arange(6.0)[:, None] + rng.uniform(-0.3, 0.3, (6, 1))
     kernel, Y, Z = Matern(0.5, 10.0 ** rng.uniform(-1, 2), 3.0), rng.standard_normal((6, 2)), X + 1e-5
@@ -314,14 +314,14 @@ def test_an_order_below_one_raises_its_eigenvalue_by_rounding(observe: Observer,
 @pytest.mark.claim("N-block")
 @given(seed=SEEDS)
 def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -> None:
-    """√(wᵀΔw)/σ² on one block, for any w, at 50 digits without tolerance; above it by rounding alone."""
+    """√(wᵀΔw)/σ² on one block, for any w: an upper bound at 50 digits without tolerance, larger by rounding only."""
     kernel, X, Y, Z, noise = apart(seed)
     problem, rng = streamed(kernel, X, Y, Z, noise, 0.0), np.random.default_rng(seed)
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     rows, w = slice(2, 7), rng.standard_normal((5, 6))
-    found = problem._spread(rows, kernel(X[rows], Z), w)
+    spreads = problem._spread(rows, kernel(X[rows], Z), w)
     block = exact.residual[2:7, 2:7]
-    for column, value in zip(w.T, found, strict=True):
+    for column, value in zip(w.T, spreads, strict=True):
         v = renyi.matrix(column)
         truth = ((v.T * block * v)[0]) ** HALF / exact.noise
         observe.upper("N-block", truth, mpf(float(value)))
@@ -334,7 +334,7 @@ def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -
 @pytest.mark.claim("N-monoQ", "R-eq8", "N-conc")
 @given(seed=SEEDS)
 def test_jitter_only_widens(observe: Observer, seed: int) -> None:
-    """More on Kuu: L_VI never rises, Titsias's upper bound never falls; every member stays valid."""
+    """With more jitter L_VI never increases, Titsias's upper bound never decreases; every member stays valid."""
     case = instance(seed)
     Y = outputs(case, seed)
     truth = reference.log_evidence(case.Kff, Y, case.noise)
@@ -345,13 +345,13 @@ def test_jitter_only_widens(observe: Observer, seed: int) -> None:
         Kuu = case.Kuu + mpf(jitter) * eye(case.Kuu.rows)
         prior = case.Kff, case.Kuf, Kuu
         objective = reference.elbo(*prior, Y, case.noise, mpf(1))
-        found = reference.members(*prior, Y, case.noise, [mpf(g) for g in GRID])
-        for name, value in found.items():
+        members = reference.members(*prior, Y, case.noise, [mpf(g) for g in GRID])
+        for name, value in members.items():
             above(observe, MEMBERS[name], truth, value, objective, tol)
         if before is not None:
             observe.upper("N-monoQ", objective, before[0], tol=tol)
-            observe.lower("R-eq8", found["trace"], before[1], tol=tol)
-        before = objective, found["trace"]
+            observe.lower("R-eq8", members["trace"], before[1], tol=tol)
+        before = objective, members["trace"]
 
 
 @pytest.mark.claim("R-eq8", "R-lem1", "R-amgm", "N-conc")

@@ -100,7 +100,7 @@ def test_a_choice_after_the_data_costs_its_weight(observe: Observer, weights: An
     seen(observe, "P-41", int((1.0 - chances > mixed)[taken].sum()), delta)
     split = np.array([float(bound(0.0, 0.0, 1, delta=delta * w)) for w in weights])
     seen(observe, "P-42", int((1.0 - chances > split)[taken].sum()), delta)
-    # events each as likely as δ/2: with the weight paid no bound fails, without it most do
+    # events each as likely as δ/2: with the penalty no bound fails, without it most do
     often = events(rng, np.full(8, 0.5 * delta * (1.0 - 1e-9)))
     bare, risk = float(bound(0.0, 0.0, 1, delta=delta)), 1.0 - 0.5 * delta * (1.0 - 1e-9)
     broken = int((often < 8).sum()) if risk > bare else 0
@@ -115,8 +115,8 @@ def test_a_choice_after_the_data_costs_its_weight(observe: Observer, weights: An
 def issue(y: Any, delta: float, posterior: Any = PRIOR, grid: HyperGrid = FLAT, **declared: Any) -> Certificate:
     theta = grid.at([0, 0]).theta
     kernel = SquaredExponential(theta["variance"], theta["lengthscale"])
-    given = {"loss": Band(0.4), **declared}
-    return Certificate.issue(np.zeros((len(y), 1)), y, posterior, kernel, grid=grid, delta=delta, **given)
+    options = {"loss": Band(0.4), **declared}
+    return Certificate.issue(np.zeros((len(y), 1)), y, posterior, kernel, grid=grid, delta=delta, **options)
 
 
 @pytest.mark.claim("P-44")
@@ -124,7 +124,7 @@ def issue(y: Any, delta: float, posterior: Any = PRIOR, grid: HyperGrid = FLAT, 
 def test_certificates_fail_visibly_and_at_most_as_promised(
     observe: Observer, N: int, members: int, share: float
 ) -> None:
-    """y = 0, or far away: all that counts is how many of N are far; one or two members of Θ, all of them as good."""
+    """y = 0, or far away: only the number of far ones matters; one or two members of Θ, all equally good."""
     delta = 0.5
     grid = FLAT if members == 1 else HyperGrid([-12.0, -12.0], [-11.0, -12.0], [1, 0], ("variance", "lengthscale"))
     observe.equal("P-44", grid.size, members)
@@ -156,7 +156,7 @@ def test_certificates_of_what_was_chosen_from_a_list(observe: Observer, claim: s
 
 @pytest.mark.claim("P-49")
 def test_certificates_of_a_posterior_chosen_after_the_data(observe: Observer) -> None:
-    """Z, M, α, noise, mean and factor: of twelve posteriors the one with the least bound, at no price."""
+    """Z, M, α, noise, mean and factor: of twelve posteriors the one with the least bound, without a penalty."""
     delta = 0.5
     Z = np.array([[-1.0], [0.0], [2.0]])
     forms = [
@@ -181,8 +181,8 @@ def test_a_batch_of_one_uses_up_its_probability(observe: Observer, side: Any) ->
     delta, N = 0.2, 10_000
     drawn = (np.random.default_rng(3).integers(N, size=DRAWS) < round(0.8 * N) + 1) * 1.0
     risk = (round(0.8 * N) + 1) / N
-    found = np.asarray(batch_risk_bound(drawn if side == "upper" else 1.0 - drawn, 1, delta=delta, side=side))
-    failed = found < risk if side == "upper" else found > 1.0 - risk
+    bounds = np.asarray(batch_risk_bound(drawn if side == "upper" else 1.0 - drawn, 1, delta=delta, side=side))
+    failed = bounds < risk if side == "upper" else bounds > 1.0 - risk
     seen(observe, "P-46", int(failed.sum()), delta, 0.9)
 
 
@@ -191,8 +191,8 @@ def test_a_batch_of_one_and_many_data(observe: Observer) -> None:
     delta, slip, N, p = 0.01, 0.2, 10**6, 0.806
     rng = np.random.default_rng(4)
     drawn = (rng.random(DRAWS) < rng.binomial(N, p, DRAWS) / N) * 1.0
-    found = batch_bound(drawn, 1, 0.0, N, delta=delta, batch_delta=slip)
-    seen(observe, "P-46", int((np.asarray(found) < p).sum()), delta + slip, 0.8)
+    bounds = batch_bound(drawn, 1, 0.0, N, delta=delta, batch_delta=slip)
+    seen(observe, "P-46", int((np.asarray(bounds) < p).sum()), delta + slip, 0.8)
 
 
 @pytest.mark.claim("P-38")

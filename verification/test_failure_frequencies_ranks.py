@@ -112,13 +112,13 @@ def test_corollaries(observe: Observer, draws: int) -> None:
             matern_corollary(2, size, 0.5, constant=constant, gamma=0.2, form="printed", **same),
         ),
     ]
-    for claim, kernel, inputs, found in cases:
+    for claim, kernel, inputs, corollary in cases:
         arguments = (noise, 0.5, draws)
-        gaps = [a + 0.5 * norm_ratio * size * b for a, b in worst_gaps(kernel, inputs, (size, found.M), *arguments)]
-        seen(observe, (claim,), np.array(gaps) > float(found.bound), delta)
+        gaps = [a + 0.5 * norm_ratio * size * b for a, b in worst_gaps(kernel, inputs, (size, corollary.M), *arguments)]
+        seen(observe, (claim,), np.array(gaps) > float(corollary.bound), delta)
         if claim == "R-cor2":
             fewer = [a + 0.5 * norm_ratio * size * b for a, b in worst_gaps(kernel, inputs, (size, 2), *arguments)]
-            observe.holds(claim, (np.array(fewer) > float(found.bound)).mean() > delta)
+            observe.holds(claim, (np.array(fewer) > float(corollary.bound)).mean() > delta)
 
 
 # --- random Fourier features ----------------------------------------------------------------------------------------
@@ -132,12 +132,12 @@ def feature_errors(X: np.ndarray, noise: float, m: int, draws: int, seed: int) -
     rng, K = np.random.default_rng(seed), CYCLES(X)
     values, U = np.linalg.eigh(K)
     V = (U / np.sqrt(np.maximum(values, 0.0) + noise)) @ U.T
-    found = []
+    errors = []
     for _ in range(0, draws, 500):
         Z = np.exp(2j * np.pi * rng.standard_normal((500, m))[..., None] * X)
         Sigma = np.einsum("dki,dkj->dij", Z, Z.conj()).real / m
-        found.append(np.linalg.eigvalsh(V @ (Sigma - K) @ V))
-    return np.concatenate(found)
+        errors.append(np.linalg.eigvalsh(V @ (Sigma - K) @ V))
+    return np.concatenate(errors)
 
 
 def divergence(e: np.ndarray) -> np.ndarray:
@@ -264,12 +264,12 @@ def test_predictions_from_truncated_expansions(observe: Observer, eta: float) ->
     distance = (shift * np.linalg.solve(Q, shift)).sum(axis=(1, 2))
     kls = centred_kl(P, Q) + 0.5 * distance
     # given features and inputs: Γ is the joint divergence itself, and so is that of the training targets
-    found = predictive(joint, eta, train=np.minimum(part, joint))
+    prediction = predictive(joint, eta, train=np.minimum(part, joint))
     power = {0.4: 0.05, 0.05: 0.001}[eta]
-    seen(observe, ("L-62", "N-tail"), kls > np.asarray(found.kl), eta, least=power)
+    seen(observe, ("L-62", "N-tail"), kls > np.asarray(prediction.kl), eta, least=power)
     seen(observe, ("L-62",), kls > (joint - part) / eta, eta)
-    far = distance > np.asarray(found.sandwich.mean) ** 2
-    observe.holds("L-63", (kls[far] > np.asarray(found.kl)[far]).all())
+    far = distance > np.asarray(prediction.sandwich.mean) ** 2
+    observe.holds("L-63", (kls[far] > np.asarray(prediction.kl)[far]).all())
     # and with the bound that is known before anything is drawn: δ and η may fail
     printed = predictive(mercer_kl(CYCLES, form="printed", **law), eta, test_inputs="mercer", form="printed")
     observe.equal("L-62", printed.kl.confidence, max(1 - delta - eta, 0.0), rtol=1e-12)

@@ -139,13 +139,13 @@ def test_leverage_bounds_are_their_formula_and_rounded_upwards(
     eta = np.zeros((1, len(W)))
     eta[0, 0] = radius
     density = leverage_density(W, n)
-    found = [(mp.mpf(float(leverage_bound(eta, W, n)[0])), least_shell_bound(W, n, radius, radius, max(radius, 1.0)))]
+    pairs = [(mp.mpf(float(leverage_bound(eta, W, n)[0])), least_shell_bound(W, n, radius, radius, max(radius, 1.0)))]
     if density.log_heights.size:
         k, edges = shell % density.log_heights.size, leverage_radii(len(W), n)
         eta[0, 0] = 0.5 * (density.radii[k] + density.radii[k + 1])
         height = mp.mpf(float(density.density(eta)[0]))
-        found.append((height, least_shell_bound(W, n, edges[k], edges[k + 1], edges[-1])))
-    for value, truth in found:
+        pairs.append((height, least_shell_bound(W, n, edges[k], edges[k + 1], edges[-1])))
+    for value, truth in pairs:
         if truth > mp.mpf(10) ** -300:
             observe.upper("N-shell", truth, value)
             observe.upper("N-shell", value, truth * (1 + mp.mpf("1.1e-10")))
@@ -450,15 +450,15 @@ def test_the_bound_is_rounded_upwards(
     assume(1e-290 < rho < 1.0)
     gaps = frequencies.GAPS[m * frequencies.GAPS**2 / (2.0 * total) > 0.1]
     for delta in (rho,) if near is not None else (rho, 0.3 * rho, 0.1 * rho):
-        found = fourier_kl(
+        bound_record = fourier_kl(
             kernel, N, int(m), noise=noise, delta=delta, features="classical", effective_dimension=share * total
         )
-        assert found.certified
+        assert bound_record.certified
         truth = min(reference.weighted_kl(m, total, dimension, delta, gap) for gap in gaps)
-        if float(found) < np.inf:
-            observe.upper("N-rff", truth, mp.mpf(float(found)))
+        if float(bound_record) < np.inf:
+            observe.upper("N-rff", truth, mp.mpf(float(bound_record)))
             if near is None:
-                observe.upper("N-rff", mp.mpf(float(found)), truth * (1 + mp.mpf("1e-9")))
+                observe.upper("N-rff", mp.mpf(float(bound_record)), truth * (1 + mp.mpf("1e-9")))
 
 
 @pytest.mark.claim("N-rff")
@@ -470,14 +470,14 @@ def test_the_last_rounding_of_the_bound_is_upwards(observe: Observer, seed: int)
         total, share, x, delta = (10.0 ** rng.uniform(*e) for e in ((0, 5), (-2, 0), (5, 7), (-9, -0.1)))
         noise = 10**9 / total
         total, m = 10**9 / noise, round(2.0 * total * x)
-        found = fourier_kl(
+        bound_record = fourier_kl(
             SquaredExponential(), 10**9, m, noise=noise, delta=delta, features="classical",
             effective_dimension=share * total,
         )  # fmt: skip
         dimension = min(share * total, 10**9 / (1.0 + noise))
         truth = reference.weighted_kl(m, total, dimension, delta, float(frequencies.GAPS.min()))
-        observe.upper("N-rff", truth, mp.mpf(float(found)))
-        observe.upper("N-rff", mp.mpf(float(found)), truth * (1 + mp.mpf("2e-11")))
+        observe.upper("N-rff", truth, mp.mpf(float(bound_record)))
+        observe.upper("N-rff", mp.mpf(float(bound_record)), truth * (1 + mp.mpf("2e-11")))
 
 
 @pytest.mark.claim("L-27", "L-28", "N-rff")
@@ -520,9 +520,9 @@ def test_what_a_plan_for_features_starts_from(observe: Observer, seed: int) -> N
     terms = fourier_kl(kernel, N, 50, noise=noise, features="classical").terms
     observe.equal("L-29", terms["density_mass"], N / level, rtol=1e-14)
     observe.equal("N-rff", terms["effective_dimension"], min(N / level, N / (1 + level)), rtol=1e-14)
-    told = float(rng.uniform(0.1, 1.0)) * terms["effective_dimension"]
-    known = fourier_kl(kernel, N, 50, noise=noise, features="classical", effective_dimension=told)
-    observe.equal("N-rff", known.terms["effective_dimension"], told)
+    stated = float(rng.uniform(0.1, 1.0)) * terms["effective_dimension"]
+    dimension = fourier_kl(kernel, N, 50, noise=noise, features="classical", effective_dimension=stated)
+    observe.equal("N-rff", dimension.terms["effective_dimension"], stated)
     weighted = fourier_kl(kernel, N, 50, noise=noise, width=1.0).terms
     mass = leverage_density([1.0 / (2.0 * np.pi * kernel.lengthscale)], float(N / level)).total
     observe.equal("N-rff", weighted["density_mass"], mass, rtol=1e-12)

@@ -71,7 +71,7 @@ def test_gap_floor_is_attained(observe: Observer, seed: int, alpha: Any) -> None
 @pytest.mark.claim("R-gap", "R-id")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_gap_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
-    """Relative accuracy on the whole range of orders, limits included: no difference of two evidences."""
+    """Relative accuracy for all orders, limits included: the gap is not computed as a difference of two evidences."""
     case = data(seed)
     exact = case.exact
     tail = 0.9 * float(exact.noise / max(renyi.spectrum(exact.residual)[0], mpf("1e-9")))
@@ -199,7 +199,7 @@ def test_log_determinant_by_the_trace(observe: Observer, seed: int, alpha: Any) 
 @pytest.mark.claim("R-lem4", "N-psi", "R-lem4e")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_lemma_4(observe: Observer, seed: int, alpha: Any) -> None:
-    """The printed bound, the ½ that its proof has, λ for T, the sharper bound, and the operator norm behind it."""
+    """The printed bound, the factor ½ of its proof, λ for T, the sharper bound, and the operator norm used there."""
     case = instance(seed)
     s2, T, top = case.noise, case.T, max(case.d) * case.noise
     truth = snap(renyi.exact_gap(*case.all, alpha))
@@ -260,19 +260,19 @@ def test_bounds_for_any_targets_in_double_precision(observe: Observer, seed: int
 @pytest.mark.claim("R-lem4", "N-G", "N-conc", "N-psi")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_streamed_bounds_in_double_precision(observe: Observer, seed: int, alpha: Any) -> None:
-    """All methods, two outputs: the bounds are on the sum of the gaps."""
+    """All methods, two outputs: the bounds hold for the sum of the gaps."""
     case = data(seed)
     Y = np.stack([case.y, np.random.default_rng(seed).standard_normal(case.y.size)], axis=1)
     exact = case.exact
     for order in (float(alpha), 1.0):
-        one, two = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
+        first, second = (renyi.exact_gap(*exact.prior, renyi.matrix(y), exact.noise, mpf(order)) for y in Y.T)
         tol = 1e-11 * float(1 + trace(exact.Kff) / exact.noise + (Y**2).sum() / exact.noise)
         for method in ("dense", "blocks", "streamed"):
             lower, upper = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise, method=method)
-            if one + two > 1e3 * tol:  # else rounding is all there is to see
-                observe.lower("N-G", one + two, float(lower), tol=tol)
-                observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", one + two, float(upper), tol=tol)
-            observe.holds("N-G", float(lower) - tol <= one + two <= float(upper) + tol)
+            if first + second > 1e3 * tol:  # otherwise only rounding would be compared
+                observe.lower("N-G", first + second, float(lower), tol=tol)
+                observe.upper("N-conc" if upper.claim == "N-conc" else "R-lem4", first + second, float(upper), tol=tol)
+            observe.holds("N-G", float(lower) - tol <= first + second <= float(upper) + tol)
         dense = gap(case.kernel, case.X, Y, case.Z, order, noise=case.noise)
         observe.holds("N-G", float(dense[0]) >= lower.terms["trace"] - tol)
 
@@ -296,22 +296,24 @@ def test_floor_from_the_trace(observe: Observer, seed: int, alpha: Any) -> None:
 # --- nothing hides in the slack -------------------------------------------------------------------------------------
 
 
-def summands(observe: Observer, claim: str, found: Any, expected: dict[str, Any], size: float) -> None:
-    """Each of the ``terms`` named is its formula at 50 digits, however loose the bound that they make."""
+def summands(observe: Observer, claim: str, bound: Any, expected: dict[str, Any], size: float) -> None:
+    """Each of the named ``terms`` equals its formula at 50 digits, however loose the bound is."""
     for name, truth in expected.items():
-        observe.equal(claim, found.terms[name], truth, rtol=1e-7, atol=1e-11 * size)
+        observe.equal(claim, bound.terms[name], truth, rtol=1e-7, atol=1e-11 * size)
 
 
 @pytest.mark.claim("R-lem4", "R-gap", "N-G", "N-psi", "N-floor", "R-amgm")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_bounds_for_any_targets_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
-    """Two outputs, all methods, both forms: every summand, and that the bound is their sum."""
+    """Two outputs, all methods, both forms: every summand, and the bound as their sum."""
     case = data(seed)
     Y = np.stack([case.y, np.random.default_rng(seed).standard_normal(case.y.size)], axis=1)
     exact = case.exact
     s2, d, top = exact.noise, exact.d, max(exact.d)
     T, columns = sum(d), renyi.matrix(Y)
-    n = sum(1 for x in case.X if not (x == case.Z).all(axis=1).any())  # distinct by chance: the rank of K − Q
+    n = sum(
+        1 for x in case.X if not (x == case.Z).all(axis=1).any()
+    )  # rows are distinct almost surely: the rank of K − Q
     weight = sum((y.T * solve(exact.exact - exact.residual, y))[0] for y in (columns[:, 0], columns[:, 1]))
     square = sum(v**2 for v in columns)
     size = float(1 + trace(exact.Kff) / s2 + square / s2)
@@ -380,7 +382,7 @@ def test_floor_is_the_steepest_line_that_serves(observe: Observer, t: float, n: 
 @pytest.mark.claim("R-gap", "N-conc")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_a_difference_of_evidences_is_moved_out_by_both_allowances(observe: Observer, seed: int, alpha: Any) -> None:
-    """The bracket carries one already; L_VI, which is taken from it, may be off by as much again."""
+    """The bracket includes one allowance; L_VI, which is subtracted, may have the same error again."""
     case = data(seed)
     low, high = evidence(*case.problem, noise=case.noise, jitter=0.0, members="cheap")
     allowance, variational = mpf(low.terms["rounding"]), mpf(low.terms["elbo 1"])

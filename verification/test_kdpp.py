@@ -94,7 +94,7 @@ def close(observe: Observer, claim: str, value: Any, truth: Any, rtol: Any, floo
 
 
 def below(observe: Observer, claim: str, truth: Any, bound: Any, noise: Any) -> None:
-    """truth ≤ bound; a truth that is rounding noise is 0 and says nothing about tightness."""
+    """truth ≤ bound; a truth that is only rounding error counts as 0 and not for tightness."""
     if truth <= noise:
         observe.holds(claim, bound >= -noise)
     else:
@@ -215,7 +215,7 @@ def test_trace_bound_at_the_ledgers_figures_and_in_its_limit(observe: Observer) 
 @pytest.mark.claim("R-cor1", "N-dpp")
 @given(values=spectra, seed=seeds, tv=st.sampled_from([0.0, 1e-6, 0.01, 0.3, 1.0]))
 def test_approximate_sampling_at_worst(observe: Observer, values: Any, seed: int, tv: float) -> None:
-    """The worst law within tv moves that much mass from where the trace is least to where it is largest."""
+    """The worst law within tv moves mass tv from the smallest traces to the largest."""
     K = rotated(values, np.random.default_rng(seed))
     N, variance = K.rows, max(K[i, i] for i in range(K.rows))
     for M in sizes(values):
@@ -234,6 +234,11 @@ def test_approximate_sampling_at_worst(observe: Observer, values: Any, seed: int
         below(observe, "R-cor1", worst, exact + gain, variance * mp.mpf(10) ** -50)
         observe.holds("R-cor1", worst <= (M + 1) * tails(values)[M] + 2 * N * variance * mp.mpf(tv) + variance * 1e-50)
         observe.equal("N-dpp", kdpp.tv_term(N, M, float(variance), tv), gain, rtol=1e-15)
+        both = np.array([[M], [N]])  # M = N leaves no trace
+        many = kdpp.tv_term(N, both, float(variance), [tv, 0.0])
+        observe.equal("N-dpp", many.ravel(), [gain, 0, 0, 0], rtol=1e-15)
+        printed = kdpp.tv_term(N, both, float(variance), [tv, 0.0], "printed")
+        observe.equal("R-cor1", printed.ravel(), [2 * N * variance * mp.mpf(tv), 0] * 2, rtol=1e-15)
 
 
 def worst_trace(states: list[tuple[Any, Any]], tv: Any) -> tuple[Any, Any]:
@@ -248,7 +253,7 @@ def worst_trace(states: list[tuple[Any, Any]], tv: Any) -> tuple[Any, Any]:
 
 @pytest.mark.claim("R-cor1")
 def test_approximate_sampling_constant_is_attained(observe: Observer) -> None:
-    """K = 1_{N−1}1ᵀ ⊕ 1, M = 1: the last point explains none of the others."""
+    """K = 1_{N−1}1ᵀ ⊕ 1, M = 1: the last point is independent of the others."""
     for N in (3, 6, 200):
         K = np.ones((N, N))
         K[-1, :-1] = K[:-1, -1] = 0.0
@@ -288,7 +293,7 @@ def test_middle_terms_of_jensen(observe: Observer, values: Any, seed: int, alpha
     K, noise = rotated(values, np.random.default_rng(seed)), mp.mpf(float(max(values))) / 3
     alpha = mp.mpf(alpha)
     beta, N = 1 - alpha, K.rows
-    for M in sizes(values)[:-1]:  # where M is the rank, all of it is 0
+    for M in sizes(values)[:-1]:  # at M = rank everything is 0
         truth = reference.expectation(K, M, lambda D: log_a(D, noise, alpha))
         mean = reference.expectation(K, M, lambda D: alpha * N / (2 * beta) * mp.log(1 + beta * trace(D) / (N * noise)))
         last = reference.trace_term(reference.expected_trace(values, M), N, noise, alpha)
@@ -326,7 +331,7 @@ def test_sampled_inputs_by_enumeration(observe: Observer, seed: int, S: int, N: 
         for M in range(N + 1):
             tail_means[M] += probability * mp.fsum(values[M:])
             moments[M] += probability * e[M]
-            if distinct > M:  # else all of K is explained
+            if distinct > M:  # otherwise K − Q is 0
                 traces[M] += probability * (M + 1) * e[M + 1] / e[M]
     law_tails = [N * mp.fsum(operator[k:]) for k in range(N + 1)]
     for value, bound in zip(tail_means, law_tails, strict=True):
@@ -401,14 +406,14 @@ def test_log_esp_down_to_the_last_polynomial(observe: Observer, N: int, spread: 
     with mp.workdps(40):
         product = mp.fsum(mp.log(mp.mpf(float(v))) for v in values)
         mirrored = reference.log_esp([1 / mp.mpf(float(v)) for v in values], last)
-    found = kdpp.log_esp(values, N + 2)
-    observe.equal("R-lem3", found[N - last : N + 1][::-1], [product + e for e in mirrored], rtol=1e-13, atol=1e-10)
-    observe.holds("R-lem3", (found[N + 1 :] == -np.inf).all())
+    logs = kdpp.log_esp(values, N + 2)
+    observe.equal("R-lem3", logs[N - last : N + 1][::-1], [product + e for e in mirrored], rtol=1e-13, atol=1e-10)
+    observe.holds("R-lem3", (logs[N + 1 :] == -np.inf).all())
 
 
 @pytest.mark.claim("R-lem3")
 def test_log_esp_of_large_spectra(observe: Observer) -> None:
-    flat = kdpp.log_esp(np.ones(20_000), 10_000)  # the binomials, up to 10^6018
+    flat = kdpp.log_esp(np.ones(20_000), 10_000)  # the binomials reach 10^6018
     observe.equal("R-lem3", flat[[1, 50, 10_000]], [mp.log(comb(20_000, j)) for j in (1, 50, 10_000)], rtol=1e-14)
     rng = np.random.default_rng(0)
     for values in (10.0 ** rng.uniform(-300, 300, 50_000), np.arange(1.0, 50_001.0) ** -2):
@@ -429,7 +434,7 @@ def test_log_expected_determinant_of_large_spectra(observe: Observer, decay: flo
 @pytest.mark.claim("N-dpp")
 @given(values=spectra, seed=seeds)
 def test_expected_trace_grows_with_every_eigenvalue(observe: Observer, values: Any, seed: int) -> None:
-    """So eigenvalues rounded upwards give an upper bound, and a spectrum cut short a lower one."""
+    """Hence eigenvalues rounded upwards give an upper bound, and a truncated spectrum a lower one."""
     rng = np.random.default_rng(seed)
     more = [mp.mpf(float(v)) for v in values]
     i = int(rng.integers(len(more)))

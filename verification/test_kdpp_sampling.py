@@ -1,4 +1,4 @@
-"""The k-DPP samplers against full enumeration: the law itself, its mean trace, and how fast the walk comes to it."""
+"""The k-DPP samplers against full enumeration: the law itself, its mean trace, and the convergence of the walk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DRAWS = 2000
 
 
 def law(K: np.ndarray, M: int) -> Law:
-    """P(Z) ∝ |K_ZZ| for every Z; what is rounding of 0 (duplicates) is 0."""
+    """P(Z) ∝ |K_ZZ| for every Z; values that are 0 up to rounding (duplicates) are set to 0."""
     weights = {Z: float(np.linalg.det(K[np.ix_(Z, Z)])) for Z in combinations(range(len(K)), M)}
     floor = 1e-12 * max(weights.values())
     weights = {Z: w if w > floor else 0.0 for Z, w in weights.items()}
@@ -116,7 +116,7 @@ def test_samples_follow_the_law_and_no_other(
 
 @pytest.mark.claim("R-lem3")
 def test_drawing_without_the_conditioning_is_told_apart(observe: Observer) -> None:
-    """Points drawn by their own variance alone, without replacement, pass for a k-DPP only to the eye."""
+    """The check rejects points drawn ∝ their own variance, without replacement."""
     rng = np.random.default_rng(3)
     V = root("unequal variances", 6, rng)
     weights = np.sum(V**2, axis=1) / np.sum(V**2)
@@ -132,9 +132,9 @@ def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
     rng = np.random.default_rng(N)
     X, kernel = rng.random(N), SquaredExponential(lengthscale=lengthscale, variance=2.0)
     expected = law(kernel(X), M)
-    found = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
-    observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in found))
-    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in found], expected) > 1e-4, cases=600)
+    samples = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
+    observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in samples))
+    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in samples], expected) > 1e-4, cases=600)
     hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(600)]
     observe.fails(
         "N-walk", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
@@ -185,7 +185,7 @@ def test_the_walk_contracts_entropy_and_keeps_its_promise(observe: Observer, see
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7), lengthscale=st.floats(0.05, 0.5))
 def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, lengthscale: float) -> None:
-    """The law of a successor, after many steps, is |K_ZZ| among the sets that it may be; so is the start's rarity."""
+    """The law of a successor, after many steps, is ∝ |K_ZZ| over the possible sets; and the rarity of the start."""
     rng = np.random.default_rng(seed)
     X = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1))
     kernel: Kernel = SquaredExponential(lengthscale=4 * lengthscale, variance=float(10.0 ** rng.uniform(-200, 200)))
@@ -203,8 +203,8 @@ def test_the_walk_steps_as_it_is_defined(observe: Observer, seed: int, N: int, l
         observe.equal("N-walk", weights / weights.sum(), np.array(sets) / sum(sets), rtol=1e-9, atol=1e-10)
 
 
-class Told(np.random.Generator):
-    """A generator that answers what it is told: which point to drop, and one uniform number for its successor."""
+class Prescribed(np.random.Generator):
+    """A generator with prescribed answers: the point to drop, and the uniform number for its successor."""
 
     def __init__(self, dropped: int, uniform: float) -> None:
         super().__init__(np.random.PCG64(0))
@@ -221,7 +221,7 @@ class Told(np.random.Generator):
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7))
 def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
-    """A whole number below M is asked for, that point goes, and each successor has its share of [0, 1]: no draws."""
+    """A step drops the drawn point and maps to each successor its share of [0, 1]; nothing is random here."""
     rng = np.random.default_rng(seed)
     X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
     M = int(rng.integers(1, N + 1))
@@ -233,9 +233,9 @@ def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: O
         edges = np.concatenate([[0.0], np.cumsum(left)]) / left.sum()
         for j in np.flatnonzero(left > 1e-6):
             for place in (edges[j] + 1e-9, edges[j + 1] - 1e-9):
-                walk, told = Walk(kernel, X, Z.copy()), Told(a, place)
-                walk.step(told)
-                observe.holds("N-walk", told.asked == M)
+                walk, generator = Walk(kernel, X, Z.copy()), Prescribed(a, place)
+                walk.step(generator)
+                observe.holds("N-walk", generator.asked == M)
                 observe.holds("N-walk", walk.Z.tolist() == [*Z[:a], j, *Z[a + 1 :]])
 
 
@@ -259,7 +259,7 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
     E = E + E.T if seed % 2 else np.eye(N) * rng.choice([-1.0, 1.0])
     rho = 10.0**log_rho
     lifted, Q = np.linalg.eigh(K + rho * E / np.abs(np.linalg.eigvalsh(E)).max())
-    if lifted[0] < 0:  # K̂ ⪰ 0 is asked for: lift it, at twice the distance
+    if lifted[0] < 0:  # K̂ must be ⪰ 0: lift it, at twice the distance
         lifted, rho = lifted + rho, 2 * rho
     cut = np.where(lifted > rho, lifted, 0.0)
     for M in range(1, N + 1):
@@ -272,11 +272,18 @@ def test_rounding_moves_the_law_by_no_more_than_promised(observe: Observer, seed
 
 
 @pytest.mark.claim("N-round")
+def test_without_rounding_the_laws_agree_where_they_exist(observe: Observer) -> None:
+    """ρ = 0: the total variation is 0, and 1 where fewer than M eigenvalues are above 0, so that no law exists."""
+    for values, M, expected in (([2.0, 1.0], 1, 0), ([2.0, 1.0, 0.0], 2, 0), ([2.0, 1.0, 0.0], 3, 1)):
+        observe.holds("N-round", float(kdpp.rounding_tv(values, 0.0, M)) == expected)
+
+
+@pytest.mark.claim("N-round")
 @given(seed=seeds, N=st.integers(1, 40), log_rho=st.floats(-16, 0))
 def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
     observe: Observer, seed: int, N: int, log_rho: float
 ) -> None:
-    """1 − e_M((λ̂−ρ)₊)/e_M(λ̂+ρ) at 50 digits without tolerance, above it by 1e-12 or so; and what a sample reports."""
+    """1 − e_M((λ̂−ρ)₊)/e_M(λ̂+ρ) at 50 digits without tolerance, too large by about 1e-12; a sample reports it."""
     rng = np.random.default_rng(seed)
     values, rho = 10.0 ** rng.uniform(-3, 1, N), 10.0**log_rho
     M = int(rng.integers(1, N + 1))
@@ -296,7 +303,7 @@ def test_the_bound_on_what_rounding_does_is_itself_rounded_upwards(
 def test_the_rarity_of_the_start_is_not_rounded_down(
     observe: Observer, N: int, share: float, log_variance: float
 ) -> None:
-    """Points too far apart to know of each other: all sets alike, log(1/P) = log C(N, M), and 1 nat for rounding."""
+    """Uncorrelated points: all sets equally likely, log(1/P) = log C(N, M), and 1 nat for rounding."""
     M = max(1, round(share * N))
     kernel = SquaredExponential(variance=10.0**log_variance, lengthscale=1.0)
     walk = Walk(kernel, 100.0 * np.arange(float(N))[:, None], np.arange(M))
@@ -306,7 +313,7 @@ def test_the_rarity_of_the_start_is_not_rounded_down(
 
 
 def weights(K: np.ndarray, M: int) -> np.ndarray:
-    """P(Z) for all Z, small ones kept as they come."""
+    """P(Z) for all Z, without setting small ones to 0."""
     w = np.array([max(np.linalg.det(K[np.ix_(Z, Z)]), 0.0) for Z in combinations(range(len(K)), M)])
     return w / w.sum()
 
@@ -334,7 +341,7 @@ def test_phase_one_succeeds_as_often_as_promised(observe: Observer, seed: int, n
 @pytest.mark.claim("R-lem3")
 @given(seed=seeds, n=st.integers(2, 9), spread=st.sampled_from([0.0, 1.0, 6.0]))
 def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: int, spread: float) -> None:
-    """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: no draws, hence full power."""
+    """The coins' odds are sλ_m, so that P(J | M heads) is Π_{m∈J} λ_m/e_M for every J: exactly, without draws."""
     rng = np.random.default_rng(seed)
     log_values = rng.uniform(-spread, spread, n)
     for M in range(1, n):
@@ -352,7 +359,7 @@ def test_phase_one_chooses_with_exact_ratios(observe: Observer, seed: int, n: in
 def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
     observe: Observer, seed: int, n: int, spread: float
 ) -> None:
-    """What the samplers hand to the two phases: log λ of K = VVᵀ, and rows of VU with their squared lengths."""
+    """Arguments that samplers pass to the two phases: log λ of K = VVᵀ, and rows of VU with their squared lengths."""
     rng = np.random.default_rng(seed)
     values = np.exp(rng.uniform(-spread, spread, n))
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
@@ -376,7 +383,7 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
             else:
                 kdpp.sample_factor(U * np.sqrt(values), M, rng)
         observe.equal("R-lem3", np.sort(seen["logs"]), np.sort(np.log(values)), atol=1e-9)
-        span = seen["rows"] @ seen["rows"].T  # the projection on the eigenvectors that were named, the first M
+        span = seen["rows"] @ seen["rows"].T  # the projection on the first M eigenvectors
         named = np.exp(seen["logs"][:M])
         observe.equal("R-lem3", (span @ (U * values) @ U.T).trace(), named.sum(), rtol=1e-8)
         observe.equal("R-lem3", span @ span, span, atol=1e-9)
@@ -384,7 +391,7 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
 
 
 class Counting(np.random.Generator):
-    """A generator whose uniform numbers are given: two a proposal, which row and whether it is taken."""
+    """A generator with prescribed uniform numbers: two for each proposal, for the row and for its acceptance."""
 
     def __init__(self, proposals: np.ndarray, thresholds: np.ndarray) -> None:
         super().__init__(np.random.PCG64(0))
@@ -407,16 +414,19 @@ def test_phase_two_proposes_by_leverage_and_accepts_by_distance(observe: Observe
     share = 1.0 - (Y @ Y[first]) ** 2 / leverage / leverage[first]  # distance²/leverage once the first is taken
     step = 1e-9
     for second in others:
-        for place in (edges[second] + step, edges[second + 1] - step):  # any uniform number in here proposes it
+        for place in (
+            edges[second] + step,
+            edges[second + 1] - step,
+        ):  # every uniform number in this interval proposes it
             for threshold, accepted in ((share[second] - step, True), (share[second] + step, False)):
                 start = 0.5 * (edges[first] + edges[first + 1])
                 wanted = next(i for i in others if i != second)
                 again = 0.5 * (edges[wanted] + edges[wanted + 1])
                 generator = Counting(np.array([start, place]), np.array([0.0, threshold]))
                 generator.answers += [np.array([again, again]), np.array([0.0, 0.0])]
-                found = draw_projection(Y.__getitem__, leverage, 2, generator)
+                drawn = draw_projection(Y.__getitem__, leverage, 2, generator)
                 expected = sorted([first, second if accepted else wanted])
-                observe.holds("R-lem3", found.tolist() == expected)
+                observe.holds("R-lem3", drawn.tolist() == expected)
 
 
 def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
@@ -428,12 +438,12 @@ def leading(log_values: np.ndarray, M: int, count: int) -> np.ndarray:
         if m <= count:
             after[m] = e
         e[1:] = np.logaddexp(e[1:], log_values[m - 1] + e[:-1])
-    total, before, found = e[M], np.full(M + 1, -np.inf), np.empty(count)
+    total, before, inclusion = e[M], np.full(M + 1, -np.inf), np.empty(count)
     before[0] = 0.0
     for m in range(1, count + 1):
-        found[m - 1] = np.exp(log_values[m - 1] + logsumexp(before[:M] + after[m][M - 1 :: -1]) - total)
+        inclusion[m - 1] = np.exp(log_values[m - 1] + logsumexp(before[:M] + after[m][M - 1 :: -1]) - total)
         before[1:] = np.logaddexp(before[1:], log_values[m - 1] + before[:-1])
-    return found
+    return inclusion
 
 
 @pytest.mark.claim("R-lem3")

@@ -1,4 +1,4 @@
-"""Selection against its definition: brute force and dense algebra at 50 digits, full enumeration, the optimum below."""
+"""Selection against its definition: dense algebra at 50 digits, full enumeration, a bound on the optimum."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def distinct(X: np.ndarray) -> int:
 
 
 def exact(kernel: Kernel, X: np.ndarray) -> mp.matrix:
-    """The kernel matrix that float64 has, as exact numbers."""
+    """The float64 kernel matrix as exact numbers."""
     return mp.matrix(kernel(X).tolist())
 
 
@@ -60,34 +60,34 @@ def variances(K: mp.matrix, Z: Any) -> list[Any]:
 @pytest.mark.claim("N-low")
 @given(st.sampled_from(KINDS), st.integers(1, 12), seeds)
 def test_greedy_is_the_brute_force_choice(observe: Observer, kind: str, N: int, seed: int) -> None:
-    """Each point has the largest variance given those before; trace and log-determinant are those of dense algebra.
+    """Each point has the largest variance given those before it; trace and log-determinant agree with dense algebra.
 
-    No choice of M points leaves less than Σ_{m>M} λ_m (Weyl: λ_i(K − Q) ≥ λ_{M+i}(K)).
+    The trace of every choice of M points is at least Σ_{m>M} λ_m (Weyl: λ_i(K − Q) ≥ λ_{M+i}(K)).
     """
     kernel, X = instance(kind, N, seed)
     M = int(np.random.default_rng(seed).integers(1, distinct(X) + 1))
     K, scale = exact(kernel, X), kernel.max_variance
-    found = kdpp.select(kernel, X, M)
-    assert found.indices is not None
+    chosen = kdpp.select(kernel, X, M)
+    assert chosen.indices is not None
     for t in range(M):
-        left = variances(K, found.indices[:t])
+        left = variances(K, chosen.indices[:t])
         best = max(left)
-        assert best - left[found.indices[t]] <= mp.mpf(1e-11) * scale
+        assert best - left[chosen.indices[t]] <= mp.mpf(1e-11) * scale
         first = min(i for i in range(N) if best - left[i] <= mp.mpf(1e-11) * scale)
         if sum(1 for v in left if best - v <= mp.mpf(1e-11) * scale) == 1:
-            assert found.indices[t] == first
-    left = variances(K, found.indices)
+            assert chosen.indices[t] == first
+    left = variances(K, chosen.indices)
     values = sorted(mp.eigsy(K, eigvals_only=True), reverse=True)
     rest = mp.fsum(v for v in values[M:] if v > 1e-30 * scale)
     observe.lower("N-low", mp.fsum(left), rest, tol=1e-30 * scale)
-    assert abs(found.trace - mp.fsum(left)) <= 1e-11 * N * scale
-    log_det = mp.log(reference.minor(K, found.indices.tolist()))
-    assert abs(found.log_det - log_det) <= 1e-8 * max(1, abs(log_det))
+    assert abs(chosen.trace - mp.fsum(left)) <= 1e-11 * N * scale
+    log_det = mp.log(reference.minor(K, chosen.indices.tolist()))
+    assert abs(chosen.log_det - log_det) <= 1e-8 * max(1, abs(log_det))
 
 
 @given(st.sampled_from(KINDS), st.integers(20, 200), seeds, st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 32]))
 def test_blocks_choose_as_one_at_a_time_does(kind: str, N: int, seed: int, size: int, block: int) -> None:
-    """Few candidates and short blocks: the order, the variances and the traces are those without blocks."""
+    """Few candidates and short blocks give the same order, variances and traces as no blocks."""
     kernel, X = instance(kind, N, seed)
     M = int(np.random.default_rng(seed).integers(1, distinct(X) + 1))
     K = kernel(X)
@@ -95,15 +95,15 @@ def test_blocks_choose_as_one_at_a_time_does(kind: str, N: int, seed: int, size:
         patch.setattr(engine, "CANDIDATES", size)
         patch.setattr(engine, "BLOCK", block)
         patch.setattr(engine, "CHUNK", 7)
-        found = kdpp.select(kernel, X, M)
-    assert found.indices is not None
+        chosen = kdpp.select(kernel, X, M)
+    assert chosen.indices is not None
     left, rows = K.diagonal().copy(), np.empty((0, N))
-    for t, i in enumerate(found.indices):
+    for t, i in enumerate(chosen.indices):
         scale = K.diagonal().max()
         assert left[i] >= left.max() - 1e-11 * scale
         assert (left[:i] < left[i] + 1e-11 * scale).all()
-        assert found.traces is not None
-        assert found.traces[t] == pytest.approx(left.sum(), rel=1e-10, abs=1e-11 * N * scale)
+        assert chosen.traces is not None
+        assert chosen.traces[t] == pytest.approx(left.sum(), rel=1e-10, abs=1e-11 * N * scale)
         row = (K[i] - rows[:, i] @ rows) / np.sqrt(left[i])
         rows = np.vstack([rows, row])
         left = np.maximum(left - row**2, 0.0)
@@ -147,7 +147,7 @@ def test_traces_of_k_dpp_choices_have_the_exact_mean(observe: Observer, kernel: 
     observe.holds("R-lem3", abs(drawn.mean() - mean) < 4.5 * error, draws)
     observe.lower("N-low", [*drawn, kdpp.select(kernel, X, M).trace], np.sort(values)[: 40 - M].sum(), tol=1e-12)
     uniform = [kdpp.select(kernel, X, M, "uniform", rng).trace for _ in range(draws)]
-    assert np.mean(uniform) > mean + 6 * error  # the check can tell laws apart
+    assert np.mean(uniform) > mean + 6 * error  # the check distinguishes laws
 
 
 def total_variation(P: dict[Any, Any], other: dict[Any, Any]) -> Any:
@@ -190,8 +190,8 @@ def test_eigenvalues_that_are_rounding_prove_no_total_variation(observe: Observe
     X, kernel = np.sort(rng.random((N, 1)), axis=0), SquaredExponential(lengthscale=float(rng.uniform(0.3, 3.0)))
     most = kdpp.select(kernel, X, N, trace=0.0).M
     for rank in range(1, most + 1):
-        found = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
-        V, T = mp.matrix(found.factor.tolist()), mp.mpf(float(found.traces[-1]))
+        nystrom = engine.pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), rank)
+        V, T = mp.matrix(nystrom.factor.tolist()), mp.mpf(float(nystrom.traces[-1]))
         values = [max(v, mp.mpf(0)) for v in mp.eigsy(V * V.T, eigvals_only=True)]
         rounding = rank * mp.mpf(2) ** -52 * max(values)
         for M in {1, rank // 2 or 1, rank}:
@@ -218,17 +218,17 @@ def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Obs
     X = np.random.default_rng(3).standard_normal((7, 2))
     kernel, M, draws = SquaredExponential(lengthscale=2.0), 2, 400
     rng = np.random.default_rng(0)
-    found = [kdpp.select(kernel, X, M, "kdpp", rng, rank=rank) for _ in range(draws)]
-    assert found[0].tv is not None
-    assert found[0].tv < 1
-    assert f"r = {rank}" in found[0].law
+    draws_of_points = [kdpp.select(kernel, X, M, "kdpp", rng, rank=rank) for _ in range(draws)]
+    assert draws_of_points[0].tv is not None
+    assert draws_of_points[0].tv < 1
+    assert f"r = {rank}" in draws_of_points[0].law
     law = {Z: float(p) for Z, p in reference.law(exact(kernel, X), M).items()}
     seen = dict.fromkeys(combinations(range(7), M), 0.0)
-    for choice in found:
+    for choice in draws_of_points:
         assert choice.indices is not None
         seen[tuple(choice.indices.tolist())] += 1 / draws
-    noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # above the mean distance of the counts
-    observe.holds("N-tv", total_variation(law, seen) <= found[0].tv + noise + 3 / np.sqrt(draws), draws)
+    noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # an upper bound on the mean distance of the counts
+    observe.holds("N-tv", total_variation(law, seen) <= draws_of_points[0].tv + noise + 3 / np.sqrt(draws), draws)
 
 
 @pytest.mark.claim("N-lev")
@@ -255,13 +255,13 @@ def test_leverage_scores_sum_to_the_effective_dimension_and_landmarks_bound_them
     size = np.random.default_rng(seed).uniform(0.1, 0.9) * rank
     rho = matching_ridge(values, size)
     assert (values / (values + rho)).sum() == pytest.approx(size, rel=1e-9)
-    # where even N·eps·λ_max leaves less than M, that it is
+    # N·eps·λ_max if the effective dimension is below M even there
     short = np.r_[values.max(), np.zeros(N - 1)]
     observe.equal("N-lev", matching_ridge(short, 1.5), N * np.finfo(float).eps * values.max(), rtol=1e-15)
 
 
 class Exponentials(np.random.Generator):
-    """A generator whose exponential numbers are kept."""
+    """A generator that records its exponential numbers."""
 
     def standard_exponential(self, *args: Any, **kwargs: Any) -> Any:
         self.drawn = super().standard_exponential(*args, **kwargs)
@@ -271,13 +271,13 @@ class Exponentials(np.random.Generator):
 @pytest.mark.claim("N-lev")
 @given(st.integers(3, 30), seeds, st.booleans())
 def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, seed: int, landmarks: bool) -> None:
-    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on: no draws, full power."""
+    """The order is that of Exp(1)/τ_i, whose first is i with probability τ_i/Στ, and so on; no draws."""
     kernel, X = Matern(0.5, 1.0, 0.5), np.random.default_rng(seed).standard_normal((N, 2))
     rng, ridge = Exponentials(np.random.PCG64(seed)), 0.3
-    found = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
+    chosen = kdpp.select(kernel, X, N, "leverage", rng, ridge=ridge, rank=N if landmarks else None)
     tau = kdpp.ridge_leverage(kernel, X, ridge)
-    assert found.indices is not None
-    keys = rng.drawn[found.indices] / tau[found.indices]
+    assert chosen.indices is not None
+    keys = rng.drawn[chosen.indices] / tau[chosen.indices]
     observe.holds("N-lev", (np.diff(keys) > -1e-9 * keys[:-1]).all(), N)
 
 
@@ -286,12 +286,12 @@ def test_leverage_draws_with_the_scores_themselves(observe: Observer, N: int, se
 def test_cancellation_leaves_every_score_above_what_it_must_be(
     observe: Observer, kind: str, N: int, seed: int, log_ridge: float
 ) -> None:
-    """At a ridge of 1e-15 the difference over ρ is all rounding: what is returned is at least k_ii/(Tr K + ρ) ≤ τ_i."""
+    """At a ridge of 1e-15 the difference over ρ is rounding error: the result is at least k_ii/(Tr K + ρ) ≤ τ_i."""
     kernel, X = instance(kind, N, seed)
     ridge = 10.0**log_ridge * kernel.max_variance
     try:
         bounds = kdpp.ridge_leverage(kernel, X, ridge, np.arange(N))
-    except NotPositiveDefinite:  # K_SS + ρI has no factor: nothing is claimed
+    except NotPositiveDefinite:  # K_SS + ρI does not factorise: nothing to check
         return
     diagonal = kernel.diag(X)
     observe.lower("N-lev", bounds, diagonal / (diagonal.sum() + ridge) * (1 - 1e-14))
@@ -303,14 +303,14 @@ def test_what_is_reached_is_what_dense_algebra_says(kind: str, N: int, seed: int
     """T and log|K_ZZ| of every method from K, with jitter where it was needed; any chunking."""
     kernel, X = instance(kind, N, seed)
     M = min(distinct(X), 6)
-    found = kdpp.select(kernel, X, M, method, seed, jitter="auto", **({"ridge": 0.1} if method == "leverage" else {}))
-    if found.indices is not None:
-        assert (X[found.indices] == found.Z).all()
-        assert distinct(found.Z) == M
-    KZZ = exact(kernel, found.Z) + mp.mpf(found.jitter) * mp.eye(M)
-    cross = mp.matrix(kernel(X, found.Z).tolist())
+    chosen = kdpp.select(kernel, X, M, method, seed, jitter="auto", **({"ridge": 0.1} if method == "leverage" else {}))
+    if chosen.indices is not None:
+        assert (X[chosen.indices] == chosen.Z).all()
+        assert distinct(chosen.Z) == M
+    KZZ = exact(kernel, chosen.Z) + mp.mpf(chosen.jitter) * mp.eye(M)
+    cross = mp.matrix(kernel(X, chosen.Z).tolist())
     diagonal = kernel.diag(X)
     inverse = mp.inverse(KZZ)
     T = mp.fsum(diagonal[i] - (cross[i, :] * inverse * cross[i, :].T)[0] for i in range(N))
-    assert abs(found.trace - T) <= 1e-7 * N * kernel.max_variance
-    assert abs(found.log_det - mp.log(mp.det(KZZ))) <= 1e-6 * max(1, abs(found.log_det))
+    assert abs(chosen.trace - T) <= 1e-7 * N * kernel.max_variance
+    assert abs(chosen.log_det - mp.log(mp.det(KZZ))) <= 1e-6 * max(1, abs(chosen.log_det))

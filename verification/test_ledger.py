@@ -1,4 +1,4 @@
-"""The ledger is true of the project: what it calls built is there and is checked, and what is checked it calls built.
+"""The ledger matches the project: each claim that it calls built is checked, and each checked claim is built.
 
 Claims and checks are joined by marks: a check carries ``@pytest.mark.claim("R-lem3")``, and the entry of R-lem3 in
 ``gpbounds/ledger.toml`` names the check's file under ``check`` and what it checks under ``function``.  The two tests
@@ -45,8 +45,8 @@ def test_every_checked_claim_names_its_check(files: dict[str, set[str]]) -> None
 
 
 def test_every_mark_is_a_claim_of_the_ledger(marked: dict[str, list[str]]) -> None:
-    known = {claim.id for claim in ledger()}
-    strangers = {i: nodes[0] for i, nodes in marked.items() if i not in known}
+    ids = {claim.id for claim in ledger()}
+    strangers = {i: nodes[0] for i, nodes in marked.items() if i not in ids}
     assert not strangers, "\n".join(f"{i!r} is not in the ledger: {node}" for i, node in strangers.items())
 
 
@@ -90,8 +90,8 @@ def test_verdicts_on_the_renyi_papers_add_up() -> None:
 
 
 def test_claims_refer_to_claims_that_exist() -> None:
-    known = {claim.id for claim in ledger()}
+    ids = {claim.id for claim in ledger()}
     for claim in ledger():
         text = " ".join((claim.statement, claim.printed, claim.sharper))
         for reference in re.findall(r"\b(?:[LPD]-\d\d[a-c]?|[RN]-[a-z][\w-]*\w)", text):
-            assert reference in known, f"{claim.id} refers to {reference}"
+            assert reference in ids, f"{claim.id} refers to {reference}"

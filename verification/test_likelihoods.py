@@ -1,4 +1,4 @@
-"""Section D.1 of the ledger: likelihood terms in closed form, their quadratures, and which bound what."""
+"""Section D.1 of the ledger: likelihood terms in closed form, their quadratures, and the inequalities between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLAIMS = {"gaussian": "D-05", "probit": "D-06", "logit": "D-02", "exp": "D-07", 
 
 
 def check(observe: Observer, case: Case) -> None:
-    """Both means and their gradients against 30 digits; E p relatively, which is its logarithm absolutely."""
+    """Both means and their gradients against 30 digits; E p with a relative tolerance, log E p with an absolute one."""
     family = CLAIMS.get(getattr(case.likelihood, "link", case.likelihood.name), "D-02")
     arguments = float(case.y), case.m, case.v
     with mp.workdps(30):
@@ -32,7 +32,7 @@ def check(observe: Observer, case: Case) -> None:
         ):
             value, *slopes = mean(*arguments, gradient=True)
             exact, *exact_slopes = truth(case.log_density, case.y, case.m, case.v, case.points)
-            assert value == pytest.approx(mean(*arguments), rel=1e-12, abs=1e-12)  # slopes may ask for more nodes
+            assert value == pytest.approx(mean(*arguments), rel=1e-12, abs=1e-12)  # derivatives may need more nodes
             if truth is reference.log_expected_density:
                 observe.equal(family, value, exact, atol=1e-11, rtol=1e-15)
             elif exact > -1e300:
@@ -114,12 +114,12 @@ def test_closed_forms_are_the_definitions(observe: Observer) -> None:
     m, v, noise, y, count = mpf("0.7"), mpf("1.9"), mpf("0.4"), mpf("-1.1"), 3
     points = [(0, 1), (m, sqrt(v))]
     with mp.workdps(30):
-        found = reference.log_expected_density(reference.gaussian(noise), y, m, v, points)[0]
-        observe.equal("D-05", found, reference.gaussian(v + noise)(y, m), rtol=mpf("1e-25"))
-        found = reference.log_expected_density(reference.bernoulli("probit"), -1, m, v, points)[0]
-        observe.equal("D-06", found, reference.bernoulli("probit")(-1, m / sqrt(1 + v)), rtol=mpf("1e-25"))
-        found = reference.expected_log_density(reference.poisson("exp"), count, m, v, points)[0]
-        observe.equal("D-07", -found, exp(m + v / 2) - count * m + mp.loggamma(count + 1), rtol=mpf("1e-25"))
+        mean = reference.log_expected_density(reference.gaussian(noise), y, m, v, points)[0]
+        observe.equal("D-05", mean, reference.gaussian(v + noise)(y, m), rtol=mpf("1e-25"))
+        mean = reference.log_expected_density(reference.bernoulli("probit"), -1, m, v, points)[0]
+        observe.equal("D-06", mean, reference.bernoulli("probit")(-1, m / sqrt(1 + v)), rtol=mpf("1e-25"))
+        mean = reference.expected_log_density(reference.poisson("exp"), count, m, v, points)[0]
+        observe.equal("D-07", -mean, exp(m + v / 2) - count * m + mp.loggamma(count + 1), rtol=mpf("1e-25"))
 
 
 @pytest.mark.claim("D-02")
@@ -141,7 +141,7 @@ def test_each_dlm_term_is_at_most_the_elbo_term(observe: Observer, seed: int) ->
 
 @pytest.mark.claim("D-02")
 def test_the_factors_of_the_quadrature_are_log_concave(observe: Observer) -> None:
-    """What mode, support and unimodality rest on: ℓ'' ≤ 0 for σ, log(1 + e^f), −log Φ and both Poisson densities."""
+    """The hypothesis of mode and support: ℓ'' ≤ 0 for σ, log(1 + e^f), −log Φ and both Poisson densities."""
     f = np.concatenate([np.linspace(-40.0, 40.0, 4001), np.geomspace(41.0, 600.0, 50), -np.geomspace(41.0, 600.0, 50)])
     for factor in (Sigmoid(), Softplus(), LogCdf(), ExponentialRate(), SoftplusRate()):
         for y in (0.0, 1.0, 7.0, 1e4):

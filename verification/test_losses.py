@@ -77,18 +77,18 @@ def test_means_in_double_precision(observe: Observer, block: int, seed: int) -> 
     for loss, closed, _ in losses(c, rng):
         with mp.workdps(90):
             truth = closed(m, s2)
-        found = float(loss.expectation(*c.all))
+        mean = float(loss.expectation(*c.all))
         steep = 1.0
         if loss.name in ("band", "interval") and 0 < truth < 1:
             steep += min(2.0 * abs(float(mp.log(truth))), 1500.0)  # a² ≈ −2 log Φ(a)
-        observe.equal(CLAIMS[loss.name], found, truth, rtol=8.0 * EPS * steep, atol=1e-290)
-        assert 0.0 <= found <= 1.0 + 4.0 * EPS
+        observe.equal(CLAIMS[loss.name], mean, truth, rtol=8.0 * EPS * steep, atol=1e-290)
+        assert 0.0 <= mean <= 1.0 + 4.0 * EPS
 
 
 @pytest.mark.claim("P-36", "P-35")
 @given(seed=SEEDS)
 def test_gradients_in_double_precision(observe: Observer, seed: int) -> None:
-    """Against derivatives of the closed forms at 90 digits, to a few ulp of their largest value near by."""
+    """Against derivatives of the closed forms at 90 digits, to a few ulp of their largest value nearby."""
     c, rng = case(seed), np.random.default_rng(seed)
     _, m, s2, _ = c.exact
     for loss, closed, edge in losses(c, rng):
@@ -123,7 +123,7 @@ def test_closed_forms_are_the_integrals(observe: Observer, seed: int) -> None:
     }
     for claim, (closed, loss, breaks) in values.items():
         observe.equal(claim, closed, reference.mean(loss, breaks, m, s), atol=mpf("1e-30"))
-    # The derivatives are E ℓ' and ½E ℓ''; at a jump h of ℓ' or of ℓ they see the density there.
+    # The derivatives are E ℓ' and ½E ℓ''; a jump of ℓ' or of ℓ contributes the density there.
     at = [npdf((v - m) / s) / s for v in (y - c, y, y + c)]
     by_mean, by_variance = reference.gradient(lambda m, v: reference.relative(y, m, v), m, s2)
     slope = reference.mean(lambda v: mp.sign(v - y) / c * (abs(v - y) < c), (y - c, y, y + c), m, s)
@@ -265,7 +265,7 @@ def test_small_deviations_keep_their_digits(observe: Observer, far: float) -> No
 
 @pytest.mark.claim("P-30")
 def test_differences_keep_every_digit(observe: Observer) -> None:
-    """y − m is no double here, and s is a hundred millionth of ε: rounding y − m first would move Φ by 1e-9."""
+    """y − m is not a double here, and s = 1e-8·ε: rounding y − m first would move Φ by 1e-9."""
     y, m, s2 = 1.0, 1.0 / 3.0 + 2.0**-60, 1e-16
     epsilon = 2.0 / 3.0
     truth = reference.band(mpf(y), mpf(m), mpf(s2), mpf(epsilon))
@@ -289,14 +289,14 @@ def test_allowance_covers_a_box_of_predictions(observe: Observer, seed: int) -> 
             if s2 > 0:
                 moved = closed(mpf(c.m) + mpf(share[0]) * mpf(mean_error), s2)
                 observe.upper(CLAIMS[loss.name], abs(moved - now), allowed)
-        known = float(loss.allowance(*c.all))
-        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= known <= 4e-15)
+        least = float(loss.allowance(*c.all))
+        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= least <= 4e-15)
 
 
 @pytest.mark.claim("P-31", "P-32", "P-34")
 @given(seed=SEEDS)
 def test_allowance_is_the_least_of_its_bounds(observe: Observer, seed: int) -> None:
-    """1, total variation, and the coupling of a Lipschitz loss, each as it is written: never less, and hardly more."""
+    """1, total variation, and the coupling of a Lipschitz loss, each as written: the allowance is hardly more."""
     c, rng = case(seed, tails=2.0), np.random.default_rng(seed)
     _, _, s2, epsilon = c.exact
     mean_error = float(np.sqrt(c.s2) * 10.0 ** rng.uniform(-6, 1))
@@ -318,7 +318,7 @@ def test_allowance_is_the_least_of_its_bounds(observe: Observer, seed: int) -> N
 @pytest.mark.claim("P-31", "P-32", "P-34")
 @pytest.mark.parametrize("loss", [Squared(0.5), Exponential(0.5), Relative(0.5)], ids=repr)
 def test_allowance_of_a_point_mass_that_may_be_none(observe: Observer, loss: Loss) -> None:
-    """s² = 0 with an error: total variation says nothing; what is allowed is a number, and covers every variance."""
+    """s² = 0 with an error: total variation gives no bound; the allowance is a number, and covers every variance."""
     for variance_error in (1e-12, 1e-3, 10.0):
         allowed = float(loss.allowance(1.0, 0.9, 0.0, 0.0, variance_error))
         now = float(loss.expectation(1.0, 0.9, 0.0))

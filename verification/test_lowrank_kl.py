@@ -402,11 +402,11 @@ def test_no_approximation_of_rank_r_beats_the_truncation(observe: Observer, seed
         observe.holds("L-10", optimum[r] <= target and (r == 0 or optimum[r - 1] > target))
     for r in range(N):  # a target next to the optimum of each rank, on either side
         if optimum[r] > mpf("1e-12"):
-            found = [
+            ranks = [
                 optimal_rank([float(v) for v in values], float(optimum[r]) * (1 + t), noise=float(noise))
                 for t in (-1e-7, 1e-7)
             ]
-            observe.holds("L-10", found[0] > r >= found[1])
+            observe.holds("L-10", ranks[0] > r >= ranks[1])
 
 
 # --- the order of the two laws, and double precision -----------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_half_tail_where_sums_become_integrals(observe: Observer, kappa: float) 
         for M in range(2002, 1997, -1):
             observe.equal("L-49b", mp.mpf(float(s.tail(M))), left, rtol=2e-14)
             left += reference.half_eigenvalue(1, mp.mpf(0.5 / kappa), 1, M)
-    # One more pair of hands for large M: the tail over [M, 2M] is a plain sum.
+    # Independent check for large M: the tail over [M, 2M] is a plain sum.
     for M in (5000, 100_000):
         block = s.eigenvalue(np.arange(M + 1.0, 2.0 * M + 1.0)).sum()
         observe.equal("L-49b", s.tail(M) - s.tail(2 * M), block, rtol=2e-12)
@@ -104,8 +104,8 @@ def test_grid_bounds_enclose_the_eigenvalues(observe: Observer, p: int, gamma: f
 @pytest.mark.parametrize(("p", "gamma"), CASES)
 def test_eigenvalues_are_exact_to_rounding(observe: Observer, p: int, gamma: float) -> None:
     s = MaternUniform(kernel(p, gamma), Uniform())
-    found = [mp.mpf(float(x)) for x in s.eigenvalues(COUNT)]
-    observe.equal("R-mat-eig", found, list(exact(p, gamma)), rtol=1e-11)
+    computed = [mp.mpf(float(x)) for x in s.eigenvalues(COUNT)]
+    observe.equal("R-mat-eig", computed, list(exact(p, gamma)), rtol=1e-11)
 
 
 @pytest.mark.claim("R-mat-eig")
@@ -180,13 +180,13 @@ def test_tails_are_upper_bounds_at_fifty_digits(observe: Observer, p: int, gamma
     for M in range(COUNT + 1):
         observe.upper("L-49a", left, mp.mpf(float(s.tail_bound(M).value)) * (1 + mp.mpf("1e-15")))
         observe.upper("L-49c", left, mp.mpf(float(s.tail(M))) * (1 + mp.mpf("1e-15")))
-        if left > 1e-16:  # Ky Fan's bound is sharp until rounding takes over
+        if left > 1e-16:  # Ky Fan's bound is sharp until rounding errors dominate
             observe.equal("L-49c", mp.mpf(float(s.tail(M))), left, rtol=2e-3)
         left -= exact(p, gamma)[M] if COUNT > M else 0
 
 
 def grid_sum(p: int, gamma: mp.mpf, J: int) -> mp.mpf:
-    """Σ_{j>=J} f(jπ), f(ω) = A γ^(2p+1)/(γ² + ω²)^(p+1): the sum over all j in closed form, less what is before."""
+    """Σ_{j>=J} f(jπ), f(ω) = A γ^(2p+1)/(γ² + ω²)^(p+1): the sum over all j in closed form, minus the first terms."""
     whole = mp.diff(lambda a: mp.coth(mp.sqrt(a)) / mp.sqrt(a), gamma**2, p) * (-1) ** p / mp.factorial(p)
     before = mp.fsum((gamma**2 + (mp.pi * j) ** 2) ** -(p + 1) for j in range(J))
     strength = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2) * gamma ** (2 * p + 1)
@@ -203,10 +203,10 @@ def test_closed_bounds_are_their_formulas_and_rounded_upwards(observe: Observer,
         top = grid_sum(p, exactly, 0) - grid_sum(p, exactly, 1)
         for M in (0, 1, 2, 5, 20, 60):
             truth = v * min(grid_sum(p, exactly, max(M - p, 0)) + max(p - M, 0) * top, mp.mpf(1))
-            found = mp.mpf(float(s.tail_bound(M)))
+            bound = mp.mpf(float(s.tail_bound(M)))
             if truth < v:  # the trace is exact
-                observe.upper("N-grid", truth, found)
-            observe.equal("L-49a", found, truth, rtol=1e-6 if M > 20 else 1e-8)
+                observe.upper("N-grid", truth, bound)
+            observe.equal("L-49a", bound, truth, rtol=1e-6 if M > 20 else 1e-8)
         for start in (p + 2, 10 * (p + 1), 10**6):
             A = 2 * mp.sqrt(mp.pi) * mp.gamma(p + 1) / mp.gamma(p + mp.mpf(1) / 2)
             C = v * A * exactly ** (2 * p + 1) / mp.pi ** (2 * p + 2) * (mp.mpf(start) / (start - p - 1)) ** (2 * p + 2)
@@ -216,7 +216,7 @@ def test_closed_bounds_are_their_formulas_and_rounded_upwards(observe: Observer,
 @pytest.mark.claim("L-49a", "N-grid")
 @pytest.mark.parametrize(("p", "gamma"), [(1, 5e4), (2, 8e4)])
 def test_the_rest_of_the_grid_where_the_density_is_not_yet_convex(observe: Observer, p: int, gamma: float) -> None:
-    """Beyond the table f(jπ) is still concave for so short a lengthscale: f(Jπ) and the integral from J on."""
+    """For this short lengthscale f(jπ) is still concave beyond the table: f(Jπ) plus the integral from J on."""
     s = MaternUniform(kernel(p, gamma), Uniform())
     for M in (4096 + p, 5000):
         exactly, J = mp.sqrt(2 * p + 1) / mp.mpf(s.kernel.lengthscale), M - p
@@ -351,7 +351,7 @@ def test_ky_fan_with_cosines(observe: Observer) -> None:
             left, by_cosines, by_ritz = left - value, by_cosines - gram[r, r], by_ritz - ritz[r]
             observe.upper("L-49c", left, by_ritz)
             observe.upper("L-49c", left, by_cosines)
-    # The basis must suit the kernel: cosines have the wrong ends, so beyond nu = 3/2 they lose the rate.
+    # The basis must suit the kernel: cosines have the wrong boundary values, so beyond nu = 3/2 the rate is lost.
     quotients = [rayleigh(2, mp.mpf(2), j) for j in (6, 12)]
     observe.equal("L-49c", mp.log(quotients[0] / quotients[1], 2), 4, rtol=0.15)
 
@@ -379,7 +379,7 @@ def test_two_discretisations_agree_under_gaussian_inputs(observe: Observer) -> N
         factor = Ritz(k, Gaussian()).eigenvalues(8)
         matrix = galerkin.autocorrelation(k, 16.0, Gaussian(), 8.0, 96)[:8]
         observe.equal("L-49c", matrix, factor, rtol=1e-3 if p == 0 else 1e-7)
-        observe.upper("L-49c", matrix, factor, tol=1e-13)  # Ritz values rise with the basis
+        observe.upper("L-49c", matrix, factor, tol=1e-13)  # Ritz values increase with the basis
         near = galerkin.autocorrelation(Matern(p + 0.5 + 1e-9, lengthscale=1.5), 16.0, Gaussian(), 8.0, 96)[:8]
         observe.equal("L-49c", near, matrix, rtol=1e-7)
 

@@ -50,13 +50,13 @@ def test_law_of_a_latent_value(observe: Observer, seed: int) -> None:
     kernel, X, _, Z, rng = spectral(5, seed)
     root = rng.standard_normal((4, 4))
     m, V = rng.standard_normal(4), root @ root.T + 0.1 * np.eye(4)
-    found = free_posterior(kernel, Z, m, V).predict(X)
+    law = free_posterior(kernel, Z, m, V).predict(X)
     Kuu, Kuf = matrix(kernel(Z).tolist()), matrix(kernel(Z, X).tolist())
     A = (Kuu**-1 * Kuf).T
     mean = A * matrix(m.tolist())
     cov = matrix(kernel(X).tolist()) + A * (matrix(V.tolist()) - Kuu) * A.T
-    observe.equal("D-04", found.mean, list(mean), rtol=1e-9, atol=1e-10)
-    observe.equal("D-04", found.variance, [cov[i, i] for i in range(5)], rtol=1e-9, atol=1e-10)
+    observe.equal("D-04", law.mean, list(mean), rtol=1e-9, atol=1e-10)
+    observe.equal("D-04", law.variance, [cov[i, i] for i in range(5)], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.claim("D-08", "D-09")
@@ -79,7 +79,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
         observe.equal("D-08", slope, 0, atol=mpf("1e-18"))
         observe.lower("D-08", objective(m + way), objective(m))
     observe.equal("D-08", inducing_posterior(kernel, X, y, Z, 1.0, noise=beta)[0], list(m), rtol=1e-7, atol=1e-8)
-    # without the ½ the minimiser is that of β/2: the two conventions differ by the factor 2 in β, and by nothing else
+    # without the ½ the minimiser is that of β/2: the two conventions differ only by the factor 2 in β
     other = Kuu * (Kuf * Kuf.T + beta / 2 * Kuu) ** -1 * Kuf * t
     slope = diff(lambda s: objective(other + s * way, mpf(1)), 0)
     observe.equal("D-09", slope, 0, atol=mpf("1e-18"))
@@ -89,7 +89,7 @@ def test_minimiser_of_the_square_loss(observe: Observer, seed: int) -> None:
 @pytest.mark.claim("D-15", "D-16", "D-17", "D-18")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_exact_gradients(observe: Observer, family: str) -> None:
-    """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are one (Stein)."""
+    """−E φ'/E φ, −E[φ'ε]/(2√v E φ) and −E φ''/(2E φ) by quadrature: the last two are equal (Stein)."""
     rng = np.random.default_rng(7)
     with mp.workdps(18):
         for _ in range(2):
@@ -122,7 +122,7 @@ def test_exact_gradients(observe: Observer, family: str) -> None:
 @pytest.mark.claim("D-18", "D-24")
 @pytest.mark.parametrize("L", [1, 2, 5])
 def test_sampled_gradients_mean_what_they_should(observe: Observer, L: int) -> None:
-    """400 000 draws against the exact mean, to 4.5 standard errors; (7) as printed points the other way."""
+    """400 000 draws against the exact mean, to 4.5 standard errors; (7) as printed has the opposite sign."""
     rng = np.random.default_rng(L)
     likelihood, y, m, v = PROBIT
     expected = expected_gradients(likelihood, y, m, v, L)
@@ -197,15 +197,15 @@ def test_two_point_variable(observe: Observer) -> None:
     """X ∈ {.2, .9}, even odds."""
     ledger = {1: "-0.857399214045963", 2: "-0.727618107400792", 4: "-0.6569669963239"}
     for L, number in ledger.items():
-        found = reference.log_mean_integral(lambda t: sum(p * exp(-t * x) for p, x in zip(HALVES, TWO, strict=True)), L)
-        observe.equal("D-21", found, mpf(number), atol=mpf("1e-13"))
-        observe.equal("D-21", found, reference.log_mean(TWO, HALVES, L), rtol=mpf("1e-12"))
+        value = reference.log_mean_integral(lambda t: sum(p * exp(-t * x) for p, x in zip(HALVES, TWO, strict=True)), L)
+        observe.equal("D-21", value, mpf(number), atol=mpf("1e-13"))
+        observe.equal("D-21", value, reference.log_mean(TWO, HALVES, L), rtol=mpf("1e-12"))
 
 
 @pytest.mark.claim("D-21")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_samples(observe: Observer, family: str) -> None:
-    """Moderate cases at L = 2 against double sums; steps fine enough for what p bends within."""
+    """Moderate cases at L = 2 against double sums; steps that resolve the bends of p."""
     case = moderate(family, np.random.default_rng(3))
     case = make(
         family,
@@ -230,13 +230,13 @@ def test_from_elbo_to_dlm(observe: Observer, seed: int) -> None:
         case = case if case.v < 30.0 and abs(case.m) < 10.0 else moderate(family, rng)
         y = float(case.y)
         sizes = np.array([1.0, 2.0, 3.0, 30.0, 1000.0, 1e6, np.inf])
-        found = expected_objective(case.likelihood, y, case.m, case.v, sizes)
+        objective = expected_objective(case.likelihood, y, case.m, case.v, sizes)
         elbo = -float(case.likelihood.expected_log_density(y, case.m, case.v))
         dlm = -float(case.likelihood.log_expected_density(y, case.m, case.v))
         tol = 1e-10 * (1.0 + abs(elbo))
-        observe.equal("D-22", found[0], elbo, atol=tol)
-        observe.equal("D-22", found[-1], dlm, atol=tol)
-        observe.upper("D-22", found[1:], found[:-1], tol=tol)
+        observe.equal("D-22", objective[0], elbo, atol=tol)
+        observe.equal("D-22", objective[-1], dlm, atol=tol)
+        observe.upper("D-22", objective[1:], objective[:-1], tol=tol)
         biases = bias(case.likelihood, y, case.m, case.v, sizes)
         observe.lower("D-22", biases, 0.0)
         observe.upper("D-22", biases[1:], biases[:-1], tol=1e-12 * biases[0])
@@ -280,19 +280,19 @@ def test_gradients_of_the_sampled_objective(observe: Observer, family: str) -> N
     case = moderate(family, np.random.default_rng(5))
     y, m, v = float(case.y), case.m, case.v
     L = np.array([1.0, 2.0, 7.0, 100.0])
-    found = expected_gradients(case.likelihood, y, m, v, L)
+    gradients = expected_gradients(case.likelihood, y, m, v, L)
     for name, h, at in (("mean", 1e-3, (1.0, 0.0)), ("variance", 1e-3 * v, (0.0, 1.0))):
         steps = np.array([-2.0, -1.0, 1.0, 2.0])
         values = np.stack(
             [expected_objective(case.likelihood, y, m + k * h * at[0], v + k * h * at[1], L) for k in steps]
         )
         slope = np.array([1.0, -8.0, 8.0, -1.0]) @ values / (12.0 * h)
-        truth = getattr(found, f"sampled_by_{name}")
+        truth = getattr(gradients, f"sampled_by_{name}")
         observe.equal("D-24", truth, slope, rtol=2e-6, atol=1e-7)
 
 
 def test_reference_moments_are_those_of_the_rule() -> None:
-    """Var p/(E p)² of a log-normal-like case against mpmath: what the expansion rests on."""
+    """Var p/(E p)² of a log-normal-like case against mpmath: the first coefficient of the expansion."""
     likelihood, y, m, v = Poisson("exp"), 2, 0.3, 0.5
     case = make("exp", 2.0, m, v)
     with mp.workdps(20):

@@ -1,4 +1,4 @@
-"""What says that it is rounded outwards, against exact rationals or 60 digits and without tolerance: one ulp is seen.
+"""Outward roundings against exact rationals or 60 digits, without tolerance, so that one ulp is visible.
 
 Each value must be on its side of the truth, and its neighbour on the other side must not: rounding to the nearest
 double, or the other way, fails.
@@ -41,7 +41,7 @@ def least_above(observe: Observer, claim: str, value: float, truth: Any) -> None
 
 
 def arguments(seed: int) -> tuple[float, float, int, float, float]:
-    """R_S, KL, N, δ, ln(1/p): each of any size, and at its ends."""
+    """R_S, KL, N, δ, ln(1/p): each of any size, and at the ends of its range."""
     rng = np.random.default_rng(seed)
     risk = float(rng.choice([0.0, 1.0, rng.random(), 10.0 ** rng.uniform(-9, 0)], p=[0.1, 0.05, 0.6, 0.25]))
     kl = float(rng.choice([0.0, 10.0 ** rng.uniform(-3, 4)], p=[0.1, 0.9]))
@@ -76,8 +76,8 @@ def test_the_right_hand_side_of_the_theorem_is_rounded_up(observe: Observer, see
     for number in range(4):
         risk, kl, N, delta, prior = arguments(seed + number)
         for form in FORMS:
-            found = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True).terms["ε"]
-            least_above(observe, "P-12", found, exact_eps(kl, N, delta, prior, form))
+            rounded = bound(risk, kl, N, delta=delta, log_prior_penalty=prior, form=form, certified=True).terms["ε"]
+            least_above(observe, "P-12", rounded, exact_eps(kl, N, delta, prior, form))
 
 
 @pytest.mark.claim("P-11", "P-12")
@@ -112,7 +112,7 @@ def test_without_a_divergence_that_is_finite_nothing_is_bounded(observe: Observe
 @pytest.mark.parametrize(("form", "relaxation"), BOUNDS)
 @pytest.mark.parametrize("side", ["upper", "lower"])
 def test_arrays_are_certified_entry_by_entry(observe: Observer, form: Any, relaxation: Any, side: Any) -> None:
-    """Each argument along an axis of its own: every entry is what it is alone."""
+    """Each argument along an axis of its own: every entry equals the scalar result."""
     risk, kl, N, delta, prior = (
         np.array(v).reshape([-1 if i == axis else 1 for i in range(5)])
         for axis, v in enumerate(([0.0, 0.31], [0.0, 7.0], [3, 40, 200], [0.5, 0.01], [0.0, 3.3]))
@@ -145,7 +145,7 @@ def test_the_certified_bound_is_never_below_the_truth(observe: Observer, seed: i
 @pytest.mark.claim("P-12")
 @given(seed=SEEDS)
 def test_the_certified_inverse_is_the_best_double(observe: Observer, seed: int) -> None:
-    """p, and 1 − p, of both inverses: on its side of the truth, which its neighbour has passed."""
+    """p, and 1 − p, of both inverses: on its side of the truth, while its neighbour is on the other."""
     rng = np.random.default_rng(seed)
     q, eps = float(rng.choice([rng.random(), 10.0 ** rng.uniform(-12, 0)])), float(10.0 ** rng.uniform(-9, 1))
     for side in ("upper", "lower"):
@@ -182,10 +182,10 @@ def test_the_risk_of_the_mean_prediction_is_rounded_up(observe: Observer, seed: 
     for _ in range(4):
         accuracy, std = (float(v) for v in 10.0 ** rng.uniform(-2, 2, 2))
         gibbs = bound(float(rng.random()), 3.0, 400, delta=0.05, certified=True)
-        found = bayes_risk_bound(gibbs, epsilon=accuracy, least_std=std)
+        proved = bayes_risk_bound(gibbs, epsilon=accuracy, least_std=std)
         factor = 2 / (1 + mp.erfc(mp.sqrt(2) * mpf(accuracy) / mpf(std)))
-        observe.holds("P-38", found.certified)
-        for value, truth in ((found.terms["factor"], factor), (float(found), mpf(float(gibbs)) * factor)):
+        observe.holds("P-38", proved.certified)
+        for value, truth in ((proved.terms["factor"], factor), (float(proved), mpf(float(gibbs)) * factor)):
             observe.upper("P-38", truth, mpf(value))
             observe.upper("P-38", mpf(value), truth * (1 + mpf(2) ** -51))
         observe.equal("P-38", float(bayes_risk_bound(gibbs)), 2.0 * float(gibbs))
@@ -206,7 +206,7 @@ def test_the_last_step_of_a_certificate_is_rounded_up(observe: Observer, seed: i
         least_above(observe, "P-12", formula.log_xi(N, delta), log_xi)
         eps = (mpf(kl) + mp.log(count) + log_xi) / N
         observe.upper("P-44", -mp.expm1(-eps), mpf(formula.risk_bound(0.0, kl, count, N, delta)))
-    truth, found = reference.kl_inverse(risk, eps)[0], mpf(formula.risk_bound(risk, kl, count, N, delta))
-    observe.upper("P-44", truth, found)
-    observe.upper("P-44", found, truth * (1 + mpf(2) ** -51))
+    truth, rounded = reference.kl_inverse(risk, eps)[0], mpf(formula.risk_bound(risk, kl, count, N, delta))
+    observe.upper("P-44", truth, rounded)
+    observe.upper("P-44", rounded, truth * (1 + mpf(2) ** -51))
     observe.holds("P-12", formula.log_count(1) == 0.0)

@@ -51,10 +51,10 @@ def test_both_sides_of_both_forms_are_the_formulas(observe: Observer, seed: int)
     half = mp.sqrt(mp.log(2 / mp.mpf(delta)) / (2 * B))
     for side, sign in (("upper", 1), ("lower", -1)):
         truth = reference.kl_inverse(risk, mp.log(1 / mp.mpf(delta)) / B, side)[0]
-        found = batch_risk_bound(risk, B, delta=delta, side=side)  # type: ignore[arg-type]
-        steep = 1 + abs(mp.log(truth))  # a lower bound of e^−300 feels the last digit of ε three hundred times
-        observe.equal("P-46", mp.mpf(float(found)), truth, rtol=1e-14 * steep, atol=1e-300)
-        observe.equal("P-46", found.confidence, 1.0 - delta)
+        proved = batch_risk_bound(risk, B, delta=delta, side=side)  # type: ignore[arg-type]
+        steep = 1 + abs(mp.log(truth))  # the relative error of a lower bound e^−300 is 300 times that of its exponent
+        observe.equal("P-46", mp.mpf(float(proved)), truth, rtol=1e-14 * steep, atol=1e-300)
+        observe.equal("P-46", proved.confidence, 1.0 - delta)
         printed = batch_risk_bound(risk, B, delta=delta, side=side, form="printed")  # type: ignore[arg-type]
         observe.equal("P-46", mp.mpf(float(printed)), mp.mpf(risk) + sign * half, atol=1e-15 * (1 + half))
 
@@ -80,8 +80,8 @@ def test_batch_then_data(observe: Observer) -> None:
     N, B, delta, slip, p = 200, 30, 0.1, 0.1, 0.3
     wrong = rng.binomial(N, p, 5000)
     means = rng.hypergeometric(wrong, N - wrong, B) / B
-    found = batch_bound(means, B, 0.0, N, delta=delta, batch_delta=slip)
-    observe.equal("P-46", found.confidence, 0.8, rtol=1e-15)
-    observe.frequency("P-46", int((found.value < p).sum()), means.size, delta + slip)
+    bounds = batch_bound(means, B, 0.0, N, delta=delta, batch_delta=slip)
+    observe.equal("P-46", bounds.confidence, 0.8, rtol=1e-15)
+    observe.frequency("P-46", int((bounds.value < p).sum()), means.size, delta + slip)
     inner = kl_inverse(means, np.log(1 / slip) / B)
-    observe.equal("P-46", found.value, bound(inner, 0.0, N, delta=delta).value, rtol=1e-15)
+    observe.equal("P-46", bounds.value, bound(inner, 0.0, N, delta=delta).value, rtol=1e-15)

@@ -85,12 +85,12 @@ def case(seed: int, kind: str | None = None, noises: tuple[float, float] = (-6.0
     return Case(kernel, X, y, Z, rng.standard_normal((3, D)), 10.0 ** rng.uniform(*noises), line)
 
 
-def check(observe: Observer, claim: str, found: Prediction, mean: Any, law: Any, line: np.ndarray) -> None:
+def check(observe: Observer, claim: str, prediction: Prediction, mean: Any, law: Any, line: np.ndarray) -> None:
     """Means and variances are within their own errors, and these are small."""
-    for i in range(found.mean.size):
-        observe.upper(claim, abs(found.mean[i] - line[i] - mean[i]), found.mean_error[i] + 1e-300)
-        observe.upper(claim, abs(found.variance[i] - law[i, i]), found.variance_error[i] + 1e-300)
-    observe.holds(claim, (found.variance >= 0.0).all())
+    for i in range(prediction.mean.size):
+        observe.upper(claim, abs(prediction.mean[i] - line[i] - mean[i]), prediction.mean_error[i] + 1e-300)
+        observe.upper(claim, abs(prediction.variance[i] - law[i, i]), prediction.variance_error[i] + 1e-300)
+    observe.holds(claim, (prediction.variance >= 0.0).all())
 
 
 def log_normal(x: Any, mean: Any, cov: Any) -> Any:
@@ -105,15 +105,15 @@ def log_normal(x: Any, mean: Any, cov: Any) -> Any:
 def test_full_posterior_predictions(observe: Observer, seed: int) -> None:
     c = case(seed)
     q = full_posterior(c.kernel, c.X, c.y, noise=c.noise, prior_mean=c.prior_mean)
-    for X, found in ((c.X, q.predict()), (c.new, q.predict(c.new)), (c.X, q.predict(c.X))):
+    for X, prediction in ((c.X, q.predict()), (c.new, q.predict(c.new)), (c.X, q.predict(c.X))):
         Ksf, _, Kss = c.at(X)
         mean, law = reference.full_law(c.blocks[0], Ksf, Kss, c.r, c.n)
-        check(observe, "P-20", found, mean, law, c.prior_mean(X))
+        check(observe, "P-20", prediction, mean, law, c.prior_mean(X))
         scale = float(c.kernel.max_variance)
         sensitive = 1.0 + scale / c.noise
-        assert found.variance_error.max() < 1e-10 * scale * sensitive
+        assert prediction.variance_error.max() < 1e-10 * scale * sensitive
         size = float(np.abs(c.y).sum() + 10.0)
-        assert found.mean_error.max() < 1e-10 * size * sensitive * (1.0 + np.abs(c.prior_mean(c.X)).max())
+        assert prediction.mean_error.max() < 1e-10 * size * sensitive * (1.0 + np.abs(c.prior_mean(c.X)).max())
 
 
 @pytest.mark.claim("P-20")
@@ -194,8 +194,8 @@ def test_singular_kernel_matrices(observe: Observer, seed: int) -> None:
     observe.equal("P-22", reference.posterior_kl(whole, r, c.n), distinct, rtol=mpf("1e-20"), atol=mpf("1e-20"))
     K64 = np.tile(np.array(K.tolist(), dtype=float), (3, 3))
     for method in ("eigen", "cholesky"):
-        found = posterior_kl(K64, np.tile(c.y, 3), noise=c.noise, method=method)
-        observe.equal("P-22", found, distinct, rtol=1e-9 * (1 + 1 / c.noise), atol=1e-12)
+        divergence = posterior_kl(K64, np.tile(c.y, 3), noise=c.noise, method=method)
+        observe.equal("P-22", divergence, distinct, rtol=1e-9 * (1 + 1 / c.noise), atol=1e-12)
 
 
 @pytest.mark.claim("P-24")
@@ -211,11 +211,11 @@ def test_limits_in_the_noise(observe: Observer, seed: int) -> None:
     for power in (4, 8, 60, 150):
         noise = top * 10.0**power
         truth = reference.posterior_kl(renyi.matrix(K), c.r, mpf(noise)) if power < 10 else None
-        found = posterior_kl(K, r, noise=noise)
+        divergence = posterior_kl(K, r, noise=noise)
         bound = 0.25 * float((K**2).sum()) / noise**2 + 0.5 * top / noise * float(r @ r) / noise
-        observe.upper("P-24", found, bound * (1 + 1e-12))
+        observe.upper("P-24", divergence, bound * (1 + 1e-12))
         if truth is not None:
-            observe.equal("P-24", found, truth, rtol=1e-12)
+            observe.equal("P-24", divergence, truth, rtol=1e-12)
     for noise in (1e-300, 1.0, 1e300):
         observe.equal("P-24", posterior_kl(0 * K, r, noise=noise), 0.0)
 
@@ -279,9 +279,9 @@ def test_all_points_inducing_is_the_exact_gp(observe: Observer, seed: int, alpha
     sparse = collapsed_posterior(c.kernel, c.X, c.y, c.X, noise=c.noise, power=alpha, prior_mean=c.prior_mean)
     full = full_posterior(c.kernel, c.X, c.y, noise=c.noise, prior_mean=c.prior_mean)
     observe.upper("P-27", abs(sparse.kl - full.kl), sparse.kl_rounding + full.kl_rounding)
-    one, two = sparse.predict(c.X), full.predict()
-    observe.upper("P-27", abs(one.mean - two.mean), one.mean_error + two.mean_error)
-    observe.upper("P-27", abs(one.variance - two.variance), one.variance_error + two.variance_error)
+    by_sparse, by_full = sparse.predict(c.X), full.predict()
+    observe.upper("P-27", abs(by_sparse.mean - by_full.mean), by_sparse.mean_error + by_full.mean_error)
+    observe.upper("P-27", abs(by_sparse.variance - by_full.variance), by_sparse.variance_error + by_full.variance_error)
 
 
 @pytest.mark.claim("P-27")
@@ -299,7 +299,7 @@ def test_printed_inducing_mean_needs_a_zero_prior_mean(observe: Observer) -> Non
 @pytest.mark.claim("P-25", "P-26")
 @given(seed=SEEDS)
 def test_free_form_posteriors(observe: Observer, seed: int) -> None:
-    """(a, B) and (μ, C) given: the KL three ways, predictions, and the law of u back again."""
+    """From (a, B) and from (μ, C): the KL in three ways, predictions, and the law of u."""
     c, rng = (
         case(seed, str(np.random.default_rng(seed).choice(["apart", "subset", "far"]))),
         np.random.default_rng(seed),
@@ -341,13 +341,13 @@ def test_whitened_kl_keeps_its_digits(observe: Observer, seed: int, tiny: float)
 
 @pytest.mark.claim("P-37")
 def test_printed_variance_is_a_covariance(observe: Observer) -> None:
-    """With x' for x the formula is not the variance of f(x): at x = 0, x' = 3 it is negative."""
+    """With x' in place of x the formula is not the variance of f(x): at x = 0, x' = 3 it is negative."""
     kernel, Z = SquaredExponential(), np.array([[1.5]])
     both = np.array([[0.0], [3.0]])
     Kuu, Kus, Kss = (renyi.matrix(kernel(*pair)) for pair in ((Z, Z), (Z, both), (both, both)))
     _, law = reference.sparse_law(Kuu, Kus, Kss, mp.zeros(1), Kuu * mpf("0.01"))
-    found = whitened_posterior(kernel, Z, [0.0], [[0.1]]).predict(both)
-    observe.equal("P-37", found.variance, [law[0, 0], law[1, 1]], rtol=1e-13)
+    prediction = whitened_posterior(kernel, Z, [0.0], [[0.1]]).predict(both)
+    observe.equal("P-37", prediction.variance, [law[0, 0], law[1, 1]], rtol=1e-13)
     observe.fails("P-37", law[0, 1] >= 0, "x' = x: as printed σ̂² is a covariance, here −.093")
 
 
@@ -357,7 +357,7 @@ def test_printed_variance_is_a_covariance(observe: Observer) -> None:
 @pytest.mark.claim("P-28")
 @given(seed=SEEDS)
 def test_objectives_and_the_evidence(observe: Observer, seed: int) -> None:
-    """NLL = KL(Q‖P) − E_Q log lik; F_VFE = NLL + KL(Q‖Q̃); for FITC and DTC the difference is another number."""
+    """NLL = KL(Q‖P) − E_Q log lik; F_VFE = NLL + KL(Q‖Q̃); for FITC and DTC the difference is not this KL."""
     c = case(seed, "apart", noises=(-2.0, 1.0))
     X = np.concatenate([c.X, c.Z])
     joint = renyi.matrix(c.kernel(X)) + mpf("1e-3") * eye(len(X))
@@ -401,7 +401,7 @@ def test_jitter_inside_the_kl_alone_lowers_it(observe: Observer, seed: int) -> N
 @pytest.mark.claim("P-29")
 @given(seed=SEEDS, jitter=st.sampled_from([1e-6, 1e-2, 1.0]))
 def test_jitter_everywhere_is_a_certificate(observe: Observer, seed: int, jitter: float) -> None:
-    """With u = f(Z) + √j·noise, Q is a law under the prior that was asked for; its KL on any f is at most ``kl``."""
+    """With u = f(Z) + √j·noise, Q is a law under the prior of the arguments; its KL on any f is at most ``kl``."""
     c = case(seed, "apart")
     q = collapsed_posterior(c.kernel, c.X, c.y, c.Z, noise=c.noise, power=1.0, prior_mean=c.prior_mean, jitter=jitter)
     _, Kus, Kss = c.at(c.new)
@@ -409,15 +409,15 @@ def test_jitter_everywhere_is_a_certificate(observe: Observer, seed: int, jitter
     a, B = q.inducing_law()
     shift = renyi.matrix(a - c.prior_mean(c.Z))
     mean, law = reference.sparse_law(Kuu, Kus, Kss, shift, renyi.matrix(B))
-    found = q.predict(c.new)
-    observe.equal("P-29", found.variance, [law[i, i] for i in range(3)], rtol=1e-8)
+    prediction = q.predict(c.new)
+    observe.equal("P-29", prediction.variance, [law[i, i] for i in range(3)], rtol=1e-8)
     own = mpf("1e-25") * eye(3)  # three new points may nearly coincide
     observe.upper("P-29", divergences.gaussian_kl(mean, law + own, 0 * mean, Kss + own), q.kl, tol=1e-9 * (1 + q.kl))
 
 
 @pytest.mark.claim("P-29")
 def test_published_jitter_gives_too_small_a_kl(observe: Observer) -> None:
-    """1e-6 on both covariances, as public code has it."""
+    """1e-6 on both covariances, as in public code."""
     K, B, a = np.array([[1.0, 0.9], [0.9, 1.0]]), np.array([[0.1, 0.05], [0.05, 0.1]]), np.array([1.0, 0.5])
     honest, jitter = gaussian_kl(a, B, [0.0, 0.0], K), 1e-6 * np.eye(2)
     published = gaussian_kl(a, B + jitter, [0.0, 0.0], K + jitter)

@@ -1,4 +1,4 @@
-"""What rounding, and a kernel that is off by so much an entry, may do to posteriors: the allowances that are stated.
+"""The allowances of posteriors for rounding and for errors of the kernel's entries.
 
 They are sums, and any one summand might go missing unnoticed where another is larger: each is looked at here.
 """
@@ -69,13 +69,13 @@ def predictions(q: SparsePosterior, X: np.ndarray, error: float, coefficients: d
     variance = E * lift**2 + 2.0 * delta * lift + 2.0 * steps * k
     variance += c("variance_half", 0.0) * half**2 + c("variance_cross", 0.0) * lift * half
     variance += c("variance_root", 0.0) * root * half
-    left = k - np.einsum("ij,ij->j", *[q.inducing.whiten(X)] * 2)  # as it is computed: below 0 by rounding or not
-    known = (X[:, None] == q.inducing.Z[None]).all(axis=2).any(axis=1)
-    return mean, variance + error + 2.0 * np.where(known, 0.0, np.maximum(-left, 0.0))
+    left = k - np.einsum("ij,ij->j", *[q.inducing.whiten(X)] * 2)  # as computed, which may be below 0 by rounding
+    at_inducing = (X[:, None] == q.inducing.Z[None]).all(axis=2).any(axis=1)
+    return mean, variance + error + 2.0 * np.where(at_inducing, 0.0, np.maximum(-left, 0.0))
 
 
-def same(observe: Observer, claim: str, found: Any, stated: Any) -> None:
-    for value, truth in zip((found.mean_error, found.variance_error), stated, strict=True):
+def same(observe: Observer, claim: str, computed: Any, stated: Any) -> None:
+    for value, truth in zip((computed.mean_error, computed.variance_error), stated, strict=True):
         observe.equal(claim, value, truth, rtol=1e-5)
 
 
@@ -154,8 +154,8 @@ def test_allowances_of_the_exact_posterior(observe: Observer, seed: int, error: 
     kernel, X, y, new = problem(seed)
     q = full_posterior(kernel, X, y, noise=noise, prior_mean=line, entry_error=error)
     s, N, r, K = q.spectral, len(X), y - line(X), kernel(X)
-    assert s.found.vectors is not None
-    U, values = s.found.vectors, s.found.values
+    assert s.eigen.vectors is not None
+    U, values = s.eigen.vectors, s.eigen.values
     steps = (16.0 + 2.0 * N) * EPS + 2.0 * norm(U.T @ U - np.eye(N))
     shift = norm(K - (U * values) @ U.T) + steps * values[0] + N * error
     margin, scale, k = (1.0 - shift / noise) ** -3, values + noise, kernel.diag(X)
@@ -189,7 +189,7 @@ def norm_of(rows: np.ndarray) -> np.ndarray:
 def test_a_kernel_that_is_off_by_its_entry_error_stays_within_the_allowances(
     observe: Observer, seed: int, error: float
 ) -> None:
-    """The worst signs: far away, where the kernel is 0 and its error is all there is; and in the KL."""
+    """The worst signs: far away, where the kernel is 0 and only its error remains; and in the KL."""
     kernel, X, y, Z = problem(seed)
     rng, far = np.random.default_rng(seed), np.array([[1e3]])
     exact = full_posterior(kernel, X, y, noise=0.1, entry_error=error)

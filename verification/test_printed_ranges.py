@@ -23,9 +23,9 @@ REPAIRED = (True, False)
 ROUNDED = 2.0**-50
 
 
-def ends(found: DerivativeRange) -> list[Any]:
+def ends(ranges: DerivativeRange) -> list[Any]:
     """φ low, high, φ' low, high, φ'' low, high."""
-    return [*found.density, *found.first, *found.second]
+    return [*ranges.density, *ranges.first, *ranges.second]
 
 
 @pytest.mark.claim("D-34", "D-36")
@@ -34,9 +34,9 @@ def ends(found: DerivativeRange) -> list[Any]:
 def test_poisson_with_exponential_rate(observe: Observer, repaired: bool, y: int) -> None:
     """φ ≤ 1, −y − 1 ≤ φ' ≤ y, −y − ¼ ≤ φ'' ≤ 2y² + 3y + 2: whole numbers and quarters, so equal to the last bit."""
     table = [0, 1, -y - 1, y, Fraction(-4 * y - 1, 4), 2 * y * y + 3 * y + 2]
-    found = Poisson("exp").derivative_range(y, "printed", repaired=repaired)
-    observe.equal("D-34", [Fraction(e) for e in ends(found)], table)
-    observe.holds("D-36", found.repaired == repaired and ("no density" in found.note) == (not repaired))
+    ranges = Poisson("exp").derivative_range(y, "printed", repaired=repaired)
+    observe.equal("D-34", [Fraction(e) for e in ends(ranges)], table)
+    observe.holds("D-36", ranges.repaired == repaired and ("no density" in ranges.note) == (not repaired))
 
 
 @pytest.mark.claim("D-33", "D-36")
@@ -44,9 +44,9 @@ def test_poisson_with_exponential_rate(observe: Observer, repaired: bool, y: int
 @given(y=COUNTS)
 def test_poisson_with_softplus_rate(observe: Observer, repaired: bool, y: int) -> None:
     """φ ≤ 1, |φ'| ≤ 1, |φ''| ≤ 2.25, for every count."""
-    found = Poisson("softplus").derivative_range(y, "printed", repaired=repaired)
-    observe.equal("D-33", ends(found), [0.0, 1.0, -1.0, 1.0, -2.25, 2.25])
-    observe.holds("D-36", found.repaired == repaired and ("no density" in found.note) == (not repaired))
+    ranges = Poisson("softplus").derivative_range(y, "printed", repaired=repaired)
+    observe.equal("D-33", ends(ranges), [0.0, 1.0, -1.0, 1.0, -2.25, 2.25])
+    observe.holds("D-36", ranges.repaired == repaired and ("no density" in ranges.note) == (not repaired))
 
 
 @pytest.mark.claim("D-30", "D-32", "D-36")
@@ -71,7 +71,7 @@ def test_bernoulli(observe: Observer, label: int) -> None:
 @pytest.mark.claim("D-31", "D-36")
 @given(noise=SIZES)
 def test_gaussian(observe: Observer, noise: float) -> None:
-    """c = 1/(√(2π)σ): φ ≤ c, |φ'| ≤ c/(√e σ), −c/σ² ≤ φ'' ≤ 2c/(σ²e^{3/2}); printed, corrected and sharp are one."""
+    """c = 1/(√(2π)σ): φ ≤ c, |φ'| ≤ c/(√e σ), −c/σ² ≤ φ'' ≤ 2c/(σ²e^{3/2}); all three forms are equal."""
     s2 = mpf(noise)
     c = 1 / sqrt(2 * pi * s2)
     steep = c / sqrt(exp(1) * s2)
@@ -92,9 +92,9 @@ def test_student_t(observe: Observer, df: float, scale: float) -> None:
         slope = c / sigma * (nu + 1) / nu
         steep = slope * sqrt(nu / (nu + 2)) * ((nu + 2) / (nu + 3)) ** ((nu + 3) / 2)
         high = 2 * slope / sigma * ((nu + 2) / (nu + 5)) ** ((nu + 5) / 2)
-        found = StudentT(df, scale).derivative_range(0.0, form, repaired=repaired)
-        observe.equal("D-35", ends(found), [mpf(0), c, -steep, steep, -slope / sigma, high], rtol=1e-12)
-        observe.holds("D-35", found.holds == (form != "printed" or repaired or scale >= 1.0))
+        ranges = StudentT(df, scale).derivative_range(0.0, form, repaired=repaired)
+        observe.equal("D-35", ends(ranges), [mpf(0), c, -steep, steep, -slope / sigma, high], rtol=1e-12)
+        observe.holds("D-35", ranges.holds == (form != "printed" or repaired or scale >= 1.0))
 
 
 @pytest.mark.claim("D-34")
@@ -117,10 +117,10 @@ def test_sharp_ends_of_poisson_with_exponential_rate(observe: Observer, y: int) 
 @pytest.mark.claim("D-36")
 @given(y=COUNTS, df=st.floats(-1.0, 3.0).map(lambda e: 10.0**e), scale=SIZES)
 def test_what_is_shown_contains_the_range(observe: Observer, y: int, df: float, scale: float) -> None:
-    """Six digits, rounded outwards: what a reader sees is a range, too."""
+    """The six printed digits are rounded outwards, so that they are a valid range, too."""
     for model, target in ((Poisson("exp"), y), (Poisson("softplus"), [0, y]), (StudentT(df, scale), 0.0)):
-        found = model.derivative_range(target)
-        shown = [float(v) for pair in re.findall(r"in \[(.*?), (.*?)\]", str(found)) for v in pair]
-        for k, end in enumerate(ends(found)):
+        ranges = model.derivative_range(target)
+        shown = [float(v) for pair in re.findall(r"in \[(.*?), (.*?)\]", str(ranges)) for v in pair]
+        for k, end in enumerate(ends(ranges)):
             (observe.upper if k % 2 else observe.lower)("D-36", end, shown[k])
             observe.equal("D-36", shown[k], float(np.max(end) if k % 2 else np.min(end)), rtol=1.01e-5)

@@ -28,9 +28,9 @@ def log_product(case: Case, t: Any) -> Any:
     return case.log_density(case.y, mpf(case.m) + t) - t**2 / (2 * mpf(case.v)) - log(2 * pi * mpf(case.v)) / 2
 
 
-def log_proposal(case: Case, found: Any, t: Any) -> Any:
+def log_proposal(case: Case, envelope: Any, t: Any) -> Any:
     """log of the density of the proposal."""
-    shift, n, width = mpf(found.shift), mpf(found.n), mpf(found.width)
+    shift, n, width = mpf(envelope.shift), mpf(envelope.n), mpf(envelope.width)
     if width > 0:
         x = abs(t - shift) / width
         return min(mpf(0), 1 - x) - log(4 * width)
@@ -50,21 +50,23 @@ def test_envelopes_cover_and_touch(observe: Observer, family: str, seed: int) ->
     for kind, claim in CLAIMS.items():
         if kind != "widened" and family == "student":
             continue
-        found = cover(case.likelihood, y, case.m, case.v, kind)
+        envelope = cover(case.likelihood, y, case.m, case.v, kind)
         away = np.concatenate([10.0 ** rng.uniform(-9, 1.3, 24) * scale, [0.0]]) * rng.choice([-1, 1], 25)
         slack = []
-        for t in [found.touch + mpf(float(a)) for a in away]:
-            slack.append(mpf(found.log_K) + log_proposal(case, found, t) - log_product(case, t))
-        # the product's own size, where doubles must say what log K is
-        size = max(1.0, abs(float(case.log_density(case.y, mpf(case.m) + mpf(found.touch)))), found.touch**2 / case.v)
+        for t in [envelope.touch + mpf(float(a)) for a in away]:
+            slack.append(mpf(envelope.log_K) + log_proposal(case, envelope, t) - log_product(case, t))
+        # the product's own size, which limits the accuracy of log K
+        size = max(
+            1.0, abs(float(case.log_density(case.y, mpf(case.m) + mpf(envelope.touch)))), envelope.touch**2 / case.v
+        )
         observe.lower(claim, min(slack), 0)
         if kind != "flat":
             observe.upper(claim, slack[-1], 3e-14 * size)
         else:  # w = E p over the product's peak, and no less
             mean = mpf(float(case.likelihood.log_expected_density(y, case.m, case.v)))
-            width = exp(mean - log_product(case, mpf(found.touch)))
-            observe.lower(claim, mpf(found.width), width)
-            observe.upper(claim, mpf(found.width), width * (1 + mpf("2e-9") + mpf("1e-13") * size))
+            width = exp(mean - log_product(case, mpf(envelope.touch)))
+            observe.lower(claim, mpf(envelope.width), width)
+            observe.upper(claim, mpf(envelope.width), width * (1 + mpf("2e-9") + mpf("1e-13") * size))
 
 
 @pytest.mark.claim("D-14")
@@ -80,15 +82,15 @@ def test_least_constants_and_the_best_width(observe: Observer, family: str, seed
     y, m, v = float(case.y), mpf(case.m), mpf(case.v)
     best = cover(case.likelihood, y, case.m, case.v, "widened")
     widths = np.array([1.0, 1.5, 4.0, 25.0])
-    found = cover(case.likelihood, y, case.m, case.v, "widened", widths)
+    envelopes = cover(case.likelihood, y, case.m, case.v, "widened", widths)
     with mp.workdps(25):
-        for n, touch, log_K in zip(widths[1:], found.touch[1:], found.log_K[1:], strict=True):
+        for n, touch, log_K in zip(widths[1:], envelopes.touch[1:], envelopes.log_K[1:], strict=True):
             reach = 3 * abs(mpf(float(touch))) + sqrt(v)
             truth = log(reference.least_constant(case.log_density, case.y, m, v, mpf(n), m - reach, m + reach))
             observe.equal("D-14", log_K, truth, rtol=1e-12, atol=1e-12)
             if family == "exp":
                 observe.equal("D-14", case.m + touch, reference.poisson_touch(case.y, m, v, mpf(n)), atol=1e-6)
-    observe.lower("D-14", found.log_K, best.log_K, tol=1e-12 * (1.0 + abs(best.log_K)))
+    observe.lower("D-14", envelopes.log_K, best.log_K, tol=1e-12 * (1.0 + abs(best.log_K)))
     n = 1.0 / (1.0 - np.linspace(0.1, 0.9, 9))
     values = cover(case.likelihood, y, case.m, case.v, "widened", n).log_K
     observe.lower("D-14", np.diff(values, 2), 0.0, tol=1e-11 * (1.0 + np.abs(values).max()))
@@ -129,8 +131,8 @@ def test_the_papers_constant(observe: Observer) -> None:
         (Poisson("exp"), 5, -4.0, (1.0, 10.0), (4e-6, 0.096)),
     ]
     for likelihood, y, m, widths, shares in numbers:
-        found = cover(likelihood, y, m, 1.0, "widened", np.array(widths)).acceptance
-        observe.equal("D-14", found, shares, rtol=0.13)
+        acceptance = cover(likelihood, y, m, 1.0, "widened", np.array(widths)).acceptance
+        observe.equal("D-14", acceptance, shares, rtol=0.13)
 
 
 @pytest.mark.claim("N-flat", "N-shift")
@@ -141,20 +143,20 @@ def test_acceptance_of_the_best(observe: Observer, family: str) -> None:
     for case in cases:
         observe.lower("N-flat", cover(case.likelihood, float(case.y), case.m, case.v).acceptance, 0.2499999)
         flat = cover(case.likelihood, float(case.y), case.m, case.v, "flat").acceptance
-        observe.upper("N-flat", flat, 0.25 * (1.0 - 1.9e-9))  # as much wider, and higher, as E p may be off
+        observe.upper("N-flat", flat, 0.25 * (1.0 - 1.9e-9))  # wider and higher by the relative error of E p
     rng = np.random.default_rng(0)
     for _ in range(3):
         m, v = float(rng.normal()), float(rng.uniform(0.1, 3.0))
         y = 4.0 if family in ("exp", "softplus") else float(rng.choice([-1.0, 1.0]))
         case = make(family, y, m, v, *((0.5,) if family == "gaussian" else ()))
-        found = cover(case.likelihood, float(case.y), m, v, "shifted")
+        envelope = cover(case.likelihood, float(case.y), m, v, "shifted")
         x = np.linspace(-12.0, 12.0, 4001)
-        f = m + found.shift + np.sqrt(v) * x
-        at = m + found.touch
+        f = m + envelope.shift + np.sqrt(v) * x
+        at = m + envelope.touch
         drop = case.likelihood.log_density(float(case.y), f) - case.likelihood.log_density(float(case.y), at)
         slope = float(case.likelihood.derivatives(float(case.y), at)[0])
         mean = (np.exp(drop - slope * (f - at) - 0.5 * x * x) / np.sqrt(2 * np.pi)).sum() * (x[1] - x[0])
-        observe.equal("N-shift", found.acceptance, mean, rtol=1e-10)
+        observe.equal("N-shift", envelope.acceptance, mean, rtol=1e-10)
         observe.upper("N-shift", np.exp(drop - slope * (f - at)), 1.0, tol=1e-12)
 
 
@@ -204,8 +206,8 @@ def test_draws(
         return
     case = make(family, y, m, v, *parameters)
     likelihood, size = case.likelihood, 200_000
-    found = sample_product(likelihood, y, m, v, size, np.random.default_rng(len(family)), kind)
-    f, rate = found.draws, found.envelope.acceptance
+    sample = sample_product(likelihood, y, m, v, size, np.random.default_rng(len(family)), kind)
+    f, rate = sample.draws, sample.envelope.acceptance
     low, high = Panels(likelihood, y, m, v).ends
     line = m + np.linspace(low, high, 200_001)
     height = np.asarray(likelihood.log_density(y, line)) - 0.5 * (line - m) ** 2 / v
@@ -213,7 +215,7 @@ def test_draws(
     law = np.concatenate([[0.0], np.cumsum(0.5 * (mass[1:] + mass[:-1]))])
     observe.lower("D-10", kstest(f, lambda x: np.interp(x, line, law / law[-1])).pvalue, 1e-6)
     claim = CLAIMS.get(kind, "D-14")
-    observe.equal(claim, found.acceptance, rate, atol=4.5 * np.sqrt(rate * (1 - rate) / found.proposals) + 1e-12)
+    observe.equal(claim, sample.acceptance, rate, atol=4.5 * np.sqrt(rate * (1 - rate) / sample.proposals) + 1e-12)
     scores = (f - m) / v, 0.5 * (((f - m) / v) ** 2 - 1 / v)
     estimate, exact = product_gradient(f, m, v), exact_gradient(likelihood, y, m, v)
     for value, truth, score in zip(estimate, exact, scores, strict=True):
@@ -225,8 +227,8 @@ def test_draws(
 def test_gradients_are_unbiased(observe: Observer, likelihood: Any, y: float) -> None:
     """A million draws, five for each of 200 000 gradients: the mean to 4 standard errors."""
     m, v = -1.0, 1.5
-    found = sample_product(likelihood, np.full(200_000, y), m, v, 5, np.random.default_rng(4))
-    gradients, exact = product_gradient(found.draws, m, v), exact_gradient(likelihood, y, m, v)
+    sample = sample_product(likelihood, np.full(200_000, y), m, v, 5, np.random.default_rng(4))
+    gradients, exact = product_gradient(sample.draws, m, v), exact_gradient(likelihood, y, m, v)
     for values, truth in zip(gradients, exact, strict=True):
         observe.equal("D-10", values.mean(), truth, atol=4.0 * values.std() / np.sqrt(values.size))
 
@@ -245,14 +247,14 @@ def test_student_envelope_by_search(observe: Observer, seed: int) -> None:
     best = cover(likelihood, y, m, v)
     for n in 1.0 / (1.0 - np.array([0.0, 0.3, 0.9, 0.99])):
         height = np.asarray(likelihood.log_density(y, f)) - 0.5 * (f - m) ** 2 * (1 - 1 / n) / v + 0.5 * np.log(n)
-        found = cover(likelihood, y, m, v, "widened", n).log_K
-        observe.lower("D-14", found, height.max(), tol=1e-12 * (1 + abs(found)))
-        observe.equal("D-14", found, height.max(), atol=2e-4)
-        observe.upper("D-14", best.log_K, found, tol=1e-12 * (1 + abs(found)))
+        log_K = cover(likelihood, y, m, v, "widened", n).log_K
+        observe.lower("D-14", log_K, height.max(), tol=1e-12 * (1 + abs(log_K)))
+        observe.equal("D-14", log_K, height.max(), atol=2e-4)
+        observe.upper("D-14", best.log_K, log_K, tol=1e-12 * (1 + abs(log_K)))
 
 
 def test_log_concavity_of_what_is_shifted() -> None:
-    """ℓ'' ≤ 0 for all likelihoods but Student's t: what the tangent's validity rests on."""
+    """ℓ'' ≤ 0 for all likelihoods but Student's t: the hypothesis of the tangent bound."""
     for family in CONCAVE:
         for seed in range(6):
             case = draw(family, seed)

@@ -36,7 +36,7 @@ def draws(count: int) -> np.ndarray:
 @pytest.mark.claim("N-risk", "R-thm5")
 @pytest.mark.parametrize("alpha", [0.3, 0.8])
 def test_failures_of_the_oracle_bounds(observe: Observer, alpha: float) -> None:
-    """Fixed θ, and all posterior weights at once: the best ones, and a vertex chosen to be the worst."""
+    """Fixed θ, and all posterior weights at once: the best weights, and the worst vertex."""
     zero, delta, count = np.zeros(N), 0.1, 20_000
     y = draws(count)
     risks = np.array([gaussian_renyi(zero, C, zero, TRUTH, alpha) for C in MODELS]) / N
@@ -64,30 +64,30 @@ def test_failures_of_the_oracle_bounds(observe: Observer, alpha: float) -> None:
 @pytest.mark.claim("N-risk", "R-thm5")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_the_oracle_bounds_are_their_formulas(observe: Observer, seed: int, alpha: Any) -> None:
-    """Fit, divergence of the weights and log(1/δ), one by one at 50 digits; the best weights are ρ ∝ π exp(αℒ)."""
+    """Fit, divergence of the weights and log(1/δ), each at 50 digits; the best weights are ρ ∝ π exp(αℒ)."""
     rng = np.random.default_rng(seed)
     P, a, delta = int(rng.integers(1, 6)), float(alpha), float(rng.uniform(0.001, 0.9))
     true, fits, prior = float(rng.normal(-20, 3)), rng.normal(-22, 3, P), rng.dirichlet(np.ones(P))
     scale = N * (1 - mpf(a))
     sure = -log(mpf(delta)) / scale
-    one = oracle_risk_bound(true, fits, N, a, delta=delta)
+    oracle = oracle_risk_bound(true, fits, N, a, delta=delta)
     for i, fit in enumerate(fits):
         value = mpf(a) * (mpf(true) - mpf(float(fit))) / scale
-        observe.equal("N-risk", [one.terms["fit"][i], one.terms["confidence"]], [value, sure], rtol=1e-13)
-        observe.equal("N-risk", one.value[i], value + sure, rtol=1e-12, atol=1e-13)
+        observe.equal("N-risk", [oracle.terms["fit"][i], oracle.terms["confidence"]], [value, sure], rtol=1e-13)
+        observe.equal("N-risk", oracle.value[i], value + sure, rtol=1e-12, atol=1e-13)
     best = [mpf(p) * mp.exp(mpf(a) * mpf(float(f))) for p, f in zip(prior, fits, strict=True)]
     best = [b / sum(best) for b in best]
     for weights, rho in ((None, best), (other := rng.dirichlet(np.ones(P)), [mpf(float(r)) for r in other])):
-        found = pac_risk_bound(true, fits, N, a, delta=delta, prior=prior, posterior=weights)
+        pac = pac_risk_bound(true, fits, N, a, delta=delta, prior=prior, posterior=weights)
         truths = {
             "fit": mpf(a) * sum(r * (mpf(true) - mpf(float(f))) for r, f in zip(rho, fits, strict=True)) / scale,
             "KL(ρ‖π)": sum(r * log(r / mpf(float(p))) for r, p in zip(rho, prior, strict=True) if r > 0) / scale,
             "confidence": sure,
         }
         for name, truth in truths.items():
-            observe.equal("R-thm5", found.terms[name], truth, rtol=1e-11, atol=1e-13)
-        observe.equal("R-thm5", float(found), sum(truths.values()), rtol=1e-11, atol=1e-12)
-        observe.equal("R-thm5", found.confidence, 1 - delta)
+            observe.equal("R-thm5", pac.terms[name], truth, rtol=1e-11, atol=1e-13)
+        observe.equal("R-thm5", float(pac), sum(truths.values()), rtol=1e-11, atol=1e-12)
+        observe.equal("R-thm5", pac.confidence, 1 - delta)
 
 
 @pytest.mark.claim("R-thm5", "R-risk-def")

@@ -1,4 +1,4 @@
-"""Ledger D.5: how many samples a step needs, and what the constants of the convergence theorem are."""
+"""Ledger D.5: sample sizes of a step, and the constants of the convergence theorem."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_thresholds(observe: Observer, seed: int) -> None:
     means = mean, mean * mpf(float(by_mean)), 2 * mean * mpf(float(by_variance))
     alpha = min(mpf(gamma), mpf(1) / 2)
     for rule, claim in (("printed", "D-42"), ("improved", "D-50"), ("chernoff", "N-cher")):
-        found = sample_size(case.likelihood, y, rule=rule, **given_)
+        size = sample_size(case.likelihood, y, rule=rule, **given_)
         ranges = case.likelihood.derivative_range(
             y, "printed" if rule == "printed" else "sharpest", repaired=rule == "printed"
         )
@@ -89,16 +89,16 @@ def test_thresholds(observe: Observer, seed: int) -> None:
                 M = max(each)
         if max(each) < np.finfo(np.float64).max:
             rtol = 1e-9 + (1e-15 / (1 - mean / B) if rule == "chernoff" and mean < B else 0)  # 1 − ζ/B as a double
-            observe.equal(claim, found.factors["φ"], each[0], rtol=rtol)
-            observe.equal(claim, [found.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
+            observe.equal(claim, size.factors["φ"], each[0], rtol=rtol)
+            observe.equal(claim, [size.factors[name] for name in ("φ'", "φ''")], each[1:], rtol=1e-9, atol=1e-300)
         truth = reference.threshold(n, share, alpha, M)
-        if truth > np.finfo(np.float64).max:  # beyond the doubles: no number of samples is named
-            observe.holds(claim, found.threshold == np.inf)
+        if truth > np.finfo(np.float64).max:  # beyond the range of doubles
+            observe.holds(claim, size.threshold == np.inf)
             continue
-        observe.equal(claim, found.threshold, truth, rtol=1e-9)
-        observe.holds(claim, found.L > found.threshold)
+        observe.equal(claim, size.threshold, truth, rtol=1e-9)
+        observe.holds(claim, size.L > size.threshold)
         observe.holds(
-            "D-43", found.relative_error == min(gamma, 0.5) and any("D-43" in s for s in found.notes) == (gamma > 0.5)
+            "D-43", size.relative_error == min(gamma, 0.5) and any("D-43" in s for s in size.notes) == (gamma > 0.5)
         )
     improved, chernoff = (sample_size(case.likelihood, y, rule=f, **given_).threshold for f in ("improved", "chernoff"))
     observe.upper("N-cher", chernoff, improved, tol=1e-12 * improved)
@@ -112,9 +112,9 @@ def test_shares_add_up(observe: Observer) -> None:
     observe.upper("D-48", total, 0.05)
     observe.equal("D-48", total + 6 * 0.05 / np.pi**2 / 200_000, 0.05, rtol=1e-9)
     for k, L in ((2, 272), (10, 8400), (100, 1.07e6)):
-        found = reference.threshold(1000, reference.share(0.05, k), mpf(1) / k, 10)
-        observe.equal("D-48", found, L, rtol=4e-3)
-        observe.equal("D-48", found, mpf(k) ** 2 / 2 * 10 * log(pi**2 * 1000 * k**2 / mpf("0.05")), rtol=mpf("1e-15"))
+        limit = reference.threshold(1000, reference.share(0.05, k), mpf(1) / k, 10)
+        observe.equal("D-48", limit, L, rtol=4e-3)
+        observe.equal("D-48", limit, mpf(k) ** 2 / 2 * 10 * log(pi**2 * 1000 * k**2 / mpf("0.05")), rtol=mpf("1e-15"))
 
 
 @pytest.mark.claim("D-43", "D-44", "D-45", "D-46", "D-47")
@@ -159,8 +159,8 @@ def test_improved_constant(observe: Observer, seed: int) -> None:
             slope = mpf(float(rng.choice([ends[0], ends[1], rng.uniform(*ends)])))
             observe.upper("D-50", half * ratio_errors(mean, slope, alpha), 2 * alpha * (1 + star) / zeta)
     given_ = {"n": 10, "delta": 0.1, "step": 0.1, "iteration": 1, "zeta": float(zeta)}
-    found = sample_size(case.likelihood, y, design=3.0, **given_)
-    observe.equal("D-50", found.c3, 6 * (1 + star) / zeta, rtol=1e-12)
+    improved = sample_size(case.likelihood, y, design=3.0, **given_)
+    observe.equal("D-50", improved.c3, 6 * (1 + star) / zeta, rtol=1e-12)
     value = float(case.likelihood.log_expected_density(y, case.m, case.v))
     if value > -300.0:
         at = {"n": 10, "delta": 0.1, "step": 0.1, "iteration": 1, "m": case.m, "v": case.v}
@@ -189,24 +189,24 @@ def test_printed_factor_is_unbounded(observe: Observer) -> None:
 def test_failures_are_as_rare_as_promised(observe: Observer, rule: str, likelihood: Any, y: int, m: float) -> None:
     """3000 steps with the promised number of samples, n = 1: the error of the step against γc₃, with δ₁ = 0.3."""
     v, gamma, delta = 1.0, 0.4, 0.3 * np.pi**2 / 6
-    found = sample_size(likelihood, y, n=1, delta=delta, step=gamma, iteration=1, m=m, v=v, rule=rule)
+    size = sample_size(likelihood, y, n=1, delta=delta, step=gamma, iteration=1, m=m, v=v, rule=rule)
     rng = np.random.default_rng(0)
-    draws = 3000 if found.L < 5000 else 300
+    draws = 3000 if size.L < 5000 else 300
     _, slope, by_variance = likelihood.log_expected_density(y, m, v, gradient=True)
     failures = 0
     for _ in range(draws):
-        f = m + rng.standard_normal(min(found.L, 20_000))
+        f = m + rng.standard_normal(min(size.L, 20_000))
         value, first, second = (np.asarray(d).mean() for d in likelihood.density_derivatives(y, f))
         error = np.hypot(first / value - slope, 0.5 * second / value - by_variance)
-        failures += bool(error > gamma * found.c3)
-    observe.frequency(found.claim, failures, draws, float(found.delta))
+        failures += bool(error > gamma * size.c3)
+    observe.frequency(size.claim, failures, draws, float(size.delta))
 
 
 DRAWS = 20_000
 
 
 def seen(observe: Observer, claim: str, failures: int, delta: float, share: float, draws: int = DRAWS) -> None:
-    """At most δ, and at least ``share``·δ: the test could tell."""
+    """At most δ, and at least ``share``·δ, so that the test could fail."""
     observe.frequency(claim, failures, draws, delta)
     observe.holds(claim, failures >= share * delta * draws)
 
@@ -233,11 +233,11 @@ def test_the_event_behind_the_sample_size_fails_visibly(observe: Observer, rule:
     """
     v = 1e8
     mean = float(np.exp(Bernoulli().log_expected_density(1, m, v)))
-    found = sample_size(Bernoulli(), 1, n=1, delta=0.99, step=0.5, iteration=1, m=m, v=v, rule=rule)
+    size = sample_size(Bernoulli(), 1, n=1, delta=0.99, step=0.5, iteration=1, m=m, v=v, rule=rule)
     rng = np.random.default_rng(1)
-    values = Bernoulli().density(1, m + np.sqrt(v) * rng.standard_normal((4000, found.L))).mean(axis=1)
-    failures = int((np.abs(values / mean - 1.0) > found.relative_error).sum())
-    seen(observe, found.claim, failures, float(found.delta) / 3.0, share, 4000)
+    values = Bernoulli().density(1, m + np.sqrt(v) * rng.standard_normal((4000, size.L))).mean(axis=1)
+    failures = int((np.abs(values / mean - 1.0) > size.relative_error).sum())
+    seen(observe, size.claim, failures, float(size.delta) / 3.0, share, 4000)
 
 
 @pytest.mark.claim("D-42", "D-48", "D-50", "N-cher")
@@ -246,9 +246,9 @@ def test_all_steps_together_fail_at_most_as_promised(observe: Observer, rule: st
     """γ_t = 1/t, δ_t = 6δ/(π²t²): over sixty steps |X̄ − E φ| > α_tE φ at any of them with probability ≤ δ/3."""
     delta, t = 0.9, np.arange(1, 61)
     given_ = {"n": 1, "delta": delta, "step": lambda t: 1.0 / t, "iteration": t, "zeta": 0.5, "rule": rule}
-    found = sample_size(Bernoulli(), 1, **given_)
-    means = np.random.default_rng(2).binomial(found.L.astype(np.int64), 0.5, (DRAWS, t.size)) / found.L
-    failures = int((np.abs(means / 0.5 - 1.0) > found.relative_error).any(axis=1).sum())
+    size = sample_size(Bernoulli(), 1, **given_)
+    means = np.random.default_rng(2).binomial(size.L.astype(np.int64), 0.5, (DRAWS, t.size)) / size.L
+    failures = int((np.abs(means / 0.5 - 1.0) > size.relative_error).any(axis=1).sum())
     seen(observe, "D-48", failures, delta / 3.0, share)
 
 
@@ -276,10 +276,10 @@ def test_where_the_gradient_is_not_lipschitz(observe: Observer) -> None:
     """∇_V KL = ½(K⁻¹ − V⁻¹) at K = 1: quotients 2.5e3, 2.5e7, 2.5e11; on V ≥ v₀ at most 1/(2v₀²)."""
     for V, quotient in ((mpf("1e-2"), 2.5e3), (mpf("1e-4"), 2.5e7), (mpf("1e-6"), 2.5e11)):
         slopes = [(1 - 1 / V) / 2, (1 - 1 / (2 * V)) / 2]
-        found = abs(slopes[0] - slopes[1]) / V
-        observe.equal("D-49", found, quotient, rtol=1e-12)
-        observe.upper("D-49", found, 1 / (2 * V**2))
-    observe.fails("D-49", found < 1e11, "E p ≥ ζ bounds nothing of ∇_V KL = ½(K⁻¹ − V⁻¹) as V → 0")
+        ratio = abs(slopes[0] - slopes[1]) / V
+        observe.equal("D-49", ratio, quotient, rtol=1e-12)
+        observe.upper("D-49", ratio, 1 / (2 * V**2))
+    observe.fails("D-49", ratio < 1e11, "E p ≥ ζ bounds nothing of ∇_V KL = ½(K⁻¹ − V⁻¹) as V → 0")
     # the loss term: its second derivatives in (m, v) are bounded where E p ≥ ζ, by differences of its gradient
     likelihood = Bernoulli()
     m, v = np.meshgrid(np.linspace(-2, 2, 41), np.linspace(0.05, 4, 41))
@@ -295,7 +295,7 @@ def test_where_the_gradient_is_not_lipschitz(observe: Observer) -> None:
 
 @pytest.mark.claim("D-40")
 def test_descent_with_errors_that_shrink(observe: Observer) -> None:
-    """r_{t+1} = r_t + γ_t(−∇h + w_t), ‖w_t‖ = γ_t c₃ at its worst: ∇h → 0; and h ≥ −log B, so it can't escape to −∞."""
+    """r_{t+1} = r_t + γ_t(−∇h + w_t), ‖w_t‖ = γ_t c₃ at its worst: ∇h → 0; and h ≥ −log B, so h stays finite."""
     likelihood = Bernoulli()
 
     def descent(m: float) -> float:

@@ -183,9 +183,9 @@ def test_proposition_4(observe: Observer, seed: int, N: int, size: float, kind: 
     e, z = laws(seed, N, size, kind)
     volume = 0.5 * log1p_residual(e)
     kl = float(volume.sum() + 0.5 * (z**2).sum()) * (1 + 1e-14)
-    found = proposition4(kl)
-    observe.upper("L-30", np.linalg.norm(z), float(found.mean))
-    observe.upper("N-mean", np.sqrt((z**2 / (1 + e)).sum()), float(found.mean_first) * (1 + 1e-14))
+    bounds = proposition4(kl)
+    observe.upper("L-30", np.linalg.norm(z), float(bounds.mean))
+    observe.upper("N-mean", np.sqrt((z**2 / (1 + e)).sum()), float(bounds.mean_first) * (1 + 1e-14))
     low, high = roots(kl, minus_one=True)
     observe.lower("L-31", e.min(), low)
     observe.upper("L-31", e.max(), high)
@@ -193,7 +193,7 @@ def test_proposition_4(observe: Observer, seed: int, N: int, size: float, kind: 
     slack = 1e-13 * (1 + np.abs(e).max())
     observe.lower("L-31", e.min(), float(less.low) - 1, tol=slack)
     observe.upper("L-31", e.max(), float(less.high) - 1, tol=slack)
-    observe.holds("L-31", float(found.low) <= float(less.low) and float(less.high) <= float(found.high))
+    observe.holds("L-31", float(bounds.low) <= float(less.low) and float(less.high) <= float(bounds.high))
 
 
 @pytest.mark.claim("L-30", "L-31", "N-mean")
@@ -207,27 +207,29 @@ def test_proposition_4_on_matrices(observe: Observer, seed: int, N: int, size: f
     m1, m2 = rng.standard_normal((2, N)) * size
     if seed % 2:
         S1, S2 = S2, S1
-    found = proposition4(gaussian_kl(m1, S1, m2, S2))
+    bounds = proposition4(gaussian_kl(m1, S1, m2, S2))
     tol = 1e-9
     ratio = eigh(S1, S2, eigvals_only=True)
-    observe.lower("L-31", ratio, float(found.low), tol=tol)
-    observe.upper("L-31", ratio, float(found.high), tol=tol * ratio.max())
+    observe.lower("L-31", ratio, float(bounds.low), tol=tol)
+    observe.upper("L-31", ratio, float(bounds.high), tol=tol * ratio.max())
     inverse = eigh(S2, S1, eigvals_only=True)
-    observe.lower("L-31", inverse, float(found.inverse_low), tol=tol)
-    observe.upper("L-31", inverse, float(found.inverse_high), tol=tol * inverse.max())
+    observe.lower("L-31", inverse, float(bounds.inverse_low), tol=tol)
+    observe.upper("L-31", inverse, float(bounds.inverse_high), tol=tol * inverse.max())
     shift = m1 - m2
-    observe.upper("L-30", np.sqrt(shift @ np.linalg.solve(S2, shift)), float(found.mean), tol=tol)
-    observe.upper("N-mean", np.sqrt(shift @ np.linalg.solve(S1, shift)), float(found.mean_first) * (1 + tol), tol=tol)
+    observe.upper("L-30", np.sqrt(shift @ np.linalg.solve(S2, shift)), float(bounds.mean), tol=tol)
+    observe.upper("N-mean", np.sqrt(shift @ np.linalg.solve(S1, shift)), float(bounds.mean_first) * (1 + tol), tol=tol)
     variances = np.diag(S1) / np.diag(S2)
-    observe.holds("L-31", (float(found.low) - tol <= variances).all() and (variances <= float(found.high) + tol).all())
-    observe.upper("L-30", np.abs(shift) / np.sqrt(np.diag(S2)), float(found.mean), tol=tol)
+    observe.holds(
+        "L-31", (float(bounds.low) - tol <= variances).all() and (variances <= float(bounds.high) + tol).all()
+    )
+    observe.upper("L-30", np.abs(shift) / np.sqrt(np.diag(S2)), float(bounds.mean), tol=tol)
 
 
 @pytest.mark.claim("L-30", "L-31", "N-mean")
 @pytest.mark.parametrize("gamma", [0.0, 1e-30, 1e-8, 0.3, 12.0, 1e5])
 def test_proposition_4_is_attained_in_one_dimension(observe: Observer, gamma: float) -> None:
     """KL(N(0, x)‖N(0, 1)) = ½φ(x) = γ at x = b, t; KL(N(√2γ, 1)‖N(0, 1)) = γ; and at Σ₁ = e^(−2γ) both share γ."""
-    found = proposition4(gamma)
+    bounds = proposition4(gamma)
     _, u, s = sandwich.roots(gamma)
     g = mp.mpf(gamma)
     with mp.workdps(90):
@@ -241,11 +243,11 @@ def test_proposition_4_is_attained_in_one_dimension(observe: Observer, gamma: fl
         x = mp.exp(-2 * g)
         rest = 2 * g - sandwich.phi(x)  # = 1 − e^(−2γ)
         observe.equal("N-mean", rest / x, mp.expm1(2 * g), rtol=1e-20)
-    observe.equal("L-31", float(found.high), 1 + u, rtol=3e-16)
-    observe.equal("L-31", float(found.log_low), s, rtol=3e-16)
-    observe.equal("L-30", float(found.mean), mp.sqrt(2 * g), rtol=3e-16)
+    observe.equal("L-31", float(bounds.high), 1 + u, rtol=3e-16)
+    observe.equal("L-31", float(bounds.log_low), s, rtol=3e-16)
+    observe.equal("L-30", float(bounds.mean), mp.sqrt(2 * g), rtol=3e-16)
     if gamma < 300:
-        observe.equal("N-mean", float(found.mean_first), mp.sqrt(mp.expm1(2 * g)), rtol=1e-14)
+        observe.equal("N-mean", float(bounds.mean_first), mp.sqrt(mp.expm1(2 * g)), rtol=1e-14)
     sure = proposition4(gamma, certified=True)
     observe.upper("L-30", mp.sqrt(2 * g), mp.mpf(float(sure.mean)))
     observe.upper("N-mean", mp.sqrt(mp.expm1(2 * g)) if gamma < 300 else 0, mp.mpf(float(sure.mean_first)))
@@ -263,7 +265,7 @@ def test_certified_factors_of_proposition_4_are_rounded_outwards(observe: Observ
     m = np.sqrt(2 * gamma) * share
     with mp.workdps(80):
         left = max(mp.mpf(gamma) - mp.mpf(float(m)) ** 2 / 2, mp.mpf(0))
-        for found, rest in ((proposition4(gamma, certified=True), mp.mpf(gamma)), (certified_given(gamma, m), left)):
+        for bounds, rest in ((proposition4(gamma, certified=True), mp.mpf(gamma)), (certified_given(gamma, m), left)):
             _, u, s = sandwich.roots(rest)
             upper = {
                 "mean": mp.sqrt(2 * mp.mpf(gamma)),
@@ -272,9 +274,9 @@ def test_certified_factors_of_proposition_4_are_rounded_outwards(observe: Observ
                 "inverse_high": mp.exp(-s),
             }
             for name, truth in upper.items():
-                observe.upper("N-mean" if name == "mean_first" else "L-31", truth, mp.mpf(float(getattr(found, name))))
+                observe.upper("N-mean" if name == "mean_first" else "L-31", truth, mp.mpf(float(getattr(bounds, name))))
             for name, truth in {"low": mp.exp(s), "log_low": s, "inverse_low": 1 / (1 + u)}.items():
-                observe.lower("L-31", truth, mp.mpf(float(getattr(found, name))))
+                observe.lower("L-31", truth, mp.mpf(float(getattr(bounds, name))))
 
 
 def certified_given(gamma: float, m: float) -> Any:
@@ -335,7 +337,7 @@ def test_mercers_joint_bound_needs_random_test_inputs(observe: Observer) -> None
     )
     observe.frequency("L-60", int((np.array(near) > limit).sum()), 200, DELTA)
     sentences = predictive(limit, 0.1, test_inputs="mercer").kl.assumptions
-    observe.holds("L-60", any("X_test, too, is drawn iid" in sentence for sentence in sentences))
+    observe.holds("L-60", any("X_test is also drawn iid" in sentence for sentence in sentences))
 
 
 def predictions(A: Any, B: Any, n: int) -> tuple[Any, Any, Any]:
@@ -369,8 +371,8 @@ def test_chain_rule(observe: Observer, seed: int, n: int, m: int) -> None:
     joint = divergences.gaussian_kl(zero(n + m, 1), A, zero(n + m, 1), B)
     train = divergences.gaussian_kl(zero(n, 1), A1, zero(n, 1), B1)
     observe.equal("L-61", train + mean, joint, rtol=1e-40)
-    found = predictive(float(joint), 0.5, train=float(train))
-    observe.equal("L-61", float(found.expected), mean, atol=1e-14 * float(joint))
+    prediction = predictive(float(joint), 0.5, train=float(train))
+    observe.equal("L-61", float(prediction.expected), mean, atol=1e-14 * float(joint))
 
 
 @pytest.mark.claim("L-62", "L-63", "N-tail")
@@ -416,8 +418,8 @@ def test_predictions_fail_as_seldom_as_promised(observe: Observer, eta: float) -
 @given(seed=SEEDS, n=st.integers(1, 30), eta=st.floats(1e-12, 0.99))
 def test_tail_of_a_gaussian_quadratic_form(observe: Observer, seed: int, n: int, eta: float) -> None:
     """The step of the proof at every θ, and the tail of one χ² variable, where the bound is nearest."""
-    found = predictive(1.0, eta)
-    factor = float(found.kl)
+    prediction = predictive(1.0, eta)
+    factor = float(prediction.kl)
     if factor < 1 / eta:
         observe.equal("N-tail", np.sqrt(factor) * np.exp((1 - factor) / 2), eta, rtol=1e-12)
     observe.upper("N-tail", chi2.sf(factor, 1), eta)
@@ -438,19 +440,19 @@ def test_certified_predictions_are_rounded_upwards(observe: Observer, seed: int)
     eta = np.concatenate([rng.uniform(0.15, 1.0, 60), 10.0 ** rng.uniform(-300, -0.9, 4)])
     joint = 10.0 ** rng.uniform(-20, 3, eta.size)
     train = joint * rng.random(eta.size) * (rng.random(eta.size) < 0.5)
-    found = predictive(
+    prediction = predictive(
         Bound(joint, "upper", 1.0, "L-42", certified=True),
         eta,
         train=Bound(train, "lower", 1.0, "L-10", certified=True),
     )
-    assert found.kl.certified
+    assert prediction.kl.certified
     means = [mp.mpf(a) - mp.mpf(b) for a, b in zip(joint, train, strict=True)]
     factors = [min(1 / mp.mpf(e), 1 + sandwich.roots(-mp.log(mp.mpf(e)))[1]) for e in eta]
     kls = [a * b for a, b in zip(factors, means, strict=True)]
     for claim, bound, truths in (
-        ("L-61", found.expected.value, means),
-        ("N-tail", found.kl.terms["factor"], factors),
-        ("L-62", found.kl.value, kls),
+        ("L-61", prediction.expected.value, means),
+        ("N-tail", prediction.kl.terms["factor"], factors),
+        ("L-62", prediction.kl.value, kls),
     ):
         values = [mp.mpf(float(v)) for v in np.asarray(bound)]
         observe.upper(claim, truths, values)

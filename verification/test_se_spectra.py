@@ -146,7 +146,7 @@ def test_total_degree_order_is_not_optimal_where_ratios_differ(observe: Observer
 
 @pytest.mark.claim("L-46")
 def test_deep_product_tail_agrees_with_the_isotropic_closed_form(observe: Observer) -> None:
-    # Nearly equal ratios: best-first sums against I_B, where 1 - Σ would have lost every digit.
+    # Nearly equal ratios: best-first sums against I_B, where 1 - Σ would lose every digit.
     for dim, ell in ((2, 6.0), (3, 3.0), (5, 20.0)):
         near = np.full(dim, ell)
         near[0] *= 1 + 1e-15
@@ -201,7 +201,7 @@ def test_explicit_ranks(observe: Observer) -> None:
             start = int(mp.ceil(4 * dim / a * mp.log(max(2 * dim / a, mp.e))))
             for ell in range(start, start + 200, 7):
                 observe.upper("L-48", mp.mpf(ell) ** dim * (R / (mp.mpf(R) + 1)) ** (mp.mpf(ell) / 2), 1)
-    # Between full levels: what level k still has is added.
+    # Between full levels: the remaining eigenvalues of level k are added.
     q, dim = reference.ratio(1, 2), 3
     for m in (4, 7):
         for r in range(int(mp.binomial(m - 1, dim)), int(mp.binomial(m, dim)) + 1):
@@ -265,7 +265,7 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
             low, high = (u, high) if u * (1 + 2 * M * ell / mp.sqrt(4 * u + ell**2)) < mp.mpf(half) ** 2 else (low, u)
         best = min(mp.mpf(0), objective(mp.log(low) / 2))
     observe.equal("N-dom", mp.mpf(s.log_tail(M)), best, atol=1e-12, rtol=1e-14)
-    # C really dominates: density ratio at the corner, where it is largest.
+    # C dominates: the density ratio is largest at the corner.
     std = float(mp.sqrt(low))
     corner = -0.5 * (half / std) ** 2 - np.log(np.sqrt(2 * np.pi) * std)
     observe.equal(
@@ -282,7 +282,7 @@ def test_domination_is_minimised_over_the_gaussian_law(observe: Observer, ell: f
 def test_dominated_eigenvalues_in_equal_proportions(
     observe: Observer, ratio: float, dim: int, m: int, scale: float
 ) -> None:
-    """λ_m <= min{v/m, min over s of C(s)·(1-B)^D B^k}, k the degree of the m-th: no more and no less is returned."""
+    """λ_m <= min{v/m, min over s of C(s)·(1-B)^D B^k}, k the degree of the m-th: exactly this is returned."""
     lengths = scale * np.arange(1.0, dim + 1.0)
     s = spectrum(SquaredExponential(2.0, lengths), inputs=Uniform(-ratio * lengths, ratio * lengths))
     k, half = next(k for k in range(m) if mp.binomial(k + dim, dim) >= m), mp.mpf(ratio)

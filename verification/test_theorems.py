@@ -84,7 +84,7 @@ def test_rate_against_fifty_digits(
             form=form,
         )
         assert value.certified
-        # Never below the theorem's number, and above it by the declared rounding only.
+        # Never below the theorem's value, and above it by the declared rounding only.
         observe.upper(claim, truth, mp.mpf(float(value)))
         if truth > mp.mpf(10) ** -300:
             observe.equal(claim, mp.mpf(float(value)), truth, rtol=1.2e-11 if dim == 1 else 2e-11)
@@ -131,7 +131,7 @@ def test_failure_frequency(
     noise: float,
     delta: float,
 ) -> None:
-    """X iid, Z from the k-DPP by enumeration, y from the prior or the worst of its norm: how often the bound fails."""
+    """X iid, Z from the k-DPP by enumeration, y from the prior or the worst y: how often the bound fails."""
     rng = np.random.default_rng(7)
     draws, y_norm2 = 2000, 4.0 * N
     prior, worst, traces = [], [], []
@@ -185,7 +185,7 @@ def test_chi_square_tail(observe: Observer, seed: int, alpha: float, noise: floa
     R, offset, A = dense(K, (0, 1), noise, alpha)
     Y = rng.standard_normal((draws, N)) @ np.linalg.cholesky(K + noise * np.eye(N)).T
     gaps = offset + 0.5 * np.einsum("ij,jk,ik->i", Y, A, Y)
-    # share = ½ and δ = 2·level make δ₂ = level and, with t = T·level, τ = T: Markov's step is taken away.
+    # share = ½ and δ = 2·level make δ₂ = level and, with t = T·level, τ = T: only the χ² tail is tested.
     value = forms.prior_tail(np.trace(R) * level, N - M, noise, alpha, 2 * level, 0.5)
     observe.frequency("N-W", int((gaps > value).sum()), draws, level)
 
@@ -221,7 +221,7 @@ def test_the_bound_becomes_arbitrarily_small(observe: Observer) -> None:
         M = np.array([1, 10, 100, 700])
         values = gpbounds.rate(SquaredExponential(), 10**6, M, 0.3, y_norm2=norm, direction=direction).value
         observe.holds("R-small", np.all(np.diff(values) < 0) and 0 < values[-1] < 1e-250, 4)
-        # tv > 0 leaves a floor, which goes with tv.
+        # tv > 0 leaves a lower limit, which vanishes with tv.
         floors = [
             float(gpbounds.rate(SquaredExponential(), 10**4, 700, 0.3, y_norm2=norm, direction=direction, tv=tv))
             for tv in (1e-6, 1e-12, 1e-18)
@@ -272,7 +272,7 @@ def test_best_truncation_is_the_minimum(observe: Observer, kernel: Matern, input
 
 @pytest.mark.claim("R-thm1", "N-thm")
 def test_data_aware_bound_averages_below_the_a_priori_one(observe: Observer) -> None:
-    """E_X of the exact k-DPP trace is at most the a-priori t* (R-samp), seen over 60 draws of X."""
+    """E_X of the exact k-DPP trace is at most the a-priori t* (R-samp), over 60 draws of X."""
     rng = np.random.default_rng(3)
     kernel, N, M = SquaredExponential(1.0, 0.5), 60, np.array([2, 5, 10])
     a_priori = gpbounds.rate(kernel, N, M, 0.5).terms["expected_trace"]

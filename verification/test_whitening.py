@@ -1,4 +1,4 @@
-"""What the streamed whitening computes is what the definitions say, and jitter takes from Q alone."""
+"""The streamed whitening agrees with the definitions; jitter changes Q only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_sums_at_fifty_digits(observe: Observer, seed: int) -> None:
 @pytest.mark.claim("N-monoQ")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_jitter_lowers_the_nystrom_approximation(observe: Observer, seed: int, alpha: Any) -> None:
-    """Kfu(Kuu + jI)⁻¹Kuf falls in Loewner order with j, so T grows and L_α falls, in 50 digits and as streamed."""
+    """Kfu(Kuu + jI)⁻¹Kuf decreases in Loewner order with j: T increases, L_α decreases; at 50 digits and streamed."""
     case = data(seed)
     noise = case.exact.noise
     before = None

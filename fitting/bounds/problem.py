@@ -67,8 +67,8 @@ class RiskBound:
                 kernel, data.X, data.Y, loss, self.target, noise=noise, gradient=gradient, space=data.space
             )
             if Z is not None and evaluation.gradient is not None:
-                still = namespace(data.X).zeros(np.shape(Z))
-                evaluation = replace(evaluation, gradient=replace(evaluation.gradient, Z=still))
+                zeros = namespace(data.X).zeros(np.shape(Z))
+                evaluation = replace(evaluation, gradient=replace(evaluation.gradient, Z=zeros))
             return finite_or_refused(evaluation)
         approximation = Diagonal(member.power, noise, kept=member.structure != "none")
         evaluation, jitter = data.sweep(

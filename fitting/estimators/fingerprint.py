@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.renamed import FORMER
+from fitting.estimators.history import ADDED, FORMER
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -22,8 +22,9 @@ def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
     """SHA-256 of the data and of every argument that influences training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
+    added = ADDED.get(type(estimator).__name__, {})
     for name, value in sorted(arguments.items()):
-        if name not in FREE:
+        if name not in FREE and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):
         digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())

@@ -8,21 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from fitting.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.starts import bounded_gap, choose_inducing, enough_inducing
+from fitting.family import FamilyObjective
+from fitting.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
 from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
-from gpbounds.validation import choice, count, positive
+from gpbounds.rates.draws.sentences import FIXED_BEFORE
+from gpbounds.validation import choice, count, open_unit, positive, scalar
 
 ROUNDS = 3
 """Largest number of rounds of choosing and training for ``n_inducing="auto"``."""
 
 WAYS = ("greedy", "kdpp", "kmeans", "uniform")
+
+STREAM = 4
+"""Stream of random numbers for the draws after training; batches, restarts and starts use streams 1 to 3."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -39,29 +45,37 @@ class WithInducing(GaussianProcess):
     inducing: Any = "greedy"
     learn_inducing: bool = True
 
+    def _ways(self) -> tuple[str, ...]:
+        """The methods that ``inducing`` may name."""
+        return WAYS
+
     def _check_arguments(self) -> None:
         super()._check_arguments()
         if isinstance(self.inducing, str):
-            choice("inducing", self.inducing, WAYS)
+            choice("inducing", self.inducing, self._ways())
         if not isinstance(self.n_inducing, str):
             count("n_inducing", self.n_inducing)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         def draw(kernel: Kernel, i: int) -> Any:
-            return self._drawn(kernel, X, trainer.session.seed, i)
+            return self._drawn(replace(start, kernel=kernel), X, Y, trainer.session.seed, i)
 
         first = replace(start, Z=draw(start.kernel, 0))
         outcomes = trainer.best_of("sparse", first, self.n_restarts, draw)
         return outcomes[0], [outcome.run for outcome in outcomes]
 
-    def _drawn(self, kernel: Kernel, X: Float, seed: int, i: int) -> Any:
+    def _drawn(self, start: Parameters, X: Float, Y: Float, seed: int, i: int) -> Any:
         """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
         if isinstance(self.inducing, str):
             rng = np.random.default_rng([seed & (2**63 - 1), 3, i])
-            Z = choose_inducing(kernel, X, count("n_inducing", self.n_inducing), self.inducing, rng)
+            Z = self._chosen(start, X, Y, count("n_inducing", self.n_inducing), rng)
         else:
             Z = np.array(host(as_points(self.inducing, "inducing", X.shape[1])), dtype=np.float64)
         return array_module(self.device).asarray(Z)  # type: ignore[arg-type]
+
+    def _chosen(self, start: Parameters, X: Float, Y: Float, M: int, rng: np.random.Generator) -> Float:
+        """M points by the method that ``inducing`` names."""
+        return choose_inducing(start.kernel, X, M, self.inducing, rng)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -72,28 +86,52 @@ class InducingGP(WithInducing):
     ----------
     gap_ : float
         Only for ``n_inducing="auto"``: upper bound on D_α from the trained sparse posterior to the exact one.
+    bound_ : Bound
+        Only for ``inducing="best"``: upper bound on that D_α, with its probability and its assumptions.
     """
 
     target_gap: float = 1.0
     max_inducing: int = 1000
+    draws: int = 10
+    delta: float = 0.05
 
     def _order(self) -> float:
-        """Order α in (0, 1] of the gap that "auto" bounds."""
+        """Order α in (0, 1] of the gap that "auto" and "best" bound."""
         return 1.0
+
+    def _ways(self) -> tuple[str, ...]:
+        return (*WAYS, "best")
+
+    @property
+    def _best(self) -> bool:
+        return isinstance(self.inducing, str) and self.inducing == "best"
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
         if isinstance(self.n_inducing, str):
             choice("n_inducing", self.n_inducing, ("auto",))
-            if not (isinstance(self.inducing, str) and self.inducing == "greedy"):
-                raise ValueError(f"inducing: expected 'greedy' for n_inducing='auto', got {self.inducing!r}")
+            if not (isinstance(self.inducing, str) and self.inducing in ("greedy", "best")):
+                raise ValueError(f"inducing: expected 'greedy' or 'best' for n_inducing='auto', got {self.inducing!r}")
         positive("target_gap", self.target_gap)
         count("max_inducing", self.max_inducing)
+        count("draws", self.draws)
+        scalar(open_unit, "delta", self.delta)
+        if self._best and not self._bounded():
+            raise ValueError(
+                "inducing: expected 'best' with an objective that bounds log p(y) from below and depends on the "
+                "inducing points: SparseGP('vfe'), or RenyiGP with alpha > 0"
+            )
+
+    def _bounded(self) -> bool:
+        """Whether the objective is the ELBO of order `_order`."""
+        return True
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        if self.n_inducing != "auto":
-            return super()._search(trainer, start, X, Y)
-        return self._rounds(trainer, start, X, Y)
+        if self.n_inducing == "auto":
+            outcome, runs = self._rounds(trainer, start, X, Y)
+        else:
+            outcome, runs = super()._search(trainer, start, X, Y)
+        return (self._redrawn(trainer, outcome, X, Y) if self._best else outcome), runs
 
     def _rounds(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         """Choose M points for the current hyperparameters and train; at most three rounds."""
@@ -101,10 +139,16 @@ class InducingGP(WithInducing):
         xp: Any = array_module(self.device)  # type: ignore[arg-type]
         point, M = start, 0
         for i in range(ROUNDS):
-            Z, _ = enough_inducing(point.kernel, X, Y, alpha, noise=point.noise, target=target, most=self.max_inducing)
-            if Z.shape[0] < M:  # M never decreases from round to round
-                Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
-            M = Z.shape[0]
+            if self._best:
+                M = max(M, self._planned(point, X, Y))
+                Z = self._chosen(point, X, Y, M, np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i]))
+            else:
+                Z, _ = enough_inducing(
+                    point.kernel, X, Y, alpha, noise=point.noise, target=target, most=self.max_inducing
+                )
+                if Z.shape[0] < M:  # M never decreases from round to round
+                    Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
+                M = Z.shape[0]
 
             def draw(kernel: Kernel, k: int, M: int = M) -> Any:
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
@@ -114,10 +158,75 @@ class InducingGP(WithInducing):
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")
             point = outcome.parameters
-            self.gap_ = bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise)
-            if self.gap_ <= target or runs[-1].status == "interrupted" or trainer.optimizer is None:
+            if runs[-1].status == "interrupted" or trainer.optimizer is None:
                 break
+            if self._best and self._planned(point, X, Y) <= M:
+                break
+            if not self._best and bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise) <= target:
+                break
+        if not self._best:
+            self.gap_ = bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise)
         return outcome, runs
+
+    def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
+        """The number of points for which the best of the draws provably reaches the target, before any draw."""
+        return planned_number(
+            point.kernel,
+            X,
+            Y,
+            noise=point.noise,
+            alpha=self._order(),
+            target=float(self.target_gap),
+            delta=float(self.delta),
+            draws=self.draws,
+            most=self.max_inducing,
+        )
+
+    def _chosen(self, start: Parameters, X: Float, Y: Float, M: int, rng: np.random.Generator) -> Float:
+        if not self._best:
+            return super()._chosen(start, X, Y, M, rng)
+        best = self._best_of(start, X, Y, min(M, distinct_rows(X)), rng)
+        return choose_inducing(start.kernel, X, M, "greedy", rng) if best is None else best.Z
+
+    def _best_of(self, point: Parameters, X: Float, Y: Float, M: int, rng: Any, trained: tuple[Float, ...] = ()) -> Any:
+        return best_inducing(
+            point.kernel,
+            X,
+            Y,
+            M,
+            rng,
+            noise=point.noise,
+            alpha=self._order(),
+            draws=self.draws,
+            delta=float(self.delta),
+            candidates=trained,
+        )
+
+    def _redrawn(self, trainer: Trainer, outcome: Outcome, X: Float, Y: Float) -> Outcome:
+        """The best of R new draws at the trained hyperparameters and of the trained points; sets ``bound_``."""
+        point = outcome.parameters
+        trained = host(point.Z)
+        rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
+        best = self._best_of(point, X, Y, min(trained.shape[0], distinct_rows(X)), rng, (trained,))
+        Z = trained if best is None else best.Z
+        moved = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
+        evaluation = trainer.objective.minimised(moved, gradient=False)
+        about: dict[str, Any] = {"noise": point.noise, "alpha": self._order(), "jitter": float(evaluation.jitter)}
+        if best is None or best.bound is None:
+            self.bound_ = gap_of(point.kernel, X, Y, Z, **about)
+        else:
+            self.bound_ = at_jitter(best.bound, point.kernel, X, Y, Z, **about)
+        sentences = [sentence for sentence in self.bound_.assumptions if sentence != FIXED_BEFORE]
+        self.bound_ = replace(self.bound_, assumptions=(*sentences, AFTER_TRAINING))
+        if self.n_inducing == "auto":
+            self.gap_ = float(self.bound_)
+        return replace(outcome, parameters=moved)
+
+    def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
+        super()._adopt(problem, outcome, runs)
+        if self._best:  # the points may differ from the trained ones
+            point = outcome.parameters
+            self.objective_ = problem.evaluate(point.kernel, point.noise, point.Z, gradient=False).value
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:
         remarks = super()._remarks(outcome)

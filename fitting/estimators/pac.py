@@ -29,7 +29,7 @@ GTOL = 1e-8
 class PacGaussianProcess(GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
 
-    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N): The steps
+    With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N).  These steps
     keep this bound valid (P-44): a grid Θ is fixed before the data are seen; hyperparameters, noise, inducing inputs
     and free parameters are trained within its box; θ is rounded to Θ; the other parameters are trained again at the
     rounded θ; R_S and KL are evaluated on all N rows.
@@ -140,12 +140,12 @@ class PacGaussianProcess(GaussianProcess):
             self.inducing_ = host(first.point.Z)
         self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
         self.posterior_ = kind.posterior(*self._placed(), self.kernel_, first.point, self.jitter_)
-        own = [end.run for end in first.ends]
+        own_runs = [end.run for end in first.ends]
         self.objective_ = -first.terms.bound
-        self.history_ = -np.concatenate([np.array(run.values) for run in own])
-        self.stop_reason_ = " On the grid: ".join(run.reason for run in own)
+        self.history_ = -np.concatenate([np.array(run.values) for run in own_runs])
+        self.stop_reason_ = " On the grid: ".join(run.reason for run in own_runs)
         self.runs_ = tuple(run for each in models for run in each.runs)
-        self.n_iter_ = max(sum(run.iterations for run in own), 1)
+        self.n_iter_ = max(sum(run.iterations for run in own_runs), 1)
 
     def _certified(self, certificates: list[Certificate]) -> None:
         """Set the attributes that the certificates determine."""

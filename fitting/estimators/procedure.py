@@ -77,12 +77,12 @@ class Certified:
             ("lower limit", "lower", self.free.low, last.low),
             ("upper limit", "upper", self.free.high, last.high),
         ):
-            if own := tuple(name for name in first if name in names):
+            if at_edge := tuple(name for name in first if name in names):
                 text = (
-                    f"At the {edge} edge of the grid: {', '.join(own)}. Another grid, or other units, must be fixed "
-                    "before the data are seen."
+                    f"At the {edge} edge of the grid: {', '.join(at_edge)}. Another grid, or other units, must be "
+                    "fixed before the data are seen."
                 )
-                remarks.append(Remark(kind, text, own))  # type: ignore[arg-type]
+                remarks.append(Remark(kind, text, at_edge))  # type: ignore[arg-type]
             if "noise" in after:
                 text = f"At the {edge} limit: noise. Fix it, or widen `limits`."
                 remarks.append(Remark(kind, text, ("noise",)))  # type: ignore[arg-type]
@@ -180,12 +180,16 @@ def remarks_of(models: Sequence[Certified], batches: bool) -> list[Remark]:
     """The remarks of all models; if there are several, each remark starts with the loss."""
     remarks = []
     for each in models:
-        own = each.remarks(batches)
+        model_remarks = each.remarks(batches)
         if len(models) > 1:
-            own = [replace(remark, text=f"{each.certificate.loss!r}: {remark.text}") for remark in own]
-        remarks += own
+            model_remarks = [
+                replace(remark, text=f"{each.certificate.loss!r}: {remark.text}") for remark in model_remarks
+            ]
+        remarks += model_remarks
     after = next((i + 1 for i, each in enumerate(models) if each.interrupted), len(models))
     if after < len(models):
-        rest = ", ".join(repr(each.certificate.loss) for each in models[after:])
-        remarks.append(Remark("untrained", f"Not trained for {rest}: the certificate is for the interrupted model."))
+        untrained = ", ".join(repr(each.certificate.loss) for each in models[after:])
+        remarks.append(
+            Remark("untrained", f"Not trained for {untrained}: the certificate is for the interrupted model.")
+        )
     return remarks

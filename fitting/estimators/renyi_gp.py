@@ -28,14 +28,22 @@ class RenyiGP(InducingGP):
         M; at most the distinct rows of X are used.  "auto": up to three rounds, each of which chooses greedy points
         until `gpbounds.renyi.gap` is at most ``target_gap``, and trains.  This is a heuristic: the bound on the gap
         holds for the current hyperparameters, which training then changes.
-    inducing : "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
+        With ``inducing="best"``, M is the number for which the best of ``draws`` draws provably reaches
+        ``target_gap``, planned before the draws.
+    inducing : "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
         The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
+        "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise; of these and the
+        trained points, those with the largest objective are kept, and ``bound_`` holds for them.
     learn_inducing : bool
         False keeps the inducing points at their start.
     target_gap : float
         The largest acceptable gap in nats, for "auto".
     max_inducing : int
         The largest number of inducing points, for "auto".
+    draws : int
+        R, for "best".
+    delta : float
+        Probability with which ``bound_`` may fail, for "best".
     optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, fixed, limits, normalize_y, random_state, device, \
 progress, checkpoint : as in `ExactGP`
 
@@ -58,6 +66,9 @@ progress, checkpoint : as in `ExactGP`
 
     def _bracket_options(self) -> dict[str, Any]:
         return {"alphas": (float(self.alpha), 1.0)}
+
+    def _bounded(self) -> bool:
+        return self.alpha > 0.0
 
     def _order(self) -> float:
         return float(self.alpha) if self.alpha > 0.0 else 1.0

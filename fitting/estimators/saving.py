@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from fitting.archive import read_archive, write_archive
+from fitting.estimators.history import PRESENT
 from fitting.estimators.remarks import Remark
-from fitting.estimators.renamed import PRESENT
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
 from gpbounds.arrays import host, namespace, place
+from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.losses import Loss
@@ -73,6 +74,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
+    if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
+        about["bound"] = bound.to_dict()
     if hasattr(model, "unrounded_kernel_"):
         about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
     write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))
@@ -118,6 +121,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
+    if "bound" in about:
+        model.bound_ = Bound.from_dict(about["bound"])
     remarks = about.get("remarks", ())  # files of earlier versions have none
     model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]

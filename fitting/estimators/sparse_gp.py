@@ -33,7 +33,7 @@ class SparseGP(InducingGP):
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.
     kernel, noise : as in `ExactGP`
-    n_inducing, inducing, learn_inducing, target_gap, max_inducing : as in `RenyiGP`
+    n_inducing, inducing, learn_inducing, target_gap, max_inducing, draws, delta : as in `RenyiGP`
         For every method, "auto" bounds the gap of order 1 of the variational posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, normalize_y, random_state, device, progress, \
 checkpoint : as in `ExactGP`
@@ -56,6 +56,9 @@ checkpoint : as in `ExactGP`
         choice("method", self.method, METHODS)
         power = 0.5 if self.method == "pep" and self.power is None else self.power
         return member(self.method, power=power)
+
+    def _bounded(self) -> bool:
+        return self.method == "vfe"
 
     def _prepare(self, X: Float) -> None:
         if self.method != "pic":

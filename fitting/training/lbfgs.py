@@ -102,10 +102,10 @@ def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_ite
         watch.step(float(intermediate_result.fun))
 
     for _ in range(RESTARTS):
-        left, before = max_iter - watch.iterations, watch.value
-        if left <= 0:
+        remaining, before = max_iter - watch.iterations, watch.value
+        if remaining <= 0:
             break
-        options = {"maxiter": left, "maxfun": 20 * left + 20, "ftol": tol, "gtol": gtol, "maxcor": MEMORY}
+        options = {"maxiter": remaining, "maxfun": 20 * remaining + 20, "ftol": tol, "gtol": gtol, "maxcor": MEMORY}
         result = minimize(
             measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
         )

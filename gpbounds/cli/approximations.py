@@ -84,6 +84,14 @@ def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str]) ->
         return text if methods == ["inducing"] else f"{NAMES['inducing']}, {text[0].lower()}{text[1:]}"
 
     return [
-        Entry(case.kind, title(case), repr(case.inputs), problem.plan(case, args.alpha, args.target), case.y_norm2)
+        Entry(
+            case.kind,
+            title(case),
+            repr(case.inputs),
+            problem.plan(case, args.alpha, args.target),
+            case.y_norm2,
+            case.about,
+            "k-DPP" if case.draws is None else f"best of {case.draws}",
+        )
         for case in problem.cases
     ]

@@ -23,6 +23,8 @@ class Entry:
     inputs: str
     plan: Plan
     y_norm2: float | None = None
+    about: str = ""
+    points: str = "k-DPP"
 
     def to_dict(self) -> dict[str, Any]:
         """The record, ready for JSON."""

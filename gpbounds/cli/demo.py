@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,21 @@ from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
+from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
+from gpbounds.inputs import Gaussian
 
 EPILOG = """\
 example:
   gpbounds demo --target 0.1 --out bound_vs_empirical.png
 
   plans for scikit-learn's diabetes data (442 patients, 10 inputs, no download), and plots the divergence of subsets
-  from the exact posterior together with the bounds.
+  from the exact posterior together with the bounds.  A third of the rows determine kernel, noise and input law, and
+  take no part in the rest: no bound needs a note on fitted hyperparameters.
 
-theorems: R-thm1 (y from the prior) and R-thm2 (any y), a priori by R-samp, data-aware by R-lem3; N-low from below.
+theorems: N-sim (a priori), N-tilt-prior (data-aware, y from the prior) and N-tilt-given (given y) for the best of
+several draws; N-low and N-lowprior from below.  --old-forms adds R-thm1 and R-thm2 for one draw, a priori by R-samp,
+data-aware by R-lem3.
 """
 
 
@@ -41,17 +47,38 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--alpha", metavar="A", type=options.number, default=1.0, help="Renyi order (default 1, KL)")
     parser.add_argument("--target", metavar="T", type=options.number, default=0.1, help="in nats (default %(default)s)")
+    parser.add_argument(
+        "--held-out",
+        metavar="S",
+        type=options.number,
+        default=1.0 / 3.0,
+        help="share of the rows that determine kernel, noise and input law, and nothing else; 0 fits to all rows "
+        "(default 1/3)",
+    )
     parser.add_argument("--draws", metavar="K", type=options.whole, default=5, help="subsets per size (default 5)")
     parser.add_argument(
         "--seed", metavar="S", type=options.whole, default=0, help="seed of all random choices (default 0)"
     )
+    options.add_best(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Fit, plan, evaluate subsets, print the results, and save the figure."""
-    show(diabetes(), args.alpha, args.target, args.draws, args.seed, args.out, as_json=args.json)
+    show(
+        diabetes(),
+        args.alpha,
+        args.target,
+        args.draws,
+        args.seed,
+        args.out,
+        as_json=args.json,
+        share=args.held_out,
+        best=args.best,
+        simulate=args.simulate,
+        old_forms=args.old_forms,
+    )
 
 
 def diabetes() -> Data:
@@ -74,13 +101,22 @@ def show(
     counts: Float | None = None,
     command: str = "demo",
     as_json: bool = False,
+    share: float = 0.0,
+    best: int = 10,
+    simulate: int | None = None,
+    old_forms: bool = False,
 ) -> Study:
-    """Run the study of ``data``, print it and plot it."""
+    """Run the study of ``data``, print it and plot it; a ``share`` of the rows is held out for the hyperparameters."""
     validation.count("draws", draws)
     validation.order("alpha", alpha)
     validation.positive("target", target)
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)
-    fitted = hyperparameters.fit(data, seed=seed)
+    law = None
+    if share:
+        fitted, data = fitted_on_held_out(data, share, seed)
+        law = Gaussian(np.ones(data.D))
+    else:
+        fitted = hyperparameters.fit(data, seed=seed)
     result = study(
         data,
         fitted,
@@ -91,6 +127,10 @@ def show(
         counts=counts,
         seed=seed,
         progress=bar,
+        best=best,
+        simulate=simulate,
+        old_forms=old_forms,
+        law=law,
     )
     picture(result).savefig(out)
     if as_json:
@@ -99,6 +139,27 @@ def show(
         print(report(result))
         print(f"\nSaved {out}")
     return result
+
+
+def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparameters.Hyperparameters, Data]:
+    """(hyperparameters fitted to a random ``share`` of the rows, the other rows standardised by those).
+
+    Neither kernel and noise nor the standardisation depend on the other rows.
+    """
+    count = round(validation.scalar(validation.open_unit, "--held-out", share) * data.N)
+    if not 2 <= count <= data.N - 2:
+        raise ValueError(f"--held-out: expected a share that leaves 2 rows and more on each side, got {share:g}")
+    order = np.random.default_rng(seed).permutation(data.N)
+    first, rest = np.sort(order[:count]), np.sort(order[count:])
+    held = standardise(data.name, data.X[first], data.y[first])
+    if held.D < data.D:
+        raise ValueError("--held-out: an input is constant on the rows held out; hold out more of them")
+    centre, spread = data.X[first].mean(axis=0), data.X[first].std(axis=0)
+    middle, scale = data.y[first].mean(), data.y[first].std()
+    note = f"Standardised by {count} rows held out, which take no part in the rest."
+    others = Data(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
+    fitted = hyperparameters.fit(held, seed=seed)
+    return replace(fitted, fitted=(), origin=fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")), others
 
 
 def bar(jobs: Sequence[Any]) -> Iterable[Any]:
@@ -119,15 +180,17 @@ def report(result: Study) -> str:
     sure = f"{100 * (1 - problem.statement.delta):g} %"
     rows = []
     for case, plan in result.plans:
-        y = "drawn from the prior" if case.y_norm2 is None else f"any, |y|^2 = {case.y_norm2:.6g}"
-        rows.append((case.kind, str(plan.N), y, _least(plan.M, plan.N), plan.bound.claim if plan.bound else "-"))
+        y = f"any, |y|^2 = {case.y_norm2:.6g}" if case.about == "any y" else case.about.removeprefix("y ")
+        points = "one k-DPP draw" if case.draws is None else f"best of {case.draws}"
+        claim = plan.bound.claim if plan.bound else "-"
+        rows.append((case.kind, str(plan.N), points, y, _least(plan.M, plan.N), claim))
     lines = [output.heading(problem), ""]
     lines += [f"Inducing points that suffice for {divergence} <= {result.target:g} nats, with probability {sure}:"]
-    lines += [output.table(("bound", "N", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
+    lines += [output.table(("bound", "N", "points", "y", "suffices", "theorem"), rows), *vacuous(result), ""]
     lines += [_needed(result), *reaching(result)]
     lines += [
         "",
-        f"{divergence} in nats of subsets of {part.N} rows (median; for random and k-DPP from least to greatest):",
+        f"{divergence} in nats of subsets of {part.N} rows (median; for several of a kind from least to greatest):",
     ]
     lines += [output.table(*_truth(result)), *_meaning(result), ""]
     lines += [output.wrapped(f"Note: {note}") for note in notes(result)]
@@ -139,7 +202,7 @@ def vacuous(result: Study) -> list[str]:
     lines = []
     for case, plan in result.plans:
         if plan.M is None:
-            y = "y from the prior" if case.y_norm2 is None else "any y"
+            y = case.about
             M = case.largest(plan.N)
             last = float(result.problem.rate(case, case.sizes, [M], [result.alpha]))
             lines.append(f"The {case.kind} bound, {y}, is vacuous for this target: {last:.3g} nats even at M = {M}.")
@@ -147,10 +210,9 @@ def vacuous(result: Study) -> list[str]:
 
 
 def _needed(result: Study) -> str:
-    needed = next(plan.needed for _, plan in result.plans if plan.needed is not None)
-    return (
-        f"On these {result.part.N} rows no choice of fewer than {needed} inducing variables reaches the target (N-low)."
-    )
+    problem = result.problem
+    floors = Floors.of(problem.kernels[0], result.part.X, problem.statement.noise, result.alpha)
+    return output.wrapped(sentence(floors.record(result.target)))
 
 
 def reaching(result: Study) -> list[str]:
@@ -162,6 +224,7 @@ def reaching(result: Study) -> list[str]:
         else f"Of the sizes tried, none suffices for {name} subsets to reach it."
         for name, worst in (
             ("greedy", reached.greedy[0]),
+            *([(f"all best-of-{result.best}", reached.best.max(axis=0))] if result.best else []),
             ("all k-DPP", reached.kdpp.max(axis=0)),
             ("all random", reached.random.max(axis=0)),
         )
@@ -171,7 +234,6 @@ def reaching(result: Study) -> list[str]:
 def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     reached = result.reached
     at = np.searchsorted(result.grid, reached.M)
-    lines = {(line.case.kind, line.case.y_norm2 is None): line for line in result.lines if line.form == "sharpest"}
 
     def spread(draws: Float) -> str:
         draws = draws[~np.isnan(draws)]
@@ -180,27 +242,23 @@ def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         middle = f"{np.median(draws):.2g}"
         return middle if draws.size == 1 else f"{middle} ({draws.min():.2g} to {draws.max():.2g})"
 
-    header = (
-        "M",
-        "N-low",
-        "greedy",
-        "k-DPP",
-        "random",
-        "data-aware, y prior",
-        "a priori, y prior",
-        "data-aware, any y",
+    lines = [line for line in result.lines if line.form == "sharpest"]
+    header = ("M", "N-low", "N-lowprior", "greedy", *([f"best of {result.best}"] if result.best else []), "random")
+    if any(line.case.draws is None for line in lines):
+        header += ("k-DPP",)
+    header += tuple(
+        f"{line.case.kind}, {line.case.about}".replace("given y, y of the data", "given y") for line in lines
     )
+    kinds = [reached.greedy, *([reached.best] if result.best else []), reached.random]
+    if "k-DPP" in header:
+        kinds.append(reached.kdpp)
     rows = [
         (
             f"{M:.0f}",
             f"{result.lower[at[j]]:.2g}",
-            spread(reached.greedy[:, j]),
-            spread(reached.kdpp[:, j]),
-            spread(reached.random[:, j]),
-            *(
-                "-" if np.isnan(lines[key].value[at[j]]) else f"{lines[key].value[at[j]]:.3g}"
-                for key in (("data-aware", True), ("a priori", True), ("data-aware", False))
-            ),
+            f"{result.lower_prior[at[j]]:.2g}",
+            *(spread(draws[:, j]) for draws in kinds),
+            *("-" if np.isnan(line.value[at[j]]) else f"{line.value[at[j]]:.3g}" for line in lines),
         )
         for j, M in enumerate(reached.M)
     ]
@@ -216,12 +274,21 @@ def notes(result: Study) -> list[str]:
     sentences = [note for _, plan in result.plans for note in plan.notes]
     sentences.append(
         "The bounds hold for subsets drawn by a k-DPP, not for the random and greedy subsets shown with them."
+        if not result.best
+        else f"The bounds hold for the best of {result.best} draws of the tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|, and "
+        "for any choice with a greater ELBO; random and greedy subsets are shown with them."
     )
+    if any(line.case.simulate for line in result.lines):
+        sentences.append(
+            "A curve holds at each M by itself; choosing M on a simulated curve is selection, plans allow for it."
+        )
     if any(np.isnan(draws).any() for draws in (result.reached.random, result.reached.kdpp, result.reached.greedy)):
         sentences.append("A missing entry (-): no subset has that size, or k(Z, Z) is singular in double precision.")
     if result.part.N < result.problem.data.N:  # type: ignore[union-attr]
         sentences.append(
             f"All curves, including a priori, are for {result.part.N} rows; the a-priori plan is for all rows."
+            if any(case.kind == "a priori" for case, _ in result.plans)
+            else f"All curves, including a priori, are for {result.part.N} rows."
         )
     return list(dict.fromkeys(sentences))
 
@@ -235,11 +302,13 @@ def record(done: Study) -> dict[str, Any]:
         "alpha": done.alpha,
         "target": done.target,
         "plans": [{"case": case.kind, "y_norm2": case.y_norm2, **plan.to_dict()} for case, plan in done.plans],
-        "subsets": {"M": reached.M, "random": reached.random, "k-DPP": reached.kdpp, "greedy": reached.greedy[0]},
+        "subsets": {"M": reached.M, "random": reached.random, "k-DPP": reached.kdpp, "greedy": reached.greedy[0]}
+        | ({f"best of {done.best}": reached.best} if done.best else {}),
         "bounds": {
             "M": done.grid,
             **{line.name: line.value for line in done.lines},
             "N-low": done.lower,
+            "N-lowprior": done.lower_prior,
         },
         "notes": notes(done),
     }

@@ -111,10 +111,10 @@ def run(args: argparse.Namespace) -> None:
     gradients = expected_gradients(*arguments, L) if args.v > 0.0 else None
     constant, power = args.step
     t = np.array(args.iterations, dtype=np.float64)
-    options: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
-    options |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
+    settings: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
+    settings |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
     rules: tuple[Literal["printed", "improved", "chernoff"], ...] = ("printed", "improved", "chernoff")
-    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **options) for rule in rules}
+    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **settings) for rule in rules}
     exact = cover(*arguments) if args.v > 0.0 else None
     if args.json:
         output.print_json(

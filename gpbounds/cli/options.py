@@ -220,6 +220,28 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
 
 
+def add_best(parser: argparse.ArgumentParser) -> None:
+    """``--best``, ``--simulate``, ``--old-forms``."""
+    group = parser.add_argument_group("the best of several draws (with real data)")
+    group.add_argument(
+        "--best",
+        metavar="R",
+        type=whole,
+        default=10,
+        help="number of draws of which the one with the greatest ELBO is kept; 0 for bounds on one draw only (default "
+        "%(default)s)",
+    )
+    group.add_argument(
+        "--simulate",
+        metavar="M",
+        type=whole,
+        help="number of simulated sets of inputs for the a-priori bound, 0 to omit it (default 39 up to 1000 rows)",
+    )
+    group.add_argument(
+        "--old-forms", action="store_true", help="add the bounds on one draw, for any y of the norm of the data"
+    )
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

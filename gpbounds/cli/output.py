@@ -44,7 +44,12 @@ def wrapped(text: str, indent: str = "") -> str:
     for line in text.splitlines():
         lead = indent + " " * (len(line) - len(line.lstrip()))
         folded += textwrap.wrap(
-            line.strip(), 110, initial_indent=lead, subsequent_indent=lead + "  ", break_long_words=False
+            line.strip(),
+            110,
+            initial_indent=lead,
+            subsequent_indent=lead + "  ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     return "\n".join(folded)
 

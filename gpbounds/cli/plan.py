@@ -5,29 +5,41 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+import numpy as np
+
 from gpbounds.cli import approximations, options, output, selection
 from gpbounds.cli.afterwards import Afterwards, afterwards
 from gpbounds.cli.comparison import Entry, comparison
+from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.problem import Problem, from_arguments
+from gpbounds.inputs import Empirical
 
 EPILOG = """\
 example:
   gpbounds plan -N 1e6 --lengthscale 1 --noise 0.1 --target 0.01
 
   prints M = 28 inducing points, the bounds at M and M - 1, the meaning of the target, and the cost.
-  gpbounds plan --data table.csv.gz --target 0.1 plans for real data at three levels: a priori; given the rows; and
-  after the fact, for the inducing points that --select chooses and the y of the data.
+  gpbounds plan --data table.csv.gz --target 0.1 plans for real data at four levels: a priori (simulated); given the
+  rows, for y from the prior; given the rows and y; and after the fact, for the inducing points that --select chooses.
+  The first three hold for the best of ten draws.  --old-forms adds the bounds on one draw.
 
   gpbounds plan -N 1e6 --inputs uniform --method inducing fourier mercer
 
   compares the ranks that three approximations need: inducing points, random Fourier features (two real features for
   each frequency), terms of a Mercer expansion.
 
-theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data also R-lem3 (exact expectation
-over a k-DPP given the rows), R-lem4 (the gap of one data set, without probability) and N-low: no choice of fewer
-points than `needed` reaches the target.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
+(given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
+expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, without probability); N-low and N-lowprior
+from below.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
 mercer: L-42, a sharper form of Theorem 3, and with --data L-54, without probability.  `needed` is L-10 for both.
 """
+
+
+HINT = (
+    'The best of {draws} draws: gpbounds.kdpp.select(..., method="best", draws={draws}), or SparseGP(inducing="best"). '
+    "--old-forms adds the bounds on one draw."
+)
 
 
 def add(commands: Any) -> None:
@@ -49,6 +61,7 @@ def add(commands: Any) -> None:
     options.add_inputs(parser)
     options.add_setting(parser, several=False)
     options.add_data(parser)
+    options.add_best(parser)
     selection.add_select(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)
@@ -62,10 +75,12 @@ def run(args: argparse.Namespace) -> None:
     entries, left_out = approximations.plans(problem, args)
     after, reasons = after_the_fact(problem, args)
     reasons = (*left_out, *reasons)
+    lower = floors_of(problem, args)
     if args.json:
         record = {
             "plans": [entry.to_dict() for entry in entries],
             "after the fact": after and after.to_dict(),
+            "lower bounds": lower,
             "notes": [*problem.notes, *reasons],
         }
         output.print_json({"command": "plan", **output.problem_record(problem), **record})
@@ -75,6 +90,8 @@ def run(args: argparse.Namespace) -> None:
         print(f"\n{comparison(entries, after, args.target)}")
     elif problem.data is not None:
         print(f"\n{levels(entries, after, args)}")
+        if lower is not None:
+            print(output.wrapped(sentence(lower)))
     for entry in entries:
         print(f"\n{output.wrapped(entry.title)}\n{output.wrapped(str(entry.plan), '  ')}")
     if after is not None:
@@ -85,8 +102,23 @@ def run(args: argparse.Namespace) -> None:
         print()
     for note in [*reasons, *(problem.notes if not entries else ())]:
         print(output.wrapped(f"Note: {note}"))
-    if args.data is not None and args.y_norm2 is None and "inducing" in args.method:
-        print("\nWith --y-norm2 prior the plan assumes that y is drawn from the prior, and needs fewer points.")
+    if problem.data is not None and "inducing" in args.method:
+        if any(case.draws is not None for case in problem.cases):
+            print("\n" + output.wrapped(HINT.format(draws=args.best)))
+        elif args.y_norm2 is None:
+            print("\nWith --y-norm2 prior the plan assumes that y is drawn from the prior, and needs fewer points.")
+
+
+def floors_of(problem: Problem, args: argparse.Namespace) -> dict[str, int] | None:
+    """The least M that the lower bounds admit for the rows of the data-aware statement."""
+    laws = [case.inputs for case in problem.cases if case.kind == "data-aware"]
+    if "inducing" not in args.method or args.direction != "q||p" or len(problem.kernels) > 1:
+        return None
+    for law in laws:
+        if isinstance(law, Empirical):
+            X = np.asarray(law.X)
+            return Floors.of(problem.kernels[0], X, problem.statement.noise, args.alpha).record(args.target)
+    return None
 
 
 def after_the_fact(problem: Problem, args: argparse.Namespace) -> tuple[Afterwards | None, tuple[str, ...]]:
@@ -115,12 +147,12 @@ def levels(entries: list[Entry], after: Afterwards | None, args: argparse.Namesp
     rows = []
     for entry in entries:
         plan = entry.plan
-        y = "from the prior" if entry.y_norm2 is None else "any of its norm"
+        y = {"y from the prior": "from the prior", "any y": "any of its norm"}.get(entry.about, "as it is")
         answer = f"M = {plan.M}" if plan.M is not None else f"no M < {plan.N}"
         confidence = f"{100 * (1 - args.delta):g} %"
         needed = "-" if plan.needed is None else str(plan.needed)
         bound = "-" if plan.bound is None else f"{float(plan.bound):.3g}"
-        rows.append((entry.level, str(plan.N), "k-DPP", y, confidence, needed, answer, bound))
+        rows.append((entry.level, str(plan.N), entry.points, y, confidence, needed, answer, bound))
     if after is not None:
         name = selection.NAMES.get(after.method, after.method)
         answer = f"M = {after.M}" if after.M is not None else f"no M <= {after.tried}" if after.tried else "-"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.cli import hyperparameters, worst
 from gpbounds.cli.data import Data, load
@@ -21,6 +22,19 @@ from gpbounds.plan import Plan
 FITTED_LAW = (
     "The theorem holds for a fixed input law; here the law was fitted to the data: a Gaussian with the standard "
     "deviation of each standardised column."
+)
+
+GIVEN_NOTE = (
+    "Given y, these hypotheses remain: the draws are independent of each other and of y, the greatest ELBO is kept, "
+    "and kernel and noise are fixed before the draws (they may have been fitted to these data)."
+)
+GIVEN_ROWS = 20_000
+"""Up to here the bound given y is for all rows."""
+SIMULATED_ROWS = 1000
+"""Up to here inputs are simulated without being asked for."""
+OMITTED = (
+    "The a-priori bound is omitted for {rows} rows; with --simulate 39 the command decomposes 39 kernel matrices of "
+    "that size."
 )
 
 
@@ -39,15 +53,53 @@ class Statement:
         return dict(vars(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
-    """An input law with the sizes N to bound; ``y_norm2`` None means that y is drawn from the prior."""
+    """An input law with the sizes N to bound; ``y_norm2`` None means that y is drawn from the prior, or is ``y``.
+
+    Attributes
+    ----------
+    draws : int or None
+        The bound is for the best of so many draws; None: for one draw.
+    y : array (N,) or None
+        The targets, if the bound is for them.
+    simulate : int or None
+        How many sets of inputs are simulated.
+    seed : int
+        Seed of the simulation.
+    law : str or None
+        The law of the draws, "kdpp" or "tilted"; None for the one with the lower bound.
+    """
 
     kind: str
     inputs: InputLaw
     sizes: tuple[int, ...]
     y_norm2: float | None
     notes: tuple[str, ...] = ()
+    draws: int | None = None
+    y: Float | None = None
+    simulate: int | None = None
+    seed: int = 0
+    law: str | None = None
+
+    @property
+    def about(self) -> str:
+        """The hypothesis on y in a few words."""
+        if self.y is not None:
+            return "y of the data"
+        return "y from the prior" if self.y_norm2 is None else "any y"
+
+    def keywords(self) -> dict[str, Any]:
+        """Keyword arguments of ``rate`` and ``inducing_points`` that belong to the case."""
+        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2}
+        if self.draws is None:
+            return common
+        common |= {"draws": self.draws, "law": self.law}
+        return (
+            {**common, "y": self.y}
+            if self.simulate is None
+            else {**common, "simulate": self.simulate, "rng": self.seed}
+        )
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
@@ -58,8 +110,12 @@ class Case:
     @property
     def title(self) -> str:
         """Heading in reports."""
-        y = "y drawn from the prior" if self.y_norm2 is None else f"any y with |y|^2 = {self.y_norm2:.6g}"
-        return f"{self.kind[0].upper()}{self.kind[1:]}: {describe(self.inputs)}; {y}"
+        if self.y is not None:
+            y = "the y of the data"
+        else:
+            y = "y drawn from the prior" if self.y_norm2 is None else f"any y with |y|^2 = {self.y_norm2:.6g}"
+        best = "" if self.draws is None else f"; the best of {self.draws} draws"
+        return f"{self.kind[0].upper()}{self.kind[1:]}: {describe(self.inputs)}; {y}{best}"
 
 
 @dataclass(frozen=True)
@@ -72,6 +128,7 @@ class Problem:
     data: Data | None = None
     origin: str = ""
     notes: tuple[str, ...] = ()
+    fitted: tuple[str, ...] = ()
 
     def rate(self, case: Case, N: Sequence[int], M: Sequence[int], alpha: Sequence[float]) -> Bound:
         """``gpbounds.rate`` on the grid N x M x alpha, the worst over the kernels; scalar for one cell."""
@@ -80,9 +137,7 @@ class Problem:
         axes = np.ix_(np.asarray(N), np.asarray(M), np.asarray(alpha, dtype=np.float64))
         sizes, counts, orders = (axis.item() if axis.size == 1 else axis for axis in axes)
         settings: Any = self.statement.keywords()
-        return worst.worst_bound(
-            [rate(k, sizes, counts, orders, inputs=case.inputs, y_norm2=case.y_norm2, **settings) for k in self.kernels]
-        )
+        return worst.worst_bound([rate(k, sizes, counts, orders, **case.keywords(), **settings) for k in self.kernels])
 
     def plan(self, case: Case, alpha: float, target: float) -> Plan:
         """``gpbounds.inducing_points`` for the case, the worst over the kernels, with its notes."""
@@ -96,15 +151,18 @@ class Problem:
                 N,
                 alpha,
                 target=target,
-                inputs=case.inputs,
-                y_norm2=case.y_norm2,
+                **case.keywords(),
                 **settings,
             )
             for k in self.kernels
         ]
         i = worst.worst_plan(plans)
         at = (f"The worst kernel of the grid is {describe_kernel(self.kernels[i])}.",) if len(plans) > 1 else ()
-        return replace(plans[i], notes=(*plans[i].notes, *self.notes, *case.notes, *at))
+        return replace(plans[i], notes=(*plans[i].notes, *self.notes_on(case), *case.notes, *at))
+
+    def notes_on(self, case: Case) -> tuple[str, ...]:
+        """The notes of the problem that concern the case: given y, hyperparameters may have been fitted to it."""
+        return tuple(note for note in self.notes if case.y is None or note not in self.fitted)
 
 
 def short(values: object) -> str:
@@ -173,6 +231,48 @@ def data_cases(
     )
 
 
+def best_cases(
+    data: Data, part: Data, draws: int, *, simulate: int, seed: int, law: InputLaw | None = None
+) -> tuple[Case, ...]:
+    """The best of several draws: a priori by simulation, data-aware (y from the prior), and given y.
+
+    The first two are for as many rows as ``part`` has, the last for all rows if they are at most `GIVEN_ROWS`.
+    Without ``simulate`` the first is left out.
+    """
+    from gpbounds.rates.draws.rows import DENSE
+
+    inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
+    fitted = (FITTED_LAW,) if law is None else ()
+    rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
+    every = data if data.N <= GIVEN_ROWS else part
+
+    def law_for(N: int) -> str | None:
+        return "tilted" if N <= DENSE else None
+
+    simulated = Case(
+        "a priori, simulated", inputs, (part.N,), None, fitted, draws, simulate=simulate, seed=seed, law=law_for(part.N)
+    )
+    note = (f"The data-aware statement is {rows}.",)
+    cases = (
+        Case("data-aware", Empirical(part.X), (part.N,), None, note, draws, law=law_for(part.N)),
+        Case("given y", Empirical(every.X), (every.N,), None, (GIVEN_NOTE,), draws, every.y, law=law_for(every.N)),
+    )
+    return (simulated, *cases) if simulate else cases
+
+
+def default_sets(rows: int) -> int:
+    """How many sets of inputs are simulated unless the command line says so: each costs an eigendecomposition."""
+    return 39 if rows <= SIMULATED_ROWS else 0
+
+
+def wants_best(args: argparse.Namespace) -> bool:
+    """Whether the command line asks for bounds for the best of several draws."""
+    draws = getattr(args, "best", None)
+    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest"
+    inducing = set(getattr(args, "method", ["inducing"])) == {"inducing"}
+    return bool(draws) and settings and inducing and not getattr(args, "lengthscale_range", None)
+
+
 def from_arguments(args: argparse.Namespace) -> Problem:
     """The problem that the command line describes."""
     scale = None if args.lengthscale is None else scalar_or_list(args.lengthscale)
@@ -181,6 +281,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
     norm = parsed_norm(args)
     data = None
+    omitted: tuple[str, ...] = ()
     if args.data is None:
         hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
         if args.sizes is None:
@@ -200,7 +301,12 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         hyper = hyperparameters.fit(
             data, args.kernel, variance=args.variance, lengthscale=scale, noise=args.noise, seed=args.seed
         )
-        cases = data_cases(data, part, law=inputs, y_norm2=norm)
+        best = wants_best(args)
+        cases = data_cases(data, part, law=inputs, y_norm2=norm) if not best or args.old_forms else ()
+        if best:
+            sets = default_sets(part.N) if args.simulate is None else args.simulate
+            cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
+            omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)
     if bounds:
@@ -208,8 +314,9 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         notes = (*hyper.warning, *hyper.notes)
         kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
+    notes = (*notes, *omitted)
     statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
-    problem = Problem(kernels, statement, cases, data, hyper.origin, notes)
+    problem = Problem(kernels, statement, cases, data, hyper.origin, notes, hyper.warning)
     return without_unknown_spectra(problem) if data is not None else problem
 
 
@@ -222,6 +329,9 @@ def without_unknown_spectra(problem: Problem) -> Problem:
     cases, notes = [], list(problem.notes)
     for case in problem.cases:
         kernel.lengthscales(case.inputs.dim)  # a wrong number of lengthscales is an error, not an unknown spectrum
+        if case.draws is not None:  # simulation and given rows need no spectrum of the law
+            cases.append(case)
+            continue
         try:
             spectrum(kernel, inputs=case.inputs)
         except ValueError as error:

@@ -13,8 +13,14 @@ from gpbounds.arrays import Float
 from gpbounds.cli import options
 from gpbounds.kernels import Kernel
 
-METHODS = ("greedy", "kdpp", "rpcholesky", "uniform", "kmeans", "leverage")
-NAMES = {"kdpp": "k-DPP", "kmeans": "k-means", "leverage": "leverage-score", "rpcholesky": "randomly pivoted"}
+METHODS = ("greedy", "kdpp", "best", "rpcholesky", "uniform", "kmeans", "leverage")
+NAMES = {
+    "kdpp": "k-DPP",
+    "kmeans": "k-means",
+    "leverage": "leverage-score",
+    "rpcholesky": "randomly pivoted",
+    "best": "best-of-ten",
+}
 
 
 class NoSuchSubset(ValueError):

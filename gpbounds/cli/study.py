@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +11,32 @@ import numpy as np
 from gpbounds import plotting
 from gpbounds.arrays import Float
 from gpbounds.cli.data import Data
+from gpbounds.cli.floors import Floors
 from gpbounds.cli.hyperparameters import Hyperparameters
-from gpbounds.cli.problem import Case, Problem, Statement, data_cases, headline
+from gpbounds.cli.looks import BEST_OF_SEVERAL
+from gpbounds.cli.problem import Case, Problem, Statement, best_cases, data_cases, default_sets, headline
+from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.numerics.search import bisected
 from gpbounds.plan import Plan
 
+GREY = "0.45"
 Progress = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """D_α given the y of the data, for subsets of size M: arrays (draws, len(M)), NaN if no such subset exists."""
+    """D_α given the y of the data, for subsets of size M: arrays (draws, len(M)), NaN if no such subset exists.
+
+    ``best`` is that of the greatest ELBO among several draws of the tilted k-DPP, the rule of the bounds.
+    """
 
     M: Float
     random: Float
     kdpp: Float
     greedy: Float
+    best: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +51,8 @@ class Line:
     @property
     def name(self) -> str:
         """Its name in JSON."""
-        return f"{self.case.kind}, {'y from the prior' if self.case.y_norm2 is None else 'any y'}, {self.form}"
+        form = self.form if self.case.draws is None else f"best of {self.case.draws}"
+        return f"{self.case.kind}, {self.case.about}, {form}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +67,9 @@ class Study:
     grid: Float
     lines: tuple[Line, ...]
     lower: Float
+    lower_prior: Float
     reached: Reached
+    best: int
 
 
 def counts_to_try(N: int, several: int = 14) -> Float:
@@ -67,14 +78,24 @@ def counts_to_try(N: int, several: int = 14) -> Float:
 
 
 def reach(
-    kernel: Kernel, part: Data, noise: float, alpha: float, M: Float, draws: int, seed: int, progress: Progress
+    kernel: Kernel,
+    part: Data,
+    noise: float,
+    alpha: float,
+    M: Float,
+    draws: int,
+    seed: int,
+    progress: Progress,
+    best: int = 10,
 ) -> Reached:
-    """`Reached` for ``draws`` random and k-DPP subsets of each size, and for greedy subsets.
+    """`Reached` for ``draws`` random and k-DPP subsets of each size, for greedy subsets, and for the best of ``best``.
 
     One eigendecomposition of K serves all draws.  No k-DPP or greedy subset is larger than the numerical rank of K.
     """
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.kdpp import greedy, sample_eigen
+    from gpbounds.kdpp.tilted import tilted_eigenvalues
+    from gpbounds.renyi import evidence
 
     K = kernel(part.X)
     decomposed = eigen(K, "k(X, X)", vectors=True)
@@ -82,8 +103,9 @@ def reach(
     order = _longest_greedy(greedy, K, int(M.max()))
     rank = int((decomposed.values > decomposed.rounding).sum())
     rng = np.random.default_rng(seed)
-    gaps = {"random": np.full((draws, M.size), np.nan), "kdpp": np.full((draws, M.size), np.nan)}
-    best = np.full((1, M.size), np.nan)
+    tilted = tilted_eigenvalues(np.maximum(decomposed.values, 0.0), noise=noise)
+    gaps = {kind: np.full((draws, M.size), np.nan) for kind in ("random", "kdpp", "best")}
+    nested = np.full((1, M.size), np.nan)
 
     divergence = divergence_of(kernel, part, noise, alpha)
 
@@ -93,17 +115,27 @@ def reach(
         except NotPositiveDefinite:  # Kuu is singular in float64, so this subset cannot be used without jitter
             return np.nan
 
+    def elbo(rows: Any) -> float:
+        try:
+            lower, _ = evidence(kernel, part.X, part.y, part.X[rows], noise=noise, jitter=0.0, members=("trace",))
+        except NotPositiveDefinite:
+            return -np.inf
+        return float(lower.terms["elbo 1"])
+
     jobs = [("greedy", 0, j) for j in range(M.size)]
-    jobs += [(kind, draw, j) for draw in range(draws) for j in range(M.size) for kind in ("random", "kdpp")]
+    jobs += [(kind, draw, j) for draw in range(draws) for j in range(M.size) for kind in gaps]
     for kind, draw, j in progress(jobs):
         size = int(M[j])
         if kind == "random":
             gaps[kind][draw, j] = gap(rng.choice(part.N, size, replace=False))
         elif kind == "kdpp" and size <= rank:
             gaps[kind][draw, j] = gap(sample_eigen(decomposed.values, vectors, size, rng))
+        elif kind == "best" and size <= rank and best:
+            drawn = [sample_eigen(decomposed.values, vectors, size, rng, weights=tilted) for _ in range(best)]
+            gaps[kind][draw, j] = gap(max(drawn, key=elbo))
         elif kind == "greedy" and size <= order.size:
-            best[0, j] = gap(order[:size])
-    return Reached(M, gaps["random"], gaps["kdpp"], best)
+            nested[0, j] = gap(order[:size])
+    return Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"])
 
 
 def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Callable[[Float], float]:
@@ -153,34 +185,54 @@ def study(
     delta: float = 0.05,
     seed: int = 0,
     progress: Progress = iter,
+    best: int = 10,
+    simulate: int | None = None,
+    old_forms: bool = False,
+    law: InputLaw | None = None,
 ) -> Study:
     """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
-    The a-priori curves are for the number of rows in the dense algebra, so that all curves concern the same problem;
-    the a-priori plan is for all rows.
+    The bounds are for the best of ``best`` draws: a priori from ``simulate`` sets of inputs of ``law`` (a Gaussian with
+    the standard deviations of the data unless given; 39 sets up to 1000 rows), data-aware, and given y.  With
+    ``old_forms``, or if ``best`` is 0, also those on one draw: their a-priori curves are for the number of rows in the
+    dense algebra, so that all curves concern the same problem; their a-priori plan is for all rows.
     """
-    from gpbounds.renyi import minimum_gap
-
     part = data.subset(rows, seed)
+    simulate = default_sets(part.N) if simulate is None else simulate
     fixed = Statement(hyper.noise, delta)
-    problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, (*hyper.warning, *hyper.notes))
-    cases = {kind: data_cases(data, part, y_norm2=norm) for kind, norm in (("any", None), ("prior", "prior"))}
-    plans = tuple((case, problem.plan(case, alpha, target)) for kind in ("prior", "any") for case in cases[kind])
+    notes = (*hyper.warning, *hyper.notes)
+    problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, notes, hyper.warning)
+    several = best_cases(data, part, best, simulate=simulate, seed=seed, law=law) if best else ()
+    single: tuple[Case, ...] = ()
+    if old_forms or not best:
+        single = tuple(case for norm in ("prior", None) for case in data_cases(data, part, law=law, y_norm2=norm))
+    plans = tuple((case, problem.plan(case, alpha, target)) for case in (*several, *single))
     M = counts_to_try(part.N) if counts is None else np.asarray(counts, dtype=np.float64)
-    grid = np.unique(np.rint(np.concatenate([M, np.geomspace(M.min(), part.N - 1, 160)])))
+    grid = np.unique(np.rint(np.concatenate([M, np.geomspace(M.min(), part.N - 1, 40)])))
+    lines = []
+    for case in best_cases(part, part, best, simulate=simulate, seed=seed, law=law) if best else ():
+        about = {"y from the prior": ", $y$ from the prior"}.get(case.about, "")
+        name = case.kind.replace(" y", " $y$")
+        lines.append(Line(f"{name}{about}", case, "sharpest", _values(problem, case, grid, alpha)))
+    if single:
+        lines += _single(problem, part, grid, alpha, law)
+    floors = Floors.of(hyper.kernel, part.X, hyper.noise, alpha)
+    reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress, best)
+    lower = floors.any_y(grid)
+    return Study(problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best)
+
+
+def _single(problem: Problem, part: Data, grid: Float, alpha: float, law: InputLaw | None) -> list[Line]:
+    """The bounds on one draw, for y from the prior and for any y of the norm of the data."""
     lines = []
     for y in ("any", "prior"):
-        apriori, aware = data_cases(part, part, y_norm2=None if y == "any" else "prior")
-        law = "any $y$ of this norm" if y == "any" else "$y$ from the prior"
-        lines += [Line(f"a priori, {law}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
-        lines += [Line(f"data-aware, {law}", aware, "sharpest", _values(problem, aware, grid, alpha))]
-    printed = Problem(problem.kernels, Statement(hyper.noise, delta, form="printed"), ())
+        apriori, aware = data_cases(part, part, law=law, y_norm2=None if y == "any" else "prior")
+        about = "one draw, any $y$ of this norm" if y == "any" else "one draw, $y$ from the prior"
+        lines += [Line(f"a priori, {about}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
+        lines += [Line(f"data-aware, {about}", aware, "sharpest", _values(problem, aware, grid, alpha))]
+    printed = Problem(problem.kernels, replace(problem.statement, form="printed"), ())
     lines.append(Line("the same, as printed", aware, "printed", _values(printed, aware, grid, alpha)))
-    decomposed = eigen(hyper.kernel(part.X), "k(X, X)")
-    certain = np.maximum(decomposed.values - decomposed.rounding, 0.0)
-    lower = minimum_gap(certain, grid.astype(np.int64), alpha, noise=hyper.noise)
-    reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress)
-    return Study(problem, part, alpha, target, plans, grid, tuple(lines), np.asarray(lower), reached)
+    return lines
 
 
 def _values(problem: Problem, case: Case, M: Float, alpha: float) -> Float:
@@ -201,35 +253,44 @@ def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
 
 def picture(result: Study) -> Any:
     """The figure of the study: the divergences of subsets and the bounds."""
-    colors = {"a priori": plotting.BLUE, "data-aware": plotting.VERMILLION}
-    bounds = [
-        plotting.Curve(
-            line.label,
-            result.grid,
-            line.value,
-            plotting.ORANGE if line.form == "printed" else colors[line.case.kind],
-            "-." if line.form == "printed" else "-" if line.case.y_norm2 is None else "--",
-        )
-        for line in result.lines
-    ]
+    bounds = [plotting.Curve(line.label, result.grid, line.value, *_look(line)) for line in result.lines]
     reached, statement = result.reached, result.problem.statement
     draws = reached.random.shape[0]
+    best = f"the best of {result.best} draws" if result.best else "k-DPP subsets"
     spread = f"median, range of {draws}" if draws > 1 else "one draw"
     bands = [
         plotting.Band(f"random ({spread})", reached.M, reached.random, plotting.PURPLE, "s"),
-        plotting.Band(f"k-DPP ({spread})", reached.M, reached.kdpp, plotting.GREEN, "o"),
-        plotting.Band("greedy", reached.M, reached.greedy, plotting.SKY, "^"),
+        plotting.Band("greedy, after the fact", reached.M, reached.greedy, plotting.SKY, "^"),
     ]
-    lower = plotting.Curve("any inducing variables, any $y$", result.grid, result.lower, plotting.BLACK, ":")
+    if result.best:
+        bands.insert(
+            1, plotting.Band(f"best of {result.best} draws ({spread})", reached.M, reached.best, plotting.GREEN)
+        )
+    if any(line.case.draws is None for line in result.lines):
+        bands.insert(1, plotting.Band(f"one k-DPP draw ({spread})", reached.M, reached.kdpp, GREY, "D"))
+    lower = [
+        plotting.Curve("$y$ from the prior, on average", result.grid, result.lower_prior, plotting.BLACK, "--"),
+        plotting.Curve("any $y$", result.grid, result.lower, plotting.BLACK, ":"),
+    ]
     return plotting.bound_vs_empirical(
         bounds,
         bands,
         lower,
         title=title(result),
         ylabel=f"{plotting.divergence_symbol(result.alpha)} to the exact posterior $p$ (nats)",
-        confidence=f"Upper bounds for k-DPP subsets,\nprobability {100 * (1 - statement.delta):g} %",
+        confidence=f"Upper bounds for {best},\nprobability {100 * (1 - statement.delta):g} %",
         target=result.target,
     )
+
+
+def _look(line: Line) -> tuple[str, str]:
+    """Colour and style: bold colours for the best of several draws, lighter ones for one draw."""
+    if line.case.draws is None:
+        light = {"a priori": "#8FB8D8", "data-aware": "#E8A27C"}
+        if line.form == "printed":
+            return "#E6C27A", "-."
+        return light[line.case.kind], "-" if line.case.y_norm2 is None else "--"
+    return BEST_OF_SEVERAL[line.case.kind]
 
 
 def title(result: Study) -> str:

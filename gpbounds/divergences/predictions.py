@@ -73,13 +73,13 @@ def vector(name: str, value: Any, like: Array) -> Array:
     return numbers.astype(np.float64, copy=False)
 
 
-def rounded_up(variance: Array, allowed: Any, what: str) -> Array:
+def rounded_up(variance: Array, allowed: Any, name: str) -> Array:
     """``variance`` with negative entries set to 0; an entry below −``allowed`` is refused."""
     xp = namespace(variance)
     low = variance + allowed
     if bool((low < 0.0).any()):
         raise NotPositiveDefinite(
-            f"{what}: expected variances >= 0, but one is {float(variance.min()):.3g}, less than rounding explains. "
+            f"{name}: expected variances >= 0, but one is {float(variance.min()):.3g}, less than rounding explains. "
             "Usual cause: inducing points so close that Kuu is nearly singular. Take fewer of them, or pass "
             "jitter='auto' or a larger jitter."
         )

@@ -15,7 +15,7 @@ def kernel_matrix(K: ArrayLike) -> Float:
     """K as a finite symmetric float64 array (N, N) on the host with a diagonal ≥ 0."""
     if is_cupy(K):
         raise ValueError("K: expected a NumPy array, got a CuPy array: pass K.get()")
-    matrix = symmetric_matrix("K", K, apart=1e-10)
+    matrix = symmetric_matrix("K", K, tolerance=1e-10)
     if (matrix.diagonal() < 0).any():
         row = int(matrix.diagonal().argmin())
         raise ValueError(f"K: expected variances >= 0 on the diagonal, got {matrix[row, row]} in row {row}")

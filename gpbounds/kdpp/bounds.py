@@ -127,11 +127,11 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
             "tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that increases"
         )
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
-    for at in np.ndindex(sizes.shape):
-        m = int(sizes[at])
+    for index in np.ndindex(sizes.shape):
+        m = int(sizes[index])
         candidates = (m + 1) / (m + 1.0 - np.arange(m + 1)) * sums[: m + 1]
-        best[at] = m if form == "printed" else np.argmin(candidates)
-        value[at] = candidates[best[at]]
+        best[index] = m if form == "printed" else np.argmin(candidates)
+        value[index] = candidates[best[index]]
     return Bound(
         value if sizes.ndim else float(value),
         "upper",
@@ -166,7 +166,7 @@ def tv_term(N: ArrayLike, M: ArrayLike, variance: ArrayLike, tv: ArrayLike, form
     0.18
     """
     choice("form", form, ("sharpest", "printed"))
-    rest = rest_sizes(N, M)
+    points, rest = np.broadcast_arrays(whole("N", N), rest_sizes(N, M))
     scale = positive("variance", variance) * closed_unit("tv", tv)
-    result = rest * scale if form == "sharpest" else 2.0 * (whole("N", N) * scale)
+    result = rest * scale if form == "sharpest" else 2.0 * (points * scale)
     return result if np.ndim(result) else float(result)

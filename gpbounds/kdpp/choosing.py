@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,6 +12,7 @@ from gpbounds.arrays import Float, Indices, as_host_points
 from gpbounds.kdpp.arguments import groups_of, repeated
 from gpbounds.kdpp.draws import kdpp_draw, kmeans_centres, leverage_order, uniform_order
 from gpbounds.kdpp.prefixes import prefixes
+from gpbounds.kdpp.record import Selection
 from gpbounds.kdpp.rpcholesky import randomly_pivoted
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
@@ -18,72 +20,8 @@ from gpbounds.linalg.pivoted import pivoted
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import with_jitter
 
-METHODS = ("greedy", "kdpp", "rpcholesky", "leverage", "kmeans", "uniform")
+METHODS = ("greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans", "uniform")
 _ORDERED = ("greedy", "rpcholesky", "leverage", "uniform")
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """Inducing points, the method that chose them, and their trace and determinant.
-
-    Attributes
-    ----------
-    method : str
-    indices : array of int64 (m,) or None
-        Row numbers in the data, distinct, in the order of choice ("kdpp": increasing); None for "kmeans".
-    Z : array (m, D)
-        The inducing points.
-    trace : float
-        T = Tr(K − Q), from the diagonal of the residual.
-    log_det : float
-        log|K_ZZ + jitter·I|.
-    law : str
-        The law from which the points were drawn, in words.
-    traces : array (m + 1,) or None
-        Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans").
-    requested : float or None
-        The argument ``trace`` of `select`.
-    tv : float or None
-        Proved upper bound, in exact arithmetic, on the total variation between the law and the k-DPP of K, for the
-        argument ``tv`` of the theorems; 0 for an exact sample, None where no bound is proved.
-    ridge : float or None
-        The ridge of "leverage".
-    jitter : float
-        What was added to the diagonal of K_ZZ.
-    """
-
-    method: str
-    indices: Indices | None
-    Z: Float
-    trace: float
-    log_det: float
-    law: str
-    traces: Float | None = None
-    requested: float | None = None
-    tv: float | None = None
-    ridge: float | None = None
-    jitter: float = 0.0
-
-    @property
-    def M(self) -> int:
-        """Number of inducing points."""
-        return int(self.Z.shape[0])
-
-    @property
-    def reached(self) -> bool:
-        """False if a trace was requested and M points do not reach it."""
-        return self.requested is None or self.trace <= self.requested
-
-    def __str__(self) -> str:
-        summary = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
-        if self.requested is not None:
-            summary += f" ({'<=' if self.reached else 'not'} the requested {self.requested:g})"
-        lines = [f"{summary}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
-        if self.tv:
-            lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
-        if self.jitter:
-            lines.append(f"Jitter {self.jitter:.3g} on the diagonal of K_ZZ.")
-        return "\n".join(lines)
 
 
 def select(
@@ -97,11 +35,20 @@ def select(
     ridge: float | None = None,
     rank: int | None = None,
     jitter: Jitter = "auto",
+    draws: int | None = None,
+    y: ArrayLike | None = None,
+    noise: float | None = None,
+    alpha: float = 1.0,
+    delta: float = 0.05,
+    candidates: Sequence[ArrayLike] = (),
 ) -> Selection:
     """M inducing points for the data, and the trace Tr(K − Q) and log|K_ZZ| that they reach.
 
     greedy    in each step the point of largest conditional variance (pivoted Cholesky), the smallest index among equal
               ones.  A selection of 20 points is the beginning of a selection of 30.  O(N M²) time.
+    best      compares R k-DPP draws, the greedy points and randomly pivoted ones, and keeps those with the greatest
+              objective for this y (the α-ELBO), or with the least trace if no y is given.  The result's ``bound`` holds
+              for them (N-given, N-tilt-given; N-order for the trace).  O(R N M²) time after the first draw.
     kdpp      P(Z) ∝ |K_ZZ|.  Exact up to 2000 rows; beyond, the k-DPP of the Nyström approximation of rank r with r
               greedy points, r = 2M, with a proved ``tv`` (:func:`nystrom_tv`).  O(N r²) time.
     leverage  without replacement, ∝ ridge leverage scores: exact scores up to 2000 rows; beyond, upper bounds from r
@@ -114,8 +61,8 @@ def select(
 
     No two points are equal: "uniform" and "leverage" skip rows equal to one already drawn.  Beyond 2000 rows "greedy"
     takes 8 N M bytes (4 GB at N = 1 000 000, M = 500), "kdpp" 8 N r, the others O(N + M² + r²).  Bounds that average
-    over a k-DPP (R-lem3, the theorems with ``tv``) hold for "kdpp" only; bounds computed from ``trace`` hold for every
-    method.
+    over a k-DPP (R-lem3, the theorems with ``tv``) hold for "kdpp" only, those on the best of R draws for
+    "best"; bounds computed from ``trace`` hold for every method.
 
     Parameters
     ----------
@@ -123,7 +70,7 @@ def select(
     X : array (N, D)
     M : int
         1 ≤ M ≤ number of distinct rows.
-    method : "greedy", "kdpp", "rpcholesky", "leverage", "kmeans" or "uniform"
+    method : "greedy", "kdpp", "best", "rpcholesky", "leverage", "kmeans" or "uniform"
     rng : numpy.random.Generator or int
         Source of randomness, or a seed; every method except "greedy" needs it.
     trace : float, optional
@@ -133,9 +80,23 @@ def select(
         ρ of "leverage", in squared units of y, usually the noise variance.  By default the ρ at which the effective
         dimension Σ λ_m/(λ_m + ρ) is M; where landmarks are used, λ are their eigenvalues times N/r.
     rank : int, optional
-        r ≥ M of "kdpp" and "leverage": the low-rank approximation has this rank and is used for N ≤ 2000, too.
+        r ≥ M of "kdpp", "best" and "leverage": the low-rank approximation has this rank and is used for N ≤ 2000, too.
     jitter : float or "auto"
         Added to the diagonal of K_ZZ to compute Q; the result's ``jitter`` is the amount.  "greedy" needs none.
+        "best" compares without jitter; its bound includes the loss of the chosen points due to this jitter.
+    draws : int, optional
+        R ≥ 1 of "best", 10 by default.
+    y : array (N,) or (N, P), optional
+        Targets for "best".  The kernel and the noise may have been fitted to them; M must not depend on the draws.
+    noise : float, optional
+        σ² for "best" with y, in squared units of y.
+    alpha : float
+        Order in (0, 1] of the divergence that "best" with y bounds.  Up to 2000 rows the objectives of this order are
+        compared; beyond, the ELBOs, and the bound is α times that of order 1.
+    delta : float
+        Probability with which the bound of "best" may fail.
+    candidates : sequence of arrays (m, D)
+        More inducing points for "best" to compare; any points may be given, the bound remains valid.
 
     Raises
     ------
@@ -158,9 +119,14 @@ def select(
         rank = count("rank", rank, M)
     if ridge is not None:
         scalar(positive, "ridge", ridge)
-    for name, value, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
-        if value is not None and method not in users:
-            raise ValueError(f"{name}: expected only with method {' or '.join(map(repr, users))}, got {method!r}")
+    for name, setting, users in (("ridge", ridge, _USERS["ridge"]), ("rank", rank, _USERS["rank"])):
+        if setting is not None and method not in users:
+            listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
+            raise ValueError(f"{name}: expected only with method {listed}, got {method!r}")
+    if method != "best":
+        for name, value in {"draws": draws, "y": y, "noise": noise, "candidates": candidates or None}.items():
+            if value is not None:
+                raise ValueError(f"{name}: expected only with method 'best', got method {method!r}")
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
         raise ValueError(f"jitter: expected 0, as {method!r} never divides by a variance near 0, got {jitter!r}")
     if method != "greedy" and rng is None:
@@ -173,10 +139,25 @@ def select(
         return _greedy(kernel, points, M, target, groups)
     generator = np.random.default_rng(rng)
     args = kernel, points, M, generator
-    details: dict[str, float | None] = {}
+    details: dict[str, Any] = {}
     order: Indices | None = None
     if method == "rpcholesky":
         return _randomly_pivoted(*args, target, groups)
+    if method == "best":
+        from gpbounds.kdpp.best.selecting import best_selection
+
+        return best_selection(
+            *args,
+            groups,
+            y=y,
+            noise=noise,
+            alpha=alpha,
+            draws=draws,
+            delta=delta,
+            rank=rank,
+            jitter=jitter,
+            candidates=candidates,
+        )
     if method == "uniform":
         order, law = uniform_order(M, generator, groups)
     elif method == "leverage":
@@ -190,7 +171,7 @@ def select(
     return _measured(kernel, points, order, Z, groups, jitter, target, method=method, law=law, **details)
 
 
-_USERS = {"ridge": ("leverage",), "rank": ("kdpp", "leverage")}
+_USERS = {"ridge": ("leverage",), "rank": ("kdpp", "best", "leverage")}
 
 
 def _target(method: str, trace: float | None) -> float | None:
@@ -199,7 +180,7 @@ def _target(method: str, trace: float | None) -> float | None:
     if method not in _ORDERED:
         raise ValueError(
             f"trace: expected None with method {method!r}, got {trace!r}: its points are chosen all at once: a "
-            f"part of them is no smaller {'sample' if method == 'kdpp' else 'clustering'}. Choose M, or use "
+            f"part of them is no smaller {'clustering' if method == 'kmeans' else 'sample'}. Choose M, or use "
             f"{', '.join(_ORDERED)}"
         )
     return scalar(non_negative, "trace", trace)
@@ -240,7 +221,7 @@ def _measured(
     *,
     method: str,
     law: str,
-    **details: float | None,
+    **details: Any,
 ) -> Selection:
     """The selection, up to the first point at which the trace is ≤ ``target``; one pass over the data."""
     measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, jitter)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpbounds.arrays import Float, Indices
@@ -31,6 +33,41 @@ def kdpp_draw(
 
     if rank is None and X.shape[0] <= DENSE:
         return sample(kernel(X), M, rng), "k-DPP of K", 0.0
+    close = approximation(kernel, X, M, groups, rank)
+    return sample_factor(close.factor.T, M, rng), close.law, close.tv
+
+
+@dataclass(frozen=True, eq=False)
+class Approximation:
+    """The Nyström approximation VᵀV ⪯ K with r greedy points.
+
+    Attributes
+    ----------
+    factor : array (r, N)
+        V.
+    lowest : array (r,)
+        Eigenvalues of VVᵀ, each lowered by its rounding error.
+    trace : float
+        Tr(K − VᵀV).
+    law : str
+        What its k-DPP is called.
+    tv : float or None
+        1 − e_M(VᵀV)/e_M(K) or above it: a proved total variation between its k-DPP of size M and that of K; None where
+        it may be 1.
+    rounding : float
+        What each of the eigenvalues was lowered by.
+    """
+
+    factor: Float
+    lowest: Float
+    trace: float
+    law: str
+    tv: float | None
+    rounding: float
+
+
+def approximation(kernel: Kernel, X: Float, M: int, groups: Indices, rank: int | None) -> Approximation:
+    """At r = ``rank`` greedy points, 2M unless given; fewer where the numerical rank is less, but at least M."""
     most = min(2 * M if rank is None else rank, int(groups.max()) + 1)
     nystrom = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), most, groups=repeated(groups))
     nystrom.require(M)
@@ -39,7 +76,7 @@ def kdpp_draw(
     lowest = np.maximum(spectrum.values - spectrum.rounding, 0.0)
     tv = float(nystrom_tv(lowest, float(nystrom.traces[-1]), M))
     law = f"k-DPP of the rank-r Nyström approximation with r greedy points, r = {r}"
-    return sample_factor(V.T, M, rng), law, tv if tv < 1.0 else None
+    return Approximation(V, lowest, float(nystrom.traces[-1]), law, tv if tv < 1.0 else None, spectrum.rounding)
 
 
 def leverage_order(

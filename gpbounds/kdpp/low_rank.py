@@ -49,30 +49,48 @@ def sample_factor(V: ArrayLike, M: int, rng: np.random.Generator | int) -> Indic
     >>> sample_factor([[1.0, 0.0], [0.0, 0.0], [0.0, 2.0]], 2, np.random.default_rng(0))
     array([0, 2])
     """
-    if is_cupy(V):
-        raise ValueError("V: expected a NumPy array, got a CuPy array: pass V.get()")
-    factor = np.asarray(V)
-    if factor.ndim != 2 or factor.size == 0 or factor.dtype.kind not in "biuf":
-        raise ValueError(
-            f"V: expected real numbers of shape (N, r), N, r >= 1, got shape {factor.shape}, dtype {factor.dtype}"
-        )
-    M, generator = count("M", M, 0), np.random.default_rng(rng)
-    triangle = _triangle(factor)
-    _, sigma, Ut = np.linalg.svd(triangle)
-    cutoff = max(factor.shape) * EPS * float(sigma[0])
-    rank = int((sigma > cutoff).sum())
-    if rank < M:
-        raise ValueError(
-            f"M: expected at most the numerical rank of V, {rank} singular values above {cutoff:.3g}, got {M}: the "
-            "k-DPP of that size is undefined. Take fewer points or more columns"
-        )
-    J = choose_eigenvectors(2.0 * np.log(sigma[:rank]), M, generator)
-    W = Ut[J].T / sigma[J]  # V W has orthonormal columns: the chosen eigenvectors of VVᵀ
-    leverage = np.empty(factor.shape[0])
-    for rows, block in _blocks(factor):
-        Y = block @ W
-        np.einsum("ij,ij->i", Y, Y, out=leverage[rows])
-    return draw_projection(lambda i: factor[i] @ W, leverage, M, generator)
+    return FactorSampler(V).draw(M, np.random.default_rng(rng))
+
+
+class FactorSampler:
+    """`sample_factor` for many draws: V is factorised once.
+
+    Attributes
+    ----------
+    factor : array (N, r)
+    singular : array (r,)
+        Singular values of V above rounding, falling; their squares are the eigenvalues of VVᵀ.
+    """
+
+    def __init__(self, V: ArrayLike) -> None:
+        if is_cupy(V):
+            raise ValueError("V: expected a NumPy array, got a CuPy array: pass V.get()")
+        factor = np.asarray(V)
+        if factor.ndim != 2 or factor.size == 0 or factor.dtype.kind not in "biuf":
+            raise ValueError(
+                f"V: expected real numbers of shape (N, r), N, r >= 1, got shape {factor.shape}, dtype {factor.dtype}"
+            )
+        _, sigma, Ut = np.linalg.svd(_triangle(factor))
+        self.cutoff = max(factor.shape) * EPS * float(sigma[0])
+        rank = int((sigma > self.cutoff).sum())
+        self.factor, self.singular, self._Ut = factor, sigma[:rank], Ut[:rank]
+
+    def draw(self, M: int, rng: np.random.Generator) -> Indices:
+        """M distinct rows, increasing."""
+        M, rank = count("M", M, 0), self.singular.size
+        if rank < M:
+            raise ValueError(
+                f"M: expected at most the numerical rank of V, {rank} singular values above {self.cutoff:.3g}, got "
+                f"{M}: the k-DPP of that size is undefined. Take fewer points or more columns"
+            )
+        J = choose_eigenvectors(2.0 * np.log(self.singular), M, rng)
+        W = self._Ut[J].T / self.singular[J]  # V W has orthonormal columns: the chosen eigenvectors of VVᵀ
+        factor = self.factor
+        leverage = np.empty(factor.shape[0])
+        for rows, block in _blocks(factor):
+            Y = block @ W
+            np.einsum("ij,ij->i", Y, Y, out=leverage[rows])
+        return draw_projection(lambda i: factor[i] @ W, leverage, M, rng)
 
 
 def _blocks(factor: np.ndarray) -> Iterator[tuple[slice, Float]]:

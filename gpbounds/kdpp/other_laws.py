@@ -16,17 +16,17 @@ def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Floa
     ρ_i = λ_i/(1 + cλ_i), c = Σ_{k<M} 1/((N − k)·max K_ii).  Claim N-unif.  Proof: with k points drawn, S = K − Q
     becomes S − S e_i e_iᵀ S/S_ii for one of the N − k others, and S vanishes at the points drawn, so with
     C = (N − k)·max K_ii its mean is at most S − S²/C ⪯ (S⁻¹ + I/C)⁻¹, a parallel sum, concave and monotone in S.
-    Passing over rows equal to one drawn amounts to drawing more rows, so the bound stays.  Several times to
+    Skipping rows equal to one drawn amounts to drawing more rows, so the bound remains valid.  It is several to
     thousands of times the mean of a k-DPP.
 
     Parameters
     ----------
     eigenvalues : array (N,)
-        All N eigenvalues of K, ≥ 0, zeros included, in squared units of y; upper bounds of them serve.
+        All N eigenvalues of K, ≥ 0, zeros included, in squared units of y, or upper bounds of them.
     M : int
         0 ≤ M ≤ N.
     variance : float
-        max K_ii, or above it.
+        max K_ii, or an upper bound of it.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Floa
     Raises
     ------
     ValueError
-        for M above N, and for numbers out of range.
+        if M exceeds N, or a number is out of range.
 
     >>> uniform_residual([2.0, 1.0, 0.0], 1, variance=1.5).round(6)  # c = 1/4.5
     array([1.384615, 0.818182, 0.      ])

@@ -200,7 +200,7 @@ def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
     >>> loewner(np.diag([3.0, 1.0]), 1.0, np.array([2.0, 0.0]))  # 4 · 3/(3 + 1)
     array(3.)
     """
-    matrix, r = symmetric_matrix("K", K, apart=1e-10), scalar(positive, "ratio", ratio)
+    matrix, r = symmetric_matrix("K", K, tolerance=1e-10), scalar(positive, "ratio", ratio)
     columns = finite("V", V)
     if columns.ndim not in (1, 2) or columns.shape[0] != matrix.shape[0]:
         raise ValueError(f"V: expected shape ({matrix.shape[0]},) or ({matrix.shape[0]}, P), got {columns.shape}")

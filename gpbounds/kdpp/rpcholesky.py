@@ -1,4 +1,4 @@
-"""Randomly pivoted Cholesky: points drawn by the variance that the points before them leave, and its mean residual."""
+"""Randomly pivoted Cholesky: each point is drawn ∝ its variance given the points before it; its mean residual."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ BLOCK = 64
 def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | int) -> Pivoted:
     """At most M rows of X, each drawn with probability proportional to its variance given those drawn before.
 
-    P(z_{t+1} = i | z_1 … z_t) = [K − Q_t]_ii / Tr(K − Q_t), exactly: proposals are drawn by variances that may be out
-    of date, hence too large, and accepted with probability present/proposed.  The first 20 of 30 points are the 20
-    that the same seed draws.  Chen, Epperly, Tropp & Webber (2023); in blocks: Epperly, Tropp & Webber (2024).  O(N M²)
-    time at the speed of matrix products, 8 N M bytes.  Its mean residual: :func:`rpcholesky_residual` (claim N-rpc).
+    P(z_{t+1} = i | z_1 … z_t) = [K − Q_t]_ii / Tr(K − Q_t), exactly: proposals are drawn ∝ earlier variances, which
+    are upper bounds, and accepted with probability current/earlier variance.  With the same seed, a draw of 20 points
+    is the beginning of a draw of 30.  O(N M²) time at the speed of matrix products, 8 N M bytes.  Its mean residual:
+    :func:`rpcholesky_residual` (claim N-rpc).  Chen, Epperly, Tropp & Webber (2023); in blocks: Epperly, Tropp & Webber
+    (2024).
 
     Parameters
     ----------
@@ -35,8 +36,8 @@ def rpcholesky(kernel: Kernel, X: ArrayLike, M: int, rng: np.random.Generator | 
     Returns
     -------
     Pivoted
-        ``indices`` in the order drawn, the factor V = L⁻¹K_Zf, ``traces``.  Fewer than M points where the largest
-        variance left falls to N·eps·max K_ii, rounding error: ``.require(M)`` refuses that.
+        ``indices`` in the order drawn, the factor V = L⁻¹K_Zf, ``traces``.  It has fewer than M points if the largest
+        remaining variance falls to N·eps·max K_ii, the rounding error; ``.require(M)`` then raises an error.
 
     >>> from gpbounds import SquaredExponential
     >>> drawn = rpcholesky(SquaredExponential(), [0.0, 0.1, 1.0, 3.0], 3, 0)
@@ -62,9 +63,9 @@ def randomly_pivoted(
     target: float | None = None,
     groups: Indices | None = None,
 ) -> Pivoted:
-    """As `rpcholesky`, of the matrix whose rows ``rows`` gives; ends where Tr(K − Q) ≤ ``target``, too.
+    """As `rpcholesky`, for the matrix whose rows the function ``rows`` returns; stops if Tr(K − Q) ≤ ``target``.
 
-    ``groups`` numbers equal inputs alike: no two of a group are drawn.
+    Equal inputs have the same number in ``groups``; at most one input of a group is drawn.
 
     >>> K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 0.5]])
     >>> drawn = randomly_pivoted(lambda i, j: K[i][:, j], K.diagonal(), 3, np.random.default_rng(1))
@@ -98,9 +99,9 @@ def _accepted(
     rng: np.random.Generator,
     groups: Indices | None,
 ) -> Choice:
-    """Those accepted among as many proposals as a block has, at most ``most``; the first proposal always is.
+    """The accepted proposals of one block, at most ``most``; the first proposal is always accepted.
 
-    A proposal's variance given the points accepted before it comes from the small residual matrix of all proposals.
+    The variance of a proposal given the points accepted before it follows from the residual matrix of all proposals.
     """
     proposals = _proposed(np.where(left > floor, left, 0.0), BLOCK, rng)
     thresholds = rng.random(BLOCK) * left[proposals]
@@ -125,7 +126,7 @@ def _accepted(
 
 
 def _proposed(weights: Float, size: int, rng: np.random.Generator) -> Indices:
-    """Points drawn independently with probability proportional to ``weights``; never one where it is 0."""
+    """Points drawn independently with probability proportional to ``weights``; none of weight 0."""
     sums = np.cumsum(weights)
     last = int(np.flatnonzero(weights)[-1])
     return np.minimum(np.searchsorted(sums, rng.random(size) * sums[-1], side="right"), last)
@@ -137,13 +138,13 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     ρ = Φ^M(λ), Φ(ρ) = ρ − ρ²/Σρ.  Claim N-rpc.  Proof: given the points so far, S = K − Q becomes
     S − S e_i e_iᵀ S/S_ii with probability S_ii/Tr S, on average Φ(S) = S − S²/Tr S.  Φ is concave (A²/t is jointly
     convex), homogeneous and Φ(H) ⪰ 0 for H ⪰ 0, hence superadditive and so monotone: E S_{t+1} ⪯ Φ(E S_t) ⪯ Φ^{t+1}(K).
-    An equality at M = 1.  It is far above the truth for larger M (3 to 10⁵ times in traces): a k-DPP's exact mean
-    (`expected_trace`) is the better plan, although its draws are the worse points.
+    An equality at M = 1.  For larger M it is 3 to 10⁵ times the true trace: for planning, the exact mean of a k-DPP
+    (`expected_trace`) is smaller, although its draws usually have a larger trace.
 
     Parameters
     ----------
     eigenvalues : array (N,)
-        λ of K, ≥ 0, in squared units of y; upper bounds of them serve, as ρ grows with them in the Loewner order.
+        λ of K, ≥ 0, in squared units of y, or upper bounds of them: ρ increases with λ.
     M : int
         ≥ 0.
 

@@ -37,6 +37,8 @@ class RitzForm:
     @classmethod
     def of(cls, basis: Float, product: Float, v: Float) -> RitzForm:
         """From W (N, m), KW and v (N,); W need not be orthonormal, but v must be its first column."""
+        if not v.any():
+            return cls(np.zeros(0), np.zeros(0))
         lengths = np.linalg.norm(basis, axis=0)
         Q, R = np.linalg.qr(basis / lengths)
         kept = np.abs(R.diagonal()) > 1e-7  # columns that those before them span add nothing but rounding

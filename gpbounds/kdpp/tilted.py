@@ -1,4 +1,4 @@
-"""The tilted k-DPP of a matrix K and a noise variance, P(Z) ∝ |(K(K + σ²I))_ZZ|: it weighs what a regression weighs."""
+"""The tilted k-DPP of a matrix K and a noise variance: P(Z) ∝ |(K(K + σ²I))_ZZ|."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tilted_eigenvalues(eigenvalues: ArrayLike, *, noise: float) -> Float:
     Raises
     ------
     ValueError
-        on an eigenvalue below 0, on noise that is not positive, and where a product overflows.
+        if an eigenvalue is negative, the noise is not positive, or a product overflows.
 
     >>> tilted_eigenvalues([2.0, 1.0, 0.0], noise=0.5)
     array([5. , 1.5, 0. ])

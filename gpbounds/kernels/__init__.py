@@ -1,4 +1,4 @@
-"""Covariance functions on NumPy or CuPy arrays: the matrix and its diagonal."""
+"""Covariance functions on NumPy or CuPy arrays."""
 
 from gpbounds.kernels.base import Kernel, Product, Stationary, Sum
 from gpbounds.kernels.matern import Matern

@@ -1,4 +1,4 @@
-"""What a covariance function is: a matrix, its diagonal, the largest value k(x, x) takes, and its derivatives."""
+"""The interface of covariance functions: matrix, diagonal, largest variance, derivatives; sums and products."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
-        """The matrix k(x_i, x_j), shape (N, M), for X1 (N, D) and X2 (M, D); X2 = X1 when it is left out."""
+        """The matrix k(x_i, x_j), shape (N, M), for X1 (N, D) and X2 (M, D); X2 defaults to X1."""
 
     @abstractmethod
     def diag(self, X: ArrayLike | Array) -> Array:
@@ -43,12 +43,12 @@ class Kernel(ABC):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """What `log_parameters` lists, in its order."""
+        """Names of the entries of `log_parameters`, in its order."""
         raise _cannot(self)
 
     @property
     def log_parameters(self) -> Float:
-        """Logarithms of the hyperparameters that are fitted, shape (p,)."""
+        """Logarithms of the hyperparameters, shape (p,)."""
         raise _cannot(self)
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
@@ -58,13 +58,13 @@ class Kernel(ABC):
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         """Derivatives of Σ_ij C_ij k(x_i, z_j), C the ``cotangent`` (N, M): in `log_parameters` (p,), and in X2 (M, D).
 
-        ``cotangent`` is overwritten; ``value`` is k(X1, X2) if it is at hand.  X2 = X1 counts as the second argument
-        only: for symmetric C the derivative in both is twice that.
+        ``cotangent`` is overwritten; ``value`` is k(X1, X2) if the caller has computed it.  For X2 = X1 the result is
+        the derivative in the second argument only; for symmetric C the derivative in both is twice as large.
         """
         raise _cannot(self)
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c the ``cotangent`` (N,); none here depends on X."""
+        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,); k(x, x) is constant in x."""
         raise _cannot(self)
 
     def __add__(self, other: Kernel) -> Kernel:
@@ -76,13 +76,13 @@ class Kernel(ABC):
 
 def _cannot(kernel: Kernel) -> TypeError:
     return TypeError(
-        f"kernel: expected one whose derivatives are known, got {type(kernel).__name__}; define parameter_names, "
+        f"kernel: expected a kernel with derivatives, got {type(kernel).__name__}; define parameter_names, "
         "log_parameters, with_log_parameters, pull and pull_diag to train it"
     )
 
 
 class _Pair(Kernel):
-    """What sums and products share: the parameters of one kernel, then those of the other."""
+    """The common part of sums and products: parameters of the first kernel, then of the second."""
 
     k1: Kernel
     k2: Kernel
@@ -164,7 +164,7 @@ class Stationary(Kernel):
     variance : float
         k(x, x), in squared units of y.
     lengthscale : float or array (D,)
-        In the units of x, the same for all dimensions or one each.
+        In the units of x: one for all dimensions, or one for each.
     """
 
     variance: float = 1.0
@@ -179,12 +179,12 @@ class Stationary(Kernel):
 
     @cached_property
     def dim(self) -> int | None:
-        """Number of dimensions when there is a lengthscale for each, None when one serves them all."""
+        """Number of dimensions if each has its own lengthscale, None if one lengthscale serves all."""
         lengthscale = np.asarray(self.lengthscale)
         return lengthscale.size if lengthscale.ndim else None
 
     def lengthscales(self, dim: int) -> Float:
-        """One lengthscale per dimension; raises ``ValueError`` when the kernel has another number of them."""
+        """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
         if self.dim not in (None, dim):
             raise ValueError(f"expected inputs with {self.dim} dimension(s), one per lengthscale, got {dim}")
         return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (dim,))
@@ -194,17 +194,17 @@ class Stationary(Kernel):
         """ρ as a function of r² (any shape)."""
 
     def slope(self, squared: Array) -> Array:
-        """−2 dρ/d(r²), 0 where it is not defined; any shape."""
+        """−2 dρ/d(r²) (any shape), and 0 where the derivative does not exist."""
         raise _cannot(self)
 
     @property
     def expands(self) -> bool:
-        """Whether `slope` is smooth enough at r = 0 for sums Σ W(x − z)² to be expanded."""
+        """Whether `slope` is smooth enough at r = 0 to expand sums Σ W(x − z)²."""
         return True
 
     @property
     def formula(self) -> str:
-        """k as an expression in s = r² and the variance, for a GPU; empty where there is none."""
+        """k as a CUDA expression in s = r² and the variance; empty if there is none."""
         return ""
 
     def covariance(self, squared: Array) -> Array:

@@ -1,17 +1,17 @@
-"""From a cotangent of r² = Σ_d (x_d − z_d)²/lengthscale_d² back to inputs and lengthscales; no N × M × D array."""
+"""Pull cotangents of r² = Σ_d (x_d − z_d)²/lengthscale_d² back to inputs and lengthscales; no N × M × D array."""
 
 from __future__ import annotations
 
 from gpbounds.arrays import Array, Float, host, namespace
 
 NEAR = 1000.0
-"""Squared scaled distance from the middle up to which Σ W(x − z)² is expanded: at most 1000 eps of Σ W are lost."""
+"""Squared scaled distance from the centre up to which Σ W(x − z)² is expanded; the error is at most 1000 eps Σ W."""
 
 
 def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> tuple[Float, Array]:
     """Σ_ij W_ij (x_id − z_jd)² for each d, and Σ_i W_ij (x_id − z_jd), for x (N, D), z (M, D), W (N, M).
 
-    Two shapes: one matrix product with [x, x², 1] where no digits are lost by it, else dimension by dimension.
+    The function uses one matrix product with [x, x², 1] if this loses no digits, and otherwise a loop over dimensions.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Squared distances without the cancellation of |x|² + |y|² − 2 x·y, and without an N × M × D array.
 
-On a GPU distance and covariance take one pass over the entries: no array of distances is written and read again.
+On a GPU one kernel computes distance and covariance of each entry, without an intermediate array of distances.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _compiled(formula: str) -> Any:
 def fused(formula: str, left: Array, right: Array, variance: float, out: Array | None = None) -> Array:
     """``formula`` of s = |x_i − z_j|² and the variance, for CuPy arrays x (N, D) and z (M, D); shape (N, M).
 
-    Sums are taken in double precision, whatever the inputs' is; the result has that of x, or of ``out``.
+    Sums are in double precision for every input type; the result has the precision of x, or of ``out``.
     """
     import cupy
 
@@ -48,7 +48,7 @@ def fused(formula: str, left: Array, right: Array, variance: float, out: Array |
 def squared_distances(X1: Array, X2: Array, out: Array | None = None) -> Array:
     """|x_i - x_j|² for the rows of X1 (N, D) and X2 (M, D); shape (N, M), exactly 0 for equal rows.
 
-    ``out`` is filled and returned if it is given: (N, M), C-contiguous, of the inputs' precision.
+    If ``out`` is given, it is filled and returned; it must be (N, M), C-contiguous, with the precision of the inputs.
     """
     if namespace(X1, X2) is not np:
         return fused("s", X1, X2, 1.0, out)

@@ -1,4 +1,4 @@
-"""The Matérn family, for any ν > 0, without overflow."""
+"""The Matérn family for any ν > 0, without overflow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpbounds.validation import positive, scalar
 class Matern(Stationary):
     """k(x, x') = variance · 2^(1-ν)/Γ(ν) z^ν K_ν(z), z = √(2ν) r, r² = Σ_d (x_d - x'_d)²/lengthscale_d².
 
-    Closed forms at half-integer ν (½: exponential), on NumPy and CuPy alike; the Bessel form elsewhere, on the CPU.
+    Closed forms at half-integer ν (½: exponential), on NumPy and CuPy; other ν use the Bessel form, on NumPy only.
     Sample paths have ⌈ν⌉ - 1 derivatives.
 
     Parameters
@@ -29,7 +29,7 @@ class Matern(Stationary):
     Raises
     ------
     ValueError
-        for a parameter that is not positive and finite, and for a CuPy array unless ν is a half-integer.
+        for a parameter that is not positive and finite, or for a CuPy array if ν is not a half-integer.
 
     >>> Matern(1.5)([[0.0], [1.0]]).round(4)
     array([[1.    , 0.4834],
@@ -52,8 +52,9 @@ class Matern(Stationary):
     def correlation(self, squared: Array) -> Array:
         """ρ_ν by the positive recurrence ρ_{μ+1} = ρ_μ + z²/(4μ(μ-1)) ρ_{μ-1}, z = √(2ν) r.
 
-        It starts from μ in (0, 1] with ν - μ whole; at half-integers from e^(-z) and (1 + z) e^(-z).  The factor
-        e^(-z) is spread over the steps, so that nothing under- or overflows before the result does.
+        It starts at μ in (0, 1] with ν - μ whole; at half-integers the first terms are e^(-z) and (1 + z) e^(-z).  Each
+        step multiplies by a part of the factor e^(-z), so that no intermediate value under- or overflows before the
+        result does.
         """
         xp = namespace(squared)
         if xp is not np and not self.is_half_integer:
@@ -78,7 +79,7 @@ class Matern(Stationary):
 
     @property
     def expands(self) -> bool:
-        """False where −2 dρ/d(r²) is not bounded at r = 0 or has a cusp there."""
+        """False if −2 dρ/d(r²) is unbounded or has a cusp at r = 0."""
         return self.nu >= 1.5
 
     def slope(self, squared: Array) -> Array:
@@ -105,7 +106,7 @@ class Matern(Stationary):
 
 
 def _far(nu: float) -> float:
-    """A z beyond which ρ_ν underflows; r may overflow there, and ∞ · 0 is not 0."""
+    """A z beyond which ρ_ν underflows; clipping to it avoids ∞ · 0 where r overflows."""
     return 1e6 + 1e3 * nu
 
 
@@ -117,7 +118,7 @@ def _scaled_bessel(mu: float, z: Array) -> Array:
         return 1.0 + z
     from scipy.special import gamma, kve
 
-    # In double precision whatever z is in; below these, K_μ overflows and the product is 1.
+    # Computed in double precision for every type of z.  Below these limits K_μ overflows, and the product is 1.
     wide = z.astype(np.float64)
     tiny = wide < (1e-100 if mu > 1.0 else np.finfo(np.float64).tiny)
     safe = np.where(tiny, 1.0, wide)

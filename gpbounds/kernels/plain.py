@@ -1,7 +1,7 @@
-"""Kernels as what JSON can hold, and their hyperparameters by name, to and fro, without rounding.
+"""Conversion of kernels to and from JSON values and named hyperparameters, without rounding.
 
-A lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.parameter_names`, which training speaks, and
-``lengthscale_1`` in grids of priors and in certificates.  `hyperparameters` lists these in the order of those.
+The lengthscale of one dimension has two names: ``lengthscale[0]`` in `Kernel.parameter_names`, for training, and
+``lengthscale_1`` in prior grids and certificates.  `hyperparameters` uses the second names in the order of the first.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -
 
 
 def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
-    """A kernel as what JSON can hold; Python writes floats so that they are read back as they were.
+    """A kernel as a JSON value; Python's JSON restores floats exactly.
 
     >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
     {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
@@ -42,14 +42,14 @@ def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
         pair: Any = kernel
         return {"type": name, "k1": kernel_to_plain(pair.k1), "k2": kernel_to_plain(pair.k2)}
     if type(kernel) is STATIONARY.get(name):
-        one: Any = kernel
-        plain = {"type": name, "variance": one.variance, "lengthscale": np.asarray(one.lengthscale).tolist()}
-        return plain | ({"nu": one.nu} if isinstance(one, Matern) else {})
-    raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products of them to save, got {name}")
+        single: Any = kernel
+        plain = {"type": name, "variance": single.variance, "lengthscale": np.asarray(single.lengthscale).tolist()}
+        return plain | ({"nu": single.nu} if isinstance(single, Matern) else {})
+    raise ValueError(f"kernel: expected SquaredExponential, Matern, or their sums or products to save, got {name}")
 
 
 def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
-    """The kernel that `kernel_to_plain` described.
+    """The kernel that `kernel_to_plain` wrote.
 
     >>> kernel_from_plain(kernel_to_plain(Matern(1.5) + SquaredExponential(2.0))).k2.variance
     2.0
@@ -63,7 +63,7 @@ def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
 
 
 def hyperparameter_names(dim: int | None) -> tuple[str, ...]:
-    """Names for a kernel with one lengthscale (None), or with one for each of ``dim`` dimensions.
+    """Names for a kernel with one lengthscale (``dim`` is None), or with one for each of ``dim`` dimensions.
 
     >>> hyperparameter_names(2)
     ('variance', 'lengthscale_1', 'lengthscale_2')
@@ -83,7 +83,7 @@ def hyperparameters(kernel: Stationary) -> dict[str, float]:
 
 
 def with_hyperparameters(kernel: Stationary, values: Mapping[str, float]) -> Stationary:
-    """``kernel`` with those ``values``, named as by `hyperparameters`.
+    """``kernel`` with ``values``, whose names are those of `hyperparameters`.
 
     >>> with_hyperparameters(Matern(1.5), {"variance": 2.0, "lengthscale": 0.5})
     Matern(variance=2.0, lengthscale=0.5, nu=1.5)

@@ -23,7 +23,7 @@ from gpbounds.likelihoods.special import (
 from gpbounds.likelihoods.trapezoid import DROP, integrate
 from gpbounds.validation import choice
 
-PRINTED = "Table 1 prints g^y e^{+g}/y!, which is no density and unbounded; the numbers hold with e^{−g}."
+PRINTED = "Table 1 prints g^y e^{+g}/y!, which is no density, and is unbounded; the numbers hold with e^{−g}."
 
 
 @dataclass(frozen=True)

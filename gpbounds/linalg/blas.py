@@ -1,7 +1,8 @@
-"""Four BLAS routines in place on C-contiguous NumPy arrays, called without Python's lock, so that threads run together.
+"""In-place BLAS routines on C-contiguous NumPy arrays, called without Python's lock, so that threads run in parallel.
 
-SciPy publishes the addresses of its BLAS in `scipy.linalg.cython_blas`; its Python wrappers hold the lock, these calls
-do not.  A row-major (n, m) array is what BLAS calls a column-major m × n matrix: nothing is transposed or copied.
+SciPy exports the addresses of its BLAS routines in `scipy.linalg.cython_blas`.  Its Python wrappers hold the lock;
+these calls do not.  BLAS reads a row-major (n, m) array as a column-major m × n matrix, so no array is transposed or
+copied.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def _routine(name: str) -> Any:
 
 
 def _call(name: str, *arguments: Any) -> None:
-    """Letters are characters, ints and floats are passed by address, arrays by that of their first entry."""
+    """Call ``name``: letters become characters, ints and floats are passed by address, arrays by their first entry."""
     function, integer = _routine(name)
-    kept: list[Any] = []  # what the addresses point at must live until the call returns
+    kept: list[Any] = []  # the addressed objects must live until the call returns
     for value in arguments:
         if isinstance(value, str):
             kept.append(ctypes.c_char(value.encode()))
@@ -46,7 +47,7 @@ def _call(name: str, *arguments: Any) -> None:
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether all are float64 with rows that are contiguous and do not overlap."""
+    """Whether all arrays are float64 with contiguous rows that do not overlap."""
     return all(
         isinstance(a, np.ndarray)
         and a.dtype == np.float64

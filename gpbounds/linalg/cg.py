@@ -12,19 +12,19 @@ Operator = Callable[[Array], Array]
 def conjugate_gradients(
     times: Operator, precondition: Operator, B: Array, *, enough: Callable[[Array], bool], steps: int
 ) -> Array:
-    """X near A⁻¹B, from X = 0; a column that is solved stays as it is.
+    """An approximation X of A⁻¹B, starting at X = 0; solved columns do not change.
 
     Parameters
     ----------
     times : (N, P) -> (N, P)
         V ↦ AV for a symmetric positive definite A.
     precondition : (N, P) -> (N, P)
-        R ↦ M⁻¹R for a symmetric positive definite M near A.
+        R ↦ M⁻¹R for a symmetric positive definite M that approximates A.
     B : array (N, P)
     enough : (P,) -> bool
-        Whether to stop, from the energies rᵀM⁻¹r of the residuals r = b − Ax.
+        Says whether to stop, given the energies rᵀM⁻¹r of the residuals r = b − Ax.
     steps : int
-        Products with A at most.
+        Largest number of products with A.
 
     >>> import numpy as np
     >>> A = np.array([[2.0, 1.0], [1.0, 3.0]])

@@ -1,4 +1,4 @@
-"""Matrices as arguments: finite, square, symmetric; checked where they came, on NumPy or CuPy."""
+"""Checks of matrix arguments: finite, square, symmetric; on NumPy or CuPy."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, namespace, require_finite_rows
 
-APART = 1e-8
-"""How far entries across the diagonal may differ, relative to the largest one."""
+TOLERANCE = 1e-8
+"""Largest allowed difference |A_ij − A_ji|, relative to the largest entry."""
 STRIP = 512
-"""Rows compared at a time: a transposed copy would cost another N² numbers."""
+"""Number of rows compared at a time; a full transposed copy would need another N² numbers."""
 
 
 def finite_matrix(name: str, value: ArrayLike | Array, expected: str) -> Array:
-    """``value`` as a finite float64 matrix that is not empty, where it came; ``expected`` is for the message."""
+    """``value`` as a finite, non-empty float64 matrix on its device; ``expected`` is text for the error message."""
     xp = namespace(value)
     try:
         A = xp.asarray(value)
@@ -30,7 +30,7 @@ def finite_matrix(name: str, value: ArrayLike | Array, expected: str) -> Array:
 
 
 def square_matrix(name: str, value: ArrayLike | Array, N: int | None = None) -> Array:
-    """``value`` as a finite float64 matrix (N, N), where it came."""
+    """``value`` as a finite float64 matrix (N, N) on its device."""
     expected = "a square matrix (N, N)" if N is None else f"shape ({N}, {N})"
     A = finite_matrix(name, value, expected)
     if A.shape[0] != A.shape[1] or N not in (None, A.shape[0]):
@@ -38,20 +38,22 @@ def square_matrix(name: str, value: ArrayLike | Array, N: int | None = None) -> 
     return A
 
 
-def symmetric_matrix(name: str, value: ArrayLike | Array, N: int | None = None, *, apart: float = APART) -> Array:
-    """``value`` as a finite symmetric float64 matrix (N, N), where it came.
+def symmetric_matrix(
+    name: str, value: ArrayLike | Array, N: int | None = None, *, tolerance: float = TOLERANCE
+) -> Array:
+    """``value`` as a finite symmetric float64 matrix (N, N) on its device.
 
     >>> symmetric_matrix("K", [[2.0, 1.0], [0.5, 2.0]])
     Traceback (most recent call last):
     ValueError: K: expected a symmetric matrix, got K[0, 1] = 1.0 and 0.5 across
     """
     A = square_matrix(name, value, N)
-    require_symmetric(name, A, apart)
+    require_symmetric(name, A, tolerance)
     return A
 
 
-def require_symmetric(name: str, A: Array, apart: float = APART) -> None:
-    """Refuse a finite square matrix with A_ij and A_ji further apart than ``apart`` times its largest entry."""
+def require_symmetric(name: str, A: Array, tolerance: float = TOLERANCE) -> None:
+    """Raise an error if |A_ij − A_ji| of a finite square matrix exceeds ``tolerance`` times its largest entry."""
     xp = namespace(A)
     size, worst, start = 0.0, 0.0, 0
     for first in range(0, A.shape[0], STRIP):
@@ -60,7 +62,7 @@ def require_symmetric(name: str, A: Array, apart: float = APART) -> None:
         gap = float(xp.abs(A[rows] - A[:, rows].T).max())
         if gap > worst:
             worst, start = gap, first
-    if worst > apart * size:
+    if worst > tolerance * size:
         rows = slice(start, start + STRIP)
         i, j = divmod(int(xp.abs(A[rows] - A[:, rows].T).argmax()), A.shape[0])
         i += start

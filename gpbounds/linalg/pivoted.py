@@ -1,9 +1,10 @@
 """Pivoted Cholesky in blocks: exactly the greedy order, at the speed of matrix products.
 
-Greedy choice needs the variances K_ii − |v_i|² of all N points after every step, V = L⁻¹K_Zf: one product with the
-t × N factor a step, bound by memory.  But variances only fall, so those computed last are upper bounds.  The N/32
-points where these are largest are kept up to date; as long as the largest among them is not below the largest upper
-bound elsewhere, it is the greedy choice.  The other points are brought up to date for up to 32 choices at once.
+Greedy choice needs the variances K_ii − |v_i|² of all N points after every step, V = L⁻¹K_Zf.  Each step then needs a
+product with the t × N factor, which is limited by memory bandwidth.  But variances only decrease, so old values are
+upper bounds.  The algorithm updates the N/32 points with the largest variances after every step.  While the largest of
+them is at least the largest upper bound of the other points, it is the greedy choice.  The other points are updated
+once for up to 32 choices.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
 
 BLOCK = 32
-"""Points chosen between two passes over all N."""
+"""Largest number of choices between two updates of all N points."""
 CANDIDATES = 1024
-"""Fewest points kept up to date; 1/BLOCK of them where that is more."""
+"""Least number of points updated after every step; it is N/BLOCK if that is larger."""
 CHUNK = 2**13
-"""Columns updated at a time: 32 rows of them fit a cache."""
+"""Columns updated at a time; 32 rows of them fit into a cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,11 +38,11 @@ class Pivoted:
     factor : array (m, N)
         V.
     variances : array (m,)
-        The variance each point had when it was chosen; log|K_ZZ| is the sum of their logarithms.
+        The variance of each point when it was chosen; log|K_ZZ| is the sum of their logarithms.
     traces : array (m + 1,)
         Tr(K − Q) of the first 0, 1, …, m points.
     left : float
-        The largest variance left.
+        The largest residual variance.
     """
 
     indices: Indices
@@ -56,36 +57,37 @@ class Pivoted:
         return float(np.log(self.variances).sum())
 
     def require(self, M: int) -> Pivoted:
-        """Itself where it has M points; otherwise an error that says how many there are."""
+        """Return self if it has M points; otherwise raise an error with the number of points."""
         m = self.indices.size
         if m < M:
             raise ValueError(
-                f"M: expected at most {m} points, got {M}: given {m} points the largest variance left is "
-                f"{self.left:.3g}, rounding error. Take {m} points; duplicates and long lengthscales lower the rank"
+                f"M: expected at most {m} points, got {M}: given {m} points the largest residual variance is "
+                f"{self.left:.3g}, rounding error. Use {m} points; duplicates and long lengthscales lower the rank"
             )
         return self
 
 
-def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, groups: Indices | None = None) -> Pivoted:
-    """At most M points, each the one of largest variance given those before it; ties to the least index.
+def pivoted(rows: Rows, diagonal: Float, M: int, target: float | None = None, groups: Indices | None = None) -> Pivoted:
+    """Choose at most M points, each with the largest variance given the earlier ones; ties go to the least index.
 
-    Ends early where Tr(K − Q) ≤ ``goal``, with the fewest points that reach it, and where the variance left falls to
-    N·eps·max K_ii.  N M² flops, an M × N factor; with a ``goal`` it grows with the points chosen.  ``groups`` numbers
-    equal inputs alike: no two of a group are chosen.
+    The function stops as soon as Tr(K − Q) ≤ ``target``, with the fewest points that reach it, or if the largest
+    residual variance falls to N·eps·max K_ii.  It needs N M² flops and an M × N factor; with a ``target`` the factor
+    grows with the number of points.  Inputs with equal numbers in ``groups`` are equal, and the function chooses at
+    most one of them.
 
     >>> K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 0.5]])
-    >>> found = pivoted(lambda picked, columns: K[picked][:, columns], K.diagonal(), 3, goal=0.2)
-    >>> found.indices, found.traces.round(4)
+    >>> choice = pivoted(lambda picked, columns: K[picked][:, columns], K.diagonal(), 3, target=0.2)
+    >>> choice.indices, choice.traces.round(4)
     (array([0, 2]), array([2.5 , 0.69, 0.17]))
     """
     N, left = diagonal.size, diagonal.astype(np.float64)
     floor = N * EPS * float(left.max())
-    factor = np.empty((M if goal is None else min(M, 8 * BLOCK), N))
+    factor = np.empty((M if target is None else min(M, 8 * BLOCK), N))
     chosen = np.empty(M, dtype=np.int64)
     variances, traces = np.empty(M), np.zeros(M + 1)
     traces[0] = left.sum()
     t = 0
-    while t < M and left.max() > floor and not (goal is not None and traces[t] <= goal):
+    while t < M and left.max() > floor and not (target is not None and traces[t] <= target):
         near = _candidates(left)
         some = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
         end = t + some.indices.size
@@ -94,8 +96,8 @@ def pivoted(rows: Rows, diagonal: Float, M: int, goal: float | None = None, grou
         chosen[t:end], variances[t:end] = some.indices, some.variances
         traces[t + 1 : end + 1] = extend(rows, factor, left, t, some, groups)
         t = end
-        if goal is not None:
-            reached = np.flatnonzero(traces[: t + 1] <= goal)
+        if target is not None:
+            reached = np.flatnonzero(traces[: t + 1] <= target)
             t = int(reached[0]) if reached.size else t
     return Pivoted(chosen[:t], factor[:t], variances[:t], traces[: t + 1], float(left.max()))
 
@@ -114,29 +116,29 @@ class _Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Points chosen between two passes, their variances, and the lower triangle of V's new rows at them."""
+    """Points chosen between two updates, their variances, and the lower triangle of V's new rows at them."""
 
     indices: Indices
     variances: Float
     triangle: Float
 
 
-def _candidates(left: Float) -> _Candidates:
-    N = left.size
+def _candidates(residual: Float) -> _Candidates:
+    N = residual.size
     size = max(CANDIDATES, N // BLOCK)
     if size >= N:
         return _Candidates(slice(None), np.arange(N), -np.inf, N)
-    edge = float(np.partition(left, N - size)[N - size])
-    above, tied = np.flatnonzero(left > edge), np.flatnonzero(left == edge)
-    room = size - above.size
-    near = np.sort(np.concatenate([above, tied[:room]]))
-    return _Candidates(near, near, edge, int(tied[room]) if tied.size > room else N)
+    edge = float(np.partition(residual, N - size)[N - size])
+    above, tied = np.flatnonzero(residual > edge), np.flatnonzero(residual == edge)
+    ties_kept = size - above.size
+    near = np.sort(np.concatenate([above, tied[:ties_kept]]))
+    return _Candidates(near, near, edge, int(tied[ties_kept]) if tied.size > ties_kept else N)
 
 
 def _choose(
     rows: Rows, left: Float, factor: Float, near: _Candidates, most: int, floor: float, groups: Indices | None
 ) -> Choice:
-    """Greedy among the candidates, until one outside might have more variance."""
+    """Greedy choice among the candidates, until another point might have a larger variance."""
     left, before = left[near.columns], factor[:, near.columns]
     twins = near.indices if groups is None else groups[near.columns]
     new = np.empty((most, left.size))
@@ -157,7 +159,7 @@ def _choose(
 
 
 def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups: Indices | None) -> Float:
-    """Write V's new rows, bring all variances up to date, and return Tr(K − Q) after each new point."""
+    """Write V's new rows, update all variances, and return Tr(K − Q) after each new point."""
     from scipy.linalg.blas import dtrsm
 
     N, b = left.size, some.indices.size

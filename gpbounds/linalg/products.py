@@ -1,4 +1,4 @@
-"""Matrix products in place, on NumPy or CuPy: on a CPU by `gpbounds.linalg.blas`, without a temporary."""
+"""In-place matrix products on NumPy or CuPy; on a CPU `gpbounds.linalg.blas` computes them without a temporary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpbounds.linalg import blas
 
 
 def add_gram(total: Array, B: Array) -> None:
-    """Add BᵀB to ``total`` (M, M); only its upper triangle counts until `mirrored`."""
+    """Add BᵀB to ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
     if blas.fits(total, B):
         blas.gram(B, total)
     else:

@@ -1,7 +1,7 @@
-"""Factors and eigenvalues of positive (semi-)definite matrices: what was done is recorded.
+"""Factors and eigenvalues of positive (semi-)definite matrices; the results record jitter and clipping.
 
-No silent jitter: ``jitter`` is a number used as given, or ``"auto"``: the least of 0, 1e-12 ... 1e-6 times the largest
-diagonal entry that factorises.  What was used is returned.
+No silent jitter: ``jitter`` is a number, or ``"auto"``, which takes the least of 0, 1e-12 ... 1e-6 times the largest
+diagonal entry with which the matrix factorises.  The result contains the jitter used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
     if xp is np and shifted.dtype == np.float64 and shifted.size:
         from scipy.linalg.lapack import dpotrf
 
-        # of the transpose: LAPACK's order is Fortran's, one copy less
+        # LAPACK expects Fortran order, so passing the transpose saves a copy
         U, fault = dpotrf(shifted.T, lower=0, clean=1, overwrite_a=overwrite)
         return None if fault or not np.isfinite(U).all() else U.T
     try:
@@ -65,9 +65,9 @@ def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
 
 
 def failures_raise(xp: Any) -> AbstractContextManager[None]:
-    """Within it, linear algebra of ``xp`` that fails raises `numpy.linalg.LinAlgError`, as NumPy's always does.
+    """Inside this context, failed linear algebra of ``xp`` raises `numpy.linalg.LinAlgError`, as NumPy always does.
 
-    CuPy returns what the solver left in memory, finite or not, unless it is asked to look.
+    By default CuPy does not check the solver's status, and returns arbitrary numbers after a failure.
     """
     if xp is np:
         return nullcontext()
@@ -79,13 +79,13 @@ def failures_raise(xp: Any) -> AbstractContextManager[None]:
 def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite: bool = False) -> Cholesky:
     """Factorise a symmetric positive definite ``A`` (n × n) with the stated jitter.
 
-    With ``overwrite`` the factor may take the memory of ``A``, which then holds nothing of use; not with "auto", which
-    may need ``A`` again.
+    With ``overwrite`` the factor may use the memory of ``A``, whose entries are then undefined.  "auto" excludes
+    ``overwrite``, because it may need ``A`` again.
 
     Raises
     ------
     NotPositiveDefinite
-        when no allowed jitter makes the factorisation succeed.
+        if the factorisation fails with every allowed jitter.
 
     >>> round(cholesky(np.array([[4.0, 2.0], [2.0, 3.0]])).logdet, 12)  # log 8
     2.07944154168
@@ -101,13 +101,13 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     raise NotPositiveDefinite(
         f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but Cholesky fails with jitter "
         f"{ladder[-1]:.3g}. Usual causes: duplicated or nearly equal points, or a lengthscale much longer than their "
-        "spacing. Remove duplicates, take fewer points, or pass jitter='auto' or a larger jitter."
+        "spacing. Remove duplicates, use fewer points, or pass jitter='auto' or a larger jitter."
     )
 
 
 @dataclass(frozen=True)
 class Eigen:
-    """Eigenvalues of a PSD matrix, largest first, with the absolute rounding error each may carry.
+    """Eigenvalues of a PSD matrix in decreasing order, with a bound on their absolute rounding error.
 
     Attributes
     ----------
@@ -115,9 +115,9 @@ class Eigen:
     vectors : array (n, n) or None
         Orthonormal columns, in the order of ``values``.
     rounding : float
-        What an eigenvalue may be off by.
+        Bound on the error of each eigenvalue.
     clipped : int
-        How many eigenvalues in [-rounding, 0) were set to 0.
+        Number of eigenvalues in [-rounding, 0) that were set to 0.
     """
 
     values: Float
@@ -127,17 +127,18 @@ class Eigen:
 
 
 def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: float | None = None) -> Eigen:
-    """All eigenvalues of a symmetric PSD matrix, in decreasing order, and its eigenvectors if asked for.
+    """All eigenvalues of a symmetric PSD matrix in decreasing order, and with ``vectors`` its eigenvectors.
 
-    Values in [-rounding, 0) count as 0 and are counted; below that the matrix is not PSD.  ``rounding`` is n·eps·λ_max
-    unless given, as for a difference of two matrices, whose rounding error is that of the larger one.
+    Values in [-rounding, 0) are set to 0, and the result contains their number; a smaller value is an error.  The
+    default of ``rounding`` is n·eps·λ_max.  A difference of two matrices needs a larger value, that of the larger
+    matrix.
 
     Raises
     ------
     NonFinite
         for NaN or infinity in A.
     NotPositiveDefinite
-        when an eigenvalue is negative beyond rounding.
+        if an eigenvalue is below -rounding.
 
     >>> eigen(np.array([[2.0, 1.0], [1.0, 2.0]])).values.round(12)
     array([3., 1.])
@@ -150,12 +151,12 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
     if xp is np:
         from scipy.linalg import eigh
 
-        # divide and conquer where vectors are wanted: theirs are orthonormal to a few roundings, unlike those of "evr"
-        found = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
+        # divide and conquer gives vectors that are orthonormal to a few ulp, unlike "evr"
+        decomposition = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
     else:
         with failures_raise(xp):
-            found = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
-    rising, basis = found if vectors else (found, None)
+            decomposition = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)
+    rising, basis = decomposition if vectors else (decomposition, None)
     values = (rising if xp is np else xp.asnumpy(rising))[::-1]
     if rounding is None:
         rounding = eigenvalue_rounding(values, float(np.finfo(A.dtype).eps))
@@ -163,7 +164,7 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
 
 
 def eigenvalue_rounding(values: Float, eps: float) -> float:
-    """n·eps·λ_max, what rounding may do to each of n eigenvalues."""
+    """n·eps·λ_max, a bound on the rounding error of each of n eigenvalues."""
     return values.size * eps * max(float(values.max()), 0.0)
 
 

@@ -1,7 +1,7 @@
-"""Triangular matrices: solves, products and inverses, in place on chunks of rows, on NumPy or CuPy.
+"""Solves, products and inverses with triangular matrices, in place on chunks of rows, on NumPy or CuPy.
 
-A chunk is C-contiguous (n, M) and holds a vector a row: its rows b become L⁻¹b, L⁻ᵀb, Tb.  On a CPU the work goes to
-`gpbounds.linalg.blas`, on a GPU to CuPy.
+A chunk is C-contiguous (n, M) with one vector per row: its rows b become L⁻¹b, L⁻ᵀb, Tb.  On a CPU
+`gpbounds.linalg.blas` does the work, on a GPU CuPy.
 """
 
 from __future__ import annotations
@@ -83,16 +83,16 @@ def inverse_factor(L: Array) -> Array:
         return _triangular(L, namespace(L).eye(L.shape[0]), transposed=False).T
     from scipy.linalg.lapack import dtrtri
 
-    found, info = dtrtri(L.T, lower=0)
+    inverted, info = dtrtri(L.T, lower=0)
     if info:
         raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
-    return np.ascontiguousarray(np.triu(found).T)
+    return np.ascontiguousarray(np.triu(inverted).T)
 
 
 def half_inverse(L: Array) -> Array:
-    """The upper triangular H with H + Hᵀ = (L Lᵀ)⁻¹: all that sums Σ H_ij B_ij with symmetric B need.
+    """The upper triangular H with H + Hᵀ = (L Lᵀ)⁻¹, which suffices for sums Σ H_ij B_ij with symmetric B.
 
-    H may take the memory of ``L``.
+    H may overwrite the memory of ``L``.
 
     >>> half_inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[ 0.25, -0.5 ],
@@ -112,14 +112,14 @@ def _upper_inverse(L: Array, *, overwrite: bool = False) -> Array:
     """The upper triangle of (L Lᵀ)⁻¹, 0 below, for L with 0 above its diagonal."""
     from scipy.linalg.lapack import dpotri
 
-    found, info = dpotri(L.T, lower=0, overwrite_c=overwrite)
+    inverted, info = dpotri(L.T, lower=0, overwrite_c=overwrite)
     if info:
         raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
-    return found
+    return inverted
 
 
 def inverse(L: Array) -> Array:
-    """(L Lᵀ)⁻¹, symmetric, at two thirds of the work of solving for the identity.
+    """(L Lᵀ)⁻¹, symmetric, with two thirds of the flops of a solve for the identity.
 
     >>> inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[ 0.5, -0.5],

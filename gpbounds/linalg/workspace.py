@@ -1,4 +1,4 @@
-"""Memory that is kept from one call to the next."""
+"""Memory that calls reuse."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.validation import count
 
 KEEP = 2**28
-"""Bytes of features kept between the passes unless told otherwise: all of them at N = 32 000, M = 500."""
+"""Default number of bytes of features kept between passes: all features at N = 32 000, M = 500."""
 
 
 @dataclass
 class Workspace:
-    """Buffers that outlive a call, so that an optimiser's next one need not ask for memory again.
+    """Buffers that outlive a call, so that an optimiser's next call allocates no memory.
 
-    ``keep`` is how many bytes of features may stay between the passes of one call; what does not fit is computed anew.
-    Not to be shared by two threads.
+    ``keep`` is the number of bytes of features that may stay between the passes of one call; the other features are
+    recomputed.  Two threads must not share a workspace.
 
     >>> Workspace(keep=0).array("V", (2, 3), np).shape
     (2, 3)
@@ -32,13 +32,13 @@ class Workspace:
         self.keep = count("keep", self.keep, 0)
 
     def array(self, name: str, shape: tuple[int, ...], xp: Any) -> Array:
-        """An array of ``shape`` with arbitrary entries, the same memory whenever ``name`` is asked for again."""
+        """An array of ``shape`` with arbitrary entries; calls with the same ``name`` return the same memory."""
         size = int(np.prod(shape))
-        held = self._buffers.get(name)
-        if held is None or held.size < size or namespace(held) is not xp:
-            held = self._buffers[name] = xp.empty(size)
-        return held[:size].reshape(shape)
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < size or namespace(buffer) is not xp:
+            buffer = self._buffers[name] = xp.empty(size)
+        return buffer[:size].reshape(shape)
 
     def release(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._buffers.clear()

@@ -1,4 +1,4 @@
-"""From a spectral approximation to a KL divergence: κ, its inverse, and the bound Nκ(Δ) (L-25)."""
+"""The KL divergence that a spectral approximation implies: κ, its inverse, and the bound Nκ(Δ) (L-25)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ BELOW_ONE = 1.0 - 2.0**-53
 
 
 def kappa(Delta: ArrayLike) -> Float:
-    """κ(Δ) = ½[Δ/(1 − Δ) + log(1 − Δ)], what a Δ-spectral approximation costs per datum, in nats.
+    """κ(Δ) = ½[Δ/(1 − Δ) + log(1 − Δ)], the KL divergence per datum of a Δ-spectral approximation, in nats.
 
-    Claim L-25.  κ(Δ) ~ Δ²/4 for small Δ, Δ²/4 ≤ κ(Δ) ≤ 0.6138 Δ² on (0, ½]; to a few ulp for every Δ in [0, 1): with
-    e = Δ/(1 − Δ) it is ½[e − log(1 + e)].
+    Claim L-25.  κ(Δ) ~ Δ²/4 for small Δ, Δ²/4 ≤ κ(Δ) ≤ 0.6138 Δ² on (0, ½]; accurate to a few ulp for every Δ in
+    [0, 1): with e = Δ/(1 − Δ), κ = ½[e − log(1 + e)].
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ def kappa(Delta: ArrayLike) -> Float:
 
 
 def kappa_inverse(divergence: ArrayLike) -> Float:
-    """The Δ in [0, 1) with κ(Δ) = ε: how good a spectral approximation must be for KL ≤ εN.
+    """The Δ in [0, 1) with κ(Δ) = ε: a Δ-spectral approximation then has KL ≤ εN.
 
-    Claim L-25.  Δ ~ 2√ε for small ε; to a few ulp for every ε ≥ 1e-300.  Where Δ rounds to 1 (ε > 1e15) it is the
-    number below, so that κ(Δ) stays finite and at most ε.  With t = 1/(1 − Δ), κ = ½[t − 1 − log t]: t is an upper root
-    of Prop. 4, :func:`gpbounds.sandwich.roots`.
+    Claim L-25.  Δ ~ 2√ε for small ε; accurate to a few ulp for every ε ≥ 1e-300.  If Δ rounds to 1 (ε > 1e15), the
+    result is the largest double below 1, so that κ(Δ) stays finite and at most ε.  With t = 1/(1 − Δ), κ = ½[t − 1 −
+    log t]: t is an upper root of Prop. 4, :func:`gpbounds.sandwich.roots`.
 
     Parameters
     ----------
@@ -69,11 +69,11 @@ def kappa_inverse(divergence: ArrayLike) -> Float:
 def spectral_kl(Delta: ArrayLike, N: ArrayLike, *, form: Literal["sharpest", "printed"] = "sharpest") -> Bound:
     """Upper bound on the KL divergence that a Δ-spectral approximation implies: KL ≤ Nκ(Δ).
 
-    (1 − Δ)(K + σ²I) ⪯ Sigma + σ²I ⪯ (1 + Δ)(K + σ²I),  0 ≤ Δ < 1.  KL is of the exact from the approximate law (L-11).
+    (1 − Δ)(K + σ²I) ⪯ Sigma + σ²I ⪯ (1 + Δ)(K + σ²I),  0 ≤ Δ < 1.  KL is KL(exact‖approximate) (L-11).
 
     Claim L-25 (Daskalakis et al., proof of Thm 2); equality for Sigma + σ²I = (1 − Δ)(K + σ²I).  Proof: the eigenvalues
     1 + e of Σ₂⁻¹Σ₁ lie in [1/(1 + Δ), 1/(1 − Δ)], and the convex e − log(1 + e) is greatest at the upper end.
-    ``form="printed"`` is KL ≤ 2ΔN, for Δ ≤ ½; true, and larger by 8/Δ for small Δ.
+    ``form="printed"`` is KL ≤ 2ΔN, for Δ ≤ ½; it is true, and larger by a factor 8/Δ for small Δ.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Prop. 1: upper bounds on KL from how Σ₁ and Σ₂ compare, each in its true, its sharpest and its printed form.
+"""Prop. 1: upper bounds on KL from an order between Σ₁ and Σ₂, each in its corrected, sharpest and printed form.
 
 All follow from one extremal spectrum.  Let 1 + e_i be the eigenvalues of Σ₂⁻¹Σ₁, φ(e) = e − log(1 + e), g = γ/(1 + γ):
 KL = ½Σφ(e_i), (1 + γ)Σ₁ ⪰ Σ₂ says e_i ≥ −g, and a convex function on {e_i ≥ −g, Σe_i = x} is greatest at a corner,
@@ -26,7 +26,7 @@ Rule = Literal["sharpest", "corrected", "printed"]
 KL = "KL(N(0, Σ₁)‖N(0, Σ₂))"
 ORDER = "(1 + γ)Σ₁ ⪰ Σ₂, both positive definite."
 NOISY = "Σ₁ = K₁ + σ²I and Σ₂ = K₂ + σ²I with K₁, K₂ positive semi-definite."
-FALSE = "This printed form is FALSE: it has 1 + γ where its proof has 1 - γ, and can fall below the truth."
+FALSE = "This printed form is FALSE: it has 1 + γ where its proof has 1 - γ, and it can be below the true KL."
 
 
 def _bound(value: Any, claim: str, terms: dict[str, Any], *assumptions: str) -> Bound:
@@ -49,13 +49,13 @@ def kl_from_excess(excess: ArrayLike, N: ArrayLike, gamma: ArrayLike, *, rule: R
         ≥ −gN, as the hypothesis implies.
     N : whole number, ≥ 1
     gamma : array
-        ≥ 0; `least_gamma` is the least that serves.  All broadcast.
+        ≥ 0; `least_gamma` computes the least valid one.  All broadcast.
     rule : "sharpest", "corrected" or "printed"
 
     Raises
     ------
     ValueError
-        for arguments out of range, or an excess that contradicts the hypothesis.
+        for arguments out of range, or if the excess contradicts the hypothesis.
 
     >>> for rule in ("sharpest", "corrected", "printed"):  # Σ₁ = 1, Σ₂ = 2: KL = 0.0966
     ...     round(float(kl_from_excess(-0.5, 1, 1.0, rule=rule)), 4)
@@ -143,7 +143,7 @@ def kl_from_traces(
     Raises
     ------
     ValueError
-        for arguments out of range, or traces that contradict the hypothesis.
+        for arguments out of range, or if the traces contradict the hypothesis.
 
     >>> for rule in ("sharpest", "corrected", "printed"):  # K₁ = K₂
     ...     round(float(kl_from_traces(2.0, 2.0, 1, 1.0, noise=1.0, rule=rule)), 4)
@@ -152,7 +152,7 @@ def kl_from_traces(
     -0.5
     """
     choice("rule", rule, ("sharpest", "corrected", "printed"))
-    t1, t2, size, s2, c, low = np.broadcast_arrays(
+    t1, t2, size, s2, c, smallest = np.broadcast_arrays(
         non_negative("trace1", trace1),
         non_negative("trace2", trace2),
         whole("N", N),
@@ -161,11 +161,13 @@ def kl_from_traces(
         non_negative("least", least),
     )
     g = c / (1.0 + c)
-    left = (t1 - t2) + g * (t2 + size * s2)
-    if (left < -1e-12 * (t1 + t2 + size * s2)).any():
-        raise ValueError("trace1, trace2: expected Tr Σ₁ >= Tr Σ₂/(1 + gamma), which the order implies, got less")
+    excess = (t1 - t2) + g * (t2 + size * s2)
+    if (excess < -1e-12 * (t1 + t2 + size * s2)).any():
+        raise ValueError(
+            "trace1, trace2: expected Tr Σ₁ >= Tr Σ₂/(1 + gamma), which the order implies, got a smaller Tr Σ₁"
+        )
     if rule == "sharpest":
-        least_term, top = _floor(c), np.maximum(left, 0.0) / (s2 + low)
+        least_term, top = _floor(c), np.maximum(excess, 0.0) / (s2 + smallest)
         terms = {
             "trace": np.maximum(least_term, 0.5 * log1p_residual(np.maximum(top - g, -g))),
             "order": (size - 1) * least_term,
@@ -200,10 +202,10 @@ def kl_from_residual(
     (0.153426, 0.5)
     """
     choice("form", form, ("sharpest", "printed"))
-    tau, s2, low = np.broadcast_arrays(
+    tau, s2, smallest = np.broadcast_arrays(
         non_negative("residual", residual), positive("noise", noise), non_negative("least", least)
     )
-    x = tau / s2 if form == "printed" else tau / (s2 + low)
+    x = tau / s2 if form == "printed" else tau / (s2 + smallest)
     value = 0.5 * x if form == "printed" else 0.5 * log1p_residual(x)
     return _bound(value, "L-09", {"ratio": x}, "K₁ - K₂ and K₂ are positive semi-definite.", NOISY)
 

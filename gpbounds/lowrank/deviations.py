@@ -1,4 +1,4 @@
-"""How far above its expectation the mean of N independent numbers in [0, B] can lie (ledger L-41, L-43)."""
+"""Upper deviations of the mean of N independent variables in [0, B] (ledger L-41, L-43)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpbounds.arrays import Float
 from gpbounds.numerics.log1p import log1p_residual
 
 NEWTON = 24
-"""Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early costs tightness only."""
+"""Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early is valid."""
 
 
 def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
@@ -23,7 +23,7 @@ def chebyshev(mean: Float, top: Float, N: Float, delta: Float) -> Any:
 def cantelli(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """Λ + √((B−Λ)Λ(1−δ)/(Nδ)), never above Eq. 20 (L-43).
 
-    Beyond its maximum in Λ, where it exceeds B, it is B: so it stays valid and increasing where Λ is an upper bound.
+    Beyond its maximum in Λ it is replaced by B, so it increases in Λ and stays valid if Λ is an upper bound.
     """
     odds = (1.0 - delta) / (N * delta)
     turn = 0.5 * top * (1.0 + 1.0 / np.sqrt(1.0 + odds))
@@ -36,7 +36,7 @@ def markov(mean: Float, top: Float, delta: Float) -> Any:
 
 
 def _entropy(b: Float, step: Float) -> Any:
-    """a log(a/b) − a + b at a = b + step > 0, without cancellation where the step is small."""
+    """a log(a/b) − a + b at a = b + step > 0, without cancellation for small steps."""
     u = step / b
     return np.where(u > 1.0, (b + step) * np.log1p(u) - step, (b + step) * log1p_residual(-u / (1.0 + u)))
 
@@ -52,24 +52,24 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     inside = (p > 0.0) & (p < 1.0)
     p = np.maximum(np.where(inside, p, 0.5), 1e-305)  # a larger Λ gives a larger bound; excess/p must not overflow
     reachable = inside & (-np.log(p) > level)
-    left = 1.0 - p
-    excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), left * (1.0 - 2.0**-53))
+    complement = 1.0 - p
+    excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), complement * (1.0 - 2.0**-53))
     for _ in range(NEWTON):
-        value = _entropy(p, excess) + _entropy(left, -excess)
-        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / left))
+        value = _entropy(p, excess) + _entropy(complement, -excess)
+        excess = excess - np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
     q = np.where(reachable, np.minimum(p + excess, 1.0), 1.0)
     return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)
 
 
 def mean_above(mean: ArrayLike, top: ArrayLike, N: ArrayLike, delta: ArrayLike) -> Any:
-    """What the mean of N independent numbers in [0, B] exceeds with probability at most δ: the least of what is proved.
+    """A threshold that the mean of N independent variables in [0, B] exceeds with probability at most δ.
 
     Y_i independent with values in [0, B], E Y_i ≤ Λ:
 
         P(mean Y > a) ≤ δ,   a = min{Cantelli, Chernoff, Markov}.
 
-    The thresholds are fixed numbers, so the least of them holds with the same δ.  L-43, sharper than Eq. 20 of
-    Daskalakis et al. (L-41).  It increases with Λ, so an upper bound of Λ serves.
+    The three thresholds are constants, so the least of them holds with the same δ.  L-43, sharper than Eq. 20 of
+    Daskalakis et al. (L-41).  The threshold increases with Λ, so it is valid for an upper bound of Λ.
 
     Parameters
     ----------
@@ -96,6 +96,6 @@ def mean_above(mean: ArrayLike, top: ArrayLike, N: ArrayLike, delta: ArrayLike) 
 
 
 def least(mean: Float, top: Float, N: Float, delta: Float) -> Any:
-    """:func:`mean_above` of checked arguments."""
+    """:func:`mean_above` for checked arguments."""
     above = np.minimum(cantelli(mean, top, N, delta), chernoff(mean, top, N, delta))
     return np.minimum(above, markov(mean, top, delta))

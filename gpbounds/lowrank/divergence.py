@@ -5,7 +5,7 @@ With Σ₁ = K + σ²I, Σ₂ = Sigma + σ²I, W any matrix with WΣ₂Wᵀ = I 
     KL = ½[Tr E − log|I + E|] = ½ Σ_i [s_i + φ(E_ii − s_i)],    φ(u) = u − log(1 + u) ≥ 0,
 
 s_i the sum of squares left of the diagonal in row i of the Cholesky factor of I + E: its pivots are 1 + E_ii − s_i.
-Every term is at least 0, so nothing cancels, and no eigenvalue is needed.
+Every term is at least 0, so nothing cancels.  No eigenvalue is needed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import noise_variance
 
 SINGULAR = 1e-4
-"""Where a pivot of I + E is below this, log|I + E| is log|Σ₁| − log|Σ₂|: KL ≥ 4 nats there, so nothing cancels."""
+"""If a pivot of I + E is below this, log|I + E| is computed as log|Σ₁| − log|Σ₂|; KL ≥ 4 nats, so nothing cancels."""
 
 THIN = 0.25
-"""Features of at most this rank per datum are not multiplied out."""
+"""If r/N is at most this, `kl_features` does not form ΞΞᵀ."""
 
 
 def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
@@ -35,10 +35,10 @@ def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
 
     KL = ½[Tr Σ₂⁻¹Σ₁ − N − log(|Σ₁|/|Σ₂|)],  Σ₁ = K + σ²I,  Σ₂ = Sigma + σ²I.
 
-    Claims L-04, L-11 (Daskalakis et al., §4).  0 for Sigma = K, exactly; relative error about eps·λ_max(Σ₂)/σ² at
-    worst, however small KL is, the entries of K and Sigma taken as they are.  No jitter is ever added.  Two Cholesky
-    factorisations and two triangular solves, 8N³/3 flops: about the time of K's eigenvalues.  At most 4.2 N² numbers
-    are held beside K and Sigma.
+    Claims L-04, L-11 (Daskalakis et al., §4).  The result is exactly 0 for Sigma = K.  Its relative error, for
+    exact entries of K and Sigma, is at most about eps·λ_max(Σ₂)/σ², however small KL is.  The function adds no jitter.
+    It needs two Cholesky factorisations and two triangular solves, 8N³/3 flops, about the time of K's eigenvalues, and
+    at most 4.2 N² numbers in addition to K and Sigma.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def kl(K: ArrayLike, Sigma: ArrayLike, *, noise: float) -> float:
     NonFinite
         for NaN or infinity.
     NotPositiveDefinite
-        when Sigma + σ²I or K + σ²I does not factorise, or σ² is lost in the rounding of their entries.
+        if Sigma + σ²I or K + σ²I does not factorise, or if σ² is below the rounding error of their entries.
 
     >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
     >>> kl(K, K, noise=0.1), round(kl(K, np.diag(np.diag(K)), noise=0.1), 6)
@@ -74,9 +74,9 @@ def kl_features(K: ArrayLike, features: ArrayLike, *, noise: float) -> float:
     """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats, for features Ξ of any rank, without cancellation.
 
     Claims L-02, L-03, L-11.  With Ξ = QR and CCᵀ = I + RRᵀ/σ², T = I + Q(C − I)Qᵀ has Σ₂ = σ²TTᵀ.  So W = T⁻¹/σ with
-    T⁻¹ = I + Q(C⁻¹ − I)Qᵀ, WΞΞᵀWᵀ = QC⁻¹(RRᵀ/σ²)C⁻ᵀQᵀ, and then as in `kl`: N³/3 + O(N²r) flops.  Where r > N/4, ΞΞᵀ is
-    multiplied out.  Entries of WKWᵀ and of WΞΞᵀWᵀ are rounded before their difference is taken, to about
-    u = eps·max K/σ²: values below (Nu)² are noise.
+    T⁻¹ = I + Q(C⁻¹ − I)Qᵀ and WΞΞᵀWᵀ = QC⁻¹(RRᵀ/σ²)C⁻ᵀQᵀ; the rest is as in `kl`: N³/3 + O(N²r) flops.  For r > N/4 the
+    function forms ΞΞᵀ.  Entries of WKWᵀ and of WΞΞᵀWᵀ have a rounding error of about u = eps·max K/σ² before their
+    difference is taken, so values below (Nu)² are meaningless.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ def kl_features(K: ArrayLike, features: ArrayLike, *, noise: float) -> float:
 
 
 def _difference(A: Array, B: Array) -> Array | None:
-    """A − B made symmetric, or None where it is 0."""
-    apart = A - B
-    if not bool(apart.any()):
+    """The symmetric part of A − B, or None if A = B."""
+    difference = A - B
+    if not bool(difference.any()):
         return None
-    return 0.5 * (apart + apart.T)
+    return 0.5 * (difference + difference.T)
 
 
 def _dense(K: Array, Sigma: Array, noise: float) -> float:
@@ -136,7 +136,7 @@ def _dense(K: Array, Sigma: Array, noise: float) -> float:
 
 
 def _from_whitened(E: Array, log_det_exact: Callable[[], float], outer: Cholesky) -> float:
-    """½[Tr E − log|I + E|]; where I + E is nearly singular its log-determinant is that of Σ₁ less that of Σ₂."""
+    """½[Tr E − log|I + E|]; if I + E is nearly singular, log|I + E| is computed as log|Σ₁| − log|Σ₂|."""
     xp = namespace(E)
     E = xp.ascontiguousarray(E)
     values = host(diagonal(E)).copy()

@@ -19,13 +19,13 @@ from gpbounds.validation import choice, count, open_unit, positive, scalar, whol
 RULES = ("sharpest", "frobenius", "spectral", "classical", "printed")
 FALSE_AS_PRINTED = (
     "Theorem 2 as printed is false for small R, needs Δ <= 1/2 and ||K|| >= noise, and hides a constant that grows "
-    "exponentially with D; it is taken as 1 here (L-20, L-26)."
+    "exponentially with D; this function sets it to 1 (L-20, L-26)."
 )
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a bound depends on but m: s̃, a bound of s_λ, whether frequencies are weighted, and the hypotheses."""
+    """What a bound depends on apart from m: s̃, an upper bound on s_λ, the kind of frequencies, the hypotheses."""
 
     total: float
     dimension: float
@@ -42,7 +42,7 @@ class _Setting:
         classical: bool,
         effective_dimension: float | None,
     ) -> _Setting:
-        """From the arguments that `fourier_kl` and `fourier_rank` share."""
+        """Check the arguments that `fourier_kl` and `fourier_rank` share."""
         if not isinstance(kernel, SquaredExponential | Matern):
             raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
         level = scalar(positive, "noise", noise) / kernel.variance
@@ -54,8 +54,8 @@ class _Setting:
             assert isinstance(kernel, SquaredExponential)
             if width is None:
                 raise ValueError(
-                    "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; with "
-                    "rule='classical' none is needed"
+                    "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; "
+                    "rule='classical' needs none"
                 )
             total = leverage_density(scaled_widths(kernel, width), ratio).total
             sentences: tuple[str, ...] = (
@@ -72,7 +72,7 @@ class _Setting:
         dimension = min(total, N / (1.0 + level))
         if effective_dimension is not None:
             dimension = min(dimension, scalar(positive, "effective_dimension", effective_dimension))
-            sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as told.",)
+            sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as the caller states.",)
         return cls(total, dimension, weighted, sentences)
 
     def record(self, value: Any, m: Any, delta: float, claim: str) -> Bound:
@@ -111,10 +111,10 @@ def fourier_kl(
 
         KL ≤ (κ(Δ)/Δ²)·(s̃s_λ/m)·min{1/δ₂, (1 + √(2 log(1/δ₂)/s_λ) + …)²}.
 
-    s̃ is the mass of the density that frequencies are drawn from: ∫τ̃ of N-shell for squared exponential kernels and
-    ``features="leverage"``, n = N·variance/noise for the kernel's own density (L-29).  s_λ = tr K(K + σ²I)⁻¹ is
-    replaced by min{s̃, N/(1 + N/n)}, or by what the caller knows.  Daskalakis et al., Theorem 2, with its constants.
-    Infinite where m is too small for a statement; at δ = 0.05 simulated divergences are 50 to 300 times smaller.
+    s̃ is the mass of the density of the frequencies: ∫τ̃ of N-shell for squared exponential kernels and
+    ``features="leverage"``, n = N·variance/noise for the kernel's spectral density (L-29).  The function replaces
+    s_λ = tr K(K + σ²I)⁻¹ by min{s̃, N/(1 + N/n)}, or by ``effective_dimension``.  Daskalakis et al., Theorem 2, with its
+    constants.  The bound is infinite if m is too small; at δ = 0.05 simulated divergences are 50 to 300 times smaller.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def fourier_kl(
     width : positive number(s), per dimension or one for all
         Upper bound on the range of the inputs, in the units of x; a number with an isotropic kernel means D = 1.
     delta : number in (0, 1)
-        Probability with which the draw of the frequencies may fail.
+        Probability that the draw of the frequencies violates the bound.
     features : "leverage" or "classical"
     effective_dimension : positive number, optional
         An upper bound on s_λ.
@@ -158,20 +158,21 @@ def fourier_rank(
     rule: str = "sharpest",
     effective_dimension: float | None = None,
 ) -> Plan:
-    """How many random Fourier features suffice for KL(exact‖features) ≤ target, whatever the N inputs in a box.
+    """The number of random Fourier features that suffices for KL(exact‖features) ≤ target, for any N inputs in a box.
 
     ============== ============================================================================== =================
     rule           number m of frequencies; the rank is 2m; ε = target/N
     ============== ============================================================================== =================
     "sharpest"     least m at which the bound of :func:`fourier_kl` is ≤ εN                        N-rff
-    "classical"    the same with the kernel's own density: s̃ = n = N·variance/noise, no weights   N-rff, L-29
+    "classical"    the same with the kernel's spectral density: s̃ = n = N·variance/noise          N-rff, L-29
     "frobenius"    max{(32/3)s̃ log((32s_λ + 16)/δ), 1.2275 s̃s_λ/(δεN)}                           L-28
     "spectral"     (8/3)Δ⁻²s̃ log((16s_λ + 8)/δ), κ(Δ) = ε, Δ ≤ ½                                 L-27
     "printed"      rank R^D ε⁻² (log n)^{2D} log(N/δ), Ω(·) read as 1: Daskalakis et al., Thm 2    false, L-26
     ============== ============================================================================== =================
 
-    None of the first four needs ‖K‖ ≥ σ², which Theorem 2 tacitly does.  In ε they behave like 1/(εN), like 1/(εN),
-    like 1/ε and like 1/ε².  Matérn kernels have "sharpest" = "classical", and s̃ = n in the others but "printed".
+    None of the first four needs ‖K‖ ≥ σ², which Theorem 2 needs but does not state.  As functions of ε, "sharpest",
+    "classical" and "frobenius" behave like 1/(εN), "spectral" like 1/ε, "printed" like 1/ε².  For Matérn kernels
+    "sharpest" equals "classical", and s̃ = n in "frobenius" and "spectral".
 
     Parameters
     ----------
@@ -183,8 +184,8 @@ def fourier_rank(
     Returns
     -------
     Plan
-        ``.M`` = 2m real features (None if that is not below N: then the exact GP is cheaper; ``.notes`` say m all the
-        same), ``.bound``, and for "sharpest" and "classical" ``.bound_before`` (m − 1 frequencies).
+        ``.M`` = 2m real features, or None if 2m ≥ N, because then the exact GP is cheaper; ``.notes`` state m in both
+        cases.  ``.bound``, and for "sharpest" and "classical" ``.bound_before`` (m − 1 frequencies).
 
     Raises
     ------
@@ -203,31 +204,31 @@ def fourier_rank(
     choice("rule", rule, RULES)
     if rule == "printed":
         return _printed(kernel, size, noise, goal, width, failing)
-    s = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension)
+    setting = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension)
     before: Bound | None = None
     if rule == "frobenius":
-        m = frequencies.frobenius(s.total, s.dimension, failing, goal)
-        bound = s.record(goal, m, failing, "L-28, N-shell" if s.weighted else "L-29")
+        m = frequencies.frobenius(setting.total, setting.dimension, failing, goal)
+        bound = setting.record(goal, m, failing, "L-28, N-shell" if setting.weighted else "L-29")
     elif rule == "spectral":
-        m = frequencies.spectral(s.total, s.dimension, failing, per_datum)
-        bound = s.record(goal, m, failing, "L-27, N-shell" if s.weighted else "L-29")
+        m = frequencies.spectral(setting.total, setting.dimension, failing, per_datum)
+        bound = setting.record(goal, m, failing, "L-27, N-shell" if setting.weighted else "L-29")
     else:
-        m = frequencies.sharpest(s.total, s.dimension, failing, goal / UP)
-        bound = s.bound(m, failing)
-        before = s.bound(m - 1.0, failing) if m > 1.0 else None
-    served = 2.0 * m < size
+        m = frequencies.sharpest(setting.total, setting.dimension, failing, goal / UP)
+        bound = setting.bound(m, failing)
+        before = setting.bound(m - 1.0, failing) if m > 1.0 else None
+    suffices = 2.0 * m < size
     return Plan(
         method="fourier",
         N=size,
         target=goal,
-        M=int(2 * m) if served else None,
-        bound=bound if served else None,
-        bound_before=before if served else None,
-        meaning=(f"The low-rank GP is within {per_datum:g} nats a datum of the exact one.",) if served else (),
-        cost=Cost.of(size, int(2 * m)) if served else None,
+        M=int(2 * m) if suffices else None,
+        bound=bound if suffices else None,
+        bound_before=before if suffices else None,
+        meaning=(f"The low-rank GP is within {per_datum:g} nats a datum of the exact one.",) if suffices else (),
+        cost=Cost.of(size, int(2 * m)) if suffices else None,
         notes=(
-            f"{m:.6g} random frequencies, a cosine and a sine each; density mass {s.total:.6g}, effective dimension at "
-            f"most {s.dimension:.6g}.",
+            f"{m:.6g} random frequencies, a cosine and a sine each; density mass {setting.total:.6g}, effective "
+            f"dimension at most {setting.dimension:.6g}.",
         ),
     )
 
@@ -247,7 +248,7 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
     D = widths.size
     log_rank = D * math.log(widths.max()) - 2.0 * math.log(eps) + 2.0 * D * math.log(log_n)
     rank = max(math.ceil(min(math.exp(min(log_rank, 690.0)) * (math.log(N) - math.log(delta)), 1e300)), 1)
-    served = rank < N
+    suffices = rank < N
     quantity = "KL(exact || random features)"
     bound = upper_bound(
         target, delta, "Thm 2 as printed (L-26)", {}, (FALSE_AS_PRINTED,), certified=False, quantity=quantity
@@ -256,9 +257,9 @@ def _printed(kernel: Kernel, N: int, noise: float, target: float, width: ArrayLi
         method="fourier",
         N=N,
         target=target,
-        M=rank if served else None,
-        bound=bound if served else None,
+        M=rank if suffices else None,
+        bound=bound if suffices else None,
         bound_before=None,
-        cost=Cost.of(N, rank) if served else None,
+        cost=Cost.of(N, rank) if suffices else None,
         notes=(FALSE_AS_PRINTED, f"The printed rank is {rank:.6g}."),
     )

@@ -1,7 +1,7 @@
-"""How many random frequencies: from the mass s̃ of their density and the effective dimension to a KL divergence.
+"""The number of random frequencies for a KL divergence, from the mass s̃ of their density and the effective dimension.
 
 Frequencies η_1 … η_m iid ~ τ̃/s̃ with τ̃ ≥ τ_λ, weights w_k = p(η_k)s̃/τ̃(η_k), Σ = (1/m)Σ_k w_k Re z_k z_k*; λ is the noise
-over the kernel's variance, s_λ = tr K(K + λI)⁻¹.  Nothing here depends on N, D or the data but through s̃ and s_λ.
+over the kernel's variance, s_λ = tr K(K + λI)⁻¹.  N, D and the data enter only through s̃ and s_λ.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from gpbounds.lowrank.approximation import kappa, kappa_inverse
 from gpbounds.numerics.search import least
 
 GAPS = 1.0 - np.geomspace(1e-4, 0.95, 192)
-"""Values of Δ that :func:`weighted_kl` tries; each of them gives a valid bound."""
+"""Values of Δ that :func:`weighted_kl` tries; each gives a valid bound."""
 
 ROUNDING = 5e-13
-"""What may be lost, relatively, in a failure probability and in a number of frequencies: both are rounded up by it."""
+"""Relative rounding error of a failure probability and of a number of frequencies; both are rounded up by it."""
 
 
 def lower_tail(x: Float) -> Any:
-    """(e^x − 1)/(e^{2x} − 2x − 1), about e^{−x}; infinite for x < 0.1, where it says nothing."""
+    """(e^x − 1)/(e^{2x} − 2x − 1), about e^{−x}; infinite for x < 0.1, where it is vacuous."""
     safe = np.maximum(x, 0.1)
     ratio = np.exp(-safe) * -np.expm1(-safe) / (-np.expm1(-2.0 * safe) - 2.0 * safe * np.exp(-2.0 * safe))
     return np.where(x < 0.1, np.inf, ratio)
@@ -37,8 +37,8 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
         KL ≤ (κ(Δ)/Δ²)·min{u²/δ₂, (u + √(2ℓ(s̃ + 2bu)/m) + bℓ/(3m))²},
         u² = s̃s_λ/m,  b² = s̃² + s_λ,  ℓ = log(1/δ₂).
 
-    The least over a grid of Δ.  It has the ε-dependence of L-28 with smaller constants, needs no ‖K‖ ≥ λ, and only
-    log(1/δ) where L-28 has 1/δ.  Infinite where m is too small for any Δ.
+    The result is the least value over a grid of Δ.  It depends on ε as L-28 does, with smaller constants, without
+    ‖K‖ ≥ λ, and with log(1/δ) where L-28 has 1/δ.  It is infinite if m is too small for every Δ.
 
     Proof.  V = (K + λI)^{−1/2}, Y_k = w_k V z_k z_k* V, B = VKV = E Y_k, E = (1/m)ΣY_k − B; with e_i the eigenvalues of
     its real part KL = ½Σf(e_i), f(e) = log(1 + e) − e/(1 + e), and f(e)/e² = ∫₀¹ u/(1 + ue)² du decreases.  So
@@ -52,15 +52,16 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
     variance at most E⟨A, Y⟩² ≤ s̃ tr A²B ≤ s̃: Bousquet's inequality.  Each of (ii), (iii) holds with probability 1 − δ₂.
     """
     m = np.asarray(m, dtype=np.float64)[..., None]
-    left = delta - dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)  # may cancel: rounded down
-    enough = left > 0.0
-    left = np.where(enough, left, 0.5)
+    failed = dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)
+    remaining = delta - failed  # may cancel: rounded down
+    valid = remaining > 0.0
+    remaining = np.where(valid, remaining, 0.5)
     mean = total * dimension / m
-    nats, top = -np.log(left), math.hypot(total, math.sqrt(dimension))
+    nats, top = -np.log(remaining), math.hypot(total, math.sqrt(dimension))
     with np.errstate(over="ignore"):
         norm = np.sqrt(mean) + np.sqrt(2.0 * nats * (total + 2.0 * top * np.sqrt(mean)) / m) + top * nats / (3.0 * m)
-        value = kappa(GAPS) / GAPS**2 * np.minimum(mean / left, norm * norm)
-    return np.where(enough, value, np.inf).min(axis=-1)
+        value = kappa(GAPS) / GAPS**2 * np.minimum(mean / remaining, norm * norm)
+    return np.where(valid, value, np.inf).min(axis=-1)
 
 
 def sharpest(total: float, dimension: float, delta: float, target: float) -> float:
@@ -69,9 +70,9 @@ def sharpest(total: float, dimension: float, delta: float, target: float) -> flo
     def enough(m: int) -> bool:
         return bool(weighted_kl(np.asarray(float(m)), total, dimension, delta) <= target)
 
-    found = least(enough, 1, share=2.0**-52)
-    assert found is not None  # the bound falls to 0
-    return float(found)
+    m_least = least(enough, 1, share=2.0**-52)
+    assert m_least is not None  # the bound falls to 0
+    return float(m_least)
 
 
 def _whole(m: float) -> float:

@@ -1,4 +1,4 @@
-"""The law N(0, A + σ²I): its arguments, checked, and its Cholesky factor."""
+"""The law N(0, A + σ²I): argument checks and its Cholesky factor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.matrices import finite_matrix
 
 LOST = 8.0
-"""A pivot below so many roundings of the diagonal entry that it is left of has no digit that is true."""
+"""A pivot has no correct digit if it is below this multiple of eps times the diagonal entry of its row."""
 
 
 def as_features(features: ArrayLike, N: int) -> Array:
@@ -23,34 +23,34 @@ def as_features(features: ArrayLike, N: int) -> Array:
 
 def shifted(A: Array, amount: float) -> Array:
     """A + amount·I, a new matrix."""
-    moved = A.copy()
-    diagonal(moved)[...] += amount
-    return moved
+    result = A.copy()
+    diagonal(result)[...] += amount
+    return result
 
 
 def diagonal(A: Array) -> Array:
-    """The diagonal of a square matrix in row-major memory, as a view that can be written to."""
+    """The diagonal of a square row-major matrix, as a writable view."""
     return A.reshape(-1)[:: A.shape[0] + 1]
 
 
 def noisy_factor(name: str, A: Array, noise: float) -> Cholesky:
-    """The Cholesky factor of A + σ²I, refused where σ² is lost in the rounding of A's entries.
+    """The Cholesky factor of A + σ²I; an error if σ² is below the rounding error of A's entries.
 
-    Every pivot is at least σ² in exact arithmetic, and carries an error of about eps times its diagonal entry.
+    In exact arithmetic every pivot is at least σ²; its rounding error is about eps times its diagonal entry.
 
     Raises
     ------
     NotPositiveDefinite
-        when it does not factorise, or a pivot is nothing but rounding.
+        if A + σ²I does not factorise, or if a pivot has no correct digit.
     """
     xp = namespace(A)
-    moved = shifted(A, noise)
-    entries = diagonal(moved).copy()
-    factor = cholesky(moved, name=f"{name} + noise I")
+    noisy = shifted(A, noise)
+    entries = diagonal(noisy).copy()
+    factor = cholesky(noisy, name=f"{name} + noise I")
     pivots = xp.diagonal(factor.L) ** 2
     if bool((pivots < LOST * EPS * entries).any()):
         raise NotPositiveDefinite(
             f"{name}, noise: expected noise well above the rounding error of the entries of {name}, up to "
-            f"{float(entries.max()) * EPS:.3g}, got {noise:.3g}: the law is not known to any digit"
+            f"{float(entries.max()) * EPS:.3g}, got {noise:.3g}: rounding changes every digit of this law"
         )
     return factor

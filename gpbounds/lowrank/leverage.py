@@ -1,7 +1,7 @@
-"""How much one frequency matters: a bound on the ridge leverage of squared exponential kernels, and its density.
+"""An upper bound on the ridge leverage of a frequency for squared exponential kernels, and the density it defines.
 
-Frequencies are in cycles: k(x, x') = exp(−2π²|x − x'|²) = E cos 2πηᵀ(x − x') with η ~ p = N(0, I_D).  Any squared
-exponential kernel is of this form after x_j → x_j/(2π ℓ_j), with noise/variance as the noise.
+Frequencies are in cycles: k(x, x') = exp(−2π²|x − x'|²) = E cos 2πηᵀ(x − x') with η ~ p = N(0, I_D).  Every squared
+exponential kernel has this form after x_j → x_j/(2π ℓ_j), with noise/variance as the noise.
 """
 
 from __future__ import annotations
@@ -17,70 +17,70 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.validation import count, positive
 
 SHELLS = 48
-"""Spherical shells on which the bound is taken as constant."""
+"""Number of spherical shells on which the density is constant."""
 
 LARGEST = 1e100
-"""Widths and N·variance/noise beyond this are refused: their squares would overflow."""
+"""Largest allowed width and N·variance/noise; the squares of larger numbers could overflow."""
 
 ROUNDING = 1e-10
-"""Relative amount by which heights are raised; their rounding error is below it."""
+"""Heights are increased by this relative amount, which exceeds their rounding error."""
 
 
 def scaled_widths(kernel: SquaredExponential, width: ArrayLike) -> Float:
-    """Ranges of the scaled inputs x_j/(2π ℓ_j) from ``width``, those of the inputs: one per dimension, or one for all.
+    """Ranges of the scaled inputs x_j/(2π ℓ_j) from the input ranges ``width``: one per dimension, or one for all.
 
     >>> scaled_widths(SquaredExponential(lengthscale=[1.0, 2.0]), 2 * np.pi).tolist()
     [1.0, 0.5]
     """
-    sides = positive("width", width)
-    if sides.ndim > 1 or sides.size == 0:
-        raise ValueError(f"width: expected a number or one per dimension, got shape {sides.shape}")
-    dim = sides.size if sides.ndim and not (sides.size == 1 and kernel.dim) else kernel.dim or 1
-    return np.broadcast_to(sides, (dim,)) / (2.0 * np.pi * kernel.lengthscales(dim))
+    widths = positive("width", width)
+    if widths.ndim > 1 or widths.size == 0:
+        raise ValueError(f"width: expected a number or one per dimension, got shape {widths.shape}")
+    dim = widths.size if widths.ndim and not (widths.size == 1 and kernel.dim) else kernel.dim or 1
+    return np.broadcast_to(widths, (dim,)) / (2.0 * np.pi * kernel.lengthscales(dim))
 
 
 def _checked(widths: ArrayLike, ratio: float) -> tuple[Float, float]:
-    sides = np.atleast_1d(positive("widths", widths))
+    checked = np.atleast_1d(positive("widths", widths))
     number = positive("ratio", ratio)
-    if sides.ndim != 1 or sides.size == 0:
-        raise ValueError(f"widths: expected one per dimension, got shape {sides.shape}")
+    if checked.ndim != 1 or checked.size == 0:
+        raise ValueError(f"widths: expected one per dimension, got shape {checked.shape}")
     if number.ndim:
         raise ValueError(f"ratio: expected one number, got shape {number.shape}")
-    if (sides > LARGEST).any():
-        raise ValueError(f"widths: expected at most {LARGEST:g}, got {sides.max():g}")
+    if (checked > LARGEST).any():
+        raise ValueError(f"widths: expected at most {LARGEST:g}, got {checked.max():g}")
     if number > LARGEST:
         raise ValueError(f"ratio: expected N·variance/noise <= {LARGEST:g}, got {float(number)}")
-    return sides, float(number)
+    return checked, float(number)
 
 
-def grid(sides: Float, ratio: float, farthest: float) -> tuple[Float, Float]:
-    """The values of A and of h that are tried, for frequencies up to ``farthest``; each pair gives a bound."""
-    widest = 10.0 + farthest * (1.0 + float(sides.max()))
-    deepest = 1.0 + 1.2 * math.sqrt(max(math.log(ratio * sides.size**2), 0.0))
+def grid(widths: Float, ratio: float, farthest: float) -> tuple[Float, Float]:
+    """The values of A and h to try for frequencies up to ``farthest``; each pair gives a bound."""
+    widest = 10.0 + farthest * (1.0 + float(widths.max()))
+    deepest = 1.0 + 1.2 * math.sqrt(max(math.log(ratio * widths.size**2), 0.0))
     return np.geomspace(1e-2, widest * widest, 96), np.linspace(0.25, deepest, 64)
 
 
-def _tables(sides: Float, ratio: float, farthest: float) -> tuple[Float, Float, Float]:
+def _tables(widths: Float, ratio: float, farthest: float) -> tuple[Float, Float, Float]:
     """A on its grid, log Π_j E(W'_j − |t|)₊, and log of (1 − Π_j (1 − d_j))², both over the grid (A, h)."""
     from scipy.special import erf, ndtr
 
-    values, h = grid(sides, ratio, farthest)
+    values, h = grid(widths, ratio, farthest)
     A = values[:, None]
     s = np.sqrt(A + 0.5) / (2.0 * np.pi)
     spread = np.sqrt(A / 2.0) / np.pi
     overlap, inside = np.zeros((A.size, h.size)), np.zeros((A.size, h.size))
-    for side, times in zip(*np.unique(sides, return_counts=True), strict=True):
-        wide = (side + 2.0 * h * s) / spread
+    for width, times in zip(*np.unique(widths, return_counts=True), strict=True):
+        wide = (width + 2.0 * h * s) / spread
         mean = wide * erf(wide / math.sqrt(2.0)) + math.sqrt(2.0 / math.pi) * np.expm1(-0.5 * wide * wide)
         overlap += times * np.log(spread * mean)
-        inside += times * np.log1p(-(ndtr(-h) + ndtr(-h - side / s)))
+        inside += times * np.log1p(-(ndtr(-h) + ndtr(-h - width / s)))
     return values, overlap, 2.0 * np.log(-np.expm1(inside))
 
 
-def _log_bounds(sides: Float, ratio: float, inner: Float, outer: Float) -> Float:
-    """log of a bound on τ(η) for inner <= |η| <= outer, entry by entry, the least over the grid."""
-    A, overlap, missed = _tables(sides, ratio, float(outer.max(initial=1.0)))
-    gauss = math.log(ratio) - 0.5 * sides.size * math.log(2.0 * math.pi) - 0.5 * inner * inner
+def _log_bounds(widths: Float, ratio: float, inner: Float, outer: Float) -> Float:
+    """log of a bound on τ(η) for inner <= |η| <= outer, for each entry: the least over the grid."""
+    A, overlap, missed = _tables(widths, ratio, float(outer.max(initial=1.0)))
+    gauss = math.log(ratio) - 0.5 * widths.size * math.log(2.0 * math.pi) - 0.5 * inner * inner
     best = np.empty(outer.size)
     for i, (radius, level) in enumerate(zip(outer, gauss, strict=True)):
         best[i] = np.logaddexp(overlap + (radius * radius / (4.0 * A))[:, None], missed + level).min()
@@ -95,8 +95,8 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
 
         τ(η) ≤ e^{|η|²/(4A)} Π_j E(W'_j − |t|)₊ + n p(η) (1 − Π_j (1 − Φc(h) − Φc(h + W_j/s)))²,   τ(η) ≤ n p(η).
 
-    The least over a grid of (A, h) is returned.  L-23; the mean overlap E(W' − |t|)₊ ≤ W' and the product in place
-    of the sum Σ_j 2Φc(h) are sharper than the entry (N-shell).
+    The function returns the least value over a grid of (A, h).  L-23; the mean overlap E(W' − |t|)₊ ≤ W' and the
+    product instead of the sum Σ_j 2Φc(h) make it sharper than the ledger's form (N-shell).
 
     Proof.  τ(η) = min_f ‖f‖²_H + λ⁻¹Σ_i |f(x_i) − √p(η) e^{−2πi ηᵀx_i}|².  Take f = √p(η) e^{−2πi ηᵀx} Π_j w_j(x_j),
     w_j the indicator of an interval of length W'_j, centred on the data, convolved with N(0, s²).  On the data
@@ -122,16 +122,16 @@ def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
     >>> leverage_bound([[0.0], [2.0], [9.0]], [1.0], 1e6).round(6).tolist()
     [1.797823, 3.51671, 0.0]
     """
-    sides, number = _checked(widths, ratio)
-    radii = np.sqrt((as_points(eta, "eta", dim=sides.size) ** 2).sum(axis=1))
-    return np.exp(_log_bounds(sides, number, radii, radii))
+    ranges, number = _checked(widths, ratio)
+    radii = np.sqrt((as_points(eta, "eta", dim=ranges.size) ** 2).sum(axis=1))
+    return np.exp(_log_bounds(ranges, number, radii, radii))
 
 
 @dataclass(frozen=True, eq=False)
 class LeverageDensity:
-    """An upper bound τ̃ of the ridge leverage with a known integral, and exact draws from τ̃/s̃.
+    """An upper bound τ̃ on the ridge leverage with a known integral, and exact samples from τ̃/s̃.
 
-    τ̃(η) is constant on spherical shells, the bound of :func:`leverage_bound` on each, and n p(η) beyond the last:
+    τ̃(η) is constant on spherical shells, where it is the bound of :func:`leverage_bound`, and n p(η) beyond the last:
 
         τ(η) ≤ τ̃(η),   s̃ = ∫τ̃ = Σ_k height_k·volume_k + n P(|η| > radius)   (L-21, L-23, N-shell).
 
@@ -148,7 +148,7 @@ class LeverageDensity:
     log_heights : array (S,)
         log τ̃ on each shell.
     masses : array (S + 1,)
-        Integrals of τ̃ over each shell, and over what lies beyond.
+        Integrals of τ̃ over each shell, and beyond the last shell.
     """
 
     widths: Float
@@ -190,8 +190,8 @@ class LeverageDensity:
     def sample(self, m: int, rng: np.random.Generator) -> Float:
         """``m`` independent frequencies from τ̃/s̃, shape (m, D): exact, O(D) each.
 
-        A shell is drawn by its mass and the radius by inversion, r^D uniform inside a shell and the χ² tail beyond
-        the last; the direction is uniform.
+        The shell is drawn with probability proportional to its mass.  The radius is drawn by inversion: r^D is uniform
+        in a shell, and χ² beyond the last one.  The direction is uniform.
         """
         from scipy.special import gammaincc, gammainccinv
 
@@ -215,12 +215,12 @@ class LeverageDensity:
 def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     """The density proportional to a bound on the ridge leverage, for data of the given ranges.
 
-    s̃ is the smaller of what shells give and n = ``ratio``: where shells do not pay, there are none.
+    The number of shells minimises s̃; if no shells give less than n = ``ratio``, there are none and s̃ = n.
 
     Parameters
     ----------
     widths : array (D,)
-        Upper bounds on the ranges of the scaled inputs x_j/(2π ℓ_j); the positions do not matter.
+        Upper bounds on the ranges of the scaled inputs x_j/(2π ℓ_j); the bound does not depend on their positions.
     ratio : float
         n = N·variance/noise.
 
@@ -237,20 +237,20 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     """
     from scipy.special import gammaincc, gammainccinv, gammaln
 
-    sides, number = _checked(widths, ratio)
-    half = 0.5 * sides.size
+    ranges, number = _checked(widths, ratio)
+    half = 0.5 * ranges.size
     farthest = math.sqrt(2.0 * gammainccinv(half, min(1e-3 / number, 0.5)))
     radii = np.linspace(0.0, farthest, SHELLS + 1)
-    log_heights = _log_bounds(sides, number, radii[:-1], radii[1:])
+    log_heights = _log_bounds(ranges, number, radii[:-1], radii[1:])
     # volume of the shell: π^(D/2)/Γ(D/2 + 1) (r₁^D − r₀^D)
-    hollow = (radii[:-1] / radii[1:]) ** sides.size
-    volumes = half * math.log(math.pi) - gammaln(half + 1.0) + sides.size * np.log(radii[1:]) + np.log1p(-hollow)
+    hollow = (radii[:-1] / radii[1:]) ** ranges.size
+    volumes = half * math.log(math.pi) - gammaln(half + 1.0) + ranges.size * np.log(radii[1:]) + np.log1p(-hollow)
     with np.errstate(over="ignore"):
         shells = np.exp(log_heights + volumes)
     beyond = number * gammaincc(half, 0.5 * radii * radii)
     used = int(np.argmin(np.concatenate([[0.0], np.cumsum(shells)]) + beyond))
     return LeverageDensity(
-        widths=sides,
+        widths=ranges,
         ratio=number,
         radii=radii[: used + 1],
         log_heights=log_heights[:used],

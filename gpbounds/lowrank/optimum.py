@@ -1,4 +1,4 @@
-"""What no approximation of rank r can beat, and the rank that any needs (L-10)."""
+"""The least KL divergence of any approximation of rank r, and the least rank for a target (L-10)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
 
     KL(N(0, K + σ²I)‖N(0, Sigma + σ²I)) ≥ ½ Σ_{i>r} [λ_i/σ² − log(1 + λ_i/σ²)]  for every PSD Sigma of rank ≤ r.
 
-    Claim L-10, the "lowest possible rank" of Fig. 1; attained by the eigen-truncation of K.  Proof: von Neumann's
-    Tr Σ₂⁻¹Σ₁ ≥ Σ λ_i(Σ₁)/λ_i(Σ₂), and λ_i(Σ₂) = σ² for i > r.  Summed from the least term up, nothing cancels.
+    Claim L-10, the "lowest possible rank" of Fig. 1; attained by the eigen-truncation of K.  Proof: von Neumann's Tr
+    Σ₂⁻¹Σ₁ ≥ Σ λ_i(Σ₁)/λ_i(Σ₂), and λ_i(Σ₂) = σ² for i > r.  The terms are summed in increasing order, without
+    cancellation.
 
     Parameters
     ----------
     eigenvalues : array (N,) or matrix (N, N)
-        Eigenvalues of K ≥ 0 in any order, in squared units of y; or K itself, whose eigenvalues are then computed.
+        Eigenvalues of K ≥ 0 in any order, in squared units of y; or K itself.
     noise : float
         σ² > 0.
 
     Returns
     -------
     Bound
-        ``value`` of shape (N + 1,), entry r for rank r, falling to 0.
+        ``value`` has shape (N + 1,); entry r is for rank r, and the entries decrease to 0.
 
     Raises
     ------
     ValueError, NonFinite, NotPositiveDefinite
-        for wrong arguments; when K is not positive semi-definite.
+        for wrong arguments, or if K is not positive semi-definite.
 
     >>> optimal_kl([4.0, 2.0, 1.0], noise=1.0).value.round(6)
     array([1.799401, 0.60412 , 0.153426, 0.      ])
@@ -55,7 +56,7 @@ def optimal_kl(eigenvalues: ArrayLike, *, noise: float) -> Bound:
 
 
 def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
-    """The least rank r, 0 … N, at which some approximation reaches KL ≤ target; any of lower rank exceeds it.
+    """The least rank r, 0 … N, at which some approximation has KL ≤ target; no approximation of lower rank does.
 
     Claim L-10; attained by the eigen-truncation of K.
 
@@ -63,7 +64,7 @@ def optimal_rank(eigenvalues: ArrayLike, target: float, *, noise: float) -> int:
     ----------
     eigenvalues, noise : as in `optimal_kl`
     target : float
-        In nats, > 0: εN in the paper.
+        In nats, > 0; εN in the paper.
 
     >>> optimal_rank([4.0, 2.0, 1.0], 0.2, noise=1.0), optimal_rank([4.0, 2.0, 1.0], 2.0, noise=1.0)
     (2, 0)

@@ -1,4 +1,4 @@
-"""KL as a function of the rank: one matrix of features, many of its leading columns."""
+"""KL as a function of the rank, for leading columns of one matrix of features."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: fl
 
     2KL = [Tr K − c Tr B⁻¹G_rr]/σ² − c Tr B⁻¹A_rr + log|σ²I_r + cA_rr| − r log σ² − log|I + K/σ²|.
 
-    Claims L-02, L-03, L-11.  One Cholesky factor of K + σ²I and one product KΞ serve all ranks; each then costs O(r³).
-    This is a difference of sums of size Tr K/σ²: good to about 1e-15·Tr K·λ_max(Sigma)/σ⁴ nats, at worst.  Use
-    `kl_features` where KL is that small.
+    Claims L-02, L-03, L-11.  One Cholesky factor of K + σ²I and one product KΞ serve all ranks; each rank then costs
+    O(r³).  The result is a difference of sums of size Tr K/σ², with an error of at most about
+    1e-15·Tr K·λ_max(Sigma)/σ⁴ nats.  If KL is that small, use `kl_features`.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ def kl_by_rank(K: ArrayLike, features: ArrayLike, ranks: ArrayLike, *, noise: fl
         raise ValueError(f"ranks: expected at most {factor.shape[1]}, the number of features, got {wanted.max()}")
     many, constants = np.broadcast_arrays(wanted, positive("scales", scales))
     prefixes = Prefixes.of(exact, factor[:, : int(many.max(initial=1))], s2)
-    found = [prefixes.kl(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
-    return np.array(found).reshape(many.shape)
+    divergences = [prefixes.kl(int(r), float(c)) for r, c in zip(many.ravel(), constants.ravel(), strict=True)]
+    return np.array(divergences).reshape(many.shape)
 
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What `kl_by_rank` needs of K and of all features, for callers that choose the next rank by the last.
+    """Sums over K and all features, from which `kl_by_rank` computes the divergence at each rank.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Prefixes:
 
     @classmethod
     def of(cls, K: Array, features: Array, noise: float, *, log_det: float | None = None) -> Prefixes:
-        """From K (N, N) and Ξ (N, R) as they are; ``log_det`` where log|I + K/σ²| is already known."""
+        """Compute the sums from K (N, N) and Ξ (N, R); ``log_det`` is log|I + K/σ²| if the caller knows it."""
         xp = namespace(K, features)
         if log_det is None:
             log_det = noisy_factor("K", K, noise).logdet - K.shape[0] * float(np.log(noise))

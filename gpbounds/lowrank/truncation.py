@@ -1,4 +1,4 @@
-"""Truncated Mercer expansions: how far the low-rank GP is from the exact one, before and after seeing the inputs."""
+"""KL divergence of truncated Mercer expansions from the exact GP, before and after the inputs are seen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMS = ("sharpest", "printed")
 
 @dataclass(frozen=True)
 class _Setting:
-    """What the bound depends on but N and r; ``delta`` is None for the expectation."""
+    """What the bound depends on apart from N and r; ``delta`` is None for the expectation."""
 
     spectrum: Spectrum
     inputs: InputLaw
@@ -38,7 +38,7 @@ class _Setting:
     def checked(
         cls, kernel: Kernel, inputs: InputLaw, noise: ArrayLike, delta: ArrayLike | None, form: str
     ) -> _Setting:
-        """From the arguments that `mercer_kl` and `mercer_rank` share."""
+        """Check the arguments that `mercer_kl` and `mercer_rank` share."""
         if isinstance(inputs, Empirical):
             raise ValueError(
                 "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given "
@@ -96,7 +96,7 @@ class _Setting:
 
 
 def _divergence(x: Any) -> Any:
-    """½[x − log(1 + x)] (L-09), infinite where x overflowed."""
+    """½[x − log(1 + x)] (L-09); infinite if x overflowed."""
     finite = np.isfinite(x)
     return np.where(finite, 0.5 * log1p_residual(np.where(finite, x, 0.0)), np.inf)
 
@@ -122,7 +122,7 @@ def mercer_kl(
     delta: ArrayLike | None = 0.05,
     form: str = "sharpest",
 ) -> Bound:
-    """Upper bound on KL(exact‖truncated) for a Mercer expansion cut after r terms, before the inputs are seen.
+    """Upper bound on KL(exact‖truncated) for a Mercer expansion truncated after r terms, before the inputs are seen.
 
     x_i iid ~ μ, k(x, x) = v, Λ = Σ_{t>r} λ_t.  With probability at least 1 − δ over the inputs (L-42, L-43, L-09),
 
@@ -133,7 +133,7 @@ def mercer_kl(
         E KL ≤ ½ min{NΛ/σ² − (1 − (1 − Λ/v)^N) log(1 + v/σ²),  x̄ − log(1 + x̄) + NΛ(v − Λ)/(2σ⁴)},  x̄ = NΛ/σ².
 
     ``form="printed"``: (N/2σ²)(Λ + √(vΛ/(Nδ))), Daskalakis et al., Theorem 3, Eq. 9; in expectation NΛ/(2σ²).
-    Equality in ½[x − log(1+x)] needs a residual of rank one on which the truncation vanishes.
+    ½[x − log(1+x)] is attained only by a residual of rank one on whose range the truncation vanishes.
 
     Proof of N-mercer.  X = ΣY_i/σ² with independent Y_i in [0, v] of mean Λ, and g(x) = ½[x − log(1 + x)] is convex, so
     E g(X) ≤ E g(bk), k ~ Bin(N, Λ/v), b = v/σ²; and log(1 + bk) ≥ log(1 + b) for k ≥ 1.  Also g'' ≤ ½, so
@@ -142,10 +142,10 @@ def mercer_kl(
     Parameters
     ----------
     kernel : Kernel
-        Stationary, fixed in advance; with ``inputs`` it must have a known spectrum (see ``spectrum``).
+        Stationary, fixed in advance; its spectrum under ``inputs`` must be known (see ``spectrum``).
     N : whole number(s) >= 1
     rank : whole number(s) >= 0
-        r; rank 0 keeps nothing but the noise.
+        r; with rank 0 the approximation is the noise alone.
     inputs : Gaussian or Uniform
         Law of the inputs.
     noise : positive number(s)
@@ -220,7 +220,7 @@ def mercer_rank(
 
 
 def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float = 0.0) -> Bound:
-    """Upper bound on KL(exact‖low rank) from the residual that is actually there: no probability in it.
+    """Upper bound on KL(exact‖low rank) from the actual residual, without probability.
 
     K − Σ ⪰ 0, x = Tr(K − Σ)/σ² (L-54, L-43, L-09):
 
@@ -236,7 +236,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
     noise : float
         σ².
     rounding : float
-        Absolute error each entry may carry, about r·2.2e-16·k(x, x); it is added to every entry.
+        Bound on the absolute error of each entry, about r·2.2e-16·k(x, x); the function adds it to every entry.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float =
     if diagonal[worst] < -error:
         raise ValueError(
             f"residual: expected numbers >= -rounding = {-float(error):g}, got {diagonal[worst]} at index {worst}: "
-            "K - Sigma is not positive semi-definite; if this is rounding, say how large it may be with rounding="
+            "K - Sigma is not positive semi-definite; if this is rounding, state its size with rounding="
         )
     trace = float((diagonal + error).sum()) * UP
     with np.errstate(over="ignore"):

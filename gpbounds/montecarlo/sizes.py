@@ -92,7 +92,7 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: 
     Parameters
     ----------
     low, high, mean : arrays
-        a ≤ μ ≤ b, μ ≠ 0; they broadcast with what follows.
+        a ≤ μ ≤ b, μ ≠ 0; they broadcast with the other arguments.
     relative_error : array
         r in (0, 1): the error of X̄_L relative to μ.
     delta : array
@@ -198,7 +198,7 @@ def sample_size(
     Raises
     ------
     ValueError
-        for a wrong argument, a ζ above what is possible or above E p, neither ζ nor m and v, or the printed form
+        for a wrong argument, a ζ above the maximum of p or above E p, neither ζ nor m and v, or the printed form
         without m and v.
 
     >>> from gpbounds.likelihoods import Bernoulli

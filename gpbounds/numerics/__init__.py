@@ -1,1 +1,1 @@
-"""Scalar functions without cancellation, numbers of twice the digits, roots and searches: NumPy and nothing above."""
+"""Scalar functions without cancellation, double-double numbers, roots and searches; imports only NumPy and arrays."""

@@ -1,4 +1,4 @@
-"""log(1 + x) where x is tiny, and what is left of it: without cancellation, to a few ulp."""
+"""Functions of log(1 + x), accurate to a few ulp also for tiny x."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 
 def log1p_residual(x: ArrayLike) -> Any:
-    """x - log(1 + x) for x > -1, to a few ulp, also where x is tiny.
+    """x - log(1 + x) for x > -1, to a few ulp, also for tiny x.
 
     With z = x/(2 + x), log(1 + x) = 2 artanh z and x - 2z = x z, so the difference is x z - 2(z³/3 + z⁵/5 + ...).
 
@@ -21,7 +21,7 @@ def log1p_residual(x: ArrayLike) -> Any:
         z = x / (2.0 + x)
     square = z * z
     series = np.zeros_like(z)
-    for k in range(25, 1, -2):  # |z| <= 0.2: the first term left out is below 1e-18 of the sum
+    for k in range(25, 1, -2):  # |z| <= 0.2: the first omitted term is below 1e-18 of the sum
         series = 1.0 / k + square * series
     small = np.abs(z) <= 0.2
     near = z * (x - 2.0 * square * series)
@@ -48,21 +48,21 @@ def scaled_log1p(x: ArrayLike, beta: ArrayLike) -> Any:
 
 
 def log1p_sum_bounds(s: float, q: float, n: int, m: float) -> tuple[float, float]:
-    """Lower and upper bound on Σ log(1 + w_i) for n numbers w_i in [0, m] with Σw_i = s and Σw_i² = q; both are best.
+    """Lower and upper bound on Σ log(1 + w_i) for n numbers w_i in [0, m] with Σw_i = s and Σw_i² = q; both are sharp.
 
     Lower: (s/t) log(1 + t), t = q/s.  The parabola aw − bw² that is 0 at 0 and touches log(1 + w) at t is below it for
     w ≥ 0, and sums to the bound; equality when each w_i is 0 or t.
     Upper: k log(1 + m) + (n − k) log(1 + u), u = (sm − q)/(nm − s), k = (s − nu)/(m − u).  The parabola that touches at
     u and meets log(1 + w) at m is above it for w ≤ m; equality when k of the w_i are m and the others u.
 
-    Both grow with s and fall with q.  The lower one is at least log(1 + s), the upper one at most n log(1 + s/n).
+    Both increase in s and decrease in q.  The lower one is at least log(1 + s), the upper one at most n log(1 + s/n).
 
     >>> [round(v, 6) for v in log1p_sum_bounds(5.0, 13.0, 2, 3.0)]  # w = 2 and 3: log 12
     [2.463334, 2.484907]
     """
     if s <= 0.0 or n == 0:
         return 0.0, 0.0
-    q = min(max(q, s * s / n), s * min(s, m))  # what rounding may have broken: s²/n ≤ q ≤ s·max w
+    q = min(max(q, s * s / n), s * min(s, m))  # rounding may violate s²/n ≤ q ≤ s·max w
     t = q / s
     low = s * float(np.log1p(t)) / t
     top = min(s, m, float(np.sqrt(q)))

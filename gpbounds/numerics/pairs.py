@@ -1,4 +1,4 @@
-"""Numbers with twice the digits: the unevaluated sum of a high and a low part, after Dekker and Knuth."""
+"""Double-double numbers: the unevaluated sum of a high and a low part, after Dekker and Knuth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pair = tuple[Array, Array]
 
 
 def two_sum(a: Array, b: Array) -> Pair:
-    """a + b, exact as a pair while it does not overflow.
+    """a + b as an exact pair, unless it overflows.
 
     >>> two_sum(1.0, 1e-20)
     (1.0, 1e-20)
@@ -22,7 +22,7 @@ def two_sum(a: Array, b: Array) -> Pair:
 
 
 def two_product(a: Array, b: Array) -> Pair:
-    """a·b, exact as a pair while nothing over- or underflows.
+    """a·b as an exact pair, unless a product over- or underflows.
 
     >>> two_product(1.0 + 2.0**-30, 1.0 + 2.0**-30) == (1.0 + 2.0**-29, 2.0**-60)
     True

@@ -1,4 +1,4 @@
-"""Where functions of one number cross 0 or turn, entry by entry: Newton in a bracket, halving, golden section."""
+"""Roots and extrema of functions of one variable, for each entry of an array: Newton, bisection, golden section."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpbounds.errors import NotConverged
 GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 
 Part = Any
-"""The entries that are still sought: a slice, or an array of their numbers."""
+"""The entries that are not solved yet: a slice, or an array of their indices."""
 
 
 def newton(
@@ -26,16 +26,16 @@ def newton(
     rounds: int,
     what: str,
 ) -> Array:
-    """Where h is highest between ``low`` and ``high``, vectors that are overwritten, for concave functions h.
+    """The maximiser of concave functions h between the vectors ``low`` and ``high``, which are overwritten.
 
-    ``slopes(x, part)`` gives h'(x) and −h''(x) > 0 for a part of the entries.  Newton's steps on h' from ``start``, and
-    halving where they leave the bracket, or every fourth time; ends where h'² ≤ close·(−h''), so that h can rise by
-    about half of ``close`` at most, or where the bracket is empty.
+    ``slopes(x, part)`` returns h'(x) and −h''(x) > 0 for a part of the entries.  The method takes Newton steps on h'
+    from ``start``; every fourth step, and each step that would leave the bracket, is a bisection.  It stops if h'² ≤
+    close·(−h''), so that h is within about half of ``close`` of its maximum, or if the bracket is empty.
 
     Raises
     ------
     NotConverged
-        after so many rounds: ``what`` was not found.
+        if some entry is not solved after ``rounds`` steps; ``what`` names the result in the message.
 
     >>> y = np.array([0.5, 3.0])  # h = xy − cosh x
     >>> x = newton(
@@ -46,27 +46,27 @@ def newton(
     array([0.5, 3. ])
     """
     xp = namespace(low)
-    x, left = start.copy(), xp.arange(start.size)
+    x, active = start.copy(), xp.arange(start.size)
     part: Part = slice(None)
     for k in range(rounds):
-        here = x[part]
-        slope, curve = slopes(here, part)
-        lower, upper = xp.where(slope >= 0.0, here, low[part]), xp.where(slope <= 0.0, here, high[part])
+        point = x[part]
+        slope, curve = slopes(point, part)
+        lower, upper = xp.where(slope >= 0.0, point, low[part]), xp.where(slope <= 0.0, point, high[part])
         low[part], high[part] = lower, upper
-        step = here + slope / curve
+        step = point + slope / curve
         inside = (step > lower) & (step < upper) & (k % 4 < 3)
         done = (slope * slope <= close * curve) | (lower >= upper)
-        x[part] = xp.where(done, here, xp.where(inside, step, 0.5 * (lower + upper)))
-        part = left = left[~done]
-        if left.size == 0:
+        x[part] = xp.where(done, point, xp.where(inside, step, 0.5 * (lower + upper)))
+        part = active = active[~done]
+        if active.size == 0:
             return x
-    raise NotConverged(f"expected {what} after {rounds} steps, {left.size} of {x.size} were not found")
+    raise NotConverged(f"expected {what} after {rounds} steps, {active.size} of {x.size} were not found")
 
 
 def halved(beyond: Callable[[Any], Any], low: Any, high: Any, rounds: int = 60) -> tuple[Any, Any]:
-    """The bracket of a place between ``low`` and ``high`` after so many halvings; ``beyond(x)``: it lies beyond x.
+    """The bracket after ``rounds`` bisections; ``beyond(x)`` says whether the root lies beyond x.
 
-    ``low`` may be above ``high``: beyond x is where ``high`` lies.
+    ``low`` may be above ``high``; beyond x means: between x and ``high``.
 
     >>> [float(end) for end in halved(lambda x: x * x < 2.0, 0.0, 2.0)]
     [1.414213562373095, 1.4142135623730951]
@@ -81,7 +81,7 @@ def halved(beyond: Callable[[Any], Any], low: Any, high: Any, rounds: int = 60) 
 def golden(
     objective: Callable[[Float], Float], low: Float, high: Float, rounds: int
 ) -> tuple[tuple[Float, Float], Float]:
-    """Golden section for a function with one minimum: the bracket left, and the least value seen in it.
+    """Golden section for a function with one minimum: the final bracket, and the least value computed.
 
     >>> (low, high), value = golden(lambda x: (x - 1.0) ** 2, np.asarray(-3.0), np.asarray(4.0), 50)
     >>> abs(low - 1.0) < 1e-7, abs(high - 1.0) < 1e-7, value < 1e-14

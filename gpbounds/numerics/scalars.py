@@ -1,4 +1,4 @@
-"""The scalar functions of the sharper Rényi bounds, free of cancellation and with their limit α = 1 (β = 1 - α = 0).
+"""Scalar functions of the sharper Rényi bounds, without cancellation, including the limit α = 1 (β = 1 - α = 0).
 
 All take x >= 0 (an eigenvalue of (K - Q)/σ²) and α in (0, 1], and broadcast.  Ledger R, notation, and N-F, N-G, N-psi.
 """
@@ -17,7 +17,7 @@ from gpbounds.numerics.roots import golden
 
 
 def G(x: ArrayLike, alpha: ArrayLike) -> Any:
-    """G(x) = ½[log(1 + βx)/β - log(1 + x)] >= 0: below D_α(y), per eigenvalue, for every y (R-gap, N-G).
+    """G(x) = ½[log(1 + βx)/β - log(1 + x)] >= 0: a lower bound on D_α(y) per eigenvalue, for every y (R-gap, N-G).
 
     >>> round(float(G(1.0, 1.0)), 6)  # ½(1 - log 2)
     0.153426
@@ -26,7 +26,7 @@ def G(x: ArrayLike, alpha: ArrayLike) -> Any:
     beta = 1.0 - alpha
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         w = -x / (1.0 + x)
-        # With φ(t) = t - log(1+t) and log(1+βx) = log(1+x) + log(1+αw), everything of first order drops out.
+        # With φ(t) = t - log(1+t) and log(1+βx) = log(1+x) + log(1+αw), all first-order terms cancel.
         phi_w = np.where(x < 1.0, log1p_residual(w), w + np.log1p(x))
         small_alpha = (alpha * phi_w - log1p_residual(alpha * w)) / beta
         near = log1p_residual(x) - np.where(beta == 0.0, 0.0, log1p_residual(beta * x) / beta)
@@ -35,7 +35,7 @@ def G(x: ArrayLike, alpha: ArrayLike) -> Any:
 
 
 def F(x: ArrayLike, alpha: ArrayLike) -> Any:
-    """F(x) = ½[log(1 + βx)/β + αx/(1 + βx) - log(1 + x)]: above E_y D_α, per eigenvalue (R-lem2, N-F).
+    """F(x) = ½[log(1 + βx)/β + αx/(1 + βx) - log(1 + x)]: an upper bound on E_y D_α per eigenvalue (R-lem2, N-F).
 
     >>> round(float(F(1.0, 1.0)), 6)  # 1 - ½ log 2
     0.653426
@@ -50,10 +50,10 @@ Tangent = tuple[Float, Float]
 
 
 def tangent(alpha: ArrayLike) -> Tangent:
-    """(x0, slope) of the line through 0 that lies above F and touches it at x0; 0 for α <= ½, infinity at α = 1.
+    """(x0, slope) of the line through 0 that lies above F and touches it at x0; x0 = 0 for α <= ½, infinite at α = 1.
 
-    The slope max_x F(x)/x is found by golden section in log x: F/x is unimodal there, and an error e in log x0 moves
-    the slope by O(e²) only.
+    The slope max_x F(x)/x is computed by golden section in log x: F/x is unimodal, and an error e in log x0 changes the
+    slope only by O(e²).
     """
     alpha = np.asarray(alpha, dtype=np.float64)
     start, slope = _tangents(alpha.tobytes())
@@ -62,17 +62,17 @@ def tangent(alpha: ArrayLike) -> Tangent:
 
 @lru_cache(maxsize=32)
 def _tangents(packed: bytes) -> Tangent:
-    """The same for orders packed into bytes: a planner asks for those of one α again and again."""
+    """`tangent` for orders packed into bytes, cached because planners call it many times with one α."""
     orders, index = np.unique(np.frombuffer(packed), return_inverse=True)
     start, slope = np.zeros_like(orders), np.zeros_like(orders)
     bent = (orders > 0.5) & (orders < 1.0)
     if bent.any():
         start[bent], slope[bent] = _touching(orders[bent])
     start[orders == 1.0], slope[orders == 1.0] = np.inf, 1.0
-    found = start[index], slope[index]
-    for values in found:
+    result = start[index], slope[index]
+    for values in result:
         values.flags.writeable = False
-    return found
+    return result
 
 
 def _touching(alpha: Float) -> Tangent:
@@ -88,7 +88,7 @@ def _touching(alpha: Float) -> Tangent:
 
 
 def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
-    """The least concave function above F: F itself for α <= ½, a line through 0 and then F beyond, x at α = 1 (N-Fhat).
+    """The least concave majorant of F (N-Fhat): F if α <= ½, else a line through 0 up to its tangent point; x at α = 1.
 
     >>> float(F_hat(3.0, 1.0))
     3.0
@@ -100,7 +100,7 @@ def F_hat(x: ArrayLike, alpha: ArrayLike) -> Any:
 
 
 def psi(x: ArrayLike, alpha: ArrayLike) -> Any:
-    """ψ(x) = αx/((1 + βx)(1 + x)) up to x = 1/√β, its maximum (1 - √β)/(1 + √β) beyond (R-lem4, N-psi).
+    """ψ(x) = αx/((1 + βx)(1 + x)) up to x = 1/√β, then its maximum (1 - √β)/(1 + √β) (R-lem4, N-psi).
 
     >>> round(float(psi(1e9, 0.5)), 4)
     0.1716
@@ -114,9 +114,9 @@ def psi(x: ArrayLike, alpha: ArrayLike) -> Any:
 
 
 def trace_term(T: ArrayLike, n: ArrayLike, alpha: ArrayLike, *, noise: ArrayLike) -> Any:
-    """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T/(2σ²) at α = 1: above (α/(2β)) log|I + βΔ/σ²|, Tr Δ = T, rank Δ <= n.
+    """g_n(T) = (αn/(2β)) log(1 + βT/(nσ²)), T/(2σ²) at α = 1.
 
-    R-amgm.  Equality when Δ has n equal eigenvalues.
+    R-amgm: an upper bound on (α/(2β)) log|I + βΔ/σ²| for Tr Δ = T, rank Δ <= n; equality if Δ has n equal eigenvalues.
 
     >>> float(trace_term(4.0, 2, 1.0, noise=0.5))
     4.0

@@ -1,4 +1,4 @@
-"""Where a statement begins to hold: among whole numbers, and among doubles next to a good guess."""
+"""The first whole number, or the first double near a guess, for which a monotone statement holds."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
 
 SECTIONS = 48
-"""Intervals that `last_above` looks at in one vectorised round."""
+"""Intervals that `last_above` evaluates in one vectorised round."""
 STEPS = 64
-"""How many doubles `first_double` may walk."""
+"""Number of doubles that `first_double` tries."""
 
 
 def least(holds: Callable[[int], bool], first: int, highest: float = math.inf, share: float = 0.0) -> int | None:
-    """The least n in first ... highest with holds(n), which once true stays true; None where there is none.
+    """The least n in first ... highest with holds(n), which once true stays true; None if there is none.
 
-    `upward`, then `bisected`: nothing far beyond the answer is asked for.
+    The search doubles (`upward`), then bisects (`bisected`), so it evaluates nothing far beyond the answer.
 
     >>> least(lambda n: n * n >= 50, 0), least(lambda n: n * n >= 50, 0, 7)
     (8, None)
     """
-    found = upward(holds, first, highest)
-    return None if found is None else bisected(holds, *found, share)
+    bracket = upward(holds, first, highest)
+    return None if bracket is None else bisected(holds, *bracket, share)
 
 
 def upward(holds: Callable[[int], bool], first: int, highest: float = math.inf) -> tuple[int, int] | None:
-    """The last of first, 2·first, 4·first, ..., highest that does not hold (first − 1 if there is none), and the next.
+    """Two successive values of first, 2·first, 4·first, ..., highest: the last that does not hold, and the next.
 
-    None where highest does not hold.  From 0 it goes on at 1.
+    If first holds, the lower value is first − 1.  The result is None if highest does not hold.  After 0 comes 1.
 
     >>> upward(lambda n: n * n >= 50, 1)
     (4, 8)
@@ -46,9 +46,9 @@ def upward(holds: Callable[[int], bool], first: int, highest: float = math.inf) 
 
 
 def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.0) -> int:
-    """The least n in low + 1 ... high with holds(n), which once true stays true; holds(high) is known, and not asked.
+    """The least n in low + 1 ... high with holds(n), which once true stays true; holds(high) must be true.
 
-    With ``share`` the search ends where that n is known up to ``share`` of it.
+    With ``share`` the search stops at a relative error of ``share`` in n.
 
     >>> bisected(lambda n: n * n >= 50, 4, 8)
     8
@@ -60,7 +60,7 @@ def bisected(holds: Callable[[int], Any], low: int, high: int, share: float = 0.
 
 
 def least_each(holds: Callable[[Float], Any], low: Float, high: Float) -> Float:
-    """Entry by entry the least whole n in low ... high with holds(n), which once true stays true; high where none is.
+    """For each entry the least whole n in low ... high with holds(n), which once true stays true, or else high.
 
     >>> least_each(lambda n: n * n >= np.array([50.0, 5.0, 1e9]), np.zeros(3), np.full(3, 20.0))
     array([ 8.,  3., 20.])
@@ -75,8 +75,9 @@ def least_each(holds: Callable[[Float], Any], low: Float, high: Float) -> Float:
 def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, target: float) -> int | None:
     """The largest m in low ... high with majorant(m, m) > target, None if there is none.
 
-    ``majorant(a, b)`` is at least majorant(m, m) for every m in a ... b, entry by entry; intervals it clears are
-    dropped, the rest is split, from the right.  For a function that decreases this is a search in SECTIONS parts.
+    ``majorant(a, b)`` is at least majorant(m, m) for every m in a ... b, for each entry.  The search drops the
+    intervals whose majorant is <= target, and splits the others from the right.  For a decreasing function it is a
+    search in SECTIONS parts.
     """
     edges = np.unique(np.rint(np.linspace(low, high + 1, SECTIONS + 1)))
     if high > 64 * low:
@@ -85,19 +86,19 @@ def last_above(majorant: Callable[[Float, Float], Float], low: int, high: int, t
     for i in np.flatnonzero(majorant(first, last) > target)[::-1]:
         if first[i] == last[i]:
             return int(first[i])
-        found = last_above(majorant, int(first[i]), int(last[i]), target)
-        if found is not None:
-            return found
+        position = last_above(majorant, int(first[i]), int(last[i]), target)
+        if position is not None:
+            return position
     return None
 
 
 def first_double(holds: Callable[[float], bool], guess: float, outward: float) -> float:
-    """The first double that holds on the way to ``outward`` (±∞), beyond which all do, from a guess a few doubles away.
+    """The first double towards ``outward`` (±∞) for which ``holds`` is true, from a guess a few doubles away.
 
     Raises
     ------
     NotConverged
-        where it is not among the 64 doubles next to the guess.
+        if it is not among the 64 doubles next to the guess.
 
     >>> first_double(lambda x: x * x >= 2.0, 1.414213562373094, math.inf)
     1.4142135623730951
@@ -108,4 +109,4 @@ def first_double(holds: Callable[[float], bool], guess: float, outward: float) -
         if holds(following) != inward:
             return x if inward else following
         x = following
-    raise NotConverged(f"expected the double that is sought within {STEPS} of its approximation {guess!r}")
+    raise NotConverged(f"expected the result within {STEPS} doubles of its approximation {guess!r}, found none")

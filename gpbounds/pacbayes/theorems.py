@@ -70,7 +70,7 @@ def bound(
     certified : bool
         Count rounding, too: d is rounded up, and the inverse outwards (P-12), with Arb balls.
     gradient : bool
-        Return (bound, ∂B/∂R_S, ∂B/∂KL), B the bound of ``side``: what training by the bound descends.
+        Return (bound, ∂B/∂R_S, ∂B/∂KL), B the bound of ``side``; training by the bound needs them.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Pictures of bounds and of what real subsets reach: matplotlib figures from arrays that are already computed.
+"""Matplotlib figures of bounds, of divergences that subsets reach, and of certificates, from computed arrays.
 
-Nothing here touches matplotlib's global state: figures are made by their class, and nothing is shown or saved.
+The functions return figures; they do not show or save them, and do not change matplotlib's global state.
 """
 
 from gpbounds.plotting.certificates import Predictions, certificate_page, plot_predictions, plot_terms

@@ -1,4 +1,4 @@
-"""A risk certificate on one page: predictions against truth, and what the bound is made of."""
+"""A figure of a risk certificate: predictions against truth, and the terms of the bound."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gpbounds.plotting.elements import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, 
 from gpbounds.rigor import decimal
 
 MOST = 2000
-"""A picture shows this many rows at most, evenly spaced in the order of the targets."""
+"""Largest number of rows in a figure, equally spaced in the order of the targets."""
 
 BARS = 400
-"""Up to so many rows each prediction has its standard deviation drawn."""
+"""Largest number of rows for which the figure shows standard deviations."""
 
 COSTS = (BLUE, ORANGE, PURPLE, SKY, BLACK)
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says of rows whose targets are known.
+    """Predictions of a model at rows with known targets.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Predictions:
     half_width: ArrayLike
 
     def by_truth(self) -> tuple[Float, Float, Float, Float]:
-        """The four as arrays (n,), in the order of the targets."""
+        """The four arrays (n,), sorted by target."""
         truth, mean, std, width = np.broadcast_arrays(self.truth, self.mean, self.std, self.half_width)
         order = np.argsort(truth, kind="stable")
         return tuple(np.asarray(v, dtype=np.float64)[order] for v in (truth, mean, std, width))  # type: ignore[return-value]
@@ -56,10 +56,10 @@ def certificate_page(
     target: str = "target",
     tolerated: str = "tolerated",
 ) -> Any:
-    """A figure of two panels: predictions against targets in the band that the loss tolerates, and the bound, stacked.
+    """A figure of two panels: predictions against targets with the tolerated band, and the bound as a stacked bar.
 
-    The bound is R_S and what is added to it; what is added is divided in proportion to ``costs``, for kl⁻¹ is not a
-    sum.
+    The bar shows R_S and the difference between bound and R_S.  kl⁻¹ is not a sum, so the figure divides the difference
+    in proportion to ``costs``.
 
     Parameters
     ----------
@@ -67,12 +67,12 @@ def certificate_page(
     risk, bound : float
         R_S and the bound, 0 ≤ R_S ≤ bound ≤ 1.
     costs : sequence of (label, nats)
-        What is paid besides R_S: KL(Q‖P), ln|Θ|, ...
+        The other terms: KL(Q‖P), ln|Θ|, ...
     title : str
     target : str
-        What the target is called.
+        Name of the target.
     tolerated : str
-        What the band is called.
+        Label of the band.
 
     Returns
     -------
@@ -84,13 +84,13 @@ def certificate_page(
     plot_predictions(left, predictions, target, tolerated)
     plot_terms(right, risk, costs, bound)
     for ax in (left, right):
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        for spine in ("top", "right"):
+            ax.spines[spine].set_visible(False)
     return page
 
 
 def plot_predictions(ax: Any, predictions: Predictions, target: str = "target", tolerated: str = "tolerated") -> None:
-    """Draw predictions against targets on the axes ``ax``, the tolerated band about the diagonal behind them."""
+    """Plot predictions against targets on the axes ``ax``, with the tolerated band around the diagonal."""
     truth, mean, std, width = predictions.by_truth()
     inside = np.abs(mean - truth) <= width
     low, high = min(truth.min(), mean.min()), max(truth.max(), mean.max())
@@ -114,13 +114,13 @@ def plot_predictions(ax: Any, predictions: Predictions, target: str = "target", 
     ax.set_xlabel(f"True {target}", fontsize=TEXT + 1)
     ax.set_ylabel(f"Predicted {target}", fontsize=TEXT + 1)
     ax.tick_params(labelsize=TEXT)
-    count = f"{N:,} certified rows" if shown.size == N else f"{N:,} certified rows, {shown.size:,} of them shown"
+    count = f"{N:,} certified rows" if shown.size == N else f"{N:,} certified rows, of which {shown.size:,} are shown"
     ax.set_title(f"Predictions at the {count}", fontsize=TEXT, loc="left")
     ax.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncol=2)
 
 
 def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: float) -> None:
-    """Draw the bound as a stacked bar on the axes ``ax``, below the trivial bound 1 and enlarged, labelled."""
+    """Plot the bound as a stacked bar on the axes ``ax``: relative to the trivial bound 1, and enlarged with labels."""
     nats = np.array([cost for _, cost in costs], dtype=np.float64)
     total = nats.sum()
     added = (bound - risk) * (nats / total if total > 0.0 else nats)
@@ -150,7 +150,7 @@ def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: 
     rows = zip(
         (*texts, f"bound: {decimal(bound, True, 4)}"),
         places,
-        apart(places, 0.06, 0.02, 1.0),
+        separated(places, 0.06, 0.02, 1.0),
         (*colors, BLACK),
         strict=True,
     )
@@ -163,19 +163,20 @@ def plot_terms(ax: Any, risk: float, costs: Sequence[tuple[str, float]], bound: 
     ax.tick_params(labelsize=TEXT)
     ax.tick_params(axis="x", length=0)
     ax.set_ylabel("Gibbs risk: mean loss of a new row", fontsize=TEXT + 1)
-    ax.set_title("What the bound is made of", fontsize=TEXT, loc="left")
-    said = (
-        "bound = $\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/N)$;\nwhat exceeds $R_S$ is divided in proportion to the nats"
+    ax.set_title("Terms of the bound", fontsize=TEXT, loc="left")
+    caption = (
+        "bound = $\\mathrm{kl}^{-1}(R_S,\\ \\mathrm{nats}/N)$;\n"
+        "the bar above $R_S$ is divided in proportion to the nats"
     )
-    ax.set_xlabel(said, fontsize=TEXT, loc="left")
+    ax.set_xlabel(caption, fontsize=TEXT, loc="left")
 
 
-def apart(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Increasing ``places`` moved no more than needed for neighbours to be ``gap`` apart, from ``low`` to ``high``.
+def separated(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Increasing ``places`` shifted within ``low`` … ``high`` until neighbours are at least ``gap`` apart.
 
-    >>> [round(place, 2) for place in apart([0.1, 0.11, 0.5], 0.1, 0.0, 1.0)]
+    >>> [round(place, 2) for place in separated([0.1, 0.11, 0.5], 0.1, 0.0, 1.0)]
     [0.1, 0.2, 0.5]
-    >>> [round(place, 2) for place in apart([0.8, 0.95, 1.0], 0.1, 0.0, 1.0)]
+    >>> [round(place, 2) for place in separated([0.8, 0.95, 1.0], 0.1, 0.0, 1.0)]
     [0.8, 0.9, 1.0]
     """
     moved = [max(place, low) for place in places]

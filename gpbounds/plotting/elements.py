@@ -1,4 +1,4 @@
-"""What pictures are made of: colours, curves, bands, axes."""
+"""Elements of figures: colours, curves, bands, axes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ BLUE, VERMILLION, GREEN, ORANGE, SKY, PURPLE, BLACK = (
     "#CC79A7",
     "#000000",
 )
-"""Okabe and Ito's colours: told apart by colour-blind readers, and in grey by their order."""
+"""The palette of Okabe and Ito, which colour-blind readers can distinguish."""
 
 CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 STYLES = ("-", "--", "-.", ":")
 TEXT = 10.0
 """Size of the smallest text, in points."""
 FAR = 2000
-"""A picture of more inducing points than this has a logarithmic axis for them."""
+"""Beyond this number of inducing points their axis is logarithmic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Curve:
     label : str
     M : array (n,)
     value : array (n,)
-        In nats; values that are not positive and finite leave a gap, the axis being logarithmic.
+        In nats; the axis is logarithmic, so values that are not positive and finite leave a gap.
     color, style : str, optional
-        Matplotlib's; chosen in turn where left out.
+        Matplotlib color and line style; the defaults cycle.
     """
 
     label: str
@@ -54,14 +54,14 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Repeated draws: a band from least to greatest about a line of medians.
+    """Repeated draws: a line of medians and a band from the least to the greatest draw.
 
     Parameters
     ----------
     label : str
     M : array (n,)
     draws : array (k, n)
-        One row a draw, in nats; NaN where a draw is not there.  A single row is a line.
+        One row per draw, in nats; NaN for a missing draw.  A single row is plotted as a line.
     color : str
     marker : str
     """
@@ -74,13 +74,13 @@ class Band:
 
 
 def positive(value: ArrayLike) -> Float:
-    """``value`` with NaN in place of what a logarithmic axis can't hold."""
+    """``value`` with NaN instead of numbers that a logarithmic axis cannot show."""
     values = np.asarray(value, dtype=np.float64)
     return np.where(np.isfinite(values) & (values > 0), values, np.nan)
 
 
 def divergence_symbol(alpha: float | None, direction: str = "q||p") -> str:
-    """D_α[q*‖p] in mathematical type, α left open where it is None, KL where it is 1.
+    """D_α[q*‖p] as mathematical text; KL for α = 1, and the symbol α if it is None.
 
     >>> print(divergence_symbol(1.0))
     $\\mathrm{KL}\\,[q^*\\Vert\\, p]$
@@ -118,8 +118,8 @@ def plot_band(ax: Any, band: Band) -> None:
 
 def headline(figure: Any, title: str) -> None:
     """Write ``title`` over ``figure``, folded where it is wide."""
-    room = int(10.5 * figure.get_figwidth())  # letters of this size that a line holds
-    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, room, break_long_words=False)]
+    width = int(12.5 * figure.get_figwidth())  # letters of this size that a line holds
+    lines = [part for line in title.splitlines() for part in textwrap.wrap(line, width, break_long_words=False)]
     figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
 
 
@@ -132,8 +132,8 @@ def axes(figure: Any, ylabel: str, position: int = 111, scale: str = "log") -> A
     ax.tick_params(labelsize=TEXT)
     ax.grid(True, which="major", color="0.88", linewidth=0.7)
     ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    for spine in ("top", "right"):
+        ax.spines[spine].set_visible(False)
     return ax
 
 

@@ -125,7 +125,7 @@ def bounds_and_evidence(
     plot_bracket(right, bracket)
     M = np.asarray(bracket.M, dtype=np.float64)
     plain_ticks(right, M.min(), M.max())
-    known = r"exact $\log p(y)$" if bracket.exact is not None else "middle of narrowest bracket"
-    right.set_title(f"{bracket.label} points; $c$ = {bracket.reference:.7g} ({known})", fontsize=TEXT, loc="left")
+    exact = r"exact $\log p(y)$" if bracket.exact is not None else "middle of narrowest bracket"
+    right.set_title(f"{bracket.label} points; $c$ = {bracket.reference:.7g} ({exact})", fontsize=TEXT, loc="left")
     right.legend(fontsize=TEXT, framealpha=0.8, edgecolor="none", loc="best")
     return page

@@ -1,4 +1,4 @@
-"""The bound against M, alone and above what real subsets reach."""
+"""Bounds against M, alone or with the divergences that subsets reach."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpbounds.plotting.elements import (
 
 
 def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: float | None = None) -> Any:
-    """A figure of bounds against M, with a logarithmic vertical axis; M is logarithmic, too, where it goes far.
+    """A figure of bounds against M with a logarithmic vertical axis; the M axis is logarithmic for large M.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def bound_curves(curves: Sequence[Curve], *, title: str, ylabel: str, target: fl
 def bound_vs_empirical(
     bounds: Sequence[Curve],
     subsets: Sequence[Band],
-    lower: Curve | None,
+    lower: Curve | Sequence[Curve] | None,
     *,
     title: str,
     ylabel: str,
@@ -65,8 +65,8 @@ def bound_vs_empirical(
     bounds : sequence of Curve
         Upper bounds; no assumption that they lie above what was reached is made.
     subsets : sequence of Band
-    lower : Curve, optional
-        A lower bound; the axis ends just below the least value reached and the target, so it may leave the picture.
+    lower : Curve, or several, optional
+        Lower bounds; the axis ends just below the least value reached and the target, so they may leave the picture.
     title, ylabel : str
     confidence : str
         Heading of the bounds in the legend, as "Upper bounds, probability 95 %"; may have several lines.
@@ -86,10 +86,10 @@ def bound_vs_empirical(
     for band in subsets:
         plot_band(ax, band)
     subset_handles = ax.get_lines()[len(upper_handles) :]
-    lower_handles = []
-    if lower is not None:
-        plot_curves(ax, [lower], width=1.5)
-        lower_handles = ax.get_lines()[-1:]
+    floors = [] if lower is None else [lower] if isinstance(lower, Curve) else list(lower)
+    before = len(ax.get_lines())
+    plot_curves(ax, floors, width=1.5)
+    lower_handles = ax.get_lines()[before:]
     reached = np.concatenate([positive(band.draws).ravel() for band in subsets])
     counts = np.concatenate([np.asarray(band.M, dtype=np.float64) for band in subsets])
     least = min(float(np.nanmin(reached)), np.inf if target is None else target)
@@ -100,7 +100,7 @@ def bound_vs_empirical(
     target_line(ax, target)
     blocks = [(confidence, upper_handles), ("Truly reached by subsets", subset_handles)]
     if lower_handles:
-        blocks.append(("Lower bound, for certain", lower_handles))
+        blocks.append(("Lower bound" + "s" * (len(floors) > 1) + ", for certain", lower_handles))
     _legends(page, blocks)
     return page
 

@@ -21,9 +21,9 @@ from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, giv
 def log_best_truncation(law: Spectrum, M: Float) -> Float:
     """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry (R-lem3, sharper), with O(log M) tails each.
 
-    tail is convex in k and M+1-k is linear, so their quotient is quasi-convex in k: it turns once, where
-    tail(k+1)/(M-k) first reaches tail(k)/(M+1-k).  Where ``law`` gives upper bounds these may be flat, at the trace,
-    up to some k: there k = 0 is best, and the search starts beyond.  k = M, the printed form, is looked at as well.
+    tail is convex in k and M+1-k is linear, so their quotient is quasi-convex in k: its minimum is at the
+    first k with tail(k+1)/(M-k) >= tail(k)/(M+1-k).  Where ``law`` gives upper bounds, these may equal the trace up to
+    some k: among those k = 0 is best, and the search starts beyond.  k = M, the printed form, is also evaluated.
     """
 
     def turned(k: Float) -> Any:
@@ -52,7 +52,7 @@ class TraceLaw(ABC):
 
     @abstractmethod
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
-        """(M+1) times the tail at M, as printed; the tail is taken at ``tail_at`` <= M when that is given."""
+        """(M+1) times the tail at M, as printed; the tail is taken at ``tail_at`` <= M if it is passed."""
 
 
 class APriori(TraceLaw):
@@ -107,5 +107,5 @@ class GivenData(TraceLaw):
 
 
 def trace_law(kernel: Kernel, inputs: InputLaw) -> TraceLaw:
-    """The :class:`TraceLaw` that serves ``inputs``."""
+    """The :class:`TraceLaw` for ``inputs``."""
     return GivenData(kernel, inputs) if isinstance(inputs, Empirical) else APriori(kernel, inputs)

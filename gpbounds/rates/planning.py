@@ -19,7 +19,7 @@ from gpbounds.rates.draws.statement import DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only
-from gpbounds.rates.simulation import simulated_size, simulation, sized_bound
+from gpbounds.rates.simulation import simulated_size, simulated_target, simulation
 from gpbounds.rates.to_come import ToCome
 
 
@@ -67,6 +67,9 @@ def inducing_points(
     draws: the plan uses X, y and the law of the draws, and no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
+
+    With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for the
+    inputs to come the bound at this M is at most the target.
 
     Parameters
     ----------
@@ -139,33 +142,26 @@ def _simulated(to_come: ToCome, target: float) -> Plan:
         bounds.append(answer[1])
         return answer[0]
 
-    M, needed = simulated_size(to_come.plan, size_for)
-    finite = needed[np.isfinite(needed)]
+    M, sizes = simulated_size(to_come.plan, size_for)
+    fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
     return Plan(
         method="inducing",
         N=N,
         target=target,
         M=M,
-        bound=None if M is None else sized_bound(to_come.plan, bounds, target, delta=delta, sizes=needed),
+        bound=None if M is None else simulated_target(to_come.plan, bounds, target, delta, sizes),
         bound_before=None,
         meaning=sentences(target, alpha),
         cost=None if M is None else Cost.of(N, M),
         notes=(
-            f"{to_come.plan.sets} simulated sets of {N} inputs need "
-            + (
-                f"{finite[0]:.0f} to {finite[-1]:.0f} points, half of them "
-                if finite.size
-                else "more points than there are"
-            )
-            + (f"at most {needed[(needed.size - 1) // 2]:.0f}" if finite.size else "")
-            + (
-                ""
-                if finite.size == needed.size or not finite.size
-                else f"; {needed.size - finite.size} reach no target"
-            )
-            + ".",
+            f"The {to_come.plan.sets} simulated sets of inputs need from {fewest} to {most} points, in the median "
+            f"{middle}.",
         ),
     )
+
+
+def _number(size: float) -> str:
+    return f"{size:.0f}" if np.isfinite(size) else "N or more"
 
 
 def _one_draw(setting: Setting, N: int, target: float) -> Plan:

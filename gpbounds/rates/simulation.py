@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -23,13 +23,8 @@ class SampledLaw(Protocol):
     """A law of inputs that can be drawn from, in any dimension."""
 
     @property
-    def dim(self) -> int:
-        """Number of dimensions."""
-        ...
-
-    def sample(self, N: int, rng: np.random.Generator) -> Float:
-        """``N`` independent draws, shape (N, dim)."""
-        ...
+    def dim(self) -> int: ...
+    def sample(self, N: int, rng: np.random.Generator) -> Float: ...
 
 
 @dataclass(frozen=True)
@@ -164,42 +159,22 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
     values = np.array([np.asarray(bound.value, dtype=np.float64) for bound in bounds])
     value = plan.greatest(values)
     infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
-    more = []
+    assumptions = _assumptions(plan, [bound for bound in bounds if bound not in infinite] or bounds[:1])
     if value.ndim:
-        more.append("Each entry of the array is a statement of its own; they need not hold all at once.")
+        assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
     if np.isinf(value).any():
         why = infinite[0].assumptions[-1]
-        more.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
-    terms = {"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest}
-    speaking = [bound for bound in bounds if bound not in infinite] or bounds[:1]
-    return _record(plan, speaking, value, delta, terms, tuple(more))
-
-
-def _record(
-    plan: Simulation, bounds: list[Bound], value: Float, delta: float, terms: dict[str, Any], more: tuple[str, ...]
-) -> Bound:
-    """An upper bound before X is seen, with the hypotheses and claims of the bounds given X."""
-    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is to come
-    assumed = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
+        assumptions.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
     return Bound(
         value=as_number(value),
         side="upper",
         confidence=as_number(np.broadcast_to(1.0 - delta, value.shape)),
-        claim=f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}",
-        terms=terms,
-        assumptions=(*(s for s in assumed if s not in of_data), plan.sentence, FIXED, *more),
+        claim=_claims(bounds),
+        terms={"median of the sets": as_number(np.median(values, axis=0)), "delta given X": plan.rest},
+        assumptions=tuple(assumptions),
         certified=all(bound.certified for bound in bounds),
         quantity=bounds[0].quantity,
     )
-
-
-def sized_bound(plan: Simulation, bounds: list[Bound], target: float, *, delta: float, sizes: Float) -> Bound:
-    """The target, as a bound at the M of :func:`simulated_size`; ``bounds`` are those of the sets at their own M.
-
-    Less than the target is not proved there: M was chosen by looking at the sets.
-    """
-    terms = {"median M of the sets": float(np.median(sizes)), "delta given X": plan.rest}
-    return _record(plan, bounds, np.asarray(target), delta, terms, ())
 
 
 def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
@@ -218,6 +193,34 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     sizes = np.array([math.inf if M is None else float(M) for M in plan.answers(least)])
     needed = float(plan.greatest(sizes))
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
+
+
+def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
+    """What holds at the M of `simulated_size`: for the inputs to come the bound at M is at most the target.
+
+    ``bounds`` are those of the sets at their own M.  No sharper value is stated: M was chosen on the simulated sets.
+    """
+    return Bound(
+        value=target,
+        side="upper",
+        confidence=1.0 - delta,
+        claim=_claims(bounds),
+        terms={"median M of the sets": float(np.median(sizes)), "delta given X": plan.rest},
+        assumptions=tuple(_assumptions(plan, bounds)),
+        certified=all(bound.certified for bound in bounds),
+        quantity=bounds[0].quantity,
+    )
+
+
+def _claims(bounds: list[Bound]) -> str:
+    return f"N-sim, {', '.join(dict.fromkeys(name for bound in bounds for name in bound.claim.split(', ')))}"
+
+
+def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:
+    """Those of the bounds, with the simulated law in place of the given rows."""
+    sentences = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is to come
+    return [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
 
 
 def ordinal(k: int) -> str:

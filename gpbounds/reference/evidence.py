@@ -46,7 +46,7 @@ def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
 
 
 def log_det_bounds(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
-    """Both sides of log|K_n| − log|Ξ| from Tr(αΞ⁻¹Δ) and Tr((αΞ⁻¹Δ)²)."""
+    """Lower and upper bound on log|K_n| − log|Ξ| from Tr(αΞ⁻¹Δ) and Tr((αΞ⁻¹Δ)²)."""
     residual = Kff - renyi.nystrom(Kuf, Kuu)
     ratio = alpha * renyi.xi(Kff, Kuf, Kuu, noise, alpha) ** -1 * residual
     s, q = trace(ratio), trace(ratio * ratio)
@@ -57,7 +57,7 @@ def log_det_bounds(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> tupl
 
 
 def upper(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any, shift: Any, kept: Any) -> Any:
-    """Σ_p −½log|2πΞ| − ½kept − ½y_pᵀ(Ξ + α·shift·I)⁻¹y_p: R-eq8, with ``kept`` of log|K_n|/|Ξ|."""
+    """Σ_p −½log|2πΞ| − ½kept − ½y_pᵀ(Ξ + α·shift·I)⁻¹y_p: R-eq8, with ``kept`` ≤ log|K_n|/|Ξ|."""
     xi = renyi.xi(Kff, Kuf, Kuu, noise, alpha)
     volume = Kff.rows * log(2 * pi) + log_det(xi)
     wider = xi + alpha * shift * eye(Kff.rows)
@@ -65,7 +65,7 @@ def upper(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any, shift: A
 
 
 def spread(w: Any, residual: Any, block: int) -> Any:
-    """(Σ_b √(w_bᵀΔ_bb w_b))² over blocks of consecutive rows: at or above wᵀΔw."""
+    """(Σ_b √(w_bᵀΔ_bb w_b))² over blocks of consecutive rows: an upper bound on wᵀΔw."""
     total = mpf(0)
     for start in range(0, w.rows, block):
         stop = min(start + block, w.rows)
@@ -75,7 +75,7 @@ def spread(w: Any, residual: Any, block: int) -> Any:
 
 
 def weighted_form(y: Any, B: Any, residual: Any, shift: Any, block: int) -> Any:
-    """(wᵀy)²/(wᵀBw + spread) at w = (B + shift·I)⁻¹y: below yᵀK_n⁻¹y."""
+    """(wᵀy)²/(wᵀBw + spread) at w = (B + shift·I)⁻¹y: a lower bound on yᵀK_n⁻¹y."""
     w = (B + shift * eye(B.rows)) ** -1 * y
     curvature = (w.T * B * w)[0] + spread(w, residual, block)
     return (w.T * y)[0] ** 2 / curvature if curvature > 0 else mpf(0)
@@ -117,12 +117,12 @@ def secant(first: Any, second: Any, alpha1: Any, alpha2: Any) -> Any:
 
 
 def lower(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, above: Any) -> Any:
-    """Σ_p −½log|2πB| − ½above − ½y_pᵀB⁻¹y_p, ``above`` at or above log|K_n|/|B|."""
+    """Σ_p −½log|2πB| − ½above − ½y_pᵀB⁻¹y_p, ``above`` ≥ log|K_n|/|B|."""
     return upper(Kff, Kuf, Kuu, Y, noise, 1, 0, above)
 
 
 def two_sided(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, v: Any, shift: Any) -> tuple[Any, Any, Any]:
-    """Lower bound, truth and upper bound of ½yᵀK_n⁻¹y from v and r = y − K_n v."""
+    """Lower bound, exact value and upper bound of ½yᵀK_n⁻¹y from v and r = y − K_n v."""
     B = renyi.nystrom(Kuf, Kuu) + noise * eye(Kff.rows)
     Kn = Kff + noise * eye(Kff.rows)
     r = y - Kn * v

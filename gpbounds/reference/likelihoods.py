@@ -44,7 +44,7 @@ def poisson(link: str) -> LogDensity:
 
 
 def printed_poisson(link: str) -> LogDensity:
-    """log g^y e^{+g}/y!, as Table 1 prints it: no density, and unbounded."""
+    """log g^y e^{+g}/y!, as Table 1 prints it: not a density, and unbounded."""
     return lambda y, f: (y * log(rate(f, link)) if y else 0) + rate(f, link) - loggamma(y + 1)
 
 
@@ -67,15 +67,15 @@ def printed_student_constant(df: Any, scale: Any) -> Any:
 def derivatives(log_density: LogDensity, y: Any, f: Any) -> list[Any]:
     """The first three derivatives of log p(y|f) in f."""
     with mp.workdps(4 * mp.dps):
-        found = [diff(lambda t: log_density(y, t), mpf(f), k) for k in (1, 2, 3)]
-    return [+d for d in found]
+        values = [diff(lambda t: log_density(y, t), mpf(f), k) for k in (1, 2, 3)]
+    return [+d for d in values]
 
 
 def density_derivatives(log_density: LogDensity, y: Any, f: Any, order: int) -> Any:
     """The derivative of p(y|f) in f of that order."""
     with mp.workdps(2 * mp.dps):
-        found = diff(lambda t: exp(log_density(y, t)), mpf(f), order)
-    return +found
+        derivative = diff(lambda t: exp(log_density(y, t)), mpf(f), order)
+    return +derivative
 
 
 def extremes(function: Function, grid: Sequence[Any]) -> tuple[Any, Any]:
@@ -99,7 +99,7 @@ def expected_log_density(log_density: LogDensity, y: Any, m: Any, v: Any, points
 
 
 def log_expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points: Points = ()) -> list[Any]:
-    """log E p and its derivatives in m and in v, to a relative error of E p however small it is."""
+    """log E p and its derivatives in m and in v, accurate relative to E p, however small E p is."""
     m, v = mpf(m), mpf(v)
 
     def height(f: Any) -> Any:
@@ -114,26 +114,26 @@ def log_expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points
 
 
 def _integrals(function: Function, m: Any, v: Any, grid: Sequence[Any]) -> list[Any]:
-    """∫ function, and against the two scores of N(m, v); scaled, because quadrature stops at an absolute error."""
+    """∫ function, alone and times the two scores of N(m, v); scaled, since quadrature has an absolute tolerance."""
     s, size = sqrt(v), max(abs(function(c)) for c in grid)
-    found = []
+    integrals = []
     for unit, score in (
         (1, lambda z: 1),
         (s, lambda z: z),
         (v, lambda z: (z * z - 1) / 2),
     ):
         total = quad(lambda f, score=score: function(f) / size * score((f - m) / s), grid)
-        found.append(total * size / unit)
-    return found
+        integrals.append(total * size / unit)
+    return integrals
 
 
 def _cuts(points: Points, low: Any, high: Any) -> list[Any]:
-    """Where to cut [low, high] for a quadrature: around every point on every scale."""
-    found = {low, high}
+    """Cuts of [low, high] for a quadrature: around every point, on every scale."""
+    cuts = {low, high}
     for place, width in points:
         p, w = mpf(place), mpf(width)
-        found |= {p + sign * w * mpf(3) ** k for k in range(-1, 10) for sign in (-1, 1)} | {p}
-    return sorted(c for c in found if low <= c <= high)
+        cuts |= {p + sign * w * mpf(3) ** k for k in range(-1, 10) for sign in (-1, 1)} | {p}
+    return sorted(c for c in cuts if low <= c <= high)
 
 
 def _brackets(height: Function, m: Any, v: Any, points: Points) -> list[tuple[Any, Any]]:
@@ -165,7 +165,7 @@ def _width(height: Function, top: Any) -> Any:
 
 
 def _edge(height: Function, top: Any, start: Any, side: int, drop: Any = 100) -> Any:
-    """How far out ``height`` is more than ``drop`` below the top."""
+    """The distance beyond which ``height`` is more than ``drop`` below its maximum."""
     step = _width(height, start)
     while height(start + side * step) > top - drop:
         step *= mpf(3) / 2

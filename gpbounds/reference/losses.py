@@ -1,4 +1,4 @@
-"""Means of bounded losses over N(m, s²) in mpmath: the closed forms of the ledger, and quadrature of the definition.
+"""Means of bounded losses over N(m, v) in mpmath: the closed forms of the ledger, and quadrature of the definition.
 
 d = y − m, a = (d − ε)/s, b = (d + ε)/s throughout.
 """
@@ -12,12 +12,12 @@ from mpmath import diff, erfc, exp, mpf, ncdf, npdf, quad, sqrt
 
 
 def cdf(x: Any) -> Any:
-    """Φ(x), in the lower tail too."""
+    """Φ(x), relatively accurate in the lower tail."""
     return erfc(-x / sqrt(mpf(2))) / 2
 
 
 def mean(loss: Callable[[Any], Any], breaks: Sequence[Any], m: Any, s: Any) -> Any:
-    """E loss(v), v ~ N(m, s²), by quadrature between the kinks and jumps of the loss."""
+    """E loss(f), f ~ N(m, v), by quadrature between the kinks and jumps of the loss."""
     inner = sorted({(mpf(v) - m) / s for v in breaks} | {mpf(k) for k in (-6, -3, 0, 3, 6)})
     points = [mpf(-30), *(z for z in inner if -30 < z < 30), mpf(30)]
     return quad(lambda z: loss(m + s * z) * npdf(z), points)
@@ -30,7 +30,7 @@ def band(y: Any, m: Any, s2: Any, epsilon: Any) -> Any:
 
 
 def interval(low: Any, high: Any, m: Any, s2: Any) -> Any:
-    """P(v ∉ [low, high])  (P-33)."""
+    """P(f ∉ [low, high])  (P-33)."""
     s = sqrt(s2)
     return cdf((low - m) / s) + cdf((m - high) / s)
 

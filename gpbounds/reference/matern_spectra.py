@@ -31,7 +31,9 @@ def half_eigenvalue(variance: Any, lengthscale: Any, width: Any, k: int) -> Any:
     kappa = mpmath.mpf(width) / (2 * mpmath.mpf(lengthscale))
     start = (k - 1) * mpmath.pi / 2
     theta = 2 * kappa / (start + mpmath.sqrt(start**2 + 4 * kappa))
-    for _ in range(60):  # Newton from the right on a concave function: one step back, then up to the root
+    for _ in range(
+        60
+    ):  # Newton's method on a concave function, from the right: after one step it increases to the root
         z = start + theta
         step = (theta - mpmath.atan2(kappa, z)) / (1 + kappa / (z**2 + kappa**2))
         theta -= step

@@ -23,7 +23,7 @@ def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
 
 
 def mean_over_samples(function: Callable[[tuple[int, ...]], Any], chances: Sequence[Any], L: int) -> Any:
-    """E of a function of how often each of finitely many values came up in L independent draws."""
+    """E of a function of the counts of finitely many values in L independent draws."""
     total = mpf(0)
     for counts in compositions(L, len(chances)):
         weight = factorial(L)
@@ -67,7 +67,7 @@ def expansion(mean: Any, variance: Any, third: Any, L: Any) -> Any:
 
 
 def two_samples(log_density: LogDensity, y: Any, m: Any, v: Any, step: Any, reach: Any = 12) -> Any:
-    """E[−log X̄_2] as a double sum of the trapezoidal rule, which is accurate for what is smooth under a Gaussian."""
+    """E[−log X̄_2] as a double sum of the trapezoidal rule, which is accurate for smooth functions under a Gaussian."""
     count = int(reach / step)
     xs = [k * step for k in range(-count, count + 1)]
     weights = [exp(-(x**2) / 2) * step / sqrt(2 * pi) for x in xs]
@@ -128,8 +128,8 @@ def relative_divergence(p: Any, alpha: Any) -> Any:
         return sum(a * log(a / b) if b else inf for a, b in ((q, p), (1 - q, 1 - p)) if a) if q <= 1 else inf
 
     with mp.workdps(2 * mp.dps + max(0, int(-2 * log(p, 10)))):  # for p = 1e-80 the terms cancel to 160 digits
-        found = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
-    return +found
+        least = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
+    return +least
 
 
 def centred(X: Any, s: Any) -> Any:

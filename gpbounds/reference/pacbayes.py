@@ -17,7 +17,7 @@ def kl(q: Any, p: Any) -> Any:
 
 
 def kl_inverse(q: Any, eps: Any, side: str = "upper") -> tuple[Any, Any]:
-    """(p, 1 − p) of max or min{p : kl(q‖p) ≤ ε}, by bisection; the lower one from that of 1 − q.
+    """(p, 1 − p) of max or min{p : kl(q‖p) ≤ ε}, by bisection; the lower one is 1 − the upper one of 1 − q.
 
     The unknown is t = ln((1−q)/(1−p)), which keeps the digits of p and of 1 − p.  The precision is raised by the digits
     that may cancel: near t = 0 the kl is like t², and 1 − q may need all those of q.
@@ -71,7 +71,7 @@ def _exponent(q: Any, eps: Any, digits: int) -> Any:
 
 
 def _cancellation(q: Any, eps: Any) -> int:
-    """Digits that 1 − q, p − q or kl may lose."""
+    """Number of digits that cancellation in 1 − q, p − q or kl may cost."""
     sizes = [mp.mpf(v) for v in (q, eps) if 0 < v < mp.inf]
     return sum(int(abs(mp.log10(v))) + 1 for v in sizes) + (20 if 0 < q < 1 else 0)
 

@@ -59,7 +59,7 @@ def rate(
         t = sharpest_trace(tails, N, M, variance, tv, population)
     else:
         t = printed_trace(tails, N, M, variance, tv)
-    with mp.workdps(mp.mp.dps + max(0, -int(mp.log10(t)))):  # log(1 + t) must keep its digits
+    with mp.workdps(mp.mp.dps + max(0, -int(mp.log10(t)))):  # enough digits for log(1 + t)
         if form == "printed":
             second = 1 if y_norm2 is None else y_norm2 / noise
             return trace_term(t, N, noise, alpha) / delta + alpha * t / (2 * delta * noise) * second

@@ -1,7 +1,7 @@
 """The Rényi objective and its gap in mpmath, written from the definitions: slow and obvious.
 
 The prior of (f, U) enters as its blocks Kff (N × N), Kuf (M × N), Kuu (M × M); y is N × 1; noise = σ²; β = 1 − α.
-All are mpmath matrices and numbers; :func:`matrix` turns a NumPy array into one, digit by digit.
+All are mpmath matrices and numbers; :func:`matrix` converts a NumPy array exactly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def matrix(array: Any) -> Any:
 
 
 def blocks(kernel: Any, X: Any, Z: Any, jitter: float = 0.0) -> tuple[Any, Any, Any]:
-    """Kff, Kuf, Kuu with the very entries that the float64 path sees."""
+    """Kff, Kuf, Kuu with exactly the float64 entries."""
     return matrix(kernel(X)), matrix(kernel(Z, X)), matrix(kernel(Z)) + jitter * eye(np.asarray(Z).shape[0])
 
 
@@ -119,7 +119,7 @@ def gap_by_definition(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: A
 
 
 def expected_gap(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any, second_moment: Any = None) -> Any:
-    """E_y D_α for y of second moment S (K + σ²I when left out), from D_α(y) = D_α(0) + ½ y'(Ξ⁻¹ − K_n⁻¹)y."""
+    """E_y D_α for y of second moment S (K + σ²I by default), from D_α(y) = D_α(0) + ½ y'(Ξ⁻¹ − K_n⁻¹)y."""
     exact = Kff + noise * eye(Kff.rows)
     S = exact if second_moment is None else second_moment
     at_zero = exact_gap(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), noise, alpha)

@@ -17,7 +17,7 @@ def one_point_less(S: Any, i: int) -> Any:
 
 
 def rpcholesky_law(K: Any, M: int) -> dict[tuple[int, ...], Any]:
-    """P(z_1 … z_M) = Π S_zz/Tr S for every sequence, S the residual of those before; shorter where S vanishes."""
+    """P(z_1 … z_M) = Π S_zz/Tr S for every sequence, S the residual of the earlier points; ends if S vanishes."""
     law: dict[tuple[int, ...], Any] = {}
 
     def walk(S: Any, chosen: tuple[int, ...], p: Any) -> None:
@@ -55,7 +55,7 @@ def rpcholesky_residual(eigenvalues: Any, M: int) -> list[Any]:
 
 
 def uniform_mean(K: Any, M: int) -> Any:
-    """E S of M points drawn uniformly without replacement, for K whose principal minors of size M are not 0."""
+    """E S of M points drawn uniformly without replacement, if no principal minor of size M is 0."""
     K = mp.matrix(K)
     subsets = list(combinations(range(K.rows), M))
     mean = mp.zeros(K.rows)

@@ -1,4 +1,4 @@
-"""SE × Gaussian eigenvalues in mpmath, by enumeration and by 1 - Σ at a precision that outlasts the cancellation."""
+"""SE × Gaussian eigenvalues in mpmath, by enumeration, and by 1 - Σ at a precision high enough for the cancellation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def printed_eigenvalue(m: int, lengthscale: Any, variance: Any, a: Any) -> Any:
 
 
 def isotropic_tail(lengthscale: Any, std: Any, variance: Any, dim: int, M: int) -> Any:
-    """Σ_{m>M} of v(1-B)^D B^k with multiplicity C(k+D-1, D-1): v minus what is kept, with digits to spare."""
+    """Σ_{m>M} of v(1-B)^D B^k with multiplicity C(k+D-1, D-1): v minus the largest M, at sufficient precision."""
     spare = 100
     while True:
         with mp.workdps(mp.mp.dps + spare):

@@ -1,4 +1,4 @@
-"""From a KL divergence to means, variances and predictions: the two roots of x - 1 - log x = 2γ, and Prop. 4."""
+"""Bounds on means, variances and predictions from a KL divergence: the roots of x - 1 - log x = 2γ, and Prop. 4."""
 
 from gpbounds.sandwich.elementary import explicit
 from gpbounds.sandwich.equation import roots

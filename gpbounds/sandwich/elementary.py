@@ -1,4 +1,4 @@
-"""Both roots of x − 1 − log x = 2γ between elementary functions."""
+"""Elementary bounds on both roots of x − 1 − log x = 2γ."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any
     """Elementary bounds (b_low, b_high, t_low, t_high) on the roots b ≤ 1 ≤ t of x − 1 − log x = 2γ.
 
     With v = 2√γ, exp(x − 1 − 2γ) at x = max(0, 1 − v) and x = e^(−v) encloses b, and 1 + 2γ + log x at x = 1 + v + v²/3
-    and x = 1 + v + min(v²/2, v²/3 + v³/36) encloses t: all four agree to the first order in v, and b and t themselves
-    (relative to them) as γ → ∞.  ``form="printed"`` is footnote 2 of Prop. 4: max(1 − 2√γ, e^(−1−2γ)) ≤ b ≤ 1 and
-    1 ≤ t ≤ 1 + max(√(8γ), 8γ), which the first lies within.  For numbers to work with take :func:`roots`.
+    and x = 1 + v + min(v²/2, v²/3 + v³/36) encloses t: all four agree with b and t to first order in v, and in ratio as
+    γ → ∞.  ``form="printed"`` is footnote 2 of Prop. 4: max(1 − 2√γ, e^(−1−2γ)) ≤ b ≤ 1 and 1 ≤ t ≤ 1 + max(√(8γ), 8γ),
+    which are wider.  For accurate numbers use :func:`roots`.
 
     Claim L-33.  Proof, φ(x) = x − 1 − log x, q a bound on t with q(0) = 1: φ(q(v)) − v²/2 has the derivative
     (q'(q − 1) − vq)/q, which is −v³/(9q) for q = 1 + v + v²/3, v²/(2q) for 1 + v + v²/2 and (v⁴/54 + v⁵/432)/q for the
     cubic; so φ(q) is below 2γ, above it, above it.  φ(e^(−v)) = e^(−v) − 1 + v ≤ v²/2 gives e^(−v) ≥ b, and at 1 − v
-    it is at least v²/2.  Both maps increase and have b or t as fixed point, towards which they move such an x.
+    it is at least v²/2.  Both maps are increasing and have b or t as a fixed point, so they move such an x towards it.
 
     Parameters
     ----------
@@ -42,20 +42,20 @@ def explicit(gamma: ArrayLike, *, form: str = "sharpest") -> tuple[Any, Any, Any
     g = validation.non_negative("gamma", gamma)
     v = 2.0 * np.sqrt(g)
     if validation.choice("form", form, ("sharpest", "printed")) == "printed":
-        one = np.ones_like(g)
-        found = (
+        ones = np.ones_like(g)
+        bounds = (
             np.maximum(1.0 - v, np.exp(-1.0 - 2.0 * g)),
-            one,
-            one,
+            ones,
+            ones,
             1.0 + np.maximum(np.sqrt(8.0) * v / 2.0, 8.0 * g),
         )
     else:
         two = 2.0 * g
         least, most = v + v * v / 3.0, v + np.minimum(two, two / 1.5 + v / 9.0 * g)
-        found = (
+        bounds = (
             np.exp(-two - np.minimum(1.0, v)),
             np.exp(np.expm1(-v) - two),
             1.0 + (two + np.log1p(least)),
             1.0 + (two + np.log1p(most)),
         )
-    return tuple(float(x) if g.ndim == 0 else x for x in found)  # type: ignore[return-value]
+    return tuple(float(x) if g.ndim == 0 else x for x in bounds)  # type: ignore[return-value]

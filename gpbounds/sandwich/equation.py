@@ -1,4 +1,4 @@
-"""Both roots of x − 1 − log x = 2γ, to the last digits that float64 has, or rounded outwards with proof."""
+"""Both roots of x − 1 − log x = 2γ, to a few ulp, or rounded outwards with proof."""
 
 from __future__ import annotations
 
@@ -18,32 +18,31 @@ from gpbounds.rigor import exact, sign
 from gpbounds.validation import extended
 
 TERMS = 28
-"""Terms of the series; at its end v = 1 the next one is below 1e-19."""
+"""Terms of the series; the first omitted one is below 1e-19 for v ≤ 1."""
 TINY, LIFT = 1e-150, 300
-"""Below TINY γ is worked on as γ·4^LIFT, so that no square of v underflows."""
+"""γ below TINY is scaled by 4^LIFT, so that no square of v underflows."""
 
 
 def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False) -> tuple[Any, ...]:
     """The roots b ≤ 1 ≤ t of x − 1 − log x = 2γ: (b, t, log b), or (b − 1, t − 1) with ``minus_one``.
 
     KL(N₁‖N₂) ≤ γ confines each eigenvalue of Σ₂⁻¹Σ₁ to [b, t] (L-31).  Claims L-32 (b and t are branches of Lambert's
-    W, useless in float64) and L-34, γ ≥ 0; b = t = 1 at γ = 0.  With v = 2√γ, up to v = 1: t = 1 + w(v), b = 1 + w(−v),
-    a series in which even powers are exact and v carries its rounding error; beyond, Newton's method, monotone from
-    1 + v + 2γ for t and from −2γ − 1 for log b, and a last step on an exact residual.
+    W, useless in float64) and L-34, γ ≥ 0; b = t = 1 at γ = 0.  With v = 2√γ: for v ≤ 1 a series gives t = 1 + w(v), b
+    = 1 + w(−v); its even powers are exact, and the rounding error of v is kept.  For v > 1 Newton's method is monotone
+    from 1 + v + 2γ for t and from −2γ − 1 for log b; its last step uses an exact residual.
 
-    Relative error at most 3e-16 wherever the result is a normal number (largest measured against 60 digits: 2.8e-16, in
-    b near γ = 0.3).  b underflows beyond γ = 353 and is 0 beyond 372, and t is inf from γ = 9e307 on; log b is right
-    there, too.
+    The relative error is at most 3e-16 for normal results (the largest measured against 60 digits is 2.8e-16, in b near
+    γ = 0.3).  b underflows for γ > 353 and is 0 for γ > 372; t is inf for γ ≥ 9e307.  log b is accurate there as well.
 
     Parameters
     ----------
     gamma : float or array
         γ ≥ 0, in nats; inf gives the limits b = 0, t = inf, log b = −inf.
     minus_one : bool
-        b − 1 and t − 1 instead, accurate where both are tiny.
+        Return b − 1 and t − 1, which are accurate where both are tiny.
     certified : bool
-        Rounded outwards, proved by Arb balls for each number: b, log b and b − 1 are the largest floats that are not
-        above the truth, t and t − 1 the least that are not below.  About 60 µs a value.
+        Round outwards, with a proof by Arb balls for each number: b, log b and b − 1 are the largest floats not above
+        the exact value, t and t − 1 the smallest floats not below it.  About 60 µs per value.
 
     Returns
     -------
@@ -52,7 +51,7 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     Raises
     ------
     ValueError
-        for γ < 0, NaN, or no numbers.
+        for γ < 0, NaN, or values that are not numbers.
 
     >>> b, t, log_b = roots(0.01)
     >>> f"{b:.6f} {t:.6f} {log_b:.6f}"
@@ -63,10 +62,10 @@ def roots(gamma: ArrayLike, *, minus_one: bool = False, certified: bool = False)
     g = extended("gamma", gamma)
     with np.errstate(over="ignore", under="ignore"):
         b, t, log_b, b_less, t_less = blockwise(_solve, g.ravel(), size=2**13)
-    found: tuple[Float, ...] = (b_less, t_less) if minus_one else (b, t, log_b)
+    values: tuple[Float, ...] = (b_less, t_less) if minus_one else (b, t, log_b)
     if certified:
-        found = _outwards(g.ravel(), found)
-    return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in found)
+        values = _outwards(g.ravel(), values)
+    return tuple(float(x[0]) if g.ndim == 0 else x.reshape(g.shape) for x in values)
 
 
 def _solve(g: Float) -> tuple[Float, ...]:
@@ -76,9 +75,9 @@ def _solve(g: Float) -> tuple[Float, ...]:
         return _near(g)
     if not near.any():
         return _far(g)
-    found = np.empty((5, g.size))
-    found[:, near], found[:, ~near] = _near(g[near]), _far(g[~near])
-    return tuple(found)
+    solutions = np.empty((5, g.size))
+    solutions[:, near], solutions[:, ~near] = _near(g[near]), _far(g[~near])
+    return tuple(solutions)
 
 
 @cache
@@ -120,20 +119,20 @@ def _near(g: Float) -> tuple[Float, ...]:
     up, down = 1.0 + v, 1.0 - v
     t = up + ((v - (up - 1.0)) + above)
     b = down + (((1.0 - down) - v) + below)
-    low = v > 0.5  # here b has lost part of its last digit
+    low = v > 0.5  # here b is not accurate to its last digit
     if low.any():
         b[low] = np.where(b[low] > 0.37, _newton(b[low], g[low]), _power(b[low], g[low]))
     return b, t, below - 2.0 * g - v, below - v, v + above
 
 
 def _newton(b: Float, g: Float) -> Float:
-    """One Newton step for b, where log b is no longer than b itself: b above 0.37 or so."""
+    """One Newton step for b, for b above about 0.37, where |log b| ≤ 1."""
     high, low = _log(b, g)
     return b + ((high - np.log(b)) + low) * b / (1.0 - b)
 
 
 def _power(b: Float, g: Float) -> Float:
-    """b ← e^(b−1−2γ), which makes an error b times smaller."""
+    """b ← e^(b−1−2γ), which multiplies the error by b."""
     high, low = _log(b, g)
     power = np.exp(high)
     return power + power * low
@@ -147,7 +146,7 @@ def _log(b: Float, g: Float) -> tuple[Float, Float]:
 
 
 def _far(g: Float) -> tuple[Float, ...]:
-    """v ≥ 1: Newton's method, then one step on a residual without rounding."""
+    """v ≥ 1: Newton's method, then one step on an exact residual."""
     beyond = 2.0 * g == np.inf
     safe = np.where(beyond, 1.0, g)
     two = 2.0 * safe
@@ -164,40 +163,42 @@ def _far(g: Float) -> tuple[Float, ...]:
         s -= (slope - s - two) / slope
     b = _power(_power(np.exp(s), safe), safe)
     high, low = _log(b, safe)
-    found = (b, t, high + low, b - 1.0, u + step)
+    solutions = (b, t, high + low, b - 1.0, u + step)
     limits = (0.0, np.inf, -np.inf, -1.0, np.inf)
-    return tuple(np.where(beyond, limit, x) for limit, x in zip(limits, found, strict=True))
+    return tuple(np.where(beyond, limit, x) for limit, x in zip(limits, solutions, strict=True))
 
 
-# --- rounded outwards, each proved by the sign of φ(x) − 2γ in Arb balls ----------------------------------------------
+# --- outward rounding, proved by the sign of φ(x) − 2γ in Arb balls ----------------------------------------------
 
 
 def _outwards(gamma: Float, start: tuple[Float, ...]) -> tuple[Float, ...]:
-    """(b down, t up, log b down), or (b − 1 down, t − 1 up), from approximations ``start``: the nearest safe floats.
+    """(b down, t up, log b down), or (b − 1 down, t − 1 up): the nearest safe floats to approximations ``start``.
 
     φ(x) = x − 1 − log x falls up to 1 and rises beyond, so x ≤ b exactly where x < 1 and φ(x) ≥ 2γ, and x ≥ t exactly
     where x > 1 and φ(x) ≥ 2γ.  A float x ≠ 1 is never a root for a float γ (log x would be algebraic), so enough bits
     settle the sign.
     """
     kinds = ((_less_one, -1), (_less_one, 1)) if len(start) == 2 else ((_ratio, -1), (_ratio, 1), (_logarithm, -1))
-    found = [np.array(values) for values in start]
+    rounded = [np.array(values) for values in start]
     for i, g in enumerate(gamma):
         if g == 0.0 or g == np.inf:
             continue  # exact
-        for values, (excess, side) in zip(found, kinds, strict=True):
-            values[i] = first_double(partial(_beyond, excess, float(g), side), float(values[i]), side * math.inf)
-    return tuple(found)
+        for values, (excess, direction) in zip(rounded, kinds, strict=True):
+            values[i] = first_double(
+                partial(_beyond, excess, float(g), direction), float(values[i]), direction * math.inf
+            )
+    return tuple(rounded)
 
 
-def _beyond(excess: Callable[[Any, Any], Any], gamma: float, side: int, x: float) -> bool:
-    """Whether x lies beyond the root on ``side``, decided by balls that do not hold 0."""
+def _beyond(excess: Callable[[Any, Any], Any], gamma: float, direction: int, x: float) -> bool:
+    """Whether x lies beyond the root in ``direction``, decided by Arb balls that exclude 0."""
     middle = 1.0 if excess is _ratio else 0.0
-    if (x - middle) * side <= 0.0:
+    if (x - middle) * direction <= 0.0:
         return False
     if math.isinf(x) or (excess is _ratio and x <= 0.0) or (excess is _less_one and x <= -1.0):
-        return True  # b and b − 1 lie above 0 and −1, everything within ±inf
+        return True  # b > 0, b − 1 > −1, and every root is finite
     if excess is _logarithm and x < -40.0 and 1 + Fraction(x) + 2 * Fraction(gamma) <= 0:
-        return True  # e^x is all that is left, and may be too small for any number of bits
+        return True  # the excess is e^x + (a number ≥ 0) > 0; e^x may be too small for any number of bits
     return sign(lambda: excess(exact(x), exact(gamma)), bits=128) > 0
 
 

@@ -1,4 +1,4 @@
-"""From the joint law of training and test data to predictions: chain rule, Markov's inequality, Prop. 4."""
+"""Bounds on predictions from a bound on the joint law of training and test data: chain rule, Markov, Prop. 4."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from gpbounds.sandwich.proposition import Sandwich, sandwich
 from gpbounds.validation import extended
 
 JOINT = "The KL bound is for the joint law of y_train and y_test, exact || approximate, noise included."
-DRAWN = "y_train is drawn from the exact model, independently of what the KL bound's own probability is about."
+DRAWN = "y_train is drawn from the exact model, independently of the randomness in the KL bound's own probability."
 CENTRED = "Both models are Gaussian with the same prior mean."
 TEST_INPUTS = {
     "given": (),
     "fourier": (
-        "X_test may be anything of the width the features were planned for; the features are drawn for N_total inputs, "
+        "X_test is any set of points within the width of the plan; the features are drawn for N_total inputs, "
         "independently of y_train.",
     ),
     "mercer": (
-        "X_test, too, is drawn iid from the law μ of the Mercer expansion: X_train alone is not enough (L-60).",
+        "X_test is also drawn iid from the law μ of the Mercer expansion; a random X_train alone is not enough (L-60).",
     ),
 }
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """What a KL bound on training and test data together says of the predictions for the test data.
+    """Bounds on predictions of test data from a KL bound on training and test data together.
 
     Attributes
     ----------
     expected : Bound
-        Above E_{y_train} KL(predictive).
+        Upper bound on E_{y_train} KL(predictive).
     kl : Bound
-        Above KL(P(y_test | y_train) || Q(y_test | y_train)) for the y_train at hand, with its probability.
+        Upper bound on KL(P(y_test | y_train) || Q(y_test | y_train)) for the given y_train, with its probability.
     sandwich : Sandwich
-        Means and covariances of the two predictive laws, first the exact one, on the same event.
+        Bounds on means and covariances of the two predictive laws (the exact law is the first), on the same event.
     """
 
     expected: Bound
@@ -71,26 +71,27 @@ def predictive(
 
     Claims L-60 to L-63, Daskalakis, Dellaportas and Panos, Eq. 10–12, and N-tail.  The chain rule
     KL(joint) = KL(train) + E_{y_train ~ P} KL(predictive) gives the mean (L-61), Markov's inequality the factor 1/η
-    (L-62).  The other factor, the root t of x − 1 − log x = 2 log(1/η), is smaller for η < 0.149, much so where it
-    matters: 12.8 in place of 100 at η = 0.01.  As a function of y_train the divergence is c + ½Σwᵢzᵢ², c, w ≥ 0, z
+    (L-62).  The other factor, the root t of x − 1 − log x = 2 log(1/η), is smaller for η < 0.149: 12.8
+    instead of 100 at η = 0.01.  As a function of y_train the divergence is c + ½Σwᵢzᵢ², c, w ≥ 0, z
     standard normal, and E exp(θ·½Σwᵢzᵢ²) = Π(1 − θwᵢ)^(−½) ≤ (1 − θΣwᵢ)^(−½), so that
-    P(KL > x·E KL) ≤ √x e^((1−x)/2), as for one χ² variable.  Both factors are for one test set and the y_train at hand.
+    P(KL > x·E KL) ≤ √x e^((1−x)/2), as for one χ² variable.  Both factors are for one test set and the given y_train.
 
-    ``form="printed"`` is Γ/η with probability 1 − δ − η.  Proved is more: given features and inputs for which Γ holds,
-    only η can fail.
+    ``form="printed"`` is Γ/η with probability 1 − δ − η.  The sharpest form proves more: given
+    features and inputs for which Γ holds, the bound fails only with probability η.
 
     Parameters
     ----------
     joint : Bound, float or array
         Γ ≥ KL between the exact and the approximate law of all N_total = N_train + N_test noisy targets, in nats
-        (εN_total for a plan with target ε).  A `Bound` hands on its confidence 1 − δ and its assumptions.
+        (εN_total for a plan with target ε).  The result inherits the confidence 1 − δ and the assumptions of a `Bound`.
     eta : float or array in (0, 1)
         Probability η of a y_train for which the bound fails.
     train : Bound, float or array
-        KL between the laws of y_train alone, or less (a lower `Bound`, or a number); 0 uses nothing of it.
+        A lower bound on the KL between the laws of y_train alone (a lower `Bound`, or a number); 0 is always valid.
     test_inputs : "given", "fourier" or "mercer"
-        What Γ says of X_test: it is about the X_test at hand; or it comes from random features; or from a truncated
-        Mercer expansion, where X_test must be drawn from μ as X_train is (the paper does not say so; L-60).
+        The origin of Γ.  "given": Γ is for the given X_test.  "fourier": Γ is a bound for random features.  "mercer": Γ
+        is a bound for a truncated Mercer expansion; then X_test must be drawn from μ, like X_train (the paper omits
+        this; L-60).
     form : "sharpest" or "printed"
 
     Returns
@@ -102,34 +103,34 @@ def predictive(
     ValueError
         for wrong arguments, a lower bound as ``joint``, an upper one as ``train``, or train > joint.
 
-    >>> found = predictive(1e-3, eta=0.05)
-    >>> round(float(found.kl), 6), round(float(found.kl.confidence), 6)
+    >>> prediction = predictive(1e-3, eta=0.05)
+    >>> round(float(prediction.kl), 6), round(float(prediction.kl.confidence), 6)
     (0.009212, 0.95)
     >>> round(float(predictive(1e-3, 0.05, form="printed").kl), 6)
     0.02
     """
-    whole = _side("joint", joint, "upper")
-    part = _side("train", train, "lower")
+    whole = _as_bound("joint", joint, "upper")
+    part = _as_bound("train", train, "lower")
     tail = validation.open_unit("eta", eta)
     validation.choice("form", form, ("sharpest", "printed"))
-    where = TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(TEST_INPUTS))]
-    total, known = extended("joint", whole.value), validation.non_negative("train", part.value)
-    if (known > total).any():
+    about_test_inputs = TEST_INPUTS[validation.choice("test_inputs", test_inputs, tuple(TEST_INPUTS))]
+    total, train_kl = extended("joint", whole.value), validation.non_negative("train", part.value)
+    if (train_kl > total).any():
         raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")
     proved = whole.certified and part.certified and isinstance(joint, Bound)
-    mean = total - known
+    mean = total - train_kl
     if proved:
-        mean = np.where(known == 0.0, total, np.nextafter(mean, np.inf))
-    sure = np.maximum(
+        mean = np.where(train_kl == 0.0, total, np.nextafter(mean, np.inf))
+    confidence = np.maximum(
         np.asarray(whole.confidence) + np.asarray(part.confidence) - 1.0, 0.0
     )  # whatever their dependence
-    assumptions = tuple(dict.fromkeys((*whole.assumptions, *part.assumptions, JOINT, *where, DRAWN)))
+    assumptions = tuple(dict.fromkeys((*whole.assumptions, *part.assumptions, JOINT, *about_test_inputs, DRAWN)))
     origin = f"{whole.claim}, " if whole.claim else ""
     terms = {"KL(joint)": whole.value, "KL(train)": part.value}
     expected = Bound(
         as_number(mean),
         "upper",
-        as_number(sure),
+        as_number(confidence),
         f"{origin}L-60, L-61",
         terms,
         assumptions,
@@ -137,19 +138,19 @@ def predictive(
         "E KL(predictive), exact || approximate,",
     )
     if form == "printed":
-        factor, after = 1.0 / tail, np.maximum(sure - tail, 0.0)
+        factor, confidence_after = 1.0 / tail, np.maximum(confidence - tail, 0.0)
         claim = f"{origin}L-60, L-61, L-62 as printed"
         mean = total
     else:
         factor, quadratic = _factor(tail, proved)
-        after = sure * (1.0 - tail)
+        confidence_after = confidence * (1.0 - tail)
         assumptions = (*assumptions, CENTRED) if quadratic else assumptions
         claim = f"{origin}L-60, L-61, L-62" + (", N-tail" if quadratic else "")
     value = np.where(mean == 0.0, 0.0, factor * mean)
     kl = Bound(
         as_number(np.where(mean == 0.0, 0.0, np.nextafter(value, np.inf)) if proved else value),
         "upper",
-        as_number(after),
+        as_number(confidence_after),
         claim,
         {**terms, "factor": as_number(factor)},
         assumptions,
@@ -160,7 +161,7 @@ def predictive(
 
 
 def _factor(tail: Float, up: bool) -> tuple[Float, bool]:
-    """min{1/η, t(2 log(1/η))}, rounded up where asked, and whether the second is used anywhere."""
+    """min{1/η, t(2 log(1/η))}, rounded up if ``up``, and whether the second factor is the minimum for any entry."""
     log_odds = -np.log(tail)
     markov = 1.0 / tail
     if up:
@@ -169,10 +170,12 @@ def _factor(tail: Float, up: bool) -> tuple[Float, bool]:
     return np.minimum(markov, chernoff), bool((chernoff < markov).any())
 
 
-def _side(name: str, given: Bound | ArrayLike, side: Any) -> Bound:
-    """``given`` as a bound on ``side``; a plain number is taken as exact."""
-    if isinstance(given, Bound):
-        if given.side != side:
-            raise ValueError(f"{name}: expected {'an' if side == 'upper' else 'a'} {side} bound, got the other side")
-        return given
-    return Bound(as_number(extended(name, given)), side, 1.0, "", certified=True)
+def _as_bound(name: str, value: Bound | ArrayLike, direction: Any) -> Bound:
+    """``value`` as a bound with side ``direction``; a plain number counts as exact."""
+    if isinstance(value, Bound):
+        if value.side != direction:
+            raise ValueError(
+                f"{name}: expected {'an' if direction == 'upper' else 'a'} {direction} bound, got one of the other side"
+            )
+        return value
+    return Bound(as_number(extended(name, value)), direction, 1.0, "", certified=True)

@@ -93,9 +93,9 @@ class MaternUniform(Spectrum):
         size = 64
         while True:
             _, log_error = frequencies(self._p, self._gamma, np.arange(1.0, size + 1.0))
-            good = np.flatnonzero(log_error < SEPARATE)
-            if good.size:
-                return int(good[0]) + 1
+            accurate = np.flatnonzero(log_error < SEPARATE)
+            if accurate.size:
+                return int(accurate[0]) + 1
             size *= 2
 
     @cached_property
@@ -117,11 +117,11 @@ class MaternUniform(Spectrum):
         other = np.concatenate([smaller[: first - 1], self._from_phase(overlap.astype(np.float64))])
         error = np.abs(other / self._ritz[: other.size] - 1.0)
         if not (error <= ACCURACY).all():
-            good = int(np.argmin(error <= ACCURACY))
+            accurate = int(np.argmin(error <= ACCURACY))
             raise NotConverged(
                 f"eigenvalues of Matern(nu={self.kernel.nu}) on an interval of {self._gamma:.3g}/√(2ν) lengthscales: "
-                f"{size} Legendre polynomials give the first {good} to {ACCURACY}, the next one differs by "
-                f"{error[good]:.1e}; a smaller nu or a shorter lengthscale helps, and tail() stays valid"
+                f"{size} Legendre polynomials give the first {accurate} to {ACCURACY}, the next one differs by "
+                f"{error[accurate]:.1e}; a smaller nu or a shorter lengthscale helps, and tail() stays valid"
             )
         return self._ritz[: first - 1]
 

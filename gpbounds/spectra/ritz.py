@@ -42,7 +42,7 @@ class Ritz(Spectrum):
     Raises
     ------
     ValueError
-        for another kernel (sums and products too), another law, or more than three dimensions.
+        for another kernel (also sums and products), another law, or more than three dimensions.
     NotConverged
         from ``eigenvalues``, if ``count`` of them cannot be computed to 1e-8 (1-D) or 5 % (2-D, 3-D).
 
@@ -94,7 +94,7 @@ class Ritz(Spectrum):
 
     @cached_property
     def _sizes(self) -> tuple[int, ...]:
-        """The resolutions that suit the lengthscale, coarse to fine."""
+        """The resolutions that can be used for the lengthscale, coarse to fine."""
         if self.inputs.dim > 1:
             return HALVES[self.inputs.dim]
         gamma = self._gamma
@@ -112,20 +112,20 @@ class Ritz(Spectrum):
         return math.sqrt(2.0 * self.kernel.nu) * self._width / float(self.kernel.lengthscales(1)[0])
 
     def _level(self, size: int) -> Float:
-        """Eigenvalues for variance 1 at one resolution, kept."""
+        """Eigenvalues for variance 1 at one resolution, computed once."""
         if size not in self._levels:
             reach = REACH[self._method]
             if self.inputs.dim > 1:
-                found = galerkin.tensor(self.kernel, self.inputs, size)
+                values = galerkin.tensor(self.kernel, self.inputs, size)
             elif self._method == "state space":
-                found = galerkin.state_space(int(self.kernel.nu - 0.5), self._gamma, self.inputs, reach, size)
+                values = galerkin.state_space(int(self.kernel.nu - 0.5), self._gamma, self.inputs, reach, size)
             else:
-                found = galerkin.autocorrelation(self.kernel, self._width, self.inputs, reach, size)
-            self._levels[size] = found
+                values = galerkin.autocorrelation(self.kernel, self._width, self.inputs, reach, size)
+            self._levels[size] = values
         return self._levels[size]
 
     def _compare(self, coarse: int, fine: int) -> tuple[Float, Float, int]:
-        """Fine eigenvalues, the relative error of those that the coarse level has, too, and how many are good."""
+        """Fine eigenvalues, relative errors of those that the coarse resolution shares, number of accurate ones."""
         rough, values = self._level(coarse), self._level(fine)
         shared = rough.size if self.inputs.dim == 1 else rough.size // 2
         positive = values[:shared] > 0.0
@@ -136,14 +136,14 @@ class Ritz(Spectrum):
         error = np.maximum.accumulate(error)
         return values, error, int((error <= self._accuracy).sum())
 
-    def _mass_left_out(self) -> float:
+    def _omitted_mass(self) -> float:
         if self.inputs.dim > 1 or isinstance(self.inputs, Uniform):
             return 0.0
         return math.erfc(REACH[self._method] / math.sqrt(2.0))
 
     @cached_property
     def _resolved(self) -> tuple[Float, Float, int]:
-        """Values, errors, how many enter the tail: from the first resolution with 16 good ones, or the finest."""
+        """Values, errors, number in the tail: from the first resolution with 16 accurate values, or the finest."""
         best: tuple[Float, Float, int] = np.empty(0), np.empty(0), 0
         pairs = list(zip(self._sizes, self._sizes[1:], strict=False))
         for coarse, fine in pairs if self.inputs.dim == 1 else pairs[-1:]:
@@ -154,17 +154,17 @@ class Ritz(Spectrum):
 
     def eigenvalues(self, count: int) -> Float:
         count = one_count("count", count)
-        good, error = 0, math.inf
+        accurate, error = 0, math.inf
         for coarse, fine in list(zip(self._sizes, self._sizes[1:], strict=False))[-1 if self.inputs.dim > 1 else 0 :]:
             if coarse < count and self.inputs.dim == 1:
                 continue
-            values, errors, good = self._compare(coarse, fine)
-            if good >= count:
+            values, errors, accurate = self._compare(coarse, fine)
+            if accurate >= count:
                 return self.trace * values[:count]
-            error = float(errors[good]) if good < errors.size else math.inf
+            error = float(errors[accurate]) if accurate < errors.size else math.inf
         raise NotConverged(
-            f"eigenvalues: expected at most {good}, accurate to {self._accuracy:g} at the finest resolution, got "
-            f"{count}: the next one is accurate to {error:.1e}. Ask for {good}, or use tail(), which continues by "
+            f"eigenvalues: expected at most {accurate}, accurate to {self._accuracy:g} at the finest resolution, got "
+            f"{count}: the next one is accurate to {error:.1e}. Ask for {accurate}, or use tail(), which continues by "
             "Weyl's law; with a longer lengthscale more are accurate"
         )
 
@@ -184,7 +184,7 @@ class Ritz(Spectrum):
             rest = max(1.0 - float(head[::-1].sum()), 0.0) + float(doubt.sum()) + 64.0 * values.size * EPS
             scale = max(math.log(head[-1]) - float(self._weyl.log_value(np.array([float(a)]))[0]), 0.0)
             rest = min(rest, 1.2 * math.exp(float(weyl[0]) + scale))
-        rest += self._mass_left_out()
+        rest += self._omitted_mass()
         beyond = np.cumsum(np.concatenate([[rest], (head + doubt)[::-1]]))[::-1]
         return np.log(np.minimum(beyond, 1.0)), weyl
 

@@ -85,7 +85,7 @@ def child(task: str, checkout: Path) -> dict[str, Any]:
         module = importlib.import_module(task.partition(" ")[2])
         for name in module.__all__ if task.startswith("load ") else ():
             getattr(module, name)
-        found = {"seconds": [time.perf_counter() - begin], "cpu": [time.process_time() - used], "value": 0.0}
+        record = {"seconds": [time.perf_counter() - begin], "cpu": [time.process_time() - used], "value": 0.0}
     else:
         once = problem(task, vocabulary(checkout))
         value, seconds, cpu = once(0.1), [], []
@@ -94,11 +94,11 @@ def child(task: str, checkout: Path) -> dict[str, Any]:
             once(0.1 * (1.0 + 1e-9 * (i + 1)))  # nothing may be remembered from the last time
             seconds.append(time.perf_counter() - begin)
             cpu.append(time.process_time() - used)
-        found = {"seconds": seconds, "cpu": cpu, "value": value}
+        record = {"seconds": seconds, "cpu": cpu, "value": value}
     import gpbounds
 
     assert Path(gpbounds.__file__).is_relative_to(checkout), f"gpbounds is {gpbounds.__file__}, not that of {checkout}"
-    return {**found, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    return {**record, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def measured(task: str, checkout: Path, threads: int) -> dict[str, Any]:
@@ -119,12 +119,12 @@ def measured(task: str, checkout: Path, threads: int) -> dict[str, Any]:
 
 def rounds(task: str, checkouts: list[Path], count: int, threads: int) -> list[dict[str, Any]]:
     """Figures of each checkout, measured alternately."""
-    found: list[list[dict[str, Any]]] = [[] for _ in checkouts]
+    timings: list[list[dict[str, Any]]] = [[] for _ in checkouts]
     for i in range(count):
         order = range(len(checkouts)) if i % 2 == 0 else reversed(range(len(checkouts)))
         for which in order:
-            found[which].append(measured(task, checkouts[which], threads))
-    return [summary(each) for each in found]
+            timings[which].append(measured(task, checkouts[which], threads))
+    return [summary(each) for each in timings]
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -192,11 +192,11 @@ def main() -> None:
         for threads in options.threads if evaluates(task) else [1]:
             label = f"{task}, {threads} thread{'s' * (threads > 1)}" if evaluates(task) else task
             count = options.rounds if evaluates(task) else 3 * options.rounds
-            found = rounds(task, checkouts, count, threads)
-            for letter, figures in zip("AB", found, strict=False):
-                print(row(f"{label}, {letter}" if len(found) > 1 else label, figures), flush=True)
-            if len(found) == 2:
-                a, b = found
+            timings = rounds(task, checkouts, count, threads)
+            for letter, figures in zip("AB", timings, strict=False):
+                print(row(f"{label}, {letter}" if len(timings) > 1 else label, figures), flush=True)
+            if len(timings) == 2:
+                a, b = timings
                 ratios = ", ".join(
                     f"{name} {b[key] / a[key]:.3f}"
                     for name, key in (
@@ -206,7 +206,7 @@ def main() -> None:
                 )
                 apart = abs(b["value"] - a["value"]) / max(abs(a["value"]), 1e-300) if a["value"] else 0.0
                 print(f"{label:<28} B / A: {ratios}; values {apart:.1e} apart", flush=True)
-            stored.append({"task": task, "threads": threads, **found[0]})
+            stored.append({"task": task, "threads": threads, **timings[0]})
     if options.write:
         sizes = {"N": N, "M": M, "D": DIM, "exact N": EXACT}
         record = {"about": {**about, "load_average_after": os.getloadavg()[0]}, "sizes": sizes, "figures": stored}

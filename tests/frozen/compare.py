@@ -15,7 +15,7 @@ Each stored case holds its rule: "bits" for calculators; 1e-12 of an array's lar
 exception its type.  Sentences, messages and the text of claims may be worded better: --remarks prints what changed.
 
 Where another machine differs in the last bit, store there what the frozen commit gives, with --write --store DIR in a
-checkout of it, and hold the present one against that, with --store DIR.  When the rebuild is done, all of this goes.
+checkout of it, and hold the now one against that, with --store DIR.  When the rebuild is done, all of this goes.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ MOST_LINES = 12
 
 def environment(threads: int, native: bool) -> dict[str, str]:
     """Of the process that runs a part."""
-    found = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "MPLBACKEND": "Agg"}
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        found[name] = str(threads)
+        variables[name] = str(threads)
     if not native:
         from numpy._core._multiarray_umath import __cpu_dispatch__
 
         beyond = [name for name in __cpu_dispatch__ if name.startswith("AVX512") or name == "X86_V4"]
-        found |= {"NPY_DISABLE_CPU_FEATURES": " ".join(beyond), "OPENBLAS_CORETYPE": "Haswell"}
-    return found
+        variables |= {"NPY_DISABLE_CPU_FEATURES": " ".join(beyond), "OPENBLAS_CORETYPE": "Haswell"}
+    return variables
 
 
 def work(part: str, store: Path, out: Path, writing: bool, select: str) -> None:
@@ -103,26 +103,26 @@ def short(value: Any, width: int = 36) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
-def held(stored: dict[str, Any], found: dict[str, Any], select: str, bits: bool) -> Iterator[tuple[str, str, Any]]:
+def held(stored: dict[str, Any], now: dict[str, Any], select: str, bits: bool) -> Iterator[tuple[str, str, Any]]:
     """(id, rule, change) of one part."""
     from rules import Change, compare, compare_claims
 
-    for id in [*stored, *(id for id in found if id not in stored)]:
+    for id in [*stored, *(id for id in now if id not in stored)]:
         if select not in id:
             continue
-        if id not in found:
+        if id not in now:
             yield id, stored[id]["rule"], Change("", "stored", "no longer called")
         elif id not in stored:
-            yield id, found[id]["rule"], Change("", "not stored", "called: --write stores it")
+            yield id, now[id]["rule"], Change("", "not stored", "called: --write stores it")
         else:
-            rule, pair = stored[id]["rule"], (stored[id]["value"], found[id]["value"])
+            rule, pair = stored[id]["rule"], (stored[id]["value"], now[id]["value"])
             changes = compare_claims(*pair) if rule == "claims" else compare(*pair, "bits" if bits else rule)
             yield from ((id, rule, change) for change in changes)
 
 
-def report(stored: dict[str, Any], found: dict[str, Any], options: argparse.Namespace) -> tuple[int, int]:
+def report(stored: dict[str, Any], now: dict[str, Any], options: argparse.Namespace) -> tuple[int, int]:
     """Print the differences of a part; how many cases differ, and how many remarks there are."""
-    changes = list(held(stored, found, options.select, options.bits))
+    changes = list(held(stored, now, options.select, options.bits))
     by_case: dict[str, list[Any]] = {}
     for id, rule, change in changes:
         if not change.remark:
@@ -131,25 +131,25 @@ def report(stored: dict[str, Any], found: dict[str, Any], options: argparse.Name
         for rule, change in found_there[:MOST_LINES]:
             error = "" if change.error is None else f"{change.error:.1e}"
             columns = (
-                f"{short(change.where, 34):<34} {short(change.stored):<36} {short(change.found):<36} {error:>8} {rule}"
+                f"{short(change.where, 34):<34} {short(change.stored):<36} {short(change.now):<36} {error:>8} {rule}"
             )
             print(f"  {short(id, 60):<60} {columns}")
         if len(found_there) > MOST_LINES:
             print(f"  {short(id, 60):<60} and {len(found_there) - MOST_LINES} more")
-    told = [(id, change) for id, _, change in changes if change.remark]
+    remarks = [(id, change) for id, _, change in changes if change.remark]
     if options.remarks:
-        for id, change in told:
-            print(f"  remark, {id}, {change.where}:\n    then {change.stored}\n    now  {change.found}")
-    return len(by_case), len(told)
+        for id, change in remarks:
+            print(f"  remark, {id}, {change.where}:\n    then {change.stored}\n    now  {change.now}")
+    return len(by_case), len(remarks)
 
 
-def faults(part: str, found: dict[str, Any]) -> list[str]:
+def faults(part: str, now: dict[str, Any]) -> list[str]:
     """Cases that must not be stored: calls that fail, wrong ones that do not."""
     if part == "errors":
-        return [id for id, case in found.items() if case["value"]["raised"] == "nothing"]
+        return [id for id, case in now.items() if case["value"]["raised"] == "nothing"]
     if part == "claims":
-        return ["pytest"] if found["pytest"]["value"]["status"] else []
-    return [id for id, case in found.items() if isinstance(case["value"], dict) and "raised" in case["value"]]
+        return ["pytest"] if now["pytest"]["value"]["status"] else []
+    return [id for id, case in now.items() if isinstance(case["value"], dict) and "raised" in case["value"]]
 
 
 def about() -> dict[str, Any]:
@@ -195,24 +195,24 @@ def main() -> None:
     print(f"{'part':<10} {'cases':>6} {'differ':>7} {'remarks':>8} {'seconds':>8}")
     with ThreadPoolExecutor(2) as pool:
         chosen = [part for part in PARTS if part in options.only]
-        for part, (found, seconds) in zip(chosen, pool.map(lambda part: ran(part, options), chosen), strict=True):
+        for part, (now, seconds) in zip(chosen, pool.map(lambda part: ran(part, options), chosen), strict=True):
             place = options.store / f"{part}.json"
-            if isinstance(found, str):
-                print(f"{found}\n{part:<10} {'':>6} {'failed':>7} {'':>8} {seconds:>8.1f}", flush=True)
+            if isinstance(now, str):
+                print(f"{now}\n{part:<10} {'':>6} {'failed':>7} {'':>8} {seconds:>8.1f}", flush=True)
                 different += 1
                 continue
             if options.write:
-                if refused := faults(part, found):
+                if refused := faults(part, now):
                     sys.exit(f"{part}: not stored, as these do not do what they should: {'; '.join(refused)}")
-                place.write_text(dumped(found))
-                print(f"{part:<10} {len(found):>6} {'stored':>7} {'':>8} {seconds:>8.1f}", flush=True)
+                place.write_text(dumped(now))
+                print(f"{part:<10} {len(now):>6} {'stored':>7} {'':>8} {seconds:>8.1f}", flush=True)
                 continue
             if not place.exists():
                 sys.exit(f"{part}: nothing is stored in {options.store}; --write stores")
             stored = json.loads(place.read_text())
-            differ, told = report(stored, found, options)
+            differ, remarks = report(stored, now, options)
             different += differ
-            print(f"{part:<10} {len(found):>6} {differ:>7} {told:>8} {seconds:>8.1f}", flush=True)
+            print(f"{part:<10} {len(now):>6} {differ:>7} {remarks:>8} {seconds:>8.1f}", flush=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{time.perf_counter() - begin:.0f} s; {used.ru_utime + used.ru_stime:.0f} s of processor time")
     if different:

@@ -31,13 +31,13 @@ RESULTS = "a record or an abstract class: what calls return or are given is read
 
 def public() -> dict[str, object]:
     """Public names, dotted, of both packages and their rooms; modules without ``__all__``: what they define."""
-    found: dict[str, object] = {}
-    for name in ("gpbounds", "fitting", "fitting.bounds", *(f"gpbounds.{room}" for room in ROOMS)):
+    names: dict[str, object] = {}
+    for name in ("gpbounds", "fitting", "fitting.bounds", *(f"gpbounds.{area}" for area in ROOMS)):
         module = importlib.import_module(name)
-        own = [key for key, thing in vars(module).items() if getattr(thing, "__module__", None) == name]
+        own = [key for key, value in vars(module).items() if getattr(value, "__module__", None) == name]
         for key in getattr(module, "__all__", [key for key in own if not key.startswith("_")]):
-            found[f"{name}.{key}"] = getattr(module, key)
-    return found
+            names[f"{name}.{key}"] = getattr(module, key)
+    return names
 
 
 def counted() -> tuple[Counter[str], Counter[str]]:
@@ -66,17 +66,17 @@ def main() -> None:
     for counter, place in ((right, 0), (false, 1)):
         for name, count in counter.items():
             owner = things.get(name.rpartition(".")[0])
-            thing = things.get(name, owner if inspect.isclass(owner) else None)
-            if thing is not None:
-                called.setdefault(id(thing), [0, 0])[place] += count
+            value = things.get(name, owner if inspect.isclass(owner) else None)
+            if value is not None:
+                called.setdefault(id(value), [0, 0])[place] += count
     bare, kinds = [], Counter()
-    for name, thing in sorted(things.items()):
-        good, bad = called.get(id(thing), [0, 0])
-        kind = "class" if inspect.isclass(thing) else "function" if callable(thing) else "other"
+    for name, value in sorted(things.items()):
+        good, bad = called.get(id(value), [0, 0])
+        kind = "class" if inspect.isclass(value) else "function" if callable(value) else "other"
         kinds[kind, bool(good)] += 1
         print(f"{name:<48} {kind:<9} {good:>5} calls {bad:>4} wrong ones")
         if not good:
-            why = WITHOUT.get(name) or ("a room" if inspect.ismodule(thing) else RESULTS if kind == "class" else "")
+            why = WITHOUT.get(name) or ("a room" if inspect.ismodule(value) else RESULTS if kind == "class" else "")
             bare.append(f"  {name}: {why or 'NOT CALLED'}")
     methods = Counter({name: count for name, count in right.items() if name not in things})
     print(f"\nmethods and class methods, by the function that made their object ({sum(methods.values())} calls):")

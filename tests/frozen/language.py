@@ -106,15 +106,17 @@ def part(of: Any, path: str, /) -> Reading:
 
 def under(names: Mapping[str, str], of: Any) -> Applied:
     """A mapping of the attributes of ``of``, each under the name that it had when the numbers were stored."""
-    return Applied(lambda found: {then: found[now] for then, now in names.items()}, Reading(of, tuple(names.values())))
+    return Applied(
+        lambda values: {then: values[now] for then, now in names.items()}, Reading(of, tuple(names.values()))
+    )
 
 
 def evaluation(of: Any, /, Z: bool = True) -> Applied:
     """Value and gradient of an objective; derivatives in hyperparameters and noise are one array, on one scale."""
 
-    def joined(found: dict[str, Any]) -> dict[str, Any]:
-        logs = np.append(found.pop("gradient.kernel"), found.pop("gradient.noise"))
-        return {**found, "gradient.kernel and gradient.noise": logs}
+    def joined(values: dict[str, Any]) -> dict[str, Any]:
+        logs = np.append(values.pop("gradient.kernel"), values.pop("gradient.noise"))
+        return {**values, "gradient.kernel and gradient.noise": logs}
 
     paths = ("value", "gradient.kernel", "gradient.noise", "jitter", *(("gradient.Z",) if Z else ()))
     return Applied(joined, Reading(of, paths))
@@ -127,13 +129,13 @@ def find(name: str) -> Any:
             name = PLACES[old] + name[len(old) :]
             break
     parts = name.split(".")
-    found = importlib.import_module(parts[0])
+    value = importlib.import_module(parts[0])
     for i, attribute in enumerate(parts[1:], 1):
         try:
-            found = getattr(found, attribute)
+            value = getattr(value, attribute)
         except AttributeError:
-            found = importlib.import_module(".".join(parts[: i + 1]))
-    return found
+            value = importlib.import_module(".".join(parts[: i + 1]))
+    return value
 
 
 def evaluate(expression: Any) -> Any:
@@ -149,8 +151,8 @@ def evaluate(expression: Any) -> Any:
             return method(**_spelled(f"{_maker(expression.of)}.{expression.name}", arguments))
         case Reading():
             owner = evaluate(expression.of)
-            found = {path: _attribute(owner, path) for path in expression.paths}
-            return found[expression.paths[0]] if expression.alone else found
+            values = {path: _attribute(owner, path) for path in expression.paths}
+            return values[expression.paths[0]] if expression.alone else values
         case Named():
             return find(expression.name)
         case Applied():
@@ -219,20 +221,20 @@ def _attribute(owner: Any, path: str) -> Any:
 
 
 class Cases:
-    """The calls of one room, in order; ids do not repeat."""
+    """The calls of one area, in order; ids do not repeat."""
 
-    def __init__(self, room: str, rule: str) -> None:
-        self.room, self.rule, self.found = room, rule, {}
+    def __init__(self, area: str, rule: str) -> None:
+        self.area, self.rule, self.cases = area, rule, {}
 
     def add(self, label: str, expression: Any, rule: str | None = None) -> None:
-        """One case, under the room's rule unless told otherwise."""
-        id = f"{self.room}: {label}"
-        if id in self.found:
+        """One case, under the rule of the area by default."""
+        id = f"{self.area}: {label}"
+        if id in self.cases:
             raise ValueError(f"two cases are called {id!r}")
-        self.found[id] = Case(id, rule or self.rule, expression)
+        self.cases[id] = Case(id, rule or self.rule, expression)
 
     def __iter__(self) -> Iterator[Case]:
-        return iter(self.found.values())
+        return iter(self.cases.values())
 
 
 def se(variance: float = 1.0, lengthscale: Any = 1.0) -> Call:

@@ -21,7 +21,16 @@ def _with_target(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**renamed, "target": arguments["eps"] * arguments["N"]} if "eps" in arguments else renamed
 
 
+def _without_jitter(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The default jitter was 0; it is "auto"."""
+    return {"jitter": 0.0, **arguments}
+
+
 ARGUMENTS: dict[str, Arguments] = {
+    "gpbounds.renyi.elbo": _without_jitter,
+    "gpbounds.renyi.nystrom": _without_jitter,
+    "gpbounds.whitening.inducing": _without_jitter,
+    "gpbounds.whitening.whiten": _without_jitter,
     "gpbounds.lowrank.kappa": {"delta": "Delta"},
     "gpbounds.lowrank.kappa_inverse": {"eps": "divergence"},
     "gpbounds.lowrank.kl_from_excess": {"form": "rule"},

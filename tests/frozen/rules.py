@@ -25,38 +25,38 @@ class Change:
 
     where: str
     stored: Any
-    found: Any
+    now: Any
     error: float | None = None
     remark: bool = False
 
 
-def compare(stored: Any, found: Any, rule: str, where: str = "", key: str = "") -> Iterator[Change]:
-    """The changes from ``stored`` to ``found``."""
-    if _failed(found) and not _failed(stored):
-        yield Change(where, "a result", f"{found['raised']}: {found['reason']}")
-    elif isinstance(stored, str) and isinstance(found, str):
-        if stored != found:
+def compare(stored: Any, now: Any, rule: str, where: str = "", key: str = "") -> Iterator[Change]:
+    """The changes from ``stored`` to ``now``."""
+    if _failed(now) and not _failed(stored):
+        yield Change(where, "a result", f"{now['raised']}: {now['reason']}")
+    elif isinstance(stored, str) and isinstance(now, str):
+        if stored != now:
             sentence = key in LOOSE or (" " in stored and key not in STRICT)
-            yield Change(where, stored, found, remark=sentence)
-    elif isinstance(stored, dict) and isinstance(found, dict):
-        for name in [*stored, *(name for name in found if name not in stored)]:
+            yield Change(where, stored, now, remark=sentence)
+    elif isinstance(stored, dict) and isinstance(now, dict):
+        for name in [*stored, *(name for name in now if name not in stored)]:
             place = f"{where}.{name}" if where else name
-            if name not in found:
+            if name not in now:
                 yield Change(place, stored[name], "missing")
             elif name not in stored:
-                yield Change(place, "nothing", found[name])
+                yield Change(place, "nothing", now[name])
             else:
-                yield from compare(stored[name], found[name], rule, place, name)
-    elif (a := _numbers(stored)) is not None and (b := _numbers(found)) is not None:
-        yield from _arrays(a, b, stored, found, rule, where)
-    elif isinstance(stored, list) and isinstance(found, list):
-        if len(stored) != len(found):
-            yield Change(where, f"{len(stored)} entries", f"{len(found)} entries", remark=_prose(stored, key))
+                yield from compare(stored[name], now[name], rule, place, name)
+    elif (a := _numbers(stored)) is not None and (b := _numbers(now)) is not None:
+        yield from _arrays(a, b, stored, now, rule, where)
+    elif isinstance(stored, list) and isinstance(now, list):
+        if len(stored) != len(now):
+            yield Change(where, f"{len(stored)} entries", f"{len(now)} entries", remark=_prose(stored, key))
             return
-        for i, (left, right) in enumerate(zip(stored, found, strict=True)):
+        for i, (left, right) in enumerate(zip(stored, now, strict=True)):
             yield from compare(left, right, rule, f"{where}[{i}]", key)
-    elif stored != found or type(stored) is not type(found):
-        yield Change(where, stored, found)
+    elif stored != now or type(stored) is not type(now):
+        yield Change(where, stored, now)
 
 
 def _failed(value: Any) -> bool:
@@ -88,13 +88,13 @@ def _only_numbers(value: Any) -> bool:
     )
 
 
-def _arrays(a: Any, b: Any, stored: Any, found: Any, rule: str, where: str) -> Iterator[Change]:
+def _arrays(a: Any, b: Any, stored: Any, now: Any, rule: str, where: str) -> Iterator[Change]:
     if a.shape != b.shape or (a.dtype.kind == "b") != (b.dtype.kind == "b"):
         yield Change(where, f"shape {a.shape}, {a.dtype}", f"shape {b.shape}, {b.dtype}")
         return
     if a.dtype.kind in "biu" and b.dtype.kind in "biu":
         if (a != b).any():
-            yield Change(where, stored, found)
+            yield Change(where, stored, now)
         return
     if np.array_equal(a, b, equal_nan=True):
         return  # to the last bit, but for the sign of zero
@@ -111,25 +111,25 @@ def _arrays(a: Any, b: Any, stored: Any, found: Any, rule: str, where: str) -> I
         yield Change(place, a[worst].item(), b[worst].item(), error)
 
 
-def compare_claims(stored: dict[str, Any], found: dict[str, Any]) -> Iterator[Change]:
+def compare_claims(stored: dict[str, Any], now: dict[str, Any]) -> Iterator[Change]:
     """Figures of one claim: held where its checks read as they did; rounding of the checks themselves may move."""
     for name in ("state", "verdict"):
-        yield from compare(stored[name], found[name], "bits", name, "claim")
-    same = stored["text"] == found["text"]
+        yield from compare(stored[name], now[name], "bits", name, "claim")
+    same = stored["text"] == now["text"]
     for name in ("cases", "checks", "counterexamples"):
-        if stored[name] != found[name]:
-            fewer = found[name] is None or (stored[name] is not None and found[name] < 0.9 * stored[name])
-            yield Change(name, stored[name], found[name], remark=not (same or fewer))
+        if stored[name] != now[name]:
+            fewer = now[name] is None or (stored[name] is not None and now[name] < 0.9 * stored[name])
+            yield Change(name, stored[name], now[name], remark=not (same or fewer))
     if not same:
         yield Change("text", "checks as stored", "checks were edited: figures are not held", remark=True)
     for name, slack in (("worst_slack", 1e-9), ("tightness", 0.0), ("failure_frequencies", 0.0)):
-        far = [c for c in compare(stored[name], found[name], "1e-6", name) if not _near(c, slack)]
-        yield from (Change(c.where, c.stored, c.found, c.error, remark=not same) for c in far)
-    then, now = stored["worst_relative_error"] or 0.0, found["worst_relative_error"] or 0.0
+        far = [c for c in compare(stored[name], now[name], "1e-6", name) if not _near(c, slack)]
+        yield from (Change(c.where, c.stored, c.now, c.error, remark=not same) for c in far)
+    then, now = stored["worst_relative_error"] or 0.0, now["worst_relative_error"] or 0.0
     if now > 10.0 * then + 1e-13:
         yield Change("worst_relative_error", then, now, remark=not same)
 
 
 def _near(change: Change, slack: float) -> bool:
-    numbers = all(isinstance(value, int | float) for value in (change.stored, change.found))
-    return numbers and abs(change.stored - change.found) <= slack
+    numbers = all(isinstance(value, int | float) for value in (change.stored, change.now))
+    return numbers and abs(change.stored - change.now) <= slack

@@ -39,7 +39,7 @@ def from_source(text: str) -> str:
 
 
 def entry(value: Any) -> str:
-    """What one name is."""
+    """The entry of one name."""
     if isinstance(value, cupy.ufunc):
         return f"ufunc {' '.join(value.types)}"
     if inspect.isclass(value):

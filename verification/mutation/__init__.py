@@ -1,6 +1,6 @@
-"""Mutation testing: small faults are put into the library one by one, and the tests must notice each.
+"""Mutation testing: put small faults into the library one by one, and check that the tests notice each fault.
 
-``operators`` makes faults from the syntax tree, ``choosing`` samples them and adds those picked by hand, ``touching``
-knows which tests run which lines, ``trial`` runs the tests against one fault in a copy of the tree, ``watch`` is the
-pytest plugin in there, and ``results`` keeps and counts what came out.
+``operators`` creates faults from the syntax tree, ``choosing`` samples them and adds those chosen by hand, ``touching``
+records which tests run which lines, ``trial`` runs the tests against one fault in a copy of the tree, ``watch`` is the
+pytest plugin for these runs, and ``results`` stores and counts the verdicts.
 """

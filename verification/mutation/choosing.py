@@ -60,8 +60,8 @@ class Settings:
 
     def files(self, wanted: str = "") -> list[str]:
         """The files under mutation, those that begin with ``wanted``."""
-        known = [str(path) for path in tree.files() if path.suffix == ".py"]
-        inside = [f for f in known if any(f == m or f.startswith(f"{m}/") for m in self.modules)]
+        sources = [str(path) for path in tree.files() if path.suffix == ".py"]
+        inside = [f for f in sources if any(f == m or f.startswith(f"{m}/") for m in self.modules)]
         return [file for file in inside if file.startswith(wanted)]
 
     def is_equivalent(self, mutant: Mutant) -> bool:
@@ -89,16 +89,16 @@ def by_hand(picked: Picked, source: bytes) -> Mutant:
 
 def all_by_hand(entries: Iterable[Picked]) -> list[Mutant]:
     """The mutants of all entries; one error names every entry that cannot be put in."""
-    found, faults = [], []
+    chosen, faults = [], []
     for picked in entries:
         place = tree.ROOT / picked.file
         try:
-            found.append(by_hand(picked, place.read_bytes() if place.exists() else b""))
+            chosen.append(by_hand(picked, place.read_bytes() if place.exists() else b""))
         except ValueError as error:
             faults.append(str(error))
     if faults:
         raise ValueError("\n".join((f"{len(faults)} of the faults picked by hand have no place:", *faults)))
-    return found
+    return chosen
 
 
 def ranked(file: str, source: bytes, seed: int) -> Iterator[Mutant]:
@@ -117,8 +117,8 @@ def ranked(file: str, source: bytes, seed: int) -> Iterator[Mutant]:
     turns = [kinds[kind] for kind in (*OPERATORS[first:], *OPERATORS[:first])]
     seen = {meaning(source), None}
     for mutant in (m for turn in zip_longest(*turns) for m in turn if m is not None):
-        if (found := meaning(mutant.applied(source))) not in seen:
-            seen.add(found)
+        if (changed := meaning(mutant.applied(source))) not in seen:
+            seen.add(changed)
             yield mutant
 
 

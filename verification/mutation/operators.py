@@ -1,7 +1,7 @@
 """Small faults made from the syntax tree: each is one edit of the text, so that everything else stays as it is.
 
-What is no computation is left alone: messages (f-strings, ``raise``, ``assert``), annotations, decorators, defaults in
-signatures, and functions that return text.
+They change only computations: not messages (f-strings, ``raise``, ``assert``), annotations, decorators, defaults in
+signatures, or functions that return text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 LITTLE = 1e-6
-"""Constants below this are allowances for rounding: they are dropped or turned, not scaled."""
+"""Constants below this are rounding allowances; mutants drop them or change their direction, but do not scale them."""
 OPERATORS = ("scaled", "bound", "dropped", "swapped", "compared", "rounded", "extremum", "exponent")
 
 
@@ -38,7 +38,7 @@ class Mutant:
     before, after : str
         The whole lines, stripped, that the edit is in.
     copy : int
-        Number of earlier mutants of this file that read the same: a line may stand twice in a function.
+        Number of earlier mutants of this file with the same text; a function may contain a line twice.
     """
 
     file: str
@@ -54,7 +54,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Names the mutant by what it changes into what, wherever the line stands."""
+        """Identifies the mutant by the text before and after, independent of the line number."""
         words = "\0".join((self.file, self.scope, self.before, self.after, str(self.copy)))
         return hashlib.sha256(words.encode()).hexdigest()[:12]
 
@@ -77,18 +77,18 @@ def edit(file: str, operator: str, scope: str, source: bytes, start: int, end: i
 
 def mutants(file: str, source: bytes) -> list[Mutant]:
     """The edits of one file, in the order of the text, each text once; two may have the same `meaning`."""
-    edits = {(m.start, m.end, m.text): m for m in reversed(Finder(file, source).found)}
-    copies, found = Counter[tuple[str, str, str]](), []
+    edits = {(m.start, m.end, m.text): m for m in reversed(Finder(file, source).edits)}
+    copies, mutations = Counter[tuple[str, str, str]](), []
     for where in sorted(edits):
         mutant = edits[where]
         same = (mutant.scope, mutant.before, mutant.after)
-        found.append(replace(mutant, copy=copies[same]))
+        mutations.append(replace(mutant, copy=copies[same]))
         copies[same] += 1
-    return found
+    return mutations
 
 
 def meaning(source: bytes) -> str | None:
-    """The syntax tree in words: texts that differ in parentheses alone have the same one; None if it is no program."""
+    """The syntax tree in words: texts that differ only in parentheses have the same one; None for a syntax error."""
     try:
         return ast.dump(ast.parse(source))
     except SyntaxError:
@@ -144,7 +144,7 @@ def is_text(node: ast.AST) -> bool:
 
 
 class Finder(ast.NodeVisitor):
-    """Walks over one file and keeps the edits it finds in ``found``."""
+    """Walks over one file and keeps the edits it finds in ``edits``."""
 
     def __init__(self, file: str, source: bytes) -> None:
         self.file, self.source = file, source
@@ -152,7 +152,7 @@ class Finder(ast.NodeVisitor):
         self.scope: list[str] = []
         self.returns = ""
         self.parents: list[ast.AST] = []
-        self.found: list[Mutant] = []
+        self.edits: list[Mutant] = []
         self.visit(ast.parse(source))
 
     # the text
@@ -167,7 +167,7 @@ class Finder(ast.NodeVisitor):
 
     def put(self, operator: str, where: ast.AST | tuple[int, int], text: str) -> None:
         start, end = where if isinstance(where, tuple) else self.span(where)
-        self.found.append(edit(self.file, operator, ".".join(self.scope), self.source, start, end, text))
+        self.edits.append(edit(self.file, operator, ".".join(self.scope), self.source, start, end, text))
 
     def between(self, left: ast.AST, right: ast.AST, token: str) -> tuple[int, int]:
         """Where the operator between two operands stands."""

@@ -34,25 +34,25 @@ class Sources:
 
     def public(self, file: str) -> set[str]:
         """The functions and classes that a file offers."""
-        found = {n.name for n in self.trees[file].body if isinstance(n, Function | ast.ClassDef)}
-        return {name for name in found if not name.startswith("_")}
+        names = {n.name for n in self.trees[file].body if isinstance(n, Function | ast.ClassDef)}
+        return {name for name in names if not name.startswith("_")}
 
     def naming(self, names: set[str], seen: set[str]) -> Spots:
         """The functions in which one of these names stands, or a constant that is made of them."""
-        found: Spots = {}
+        spots: Spots = {}
         more: set[str] = set()
         for file, tree in self.trees.items():
             for function in functions(tree):
                 if names & set(words(function)):
-                    found.setdefault(file, set()).update(body_lines(function))
+                    spots.setdefault(file, set()).update(body_lines(function))
             for statement in constants(tree):
                 if names & set(words(statement)):
                     more.update(targets(statement))
         more -= names | seen
         if more:
             for file, lines in self.naming(more, seen | names).items():
-                found.setdefault(file, set()).update(lines)
-        return found
+                spots.setdefault(file, set()).update(lines)
+        return spots
 
 
 def path(node: ast.AST, first: int, last: int) -> Iterator[ast.AST]:

@@ -1,4 +1,4 @@
-"""What became of the mutants: kept as JSON lines, counted by module, printed, and stored as a score."""
+"""Verdicts on mutants: stored as JSON lines, counted by module, printed, and stored as a score."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ NOTICED = ("killed", "timeout", "crash", "import")
 
 
 class Store:
-    """Verdicts by the mutant's key, appended to a file as they come; the last one counts."""
+    """Verdicts by the mutant's key, appended to a file; the last one is valid."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.found: dict[str, dict[str, Any]] = {}
+        self.entries: dict[str, dict[str, Any]] = {}
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)
-                self.found[entry["key"]] = entry
+                self.entries[entry["key"]] = entry
 
     def add(self, mutant: Mutant, verdict: Verdict, commit: str) -> dict[str, Any]:
         words = {k: v for k, v in asdict(mutant).items() if k not in ("start", "end", "text", "copy")}
         entry = {"key": mutant.key, **words, **asdict(verdict), "commit": commit}
-        self.found[mutant.key] = entry
+        self.entries[mutant.key] = entry
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
         return entry
 
     def noticed(self, mutant: Mutant) -> bool | None:
-        """Whether a test caught it; None where it was not tried, or in vain."""
-        entry = self.found.get(mutant.key)
+        """Whether a test noticed the mutant; None if there is no verdict."""
+        entry = self.entries.get(mutant.key)
         return None if entry is None or entry["verdict"] == "error" else entry["verdict"] in NOTICED
 
     def commits(self, mutants: Iterable[Mutant]) -> dict[str, int]:
         """How many of the verdicts came at which commit, most first."""
-        entries = (self.found.get(mutant.key) for mutant in mutants)
+        entries = (self.entries.get(mutant.key) for mutant in mutants)
         return dict(Counter(entry["commit"] for entry in entries if entry).most_common())
 
 
 def counted(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> dict[str, Count]:
     """By file, the mutants that were tried or are equivalent."""
-    found: dict[str, Count] = {}
+    counts: dict[str, Count] = {}
     for mutant in mutants:
-        entry = store.found.get(mutant.key)
+        entry = store.entries.get(mutant.key)
         alike = settings.is_equivalent(mutant)
         if alike or store.noticed(mutant) is not None:
             verdict = "equivalent" if alike else "killed" if store.noticed(mutant) else entry["verdict"]  # type: ignore[index]
-            one = Count(mutants=1)
-            setattr(one, verdict, 1)
-            found[mutant.file] = found.get(mutant.file, Count()) + one
-    return dict(sorted(found.items()))
+            single = Count(mutants=1)
+            setattr(single, verdict, 1)
+            counts[mutant.file] = counts.get(mutant.file, Count()) + single
+    return dict(sorted(counts.items()))
 
 
 def table(counts: dict[str, Count]) -> str:
@@ -76,16 +76,16 @@ def table(counts: dict[str, Count]) -> str:
 
 
 def survivors(settings: Settings, store: Store, mutants: Iterable[Mutant]) -> list[dict[str, Any]]:
-    """The verdicts on those that nothing but an example's digits caught, and that are not equivalent."""
+    """The verdicts on non-equivalent mutants that no test noticed, or only an example's digits."""
     return [
-        store.found[m.key] | {"line": m.line}
+        store.entries[m.key] | {"line": m.line}
         for m in mutants
         if store.noticed(m) is False and not settings.is_equivalent(m)
     ]
 
 
-def told(entry: dict[str, Any]) -> str:
-    """A survivor, in words."""
+def description(entry: dict[str, Any]) -> str:
+    """The description of a survivor."""
     how = f"caught by digits of {entry['by']} only" if entry["verdict"] == "examples" else entry["verdict"]
     lines = [f"- `{entry['key']}` {entry['file']}:{entry['line']} {entry['scope']} ({entry['operator']}): {how}; "]
     lines[0] += f"{entry['tests']} tests run it" if entry["tests"] else "no test runs it"

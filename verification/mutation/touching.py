@@ -50,12 +50,12 @@ class Measured:
 
     @cached_property
     def _contexts(self) -> dict[str, list[tuple[str, bytes]]]:
-        found: dict[str, list[tuple[str, bytes]]] = {}
+        contexts: dict[str, list[tuple[str, bytes]]] = {}
         rows = "select path, context, numbits from line_bits join file on file_id = file.id join context on context_id"
         with sqlite3.connect(self.store) as base:
             for path, context, bits in base.execute(f"{rows} = context.id"):
-                found.setdefault(path, []).append((context, bits))
-        return found
+                contexts.setdefault(path, []).append((context, bits))
+        return contexts
 
     def nearest(self, tests: Iterable[str], names: set[str]) -> set[str]:
         """Those of the tests in the two files that name most of ``names``, the module's own: likeliest to notice."""
@@ -122,11 +122,11 @@ class Touching:
 
     def tests(self, spots: dict[str, set[int]]) -> dict[str, float]:
         """Test -> its seconds, for the tests that pass and run one of the lines given by file."""
-        found = {}
+        seconds = {}
         for measured in self.measured.values():
             names = {name for file, lines in spots.items() for name in measured.touching(file, lines)}
-            found |= {n: measured.tests[n]["seconds"] for n in names if measured.tests[n]["outcome"] == "passed"}
-        return found
+            seconds |= {n: measured.tests[n]["seconds"] for n in names if measured.tests[n]["outcome"] == "passed"}
+        return seconds
 
     def nearest(self, tests: Iterable[str], names: set[str]) -> set[str]:
         """Those of the tests in the two files that name most of ``names``, the module's own: likeliest to notice."""

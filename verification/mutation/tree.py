@@ -44,10 +44,10 @@ def copy(target: Path) -> Path:
 
 def digest(paths: list[Path]) -> str:
     """One number for the contents of files, given relative to the root."""
-    found = hashlib.sha256()
+    hashed = hashlib.sha256()
     for path in paths:
-        found.update(f"{path}\0".encode() + (ROOT / path).read_bytes() + b"\0")
-    return found.hexdigest()[:16]
+        hashed.update(f"{path}\0".encode() + (ROOT / path).read_bytes() + b"\0")
+    return hashed.hexdigest()[:16]
 
 
 class Tests:

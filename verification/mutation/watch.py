@@ -37,13 +37,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     early_config.pluginmanager.register(watch, "mutation")
 
 
-def clear_caches(seen: set[str], found: list[Any]) -> None:
+def clear_caches(seen: set[str], caches: list[Any]) -> None:
     """Empty the caches of our functions, so that each test runs every line that it rests on."""
     for name, module in list(sys.modules.items()):
         if name not in seen and name.startswith(OURS):
             seen.add(name)
-            found += [f for f in vars(module).values() if isinstance(f, functools._lru_cache_wrapper)]
-    for cached in found:
+            caches += [f for f in vars(module).values() if isinstance(f, functools._lru_cache_wrapper)]
+    for cached in caches:
         if (
             cached.__module__.startswith(OURS) and cached.__module__ != "gpbounds.claims"
         ):  # the ledger is no computation
@@ -95,7 +95,7 @@ class Measure:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         clear_caches(self.modules, self.caches)
         definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009
-        shared = [fixture_key(found[-1]) for found in definitions if found[-1].scope != "function"]
+        shared = [fixture_key(definition[-1]) for definition in definitions if definition[-1].scope != "function"]
         self.tests[item.nodeid] = {"seconds": 0.0, "outcome": "passed", "fixtures": shared}
         return (yield from self.inside(item.nodeid))
 
@@ -130,8 +130,8 @@ class Trial:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        known = {item.nodeid: item for item in items}
-        items[:] = [known[name] for name in self.limits if name in known]
+        by_id = {item.nodeid: item for item in items}
+        items[:] = [by_id[name] for name in self.limits if name in by_id]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

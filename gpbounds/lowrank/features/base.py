@@ -1,4 +1,4 @@
-"""What features are: a map to R^rank, fitted once, whose inner products approximate a kernel."""
+"""Features: maps to R^rank, fitted once, whose inner products approximate a kernel."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gpbounds.kernels import Stationary
 from gpbounds.validation import count
 
 BLOCK = 2**20
-"""Features are written in blocks of about so many numbers, 8 MB; on a GPU 16 times as many."""
+"""Numbers in a block of features, 8 MB; on a GPU blocks are 16 times as large."""
 
 
 class Features(ABC):
     """A map φ: R^D → R^rank with φ(x)ᵀφ(x') ≈ k(x, x'); for N rows the matrix Ξ with ΞΞᵀ ≈ K.
 
-    ``fit`` learns what depends on the inputs; after it the map is fixed, and calling it gives Ξ.
+    ``fit`` determines everything that depends on the inputs; calling the fitted features returns Ξ.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Features(ABC):
         self._dim: int | None = None
 
     def fit(self, X: ArrayLike | Array) -> Self:
-        """Fix the map for inputs like ``X`` (N, D), and return it; a second call fits anew."""
+        """Fit the map to inputs ``X`` (N, D) and return the features; a second call replaces the first."""
         points = as_points(X)
         self._learn(points)
         self._dim = int(points.shape[1])
@@ -46,7 +46,7 @@ class Features(ABC):
         Raises
         ------
         ValueError
-            before ``fit``, and for another number of columns than it saw.
+            before ``fit``, or for a different number of columns than ``fit`` saw.
         NonFinite
             for NaN or infinity in ``X``.
         """
@@ -60,7 +60,7 @@ class Features(ABC):
         """The number of dimensions."""
         if self._dim is None:
             raise ValueError(
-                f"{type(self).__name__}: expected features that are fitted, got a call before fit(X): say "
+                f"{type(self).__name__}: expected fitted features, got a call before fit(X): call "
                 "features.fit(X), which returns the features, first"
             )
         return self._dim
@@ -74,4 +74,4 @@ class Features(ABC):
 
     @abstractmethod
     def _write(self, points: Array, out: Array, rows: int) -> None:
-        """Fill ``out`` (N, rank), about so many ``rows`` at a time."""
+        """Fill ``out`` (N, rank), about ``rows`` rows at a time."""

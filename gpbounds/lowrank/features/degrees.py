@@ -1,4 +1,4 @@
-"""Which products of one-dimensional eigenfunctions are kept, and what lies outside of them."""
+"""The products of one-dimensional eigenfunctions that an expansion keeps, and the set that it omits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Degrees = NDArray[np.int64]
 
 
 def best_first(steps: Float, rank: int) -> Degrees:
-    """The ``rank`` degrees n in {0, 1, …}^D of smallest n·steps, in that order: of largest eigenvalue e^(−n·steps)."""
+    """The ``rank`` degrees n in {0, 1, …}^D of largest eigenvalue e^(−n·steps), in decreasing order."""
     return smallest_sums(steps, rank)[1]
 
 
@@ -33,20 +33,21 @@ def by_total_degree(dim: int, rank: int) -> Degrees:
 
 
 def edges(degrees: Degrees) -> list[tuple[Degrees, NDArray[np.int64]]]:
-    """What lies outside the lower set ``degrees``, as disjoint orthants: for each d prefixes (E, d) and starts (E,).
+    """The complement of the lower set ``degrees`` as disjoint orthants: for each d prefixes (E, d) and starts (E,).
 
-    n outside leaves the set at a first coordinate d: its prefix n_0 … n_{d−1}, continued by zeros, is inside, and
-    n_d is at least the start: one more than the largest inside with that prefix and zeros after it.
+    Each n in the complement has a first coordinate d at which it leaves the set: its prefix n_0 … n_{d−1}, continued by
+    zeros, is in the set, and n_d is at least the start.  The start is one more than the largest value in the set with
+    that prefix and zeros after it.
 
     >>> edges(np.array([[0, 0], [1, 0], [0, 1]]))[1]
     (array([[0],
            [1]]), array([2, 1]))
     """
-    found = []
+    orthants = []
     for d in range(degrees.shape[1]):
         inside = degrees[(degrees[:, d + 1 :] == 0).all(axis=1), : d + 1]
         inside = inside[np.lexsort(inside.T[::-1])]
         last = np.ones(len(inside), dtype=bool)
         last[:-1] = (inside[1:, :d] != inside[:-1, :d]).any(axis=1) if d else False
-        found.append((inside[last, :d], inside[last, d] + 1))
-    return found
+        orthants.append((inside[last, :d], inside[last, d] + 1))
+    return orthants

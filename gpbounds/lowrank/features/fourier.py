@@ -21,7 +21,7 @@ class CosineSine(Features):
         if self.rank % 2:
             near = f"{self.rank - 1} or {self.rank + 1}" if self.rank > 1 else "2"
             raise ValueError(
-                f"rank: expected an even number, for each frequency a cosine and a sine, got {self.rank}; take {near}"
+                f"rank: expected an even number (a cosine and a sine for each frequency), got {self.rank}; use {near}"
             )
         seed = isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0
         if not seed and not isinstance(rng, np.random.Generator):
@@ -31,13 +31,13 @@ class CosineSine(Features):
 
     @property
     def frequencies(self) -> Float:
-        """ω, shape (rank/2, D), in radians per unit of x; known after ``fit``."""
+        """ω, shape (rank/2, D), in radians per unit of x; available after ``fit``."""
         self._fitted()
         return self._frequencies
 
     @property
     def amplitudes(self) -> Float:
-        """a, shape (rank/2,): √(weight·variance/m); known after ``fit``."""
+        """a, shape (rank/2,): √(weight·variance/m); available after ``fit``."""
         self._fitted()
         return self._amplitudes
 
@@ -58,17 +58,17 @@ class CosineSine(Features):
         far = float(xp.abs(points).max()) * float(np.abs(self._frequencies).sum(axis=1).max())
         if not far < 0.1 * np.finfo(points.dtype).max:
             raise NonFinite(
-                f"expected phases ωᵀx that {points.dtype} can hold, got {far:.3g}: shift or scale the inputs, or take "
+                f"expected phases ωᵀx that {points.dtype} can hold, got {far:.3g}: shift or scale the inputs, or use "
                 "a longer lengthscale or a larger ν"
             )
         W = xp.asarray(self._frequencies.T, dtype=points.dtype)
         scale = xp.asarray(self._amplitudes, dtype=points.dtype)
-        room = xp.empty((min(rows, points.shape[0]), m), dtype=points.dtype)
+        phases = xp.empty((min(rows, points.shape[0]), m), dtype=points.dtype)
         for start in range(0, points.shape[0], rows):
             block = points[start : start + rows]
-            here = out[start : start + rows]
-            phase = xp.matmul(block, W, out=room[: block.shape[0]])
-            for function, columns in ((xp.cos, here[:, :m]), (xp.sin, here[:, m:])):
+            block_out = out[start : start + rows]
+            phase = xp.matmul(block, W, out=phases[: block.shape[0]])
+            for function, columns in ((xp.cos, block_out[:, :m]), (xp.sin, block_out[:, m:])):
                 function(phase, out=columns)
                 columns *= scale
 
@@ -83,11 +83,11 @@ class FourierFeatures(CosineSine):
                               a multivariate t  (N-student)
 
     Each entry of ΞΞᵀ is a mean of r/2 independent terms within ±v whose expectation is k(x, x'); its diagonal is v.
-    The density and the features that the paper prints are those of another kernel (L-55).
+    The paper prints the density and the features of another kernel (L-55).
 
     Proof for Matérn.  Given g = χ²/2, which is Gamma(ν), E cos ωᵀτ = exp(−νd²/(2g)), d the scaled distance; and
-    ∫ g^{ν−1} e^{−g − νd²/(2g)} dg/Γ(ν) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2ν) d.  With a χ² for each coordinate it
-    would be the product of one-dimensional Matérn kernels instead.
+    ∫ g^{ν−1} e^{−g − νd²/(2g)} dg/Γ(ν) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2ν) d.  With an independent χ² for
+    each coordinate the kernel would be the product of one-dimensional Matérn kernels.
 
     Parameters
     ----------
@@ -95,12 +95,12 @@ class FourierFeatures(CosineSine):
     rank : int
         Columns of Ξ, even: two for each frequency.
     rng : int or numpy.random.Generator
-        Frequencies are drawn in ``fit``.  A number gives the same ones each time; a Generator moves on.
+        ``fit`` draws the frequencies.  A number gives the same frequencies each time; a Generator advances.
 
     Raises
     ------
     ValueError
-        for another kernel, a rank that is odd or below 1, or features asked for before ``fit``.
+        for another kernel, a rank that is odd or below 1, or a call before ``fit``.
     NonFinite
         for inputs that are not finite, or frequencies too high for float64 (Matérn with ν far below ½).
 
@@ -125,9 +125,9 @@ class FourierFeatures(CosineSine):
 
 
 def student_factor(nu: float, m: int, rng: np.random.Generator) -> Float:
-    """``m`` draws of √(2ν/χ²), χ² with 2ν degrees of freedom: what turns a normal vector into a multivariate t.
+    """``m`` draws of √(2ν/χ²), χ² with 2ν degrees of freedom: a normal vector times it is a multivariate t.
 
-    χ²/2 is Gamma(ν), drawn as Gamma(ν + 1)·U^(1/ν): its logarithm does not underflow where ν is small.
+    χ²/2 is Gamma(ν), drawn as Gamma(ν + 1)·U^(1/ν): its logarithm does not underflow for small ν.
 
     >>> student_factor(1e6, 2, np.random.default_rng(0)).round(2)
     array([1., 1.])
@@ -137,6 +137,6 @@ def student_factor(nu: float, m: int, rng: np.random.Generator) -> Float:
         factor = np.exp(0.5 * (math.log(nu) - log_gamma))
     if not np.isfinite(factor).all():
         raise NonFinite(
-            f"nu: expected a Matérn kernel whose frequencies float64 can hold, got ν = {nu:g}: take ν >= 0.01"
+            f"nu: expected a Matérn kernel whose frequencies are below the float64 limit, got ν = {nu:g}: use ν >= 0.01"
         )
     return factor

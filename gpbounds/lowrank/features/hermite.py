@@ -14,15 +14,15 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.numerics.pairs import times, two_product, two_sum
 
 NORMAL = 600.0
-"""Up to this exponent e^(−y²/4) is a normal float64, and everything that follows from it stays in range."""
+"""Up to this exponent e^(−y²/4) is a normal float64, and all later terms stay in range."""
 STEP = 512
-"""Powers of two by which scales are kept in range."""
+"""Power of two by which scales are multiplied to keep them in range."""
 LN2 = (6.93147180369123816490e-01, 1.90821492927058770002e-10)
-"""log 2 in two parts; the first has 21 zero bits at its end, so that small multiples of it are exact."""
+"""log 2 in two parts; the first ends in 21 zero bits, so that small multiples of it are exact."""
 
 
 _EXACT = Context(prec=60, Emin=-(10**9), Emax=10**9)
-"""60 digits; used through its methods only, so that nobody else's decimals are touched."""
+"""A context of 60 digits.  Only its methods are used, so the global context does not change."""
 
 
 def _pair(value: Decimal) -> tuple[float, float]:
@@ -39,9 +39,9 @@ class Expansion:
 
     Since Σ_n u_n(x)² = k(x, x) = 1, every |u_n| ≤ 1; by Cramér |e_n(x)| ≤ β^½ e^(x²/(4s²)) (L-53).
 
-    Rounding.  The start e^(−δ²x²) is found with twice the digits, and what y lacks by rounding, ε, is put back to
-    first order, ĥ_n(y + ε) = ĥ_n(y) + ε√n ĥ_{n−1}(y): u_n keeps an absolute error below 5e-15, measured for n ≤ 900,
-    |x| ≤ 25 s and ℓ/s from 0.01 to 10.  Where the start would underflow, powers of two are kept apart.
+    Rounding.  The first factor e^(−δ²x²) is computed with twice the digits.  The rounding error ε of y is corrected to
+    first order: ĥ_n(y + ε) = ĥ_n(y) + ε√n ĥ_{n−1}(y).  The absolute error of u_n is then below 5e-15, as measured for n
+    ≤ 900, |x| ≤ 25 s and ℓ/s from 0.01 to 10.  If the first factor would underflow, its exponent is stored separately.
 
     Parameters
     ----------
@@ -59,20 +59,20 @@ class Expansion:
 
     @cached_property
     def _constants(self) -> dict[str, Decimal]:
-        c, one, std = _EXACT, Decimal(1), Decimal(math.frexp(self.std)[0])
+        c, unity, std = _EXACT, Decimal(1), Decimal(math.frexp(self.std)[0])
         ratio = c.divide(Decimal(self.std), Decimal(self.lengthscale))
         four = c.multiply(Decimal(4), c.multiply(ratio, ratio))
-        root = c.sqrt(c.add(one, four))  # β²
-        above = c.add(root, one)
+        root = c.sqrt(c.add(unity, four))  # β²
+        denominator = c.add(root, unity)
         beta = c.sqrt(root)
         return {
             "beta": beta,
             "slope": c.divide(beta, std),
             "decay": c.divide(
-                c.divide(four, above), c.multiply(Decimal(-4), c.multiply(std, std))
+                c.divide(four, denominator), c.multiply(Decimal(-4), c.multiply(std, std))
             ),  # −δ², β² − 1 = 4δ²
-            "root_q": c.divide(c.sqrt(four), above),  # q = (β⁴ − 1)/(β² + 1)²
-            "first": c.sqrt(c.multiply(c.divide(Decimal(2), above), beta)),  # √((1−q)β)
+            "root_q": c.divide(c.sqrt(four), denominator),  # q = (β⁴ − 1)/(β² + 1)²
+            "first": c.sqrt(c.multiply(c.divide(Decimal(2), denominator), beta)),  # √((1−q)β)
         }
 
     @cached_property
@@ -102,7 +102,7 @@ class Expansion:
             value = _EXACT.multiply(value, ratio)
 
     def walk(self, x: Array) -> Iterator[Array]:
-        """u_0(x), u_1(x), … without end, each of the shape of ``x`` (B,)."""
+        """An infinite iterator over u_0(x), u_1(x), …, each of the shape of ``x`` (B,)."""
         xp = namespace(x)
         x = xp.ldexp(x.astype(np.float64, copy=False), -math.frexp(self.std)[1])
         y, y_low = times(x, _pair(self._constants["slope"]))
@@ -177,7 +177,7 @@ class Expansion:
 
             Σ_{j≥n} u_j² ≤ (q/t)ⁿ √((1−q²)/(1−t²)) exp(y²(t−q)/((1+t)(1+q))),  equal at n = 0, t = q.
 
-        Cramér's bound (L-53) is the case t → 1 but for the root; it is far off where ℓ ≫ s.
+        Cramér's bound (L-53) is the case t → 1 without the root; it is loose for ℓ ≫ s.
         """
         xp, log_q = namespace(x), self.log_q
         shares = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8])

@@ -1,4 +1,4 @@
-"""Random Fourier features whose frequencies follow a bound on their ridge leverage."""
+"""Random Fourier features with frequencies drawn by an upper bound on their ridge leverage."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from gpbounds.validation import count, positive, scalar
 
 
 class LeverageFourierFeatures(CosineSine):
-    """Weighted Fourier features: frequencies that matter to these data and this noise are drawn more often.
+    """Weighted Fourier features, which draw frequencies of large ridge leverage more often.
 
     φ(x) = √(v/m) [√w_k cos ω_kᵀx, √w_k sin ω_kᵀx], k = 1 … m = rank/2, ω = η/ℓ, η from τ̃/s̃ and w = p s̃/τ̃: ΞΞᵀ is
     an unbiased estimate of K (L-24).  τ̃ bounds the ridge leverage of N data of range at most W_j in dimension j
     (L-23, :func:`~gpbounds.lowrank.leverage.leverage_density`), so that the number of frequencies that a target KL
-    needs grows with s̃ = ∫τ̃ and not with N·v/noise, as for classical features (L-21, L-27, L-28).  Where shells do
-    not pay, s̃ = N·v/noise and these are classical features with weights 1.
+    needs grows with s̃ = ∫τ̃ instead of N·v/noise as for classical features (L-21, L-27, L-28).  If no shells reduce s̃,
+    then s̃ = N·v/noise, and these are classical features with weights 1.
 
-    The guarantee is for the data; elsewhere the features remain unbiased.
+    The guarantee holds for the fitted data; at other inputs the features are unbiased.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class LeverageFourierFeatures(CosineSine):
     noise : float
         σ², in squared units of y.
     N : int
-        Number of data, at least the rows seen by ``fit``.
+        Number of data, at least the number of rows in ``fit``.
     width : float or array (D,)
         W, at least the range of the data in each dimension, in the units of x.
     rng : int or numpy.random.Generator
-        Frequencies are drawn in ``fit``.  A number gives the same ones each time; a Generator moves on.
+        ``fit`` draws the frequencies.  A number gives the same frequencies each time; a Generator advances.
 
     Raises
     ------
@@ -74,14 +74,14 @@ class LeverageFourierFeatures(CosineSine):
 
     @property
     def density(self) -> LeverageDensity:
-        """τ̃, over frequencies in cycles of the inputs x_j/(2πℓ_j); its ``total`` is s̃.  Known after ``fit``."""
+        """τ̃, over frequencies in cycles of the inputs x_j/(2πℓ_j); its ``total`` is s̃.  Available after ``fit``."""
         self._fitted()
         assert self._density is not None
         return self._density
 
     @property
     def weights(self) -> Float:
-        """w_k = p(η_k) s̃/τ̃(η_k), shape (rank/2,); known after ``fit``."""
+        """w_k = p(η_k) s̃/τ̃(η_k), shape (rank/2,); available after ``fit``."""
         return self.amplitudes**2 * (self.rank // 2) / self.kernel.variance
 
     def _draw(self, m: int, points: Array, rng: np.random.Generator) -> tuple[Float, Float]:
@@ -90,7 +90,7 @@ class LeverageFourierFeatures(CosineSine):
             raise ValueError(f"width: expected one per column of X ({dim}), got shape {self.width.shape}")
         if points.shape[0] > self.N:
             raise ValueError(
-                f"X: expected at most N = {self.N} rows, got {points.shape[0]}: make features for more data"
+                f"X: expected at most N = {self.N} rows, got {points.shape[0]}: create features with a larger N"
             )
         xp = namespace(points)
         ranges = np.array([float(r) for r in xp.max(points, axis=0) - xp.min(points, axis=0)])

@@ -19,7 +19,7 @@ from gpbounds.spectra.product import LARGEST_ORDER, log_complement
 from gpbounds.validation import choice, finite
 
 FARTHEST = 1e100
-"""Lengthscales and inputs are at most so many standard deviations, and lengthscales at least the inverse."""
+"""Largest allowed ratio of lengthscales and inputs to the standard deviation; its inverse is the least lengthscale."""
 
 
 class MercerFeatures(Features):
@@ -30,14 +30,15 @@ class MercerFeatures(Features):
 
         λ_n = v Π_d (1−q_d) q_d^{n_d},  q_d = e^{−2 arsinh(ℓ_d/(2s_d))},  Σ_n λ_n = v
 
-    ``order="best"`` keeps the largest eigenvalues (L-46): no other set of r eigenfunctions leaves less of the trace in
-    expectation over the inputs.  ``"degree"`` is the paper's: by total degree, then lexicographically, powers of the
-    first coordinate first.  Where ℓ_d/s_d is the same in all dimensions the two keep equally large eigenvalues.
-    A tensor grid with the d-th root of r functions per dimension, as the paper has it (L-56, misprinted), is not
-    offered: it is never better than "best".
+    ``order="best"`` keeps the largest eigenvalues (L-46): no other set of r eigenfunctions has a smaller expected
+    residual trace.  ``"degree"`` is the order of the paper: by total degree, then lexicographically, powers of the
+    first coordinate first.  If ℓ_d/s_d is the same in all dimensions, both keep equally large eigenvalues.  The paper's
+    tensor grid with the d-th root of r functions per dimension (L-56, misprinted) is never better than "best", and this
+    class does not implement it.
 
-    The features are right to 5e-15·√v a dimension, for degrees up to 900 within 25 standard deviations (L-52).  What
-    they leave of K is small only where inputs are about as wide as ``inputs`` says: :meth:`residual_diagonal` tells.
+    The absolute error of the features is at most 5e-15·√v per dimension, for degrees up to 900 within 25 standard
+    deviations (L-52).  The residual K − K_r is small only if the data are about as wide as ``inputs``;
+    :meth:`residual_diagonal` computes its diagonal.
 
     Parameters
     ----------
@@ -45,10 +46,10 @@ class MercerFeatures(Features):
     rank : int
         r, columns of Ξ, at most 2^24.
     inputs : Gaussian
-        The law whose eigenfunctions are taken; data need not follow it.
+        The law that defines the eigenfunctions; the data need not follow it.
     order : "best" or "degree"
     mean : float or array (D,)
-        Centre of the law; the kernel is stationary, its eigenfunctions are not.
+        Mean of the law; the eigenfunctions depend on it.
 
     Attributes
     ----------
@@ -57,12 +58,12 @@ class MercerFeatures(Features):
     eigenvalues : array (rank,)
         λ_n, in squared units of y.
     tail : float
-        Σ λ_n over what is left out: E[k(x, x) − k_r(x, x)] under the law; no 1 − Σ.
+        Σ λ_n over the omitted terms: E[k(x, x) − k_r(x, x)] under the law, without the subtraction 1 − Σ.
 
     Raises
     ------
     ValueError
-        for another kernel or law, a dimension that does not fit, a rank out of range, or a call before ``fit``.
+        for another kernel or law, a wrong dimension, a rank out of range, or a call before ``fit``.
     NonFinite
         for inputs that are not finite or beyond 1e100 standard deviations.
 
@@ -90,7 +91,7 @@ class MercerFeatures(Features):
         super().__init__(kernel, rank)
         if self.rank > LARGEST_ORDER:
             raise ValueError(
-                f"rank: expected at most {LARGEST_ORDER} eigenfunctions, put in order one by one, got {rank}"
+                f"rank: expected at most {LARGEST_ORDER} eigenfunctions, which are sorted one by one, got {rank}"
             )
         self.inputs = inputs
         self.order = choice("order", order, ("best", "degree"))
@@ -112,7 +113,7 @@ class MercerFeatures(Features):
 
     @cached_property
     def tail(self) -> float:
-        """Σ λ_n over what is left out."""
+        """Σ λ_n over the omitted terms."""
         return self.kernel.variance * math.exp(log_complement(self._steps, self.degrees))
 
     def _learn(self, points: Array) -> None:
@@ -121,7 +122,7 @@ class MercerFeatures(Features):
             raise ValueError(f"X: expected {dim} column(s), one per dimension of inputs, got shape {points.shape}")
 
     def _shifted(self, points: Array) -> Array:
-        """The coordinates about the mean, shape (D, B), in double precision."""
+        """The coordinates minus the mean, shape (D, B), in double precision."""
         xp = namespace(points)
         shifted = points.astype(np.float64).T - xp.asarray(self.mean)[:, None]
         far = float((xp.abs(shifted) / xp.asarray(self.inputs.stds)[:, None]).max())
@@ -142,11 +143,11 @@ class MercerFeatures(Features):
             out[start : start + rows] = values.T
 
     def residual_diagonal(self, X: ArrayLike | Array) -> Array:
-        """k(x_i, x_i) − k_r(x_i, x_i), shape (N,): what the features leave of the diagonal of K (L-54).
+        """k(x_i, x_i) − k_r(x_i, x_i), shape (N,): the diagonal of the residual K − K_r (L-54).
 
-        With u the factors of the features, it is a sum of positive terms, Σ over the orthants that make up the degrees
-        left out of v Π_{i<d} u_{n_i}(x_i)² · Σ_{j≥start} u_j(x_d)²: never negative, and right to about 1e-12 of
-        itself, or 1e-300·v, where v − Σ λ_n e_n(x)² would be lost in rounding.
+        It is a sum of positive terms over the orthants of omitted degrees, Σ v Π_{i<d} u_{n_i}(x_i)² · Σ_{j≥start}
+        u_j(x_d)², where u are the one-dimensional factors of the features.  So it is never negative, and its relative
+        error is about 1e-12 down to 1e-300·v, where the difference v − Σ λ_n e_n(x)² has no correct digit.
 
         Tr(K − K_r)/noise = x gives KL[exact‖approximate] ≤ ½(x − log(1 + x)) (L-09).
 

@@ -171,7 +171,7 @@ class Certificate(Statement):
         Raises
         ------
         ValueError
-            for a file that is not a certificate of this schema; the message names the field, and what was expected.
+            for a file that is not a certificate of this schema; the message names the field and the expected value.
         OSError
             for a file that cannot be read.
         """

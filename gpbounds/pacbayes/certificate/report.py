@@ -70,12 +70,12 @@ class Report:
         """One sentence."""
         if not self.confirmed:
             return f"NOT CONFIRMED: {', '.join(self.failed)} failed."
-        return "CONFIRMED, given what is declared." if self.rigorous else "The numbers are confirmed, but NOT RIGOROUS."
+        return "CONFIRMED, given the declarations." if self.rigorous else "The numbers are confirmed, but NOT RIGOROUS."
 
     def __str__(self) -> str:
         declared = [str(line) for line in self.lines if line.state == "declared"]
         checked = [str(line) for line in self.lines if line.state != "declared"]
-        claim = _folded("claimed", "", f"Given what is declared, which no file can prove: {self.statement}")
+        claim = _folded("claimed", "", f"Given the declarations, which no file can prove: {self.statement}")
         return "\n".join([*(() if self.rigorous else (NOT_RIGOROUS,)), *declared, claim, *checked, self.verdict])
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gpbounds.pacbayes.grid import HyperGrid
 
 
 def from_dict(record: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `Certificate` from what `Statement.to_dict` wrote.
+    """The arguments of `Certificate`, from the record that `Statement.to_dict` wrote.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
     }
     fields.done()
     if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
-        raise ValueError(f"certificate.rigorous: expected what the scalings say, {not rigorous}, got {rigorous}")
+        raise ValueError(f"certificate.rigorous: expected {not rigorous}, as the scalings imply, got {rigorous}")
     return arguments
 
 

@@ -29,12 +29,19 @@ class MeanResidual(Protocol):
     """What these bounds need of E(K − Q): `gpbounds.kdpp.ExpectedResidual`, or its upper bounds for large N."""
 
     @property
-    def miss(self) -> Float: ...
+    def miss(self) -> Float:
+        """miss_i, or above."""
+
     @property
-    def shares(self) -> Float: ...
+    def shares(self) -> Float:
+        """h_i = λ_i/(λ_i + σ²)."""
+
     @property
-    def excess(self) -> float: ...
-    def omega_above(self, a: float) -> float: ...
+    def excess(self) -> float:
+        """b̄, or above."""
+
+    def omega_above(self, a: float) -> float:
+        """Ω_a, or above."""
 
 
 def best_given(

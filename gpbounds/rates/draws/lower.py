@@ -41,7 +41,7 @@ def least_subset_trace(K: ArrayLike, M: ArrayLike) -> Any:
     >>> least_subset_trace(np.diag([3.0, 2.0, 1.0]), [1, 2]).round(6)
     array([3., 1.])
     """
-    matrix = symmetric_matrix("K", K, apart=1e-10)
+    matrix = symmetric_matrix("K", K, tolerance=1e-10)
     N = matrix.shape[0]
     sizes = validation.whole("M", M, 0).astype(np.int64)
     if (sizes > N).any():

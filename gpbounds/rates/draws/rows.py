@@ -130,7 +130,7 @@ class StreamedRows(Rows):
         self._solved: dict[float, _Solved] = {}
 
     def lower_eigenvalues(self) -> Float:
-        self._pivots(1)
+        self.factor(1)
         return np.maximum(self._spectrum - self._rounding, 0.0)
 
     @property
@@ -141,7 +141,7 @@ class StreamedRows(Rows):
     def reaches(self, M: int) -> bool:
         """Whether there are more than M pivots: fewer say nothing."""
         self._checked(M)
-        return self._pivots(M).indices.size > M
+        return self.factor(M).indices.size > M
 
     def residual(self, M: int, noise: float) -> StreamedResidual:
         """The mean residual with M points, from above."""
@@ -157,7 +157,7 @@ class StreamedRows(Rows):
 
     def _left(self, M: int) -> float:
         """Above the trace that the pivots for M points leave."""
-        factor = self._pivots(M)
+        factor = self.factor(M)
         return float(factor.traces[-1]) + self.N * EPS * float(factor.traces[0])
 
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
@@ -171,7 +171,7 @@ class StreamedRows(Rows):
     def _rounding(self) -> float:
         return self.N * EPS * float(self._spectrum.max())
 
-    def _pivots(self, M: int) -> Pivoted:
+    def factor(self, M: int) -> Pivoted:
         """A factor with three pivots for each of M points, as far as there are any and they are not too many."""
         most = min(self.N, MOST_PIVOTS)
         wanted = min(most, max(self.first, 3 * M))
@@ -188,7 +188,7 @@ class StreamedRows(Rows):
     def _solve(self, noise: float) -> _Solved:
         if noise not in self._solved:
             assert self.Y is not None
-            F = self._pivots(1).factor
+            F = self.factor(1).factor
             values, basis = np.linalg.eigh(F @ F.T)
             values = np.maximum(values, 0.0)
 

@@ -32,8 +32,8 @@ BANDS = [
     plot("Band", label="greedy", M=M, draws=0.05 / M, color="k"),
 ]
 BRACKET = {"label": "greedy", "M": M, "elbo": -5.0 - 1e3 / M, "lower": -5.0 - 100.0 / M, "upper": -5.0 + 9.0 / M**2}
-given = {"title": "data\nkernel", "ylabel": "KL (nats)"}
-cases.add("bound_curves", plot("bound_curves", curves=CURVES, **given, target=0.5))
+options = {"title": "data\nkernel", "ylabel": "KL (nats)"}
+cases.add("bound_curves", plot("bound_curves", curves=CURVES, **options, target=0.5))
 cases.add(
     "bound_vs_empirical",
     plot(
@@ -41,21 +41,21 @@ cases.add(
         bounds=CURVES,
         subsets=BANDS,
         lower=plot("Curve", label="lower", M=M, value=1e-9 / M),
-        **given,
+        **options,
         confidence="Upper bounds",
         target=0.1,
     ),
 )
 cases.add(
     "bound_vs_empirical, no lower",
-    plot("bound_vs_empirical", bounds=CURVES, subsets=BANDS, lower=None, **given, confidence="Upper bounds"),
+    plot("bound_vs_empirical", bounds=CURVES, subsets=BANDS, lower=None, **options, confidence="Upper bounds"),
 )
 for exact in (None, -5.0):
     bracket = plot("Bracket", **BRACKET, exact=exact)
     cases.add(f"bracket, exact {exact}", part(bracket, "reference"))
     cases.add(
         f"bounds_and_evidence, exact {exact}",
-        plot("bounds_and_evidence", curves=CURVES, bracket=bracket, **given, target=0.2),
+        plot("bounds_and_evidence", curves=CURVES, bracket=bracket, **options, target=0.2),
     )
 predictions = plot("Predictions", truth=numbers(12), mean=numbers(12, seed=1), std=0.1, half_width=0.3)
 cases.add("predictions", then(predictions, "by_truth"))

@@ -59,9 +59,9 @@ free_at = {"kernel": se(1.0, 1.1), "Z": L.Z, "mean": mean, "factor": factor}
 FREE = {"value": "value", **{name: f"gradient.{name}" for name in ("kernel", "Z", "mean", "factor")}}
 
 
-def squeezed(found):
+def squeezed(evaluated):
     """With the mean as a vector."""
-    return {**found, "mean": np.ravel(found["mean"])} if isinstance(found, dict) else found
+    return {**evaluated, "mean": np.ravel(evaluated["mean"])} if isinstance(evaluated, dict) else evaluated
 
 
 for name, loss in LOSSES.items():
@@ -100,8 +100,8 @@ for objective in ("kl", "pinsker"):
         "fitting.bounds.Target", loss=LOSSES["band"], N=404, delta=0.01, log_prior_penalty=14.2, objective=objective
     )
     cases.add(f"target, {objective}", [then(target, "()", total=37.5, kl=kl) for kl in (0.0, 42.0, 1e4)], BITS)
-    found = call("fitting.evaluation.Evaluation", value=0.33, gradient=None, total=37.5, kl=42.0)
-    cases.add(f"target, {objective}, terms", then(target, "terms", found=found), BITS)
+    evaluated = call("fitting.evaluation.Evaluation", value=0.33, gradient=None, total=37.5, kl=42.0)
+    cases.add(f"target, {objective}, terms", then(target, "terms", found=evaluated), BITS)
 
 # --- certificates for fitted models; optimizer=None keeps what is given, so that nothing is trained
 

@@ -60,23 +60,23 @@ def posterior(label: str, made: Any, data: Any) -> None:
     """KL and predictions of a posterior, and what rounding may have done to them."""
     cases.add(f"{label}, kl", reading(made, "kl"))
     cases.add(f"{label}, kl_rounding", reading(made, "kl_rounding"), ERRORS)
-    found = then(made, "predict", X=data.new)
-    cases.add(f"{label}, predict", reading(found, "mean", "variance"))
-    cases.add(f"{label}, allowances", reading(found, "mean_error", "variance_error"), ERRORS)
+    prediction = then(made, "predict", X=data.new)
+    cases.add(f"{label}, predict", reading(prediction, "mean", "variance"))
+    cases.add(f"{label}, allowances", reading(prediction, "mean_error", "variance_error"), ERRORS)
 
 
-for name, (given, data) in ON.items():
-    posterior(f"full_posterior, {name}", divergence("full_posterior", **given), data)
+for name, (options, data) in ON.items():
+    posterior(f"full_posterior, {name}", divergence("full_posterior", **options), data)
     for alpha in (0.0, 0.5, 1.0):
-        made = divergence("collapsed_posterior", **given, Z=data.Z, power=alpha)
+        made = divergence("collapsed_posterior", **options, Z=data.Z, power=alpha)
         posterior(f"collapsed_posterior, {name}, {alpha:g}", made, data)
     cases.add(
         f"full_posterior, {name}, at the data",
-        reading(then(divergence("full_posterior", **given), "predict"), "mean", "variance"),
+        reading(then(divergence("full_posterior", **options), "predict"), "mean", "variance"),
     )
-given, data = ON["line"]
-posterior("full_posterior, trend", divergence("full_posterior", **given, prior_mean=trend, entry_error=1e-12), data)
-made = divergence("collapsed_posterior", **given, Z=L.Z, power=1.0, prior_mean=trend, jitter=1e-6, chunk=7)
+options, data = ON["line"]
+posterior("full_posterior, trend", divergence("full_posterior", **options, prior_mean=trend, entry_error=1e-12), data)
+made = divergence("collapsed_posterior", **options, Z=L.Z, power=1.0, prior_mean=trend, jitter=1e-6, chunk=7)
 posterior("collapsed_posterior, trend", made, data)
 cases.add("collapsed_posterior, trend, law of u", then(made, "inducing_law"))
 cases.add("collapsed_posterior, trend, jitter", reading(made, "jitter", "mean", "factor"))

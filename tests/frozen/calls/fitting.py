@@ -124,8 +124,8 @@ for name, arguments in PACKINGS.items():
     if name in ("line", "Z kept", "limits"):
         loss = then(how, "loss", objective=vfe)
         cases.add(f"packing, {name}, loss", then(loss, "()", vector=vector))
-        found = then(vfe, "evaluate", kernel=part(back, "kernel"), noise=part(back, "noise"), Z=part(back, "Z"))
-        cases.add(f"packing, {name}, gradient", then(how, "gradient", gradient=part(found, "gradient")))
+        value = then(vfe, "evaluate", kernel=part(back, "kernel"), noise=part(back, "noise"), Z=part(back, "Z"))
+        cases.add(f"packing, {name}, gradient", then(how, "gradient", gradient=part(value, "gradient")))
 moved = normal(9, seed=7) * 0.1
 cases.add(
     "packing, another vector",

@@ -26,8 +26,8 @@ for name, values in SPECTRA.items():
     M = [[0, 1], [2, 3]]
     cases.add(f"expected_trace, {name}", kdpp("expected_trace", eigenvalues=values, M=M))
     cases.add(f"expected_esp, {name}", kdpp("expected_esp", eigenvalues=values, M=M, j=[1, 2]))
-    given = {"eigenvalues": values, "M": [0, 1, 2], "c": [[1e-3], [1.0], [50.0]]}
-    cases.add(f"log_expected_determinant, {name}", kdpp("log_expected_determinant", **given))
+    options = {"eigenvalues": values, "M": [0, 1, 2], "c": [[1e-3], [1.0], [50.0]]}
+    cases.add(f"log_expected_determinant, {name}", kdpp("log_expected_determinant", **options))
     if name != "extreme":
         cases.add(f"annealed_trace, {name}", kdpp("annealed_trace", eigenvalues=values, N=[10, 1000], M=2))
         cases.add(
@@ -38,8 +38,8 @@ for name, values in SPECTRA.items():
             [kdpp("rounding_tv", eigenvalues=values, rounding=r, M=2) for r in (0.0, 1e-14, 0.4)],
         )
         for form in ("sharpest", "printed"):
-            given = {"eigenvalues": values, "M": [[0], [2]], "noise": 0.5, "alpha": [0.3, 1.0], "form": form}
-            cases.add(f"expected_logdet_bound, {name}, {form}", kdpp("expected_logdet_bound", **given))
+            options = {"eigenvalues": values, "M": [[0], [2]], "noise": 0.5, "alpha": [0.3, 1.0], "form": form}
+            cases.add(f"expected_logdet_bound, {name}, {form}", kdpp("expected_logdet_bound", **options))
 cases.add("nystrom_tv, few eigenvalues", kdpp("nystrom_tv", eigenvalues=[2.0], trace=0.1, M=3))
 tails = np.append(np.cumsum(decay(12)[::-1])[::-1], 0.0)
 for form in ("sharpest", "printed"):
@@ -70,11 +70,11 @@ cases.add("sample_kernel", [reading(kdpp("sample_kernel", **exact, rng=s), *DRAW
 cases.add("sample_kernel, rounding", part(kdpp("sample_kernel", **exact, rng=0), "rounding"), "0.5")
 repeats = kdpp("sample_kernel", kernel=matern(0.5), X=R.X, M=6, rng=2)
 cases.add("sample_kernel, rows that repeat", reading(repeats, *DRAW), BLAS)
-given = {"kernel": short, "X": L.X, "M": 4, "method": "mcmc"}
+options = {"kernel": short, "X": L.X, "M": 4, "method": "mcmc"}
 cases.add(
-    "sample_kernel, mcmc", [reading(kdpp("sample_kernel", **given, rng=s, tv=0.05), *DRAW) for s in range(3)], BLAS
+    "sample_kernel, mcmc", [reading(kdpp("sample_kernel", **options, rng=s, tv=0.05), *DRAW) for s in range(3)], BLAS
 )
-cases.add("sample_kernel, few steps", reading(kdpp("sample_kernel", **given, rng=0, max_steps=3), *DRAW), BLAS)
+cases.add("sample_kernel, few steps", reading(kdpp("sample_kernel", **options, rng=0, max_steps=3), *DRAW), BLAS)
 cases.add("ridge_leverage", kdpp("ridge_leverage", kernel=short, X=L.X, ridge=0.1), BLAS)
 cases.add(
     "ridge_leverage, landmarks", kdpp("ridge_leverage", kernel=short, X=L.X, ridge=0.1, landmarks=[0, 8, 20]), BLAS

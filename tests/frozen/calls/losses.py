@@ -46,5 +46,5 @@ cases.add(
 cases.add("outside_probability, a number", call("gpbounds.losses.outside_probability", low=0.0, high=1.0, m=0.2, v=0.1))
 for seed in range(3):
     low, width = numbers(6, seed=seed, low=-2.0), numbers(6, seed=60 + seed)
-    given = {"low": low, "high": low + width, "m": numbers(6, seed=70 + seed), "v": width**2}
-    cases.add(f"outside_probability, seed {seed}", call("gpbounds.losses.outside_probability", **given))
+    options = {"low": low, "high": low + width, "m": numbers(6, seed=70 + seed), "v": width**2}
+    cases.add(f"outside_probability, seed {seed}", call("gpbounds.losses.outside_probability", **options))

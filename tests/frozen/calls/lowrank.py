@@ -155,11 +155,11 @@ FOURIER = {
 for name, arguments in FOURIER.items():
     cases.add(f"fourier_kl, {name}", lowrank("fourier_kl", **arguments, m=[50, 1000, 10**5]), BLAS)
 for method in ("sharpest", "classical", "frobenius", "spectral", "printed"):
-    given = {"kernel": se(), "N": 10**9, "noise": 1.0, "eps": 1e-6, "width": 10.0, "method": method}
-    cases.add(f"fourier_rank, {method}", lowrank("fourier_rank", **given), BLAS)
+    options = {"kernel": se(), "N": 10**9, "noise": 1.0, "eps": 1e-6, "width": 10.0, "method": method}
+    cases.add(f"fourier_rank, {method}", lowrank("fourier_rank", **options), BLAS)
     cases.add(
         f"fourier_rank, {method}, coarse",
-        lowrank("fourier_rank", **{**given, "N": 10**6, "eps": 0.05, "delta": 0.01}),
+        lowrank("fourier_rank", **{**options, "N": 10**6, "eps": 0.05, "delta": 0.01}),
         BLAS,
     )
 cases.add("fourier_rank, matern", lowrank("fourier_rank", kernel=matern(2.5), N=10**7, noise=1.0, eps=1e-3), BLAS)

@@ -57,16 +57,18 @@ cases.add(
     "mixture_kl, axis", pac("mixture_kl", kl=[[3.0, np.inf], [0.0, 1e3]], log_prior_penalty=[[1.0], [2.0]], axis=0)
 )
 
-given = {"risk": [0.0, 0.093, 0.5, 1.0], "kl": [[0.0], [42.0], [1e4]], "N": 404, "delta": 0.01}
-for form, options in FORMS.items():
-    cases.add(f"bound, {form}", pac("bound", **given, log_prior_penalty=14.2, **options))
+options = {"risk": [0.0, 0.093, 0.5, 1.0], "kl": [[0.0], [42.0], [1e4]], "N": 404, "delta": 0.01}
+for form, variant in FORMS.items():
+    cases.add(f"bound, {form}", pac("bound", **options, log_prior_penalty=14.2, **variant))
     cases.add(
         f"bound_gradient, {form}",
-        slopes(pac("bound", **{**given, "risk": [0.01, 0.093, 0.5]}, log_prior_penalty=14.2, **options, gradient=True)),
+        slopes(
+            pac("bound", **{**options, "risk": [0.01, 0.093, 0.5]}, log_prior_penalty=14.2, **variant, gradient=True)
+        ),
     )
-    one = {"batch": [1, 1000], "kl": 42.0, "N": 40_000, "delta": 0.005, "batch_delta": 0.005}
-    cases.add(f"batch_bound, {form}", pac("batch_bound", **one, risk=[[0.0], [0.1]], **options))
-cases.add("bound, lower", pac("bound", **given, side="lower"))
+    batch = {"batch": [1, 1000], "kl": 42.0, "N": 40_000, "delta": 0.005, "batch_delta": 0.005}
+    cases.add(f"batch_bound, {form}", pac("batch_bound", **batch, risk=[[0.0], [0.1]], **variant))
+cases.add("bound, lower", pac("bound", **options, side="lower"))
 cases.add(
     "bound, certified", pac("bound", risk=0.093, kl=42.0, N=404, delta=0.01, log_prior_penalty=14.2, certified=True)
 )

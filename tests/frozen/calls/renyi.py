@@ -39,10 +39,10 @@ for name, on in ON.items():
         cases.add(f"gap_variance, {name}, alpha {alpha:g}", renyi("gap_variance", **without_y(on), alpha=alpha))
         cases.add(f"gap_from_trace, {name}, alpha {alpha:g}", renyi("gap_from_trace", **on, alpha=alpha))
         for form in ("sharpest", "printed"):
-            given = {"alpha": alpha, "form": form}
+            options = {"alpha": alpha, "form": form}
             label = f"{name}, alpha {alpha:g}, {form}"
-            cases.add(f"gap, {label}", renyi("gap", **on, **given))
-            cases.add(f"expected_gap_bounds, {label}", renyi("expected_gap_bounds", **without_y(on), **given))
+            cases.add(f"gap, {label}", renyi("gap", **on, **options))
+            cases.add(f"expected_gap_bounds, {label}", renyi("expected_gap_bounds", **without_y(on), **options))
         for method in ("streamed", "blocks"):
             cases.add(f"gap, {name}, alpha {alpha:g}, {method}", renyi("gap", **on, alpha=alpha, method=method))
     cases.add(f"evidence, {name}", renyi("evidence", **on))
@@ -69,9 +69,9 @@ cases.add("evidence, two members", renyi("evidence", **ON["line, se"], members=[
 cases.add("evidence, Z = X", renyi("evidence", **Z_IS_X))
 cases.add("evidence, jitter", renyi("evidence", **ON["line, se"], jitter=1e-6))
 for alpha in (0.0, 0.3, 1.0):
-    given = {**ON["plane, matern"], "X_new": P.new, "alpha": alpha}
-    cases.add(f"predict, alpha {alpha:g}", renyi("predict", **given))
-    cases.add(f"predict, alpha {alpha:g}, covariance", renyi("predict", **given, full_cov=True))
+    options = {**ON["plane, matern"], "X_new": P.new, "alpha": alpha}
+    cases.add(f"predict, alpha {alpha:g}", renyi("predict", **options))
+    cases.add(f"predict, alpha {alpha:g}, covariance", renyi("predict", **options, full_cov=True))
 cases.add("predict, line", renyi("predict", **ON["line, se"], X_new=L.new, alpha=0.9, jitter=1e-8))
 cases.add("inducing_posterior, titsias", renyi("inducing_posterior", **ON["line, se"], alpha=1.0))
 
@@ -88,17 +88,17 @@ cases.add("direction_factor", [renyi("direction_factor", alpha=a) for a in (1e-3
 spectrum = np.concatenate([decay(12), np.zeros(3)])
 for y in ("any", "prior"):
     for alpha in (0.2, 1.0):
-        given = {"eigenvalues": spectrum, "M": [[0, 1, 5], [12, 14, 40]], "noise": 0.1, "alpha": alpha}
-        cases.add(f"minimum_gap, y {y}, alpha {alpha:g}", renyi("minimum_gap", **given, y=y), BITS)
+        options = {"eigenvalues": spectrum, "M": [[0, 1, 5], [12, 14, 40]], "noise": 0.1, "alpha": alpha}
+        cases.add(f"minimum_gap, y {y}, alpha {alpha:g}", renyi("minimum_gap", **options, y=y), BITS)
 cases.add("minimum_gap, unsorted", renyi("minimum_gap", eigenvalues=numbers(9), M=3, noise=0.01, alpha=0.5), BITS)
 lower = {"eigenvalues_lower": spectrum, "noise": 0.1}
 targets = ((1.0, 0.1), (1.0, 1e-6), (0.1, 1.0), (0.5, 1e9))
 cases.add(
     "needed_from_eigenvalues", [renyi("needed_from_eigenvalues", **lower, alpha=a, target=t) for a, t in targets], BITS
 )
-given = {"kernel": se(1.0, 0.4), "X": L.X, "noise": 0.05, "alpha": 1.0}
-cases.add("needed", [renyi("needed", **given, target=t) for t in (1e-4, 0.1, 3.0)])
-cases.add("needed, landmarks", renyi("needed", **given, target=0.1, landmarks=12))
+options = {"kernel": se(1.0, 0.4), "X": L.X, "noise": 0.05, "alpha": 1.0}
+cases.add("needed", [renyi("needed", **options, target=t) for t in (1e-4, 0.1, 3.0)])
+cases.add("needed, landmarks", renyi("needed", **options, target=0.1, landmarks=12))
 cases.add(
     "oracle_risk_bound", renyi("oracle_risk_bound", log_true=-10.0, log_model=-12.0, N=20, alpha=0.5, delta=0.1), BITS
 )

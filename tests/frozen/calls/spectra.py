@@ -42,13 +42,13 @@ PAIRS = {
     "rows, product": (multiplied(se(1.0, 2.0), matern(0.5)), empirical(L.X), BLAS),
 }
 for name, (kernel, inputs, rule) in PAIRS.items():
-    found = call("gpbounds.spectrum", kernel=kernel, inputs=inputs)
+    law = call("gpbounds.spectrum", kernel=kernel, inputs=inputs)
     few = 8 if name.startswith("matern 5/2 2-D") else 12
-    cases.add(f"{name}, eigenvalues", then(found, "eigenvalues", count=few), rule)
-    cases.add(f"{name}, tails", then(found, "tail", M=[0, 1, 2, 5, 12]), rule)
+    cases.add(f"{name}, eigenvalues", then(law, "eigenvalues", count=few), rule)
+    cases.add(f"{name}, tails", then(law, "tail", M=[0, 1, 2, 5, 12]), rule)
     far = 8 if name == "rows, se" else 20
-    cases.add(f"{name}, log tails", then(found, "log_tail", M=[[0, 3], [5, far]]), rule)
-    cases.add(f"{name}, about", reading(found, "trace", "certified", "source", "note"), rule)
+    cases.add(f"{name}, log tails", then(law, "log_tail", M=[[0, 3], [5, far]]), rule)
+    cases.add(f"{name}, about", reading(law, "trace", "certified", "source", "note"), rule)
 cases.add(
     "geometric, log tails far out",
     then(call("gpbounds.spectrum", kernel=se(), inputs=gaussian()), "log_tail", M=[1e3, 1e6]),

@@ -18,14 +18,14 @@ HALFWAY = 10
 
 def models() -> dict[str, tuple[Any, Any]]:
     """By file name: the estimator as an expression, and its data."""
-    found = {name: (fit(kind, arguments, L, max_iter=BRIEF), L) for name, (kind, arguments) in ESTIMATORS.items()}
+    fitted = {name: (fit(kind, arguments, L, max_iter=BRIEF), L) for name, (kind, arguments) in ESTIMATORS.items()}
     for name in (
         *("exact, two outputs, normalised", "exact, matern, noise fixed", "vfe, two outputs, normalised", "vfe, sum"),
         *("vfe, given", "vfe, limits", "fitc, matern, plane", "pic, plane", "pac, several epsilons", "pac, scaled"),
     ):
         kind, arguments, data = OPTIONS[name]
-        found[name] = fit(kind, arguments, data, max_iter=BRIEF), data
-    return found
+        fitted[name] = fit(kind, arguments, data, max_iter=BRIEF), data
+    return fitted
 
 
 def checkpoints() -> dict[str, Callable[..., Any]]:
@@ -34,11 +34,11 @@ def checkpoints() -> dict[str, Callable[..., Any]]:
     def going_on(kind: str, arguments: dict[str, Any]) -> Callable[..., Any]:
         return lambda path, **more: fit(kind, arguments, L, checkpoint=str(path), **more)
 
-    found = {name: going_on(*ESTIMATORS[name]) for name in ("exact", "renyi", "vfe", "pic", "pac", "sparse pac, free")}
-    found["vfe, adam"] = going_on(ESTIMATORS["vfe"][0], {**ESTIMATORS["vfe"][1], "optimizer": "adam"})
+    runs = {name: going_on(*ESTIMATORS[name]) for name in ("exact", "renyi", "vfe", "pic", "pac", "sparse pac, free")}
+    runs["vfe, adam"] = going_on(ESTIMATORS["vfe"][0], {**ESTIMATORS["vfe"][1], "optimizer": "adam"})
     for name in ("exact, batches", "sparse pac, free, batches", "vfe, restarts"):
-        found[name] = going_on(*OPTIONS[name][:2])
-    return found
+        runs[name] = going_on(*OPTIONS[name][:2])
+    return runs
 
 
 def certificates() -> dict[str, Any]:
@@ -84,7 +84,7 @@ def sayings(place: Path, name: str, data: Any) -> dict[str, tuple[str, Any]]:
     """What a stored model says, as expressions with their rules."""
     model = call("fitting.load", path=str(file(place, name)))
     bounds = then(model, "log_evidence_bounds")
-    found: dict[str, tuple[str, Any]] = {
+    answers: dict[str, tuple[str, Any]] = {
         "mean and std": (BLAS, then(model, "predict", X=data.new, return_std=True)),
         "covariance": (BLAS, then(model, "predict", X=data.new, return_cov=True)),
         "draws": (FIT, then(model, "sample_y", X=data.new, n_samples=2, random_state=3)),
@@ -93,8 +93,8 @@ def sayings(place: Path, name: str, data: Any) -> dict[str, tuple[str, Any]]:
         "found": (BLAS, [part(model, key) for key in ("noise_", "objective_", "n_iter_", "jitter_", "history_")]),
     }
     if "free" not in name:
-        found["noisy"] = (BLAS, then(model, "predict", X=data.new, return_std=True, noisy=True))
+        answers["noisy"] = (BLAS, then(model, "predict", X=data.new, return_std=True, noisy=True))
     if "pac" in name:
-        found["certificate"] = ("1e-9", part(model, "certificates_"))
-        found["check"] = (BLAS, then(part(model, "certificate_"), "check", X=data.X, y=data.y))
-    return found
+        answers["certificate"] = ("1e-9", part(model, "certificates_"))
+        answers["check"] = (BLAS, then(part(model, "certificate_"), "check", X=data.X, y=data.y))
+    return answers

@@ -77,5 +77,5 @@ OPTIONS: dict[str, tuple[str, dict[str, Any], Data]] = {
 
 def fit(kind: str, arguments: dict[str, Any], data: Data, **more: Any) -> Any:
     """An estimator, trained; random numbers are seeded."""
-    given = {"max_iter": STEPS, "random_state": 5, **arguments, **more}
-    return then(call(kind, **given), "fit", X=data.X, y=data.y)
+    options = {"max_iter": STEPS, "random_state": 5, **arguments, **more}
+    return then(call(kind, **options), "fit", X=data.X, y=data.y)

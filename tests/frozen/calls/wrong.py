@@ -40,7 +40,7 @@ wrong_on("kernel, of other dimensions", se(1.0, [1.0, 2.0]), "()", {"X1": L.X})
 wrong_on("kernel, NaN", se(), "()", {"X1": NAN}, {"X1": L.X, "X2": NAN})
 wrong_on("kernel, hyperparameters", se(), "with_log_parameters", {"values": [0.0]}, {"values": [0.0, 1e9]})
 wrong_on("kernel, diagonal", se(), "diag", {"X": NAN})
-found = call("gpbounds.spectrum", kernel=se(), inputs=gaussian())
+law = call("gpbounds.spectrum", kernel=se(), inputs=gaussian())
 wrong(
     "spectrum",
     {"kernel": 1, "inputs": gaussian()},
@@ -52,8 +52,8 @@ wrong(
     {"kernel": call("gpbounds.kernels.Sum", k1=se(), k2=se()), "inputs": uniform()},
     {"kernel": matern(1.5), "inputs": gaussian(1.0, 4)},
 )
-wrong_on("spectrum, tail", found, "tail", {"M": -1}, {"M": 1.5})
-wrong_on("spectrum, eigenvalues", found, "eigenvalues", {"count": -1})
+wrong_on("spectrum, tail", law, "tail", {"M": -1}, {"M": 1.5})
+wrong_on("spectrum, eigenvalues", law, "eigenvalues", {"count": -1})
 base = {"kernel": se(), "N": 1000, "M": 10, "alpha": 1.0}
 wrong(
     "rate",
@@ -286,15 +286,15 @@ wrong(
 fourier = call("gpbounds.lowrank.FourierFeatures", kernel=se(), rank=4, random_state=0)
 wrong_on("FourierFeatures, before fit", fourier, "()", {"X": L.X})
 wrong_on("FourierFeatures, after fit", then(fourier, "fit", X=L.X), "()", {"X": np.ones((2, 2))}, {"X": NAN})
-given = {"kernel": se(), "rank": 4, "noise": 0.1, "N": 100, "width": 1.0, "random_state": 0}
-wrong("lowrank.LeverageFourierFeatures", {"kernel": matern(1.5)}, {"width": -1.0}, base=given)
+options = {"kernel": se(), "rank": 4, "noise": 0.1, "N": 100, "width": 1.0, "random_state": 0}
+wrong("lowrank.LeverageFourierFeatures", {"kernel": matern(1.5)}, {"width": -1.0}, base=options)
 wrong_on(
-    "LeverageFourierFeatures, too wide", call("gpbounds.lowrank.LeverageFourierFeatures", **given), "fit", {"X": L.X}
+    "LeverageFourierFeatures, too wide", call("gpbounds.lowrank.LeverageFourierFeatures", **options), "fit", {"X": L.X}
 )
-given = {"kernel": se(), "inputs": gaussian(), "rank": 4}
-wrong("lowrank.MercerFeatures", {"inputs": uniform()}, {"rank": 0}, {"order": "any"}, base=given)
+options = {"kernel": se(), "inputs": gaussian(), "rank": 4}
+wrong("lowrank.MercerFeatures", {"inputs": uniform()}, {"rank": 0}, {"order": "any"}, base=options)
 wrong_on(
-    "MercerFeatures, before fit", call("gpbounds.lowrank.MercerFeatures", **given), "residual_diagonal", {"X": L.X}
+    "MercerFeatures, before fit", call("gpbounds.lowrank.MercerFeatures", **options), "residual_diagonal", {"X": L.X}
 )
 wrong(
     "lowrank.leverage_bound",
@@ -302,21 +302,25 @@ wrong(
     {"eta": [[0.0]], "widths": [1.0], "ratio": -1.0},
 )
 wrong("lowrank.leverage_density", {"widths": [0.0], "ratio": 10.0}, {"widths": [1.0], "ratio": 1e200})
-given = {"kernel": se(), "N": 100, "noise": 0.1, "width": 1.0}
+options = {"kernel": se(), "N": 100, "noise": 0.1, "width": 1.0}
 wrong(
     "lowrank.fourier_kl",
     {"m": 0},
     {"m": 5, "features": "best"},
     {"m": 5, "width": None},
     {"m": 5, "delta": 0.0},
-    base=given,
+    base=options,
 )
 wrong(
-    "lowrank.fourier_rank", {"eps": 0.0}, {"eps": 0.1, "method": "best"}, {"eps": 0.7, "method": "printed"}, base=given
+    "lowrank.fourier_rank",
+    {"eps": 0.0},
+    {"eps": 0.1, "method": "best"},
+    {"eps": 0.7, "method": "printed"},
+    base=options,
 )
-given = {"kernel": se(), "inputs": gaussian(), "N": 100, "noise": 0.1}
-wrong("lowrank.mercer_kl", {"r": -1}, {"r": 1, "inputs": empirical(L.X)}, {"r": 1, "delta": 2.0}, base=given)
-wrong("lowrank.mercer_rank", {"eps": 0.0}, {"eps": [0.1, 0.2]}, base=given)
+options = {"kernel": se(), "inputs": gaussian(), "N": 100, "noise": 0.1}
+wrong("lowrank.mercer_kl", {"r": -1}, {"r": 1, "inputs": empirical(L.X)}, {"r": 1, "delta": 2.0}, base=options)
+wrong("lowrank.mercer_rank", {"eps": 0.0}, {"eps": [0.1, 0.2]}, base=options)
 
 # sandwich
 wrong("sandwich.roots", {"gamma": -1.0}, {"gamma": "one"}, {"gamma": np.nan})
@@ -446,14 +450,14 @@ wrong(
 )
 wrong("montecarlo.sample_product", {"size": -1}, {"v": 0.0}, base={**at, "size": 2, "rng": Seeded(0)})
 wrong("montecarlo.sampled_gradient", {"L": 0}, {"estimator": "best"}, base={**at, "L": 2, "rng": Seeded(0)})
-given = {"likelihood": probit, "y": 1, "n": 10, "delta": 0.05, "step": 0.1, "iteration": 1}
+options = {"likelihood": probit, "y": 1, "n": 10, "delta": 0.05, "step": 0.1, "iteration": 1}
 wrong(
     "montecarlo.sample_size",
     {},
     {"zeta": 2.0},
     {"zeta": 0.1, "rule": "printed"},
     {"zeta": 0.1, "delta": 1.0},
-    base=given,
+    base=options,
 )
 wrong("montecarlo.failure_share", {"delta": 1.0, "iteration": 1}, {"delta": 0.1, "iteration": 0})
 wrong(

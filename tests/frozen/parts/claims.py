@@ -66,8 +66,8 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     shared = digest(
         [ast.unparse(code(path)) for path in sorted(FOLDER.glob("*.py")) if not path.name.startswith("test_")]
     )
-    found = {"pytest": {"rule": "bits", "value": {"status": done.returncode, "failed": failed}}}
+    record = {"pytest": {"rule": "bits", "value": {"status": done.returncode, "failed": failed}}}
     for id, claim in claims.items():
         if "checks" in claim:  # other entries are about the run
-            found[id] = {"rule": "claims", "value": figures(claim, texts, shared)}
-    return {id: case for id, case in found.items() if select in id}
+            record[id] = {"rule": "claims", "value": figures(claim, texts, shared)}
+    return {id: case for id, case in record.items() if select in id}

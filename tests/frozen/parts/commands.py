@@ -31,7 +31,7 @@ def said(words: str) -> dict[str, Any]:
 
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     """Every command, in a folder of its own."""
-    found = {}
+    record = {}
     with tempfile.TemporaryDirectory() as folder:
         before = Path.cwd()
         os.chdir(folder)
@@ -39,7 +39,7 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
             tables()
             for rule, words in COMMANDS:
                 if select in words or words.startswith("certify"):
-                    found[words] = {"rule": rule, "value": attempt(functools.partial(said, words))}
+                    record[words] = {"rule": rule, "value": attempt(functools.partial(said, words))}
         finally:
             os.chdir(before)
-    return {words: case for words, case in found.items() if select in words}
+    return {words: case for words, case in record.items() if select in words}

@@ -58,30 +58,30 @@ def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:
     place = store / "models"
     if writing:
         write(place)
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for name, (_, data) in models().items():
-        for what, (rule, expression) in sayings(place, name, data).items():
-            id = f"model {name}: {what}"
+        for label, (rule, expression) in sayings(place, name, data).items():
+            id = f"model {name}: {label}"
             if select in id:
-                found[id] = {"rule": rule, "value": outcome(expression)}
+                record[id] = {"rule": rule, "value": outcome(expression)}
         if select in name:
-            found[f"model {name}: saved again"] = {
+            record[f"model {name}: saved again"] = {
                 "rule": "bits",
                 "value": attempt(functools.partial(resaved, file(place, name), data)),
             }
     for name, expression in checkpoints().items():
         if select in name:
             path = file(place, f"checkpoint {name}")
-            found[f"checkpoint {name}"] = {"rule": FIT, "value": gone_on(path, expression)}
+            record[f"checkpoint {name}"] = {"rule": FIT, "value": gone_on(path, expression)}
     for name in certificates():
         read = call("gpbounds.pacbayes.Certificate.load", path=str(file(place, f"certificate {name}", "json")))
-        for what, expression in {
+        for label, expression in {
             "record": then(read, "to_dict"),
             "check": then(read, "check", X=L.X, y=L.y),
             "check, other data": then(read, "check", X=P.X, y=P.y),
             "check, one target moved": then(read, "check", X=L.X, y=[*L.y[:-1], L.y[-1] + 1e-9]),
         }.items():
-            id = f"certificate {name}: {what}"
+            id = f"certificate {name}: {label}"
             if select in id:
-                found[id] = {"rule": "bits", "value": outcome(expression)}
-    return found
+                record[id] = {"rule": "bits", "value": outcome(expression)}
+    return record

@@ -20,11 +20,11 @@ PROVED = ("bound_", "risk_", "kl_")
 
 def listed() -> dict[str, tuple[Any, Any]]:
     """By name: the trained estimator as an expression, and its data."""
-    found = {}
+    listing = {}
     for name, (kind, arguments) in ESTIMATORS.items():
         for optimizer in ("lbfgs", "adam", None):
-            found[f"{name}, {optimizer}"] = fit(kind, arguments, L, optimizer=optimizer), L
-    return found | {name: (fit(kind, arguments, data), data) for name, (kind, arguments, data) in OPTIONS.items()}
+            listing[f"{name}, {optimizer}"] = fit(kind, arguments, L, optimizer=optimizer), L
+    return listing | {name: (fit(kind, arguments, data), data) for name, (kind, arguments, data) in OPTIONS.items()}
 
 
 def attribute(model: Any, name: str) -> Any:
@@ -37,18 +37,21 @@ def trace(expression: Any, data: Any) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = evaluate(expression)
-    found = {name: attribute(model, name) for name in READ if hasattr(model, ATTRIBUTES.get(name, name))}
-    found["kernel_"] = {"kind": type(model.kernel_).__name__, "log_parameters": plain(model.kernel_.log_parameters)}
-    found["stop_reason_"] = {"reason": model.stop_reason_}
-    found["runs_"] = [{"iterations": run.iterations, "status": run.status, "value": run.value} for run in model.runs_]
+    values = {name: attribute(model, name) for name in READ if hasattr(model, ATTRIBUTES.get(name, name))}
+    values["kernel_"] = {
+        "kind": type(model.kernel_).__name__,
+        "log_parameters": plain(model.kernel_.log_parameters),
+    }
+    values["stop_reason_"] = {"reason": model.stop_reason_}
+    values["runs_"] = [{"iterations": run.iterations, "status": run.status, "value": run.value} for run in model.runs_]
     if hasattr(model, "certificate_"):
-        found |= {name: attribute(model, name) for name in PROVED}
-        found["indices"] = [list(each.indices) for each in model.certificates_]
-        found["bounds"] = [each.bound for each in model.certificates_]
+        values |= {name: attribute(model, name) for name in PROVED}
+        values["indices"] = [list(each.indices) for each in model.certificates_]
+        values["bounds"] = [each.bound for each in model.certificates_]
     mean, std = model.predict(data.new, return_std=True)
-    found["predicted"] = {"mean": plain(mean), "std": plain(std)}
-    found["warned"] = sorted({warning.category.__name__ for warning in caught})
-    return found
+    values["predicted"] = {"mean": plain(mean), "std": plain(std)}
+    values["warned"] = sorted({warning.category.__name__ for warning in caught})
+    return values
 
 
 def run(store: Path, writing: bool, select: str = "") -> dict[str, Any]:

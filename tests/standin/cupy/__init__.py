@@ -14,7 +14,7 @@ _impl = _counts  # `cupy._impl.stats`: the name that other stand-ins give the co
 
 
 def __getattr__(name: str) -> Any:
-    """A name on its first use."""
+    """Resolve a name on its first use."""
     value = _learnt(name)
     globals()[name] = value
     return value

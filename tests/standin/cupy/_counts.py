@@ -1,4 +1,4 @@
-"""What a run asked of the device: ``stats`` counts it, ``stats.clear()`` begins anew.
+"""Counts of the work that a run asks of the device: ``stats``; ``stats.clear()`` resets them.
 
 ``launch``: kernels (views cost none); ``gemm``, ``trsm``: those that are matrix products and triangular solves, with
 their ``flops``; ``d2h``, ``h2d``: copies to the host and to the device, and ``d2h bytes``, ``h2d bytes``; ``sync``:
@@ -13,7 +13,7 @@ stats: Counter[str] = Counter()
 
 
 def copied(direction: str, array: np.ndarray) -> np.ndarray:
-    """``array``, its journey ("d2h" or "h2d") counted."""
+    """``array``, after counting its transfer ("d2h" or "h2d")."""
     stats[direction] += 1
     stats[f"{direction} bytes"] += array.nbytes
     return array

@@ -1,4 +1,4 @@
-"""CuPy's functions and methods that are not elementwise.  A word more in ``KINDS`` teaches the stand-in one more."""
+"""CuPy's functions and methods that are not elementwise; a name in ``KINDS`` adds a function to the stand-in."""
 
 import sys
 from typing import Any
@@ -10,26 +10,26 @@ from cupy._counts import copied, stats
 from cupy._ndarray import device, ndarray
 
 KINDS = {
-    # shares memory with its argument where NumPy's does
+    # shares memory with its argument if NumPy's result does
     "view": "atleast_1d atleast_2d broadcast_arrays broadcast_to diagonal expand_dims ravel reshape squeeze swapaxes "
     "transpose",
-    # new memory, laid out as the argument's
+    # new memory with the layout of the argument
     "like": "copy full_like ones_like zeros_like",
     # new memory in C's order
     "new": "all any argmax argmin argsort concatenate cumsum diag dot einsum ix_ max mean min outer prod repeat sort "
     "stack std sum take tensordot tile trace tril triu var vdot",
-    # new memory of a size that the host must wait for
+    # new memory whose size the host must wait for
     "sized": "argwhere flatnonzero nonzero unique",
     # new memory from numbers of the host
     "made": "arange eye full identity linspace ones zeros",
-    # what the host knows without asking the device
+    # known to the host without a transfer
     "known": "ndim shape size",
 }
 LEARNT = {name: kind for kind, names in KINDS.items() for name in names.split()}
 
 
 def function(owner: str, name: str, host: Any) -> Any:
-    """``host``, NumPy's function or method, with the parameters of CuPy's; arrays of the host are refused."""
+    """``host``, a NumPy function or method, with the parameters of CuPy; host arrays are refused."""
     kind = LEARNT.get(name, "new")
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -57,7 +57,7 @@ def _on_device(argument: Any) -> bool:
 
 
 def _memory(argument: Any) -> Any:
-    """What NumPy is to see of an argument."""
+    """The argument as NumPy needs it."""
     if isinstance(argument, np.ndarray):
         raise TypeError(f"Unsupported type {type(argument)}: move it to the device by cupy.asarray")
     if isinstance(argument, (list, tuple)):
@@ -73,7 +73,7 @@ def _returned(result: Any, kind: str) -> Any:
     return device(result if kind in ("view", "like") else np.asarray(result, order="C"))
 
 
-# What follows has rules of its own.
+# Functions with rules of their own.
 
 
 def array(
@@ -128,7 +128,7 @@ def empty_like(
 
 
 def _unfilled(memory: np.ndarray) -> ndarray:
-    """Fresh memory holds nothing of use: NaN, or an absurd number where there is no NaN."""
+    """New memory: NaN, or an absurd number if the dtype has no NaN."""
     made = device(memory)
     memory.fill(np.nan if memory.dtype.kind in "fc" else memory.dtype == bool or np.iinfo(memory.dtype).max // 3)
     return made

@@ -1,4 +1,4 @@
-"""``cupy.ElementwiseKernel``: its very source, compiled by the host's C compiler and run on the host."""
+"""``cupy.ElementwiseKernel``: the C source of the kernel, compiled by the host's C compiler and run on the host."""
 
 import ctypes
 import math
@@ -33,7 +33,7 @@ Types = dict[str, np.dtype]
 
 @dataclass(frozen=True)
 class Parameter:
-    """``raw T x`` or ``int64 n``: arrays decide what a single letter is; the source itself indexes what is raw."""
+    """A parameter such as ``raw T x`` or ``int64 n``: arrays determine one-letter types, the source indexes raw."""
 
     text: str
 
@@ -92,7 +92,7 @@ class ElementwiseKernel:
         return outs[0] if len(outs) == 1 else outs
 
     def _types(self, args: tuple[Any, ...]) -> Types:
-        """Each type's dtype: an array must have exactly it, a scalar is converted."""
+        """The dtype of each type: arrays must have exactly this dtype, scalars are converted."""
         types = {p.type: np.dtype(p.type) for p in self.params if len(p.type) > 1}
         for p, value in reversed(list(zip(self.params, args, strict=False))):
             if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
@@ -102,7 +102,7 @@ class ElementwiseKernel:
         return types
 
     def _shape(self, args: tuple[Any, ...], size: int | None) -> tuple[int, ...]:
-        """The shape that is looped over: that of the arrays which are not raw, or ``size``."""
+        """The shape of the loop: that of the arrays that are not raw, or ``size``."""
         shapes = [a.shape for p, a in zip(self.params, args, strict=False) if isinstance(a, ndarray) and not p.raw]
         if size is None and not shapes:
             raise ValueError("Loop size is undecided.")

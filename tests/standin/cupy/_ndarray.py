@@ -1,4 +1,4 @@
-"""``cupy.ndarray``: NumPy's memory behind CuPy's surface and CuPy's refusals."""
+"""``cupy.ndarray``: NumPy's memory with CuPy's interface and CuPy's refusals."""
 
 from importlib import import_module
 from operator import attrgetter
@@ -21,7 +21,7 @@ READS = "item tolist tobytes __bool__ __int__ __float__ __complex__ __repr__ __s
 
 
 class ndarray:
-    """An array on the device; ``_host`` is its memory, which only the stand-in itself may touch."""
+    """An array on the device; ``_host`` is its memory, which only the stand-in may access."""
 
     __slots__ = ("__weakref__", "_host")
     __hash__ = None
@@ -32,7 +32,7 @@ class ndarray:
     def __getattr__(self, name: str) -> Any:
         raise _surface.unlearnt("cupy.ndarray", name)
 
-    # What NumPy tries with an array that is not its own.
+    # Protocols that NumPy tries with foreign arrays.
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed: use `.get()`")
@@ -49,11 +49,11 @@ class ndarray:
             return NotImplemented
         return getattr(import_module(owner), function.__name__)(*args, **kwargs)
 
-    # To the host: each is a copy that waits for the device.
+    # Transfers to the host: each is a copy that waits for the device.
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> np.ndarray:
         if stream is not None or out is not None or not blocking:
-            raise NotImplementedError("the stand-in has learnt get(order=) only")
+            raise NotImplementedError("the stand-in implements get(order=) only")
         return copied("d2h", np.array(self._host, order=order, copy=True))
 
     def __reduce__(self) -> Any:
@@ -114,7 +114,7 @@ def device(memory: Any) -> ndarray:
 
 
 def indexed(key: Any) -> tuple[tuple[Any, ...], bool]:
-    """An index for NumPy under which integers keep device scalars, and whether it is one that copies."""
+    """An index for NumPy with which integers give device scalars, and whether this index copies."""
     parts, fancy = [], False
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, ndarray):

@@ -1,4 +1,4 @@
-"""What CuPy has and takes, from ``surface.json``: what is not there fails as in CuPy, what is not learnt says so."""
+"""Names and parameters of CuPy, from ``surface.json``: unknown names fail as in CuPy, missing ones say so."""
 
 import inspect
 import json
@@ -11,14 +11,14 @@ VERSION = f"{SURFACE['version']}+standin"
 
 
 def entry(owner: str, name: str) -> str:
-    """What ``surface.json`` says of a name; AttributeError where CuPy has none."""
+    """The entry of a name in ``surface.json``; AttributeError if CuPy has no such name."""
     if name not in SURFACE[owner]:
         raise AttributeError(f"{owner!r} has no attribute {name!r} in CuPy {SURFACE['version']}", name=name)
     return SURFACE[owner][name]
 
 
 def unlearnt(owner: str, name: str) -> Exception:
-    """The error to raise for a name: CuPy has it and the stand-in has not, or neither has."""
+    """The error for a name that only CuPy has, or that neither has."""
     try:
         entry(owner, name)
     except AttributeError as error:
@@ -27,7 +27,7 @@ def unlearnt(owner: str, name: str) -> Exception:
 
 
 def loops(owner: str, name: str) -> tuple[tuple[str, ...], ...]:
-    """The dtypes that a ufunc takes and gives, in the order in which CuPy tries them."""
+    """The dtypes of operands and results of a ufunc, in the order in which CuPy tries them."""
     return tuple(tuple(loop.split("->")) for loop in entry(owner, name).split()[1:])
 
 

@@ -1,4 +1,4 @@
-"""Elementwise functions: CuPy's loops and refusals around NumPy's or SciPy's arithmetic."""
+"""Elementwise functions: CuPy's loops and refusals with the arithmetic of NumPy or SciPy."""
 
 from collections.abc import Callable
 from functools import cache
@@ -17,7 +17,7 @@ RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 2}
 
 
 class ufunc:
-    """``host`` on device arrays and scalars, by the loop that CuPy would choose."""
+    """``host`` on device arrays and scalars, with the loop that CuPy would choose."""
 
     def __init__(self, name: str, loops: tuple[Loop, ...], host: Callable[..., Any]) -> None:
         self.name, self.__name__, self._loops, self._host = f"cupy_{name}", name, loops, host

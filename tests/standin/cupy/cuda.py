@@ -1,4 +1,4 @@
-"""``cupy.cuda``: one device, which answers."""
+"""``cupy.cuda``: one available device."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""``cupy.linalg``: silent about failures and NaN, unless ``cupyx.errstate(linalg="raise")`` asks for the failures."""
+"""``cupy.linalg``: failures and NaN pass silently, unless ``cupyx.errstate(linalg="raise")`` makes failures raise."""
 
 import os
 from typing import Any
@@ -43,7 +43,7 @@ def _on_device(*arrays: Any) -> None:
 
 
 def cholesky(a: ndarray) -> ndarray:
-    """The lower factor; where a pivot fails, what the library left behind, or NaN, as STANDIN_CHOLESKY says."""
+    """The lower factor; if a pivot fails, the unfinished matrix of the library, or NaN, as STANDIN_CHOLESKY says."""
     import cupyx
     from scipy.linalg.lapack import dpotrf, spotrf
 

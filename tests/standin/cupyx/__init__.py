@@ -1,4 +1,4 @@
-"""``cupyx``: how linear algebra treats its failures, thread by thread."""
+"""``cupyx``: how linear algebra treats failures, per thread."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.linalg``: triangular solves by the BLAS routine that cuBLAS has too: it checks nothing."""
+"""``cupyx.scipy.linalg``: triangular solves by the BLAS routine that cuBLAS has, too, without checks."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def solve_triangular(
     if a.ndim != 2 or a.shape[0] != a.shape[1] or len(a) != len(b):
         raise ValueError(f"expected a square matrix and as many rows, got {a.shape} and {b.shape}")
     if overwrite_b or check_finite or trans not in (0, 1, "N", "T"):
-        raise NotImplementedError("the stand-in has learnt a and b of real numbers that are left alone and unchecked")
+        raise NotImplementedError("the stand-in implements real a and b only, without overwriting and checks")
     stats["launch"] += 1
     stats["trsm"] += 1
     stats["flops"] += a.size * (b.size // len(b) if len(b) else 0)

@@ -1,4 +1,4 @@
-"""``cupyx.scipy.special``: the ufuncs that CuPy has, by SciPy's."""
+"""``cupyx.scipy.special``: CuPy's ufuncs, computed by SciPy."""
 
 from typing import Any
 

@@ -1,0 +1,15 @@
+"""Changes of the estimators' arguments, so that files and checkpoints of earlier versions stay readable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FORMER = {"posterior": "form", "relaxation": "objective"}
+"""Former name of each renamed argument."""
+
+PRESENT = {former: present for present, former in FORMER.items()}
+"""Present name of each former one."""
+
+_DRAWS = {"draws": 10, "delta": 0.05}
+ADDED: dict[str, dict[str, Any]] = {"RenyiGP": _DRAWS, "SparseGP": _DRAWS}
+"""Arguments that were added, by class, with the values that leave training as it was before."""

@@ -1,0 +1,80 @@
+"""The result of a choice of inducing points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpbounds.arrays import Float, Indices
+from gpbounds.bound import Bound
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Inducing points, the method that chose them, and their trace and determinant.
+
+    Attributes
+    ----------
+    method : str
+    indices : array of int64 (m,) or None
+        Row numbers in the data, distinct, in the order of choice ("kdpp": increasing); None for "kmeans".
+    Z : array (m, D)
+        The inducing points.
+    trace : float
+        T = Tr(K − Q), from the diagonal of the residual.
+    log_det : float
+        log|K_ZZ + jitter·I|.
+    law : str
+        The law from which the points were drawn, in words.
+    traces : array (m + 1,) or None
+        Tr(K − Q) of the first 0, 1, …, m points; None where the order has no meaning ("kdpp", "kmeans").
+    requested : float or None
+        The argument ``trace`` of `select`.
+    tv : float or None
+        Proved upper bound, in exact arithmetic, on the total variation between the law and the k-DPP of K, for the
+        argument ``tv`` of the theorems; 0 for an exact sample, None where no bound is proved.
+    ridge : float or None
+        The ridge of "leverage".
+    jitter : float
+        What was added to the diagonal of K_ZZ.
+    objective : float or None
+        "best" with y: the objective of the chosen points in nats, computed without jitter unless K_ZZ is singular.
+    bound : Bound or None
+        "best": the bound that holds for the chosen points.
+    """
+
+    method: str
+    indices: Indices | None
+    Z: Float
+    trace: float
+    log_det: float
+    law: str
+    traces: Float | None = None
+    requested: float | None = None
+    tv: float | None = None
+    ridge: float | None = None
+    jitter: float = 0.0
+    objective: float | None = None
+    bound: Bound | None = None
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return int(self.Z.shape[0])
+
+    @property
+    def reached(self) -> bool:
+        """False if a trace was requested and M points do not reach it."""
+        return self.requested is None or self.trace <= self.requested
+
+    def __str__(self) -> str:
+        summary = f"{self.M} inducing points, {self.method}: Tr(K - Q) = {self.trace:.6g}"
+        if self.requested is not None:
+            summary += f" ({'<=' if self.reached else 'not'} the requested {self.requested:g})"
+        lines = [f"{summary}, log|K_ZZ| = {self.log_det:.6g}.", f"Law: {self.law}."]
+        if self.tv:
+            lines.append(f"Its total variation to the k-DPP of K is at most {self.tv:.3g}.")
+        if self.jitter:
+            lines.append(f"Jitter {self.jitter:.3g} on the diagonal of K_ZZ.")
+        if self.bound is not None:
+            lines.append(str(self.bound))
+        return "\n".join(lines)

@@ -1,0 +1,173 @@
+"""The objective of order α at given inducing points, with an estimate of its rounding error.
+
+At α = 1 streamed, O(NM²); at α < 1 dense, O(N³).  P outputs share kernel and noise: their objectives add.
+
+Rounding, to first order: the computed factor of Kuu is that of Kuu + E, |E| ≤ ρ = (M + 1)·eps·Tr Kuu (Demmel).  This
+changes Q by −WEWᵀ, W = KfuKuu⁻¹, and the objective by at most ρ Tr(WᵀGW), where G is its derivative in Q.  Allowances
+for the sums and for the factor of Ξ are added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import EPS, Float, as_host_points, host
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import cholesky, eigen
+from gpbounds.renyi.streamed import Streamed, streamed
+from gpbounds.validation import noise_variance, order, scalar
+from gpbounds.whitening import Inducing, as_targets, inducing, matched, residual_diagonal, whiten
+
+MARGIN = 2.0
+"""Factor by which the first-order estimate of rounding is multiplied."""
+
+
+@dataclass(frozen=True)
+class Attained:
+    """L_α at one Z.
+
+    Attributes
+    ----------
+    value : float
+        In nats, summed over outputs.
+    rounding : float
+        Possible rounding error of ``value``: a first-order estimate with a margin, not an interval proof.
+    jitter : float
+        What was added to the diagonal of Kuu.
+    """
+
+    value: float
+    rounding: float
+    jitter: float
+
+
+def attained(
+    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: float
+) -> Attained:
+    """L_α = Σ_p log N(y_p; 0, Ξ) − P(α/(2β)) log|I + (β/σ²)(K − Q)|, Ξ = σ²I + βK + αQ, β = 1 − α  (R-elbo*).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : array (N, D)
+    y : array (N,) or (N, P)
+    Z : array (M, D)
+    alpha : float
+        In (0, 1].
+    noise : float
+        σ², in squared units of y.
+    jitter : float
+        On Kuu.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if Kuu does not factorise, or so badly that K − Q has a negative diagonal.
+    ValueError
+        if σ² is within the rounding error of K.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, y = [0.0, 1.0, 2.0], [1.0, 0.5, -0.5]
+    >>> [round(attained(SquaredExponential(), X, y, [0.0, 2.0], a, noise=0.1, jitter=0.0).value, 4) for a in (0.5, 1.0)]
+    [-3.5277, -4.5099]
+    """
+    a = scalar(order, "alpha", alpha)
+    if a == 1.0:
+        return _variational(streamed(kernel, X, y, Z, noise, jitter))
+    points = as_host_points(X).astype(np.float64, copy=False)
+    centres = as_host_points(Z, "Z", points.shape[1]).astype(np.float64, copy=False)
+    targets = as_targets(y, points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    return _dense(inducing(kernel, centres, jitter), points, columns, a, noise_variance(noise))
+
+
+def negative_trace(kernel: Kernel, X: ArrayLike, Z: ArrayLike, *, jitter: float) -> Attained:
+    """−Tr(K − Q), in squared units of y, the objective of a choice without y; O(NM²).
+
+    Arguments and errors as in :func:`attained`.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> round(negative_trace(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], jitter=0.0).value, 4)
+    -0.3519
+    """
+    white = whiten(kernel, X, Z, jitter=jitter)
+    factored = white.inducing
+    squares = eigen(white.gram, "VVᵀ", vectors=True, rounding=float("inf"))
+    assert squares.vectors is not None
+    weights = host(factored.lift(squares.vectors)) * np.sqrt(squares.values)
+    rounding = float((weights**2).sum()) * _factor(factored) + _trace_rounding(factored, white.N)
+    return Attained(-white.trace, MARGIN * rounding, white.jitter)
+
+
+def evidence_attained(kernel: Kernel, X: ArrayLike, y: ArrayLike, *, noise: float) -> Attained:
+    """log p(y) = L_0, summed over outputs; dense, O(N³).
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> round(evidence_attained(SquaredExponential(), [0.0, 1.0, 2.0], [1.0, 0.5, -0.5], noise=0.1).value, 4)
+    -3.2002
+    """
+    points = as_host_points(X).astype(np.float64, copy=False)
+    targets = as_targets(y, points)
+    columns = targets[:, None] if targets.ndim == 1 else targets
+    s2, K = noise_variance(noise), kernel(points)
+    N, P = columns.shape
+    factor = cholesky(s2 * np.eye(N) + K, name="K + σ²I")
+    quadratic = float((factor.solve_lower(columns) ** 2).sum())
+    value = -0.5 * (P * (N * np.log(2.0 * np.pi) + factor.logdet) + quadratic)
+    return Attained(float(value), MARGIN * _solves(K, s2, quadratic, P), 0.0)
+
+
+def _solves(K: Float, s2: float, quadratic: float, P: int) -> float:
+    """Possible rounding error of ½log|σ²I + K| and ½ yᵀ(σ²I + K)⁻¹y together."""
+    norm = float(np.abs(K).sum(axis=1).max())
+    return 0.5 * (4.0 + np.sqrt(K.shape[0])) * EPS * (1.0 + norm / s2) * (quadratic + K.shape[0] * P)
+
+
+def _variational(problem: Streamed) -> Attained:
+    white, P = problem.white, problem.P
+    factored = white.inducing
+    quadratic = float(problem.fits(0.0).quadratic.sum())
+    value = -0.5 * (P * problem.log_det + quadratic + P * problem.ratio)
+    gains = np.sqrt(problem.spectrum.values**2 / (problem.noise + problem.spectrum.values))
+    assert problem.spectrum.vectors is not None
+    turned = host(factored.lift(problem.spectrum.vectors)) * gains
+    fitted = host(factored.lift(factored.times(white.X, problem.solve(problem.Y))))
+    steepness = 0.5 * (float((fitted**2).sum()) + P * float((turned**2).sum()) / problem.noise)
+    sums = 0.5 * P * _trace_rounding(factored, white.N) / problem.noise
+    return Attained(value, MARGIN * (problem.rounding(quadratic) + sums + steepness * _factor(factored)), white.jitter)
+
+
+def _dense(factored: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> Attained:
+    N, P, beta = X.shape[0], Y.shape[1], 1.0 - alpha
+    V, K = factored.whiten(X), factored.kernel(X)
+    residual_diagonal(K.diagonal(), V)
+    left = K - V.T @ V
+    if factored.chol.jitter == 0.0:
+        known, _ = matched(X, factored.Z)
+        left[known] = 0.0
+        left[:, known] = 0.0
+    inner = cholesky(np.eye(N) + beta / s2 * left, name="I + (β/σ²)(K - Q)")
+    outer = cholesky(s2 * np.eye(N) + K - alpha * left, name="Ξ")
+    v = outer.solve(Y)
+    quadratic = float((outer.solve_lower(Y) ** 2).sum())
+    penalty = alpha / (2.0 * beta) * inner.logdet
+    value = -0.5 * (P * (N * np.log(2.0 * np.pi) + outer.logdet) + quadratic) - P * penalty
+    W = factored.lift(V)  # (M, N)
+    steepness = float(((W @ v) ** 2).sum())
+    steepness += P * (float((inner.solve_lower(W.T) ** 2).sum()) / s2 - float((outer.solve_lower(W.T) ** 2).sum()))
+    sums = 0.5 * alpha * P * _trace_rounding(factored, N) / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
+    rounding = _solves(K, s2, quadratic, P) + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(factored)
+    return Attained(float(value), float(MARGIN * rounding), factored.chol.jitter)
+
+
+def _factor(factored: Inducing) -> float:
+    """ρ = (M + 1)·eps·Tr Kuu."""
+    return (factored.M + 1.0) * EPS * float((factored.chol.L**2).sum())
+
+
+def _trace_rounding(factored: Inducing, N: int) -> float:
+    """Possible rounding error of Tr(K − Q) = Σ (K_ii − |v_i|²)."""
+    return N * (factored.M + 4.0) * EPS * factored.kernel.max_variance
