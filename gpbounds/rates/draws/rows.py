@@ -93,8 +93,20 @@ class DenseRows(Rows):
         return self._residuals[M, noise]
 
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
+        """q̄ for the eigenvectors as computed, with what their rounding error can do to it.
+
+        They are those of a K̂ with ‖K − K̂‖ ≤ ε, ε the rounding error of the eigenvalues, so that K ⪯ K̂ + εI and the mean
+        residual is at most that of K̂ + εI (N-res).  In its norm K_n⁻¹y and K̂_n⁻¹y are √w ‖y‖ε/σ² apart, w =
+        max ρ_i/(λ_i + σ²)², and √w ‖y‖N·eps is allowed for the components of y.
+        """
         assert isinstance(residual, ExpectedResidual)
-        return residual.quadratic(self.squares)
+        noise, error = residual.noise, self.spectrum.rounding
+        assert noise is not None
+        if self.rank < self.N:  # eigenvectors of rounded matrices are not exactly in the range of K
+            residual = expected_residual(self.spectrum.values, residual.M, noise=noise, rounding=error)
+        apart = residual.greatest_weight * float(self.squares.sum())
+        relative = error / noise + self.N * EPS
+        return float((np.sqrt(residual.quadratic(self.squares)) + np.sqrt(apart) * relative) ** 2)
 
     @property
     def numerical_rank(self) -> int:
