@@ -47,8 +47,8 @@ def modules(package: str) -> Iterator[str]:
 def defined(module: str) -> Iterator[tuple[str, Any]]:
     """Functions and classes that a module defines, by public name."""
     for name, value in vars(importlib.import_module(module)).items():
-        here = getattr(value, "__module__", None) == module
-        if here and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
+        is_defined = getattr(value, "__module__", None) == module
+        if is_defined and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
             yield name, value
 
 
