@@ -14,6 +14,7 @@ A priori: 39 simulated sets of 300 inputs, against the best of 10 draws on 30 ot
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -231,14 +232,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    rng = np.random.default_rng(args.seed)
-    found = [*fitted(args.files, rng), *apriori(rng)]
-    about = opening(" ")
-    lines = [*summary(found), "", *goals(found)]
-    print("\n".join(lines))
-    if args.json:
-        record = {"about": about, "R": R, "delta": DELTA, "cells": [asdict(c) for c in found], "summary": lines}
-        args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    about, rng = opening(" "), np.random.default_rng(args.seed)
+    found: list[Cell] = []
+    for more in itertools.chain(apriori(rng), fitted(args.files, rng)):
+        found.append(more)
+        if args.json:  # hours may pass: what is there is kept
+            record = {"about": about, "R": R, "delta": DELTA, "cells": [asdict(cell) for cell in found]}
+            args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print("\n".join([*summary(found), "", *goals(found)]))
 
 
 if __name__ == "__main__":

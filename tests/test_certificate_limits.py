@@ -150,7 +150,7 @@ def test_every_list_is_charged_to_the_last_double(counts, scalings):
     assert honest.count == math.prod([GRID.size, *counts, *scalings])
     assert honest.check(X, Y).confirmed
     for name in ("log_count", "log_xi"):
-        for stated in (math.nextafter(getattr(honest, name), side) for side in (0.0, math.inf)):
+        for stated in (math.nextafter(getattr(honest, name), end) for end in (0.0, math.inf)):
             failed = dataclasses.replace(honest, **{name: stated}).sealed().check(X, Y).failed
             assert failed == ("choices" if name == "log_count" else "xi",)
     for forgotten in [c for c in (GRID.size, *counts, *scalings) if c > 1]:
@@ -222,12 +222,12 @@ def test_a_line_that_was_skipped_confirms_nothing():
     assert not conclude(True, "", [declared, sure, wrong]).confirmed
 
 
-@pytest.mark.parametrize("side", ["inputs", "outputs"])
-def test_neither_scaling_may_come_from_the_same_data(side):
+@pytest.mark.parametrize("scaled", ["inputs", "outputs"])
+def test_neither_scaling_may_come_from_the_same_data(scaled):
     own = Scaling("same data", 0.1, 1.1)
     with pytest.raises(ValueError, match="got 'same data'"):
-        issue(POSTERIORS["vfe"], **{side: own})
-    loose = issue(POSTERIORS["vfe"], **{side: own}, nonrigorous=True)
+        issue(POSTERIORS["vfe"], **{scaled: own})
+    loose = issue(POSTERIORS["vfe"], **{scaled: own}, nonrigorous=True)
     assert not loose.rigorous
     assert not loose.check(X, Y).rigorous
 

@@ -83,14 +83,14 @@ def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, tab
     after = answer["after the fact"]
     (aware,) = [plan for plan in answer["plans"] if plan["case"] == "data-aware" and plan["y_norm2"] is not None]
     chooser = Chooser(KERNEL, data.X, method, 0)
-    for M, side in ((after["M"], "bounds"), (after["M"] - 1, "bounds_before")):
-        lower, upper = after[side]
+    for M, key in ((after["M"], "bounds"), (after["M"] - 1, "bounds_before")):
+        lower, upper = after[key]
         exact = gap_at(data, chooser.points(M), alpha)
         assert (lower["side"], upper["side"]) == ("lower", "upper")
         assert lower["value"] <= exact * (1 + 1e-9)
         assert exact <= upper["value"] * (1 + 1e-9)
         assert upper["confidence"] == 1.0
-        assert (upper["value"] <= 0.3) == (side == "bounds")
+        assert (upper["value"] <= 0.3) == (key == "bounds")
     assert after["N"] == 120
     assert aware["needed"] == after["needed"] <= after["M"] <= aware["M"]  # the more is known, the fewer are enough
     text = " ".join(ask(capsys, *words).split())

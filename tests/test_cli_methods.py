@@ -152,8 +152,8 @@ def test_gaussian_inputs_have_no_width(capsys):
     assert [plan["method"] for plan in answer["plans"]] == ["mercer"]
     assert any(note.startswith("fourier: no bound for") and "--width" in note for note in answer["notes"])
     assert "state the range of the data with --width" in refused(capsys, "plan", "-N", "1e6", "--method", "fourier")
-    given = ask_json(capsys, "plan", "-N", "1e9", "--method", "fourier", "--width", 3)["plans"][0]
-    assert given["M"] == fourier_rank(gpbounds.SquaredExponential(), 10**9, target=0.1, noise=0.1, width=[3.0]).M
+    plan = ask_json(capsys, "plan", "-N", "1e9", "--method", "fourier", "--width", 3)["plans"][0]
+    assert plan["M"] == fourier_rank(gpbounds.SquaredExponential(), 10**9, target=0.1, noise=0.1, width=[3.0]).M
 
 
 def test_matern_kernels_get_plain_features_and_a_sentence_on_eigenfunctions(capsys):

@@ -78,9 +78,9 @@ def test_outputs_add_up(seed: int) -> None:
     other = np.random.default_rng(seed).standard_normal(y.size)
     both = evidence(kernel, X, np.stack([y, other], axis=1), Z, noise=noise, alphas=(0.5, 1.0))
     each = [evidence(kernel, X, column, Z, noise=noise, alphas=(0.5, 1.0)) for column in (y, other)]
-    for side in (0, 1):
-        for name, value in values(both[side]).items():
-            apart = each[0][side].terms[name] + each[1][side].terms[name]
+    for index in (0, 1):
+        for name, value in values(both[index]).items():
+            apart = each[0][index].terms[name] + each[1][index].terms[name]
             slack = 0.05 if name == "quadratic" else 1e-8 * (1 + abs(apart))  # each solve stops within 0.01 nats
             assert value == pytest.approx(apart, abs=slack)
     truth = log_evidence(kernel, X, y, noise=noise) + log_evidence(kernel, X, other, noise=noise)
@@ -107,9 +107,9 @@ def test_units_and_order_of_the_data_do_not_matter(seed: int) -> None:
     """y → cy, variance and noise times c²: every member shifts by −N log c; permuted rows change nothing."""
     kernel, X, y, Z, noise = problem(seed)
     arguments = kernel, X, y, Z
-    base = [values(side) for side in evidence(*arguments, noise=noise)]
+    base = [values(bound) for bound in evidence(*arguments, noise=noise)]
     order = np.random.default_rng(seed).permutation(y.size)
-    mixed = [values(side) for side in evidence(kernel, X[order], y[order], Z[::-1], noise=noise)]
+    mixed = [values(bound) for bound in evidence(kernel, X[order], y[order], Z[::-1], noise=noise)]
     for c in (1e-100, 1e5):
         scaled = evidence(Matern(1.5, kernel.variance * c * c, kernel.lengthscale), X, c * y, Z, noise=noise * c * c)
         for before, after in zip(base, scaled, strict=True):

@@ -66,10 +66,10 @@ def test_single_precision_stays_single(make):
 
 @every_kind
 def test_the_variance_is_a_factor(make):
-    one, four = make().fit(X)(X), make(kernel=SquaredExponential(4.0))
+    unit, scaled = make().fit(X)(X), make(kernel=SquaredExponential(4.0))
     if make is weighted:
-        four = make(kernel=SquaredExponential(4.0), noise=0.04)
-    assert np.abs(four.fit(X)(X) - 2.0 * one).max() < 1e-13
+        scaled = make(kernel=SquaredExponential(4.0), noise=0.04)
+    assert np.abs(scaled.fit(X)(X) - 2.0 * unit).max() < 1e-13
 
 
 @given(seed=seeds, dim=st.integers(1, 4), nu=st.sampled_from([None, 0.5, 1.2, 2.5]))

@@ -99,7 +99,9 @@ def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):
     model = SparseGP("vfe", SquaredExponential(0.7, [0.9, 1.4]), 0.2, inducing=X[:8], optimizer=None).fit(X, y)
     made, true = [], Certificate.issue
     monkeypatch.setattr(
-        procedure, "Certificate", SimpleNamespace(issue=lambda *given, **more: made.append(1) or true(*given, **more))
+        procedure,
+        "Certificate",
+        SimpleNamespace(issue=lambda *arguments, **options: made.append(1) or true(*arguments, **options)),
     )
     certificates = certify(model, X, y, epsilon=(0.5, 0.8))
     assert len(made) == 2

@@ -159,13 +159,13 @@ def test_points_far_apart_are_uncorrelated(kernel, far):
 def test_a_lengthscale_per_dimension_is_a_scaling_of_the_inputs(seed, nu, lengthscales):
     rng = np.random.default_rng(seed)
     X, Z = (rng.standard_normal((n, len(lengthscales))) * lengthscales for n in (6, 4))
-    for each, one in (
+    for stretched, plain in (
         (SquaredExponential(2.0, lengthscales), SquaredExponential(2.0)),
         (Matern(nu, 2.0, lengthscales), Matern(nu, 2.0)),
     ):
-        scaled = one(X / lengthscales, Z / lengthscales)
-        np.testing.assert_allclose(each(X, Z), scaled, rtol=1e-12)
-        np.testing.assert_allclose(each(X), one(X / lengthscales), rtol=1e-12)
+        scaled = plain(X / lengthscales, Z / lengthscales)
+        np.testing.assert_allclose(stretched(X, Z), scaled, rtol=1e-12)
+        np.testing.assert_allclose(stretched(X), plain(X / lengthscales), rtol=1e-12)
 
 
 @given(seed=seeds, lengthscale=st.floats(0.01, 100.0), nu=smoothness)

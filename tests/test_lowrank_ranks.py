@@ -102,8 +102,8 @@ def test_scaling_of_inputs_and_outputs_changes_nothing() -> None:
     plan = fourier_rank(SquaredExponential(1.0, [1.0, 3.0]), 10**6, target=1e4, noise=0.1, width=[2.0, 5.0])
     same = fourier_rank(SquaredExponential(7.0, [10.0, 0.3]), 10**6, target=1e4, noise=0.7, width=[20.0, 0.5])
     assert plan.M == same.M
-    one = fourier_rank(SquaredExponential(1.0, [2.0, 2.0]), 10**6, target=1e4, noise=0.1, width=4.0)
-    assert one.M == fourier_rank(SquaredExponential(1.0, 2.0), 10**6, target=1e4, noise=0.1, width=[4.0, 4.0]).M
+    single = fourier_rank(SquaredExponential(1.0, [2.0, 2.0]), 10**6, target=1e4, noise=0.1, width=4.0)
+    assert single.M == fourier_rank(SquaredExponential(1.0, 2.0), 10**6, target=1e4, noise=0.1, width=[4.0, 4.0]).M
 
 
 def test_rules_are_in_the_order_of_their_proofs() -> None:

@@ -100,7 +100,7 @@ def test_newton_finds_the_peak_of_concave_functions(centres, stiffness):
         np.full(c.shape, 40.0),
         close=1e-26,
         rounds=200,
-        what="the peak",
+        sought="the peak",
     )
     np.testing.assert_allclose(peaks, np.arcsinh(c / stiffness), rtol=1e-12, atol=1e-12)
 
@@ -114,7 +114,7 @@ def test_newton_says_how_many_were_not_found():
             np.zeros(2),
             close=1e-20,
             rounds=2,
-            what="the peak",
+            sought="the peak",
         )
 
 

@@ -52,10 +52,10 @@ def test_the_kl_is_that_of_the_laws_at_the_data(seed):
 @given(seed=SEEDS, alpha=st.floats(0, 1), chunk=st.integers(1, 50))
 def test_chunks_do_not_matter(seed, alpha, chunk):
     kernel, X, y, Z = problem(seed)
-    one = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line)
-    many = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line, chunk=chunk)
-    assert many.kl == pytest.approx(one.kl, rel=1e-10)
-    whole, parts = one.predict(X), many.predict(X, chunk=chunk)
+    direct = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line)
+    chunked = collapsed_posterior(kernel, X, y, Z, noise=0.1, power=alpha, prior_mean=line, chunk=chunk)
+    assert chunked.kl == pytest.approx(direct.kl, rel=1e-10)
+    whole, parts = direct.predict(X), chunked.predict(X, chunk=chunk)
     for name in ("mean", "variance", "mean_error", "variance_error"):
         np.testing.assert_allclose(
             getattr(parts, name), getattr(whole, name), rtol=1e-5 if "error" in name else 1e-8, atol=1e-10

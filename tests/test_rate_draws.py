@@ -74,17 +74,17 @@ def test_arrays_are_their_cells_and_more_is_never_worse(about):
 def test_more_known_of_y_is_never_worse():
     """The y at hand, any y of its norm before the draws, any y after them."""
     norm = {"y_norm2": float(Y @ Y), "draws": 10}
-    given = rate(KERNEL, 120, 100, 1.0, y=Y, draws=10, law="kdpp", **KNOWN)
+    at_hand = rate(KERNEL, 120, 100, 1.0, y=Y, draws=10, law="kdpp", **KNOWN)
     before = rate(KERNEL, 120, 100, 1.0, y_norm2_known="before", **norm, **KNOWN)
     after = rate(KERNEL, 120, 100, 1.0, **norm, **KNOWN)
-    assert float(given) < float(before) < float(after) < float(rate(KERNEL, 120, 100, 1.0, y_norm2=Y @ Y, **KNOWN))
+    assert float(at_hand) < float(before) < float(after) < float(rate(KERNEL, 120, 100, 1.0, y_norm2=Y @ Y, **KNOWN))
 
 
 def test_several_outputs_are_a_sum():
     """P times the same target is P times the bound, for one Z."""
-    one = rate(KERNEL, 120, 50, 1.0, y=Y, draws=10, **KNOWN)
-    three = rate(KERNEL, 120, 50, 1.0, y=np.column_stack([Y, Y, Y]), draws=10, **KNOWN)
-    assert float(three) == pytest.approx(3.0 * float(one), rel=1e-9)
+    single = rate(KERNEL, 120, 50, 1.0, y=Y, draws=10, **KNOWN)
+    triple = rate(KERNEL, 120, 50, 1.0, y=np.column_stack([Y, Y, Y]), draws=10, **KNOWN)
+    assert float(triple) == pytest.approx(3.0 * float(single), rel=1e-9)
 
 
 def test_the_other_direction_costs_its_factor():

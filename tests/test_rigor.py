@@ -75,8 +75,8 @@ def test_settled_asks_for_more_bits_until_the_double_is_known(upwards):
 @pytest.mark.parametrize("upwards", [False, True])
 def test_what_is_never_settled_comes_back_as_its_outer_end(upwards):
     """65 536 bits do not separate 2 ± e^−80000 from 2, and 2 itself would be the wrong side."""
-    side = 1 if upwards else -1
-    value = rigor.settled(lambda: rigor.exact(2.0) + side * (-rigor.exact(80000.0)).exp(), upwards)
+    sign = 1 if upwards else -1
+    value = rigor.settled(lambda: rigor.exact(2.0) + sign * (-rigor.exact(80000.0)).exp(), upwards)
     assert value == math.nextafter(2.0, math.inf if upwards else 0.0)
 
 

@@ -78,12 +78,12 @@ def test_what_comes_back_is_a_copy(check, allowed):
 
 @checks
 def test_whole_types_and_single_precision_are_accepted(check, allowed):
-    for one in (1, np.int64(1), np.uint8(1), np.float32(1.0), True):
+    for unit in (1, np.int64(1), np.uint8(1), np.float32(1.0), True):
         if allowed(1.0):
-            assert check("x", one) == 1.0
+            assert check("x", unit) == 1.0
         else:
             with pytest.raises(ValueError, match=r"^x: expected"):
-                check("x", one)
+                check("x", unit)
 
 
 @given(low=st.integers(-3, 5), value=st.integers(-10, 2**53 - 1))

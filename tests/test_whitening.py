@@ -34,11 +34,11 @@ def test_chunks_do_not_matter_and_q_is_vv(seed: int, chunk: int) -> None:
     np.testing.assert_allclose(white.squares, (y**2).sum(axis=0), rtol=1e-13)
     np.testing.assert_allclose(white.residual, kernel.diag(X) - (V**2).sum(axis=0), atol=1e-11 * kernel.variance)
     assert white.trace == pytest.approx(float(np.trace(kernel(X)) - (V**2).sum()), abs=1e-9)
-    side = white.inducing
-    np.testing.assert_allclose(side.times(X, y, chunk), V @ y, rtol=1e-8, atol=1e-10)
-    back = np.concatenate([part for _, part in side.transposed_times(X, white.projected, chunk)])
+    whitener = white.inducing
+    np.testing.assert_allclose(whitener.times(X, y, chunk), V @ y, rtol=1e-8, atol=1e-10)
+    back = np.concatenate([part for _, part in whitener.transposed_times(X, white.projected, chunk)])
     np.testing.assert_allclose(back, V.T @ white.projected, rtol=1e-8, atol=1e-9)
-    streamed = np.concatenate([part for _, part in side.chunks(X, chunk)], axis=1)
+    streamed = np.concatenate([part for _, part in whitener.chunks(X, chunk)], axis=1)
     np.testing.assert_allclose(streamed, V, rtol=1e-10, atol=1e-12)
 
 

@@ -81,8 +81,8 @@ def run(mutants: list[Mutant], options: argparse.Namespace, settings: choosing.S
     touching.measure(options.workers)
     for test in touching.failing():
         print(f"omitted, because it fails without any mutant: {test}")
-    known = {file: (tree.ROOT / file).read_bytes() for file in map(str, tree.files()) if file.endswith(".py")}
-    packages = {file: source for file, source in known.items() if file.startswith(tree.PACKAGES)}
+    contents = {file: (tree.ROOT / file).read_bytes() for file in map(str, tree.files()) if file.endswith(".py")}
+    packages = {file: source for file, source in contents.items() if file.startswith(tree.PACKAGES)}
     sources, commit = Sources(packages), tree.commit()
     places: queue.SimpleQueue[Workplace] = queue.SimpleQueue()
     for number in range(options.workers):

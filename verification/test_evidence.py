@@ -152,9 +152,9 @@ def test_where_the_bracket_closes(observe: Observer) -> None:
     rng = np.random.default_rng(4)
     X, Y, kernel = rng.uniform(-2, 2, (8, 2)), rng.standard_normal((8, 2)), Matern(1.5)
     truth = reference.log_evidence(renyi.matrix(kernel(X)), renyi.matrix(Y), mpf(0.3))
-    for side in evidence(kernel, X, Y, X, noise=0.3, alphas=(0.0, 0.5, 1.0), members="all"):
-        values = [v for name, v in side.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
-        observe.equal("R-eq8" if side.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
+    for bound in evidence(kernel, X, Y, X, noise=0.3, alphas=(0.0, 0.5, 1.0), members="all"):
+        values = [v for name, v in bound.terms.items() if name not in ("T/σ²", "jitter", "rounding")]
+        observe.equal("R-eq8" if bound.side == "upper" else "R-amgm", values, truth, rtol=1e-8)
     for noise in (1e-3, 1.0, 1e5):
         lower, upper = evidence(SquaredExponential(3.0), [[0.0]], [2.0], [[100.0]], noise=noise, alphas=(0.5, 1.0))
         exact = renyi.log_normal(mp.matrix([2]), mp.matrix([3 + mpf(noise)]))
@@ -241,8 +241,8 @@ def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer,
     top = max(renyi.spectrum((exact.Q + exact.Q.T) / 2))
     quadratic = sum(reference.form(renyi.matrix(y), B) for y in Y.T)
     stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
-    for side in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
-        observe.equal("R-eq8", side.terms["rounding"], stated, rtol=1e-9)
+    for bound in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
+        observe.equal("R-eq8", bound.terms["rounding"], stated, rtol=1e-9)
     log_dets = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed
     truth = log_det(exact.exact) - log_det(B)
     below, above = log(1 + T / (exact.noise + top)), 9 * log(1 + T / (9 * exact.noise))

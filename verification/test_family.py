@@ -106,15 +106,15 @@ def test_values_are_the_definition_at_50_digits(name: str, seed: int, observe: O
 @pytest.mark.parametrize("seed", range(4))
 def test_derivatives_are_those_of_50_digits(name: str, seed: int, observe: Observer) -> None:
     c, (member, _) = case(seed), STRUCTURES[name]
-    found = build(c.X, c.Y, member).evaluate(c.kernel, c.noise, c.Z).gradient
-    assert found is not None
+    gradient = build(c.X, c.Y, member).evaluate(c.kernel, c.noise, c.Z).gradient
+    assert gradient is not None
     h, logs = mpf("1e-15"), [mpf(v) for v in c.logs]
     slopes = []
     for i in range(len(logs)):
         moved = [[v + (s * h if j == i else 0) for j, v in enumerate(logs)] for s in (1, -1)]
         slopes.append((c.truth(name, moved[0]) - c.truth(name, moved[1])) / (2 * h))
     scale = float(max(abs(v) for v in slopes))
-    observe.equal("R-grad", [*found.kernel, found.noise], slopes, rtol=1e-8, atol=1e-9 * scale)
+    observe.equal("R-grad", [*gradient.kernel, gradient.noise], slopes, rtol=1e-8, atol=1e-9 * scale)
     moves = []
     for i, d in np.ndindex(M, D):
         ends = []
@@ -123,7 +123,9 @@ def test_derivatives_are_those_of_50_digits(name: str, seed: int, observe: Obser
             Z[i][d] += s * h
             ends.append(c.truth(name, None, Z))
         moves.append((ends[0] - ends[1]) / (2 * h))
-    observe.equal("R-grad", np.ravel(found.Z), moves, rtol=1e-8, atol=1e-30 + 1e-9 * float(max(abs(v) for v in moves)))
+    observe.equal(
+        "R-grad", np.ravel(gradient.Z), moves, rtol=1e-8, atol=1e-30 + 1e-9 * float(max(abs(v) for v in moves))
+    )
 
 
 @pytest.mark.claim("R-pred-A", "P-20")
@@ -143,10 +145,10 @@ def test_predictive_laws_are_the_definition_at_50_digits(name: str, seed: int, o
     mean, cov = reference.predict(prior, Y, tuple(cross), exp(logs[-1]), member.power, blocks, homes)
     posterior = build(c.X, c.Y, member).posterior(c.kernel, c.noise, c.Z)
     labels = homes if name == "pic" else None
-    found, spread = posterior.predict(new, full_cov=True, blocks=labels)
+    predicted, spread = posterior.predict(new, full_cov=True, blocks=labels)
     claim = "P-20" if name == "exact" else "R-pred-A"
     size = {"rtol": 1e-8, "atol": 1e-8 * c.kernel.max_variance}
-    observe.equal(claim, found, mean.tolist(), rtol=1e-7, atol=1e-7)
+    observe.equal(claim, predicted, mean.tolist(), rtol=1e-7, atol=1e-7)
     observe.equal(claim, spread, cov.tolist(), **size)
     _, variances = posterior.predict(new, noisy=True, blocks=labels, chunk=2)
     observe.equal(claim, variances, [cov[i, i] + exp(logs[-1]) for i in range(3)], **size)
@@ -242,15 +244,15 @@ def test_with_the_data_as_inducing_points_every_member_is_the_exact_gp(
     seed: int, power: float, structure: Any, observe: Observer
 ) -> None:
     c = case(4 * (seed // 4) + 1)  # Matérn-½: K well conditioned
-    truth = build(c.X, c.Y, Member("full", 1.0)).evaluate(c.kernel, c.noise)
-    found = build(c.X, c.Y, Member(structure, power)).evaluate(c.kernel, c.noise, c.X)
-    observe.equal("R-lim0", found.value, truth.value, rtol=1e-8, atol=1e-8)
-    assert found.gradient is not None
-    assert truth.gradient is not None
+    gp = build(c.X, c.Y, Member("full", 1.0)).evaluate(c.kernel, c.noise)
+    evaluated = build(c.X, c.Y, Member(structure, power)).evaluate(c.kernel, c.noise, c.X)
+    observe.equal("R-lim0", evaluated.value, gp.value, rtol=1e-8, atol=1e-8)
+    assert evaluated.gradient is not None
+    assert gp.gradient is not None
     if structure != "none":  # DTC drops R, and with it R's derivatives, which do not vanish in Z
-        scale = 1.0 + np.abs(truth.gradient.kernel).max()
-        for mine, theirs in zip(found.gradient.kernel, truth.gradient.kernel, strict=True):
-            observe.equal("R-gp", mine, theirs, atol=1e-6 * scale)
+        scale = 1.0 + np.abs(gp.gradient.kernel).max()
+        for slope, exact_slope in zip(evaluated.gradient.kernel, gp.gradient.kernel, strict=True):
+            observe.equal("R-gp", slope, exact_slope, atol=1e-6 * scale)
 
 
 @pytest.mark.claim("R-elbo*")
@@ -260,16 +262,16 @@ def test_blocks_of_one_are_the_diagonal_and_one_block_is_everything(seed: int, p
     for size, structure in ((1, "diagonal"), (N, "full")):
         blocks = objective(c.X, c.Y, Member("blocks", power), blocks=size, jitter=0.0)
         other = build(c.X, c.Y, Member(structure, power))  # type: ignore[arg-type]
-        one, two = (F.evaluate(c.kernel, c.noise, c.Z) for F in (blocks, other))
-        observe.equal("R-elbo*", one.value, two.value, rtol=1e-10, atol=1e-10)
-        assert one.gradient is not None
-        assert two.gradient is not None
-        scale = 1.0 + np.abs(two.gradient.kernel).max()
-        observe.equal("R-elbo*", one.gradient.kernel, two.gradient.kernel, rtol=1e-7, atol=1e-7 * scale)
-        observe.equal("R-elbo*", one.gradient.noise, two.gradient.noise, rtol=1e-7, atol=1e-7 * scale)
-        assert two.gradient.Z is not None
-        far = 1.0 + np.abs(two.gradient.Z).max()
-        observe.equal("R-elbo*", one.gradient.Z, two.gradient.Z, rtol=1e-7, atol=1e-7 * far)
+        in_blocks, direct = (F.evaluate(c.kernel, c.noise, c.Z) for F in (blocks, other))
+        observe.equal("R-elbo*", in_blocks.value, direct.value, rtol=1e-10, atol=1e-10)
+        assert in_blocks.gradient is not None
+        assert direct.gradient is not None
+        scale = 1.0 + np.abs(direct.gradient.kernel).max()
+        observe.equal("R-elbo*", in_blocks.gradient.kernel, direct.gradient.kernel, rtol=1e-7, atol=1e-7 * scale)
+        observe.equal("R-elbo*", in_blocks.gradient.noise, direct.gradient.noise, rtol=1e-7, atol=1e-7 * scale)
+        assert direct.gradient.Z is not None
+        far = 1.0 + np.abs(direct.gradient.Z).max()
+        observe.equal("R-elbo*", in_blocks.gradient.Z, direct.gradient.Z, rtol=1e-7, atol=1e-7 * far)
 
 
 @pytest.mark.claim("R-gp")

@@ -331,8 +331,8 @@ def test_total_degree_sets(observe: Observer, dim: int, level: int) -> None:
     for ell in range(dim, m):
         observe.upper("L-47", sum(sum(n) == ell - dim for n in brute), ell**dim)
         observe.equal("L-47", sum(sum(n) == ell - dim for n in brute), math.comb(ell - 1, dim - 1))
-    one = SquaredExponential(lengthscale=0.8)
-    kept = [MercerFeatures(one, size, inputs=Gaussian(dim=dim), order=order) for order in ("best", "degree")]
+    kernel = SquaredExponential(lengthscale=0.8)
+    kept = [MercerFeatures(kernel, size, inputs=Gaussian(dim=dim), order=order) for order in ("best", "degree")]
     observe.equal("L-46", np.sort(kept[0].eigenvalues), np.sort(kept[1].eigenvalues), rtol=1e-12)
 
 
@@ -349,13 +349,13 @@ def test_best_first_leaves_least(observe: Observer, seed: int, dim: int, rank: i
 
 
 @pytest.mark.claim("L-56")
-@given(dim=st.integers(1, 4), side=st.integers(1, 6), rho=ratio)
-def test_a_tensor_grid_is_never_better(observe: Observer, dim: int, side: int, rho: float) -> None:
+@given(dim=st.integers(1, 4), width=st.integers(1, 6), rho=ratio)
+def test_a_tensor_grid_is_never_better(observe: Observer, dim: int, width: int, rho: float) -> None:
     step = 2.0 * math.asinh(rho / 2.0)
-    grid = np.array(list(itertools.product(range(side), repeat=dim)))
+    grid = np.array(list(itertools.product(range(width), repeat=dim)))
     weight = lambda n: math.fsum(np.exp(-step * n.sum(axis=1)))  # noqa: E731
-    observe.upper("L-56", weight(grid), weight(by_total_degree(dim, side**dim)) * (1 + 1e-12))
-    observe.upper("L-56", weight(grid), weight(best_first(np.full(dim, step), side**dim)) * (1 + 1e-12))
+    observe.upper("L-56", weight(grid), weight(by_total_degree(dim, width**dim)) * (1 + 1e-12))
+    observe.upper("L-56", weight(grid), weight(best_first(np.full(dim, step), width**dim)) * (1 + 1e-12))
 
 
 @pytest.mark.claim("L-56")

@@ -33,8 +33,8 @@ HALF = mpf(1) / 2
 
 def one_point(y: Any) -> Instance:
     """N = 1, K = 10, Q = 0, σ² = 1: the ledger's counterexample."""
-    zero, one = mp.zeros(1), mp.ones(1)
-    return Instance(10 * one, zero, one, mpf(y) * one, mpf(1))
+    zero, unit = mp.zeros(1), mp.ones(1)
+    return Instance(10 * unit, zero, unit, mpf(y) * unit, mpf(1))
 
 
 # --- the exact gap --------------------------------------------------------------------------------------------------

@@ -204,8 +204,8 @@ def test_divergence_is_its_integral(observe: Observer, s1: Any, s2: Any, m: Any)
             lambda x: density(x, m, s1) * ((x**2 / s2 - (x - m) ** 2 / s1 + log(s2 / s1)) / 2),
             [-inf, m - 3, m, m + 3, inf],
         )
-    one = mp.ones(1)
-    observe.equal("L-04", divergences.gaussian_kl(m * one, s1 * one, 0 * one, s2 * one), value, rtol=mpf("1e-20"))
+    unit = mp.ones(1)
+    observe.equal("L-04", divergences.gaussian_kl(m * unit, s1 * unit, 0 * unit, s2 * unit), value, rtol=mpf("1e-20"))
 
 
 @pytest.mark.claim("L-05")
@@ -304,12 +304,12 @@ def test_two_sided_order(observe: Observer, seed: int, slack: float) -> None:
 
 
 @pytest.mark.claim("L-08")
-@given(seed=SEEDS, slack=st.sampled_from([0.0, 1e-9, 0.5]), known=st.booleans())
-def test_traces_and_order(observe: Observer, seed: int, slack: float, known: bool) -> None:
+@given(seed=SEEDS, slack=st.sampled_from([0.0, 1e-9, 0.5]), with_least=st.booleans())
+def test_traces_and_order(observe: Observer, seed: int, slack: float, with_least: bool) -> None:
     K, Sigma, noise = pair(seed)
     N, t1, t2 = K.rows, trace(K), trace(Sigma)
     gamma = reference.least_gamma(reference.noisy(K, noise), reference.noisy(Sigma, noise)) + mpf(slack)
-    least = max(mp.eigsy(Sigma, eigvals_only=True)[0], mpf(0)) if known else mpf(0)
+    least = max(mp.eigsy(Sigma, eigvals_only=True)[0], mpf(0)) if with_least else mpf(0)
     truth = reference.kl(K, Sigma, noise)
     forms = ("sharpest", "logarithmic", "corrected")
     bounds = [reference.kl_from_traces(t1, t2, N, noise, gamma, least, f) for f in forms]

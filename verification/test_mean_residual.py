@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from observer import Observer
 from test_kdpp import SPECTRA, kernel_matrix, rotated
 
-from gpbounds import kdpp
+from gpbounds import SquaredExponential, kdpp
 from gpbounds.kdpp.streamed_residual import RitzForm, streamed_residual
+from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted
+from gpbounds.rates.draws.rows import DenseRows
 from gpbounds.reference import planning as reference
 from gpbounds.reference.kdpp import esp
 
@@ -177,3 +179,33 @@ def test_pivots_alone_give_upper_bounds(observe: Observer, seed: int, N: int) ->
     basis = np.column_stack([v, rng.standard_normal((N, columns))])
     form = above.form(RitzForm.of(basis, K @ basis, v))
     observe.upper("N-res", exact.quadratic((vectors.T @ y) ** 2), form * (1 + 1e-9))
+
+
+@pytest.mark.claim("N-res")
+@pytest.mark.parametrize("lengthscale", [1.0, 3.0])
+def test_beyond_the_numerical_rank(observe: Observer, lengthscale: float) -> None:
+    """A smooth kernel whose eigenvalues end at 1e-30: from its rounded ones nothing comes out below the truth."""
+    N, noise = 16, 1e-4
+    X = np.linspace(0.0, 2.0, N)
+    kernel = SquaredExponential(1.0, lengthscale)
+    fast = eigen(kernel(X[:, None]), "K")
+    exact = mp.matrix(N)
+    for i in range(N):
+        for j in range(N):
+            exact[i, j] = mp.exp(-((mp.mpf(float(X[i])) - mp.mpf(float(X[j]))) ** 2) / (2 * mp.mpf(lengthscale) ** 2))
+    rising, basis = mp.eigsy(exact)
+    truth = list(rising)[::-1]
+    y = np.random.default_rng(1).standard_normal(N)
+    squares = [mp.fsum(basis[j, i] * mp.mpf(float(y[j])) for j in range(N)) ** 2 for i in reversed(range(N))]
+    rows = DenseRows(kernel, X[:, None], y[:, None])
+    numerical_rank = int((fast.values > fast.rounding).sum())
+    observe.holds("N-res", numerical_rank < N - 3)
+    for M in range(1, N):
+        bounds = kdpp.expected_residual(fast.values, M, noise=noise, rounding=fast.rounding)
+        missed = reference.miss(truth, M)
+        rho = [value * share for value, share in zip(truth, missed, strict=True)]
+        observe.upper("N-res", missed, bounds.miss)
+        observe.upper("N-res", rho, bounds.rho)
+        observe.upper("N-res", mp.fsum(rho), bounds.trace)
+        form = mp.fsum(r * s / (v + noise) ** 2 for r, s, v in zip(rho, squares, truth, strict=True))
+        observe.upper("N-res", form, rows.quadratic(rows.residual(M, noise)))

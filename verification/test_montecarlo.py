@@ -301,7 +301,7 @@ def test_reference_moments_are_those_of_the_rule() -> None:
         def power(k: int) -> Any:
             return quad(lambda x: exp(k * case.log_density(2, m + s * x) - x * x / 2) / sqrt(2 * pi), [-9, -3, 0, 3, 9])
 
-        one, two, three = power(1), power(2), power(3)
-        second, third = two / one**2 - 1, three / one**3 - 3 * two / one**2 + 2
+        mean, square, cube = power(1), power(2), power(3)
+        second, third = square / mean**2 - 1, cube / mean**3 - 3 * square / mean**2 + 2
         truth = -(reference.expansion(1, second, third, mpf(50)) - log(mpf(1)))
     assert abs(bias(likelihood, y, m, v, 50, method="expansion") / float(truth) - 1.0) < 1e-10

@@ -63,9 +63,9 @@ def test_bernoulli(observe: Observer, label: int) -> None:
         ("logit", "D-30", mpf(1) / 4, 1 / (6 * sqrt(mpf(3)))),
         ("probit", "D-32", steep, bent),
     ):
-        side = (mpf(0), first) if label > 0 else (-first, mpf(0))
+        range_of_first = (mpf(0), first) if label > 0 else (-first, mpf(0))
         sharp = ends(Bernoulli(link).derivative_range(label))
-        observe.equal(claim, sharp, [mpf(0), mpf(1), *side, -second, second], rtol=ROUNDED)
+        observe.equal(claim, sharp, [mpf(0), mpf(1), *range_of_first, -second, second], rtol=ROUNDED)
 
 
 @pytest.mark.claim("D-31", "D-36")
@@ -106,7 +106,7 @@ def test_sharp_ends_of_poisson_with_exponential_rate(observe: Observer, y: int) 
     def density(g: Any) -> Any:
         return exp(log_density(y, log(g))) if g > 0 else mpf(not y)
 
-    flat = [rate + mpf(1) / 2 + side * sqrt(rate + mpf(1) / 4) for side in (-1, 1)]
+    flat = [rate + mpf(1) / 2 + sign * sqrt(rate + mpf(1) / 4) for sign in (-1, 1)]
     cubic = [mpf(1), -3 * (rate + 1), 3 * rate**2 + 3 * rate + 1, -(rate**3)]
     first = [(rate - g) * density(g) for g in flat]
     second = [((rate - g.real) ** 2 - g.real) * density(g.real) for g in polyroots(cubic, maxsteps=500, extraprec=400)]

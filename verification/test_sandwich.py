@@ -24,7 +24,7 @@ from gpbounds.sandwich.equation import TINY, _coefficients
 
 SEEDS = st.integers(0, 2**32 - 1)
 EXPONENTS = st.floats(-30.0, 5.0)
-SEAMS = [np.nextafter(x, side) for x in (TINY, 0.0625, 0.1887, 0.25) for side in (0.0, x, 1.0)]
+SEAMS = [np.nextafter(x, end) for x in (TINY, 0.0625, 0.1887, 0.25) for end in (0.0, x, 1.0)]
 GRID = np.concatenate([[5e-324, 1e-320, 1e-300], 10.0 ** np.linspace(-310.0, 5.0, 631), SEAMS])
 DENSE = np.concatenate([10.0 ** np.linspace(-3.0, 3.0, 800), [1e5, 352.9, 353.5, 371.0]])
 
@@ -100,16 +100,16 @@ def excess(kind: str, x: float, gamma: float) -> Any:
 def test_certified_roots_are_rounded_outwards_and_are_the_nearest_such_floats(observe: Observer, gamma: float) -> None:
     b, t, log_b = roots(gamma, certified=True)
     less_b, less_t = roots(gamma, minus_one=True, certified=True)
-    for kind, x, side in (("x", b, -1), ("x", t, 1), ("log", log_b, -1), ("less", less_b, -1), ("less", less_t, 1)):
-        inner = float(np.nextafter(x, -side * np.inf))
+    for kind, x, outward in (("x", b, -1), ("x", t, 1), ("log", log_b, -1), ("less", less_b, -1), ("less", less_t, 1)):
+        inner = float(np.nextafter(x, -outward * np.inf))
         middle = 1.0 if kind == "x" else 0.0
         edge = -1.0 if kind == "less" else 0.0
-        assert (x - middle) * side > 0
+        assert (x - middle) * outward > 0
         if not (kind != "log" and x <= edge) and not (kind == "log" and x < -700.0):
             observe.holds("L-34", excess(kind, x, gamma) > 0)
         elif kind == "log":  # e^x is 1e-304 or less: between x and the next float lies −1 − 2γ
             observe.holds("L-34", mp.mpf(x) <= -1 - 2 * mp.mpf(gamma) + mp.mpf(10) ** -300)
-        if (inner - middle) * side > 0 and (kind == "log" or inner > edge) and not (kind == "log" and x < -700.0):
+        if (inner - middle) * outward > 0 and (kind == "log" or inner > edge) and not (kind == "log" and x < -700.0):
             observe.holds("L-34", excess(kind, inner, gamma) < 0)
     plain = (*roots(gamma), *roots(gamma, minus_one=True))
     for proved, near in zip((b, t, log_b, less_b, less_t), plain, strict=True):
@@ -234,11 +234,11 @@ def test_proposition_4_is_attained_in_one_dimension(observe: Observer, gamma: fl
     g = mp.mpf(gamma)
     with mp.workdps(90):
         _, u, s = sandwich.roots(gamma)
-        one = mp.matrix([[1]])
+        unit = mp.matrix([[1]])
         for x in (mp.exp(s), 1 + u):
-            kl = divergences.gaussian_kl(one * 0, one * x, one * 0, one)
+            kl = divergences.gaussian_kl(unit * 0, unit * x, unit * 0, unit)
             observe.equal("L-31", kl, g, rtol=1e-25)
-        shifted = divergences.gaussian_kl(one * mp.sqrt(2 * g), one, one * 0, one)
+        shifted = divergences.gaussian_kl(unit * mp.sqrt(2 * g), unit, unit * 0, unit)
         observe.equal("L-30", shifted, g, rtol=1e-49)
         x = mp.exp(-2 * g)
         rest = 2 * g - sandwich.phi(x)  # = 1 − e^(−2γ)

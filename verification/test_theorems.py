@@ -292,13 +292,13 @@ def test_theorem_1_in_the_printed_direction_fails(observe: Observer) -> None:
     tail = 1 - 1e-9  # Σ_{m>1} λ_m of the operator: λ_1 = 10⁶ + 1e-9, 10⁹ - 1 others of 1e-9 each
     rhs = sum(float(v) for v in forms.prior_printed(2 * N * tail, N, noise, alpha, delta).values())
     # Z = {x_0}; the atoms are exchangeable.  Q = qq', Ξ = B + qq'; all inverses by Sherman and Morrison: 10⁶ cancels.
-    big, one = 1e6, np.ones(N)
+    big, ones = 1e6, np.ones(N)
     q = np.r_[big + 1, np.full(N - 1, big)] / np.sqrt(big + 1)
     R = np.eye(N) + big / (big + 1)
     R[0] = R[:, 0] = 0.0
     B_q = np.linalg.solve(noise * np.eye(N) + (1 - alpha) * R, q)
     cov_q = R + np.outer(q, q) / (1 + q @ B_q)
-    inner = np.eye(N) - big / (1 + noise + N * big) * np.outer(one, one)  # (1 + σ²) K_n⁻¹
+    inner = np.eye(N) - big / (1 + noise + N * big) * np.outer(ones, ones)  # (1 + σ²) K_n⁻¹
     cov_p = noise * (np.eye(N) - noise / (1 + noise) * inner)
     rng = np.random.default_rng(11)
     forward, backward = [], []

@@ -206,8 +206,11 @@ class InducingGP(WithInducing):
         """The best of R new draws at the trained hyperparameters and of the trained points; sets ``bound_``."""
         point = outcome.parameters
         trained = host(point.Z)
+        M = min(trained.shape[0], distinct_rows(X))
+        if self.n_inducing == "auto":  # the trained hyperparameters may need more points
+            M = max(M, self._planned(point, X, Y))
         rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
-        best = self._best_of(point, X, Y, min(trained.shape[0], distinct_rows(X)), rng, (trained,))
+        best = self._best_of(point, X, Y, M, rng, (trained,))
         Z = trained if best is None else best.Z
         moved = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
         evaluation = trainer.objective.minimised(moved, gradient=False)

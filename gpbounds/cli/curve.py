@@ -12,7 +12,10 @@ from gpbounds import plotting
 from gpbounds.bound import Bound
 from gpbounds.cli import options, output, selection
 from gpbounds.cli.brackets import Brackets, brackets, ladder
+from gpbounds.cli.floors import Floors
+from gpbounds.cli.looks import BEST_OF_SEVERAL, BY_ORDER
 from gpbounds.cli.problem import Case, Problem, describe, from_arguments, headline
+from gpbounds.inputs import Empirical
 
 EPILOG = """\
 example:
@@ -20,10 +23,11 @@ example:
   gpbounds curve -N 1e3,1e6,1e9 -M 1:60
   gpbounds curve --data table.csv --out curve.png
 
-  The last command plots the bound given the rows beside the a-priori bound, and bounds on the log evidence of the data
-  for inducing points that --select chooses.
+  The last command plots the bounds for the best of ten draws: a priori (simulated), given the rows, and given y; lower
+  bounds; and bounds on the log evidence of the data for the inducing points that --select chooses.
 
-theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M.  The upper bounds on the evidence
+theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at each M; with --data N-tilt-given and
+N-tilt-prior, N-sim a priori, N-low and N-lowprior from below.  The upper bounds on the evidence
 are R-eq8 and others, the lower bounds R-elbo* and others.
 """
 
@@ -135,12 +139,17 @@ def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | Non
 
 
 def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[int]:
-    """At most 200 values of M up to where the bound falls below FLOOR, or to the last M, spaced as on the axis."""
+    """At most 200 values of M up to where the bound falls below FLOOR, or to the last M; 30 of simulated bounds."""
     from dataclasses import replace
 
-    last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M or case.largest(N)
+    last = problem.plan(replace(case, sizes=(N,)), alpha, FLOOR).M
+    if last is None:
+        last = case.largest(N)
+        if case.draws is not None:  # rounding keeps the bound up: end where it no longer falls by much
+            level = 2.0 * float(problem.rate(case, [N], [last], [alpha]))
+            last = problem.plan(replace(case, sizes=(N,)), alpha, level).M or last
     spread = np.geomspace if last > plotting.FAR else np.linspace
-    return [int(m) for m in np.unique(np.rint(spread(1, last, 200)))]
+    return [int(m) for m in np.unique(np.rint(spread(1, last, 30 if case.simulate else 200)))]
 
 
 def picture(
@@ -154,12 +163,18 @@ def picture(
     rows = {N for _, N in sizes}
     curves = []
     for case, N, alpha, M, bound in series:
-        parts = [case.kind] if problem.data is not None else []
+        parts = [case.kind.replace(" y", " $y$")] if problem.data is not None else []
+        if case.draws is not None and case.y is None:
+            parts.append("$y$ from the prior")
+        elif any(other.draws is not None for other, *_ in series) and case.draws is None:
+            parts.append("one draw, any $y$ of this norm")
         parts += [rf"$\alpha$ = {alpha:g}"] if len(orders) > 1 else []
         parts += [f"$N$ = {power_of_ten(N)}"] if len(rows) > 1 else []
         style = "--" if case.kind == "data-aware" else "-"
         index = sorted(orders).index(alpha) if len(orders) > 1 else sorted(sizes).index((case.kind, N))
         color = plotting.CYCLE[index % len(plotting.CYCLE)]
+        if case.draws is not None:
+            color, style = BEST_OF_SEVERAL[case.kind] if len(orders) == 1 else (color, BY_ORDER[case.kind])
         curves.append(plotting.Curve(", ".join(parts) or "bound", M, np.asarray(bound.value).ravel(), color, style))
     if bracket is not None:
         for alpha in sorted(orders):
@@ -169,10 +184,13 @@ def picture(
             name += f", $N$ = {power_of_ten(bracket.N)}" if len(rows) > 1 else ""
             color = plotting.GREEN if len(orders) == 1 else plotting.CYCLE[sorted(orders).index(alpha)]
             curves.append(plotting.Curve(name, bracket.M, values, color, "-."))
+    curves += lower_curves(problem, series)
     case = problem.cases[0]
     inputs = f"{problem.data.name} (standardised)" if problem.data is not None else describe(case.inputs)
     size = f", N = {power_of_ten(case.sizes[0])}" if len(rows) == 1 else ""
     y = "y from the prior" if case.y_norm2 is None else "any y with the given norm"
+    if case.draws is not None:
+        y = f"the best of {case.draws} draws"
     title = (
         f"{inputs}{size}, {y}, probability {100 * (1 - args.delta):g} %\n"
         f"{headline(problem.kernels[0], problem.statement.noise)}"
@@ -182,6 +200,28 @@ def picture(
     if bracket is None:
         return plotting.bound_curves(curves, title=title, ylabel=ylabel)
     return plotting.bounds_and_evidence(curves, bracket.drawn, title=title, ylabel=ylabel)
+
+
+def lower_curves(problem: Problem, series: list[tuple[Case, int, float, list[int], Bound]]) -> list[plotting.Curve]:
+    """Both lower bounds for the rows of the data-aware statement, down to the least upper bound; for one order only."""
+    orders = {alpha for _, _, alpha, _, _ in series}
+    aware = [(case, M) for case, _, _, M, _ in series if case.kind == "data-aware" and case.draws is not None]
+    if len(orders) > 1 or not aware or problem.statement.direction != "q||p":
+        return []
+    (case, M), floor = aware[0], min(float(np.min(bound.value)) for *_, bound in series)
+    law = case.inputs
+    assert isinstance(law, Empirical)
+    floors = Floors.of(problem.kernels[0], np.asarray(law.X), problem.statement.noise, orders.pop())
+    counts = np.asarray(M, dtype=np.float64)
+    return [
+        plotting.Curve(
+            f"lower bound, {name}", counts, np.where(values >= 0.1 * floor, values, np.nan), "#000000", style
+        )
+        for name, values, style in (
+            ("$y$ from the prior, on average", floors.prior(counts), "--"),
+            ("any $y$", floors.any_y(counts), ":"),
+        )
+    ]
 
 
 def power_of_ten(N: int) -> str:

@@ -103,7 +103,7 @@ def show(
     as_json: bool = False,
     share: float = 0.0,
     best: int = 10,
-    simulate: int = 39,
+    simulate: int | None = None,
     old_forms: bool = False,
 ) -> Study:
     """Run the study of ``data``, print it and plot it; a ``share`` of the rows is held out for the hyperparameters."""

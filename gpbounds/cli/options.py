@@ -235,8 +235,7 @@ def add_best(parser: argparse.ArgumentParser) -> None:
         "--simulate",
         metavar="M",
         type=whole,
-        default=39,
-        help="number of simulated sets of inputs for the a-priori bound; 0 omits it (default %(default)s)",
+        help="number of simulated sets of inputs for the a-priori bound, 0 to omit it (default 39 up to 1000 rows)",
     )
     group.add_argument(
         "--old-forms", action="store_true", help="add the bounds on one draw, for any y of the norm of the data"

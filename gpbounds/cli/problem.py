@@ -30,6 +30,12 @@ GIVEN_NOTE = (
 )
 GIVEN_ROWS = 20_000
 """Up to here the bound given y is for all rows."""
+SIMULATED_ROWS = 1000
+"""Up to here inputs are simulated without being asked for."""
+OMITTED = (
+    "The a-priori bound is omitted for {rows} rows; with --simulate 39 the command decomposes 39 kernel matrices of "
+    "that size."
+)
 
 
 @dataclass(frozen=True)
@@ -254,6 +260,11 @@ def best_cases(
     return (simulated, *cases) if simulate else cases
 
 
+def default_sets(rows: int) -> int:
+    """How many sets of inputs are simulated unless the command line says so: each costs an eigendecomposition."""
+    return 39 if rows <= SIMULATED_ROWS else 0
+
+
 def wants_best(args: argparse.Namespace) -> bool:
     """Whether the command line asks for bounds for the best of several draws."""
     draws = getattr(args, "best", None)
@@ -270,6 +281,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         raise UsageError("--lengthscale-range replaces --lengthscale: use one of the two options")
     norm = parsed_norm(args)
     data = None
+    omitted: tuple[str, ...] = ()
     if args.data is None:
         hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
         if args.sizes is None:
@@ -292,7 +304,9 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         best = wants_best(args)
         cases = data_cases(data, part, law=inputs, y_norm2=norm) if not best or args.old_forms else ()
         if best:
-            cases = (*best_cases(data, part, args.best, simulate=args.simulate, seed=args.seed, law=inputs), *cases)
+            sets = default_sets(part.N) if args.simulate is None else args.simulate
+            cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
+            omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)
     if bounds:
@@ -300,6 +314,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         notes = (*hyper.warning, *hyper.notes)
         kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
+    notes = (*notes, *omitted)
     statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
     problem = Problem(kernels, statement, cases, data, hyper.origin, notes, hyper.warning)
     return without_unknown_spectra(problem) if data is not None else problem

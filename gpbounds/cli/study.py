@@ -13,7 +13,8 @@ from gpbounds.arrays import Float
 from gpbounds.cli.data import Data
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.hyperparameters import Hyperparameters
-from gpbounds.cli.problem import Case, Problem, Statement, best_cases, data_cases, headline
+from gpbounds.cli.looks import BEST_OF_SEVERAL
+from gpbounds.cli.problem import Case, Problem, Statement, best_cases, data_cases, default_sets, headline
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
@@ -185,18 +186,19 @@ def study(
     seed: int = 0,
     progress: Progress = iter,
     best: int = 10,
-    simulate: int = 39,
+    simulate: int | None = None,
     old_forms: bool = False,
     law: InputLaw | None = None,
 ) -> Study:
     """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
     The bounds are for the best of ``best`` draws: a priori from ``simulate`` sets of inputs of ``law`` (a Gaussian with
-    the standard deviations of the data unless given), data-aware, and given y.  With ``old_forms``, or if ``best`` is
-    0, also those on one draw: their a-priori curves are for the number of rows in the dense algebra, so that all curves
-    concern the same problem; their a-priori plan is for all rows.
+    the standard deviations of the data unless given; 39 sets up to 1000 rows), data-aware, and given y.  With
+    ``old_forms``, or if ``best`` is 0, also those on one draw: their a-priori curves are for the number of rows in the
+    dense algebra, so that all curves concern the same problem; their a-priori plan is for all rows.
     """
     part = data.subset(rows, seed)
+    simulate = default_sets(part.N) if simulate is None else simulate
     fixed = Statement(hyper.noise, delta)
     notes = (*hyper.warning, *hyper.notes)
     problem = Problem((hyper.kernel,), fixed, (), data, hyper.origin, notes, hyper.warning)
@@ -288,8 +290,7 @@ def _look(line: Line) -> tuple[str, str]:
         if line.form == "printed":
             return "#E6C27A", "-."
         return light[line.case.kind], "-" if line.case.y_norm2 is None else "--"
-    colors = {"a priori, simulated": plotting.BLUE, "data-aware": plotting.VERMILLION, "given y": plotting.ORANGE}
-    return colors[line.case.kind], "--" if line.case.y is not None else "-"
+    return BEST_OF_SEVERAL[line.case.kind]
 
 
 def title(result: Study) -> str:

@@ -110,6 +110,11 @@ def expected_residual(
     ∇e_M = V diag(e_{M−1}(λ₋ᵢ)) Vᵀ.  The coefficients of t give E P_Z = V diag(λ_i e_{M−1}(λ₋ᵢ)/e_M) Vᵀ, and
     e_M = e_M(λ₋ᵢ) + λ_i e_{M−1}(λ₋ᵢ).  K − Q = Φ(I − P_Z)Φ.  Last, e_M/e_{M−1} increases with every eigenvalue.
 
+    The mean residual increases with K: K ⪯ A implies that of K ⪯ that of A.  Proof.  uᵀE(K − Q)u = p(B)/∂p(B), B = K
+    bordered by Ku and uᵀKu, p(B) = Σ_{|Z|=M} |B_{Z∪u}| and ∂ its derivative in B_uu.  p is a derivative of the
+    determinant in semi-definite directions, hence hyperbolic, and so p/∂p is concave on the semi-definite cone
+    (Bauschke, Güler, Lewis and Sendov, 2001); it is homogeneous and ≥ 0, hence increasing.
+
     The relative error is about 1e-15, of whatever size the eigenvalues are: `gpbounds.kdpp.leave_one_out` adds positive
     numbers only.  O(N min(N, M)) time.
 

@@ -15,9 +15,9 @@ def greedy(K: ArrayLike, M: int) -> NDArray[np.int64]:
     """M points, each of largest variance given the points before it; deterministic.
 
     z_{t+1} = argmax_i [K − Q_{z_1…z_t}]_ii, the smallest index among equal ones: each step multiplies |K_ZZ| by the
-    largest factor that one point can give, so Z is the greedy mode of the k-DPP.  The choice does not depend on M: 20
-    points are the first 20 of 30.  O(N M²) time, M × N memory.  Bounds that average over Z do not hold for this Z;
-    bounds computed from its own Tr(K − Q) (:func:`residual_trace`) do.  :func:`select` needs no N × N matrix.
+    largest factor that one point can give, so Z is the greedy mode of the k-DPP.  A smaller M gives a prefix of the
+    same choice.  O(N M²) time, M × N memory.  Bounds that average over Z do not hold for this Z; bounds computed from
+    its own Tr(K − Q) (:func:`residual_trace`) do.  :func:`select` needs no N × N matrix.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def find_mode(factor: Factor, m: Array, v: Array, y: Array) -> Array:
         first, second = factor.slopes(m[part] + d, y[part])
         return first - d / v[part], 1.0 / v[part] - second
 
-    return newton(slopes, low, high, xp.zeros(m.shape), close=0.04, rounds=200, what="the mode of N(m, v)·p")
+    return newton(slopes, low, high, xp.zeros(m.shape), close=0.04, rounds=200, sought="the mode of N(m, v)·p")
 
 
 def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = False) -> tuple[Array, ...]:

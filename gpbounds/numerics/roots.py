@@ -24,7 +24,7 @@ def newton(
     *,
     close: float,
     rounds: int,
-    what: str,
+    sought: str,
 ) -> Array:
     """The maximiser of concave functions h between the vectors ``low`` and ``high``, which are overwritten.
 
@@ -35,12 +35,12 @@ def newton(
     Raises
     ------
     NotConverged
-        if some entry is not solved after ``rounds`` steps; ``what`` names the result in the message.
+        if some entry is not solved after ``rounds`` steps; ``sought`` names the result in the message.
 
     >>> y = np.array([0.5, 3.0])  # h = xy − cosh x
     >>> x = newton(
     ...     lambda x, part: (y[part] - np.sinh(x), np.cosh(x)),
-    ...     np.zeros(2), np.full(2, 5.0), np.zeros(2), close=1e-20, rounds=99, what="the peak",
+    ...     np.zeros(2), np.full(2, 5.0), np.zeros(2), close=1e-20, rounds=99, sought="the peak",
     ... )
     >>> np.sinh(x).round(9)
     array([0.5, 3. ])
@@ -60,7 +60,7 @@ def newton(
         part = active = active[~done]
         if active.size == 0:
             return x
-    raise NotConverged(f"expected {what} after {rounds} steps, {active.size} of {x.size} were not found")
+    raise NotConverged(f"expected {sought} after {rounds} steps, {active.size} of {x.size} were not found")
 
 
 def halved(beyond: Callable[[Any], Any], low: Any, high: Any, rounds: int = 60) -> tuple[Any, Any]:

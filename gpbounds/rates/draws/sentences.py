@@ -18,9 +18,12 @@ TILTED = (
 FIXED_BEFORE = "Kernel, noise and M are fixed before the draws; they may have been fitted to these data."
 FROM_PRIOR = "y is drawn from the prior, with the given noise variance, and kernel and noise are not fitted to it."
 BEST_OBJECTIVE = (
-    "Of the draws the one with the greatest objective of this order is kept, computed without jitter (the greatest "
-    "ELBO keeps alpha times the bound of order 1, at alpha < 1 another)."
+    "Of the draws the one with the greatest objective of this order is kept, computed without jitter (if the one with "
+    "the greatest ELBO is kept, alpha times the bound of order 1 holds)."
 )
+
+KNOWN = ("before", "after")
+"""When a y of which only the norm is known is chosen: before the draws, or after them."""
 
 
 def share(delta: float, draws: int, tv: float = 0.0) -> float:

@@ -133,7 +133,7 @@ class Tensor:
         return self.value
 
 
-def thing(name: str, /, **attributes: Any) -> Any:
+def instance_of(name: str, /, **attributes: Any) -> Any:
     """An object of a class of this name."""
     made = type(name, (), {})()
     for key, value in attributes.items():
@@ -142,25 +142,27 @@ def thing(name: str, /, **attributes: Any) -> Any:
 
 
 def flow(name: str, variance: float, lengthscales: Any) -> Any:
-    return thing(name, variance=Tensor(variance), lengthscales=Tensor(lengthscales), active_dims=slice(None))
+    return instance_of(name, variance=Tensor(variance), lengthscales=Tensor(lengthscales), active_dims=slice(None))
 
 
 def flow_model(kernel: Any, **more: Any) -> Any:
-    likelihood = thing("Gaussian", variance=Tensor(0.2))
-    return thing("SGPR", kernel=kernel, likelihood=likelihood, mean_function=thing("Zero"), **more)
+    likelihood = instance_of("Gaussian", variance=Tensor(0.2))
+    return instance_of("SGPR", kernel=kernel, likelihood=likelihood, mean_function=instance_of("Zero"), **more)
 
 
 def torch(name: str, lengthscale: Any, **more: Any) -> Any:
-    return thing(name, lengthscale=Tensor([lengthscale]), active_dims=None, **more)
+    return instance_of(name, lengthscale=Tensor([lengthscale]), active_dims=None, **more)
 
 
 def torch_model(kernel: Any, **more: Any) -> Any:
-    likelihood = thing("GaussianLikelihood", noise=Tensor([0.3]))
-    return thing("ExactGP", covar_module=kernel, likelihood=likelihood, mean_module=thing("ZeroMean"), **more)
+    likelihood = instance_of("GaussianLikelihood", noise=Tensor([0.3]))
+    return instance_of(
+        "ExactGP", covar_module=kernel, likelihood=likelihood, mean_module=instance_of("ZeroMean"), **more
+    )
 
 
 def scaled(kernel: Any) -> Any:
-    return thing("ScaleKernel", base_kernel=kernel, outputscale=Tensor(2.0), active_dims=None)
+    return instance_of("ScaleKernel", base_kernel=kernel, outputscale=Tensor(2.0), active_dims=None)
 
 
 def regressor(kernel: Any, **options: Any) -> Any:
@@ -184,13 +186,15 @@ read = ("kernel", "noise", "Z")
 for i, model in enumerate(sklearn_models()):
     cases.add(f"from_sklearn {i}", reading(renyi("from_sklearn", model=model), *read))
 flows = [
-    flow_model(flow("SquaredExponential", 1.7, [0.5, 2.0]), inducing_variable=thing("InducingPoints", Z=Tensor(Z))),
+    flow_model(
+        flow("SquaredExponential", 1.7, [0.5, 2.0]), inducing_variable=instance_of("InducingPoints", Z=Tensor(Z))
+    ),
     flow_model(flow("Exponential", 1.0, 0.3)),
-    flow_model(thing("Sum", kernels=[flow("Matern32", 0.5, 0.8), flow("Matern52", 2.0, 1.5)])),
+    flow_model(instance_of("Sum", kernels=[flow("Matern32", 0.5, 0.8), flow("Matern52", 2.0, 1.5)])),
 ]
 for i, model in enumerate(flows):
     cases.add(f"from_gpflow {i}", reading(renyi("from_gpflow", model=model), *read))
-inducing = thing(
+inducing = instance_of(
     "InducingPointKernel",
     base_kernel=scaled(torch("RBFKernel", [0.7, 1.3])),
     inducing_points=Tensor(Z),
@@ -199,9 +203,11 @@ inducing = thing(
 torches = [
     torch_model(inducing),
     torch_model(
-        scaled(torch("MaternKernel", [0.7], nu=2.5)), variational_strategy=thing("V", inducing_points=Tensor(Z))
+        scaled(torch("MaternKernel", [0.7], nu=2.5)), variational_strategy=instance_of("V", inducing_points=Tensor(Z))
     ),
-    torch_model(thing("ProductKernel", kernels=[torch("RBFKernel", [0.7]), torch("MaternKernel", [1.1], nu=0.5)])),
+    torch_model(
+        instance_of("ProductKernel", kernels=[torch("RBFKernel", [0.7]), torch("MaternKernel", [1.1], nu=0.5)])
+    ),
 ]
 for i, model in enumerate(torches):
     cases.add(f"from_gpytorch {i}", reading(renyi("from_gpytorch", model=model), *read))

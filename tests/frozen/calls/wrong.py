@@ -8,7 +8,7 @@ import numpy as np
 from data import covariance, line, triangle
 from language import BITS, Cases, Seeded, call, empirical, gaussian, matern, se, then, uniform
 
-from calls.renyi import flow, flow_model, regressor, thing, torch_model
+from calls.renyi import flow, flow_model, instance_of, regressor, torch_model
 
 refused = Cases("wrong", BITS)
 
@@ -153,7 +153,7 @@ wrong(
     base={"log_true": 0.0, "log_models": [-1.0, -2.0], "N": 9, "alpha": 0.5, "delta": 0.1},
 )
 wrong("renyi.from_gpflow", {"model": flow_model(flow("Cosine", 1.0, 1.0))}, {"model": object()})
-wrong("renyi.from_gpytorch", {"model": torch_model(thing("PeriodicKernel"))}, {"model": object()})
+wrong("renyi.from_gpytorch", {"model": torch_model(instance_of("PeriodicKernel"))}, {"model": object()})
 wrong("renyi.from_sklearn", {"model": regressor(None, normalize_y=True)}, {"model": object()})
 
 # kdpp
