@@ -112,3 +112,12 @@ class Empirical:
 
 
 InputLaw = Gaussian | Uniform | Empirical
+
+
+def on_a_line(inputs: object) -> bool:
+    """Whether inputs are Gaussian or uniform in one dimension.
+
+    >>> on_a_line(Gaussian()), on_a_line(Uniform([0, 0], [1, 1])), on_a_line(Empirical([[0.0]]))
+    (True, False, False)
+    """
+    return isinstance(inputs, Gaussian | Uniform) and inputs.dim == 1

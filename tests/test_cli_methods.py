@@ -216,7 +216,7 @@ def test_the_search_on_rows_ends_at_most(capsys, table):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--method nystrom", "invalid choice: 'nystrom'"),
         ("--method", "expected at least one argument"),
@@ -233,8 +233,8 @@ def test_the_search_on_rows_ends_at_most(capsys, table):
         ("--method mercer --delta 1", "delta"),
     ],
 )
-def test_bad_questions_get_one_sentence(capsys, words, said):
-    assert said in refused(capsys, "plan", "-N", 1000, *words.split())
+def test_bad_questions_get_one_sentence(capsys, words, message):
+    assert message in refused(capsys, "plan", "-N", 1000, *words.split())
 
 
 def test_a_width_below_that_of_the_rows_is_refused(capsys, table):

@@ -1,13 +1,17 @@
-"""Public signatures hold to the glossary of ARCHITECTURE.md: one name for one meaning, one way to ask."""
+"""Names and sentences hold to the glossary of ARCHITECTURE.md: one name for one meaning, one way to ask."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 import re
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,8 +47,8 @@ def modules(package: str) -> Iterator[str]:
 def defined(module: str) -> Iterator[tuple[str, Any]]:
     """Functions and classes that a module defines, by public name."""
     for name, value in vars(importlib.import_module(module)).items():
-        here = getattr(value, "__module__", None) == module
-        if here and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
+        is_defined = getattr(value, "__module__", None) == module
+        if is_defined and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
             yield name, value
 
 
@@ -179,3 +183,84 @@ def test_theorems_count_inducing_points_as_M():
 
 def test_only_one_function_is_called_certify():
     assert [name for name in FUNCTIONS if name.endswith(".certify")] == ["fitting.certifying.certify"]
+
+
+# Names and sentences of all files
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("gpbounds", "fitting", "tests", "verification", "benchmarks", "examples")
+FREQUENCY = {"found": 200, "lane": 1, "shelf": 1, "told": 1, "thing": 1}
+"""Names that do not say what they hold; each may stand fewer times than this in the whole repository."""
+RIDDLES = (
+    "Less what was made small, at the end",
+    "What is not as one hopes, sentence by sentence",
+    "And part of the determinant.",
+    "where there is no point to go back to, Ctrl-C goes on",
+    "whoever forges can seal again, and is then left to the mathematics",
+    "by this many allowances and a millionth: beyond it is another",
+    "of the diagonal entry that it is left of has no digit that is true",
+    "a deviation that are both nothing, have no digits to agree in",
+    "infinite for all that doubles can tell",
+    "R in full shapes q, and so no α",
+    "the first 20 of 30 are the 20",
+    "no derivative that one may follow is larger",
+    "both speak of *your* inputs instead of a law",
+)
+"""Sentences that readers did not understand; their meaning stands in plain words today."""
+
+
+@cache
+def texts() -> dict[str, str]:
+    """The text of the repository's sources, documents and settings, by path; this file is left out."""
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    paths += ROOT.glob("*.*")
+    wanted = [path for path in paths if path.suffix in (".py", ".md", ".toml") and path != Path(__file__)]
+    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted(wanted)}
+
+
+def identifiers(source: str) -> Iterator[str]:
+    """Variables, arguments, keywords of calls, functions and aliases of a module; attributes are left out."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.arg | ast.keyword):
+            yield node.arg or ""
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or ""
+
+
+@cache
+def frequencies() -> dict[str, Counter[str]]:
+    """How often each name stands in each source, by path."""
+    return {path: Counter(identifiers(text)) for path, text in texts().items() if path.endswith(".py")}
+
+
+def running(text: str) -> str:
+    """A text without its line breaks, comment signs, quotation marks and capitals: a sentence may go over lines."""
+    return " ".join(re.sub(r"[\s#\"']+", " ", text).split()).lower()
+
+
+@cache
+def prose() -> dict[str, str]:
+    return {path: running(text) for path, text in texts().items()}
+
+
+@pytest.mark.parametrize(("name", "limit"), FREQUENCY.items())
+def test_local_names_say_what_they_hold(name, limit):
+    count = Counter({path: counted[name] for path, counted in frequencies().items() if counted[name]})
+    assert count.total() < limit, f"expected names that say what they hold instead of {name!r}: {count.most_common(10)}"
+
+
+@pytest.mark.parametrize("riddle", RIDDLES)
+def test_sentences_that_readers_did_not_understand_stand_nowhere(riddle):
+    assert [path for path, text in prose().items() if running(riddle) in text] == []
+
+
+def test_a_sentence_is_recognised_over_lines_and_in_comments():
+    """Otherwise the test above could not fail."""
+    for text in ("# Less what was\n    # made small, at the end.", '"infinite for all that "\n    "doubles can tell"'):
+        assert sum(running(riddle) in running(text) for riddle in RIDDLES) == 1
+    assert Counter(identifiers("def f(found): return [found for found in x(found=found)]"))["found"] == 5
+    assert {"tests/test_package.py", "ARCHITECTURE.md", "gpbounds/ledger.toml"} <= set(texts())

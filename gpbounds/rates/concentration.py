@@ -13,6 +13,7 @@ from scipy.stats import binom
 from gpbounds import validation
 from gpbounds.arrays import EPS, Float, as_points
 from gpbounds.bound import Bound
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.slopes import trace_slopes
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
@@ -23,13 +24,16 @@ from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
 
 JITTER = 1e-9
 """Added to K_zz, as a share of its diagonal: the majorant stays one, and triangular solves keep their digits."""
-CELLS = (2**13, 2**15)
+CELLS = (2**12, 2**15)
 """A law on the line is cut into so many intervals at first, twice as many while they lose more than SHARE, at most."""
 SHARE = 0.02
 """What cells may add to the mean."""
 REACH = 9.0
 """Standard deviations beyond which nothing is looked at: the majorant is g0·v there."""
 OUTLIERS = (0, 1, 2)
+"""How many Gaussian inputs may lie apart."""
+LARGEST = 1024
+"""The largest M: cells cost O(M²) each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,34 +138,63 @@ def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, del
     >>> float(bound) < 1.2 * bound.terms["mean"]
     True
     """
-    if not isinstance(inputs, Gaussian | Uniform) or inputs.dim != 1:
-        raise ValueError(f"inputs: expected Gaussian or Uniform in one dimension, got {inputs!r}; simulate others")
-    count, size = validation.count("N", N, 1), validation.count("M", M, 1)
     level = validation.scalar(validation.open_unit, "delta", delta)
-    plain = Cells.of(kernel, inputs, size)
-    candidates = [(_chernoff(plain.upper, plain.shares, 0.0, count, level), -1)]
-    for outliers in OUTLIERS:
-        if size - outliers < 1:
-            continue
-        cells = Cells.of(kernel, inputs, size - outliers) if outliers else plain
-        order = np.argsort(-cells.upper)
-        outside = np.cumsum(cells.shares[order])
-        few = int((binom.sf(outliers, count, np.minimum(outside, 1.0)) <= level / 8.0).sum())
-        if few:
-            kept = order[few:]
-            zero = float(outside[few - 1])
-            total = _chernoff(cells.upper[kept], cells.shares[kept], zero, count, 0.875 * level)
-            candidates.append((total * (size + 1.0) / (size + 1.0 - outliers), outliers))
-    value, outliers = min(candidates)
+    law = SumLaw(kernel, validation.count("N", N, 1), inputs)
+    value, outliers = law.quantile(validation.count("M", M, 1), level)
     return upper_bound(
         value * UP,
         level,
         "N-sum" if outliers < 1 else "N-sum, N-out",
-        {"mean": count * float(plain.shares @ plain.upper), "outliers": max(outliers, 0)},
+        {"mean": law.mean(M), "outliers": max(outliers, 0)},
         (drawn_from(inputs), FIXED),
         certified=False,
         quantity="E_Z Tr(K - Q)",
     )
+
+
+class SumLaw:
+    """Quantiles of what Σ_n g(x_n) is at most, for N inputs on a line and any M; cells are kept."""
+
+    def __init__(self, kernel: Kernel, N: int, inputs: Gaussian | Uniform) -> None:
+        if not isinstance(inputs, Gaussian | Uniform) or inputs.dim != 1:
+            raise ValueError(
+                f"inputs: expected Gaussian or Uniform in one dimension, got {inputs!r}; simulate=m serves others"
+            )
+        self.kernel, self.N, self.inputs = kernel, N, inputs
+        self._cells: dict[int, Cells] = {}
+
+    def cells(self, M: int) -> Cells:
+        """Above g of size M."""
+        if M > LARGEST:
+            raise NotConverged(
+                f"M: the sum over cells serves at most {LARGEST} inducing points, got {M}: a larger target or a longer "
+                "lengthscale needs fewer; simulate=m serves N up to some thousands"
+            )
+        if M not in self._cells:
+            self._cells[M] = Cells.of(self.kernel, self.inputs, M)
+        return self._cells[M]
+
+    def mean(self, M: int) -> float:
+        """Above N·E g(x), which is above E τ_M."""
+        cells = self.cells(M)
+        return self.N * float(cells.shares @ cells.upper)
+
+    def quantile(self, M: int, delta: float) -> tuple[float, int]:
+        """t with P(τ_M >= t) <= δ, and the number of outliers it allows for; −1 where none are set apart."""
+        plain = self.cells(M)
+        candidates = [(_chernoff(plain.upper, plain.shares, 0.0, self.N, delta), -1)]
+        for outliers in OUTLIERS if isinstance(self.inputs, Gaussian) else ():
+            if M - outliers < 1:
+                continue
+            cells = self.cells(M - outliers)
+            order = np.argsort(-cells.upper)
+            outside = np.cumsum(cells.shares[order])
+            few = int((binom.sf(outliers, self.N, np.minimum(outside, 1.0)) <= delta / 8.0).sum())
+            if few:
+                kept, zero = order[few:], float(outside[few - 1])
+                total = _chernoff(cells.upper[kept], cells.shares[kept], zero, self.N, 0.875 * delta)
+                candidates.append((total * (M + 1.0) / (M + 1.0 - outliers), outliers))
+        return min(candidates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +215,7 @@ class Cells:
     @classmethod
     def of(cls, kernel: Kernel, inputs: Gaussian | Uniform, M: int) -> Cells:
         """As many as it takes for g of size M."""
-        majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, 4 * M + 32))
+        majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, pilots(M)))
         count = CELLS[0]
         while True:
             edges, shares = _intervals(inputs, count)
@@ -205,6 +238,11 @@ def _intervals(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
     return z * float(inputs.stds[0]), np.concatenate([half, half[::-1], [2.0 * ndtr(-REACH)]])
 
 
+def pilots(M: int) -> int:
+    """How many pilot points serve M."""
+    return min(4 * M + 32, 2 * M + 160)
+
+
 def pilot_points(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
     """Points on the line, shape (count, 1), and weights that stand for the law: Gauss's, for N(0, 2s²) if Gaussian."""
     x, w = gauss(count)
@@ -218,8 +256,9 @@ def interpolation_error(kernel: Kernel, step: float) -> float:
     """Above ‖φ(x) − (1−s)φ(a) − sφ(b)‖, x = (1−s)a + sb, b − a = step: how far the features are from a straight line.
 
     ‖φ''‖·step²/8 where φ is twice differentiable, ‖φ''‖² = k''''(0): 3v/ℓ⁴ (squared exponential), 3v(2ν/ℓ²)²/((2ν −
-    2)(2ν − 4)) (Matérn, ν > 2).  Otherwise it is at most (1−s)d(s·step) + s·d((1−s)·step), d(t) = ‖φ(x) − φ(x + t)‖: at
-    most d(step), since correlations fall with the distance, and d(step/2) where d is concave (Matérn-½).
+    2)(2ν − 4)) (Matérn, ν > 2); step·ω/4, ω the greatest ‖φ'(x) − φ'(x + t)‖, t <= step (Matérn-3/2).  Otherwise it is
+    at most (1−s)d(s·step) + s·d((1−s)·step), d(t) = ‖φ(x) − φ(x + t)‖: at most d(step), since correlations fall with
+    the distance, and d(step/2) where d is concave (Matérn-½).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> round(interpolation_error(SquaredExponential(), 0.1), 6)
@@ -234,6 +273,10 @@ def interpolation_error(kernel: Kernel, step: float) -> float:
         if kernel.nu > 2.0:
             nu = 2.0 * kernel.nu
             return math.sqrt(3.0 * kernel.variance / ((nu - 2.0) * (nu - 4.0))) * nu * ratio**2 / 8.0
+        if kernel.nu == 1.5:
+            t = math.sqrt(3.0) * ratio  # k''(step) − k''(0) = v(1 − (1 − t)e^-t) in units of lengthscale/√3
+            u = min(t, 2.0)  # where that is greatest
+            return 0.25 * t * math.sqrt(2.0 * kernel.variance * (u * math.exp(-u) - math.expm1(-u)))
     elif not isinstance(kernel, Product):
         raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products, got {type(kernel).__name__}")
     concave = isinstance(kernel, Matern) and kernel.nu == 0.5

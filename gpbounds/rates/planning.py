@@ -9,16 +9,18 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.inputs import Empirical, Gaussian, InputLaw
+from gpbounds.bound import Bound
+from gpbounds.inputs import Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
+from gpbounds.rates.draws.line import LineStatement, line_statement
 from gpbounds.rates.draws.statement import DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
-from gpbounds.rates.setting import Numbers, Setting
+from gpbounds.rates.setting import Numbers, Setting, one_draw_only
 from gpbounds.rates.simulation import simulated_size, simulated_target, simulation
-from gpbounds.rates.theorems import one_draw_only
+from gpbounds.rates.to_come import ToCome
 
 
 def least_from_which_on(setting: Setting, N: int, target: float, highest: int) -> int | None:
@@ -95,69 +97,66 @@ def inducing_points(
     """
     size = validation.count("N", N, 2)
     target = float(validation.positive("target", target))
+    law_of_inputs: Any = Gaussian() if inputs is None else inputs
+    options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
-        kept: dict[str, Any] = {"noise": noise, "draws": draws, "y_norm2": y_norm2, "y_norm2_known": y_norm2_known}
-        kept |= {"law": law, "tv": tv, "form": form, "direction": direction, "target": target}
-        return _simulated(kernel, size, alpha, inputs, kept, sets=simulate, delta=delta, rng=rng)
+        numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
+        numbers.single()
+        plan = simulation(law_of_inputs, size, sets=simulate, delta=float(numbers.delta), rng=rng)
+        return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
         setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
         setting.numbers.single()
         return _one_draw(setting, size, target)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-    options = numbers.single()
-    statement = draw_statement(
-        kernel,
-        Gaussian() if inputs is None else inputs,
-        y=y,
-        draws=draws,
-        prior=y_norm2 is None,
-        y_norm2_known=y_norm2_known,
-        law=law,
-        form=form,
-        direction=direction,
-    )
+    single = numbers.single()
+    if y is None and on_a_line(law_of_inputs):
+        line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
+        return _several_draws(line, single, size, target)
+    statement = draw_statement(kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, **options)
     statement.require(np.asarray(float(size)))
-    return _several_draws(statement, options, size, target)
+    return _several_draws(statement, single, size, target)
 
 
-def _simulated(
-    kernel: Kernel,
-    N: int,
-    alpha: float,
-    inputs: InputLaw | None,
-    options: dict[str, Any],
-    *,
-    sets: int,
-    delta: float,
-    rng: np.random.Generator | int | None,
-) -> Plan:
-    """The k-th greatest M of the simulated sets; its bound is the target."""
-    law: Any = Gaussian() if inputs is None else inputs
-    plan = simulation(law, N, sets=sets, delta=validation.scalar(validation.open_unit, "delta", delta), rng=rng)
-    plans: list[Plan] = []
+def _simulated(to_come: ToCome, target: float) -> Plan:
+    """The k-th greatest of the M's that the simulated sets need (N-sim).
 
-    def needed(X: Float) -> int | None:
-        plans.append(inducing_points(kernel, N, alpha, inputs=Empirical(X), delta=plan.rest, **options))
-        return plans[-1].M
+    Given X the bounds decrease in M, so at this M the bound of the set to come is at most the target, but with the
+    probability that the simulation spends.
+    """
+    single = to_come.numbers.single()
+    alpha, delta, N = float(single["alpha"] or 0.0), float(single["delta"] or 0.0), to_come.plan.N
+    bounds: list[Bound] = []
 
-    M, sizes = simulated_size(plan, needed)
-    target = options["target"]
-    bound = None if M is None else simulated_target(plan, [p.bound for p in plans if p.bound], target, delta)
-    least, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
-    notes = (f"The {sets} simulated sets of inputs need from {least} to {most} points, in the median {middle}.",)
+    def size_for(X: Float) -> int | None:
+        if to_come.draws is None:
+            plan = _one_draw(to_come.setting(X), N, target)
+            answer = None if plan.M is None or plan.bound is None else (plan.M, plan.bound)
+        else:
+            answer = to_come.least(X, target)
+        if answer is None:
+            return None
+        bounds.append(answer[1])
+        return answer[0]
+
+    M, sizes = simulated_size(to_come.plan, size_for)
+    fewest, middle, most = (_number(size) for size in (sizes[0], np.median(sizes), sizes[-1]))
     return Plan(
-        "inducing",
-        N,
-        target,
-        M,
-        bound,
-        None,
-        meaning=sentences(target, float(alpha)),
+        method="inducing",
+        N=N,
+        target=target,
+        M=M,
+        bound=None if M is None else simulated_target(to_come.plan, bounds, target, delta, sizes),
+        bound_before=None,
+        meaning=sentences(target, alpha),
         cost=None if M is None else Cost.of(N, M),
-        notes=notes,
+        notes=(
+            f"The {to_come.plan.sets} simulated sets of inputs need from {fewest} to {most} points, in the median "
+            f"{middle}.",
+        ),
     )
 
 
@@ -180,13 +179,15 @@ def _one_draw(setting: Setting, N: int, target: float) -> Plan:
     )
 
 
-def _several_draws(statement: DrawStatement, options: dict[str, Any], N: int, target: float) -> Plan:
-    """The bounds of `DrawStatement` decrease in M: E(K − Q) does, and they increase with it."""
+def _several_draws(statement: DrawStatement | LineStatement, options: dict[str, Any], N: int, target: float) -> Plan:
+    """The bounds decrease in M: E(K − Q) does, and they increase with it."""
     from gpbounds.renyi import needed_from_eigenvalues
 
     alpha, noise = float(options["alpha"]), float(options["noise"])
-    M = least(lambda m: float(statement.cell(m, **options)) <= target, 1, statement.rows.largest)
-    lower = statement.rows.lower_eigenvalues()
+    M = least(lambda m: float(statement.cell(m, **options)) <= target, 1, statement.largest)
+    needed = None
+    if isinstance(statement, DrawStatement) and statement.direction == "q||p" and statement.rows.outputs <= 1:
+        needed = needed_from_eigenvalues(statement.rows.lower_eigenvalues(), alpha, noise=noise, target=target)
     return Plan.at(
         M,
         lambda m: statement.cell(m, **options),
@@ -194,9 +195,7 @@ def _several_draws(statement: DrawStatement, options: dict[str, Any], N: int, ta
         method="inducing",
         N=N,
         target=target,
-        needed=needed_from_eigenvalues(lower, alpha, noise=noise, target=target)
-        if statement.direction == "q||p" and statement.rows.outputs <= 1
-        else None,
+        needed=needed,
         meaning=sentences(target, alpha),
     )
 

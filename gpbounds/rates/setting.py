@@ -14,6 +14,7 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
+from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.expected_trace import TraceLaw, trace_law
 from gpbounds.statements import UP, normal_or_zero, upper_bound
 
@@ -173,3 +174,11 @@ def sizes(N: ArrayLike, M: ArrayLike) -> tuple[Float, Float]:
         where = f" at index {cell}" if cell else ""
         raise ValueError(f"M: expected 1 <= M <= N - 1, got M = {wide_M[cell]:.0f}, N = {wide_N[cell]:.0f}{where}")
     return data, inducing
+
+
+def one_draw_only(y_norm2_known: str, law: str | None) -> None:
+    """Refuse what only statements about several draws have."""
+    if validation.choice("y_norm2_known", y_norm2_known, KNOWN) == "before":
+        raise ValueError("draws: expected a number of draws with y_norm2_known='before', got None")
+    if law is not None:
+        raise ValueError(f"law: expected None without draws: the bound of one draw is about the k-DPP; got {law!r}")

@@ -13,6 +13,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical
+from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, given_inputs
 
 Answer = TypeVar("Answer")
@@ -158,7 +159,7 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
     values = np.array([np.asarray(bound.value, dtype=np.float64) for bound in bounds])
     value = plan.greatest(values)
     infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
-    assumptions = _assumptions(plan, [bound for bound in bounds if bound not in infinite])
+    assumptions = _assumptions(plan, [bound for bound in bounds if bound not in infinite] or bounds[:1])
     if value.ndim:
         assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
     if np.isinf(value).any():
@@ -194,7 +195,7 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
     return (None if math.isinf(needed) else int(needed)), np.sort(sizes)
 
 
-def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float) -> Bound:
+def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
     """What holds at the M of `simulated_size`: for the inputs to come the bound at M is at most the target.
 
     ``bounds`` are those of the sets at their own M.  No sharper value is stated: M was chosen on the simulated sets.
@@ -204,7 +205,7 @@ def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta
         side="upper",
         confidence=1.0 - delta,
         claim=_claims(bounds),
-        terms={"delta given X": plan.rest},
+        terms={"median M of the sets": float(np.median(sizes)), "delta given X": plan.rest},
         assumptions=tuple(_assumptions(plan, bounds)),
         certified=all(bound.certified for bound in bounds),
         quantity=bounds[0].quantity,
@@ -218,7 +219,7 @@ def _claims(bounds: list[Bound]) -> str:
 def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:
     """Those of the bounds, with the simulated law in place of the given rows."""
     sentences = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
-    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE)  # replaced, since X is to come
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is to come
     return [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
 
 

@@ -9,11 +9,13 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.bound import Bound
-from gpbounds.inputs import Empirical, Gaussian, InputLaw
+from gpbounds.inputs import Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
-from gpbounds.rates.draws.statement import KNOWN, draw_statement
-from gpbounds.rates.setting import Numbers, Setting, sizes
-from gpbounds.rates.simulation import simulated_bound, simulation
+from gpbounds.rates.draws.line import line_statement
+from gpbounds.rates.draws.statement import draw_statement
+from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
+from gpbounds.rates.simulation import simulation
+from gpbounds.rates.to_come import ToCome
 
 
 def rate(
@@ -62,8 +64,13 @@ def rate(
 
     ``draws="certain"`` with ``y``: draw until log p(y) less the objective is seen not to exceed the value, which takes
     5 draws on average; confidence 1, delta is not used.  R = 10 brings the bound within about twice the 95 % quantile
-    of what the same rule reaches.  ``simulate=m`` (N-sim): the same before X is seen, for any kernel and law of inputs
-    that can be sampled: the k-th greatest of the bounds of m simulated sets, k = ⌊(m+1)δ/2⌋.
+    of what the same rule reaches.
+
+    Before X is seen.  ``simulate=m`` (N-sim): any of these without ``y``, for any kernel and any law of inputs that can
+    be sampled, in any dimension: the k-th greatest of the bounds of m simulated sets of N inputs, k = ⌊(m+1)δ/2⌋, each
+    made with δ - k/(m+1); m = 39 at δ = .05, or 199 for less noise.  Over an array of M each entry is a statement of
+    its own, and the least M is for :func:`inducing_points` to find.  Without ``simulate``, for Gaussian or uniform
+    inputs in one dimension, ``draws=R``: N-trace from quantiles of the mean trace (N-sum), for any N.
 
     Parameters
     ----------
@@ -121,6 +128,7 @@ def rate(
     >>> print(f"{float(bound):.3g} with probability {bound.confidence}")
     1.11e-05 with probability 0.95
 
+    >>> from gpbounds.inputs import Empirical
     >>> X = np.linspace(0.0, 10.0, 60)
     >>> bound = rate(SquaredExponential(), 60, 15, 1.0, inputs=Empirical(X), y=np.sin(X), draws=10)
     >>> print(f"{float(bound):.2g} ({bound.claim})")
@@ -128,53 +136,32 @@ def rate(
     """
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
-    shared: dict[str, Any] = {"law": law, "form": form, "direction": direction}
-    drawn: dict[str, Any] = {"draws": draws, "y_norm2_known": y_norm2_known}
+    options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
-        plan = simulation(law_of_inputs, _one_size(data), sets=simulate, delta=_one_delta(delta), rng=rng)
-        return simulated_bound(
-            plan,
-            lambda X: rate(
-                kernel,
-                data,
-                inducing,
-                alpha,
-                inputs=Empirical(X),
-                noise=noise,
-                delta=plan.rest,
-                y_norm2=y_norm2,
-                tv=tv,
-                **drawn,
-                **shared,
-            ),
-            delta=_one_delta(delta),
-        )
+        numbers = Numbers.checked(alpha, noise, _one_delta(delta), y_norm2, tv, direction)
+        plan = simulation(law_of_inputs, one_size(data, "simulate"), sets=simulate, delta=_one_delta(delta), rng=rng)
+        return ToCome.checked(kernel, plan, numbers, draws, options).bound(inducing)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
         return Setting.checked(kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction).bound(
             data, inducing
         )
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-    statement = draw_statement(kernel, law_of_inputs, y=y, prior=y_norm2 is None, **drawn, **shared)
+    if y is None and on_a_line(law_of_inputs):
+        size = one_size(data, "draws for inputs to come")
+        line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
+        return line.bound(inducing, **vars(numbers))
+    statement = draw_statement(kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, **options)
     statement.require(data)
     return statement.bound(inducing, **vars(numbers))
 
 
-def one_draw_only(y_norm2_known: str, law: str | None) -> None:
-    """Refuse what only statements about several draws have."""
-    if validation.choice("y_norm2_known", y_norm2_known, KNOWN) == "before":
-        raise ValueError("draws: expected a number of draws with y_norm2_known='before', got None")
-    if law is not None:
-        raise ValueError(f"law: expected None without draws: the bound of one draw is about the k-DPP; got {law!r}")
-
-
-def _one_size(N: Any) -> int:
+def one_size(N: Any, why: str) -> int:
+    """N as one number, which ``why`` needs."""
     if np.ndim(N):
-        raise ValueError(
-            f"N: expected one number with simulate, got shape {np.shape(N)}; call the function once for each"
-        )
+        raise ValueError(f"N: expected one number with {why}, got shape {np.shape(N)}; call the function once for each")
     return int(N)
 
 

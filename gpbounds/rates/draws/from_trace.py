@@ -6,12 +6,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from gpbounds import validation
 from gpbounds.bound import Bound
-from gpbounds.kdpp.streamed_residual import greatest_weight
+from gpbounds.kdpp.streamed_residual import StreamedResidual, greatest_weight
 from gpbounds.numerics.gaussian_forms import MOST
-from gpbounds.rates.draws.given import BEFORE_DRAWS
+from gpbounds.rates.draws.adversary import AFTERWARDS, LEAST_TRACE
+from gpbounds.rates.draws.given import BEFORE_DRAWS, margin
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, TILTED, checked_draws, record, share
+from gpbounds.rates.forms import any_markov
 
 UP = 1.0 + 1e-12
 
@@ -62,10 +66,39 @@ def prior_from_trace(
     variance = validation.scalar(validation.positive, "noise", noise)
     t = validation.scalar(validation.non_negative, "trace", trace) / variance
     r = validation.scalar(validation.extended, "ratio", ratio)
-    largest = 1.0 if math.isinf(r) else r / (math.sqrt(r) + math.sqrt(variance)) ** 2
-    assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
-    bounds = [_from(norm, t, delta, few, alpha, tv, assumptions) for few, norm in _norms(t, largest, draws)]
+    bounds = [
+        _from(norm, t, delta, few, alpha, tv, (DRAWN, BEST_OBJECTIVE, FROM_PRIOR))
+        for few, norm in _norms(t, _greatest_share(r, variance), draws)
+    ]
     return min(bounds, key=float)
+
+
+def streamed_prior(
+    residual: StreamedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
+) -> Bound:
+    """:func:`prior_from_trace` with what is known of the leading eigenvalues where K is too large to decompose.
+
+    D_α ≤ αW/(2 max{p(p + (1 − α)t)/(p + t), max_a [p(1 − αa) − αΩ_a]}): N-trace with the Ω_a of N-given, from above.
+
+    >>> from gpbounds.kdpp.streamed_residual import streamed_residual
+    >>> values = 0.3 ** np.arange(12.0)
+    >>> residual = streamed_residual(values[:10], values[10:].sum(), 6, noise=0.1)
+    >>> round(float(streamed_prior(residual, delta=0.05, draws=10)), 3)
+    0.111
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    t = residual.trace / residual.noise
+    largest = _greatest_share(residual.ratio, residual.noise)
+    bounds = [
+        _from(norm, t, delta, few, alpha, tv, (DRAWN, BEST_OBJECTIVE, FROM_PRIOR), residual)
+        for few, norm in _norms(t, largest, draws)
+    ]
+    return min(bounds, key=float)
+
+
+def _greatest_share(ratio: float, noise: float) -> float:
+    """ϑ = r/(√r + σ)², above every θ_i = miss_i h_i."""
+    return 1.0 if math.isinf(ratio) else ratio / (math.sqrt(ratio) + math.sqrt(noise)) ** 2
 
 
 def fixed_from_trace(
@@ -93,6 +126,38 @@ def fixed_from_trace(
     form = norm * greatest_weight(validation.scalar(validation.non_negative, "ratio", ratio), variance) + t
     bound = _from(form, t, delta, draws, alpha, tv, (DRAWN, BEST_OBJECTIVE, BEFORE_DRAWS))
     return replace(bound, claim="N-trace, N-fixed")
+
+
+def adversary_from_trace(
+    trace: float,
+    rest: int,
+    y_norm2: float,
+    *,
+    noise: float,
+    delta: float,
+    draws: int = 1,
+    alpha: float = 1.0,
+    tv: float = 0.0,
+) -> Bound:
+    """Any y with ‖y‖² = ``y_norm2``, chosen after Z, the draw of least trace, from τ_M alone (N-adv).
+
+    T ≤ τ_M/p with p = δ^(1/R) − tv in R-thm2; rest = N − M.
+
+    >>> round(float(adversary_from_trace(0.01, 90, 10.0, noise=0.1, delta=0.05, draws=10)), 3)
+    6.012
+    """
+    delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
+    norm = validation.scalar(validation.non_negative, "y_norm2", y_norm2)
+    p = share(delta, draws, tv)
+    assumptions = (DRAWN, LEAST_TRACE, AFTERWARDS)
+    if p <= 0.0:
+        why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
+        return record(math.inf, delta, "N-adv, R-thm2", {"p": p}, assumptions, alpha=alpha, why=why)
+    t = np.asarray(validation.scalar(validation.non_negative, "trace", trace))
+    parts = any_markov(t, max(rest, 1), noise=noise, alpha=alpha, delta=p, y_norm2=norm)
+    terms = {"p": p, **{name: float(part) for name, part in parts.items()}}
+    value = terms["determinant"] + terms["quadratic"]
+    return record(value, delta, "N-adv, R-thm2", terms, assumptions, alpha=alpha)
 
 
 def tilted_from_trace(
@@ -149,10 +214,20 @@ def _norms(t: float, largest: float, draws: int) -> Iterator[tuple[int, float]]:
 
 
 def _from(
-    form: float, t: float, delta: float, draws: int, alpha: float, tv: float, assumptions: tuple[str, ...]
+    form: float,
+    t: float,
+    delta: float,
+    draws: int,
+    alpha: float,
+    tv: float,
+    assumptions: tuple[str, ...],
+    residual: StreamedResidual | None = None,
 ) -> Bound:
     p = share(delta, draws, tv)
-    value = math.inf if p <= 0.0 else 0.5 * alpha * form * (p + t) / (p * (p + (1.0 - alpha) * t)) * UP
+    left = p * (p + (1.0 - alpha) * t) / (p + t) if p > 0.0 else 0.0
+    if residual is not None and p > 0.0:
+        left = max(left, margin(residual, p, alpha))
+    value = 0.5 * alpha * form / left * UP if left > 0.0 else math.inf
     why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
     terms = {"mean": 0.5 * alpha * t, "p": p}
     return record(value, delta, "N-trace, N-prior", terms, assumptions, alpha=alpha, why=why)

@@ -10,6 +10,7 @@ import numpy as np
 from gpbounds.arrays import EPS, Array, Float, host, is_cupy
 from gpbounds.kdpp.residual import ExpectedResidual, expected_residual
 from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, streamed_residual
+from gpbounds.kdpp.streamed_tilt import tilted_traces
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.linalg.cg import conjugate_gradients
@@ -128,8 +129,8 @@ class StreamedRows(Rows):
     e = rᵀ(Q + σ²I)⁻¹r ≥ rᵀK_n⁻¹r and θ = r_M/(√r_M + σ)² ≥ max_i ρ_i/(λ_i + σ²): whatever v is, the bound holds.
     """
 
-    def __init__(self, kernel: Kernel, X: Float, Y: Float | None) -> None:
-        self.kernel, self.X, self.Y = kernel, X, Y
+    def __init__(self, kernel: Kernel, X: Float, Y: Float | None, first: int = FIRST_PIVOTS) -> None:
+        self.kernel, self.X, self.Y, self.first = kernel, X, Y, first
         self.N, self.outputs = X.shape[0], 0 if Y is None else Y.shape[1]
         self._diagonal = np.asarray(kernel.diag(X), dtype=np.float64)
         self.variance = float(self._diagonal.max())
@@ -157,9 +158,19 @@ class StreamedRows(Rows):
     def residual(self, M: int, noise: float) -> StreamedResidual:
         """The mean residual with M points, from above."""
         self._checked(M)
-        pivots = self.factor(M)
-        left = float(pivots.traces[-1]) + self.N * EPS * float(pivots.traces[0])
+        left = self._left(M)
         return streamed_residual(self._spectrum, left, M, noise=noise, rounding=self._rounding)
+
+    def tilted(self, M: int, noise: float) -> tuple[float, float]:
+        """Above τ_M(KK_n) and τ_{M−1}(KK_n)/M."""
+        self._checked(M)
+        left = self._left(M)
+        return tilted_traces(self._spectrum, left, M, noise=noise, rounding=self._rounding)
+
+    def _left(self, M: int) -> float:
+        """Above the trace that the pivots for M points leave."""
+        factor = self.factor(M)
+        return float(factor.traces[-1]) + self.N * EPS * float(factor.traces[0])
 
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
         assert isinstance(residual, StreamedResidual)
@@ -175,7 +186,7 @@ class StreamedRows(Rows):
     def factor(self, M: int) -> Pivoted:
         """A factor with three pivots for each of M points, as far as there are any and they are not too many."""
         most = min(self.N, MOST_PIVOTS)
-        wanted = min(most, max(FIRST_PIVOTS, 3 * M))
+        wanted = min(most, max(self.first, 3 * M))
         if self.pivots < wanted and not self._ended:
             wanted = min(most, max(wanted, 2 * self.pivots))
             X, kernel = self.X, self.kernel
@@ -220,8 +231,10 @@ class StreamedRows(Rows):
         return self._solved[noise]
 
 
-def rows_of(kernel: Kernel, X: Array, Y: Array | None) -> DenseRows | StreamedRows:
-    """The :class:`Rows` of N points: decomposed up to 4096 of them."""
-    if X.shape[0] <= DENSE or is_cupy(X):
+def rows_of(
+    kernel: Kernel, X: Array, Y: Array | None, *, dense: int = DENSE, first: int = FIRST_PIVOTS
+) -> DenseRows | StreamedRows:
+    """The :class:`Rows` of N points: decomposed up to ``dense`` of them, else at least ``first`` pivots."""
+    if X.shape[0] <= dense or is_cupy(X):
         return DenseRows(kernel, X, Y)
-    return StreamedRows(kernel, np.asarray(X, dtype=np.float64), Y)
+    return StreamedRows(kernel, np.asarray(X, dtype=np.float64), Y, first)

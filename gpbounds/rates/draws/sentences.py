@@ -22,6 +22,9 @@ BEST_OBJECTIVE = (
     "the greatest ELBO is kept, alpha times the bound of order 1 holds)."
 )
 
+KNOWN = ("before", "after")
+"""When a y of which only the norm is known is chosen: before the draws, or after them."""
+
 
 def share(delta: float, draws: int, tv: float = 0.0) -> float:
     """p = δ^(1/R) − tv, down by 1e-15: how often one draw may fail, where R must fail together.

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
@@ -15,10 +14,12 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.adversary import adversary
+from gpbounds.rates.draws.broadcasting import broadcast
+from gpbounds.rates.draws.from_trace import streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
 from gpbounds.rates.draws.least import least_prior
-from gpbounds.rates.draws.rows import DENSE, DenseRows, StreamedRows, rows_of
-from gpbounds.rates.draws.sentences import DRAWN, record
+from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
+from gpbounds.rates.draws.sentences import DRAWN, KNOWN, record
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
@@ -26,7 +27,6 @@ from gpbounds.whitening import as_targets
 
 CERTAIN = "certain"
 LAWS = ("kdpp", "tilted")
-KNOWN = ("before", "after")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,11 @@ class DrawStatement:
     draws: int | str
     law: str | None
     direction: str
+
+    @property
+    def largest(self) -> int:
+        """The largest M there is."""
+        return self.rows.largest
 
     def require(self, N: Float) -> None:
         """Refuse another number of data than there are rows."""
@@ -84,7 +89,8 @@ class DrawStatement:
         if self.about == "given":
             return best_given(residual, self.rows.quadratic(residual), outputs=self.rows.outputs, **options)
         if self.about == "prior":
-            return least_prior(residual, **options)
+            dense = isinstance(self.rows, DenseRows)
+            return least_prior(residual, **options) if dense else streamed_prior(residual, **options)
         assert y_norm2 is not None
         if self.about == "before":
             return best_fixed(residual, y_norm2, residual.greatest_weight, **options)
@@ -94,7 +100,11 @@ class DrawStatement:
         if self.about == "given":
             assert isinstance(self.rows, DenseRows)
             return [tilted_given(residual, self.rows.squares, outputs=self.rows.outputs, **options)]
-        return [tilted_prior(residual, **options)] if self.about == "prior" else []
+        if self.about != "prior":
+            return []
+        if isinstance(self.rows, DenseRows):
+            return [tilted_prior(residual, **options)]
+        return [tilted_from_trace(*self.rows.tilted(residual.M, residual.noise), noise=residual.noise, **options)]
 
     def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
         """With the hypothesis on X, what is known of the numerical rank, and the direction (R-dir)."""
@@ -117,40 +127,7 @@ class DrawStatement:
 
     def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
         """The :class:`Bound` whose arrays broadcast."""
-        norm = np.asarray(np.nan) if y_norm2 is None else y_norm2
-        cells = np.broadcast(M, alpha, noise, delta, tv, norm)
-        found = [
-            self.cell(
-                int(m),
-                alpha=float(a),
-                noise=float(s),
-                delta=float(d),
-                tv=float(t),
-                y_norm2=None if y_norm2 is None else float(n),
-            )
-            for m, a, s, d, t, n in cells
-        ]
-        if not found:
-            raise ValueError(f"M: expected at least one number of inducing points, got shape {cells.shape}")
-        return _joined(found, cells.shape, alpha)
-
-
-def _joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
-    """One record of many: terms that all have, claims and assumptions that any has."""
-    if not shape:
-        return cells[0]
-    pair = cells[0].quantity.partition("[")[2]
-    common = [name for name in cells[0].terms if all(name in cell.terms for cell in cells)]
-    return Bound(
-        value=np.array([cell.value for cell in cells]).reshape(shape),
-        side="upper",
-        confidence=np.array([cell.confidence for cell in cells]).reshape(shape),
-        claim=", ".join(dict.fromkeys(name for cell in cells for name in cell.claim.split(", "))),
-        terms={name: np.array([cell.terms[name] for cell in cells]).reshape(shape) for name in common},
-        assumptions=tuple(dict.fromkeys(sentence for cell in cells for sentence in cell.assumptions)),
-        certified=all(cell.certified for cell in cells),
-        quantity=cells[0].quantity if alpha.ndim == 0 else f"D_alpha[{pair}",
-    )
+        return broadcast(self.cell, M, alpha=alpha, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2)
 
 
 def draw_statement(
@@ -164,14 +141,20 @@ def draw_statement(
     law: str | None,
     form: str,
     direction: str,
+    dense: int = DENSE,
+    first: int = FIRST_PIVOTS,
 ) -> DrawStatement:
-    """The checked arguments of ``rate`` and ``inducing_points`` where draws or targets are given."""
+    """The checked arguments of ``rate`` and ``inducing_points`` where draws or targets are given.
+
+    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are followed.
+    """
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
     if not isinstance(inputs, Empirical):
         name, why = ("y", "the rows it belongs to") if y is not None else ("draws", "the rows that are drawn from")
         raise ValueError(
-            f"{name}: expected inputs=Empirical(X), {why}, got {inputs!r}. About inputs to come: simulate=m"
+            f"{name}: expected inputs=Empirical(X), {why}, got {inputs!r}. About inputs to come: simulate=m, or draws "
+            "with Gaussian or Uniform inputs in one dimension"
         )
     if draws is None:
         raise ValueError(
@@ -193,12 +176,9 @@ def draw_statement(
         raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
     targets = None if y is None else as_targets(y, inputs.X)
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
-    rows = rows_of(kernel, inputs.X, columns)
-    if isinstance(rows, StreamedRows) and (law == "tilted" or about == "prior"):
-        raise ValueError(
-            f"{'law' if law == 'tilted' else 'y'}: expected y, or its norm, and law 'kdpp' beyond {DENSE} rows, "
-            "where k(X, X) is not decomposed"
-        )
+    rows = rows_of(kernel, inputs.X, columns, dense=dense, first=first)
+    if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
+        raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
     return DrawStatement(rows, about, count, law, direction)
 
 

@@ -1,0 +1,140 @@
+"""The best of several draws before X is seen, for inputs on a line: N-trace with the quantiles of N-sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpbounds import validation
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.rates.concentration import SumLaw
+from gpbounds.rates.draws.adversary import AFTERWARDS, LEAST_TRACE
+from gpbounds.rates.draws.broadcasting import broadcast
+from gpbounds.rates.draws.from_trace import adversary_from_trace, fixed_from_trace, prior_from_trace
+from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, KNOWN
+from gpbounds.rates.expected_trace import APriori
+from gpbounds.rates.setting import Numbers, Setting
+from gpbounds.renyi import direction_factor
+from gpbounds.statements import FIXED, UP, drawn_from
+
+SHARES = (0.5, 0.25, 0.125)
+"""Shares of δ tried for the trace; which is best depends on no random number."""
+SMALL = 1.0 / 32.0
+"""Share of δ for the trace with one point less, which matters little."""
+
+
+@dataclass(frozen=True, eq=False)
+class LineStatement:
+    """What ``rate`` says of several draws where X is iid on a line.
+
+    P(τ_M(K_X) > t) ≤ δ₁ and P(τ_{M−1}(K_X) > Mr) ≤ δ₂ (N-sum), and given X the bounds of N-trace in t and r fail with
+    probability at most δ − δ₁ − δ₂.
+
+    Attributes
+    ----------
+    law : SumLaw
+    about : str
+        What y is: "prior", "before" or "after".
+    draws : int
+    direction : str
+    one_draw : APriori or None
+        The mean of the trace from the spectrum, where that is known.
+    """
+
+    law: SumLaw
+    about: str
+    draws: int
+    direction: str
+    one_draw: APriori | None
+
+    @property
+    def kernel(self) -> Kernel:
+        """That of the law."""
+        return self.law.kernel
+
+    @property
+    def largest(self) -> int:
+        """The largest M there is."""
+        return self.law.N - 1
+
+    def cell(
+        self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
+    ) -> Bound:
+        """The least over the shares of δ, for one M."""
+        N, law = self.law.N, self.law
+        ratio = law.quantile(M - 1, SMALL * delta)[0] / M * UP if M > 1 else N * self.kernel.max_variance
+        bounds = []
+        for part in SHARES:
+            value, outliers = law.quantile(M, part * delta)
+            trace, rest = value * UP, (1.0 - part - SMALL) * delta
+            if self.about == "prior":
+                bound = prior_from_trace(trace, ratio, noise=noise, delta=rest, draws=self.draws, alpha=alpha, tv=tv)
+            else:
+                assert y_norm2 is not None
+                if self.about == "before":
+                    bound = fixed_from_trace(
+                        trace, ratio, y_norm2, noise=noise, delta=rest, draws=self.draws, alpha=alpha, tv=tv
+                    )
+                else:
+                    bound = adversary_from_trace(
+                        trace, N - M, y_norm2, noise=noise, delta=rest, draws=self.draws, alpha=alpha, tv=tv
+                    )
+            claim = f"{bound.claim}, N-sum" + (", N-out" if outliers > 0 else "")
+            bounds.append(replace(bound, claim=claim, terms={**bound.terms, "expected_trace": trace}))
+        if self.one_draw is not None and tv == 0.0 and self.about != "before":
+            bounds.append(self._one_draw(M, alpha, noise, delta, y_norm2))
+        best = min(bounds, key=float)
+        last = best.assumptions[-1:] if np.isinf(float(best)) else ()  # the reason stays last
+        assumptions = (*best.assumptions[: len(best.assumptions) - len(last)], drawn_from(law.inputs), FIXED, *last)
+        factor = 1.0 if self.direction == "q||p" else direction_factor(alpha)
+        return replace(
+            best,
+            value=best.value * factor,
+            confidence=1.0 - delta,
+            claim=best.claim if factor == 1.0 and self.direction == "q||p" else f"{best.claim}, R-dir",
+            assumptions=assumptions,
+            quantity=best.quantity if self.direction == "q||p" else best.quantity.replace("q*||p", "p||q*"),
+        )
+
+    def _one_draw(self, M: int, alpha: float, noise: float, delta: float, y_norm2: float | None) -> Bound:
+        """R-thm1 or R-thm2 with N-pop: the draw that is kept is at least as good as the first one."""
+        assert self.one_draw is not None
+        parts = Numbers.checked(alpha, noise, delta, y_norm2, 0.0, "q||p")
+        setting = Setting(law=self.one_draw, **vars(parts), form="sharpest", direction="q||p")
+        bound = setting.bound(np.asarray(float(self.law.N)), np.asarray(float(M)))
+        kept = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR) if self.about == "prior" else (DRAWN, LEAST_TRACE, AFTERWARDS)
+        return replace(bound, value=float(bound), assumptions=kept, certified=False)
+
+    def bound(self, M: Float, *, alpha: Float, noise: Float, delta: Float, tv: Float, y_norm2: Float | None) -> Bound:
+        """The :class:`Bound` whose arrays broadcast."""
+        return broadcast(self.cell, M, alpha=alpha, noise=noise, delta=delta, tv=tv, y_norm2=y_norm2)
+
+
+def line_statement(
+    kernel: Kernel,
+    inputs: Gaussian | Uniform,
+    N: int,
+    *,
+    draws: int | str | None,
+    prior: bool,
+    y_norm2_known: str,
+    law: str | None,
+    form: str,
+    direction: str,
+) -> LineStatement:
+    """The checked arguments of ``rate`` and ``inducing_points`` for draws from inputs on a line to come."""
+    if form != "sharpest":
+        raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
+    validation.choice("y_norm2_known", y_norm2_known, KNOWN)
+    if law not in (None, "kdpp"):
+        raise ValueError(
+            f"law: expected 'kdpp' for inputs to come, unless they are simulated (simulate=m); got {law!r}"
+        )
+    about, count = "prior" if prior else y_norm2_known, validation.count("draws", draws)
+    known = isinstance(kernel, SquaredExponential | Matern)
+    one_draw = APriori(kernel, inputs) if known else None
+    return LineStatement(SumLaw(kernel, N, inputs), about, count, direction, one_draw)
