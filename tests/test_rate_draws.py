@@ -1,4 +1,4 @@
-"""``rate`` and ``inducing_points`` for the best of several draws: which theorem speaks, broadcasting, bad input."""
+"""``rate`` and ``inducing_points`` for the best of several draws: which theorem applies, broadcasting, bad input."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_pivots_say_almost_the_same():
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_solve_that_ends_early_only_costs(steps, monkeypatch):
-    """What is left of y after few products with K is paid for: the quadratic form stays above the exact one."""
+    """The part of y that few products with K miss is added: the quadratic form stays above the exact one."""
     monkeypatch.setattr(rows_module, "STEPS", steps)
     monkeypatch.setattr(rows_module, "FIRST_PIVOTS", 60)
     points = RNG.standard_normal((300, 2))
