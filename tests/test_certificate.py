@@ -217,7 +217,7 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
     assert states.index("confirmed") == states.count("declared")
     first = str(report).splitlines()[0]
     assert first.startswith("declared  scaling     Inputs were taken as given")
-    said = " ".join(line.text for line in report.lines if line.state == "declared")
+    declarations = " ".join(line.text for line in report.lines if line.state == "declared")
     for words in (
         "fixed before the data",
         "disjoint",
@@ -225,7 +225,7 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
         "independent draws",
         "shift 0.25, scale 0.5",
     ):
-        assert words in said
+        assert words in declarations
     assert report.verdict in str(report).splitlines()[-1]
     with pytest.raises(KeyError):
         report.line("nothing")
@@ -237,11 +237,11 @@ def test_a_kernel_of_many_lengthscales_stays_one_sentence():
     X, y = problem(D=13)
     grid = HyperGrid.ard(13, -3.0, 3.0, 60)
     kernel = on_grid(1.3, np.linspace(0.3, 9.0, 13), grid=grid)
-    said = issue(Exact(0.3), X, y, kernel, grid=grid).check(X, y).line("grid").text
-    assert "\n" not in said
-    assert "  " not in said
+    sentence = issue(Exact(0.3), X, y, kernel, grid=grid).check(X, y).line("grid").text
+    assert "\n" not in sentence
+    assert "  " not in sentence
     for value in kernel.lengthscale:
-        assert f"{value:.6g}"[:5] in said
+        assert f"{value:.6g}"[:5] in sentence
 
 
 def test_the_procedure_rounds_then_rebuilds():
@@ -511,7 +511,9 @@ def test_a_scaling_must_fit_the_columns():
         ({"y": Y[:, None]}, ValueError, r"y: expected one target a row"),
         ({"y": Y[:-1]}, ValueError, r"y: expected shape \(40,\)"),
         ({"y": np.where(np.arange(40) == 3, np.nan, Y)}, NonFinite, r"row\(s\) \[3\]"),
-        ({"X": np.full((40, 1), 2**60)}, ValueError, "whole numbers below 2"),
+        ({"X": np.full((40, 1), 2**60)}, ValueError, "X: expected whole numbers below 2"),
+        ({"X": np.where(np.arange(40) == 3, 2**53, np.arange(40))[:, None]}, ValueError, "X: expected whole numbers"),
+        ({"y": np.where(np.arange(40) == 3, -(2**53), 1)}, ValueError, "y: expected whole numbers"),
         ({"delta": 0.0}, ValueError, "delta: expected"),
         ({"delta": 1.0}, ValueError, r"delta: expected one number in \(0, 1\)"),
         ({"delta": [0.1, 0.2]}, ValueError, "delta: expected one number"),

@@ -302,8 +302,8 @@ def test_unsuitable_data_are_refused() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_the_bracket_is_the_same(cupy) -> None:
     kernel, X, y, Z, noise = problem(3)
-    here = evidence(kernel, X, y, Z, noise=noise)
-    there = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
-    for a, b in zip(here, there, strict=True):
+    on_host = evidence(kernel, X, y, Z, noise=noise)
+    on_device = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
+    for a, b in zip(on_host, on_device, strict=True):
         for name, value in values(a).items():
             assert b.terms[name] == pytest.approx(value, rel=1e-7)

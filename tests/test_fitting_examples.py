@@ -134,9 +134,9 @@ def test_errors_against_the_order_come_out_as_picture_and_table(example, tmp_pat
     assert len(rows) == 2 * 2 * (1 + len(script.ALPHAS) + len(script.ALPHAS) - 1)
     assert {row["data"] for row in rows} == {"own", "Branin"}
     assert all(float(row["RMSE"]) > 0.0 and float(row["noise"]) > 0.0 for row in rows)
-    said = capsys.readouterr().out
-    assert "own: RMSE is least at alpha" in said
-    assert "Of 2 data sets" in said
+    output = capsys.readouterr().out
+    assert "own: RMSE is least at alpha" in output
+    assert "Of 2 data sets" in output
 
 
 def test_tables_that_are_not_there_are_said(example, tmp_path, monkeypatch, capsys):

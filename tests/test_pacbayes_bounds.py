@@ -52,6 +52,11 @@ def test_limits():
     assert float(bound(0.3, np.inf, 100, delta=0.05)) == 1.0
     assert float(bound(0.3, np.inf, 100, delta=0.05, certified=True)) == 1.0
     assert float(bound(0.3, 1.0, 100, delta=0.05, log_prior_penalty=np.inf, side="lower")) == 0.0
+    for kl, penalty in ((np.inf, 1.0), (1.0, np.inf), (np.inf, np.inf)):
+        proved = bound(0.3, kl, 100, delta=0.05, log_prior_penalty=penalty, certified=True)
+        assert (float(proved), proved.terms["ε"]) == (1.0, np.inf)
+    huge = bound(0.3, 1e308, 100, delta=0.05, log_prior_penalty=1e308, certified=True)  # their sum overflows
+    assert 2e306 <= huge.terms["ε"] <= 2e306 * (1.0 + 4e-16)
     assert float(bound(1.0, 0.0, 1, delta=1.0)) == 1.0
     assert float(bound(0.0, 0.0, 1, delta=1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
     assert float(bound(0.9, 100.0, 100, delta=0.05, relaxation="pinsker")) > 1.0  # a valid bound, though above 1

@@ -90,11 +90,11 @@ def test_several_outputs_are_a_sum():
 
 
 def test_the_other_direction_costs_its_factor():
-    there = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, **KNOWN)
-    back = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, direction="p||q", **KNOWN)
-    assert float(back) == pytest.approx(4.0 * float(there))
-    assert back.quantity == "D_0.8[p||q*]"
-    assert "R-dir" in back.claim
+    forward = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, **KNOWN)
+    backward = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, direction="p||q", **KNOWN)
+    assert float(backward) == pytest.approx(4.0 * float(forward))
+    assert backward.quantity == "D_0.8[p||q*]"
+    assert "R-dir" in backward.claim
 
 
 def test_what_is_not_proved_is_infinite_with_the_reason():

@@ -150,15 +150,14 @@ def _pinsker(risk: Float, divergence: Float, upper: bool) -> Float:
 def _certified_divergence(checked: _Arguments, form: Form) -> Float:
     """The right-hand side of kl(R_S‖R) ≤ d, rounded up."""
     balls: dict[tuple[float, ...], Any] = {}
-    divergence = np.full(checked.kl.shape, np.inf)
+    divergence = np.empty(checked.kl.shape)
     with at_bits(160):
         for i in np.ndindex(divergence.shape):
             kl, N, delta, prior = (float(v[i]) for v in checked[1:])
-            if np.isfinite(kl + prior):
-                key = (N, delta, prior)
-                if key not in balls:
-                    balls[key] = penalty_ball(N, prior, delta=delta, form=form)
-                divergence[i] = above((exact(kl) + balls[key]) / exact(N))
+            key = (N, delta, prior)
+            if key not in balls:
+                balls[key] = penalty_ball(N, prior, delta=delta, form=form)
+            divergence[i] = above((exact(kl) + balls[key]) / exact(N))
     return divergence
 
 
