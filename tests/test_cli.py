@@ -186,7 +186,7 @@ def test_plan_is_the_plan_of_the_library(capsys):
     assert answer["statement"]["delta"] == 0.05
     text = " ".join(ask(capsys, *words).split())
     assert f"M = {expected.M} inducing points suffice" in text
-    assert f"With one inducing point less the bound is {float(expected.bound_before):.6g}." in text
+    assert f"With one inducing point fewer, the bound is {float(expected.bound_before):.6g}." in text
     assert all(sentence in text for sentence in expected.meaning)
 
 

@@ -75,8 +75,8 @@ def test_the_table_says_what_the_plans_say(capsys):
     made = f"(cosine and sine of {fourier['M'] // 2} frequencies)"
     assert f"M = {fourier['M']} random Fourier features {made} suffice" in flat
     assert f"M = {mercer['M']} eigenfunctions suffice" in flat
-    assert f"With one eigenfunction less the bound is {mercer['bound_before']['value']:.6g}." in flat
-    assert "With one inducing point less" in flat
+    assert f"With one eigenfunction fewer, the bound is {mercer['bound_before']['value']:.6g}." in flat
+    assert "With one inducing point fewer" in flat
     assert "(L-63, N-tail)" in flat
 
 
