@@ -650,7 +650,7 @@ def test_files_hold_every_double_and_every_text(tmp_path_factory, numbers, text)
 
 
 def test_a_file_of_whole_numbers_means_the_same_doubles(tmp_path):
-    """A tool that rewrites 1.0 as 1 changes nothing."""
+    """A certificate is still confirmed after a tool has rewritten 1.0 as 1."""
     certificate = issue(Sparse(Z, 1.0, power=1.0), loss=Squared(1.0))
     text = json.dumps(certificate.to_dict()).replace("1.0,", "1,").replace("0.0,", "0,")
     loaded = Certificate.load(write_text(tmp_path / "c.json", text))

@@ -265,7 +265,9 @@ def test_a_fit_is_confessed_in_every_plan(capsys, table):
     *of_the_prior, given_y = answer["plans"]
     for plan in of_the_prior:
         assert any("theorem holds for fixed hyperparameters; here they were fitted" in note for note in plan["notes"])
-    assert not any("theorem holds" in note for note in given_y["notes"])  # they may be fitted: only draws are random
+    assert not any(
+        "theorem holds" in note for note in given_y["notes"]
+    )  # kernel and noise may be fitted: only draws are random
     assert any("may have been fitted" in note for note in given_y["notes"])
     assert any("50 rows drawn from the 80" in note for note in answer["plans"][1]["notes"])
     assert [plan["N"] for plan in answer["plans"]] == [50, 50, 80]
@@ -587,7 +589,7 @@ def test_the_study_shows_the_truth_between_its_bounds(small):
     lower = small.lower[at]
     for draws in (small.reached.random, small.reached.kdpp, small.reached.greedy, small.reached.best):
         assert (draws >= lower * (1 - 1e-9)).all()  # N-low: for every choice and every y
-    # R-thm2 holds with probability 95 % for this y; Markov leaves so much room that no draw comes near.
+    # R-thm2 holds with probability 95 % for this y; Markov's inequality is so loose that no draw reaches the bound.
     assert (small.reached.kdpp <= lines["data-aware", False, "sharpest"][at]).all()
     # given y, each M by itself with probability 95 %; the best of ten is about half of the bound
     assert (small.reached.best <= several["given y"][at]).all()

@@ -104,7 +104,7 @@ def test_a_solve_closes_the_bracket_where_the_trace_leaves_it_wide() -> None:
 
 @given(seed=SEEDS)
 def test_units_and_order_of_the_data_do_not_matter(seed: int) -> None:
-    """y → cy, variance and noise times c²: every member shifts by −N log c; permuted rows change nothing."""
+    """y → cy, variance and noise times c²: every member shifts by −N log c; permutations change nothing."""
     kernel, X, y, Z, noise = problem(seed)
     arguments = kernel, X, y, Z
     base = [values(bound) for bound in evidence(*arguments, noise=noise)]

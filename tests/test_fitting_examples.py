@@ -172,8 +172,8 @@ def test_the_truth_lies_in_its_bracket_above_the_floor_and_below_the_bounds(sett
             low, high = script.bracket(data, kernel, noise, alpha, Z)
             assert floor * (1 - 1e-9) - 1e-9 <= truth
             assert low - 1e-9 <= truth <= high + 1e-9
-            assert high <= 3.0 * low  # it says something
-            if choice == "k-DPP":  # with probability 95 %, and Markov leaves so much room that no draw comes near
+            assert high <= 3.0 * low  # the bracket is narrow
+            if choice == "k-DPP":  # it holds with probability 95 %, and no draw reaches it
                 assert truth <= above["data-aware, any y"]
                 assert truth <= above["a priori, any y"]
 

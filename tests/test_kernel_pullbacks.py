@@ -95,7 +95,7 @@ def test_coinciding_points_have_a_finite_derivative(kernel: Kernel) -> None:
     parameters, moved = kernel.pull(X, X.copy(), np.ones((3, 3)))
     assert np.isfinite(parameters).all()
     assert np.isfinite(moved).all()
-    np.testing.assert_allclose(moved[0], moved[1], rtol=1e-10, atol=1e-13)  # neither pulls the other
+    np.testing.assert_allclose(moved[0], moved[1], rtol=1e-10, atol=1e-13)  # the pair contributes 0 to both
 
 
 @pytest.mark.parametrize("kernel", [SquaredExponential(1.0, 1.0), Matern(2.5, 1.0, 1.0), Matern(0.5, 1.0, 1.0)])

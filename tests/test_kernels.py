@@ -387,7 +387,7 @@ def test_hyperparameters_by_name_are_those_of_training_in_their_order(kernel, fa
     assert with_hyperparameters(kernel, named) == kernel
     np.testing.assert_allclose(np.log(list(named.values())), kernel.log_parameters, rtol=0.0, atol=1e-15)
     assert [name.partition("_")[0] for name in named] == [name.partition("[")[0] for name in kernel.parameter_names]
-    for place, name in enumerate(named):  # a value changed by its name here is the one changed by its place there
+    for place, name in enumerate(named):  # the name and the place mean the same parameter
         moved = with_hyperparameters(kernel, {**named, name: factor * named[name]})
         steps = np.zeros(len(named))
         steps[place] = np.log(factor)

@@ -151,7 +151,7 @@ def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan(
 
 
 def test_no_data_to_explain_leave_no_error_in_the_mean():
-    """y = 0: the mean is 0 whatever Kuu is, even where rounding says nothing of the variance."""
+    """y = 0: the mean is 0 for every Kuu, even where the rounding error of the variance has no bound."""
     Z, X = np.linspace(0.0, 0.05, 5)[:, None], np.linspace(0.0, 1.0, 9)[:, None]
     at = collapsed_posterior(SquaredExponential(), X, np.zeros(9), Z, noise=0.1, power=1.0, jitter=1e-14).predict(X)
     assert np.isinf(at.variance_error).any()

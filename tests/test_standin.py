@@ -225,7 +225,7 @@ def test_triangular_solves(cupy, transposed, columns) -> None:
         T = np.tril(A) if lower else np.triu(A)
         np.testing.assert_allclose((T.T if transposed in (1, "T") else T) @ solution.get(), b, atol=1e-13)
         assert solution.flags.f_contiguous
-    assert not np.isfinite(solve_triangular(cupy.zeros((2, 2)), cupy.ones(2)).get()).all()  # and nothing is raised
+    assert not np.isfinite(solve_triangular(cupy.zeros((2, 2)), cupy.ones(2)).get()).all()  # no error is raised
 
 
 def test_functions_of_numpy_go_where_cupys_go(cupy) -> None:
@@ -275,7 +275,7 @@ def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
         values, vectors = cupy.linalg.eigh(A)
         assert values.shape == (3,)
         assert np.isnan(vectors.get()).all()
-        with pytest.raises(np.linalg.LinAlgError):  # of the pivot before it
+        with pytest.raises(np.linalg.LinAlgError):  # the pivot before NaN is negative
             cupy.linalg.cholesky(cupy.asarray([[-1.0, 0.0], [0.0, np.nan]]))
 
 

@@ -1,6 +1,6 @@
 """The allowances of posteriors for rounding and for errors of the kernel's entries.
 
-They are sums, and any one summand might go missing unnoticed where another is larger: each is looked at here.
+They are sums.  Where another summand is larger, no test would notice that one is missing: each is tested here.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def sample_size(
     y : array
         Targets; the result has an entry for each, and their largest L serves all.
     n : int or array
-        How many data the union bound covers.
+        Number of data that the union bound covers.
     delta : float or array
         Probability of failure over all steps, in (0, 1).
     step : float, array or callable

@@ -1,4 +1,4 @@
-"""What a certificate declares and no check can prove: how data were scaled, which choices were made from lists."""
+"""Declarations of a certificate, which no check can prove: how data were scaled, which choices were made from lists."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def least_trace(
 
     Proof.  All R traces exceed T with probability at most δ₁.  Given Z, with w the eigenvalues of Q_n^-½(K − Q)Q_n^-½
     and s their sum, 2D_1 = T_Z/σ² + Σ[w_i z_i² − log(1 + w_i)], z ~ N(0, I), s ≤ T_Z/σ² ≤ t; Σ log(1 + w_i) ≥ log(1 +
-    s); Σ w_i z_i² ≤ cs but with probability δ₂ (Székely and Bakirov, Probab. Theory Relat. Fields 126, 2003, cited);
+    s); Σ w_i z_i² ≤ cs except with probability δ₂ (Székely and Bakirov, Probab. Theory Relat. Fields 126, 2003, cited);
     and cs − log(1 + s) increases in s.  D_α ≤ αD_1 (N-alpha).  QED No better bound follows from the trace alone: a
     residual of rank one attains the last steps.
 
