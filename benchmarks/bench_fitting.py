@@ -46,7 +46,7 @@ def once(loss: Loss, start: Any, repeats: int) -> dict[str, Any]:
     """Seconds of single evaluations, after one that warms up."""
     value, seconds = -loss(start)[0], []
     for i in range(repeats):
-        moved = start + 1e-9 * i  # nothing may be remembered from the last time
+        moved = start + 1e-9 * i  # so that no result can come from a cache
         begin = time.perf_counter()
         loss(moved)
         seconds.append(time.perf_counter() - begin)

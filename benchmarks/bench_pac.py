@@ -64,7 +64,7 @@ def main() -> None:
         rates.append(product_rate())
         for name, _, run in table:
             start = time.perf_counter()
-            run(NOISE * (1.0 + 1e-9 * turn))  # nothing may be remembered from the last time
+            run(NOISE * (1.0 + 1e-9 * turn))  # so that no result can come from a cache
             seconds[name].append(time.perf_counter() - start)
     rate = statistics.median(rates[1:])
     base = np.array(seconds["vfe"][1:])

@@ -62,7 +62,7 @@ class Basis(ABC):
         """How many numbers per row the pull-back needs besides the features."""
 
     def prepare(self) -> None:  # noqa: B027  (most bases compute nothing)
-        """Compute what several threads are about to read."""
+        """Compute what several threads read later."""
 
     @abstractmethod
     def fill(self, X: Array, K: Array, V: Array) -> None:

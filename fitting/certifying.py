@@ -62,7 +62,7 @@ def certify(
         The raw data on which the model was trained, float64.
     loss, epsilon, delta : as in `fitting.PACGP`
         ε in the units of the scaled targets.  A sequence of E values gives E certificates of the same Q, each charged
-        ln E.  If the model was trained for several ε, each one alone is charged for all of them.
+        ln E.  If the model was trained for several ε, the certificate of each pays for all of them.
     grid : HyperGrid, optional
         None: the grid of the model, or ln θ from −6 to 6 in steps of 0.01.
     scaling : "as given", a Scaling, or a pair (inputs, outputs)

@@ -23,7 +23,8 @@ from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
 TAME = 1e5
 """Largest |L|·|L⁻¹| (Frobenius norms) for which V = L⁻¹Kuf is computed as a product with L⁻¹.  Measured errors of the
-diagonal of Q, relative to the variance: below 2e-13 up to this limit; at 1e7, 2e-11, where solving has 1e-12."""
+diagonal of Q, relative to the variance: below 2e-13 up to this limit; at 1e7, 2e-11, where a solve has an error of
+1e-12."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@
 >>> plan.M
 45
 
-Names load on first use, so that ``import gpbounds`` is fast.
+Each name is loaded on first use, so ``import gpbounds`` is fast.
 """
 
 from __future__ import annotations

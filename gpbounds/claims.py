@@ -69,7 +69,7 @@ class Claim:
 
     @property
     def built(self) -> bool:
-        """Whether the project computes or checks the claim; the verification fails on one without a check."""
+        """Whether the project computes or checks the claim; `verification/` fails if a built claim has no check."""
         return bool(self.function or self.check)
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """The law of the whitened inducing variables v = L⁻¹u: q(v) = N(w_p, S) for P outputs; prior p(v) = N(0, I).
 
 Two classes represent S: `FactorLaw` by a factor C with CCᵀ = S, for a free q; `GramLaw` by the matrix G with
-S = (I + G)⁻¹, if q is the posterior given Gaussian rows and G the weighted Gram matrix of their features.  Each one is
-accurate where the other cancels.
+S = (I + G)⁻¹, if q is the posterior given Gaussian rows and G the weighted Gram matrix of their features. Each class is
+accurate where the formulas of the other cancel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Positive parameters by their logarithms: what an optimiser moves."""
+"""Logarithms of positive parameters, which an optimiser varies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def as_log_parameters(values: ArrayLike, names: tuple[str, ...]) -> Float:
 
 
 def exponentials(logs: Float, names: tuple[str, ...]) -> list[float]:
-    """exp of each, refused where it is 0 or infinite."""
+    """exp of each; an error if one is 0 or infinite."""
     with np.errstate(over="ignore", under="ignore"):
         values = np.exp(logs)
     for name, log, value in zip(names, logs, values, strict=True):

@@ -30,7 +30,7 @@ class Cost:
 
     def __str__(self) -> str:
         seconds, memory = self.flops / 1e11, self.bytes / 1e9
-        return f"{self.flops:.2g} flops a gradient ({seconds:.2g} s at 100 GFLOP/s), {memory:.2g} GB unless streamed"
+        return f"{self.flops:.2g} flops per gradient ({seconds:.2g} s at 100 GFLOP/s), {memory:.2g} GB unless streamed"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Plan:
     bound : Bound or None
         The bound at M.
     bound_before : Bound or None
-        The bound with one unit (inducing point, eigenfunction, random frequency) less, which exceeds the target; None
+        The bound with one unit (inducing point, eigenfunction, random frequency) fewer, which exceeds the target; None
         if M is the smallest possible, or the method does not compute it.
     needed : int or None
         A lower bound on the rank that any approximation of this kind needs, where one is known (given data; N-low,
@@ -96,7 +96,7 @@ class Plan:
                 str(self.bound),
             ]
         if self.bound_before is not None:
-            lines.append(f"With one {unit} less the bound is {float(self.bound_before):.6g}.")
+            lines.append(f"With one {unit} fewer, the bound is {float(self.bound_before):.6g}.")
         if self.needed is not None:
             if self.method == "inducing":
                 smaller, claim = f"choice of fewer than {self.needed} {units}", "N-low"

@@ -1,4 +1,4 @@
-"""Members of a family, such as the losses, as records {"name": ..., parameters}, to and fro."""
+"""Members of a family, such as the losses, written as records {"name": ..., parameters} and read back."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gpbounds.validation import positive, scalar
 
 
 class Named:
-    """A dataclass that JSON can hold.
+    """A dataclass that can be written as JSON.
 
     Attributes
     ----------
     name : str
-        What records call it.
+        Its name in records.
     """
 
     name: ClassVar[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Name and parameters, ready for JSON; the ``from_dict`` of its room reads them back."""
+        """Name and parameters, ready for JSON; the ``from_dict`` of its package reads them back."""
         return {"name": self.name, **asdict(self)}  # type: ignore[call-overload]
 
     def _one_positive(self, *parameters: str) -> None:
-        """Check that each of these is one positive number, and keep it as a float."""
+        """Check that each of these fields is one positive number, and store it as a float."""
         for parameter in parameters:
             object.__setattr__(self, parameter, scalar(positive, parameter, getattr(self, parameter)))
 

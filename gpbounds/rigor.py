@@ -1,4 +1,4 @@
-"""Ball arithmetic with Arb (python-flint): doubles taken exactly, results rounded outwards, signs settled.
+"""Ball arithmetic with Arb (python-flint): doubles taken exactly, results rounded outwards, signs decided.
 
 A ball encloses the true value together with all rounding errors.  ``mpmath.iv`` is not used: it is unsound for exp
 and log near 1.
@@ -41,7 +41,7 @@ def sign(expression: Callable[[], Any], bits: int = 96) -> int:
     Raises
     ------
     NotConverged
-        where the ball still contains 0 and other numbers at 65 536 bits.
+        if the ball still contains 0 and other numbers at 65 536 bits.
 
     >>> sign(lambda: exact(0.1) * 10 - 1)  # the double 0.1 is above a tenth
     1
@@ -85,8 +85,8 @@ def below(ball: Any) -> float:
 def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> float:
     """The double next to a real number, above or below it.
 
-    The precision grows until both ends of the ball round to the same double.  They never do where the number itself is
-    a double that the ball only approximates: then the outer end at 65 536 bits is returned.
+    The precision grows until both ends of the ball round to the same double.  They never do if the number is itself a
+    double that the ball only approximates: then the function returns the outer end at 65 536 bits.
 
     >>> [settled(lambda: exact(2.0).sqrt(), upwards=up) for up in (False, True)]
     [1.414213562373095, 1.4142135623730951]
@@ -104,7 +104,8 @@ def settled(expression: Callable[[], Any], upwards: bool, bits: int = 96) -> flo
 
 
 def decimal(value: float, upwards: bool, digits: int = 17) -> str:
-    """``value`` rounded up or down to ``digits`` significant decimal digits; exactly it may have hundreds.
+    """``value`` rounded up or down to ``digits`` significant decimal digits; the exact decimal expansion may have
+    hundreds.
 
     >>> decimal(0.1, True), decimal(0.1, False)  # the double is 0.1000000000000000055...
     ('0.10000000000000001', '0.10000000000000000')

@@ -25,7 +25,7 @@ def drawn_from(inputs: InputLaw) -> str:
 
 
 def given_inputs(N: int) -> str:
-    """The hypothesis of what is said of N rows at hand."""
+    """The hypothesis of a statement about N given rows."""
     return f"The {N} inputs are the given ones: the statement is conditional on X."
 
 

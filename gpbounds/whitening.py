@@ -93,7 +93,7 @@ class Whitening:
         Diagonal of K − Q: exactly 0 at known rows; values below 0 by rounding (at most 1e-10 of the variance) are set
         to 0.
     known : array (N,) of bool
-        True for rows of X that are rows of Z: K − Q is 0 there.  All False when jitter > 0.
+        True for rows of X that are rows of Z, where K − Q is 0.  All False when jitter > 0.
     rank : int
         An integer >= rank(K − Q): the number of distinct rows of X that are not known; N when jitter > 0.
     """
@@ -119,7 +119,7 @@ class Whitening:
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of Kuu."""
+        """The number that was added to the diagonal of Kuu."""
         return self.inducing.chol.jitter
 
     @property
@@ -172,8 +172,8 @@ def whiten(
     y : array (N,) or (N, P), optional
     jitter : float or "auto"
         Added to the diagonal of Kuu.  "auto" takes 0, or the smallest amount of a ladder with which Kuu factorises and
-        no diagonal entry of K − Q falls below 0 by more than 1e-10 of the variance; the result's ``jitter`` says
-        which.
+        no diagonal entry of K − Q falls below 0 by more than 1e-10 of the variance; the result's ``jitter`` is the
+        amount.
     chunk : int
         Rows of X in a chunk.
 
@@ -184,7 +184,7 @@ def whiten(
     NonFinite
         for NaN or infinity in X, Z or y, or in the kernel's values.
     NotPositiveDefinite
-        when Kuu does not factorise, or so inaccurately that K − Q has a negative diagonal.
+        if Kuu does not factorise, or if its factor is so inaccurate that K − Q has a negative diagonal.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> white = whiten(SquaredExponential(), [0.0, 1.0, 2.0], [0.0, 2.0], [1.0, 0.5, -0.5])
@@ -226,7 +226,7 @@ def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, 
 
 
 def residual_diagonal(diagonal: Array, V: Array) -> Array:
-    """The diagonal of K − VᵀV; refused where it is below 0 by more than rounding."""
+    """The diagonal of K − VᵀV; an error if it is below 0 by more than rounding."""
     xp = namespace(V)
     residual = diagonal - xp.einsum("ij,ij->j", V, V)
     least, scale = float(residual.min()), float(diagonal.max())

@@ -35,7 +35,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """``stopped(owner, at, error)``: call number ``at`` of ``owner.minimised`` raises; Ctrl-C unless told otherwise."""
+    """``stopped(owner, at, error)``: call number ``at`` of ``owner.minimised`` raises; by default Ctrl-C."""
 
     def patch(owner, at, error=KeyboardInterrupt):
         true, calls = owner.minimised, itertools.count(1)

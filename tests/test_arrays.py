@@ -126,14 +126,14 @@ _Pretended.__module__ = "cupy"
 def test_an_array_of_cupy_is_known_without_importing_it(monkeypatch):
     fake = types.ModuleType("cupy")
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    there, here = np.zeros(3).view(_Pretended), np.zeros(3)
-    assert is_cupy(there)
-    assert not is_cupy(here)
+    pretended, plain = np.zeros(3).view(_Pretended), np.zeros(3)
+    assert is_cupy(pretended)
+    assert not is_cupy(plain)
     assert not is_cupy([1.0])
-    assert namespace(there) is namespace(there, None) is fake
-    assert namespace(here) is namespace(here, None, [1.0], 2.0) is np
+    assert namespace(pretended) is namespace(pretended, None) is fake
+    assert namespace(plain) is namespace(plain, None, [1.0], 2.0) is np
     with pytest.raises(ValueError, match="expected all arrays on one device, got NumPy and CuPy arrays"):
-        namespace(there, here)
+        namespace(pretended, plain)
 
 
 def test_nothing_imports_cupy():

@@ -197,14 +197,14 @@ def test_wrong_arguments_are_told_apart() -> None:
 @pytest.mark.gpu
 def test_the_gpu_computes_what_the_cpu_does(cupy) -> None:
     X, y, Z, mean, factor = problem(13, N=300, M=20)
-    here = free_bound(X, y, Band(0.6), **OPTIONS)
-    there = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS)
-    near = here.packing(KERNEL, Z, mean, factor)
-    far = there.packing(KERNEL, *(cupy.asarray(a) for a in (Z, mean, factor)))
-    vector = near.pack(near.start)
-    np.testing.assert_array_equal(far.pack(far.start), vector)
+    host_bound = free_bound(X, y, Band(0.6), **OPTIONS)
+    device_bound = free_bound(cupy.asarray(X), cupy.asarray(y), Band(0.6), chunk=70, **OPTIONS)
+    host_packing = host_bound.packing(KERNEL, Z, mean, factor)
+    device_packing = device_bound.packing(KERNEL, *(cupy.asarray(a) for a in (Z, mean, factor)))
+    vector = host_packing.pack(host_packing.start)
+    np.testing.assert_array_equal(device_packing.pack(device_packing.start), vector)
     for rows in (None, [5, 5, 17]):
-        on_host, on_device = (B if rows is None else B.batch(rows) for B in (here, there))
-        (f, g), (also, h) = near.loss(on_host)(vector), far.loss(on_device)(vector)
+        on_host, on_device = (B if rows is None else B.batch(rows) for B in (host_bound, device_bound))
+        (f, g), (also, h) = host_packing.loss(on_host)(vector), device_packing.loss(on_device)(vector)
         assert also == pytest.approx(f, rel=1e-9)
         np.testing.assert_allclose(h, g, rtol=1e-6, atol=1e-8 * np.abs(g).max())

@@ -254,8 +254,8 @@ def test_threads_and_kept_memory_change_nothing(monkeypatch: pytest.MonkeyPatch)
         assert slope_again is not None
         assert again.bound == pytest.approx(terms.bound, rel=1e-12)
         np.testing.assert_allclose([*slope_again.kernel, slope_again.noise], [*slope.kernel, slope.noise], rtol=1e-10)
-    for now, before in zip((X, Y), kept, strict=True):
-        np.testing.assert_array_equal(now, before)
+    for after, before in zip((X, Y), kept, strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 # Edges

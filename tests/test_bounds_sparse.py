@@ -245,8 +245,8 @@ def test_wrong_arguments_are_told_apart() -> None:
 def test_the_gpu_computes_what_the_cpu_does(cupy, loss, power: float) -> None:
     X, y, Z = problem(13, N=300, M=20)
     on_host = risk_bound(X, y, loss, **method_of(power), **OPTIONS).evaluate(KERNEL, NOISE, Z)
-    there = risk_bound(cupy.asarray(X), cupy.asarray(y), loss, chunk=70, **method_of(power), **OPTIONS)
-    on_device = there.evaluate(KERNEL, NOISE, cupy.asarray(Z))
+    device_bound = risk_bound(cupy.asarray(X), cupy.asarray(y), loss, chunk=70, **method_of(power), **OPTIONS)
+    on_device = device_bound.evaluate(KERNEL, NOISE, cupy.asarray(Z))
     assert isinstance(on_device.gradient.Z, cupy.ndarray)
     numbers = np.concatenate(
         [[on_device.value], on_device.gradient.kernel, [on_device.gradient.noise], host(on_device.gradient.Z).ravel()]

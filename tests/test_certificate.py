@@ -217,7 +217,7 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
     assert states.index("confirmed") == states.count("declared")
     first = str(report).splitlines()[0]
     assert first.startswith("declared  scaling     Inputs were taken as given")
-    said = " ".join(line.text for line in report.lines if line.state == "declared")
+    declarations = " ".join(line.text for line in report.lines if line.state == "declared")
     for words in (
         "fixed before the data",
         "disjoint",
@@ -225,7 +225,7 @@ def test_declarations_come_first_and_name_what_no_file_can_prove(honest):
         "independent draws",
         "shift 0.25, scale 0.5",
     ):
-        assert words in said
+        assert words in declarations
     assert report.verdict in str(report).splitlines()[-1]
     with pytest.raises(KeyError):
         report.line("nothing")
@@ -237,11 +237,11 @@ def test_a_kernel_of_many_lengthscales_stays_one_sentence():
     X, y = problem(D=13)
     grid = HyperGrid.ard(13, -3.0, 3.0, 60)
     kernel = on_grid(1.3, np.linspace(0.3, 9.0, 13), grid=grid)
-    said = issue(Exact(0.3), X, y, kernel, grid=grid).check(X, y).line("grid").text
-    assert "\n" not in said
-    assert "  " not in said
+    sentence = issue(Exact(0.3), X, y, kernel, grid=grid).check(X, y).line("grid").text
+    assert "\n" not in sentence
+    assert "  " not in sentence
     for value in kernel.lengthscale:
-        assert f"{value:.6g}"[:5] in said
+        assert f"{value:.6g}"[:5] in sentence
 
 
 def test_the_procedure_rounds_then_rebuilds():
@@ -650,7 +650,7 @@ def test_files_hold_every_double_and_every_text(tmp_path_factory, numbers, text)
 
 
 def test_a_file_of_whole_numbers_means_the_same_doubles(tmp_path):
-    """A tool that rewrites 1.0 as 1 changes nothing."""
+    """A certificate is still confirmed after a tool has rewritten 1.0 as 1."""
     certificate = issue(Sparse(Z, 1.0, power=1.0), loss=Squared(1.0))
     text = json.dumps(certificate.to_dict()).replace("1.0,", "1,").replace("0.0,", "0,")
     loaded = Certificate.load(write_text(tmp_path / "c.json", text))

@@ -208,10 +208,10 @@ def test_a_theta_between_two_members_of_the_grid_is_refused(axis):
 def test_the_confidence_that_is_stated_is_no_more_than_what_was_paid_for(delta):
     """1 − δ in the sentence, six digits of δ rounded up; the bound to its last digit."""
     certificate = issue(POSTERIORS["vfe"], delta=delta)
-    said = certificate.statement
-    stated = float(re.search("at least 1 − ([0-9.e-]+) over", said)[1])
+    sentence = certificate.statement
+    stated = float(re.search("at least 1 − ([0-9.e-]+) over", sentence)[1])
     assert delta <= stated <= delta * (1.0 + 1e-5)
-    assert said.endswith(f"is at most {certificate.bound!r}.")
+    assert sentence.endswith(f"is at most {certificate.bound!r}.")
 
 
 def test_a_line_that_was_skipped_confirms_nothing():
@@ -287,9 +287,9 @@ def test_the_risk_of_any_posterior_within_the_errors_is_within_the_error_of_the_
     y = mean + rng.choice([-1.0, 1.0], 30) * (10.0 + 0.5 * rng.standard_normal(30))  # one edge is near, one far
     built(monkeypatch, Prediction(mean, variance, np.full(30, mean_error), np.full(30, variance_error)))
     computed = enclose(Exact(1.0), on_grid(), np.zeros((30, 1)), y, loss)
-    now = loss.expectation(y, mean, variance)
+    value = loss.expectation(y, mean, variance)
     moved = [
-        np.abs(loss.expectation(y, mean + a * mean_error, variance + b * variance_error) - now)
+        np.abs(loss.expectation(y, mean + a * mean_error, variance + b * variance_error) - value)
         for a in (-1, 1)
         for b in (-1, 1)
     ]

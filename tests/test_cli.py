@@ -186,7 +186,7 @@ def test_plan_is_the_plan_of_the_library(capsys):
     assert answer["statement"]["delta"] == 0.05
     text = " ".join(ask(capsys, *words).split())
     assert f"M = {expected.M} inducing points suffice" in text
-    assert f"With one inducing point less the bound is {float(expected.bound_before):.6g}." in text
+    assert f"With one inducing point fewer, the bound is {float(expected.bound_before):.6g}." in text
     assert all(sentence in text for sentence in expected.meaning)
 
 
@@ -265,7 +265,9 @@ def test_a_fit_is_confessed_in_every_plan(capsys, table):
     *of_the_prior, given_y = answer["plans"]
     for plan in of_the_prior:
         assert any("theorem holds for fixed hyperparameters; here they were fitted" in note for note in plan["notes"])
-    assert not any("theorem holds" in note for note in given_y["notes"])  # they may be fitted: only draws are random
+    assert not any(
+        "theorem holds" in note for note in given_y["notes"]
+    )  # kernel and noise may be fitted: only draws are random
     assert any("may have been fitted" in note for note in given_y["notes"])
     assert any("50 rows drawn from the 80" in note for note in answer["plans"][1]["notes"])
     assert [plan["N"] for plan in answer["plans"]] == [50, 50, 80]
@@ -380,7 +382,7 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("a,b\n1,2\n3,four\n5,6\n", "got 'four' in line 3, column 2"),
         ("1,2\n3,\n", "an empty cell in line 2, column 2"),
@@ -394,11 +396,11 @@ def test_standardising_holds_at_any_scale_and_drops_what_is_constant(scale):
         ("1,2\n1,3\n1,5\n", "input column that varies"),
     ],
 )
-def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, said):
+def test_a_bad_table_is_refused_with_the_place(capsys, tmp_path, content, message):
     file = tmp_path / "bad.csv"
     file.write_text(content)
     err = refused(capsys, "plan", "--data", file)
-    assert re.search(said, err)
+    assert re.search(message, err)
     assert str(file) in err or "bad" in err
 
 
@@ -414,7 +416,7 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("rate -N 1.5 -M 1", "whole number"),
         ("rate -N nan -M 1", "whole number"),
@@ -471,9 +473,9 @@ def test_files_that_are_not_tables_are_refused(capsys, tmp_path):
         ("", "COMMAND"),
     ],
 )
-def test_bad_usage_is_answered_with_one_sentence(capsys, tmp_path, monkeypatch, words, said):
+def test_bad_usage_is_answered_with_one_sentence(capsys, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
-    assert said in refused(capsys, *words.split())
+    assert message in refused(capsys, *words.split())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -587,7 +589,7 @@ def test_the_study_shows_the_truth_between_its_bounds(small):
     lower = small.lower[at]
     for draws in (small.reached.random, small.reached.kdpp, small.reached.greedy, small.reached.best):
         assert (draws >= lower * (1 - 1e-9)).all()  # N-low: for every choice and every y
-    # R-thm2 holds with probability 95 % for this y; Markov leaves so much room that no draw comes near.
+    # R-thm2 holds with probability 95 % for this y; Markov's inequality is so loose that no draw reaches the bound.
     assert (small.reached.kdpp <= lines["data-aware", False, "sharpest"][at]).all()
     # given y, each M by itself with probability 95 %; the best of ten is about half of the bound
     assert (small.reached.best <= several["given y"][at]).all()

@@ -182,12 +182,12 @@ def test_rows_set_apart_scale_the_rest_which_alone_is_certified(capsys, folder, 
     kept = rows.read(tmp_path / "certificate_data.csv")
     assert (tmp_path / "certificate_data.csv").read_text().startswith("a,b,yield\n")
     both = np.column_stack([X, y])
-    there = (both[:, None] == np.column_stack([kept.X, kept.y])[None]).all(axis=2).any(axis=1)
-    assert there.sum() == kept.N == made.data.rows == N - 18
+    certified = (both[:, None] == np.column_stack([kept.X, kept.y])[None]).all(axis=2).any(axis=1)
+    assert certified.sum() == kept.N == made.data.rows == N - 18
     assert made.inputs.origin == made.outputs.origin == "disjoint split"
-    np.testing.assert_allclose(made.inputs.shift, X[~there].mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(made.inputs.scale, X[~there].std(axis=0), rtol=1e-12)
-    np.testing.assert_allclose([made.outputs.shift, made.outputs.scale], [y[~there].mean(), y[~there].std()])
+    np.testing.assert_allclose(made.inputs.shift, X[~certified].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(made.inputs.scale, X[~certified].std(axis=0), rtol=1e-12)
+    np.testing.assert_allclose([made.outputs.shift, made.outputs.scale], [y[~certified].mean(), y[~certified].std()])
     check = shlex.split(answer["check"])
     assert check[-1] == str(tmp_path / "certificate_data.csv")
     assert ask(capsys, *check[2:])[0] == 0
@@ -253,7 +253,7 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--epsilon", 0.6, "--share", 0.2), "--share is an option of --scaling split"),
         (("--epsilon", 0.6, "--scaling", "split", "--share", 1.5), "expected a number between 0 and 1, got 1.5"),
@@ -272,10 +272,10 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
         (("--epsilon", 0.6, "--loss", "hinge"), "invalid choice: 'hinge'"),
     ],
 )
-def test_questions_without_sense_exit_with_2_and_write_nothing(capsys, folder, tmp_path, words, said):
+def test_questions_without_sense_exit_with_2_and_write_nothing(capsys, folder, tmp_path, words, message):
     status, out, err = ask(capsys, "train", folder / "data.csv", *words, "--out", tmp_path)
     assert (status, out) == (2, "")
-    assert said in sentence(err)
+    assert message in sentence(err)
     assert not list(tmp_path.iterdir())
 
 
@@ -322,9 +322,15 @@ COSTS = [("KL(Q‖P)", 62.3), ("ln|Θ|", 14.1818), ("ln(ξ(N)/δ)", 8.41)]
 def test_nothing_on_the_page_overlaps_or_is_cut_off(risk, bound, n):
     rng = np.random.default_rng(0)
     truth = rng.normal(35.0, 16.0, n)
-    said = Predictions(truth, truth + rng.normal(0.0, 5.0, n), np.full(n, 2.5), 9.0)
+    predictions = Predictions(truth, truth + rng.normal(0.0, 5.0, n), np.full(n, 2.5), 9.0)
     page = certificate_page(
-        said, risk, COSTS, bound, title="\n".join(["line " * 20] * 3), target="strength", tolerated="loss 0: within ±9"
+        predictions,
+        risk,
+        COSTS,
+        bound,
+        title="\n".join(["line " * 20] * 3),
+        target="strength",
+        tolerated="loss 0: within ±9",
     )
     renderer = drawn(page)
     frame = page.bbox
@@ -360,8 +366,8 @@ def test_the_stack_ends_at_the_bound_and_is_divided_by_nats():
 
 
 def test_predictions_are_drawn_as_handed_in_and_their_shares_told():
-    said = Predictions([3.0, 1.0, 2.0], [3.1, 1.9, 2.0], [0.1, 0.2, 0.3], 0.5)
-    left, _ = certificate_page(said, 0.1, COSTS, 0.3, title="t").axes
+    predictions = Predictions([3.0, 1.0, 2.0], [3.1, 1.9, 2.0], [0.1, 0.2, 0.3], 0.5)
+    left, _ = certificate_page(predictions, 0.1, COSTS, 0.3, title="t").axes
     points = [collection.get_offsets().tolist() for collection in left.collections[2:]]
     assert points == [[[2.0, 2.0], [3.0, 3.1]], [[1.0, 1.9]]]
     texts = [text.get_text() for text in left.get_legend().get_texts()]

@@ -63,11 +63,11 @@ def test_the_least_size_is_found_wherever_it_lies(answer, first, last, end):
         return None if M >= end else answer <= M
 
     M, tried = least(meets, first, last)
-    there = [m for m in range(first, last + 1) if m < end]
-    expected = [m for m in there if m >= answer]
+    sizes = [m for m in range(first, last + 1) if m < end]
+    expected = [m for m in sizes if m >= answer]
     assert (expected[0] if expected else None) == M
     assert tried == max([m for m in asked if m < end], default=0)
-    assert M is not None or tried == max(there, default=0)
+    assert M is not None or tried == max(sizes, default=0)
     assert len(asked) == len(set(asked)) <= 2 + 2 * np.log2(last + 1)
     assert all(first <= m <= last for m in asked)
 
@@ -295,7 +295,7 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("plan --select finest", "invalid choice: 'finest'"),
         ("plan --most 0", "--most: expected a whole number >= 1, got 0"),
@@ -305,12 +305,12 @@ def test_the_counts_asked_for_are_the_counts_drawn(capsys, tmp_path, table):
         ("plan --alpha 2", "alpha"),
     ],
 )
-def test_bad_questions_get_one_sentence(capsys, table, tmp_path, monkeypatch, words, said):
+def test_bad_questions_get_one_sentence(capsys, table, tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     command, *rest = words.split()
     assert main([command, "--data", str(table), *FIXED, *rest]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
-    assert said in err
+    assert message in err
     assert list(tmp_path.iterdir()) == []

@@ -75,8 +75,8 @@ def test_the_table_says_what_the_plans_say(capsys):
     made = f"(cosine and sine of {fourier['M'] // 2} frequencies)"
     assert f"M = {fourier['M']} random Fourier features {made} suffice" in flat
     assert f"M = {mercer['M']} eigenfunctions suffice" in flat
-    assert f"With one eigenfunction less the bound is {mercer['bound_before']['value']:.6g}." in flat
-    assert "With one inducing point less" in flat
+    assert f"With one eigenfunction fewer, the bound is {mercer['bound_before']['value']:.6g}." in flat
+    assert "With one inducing point fewer" in flat
     assert "(L-63, N-tail)" in flat
 
 
@@ -216,7 +216,7 @@ def test_the_search_on_rows_ends_at_most(capsys, table):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--method nystrom", "invalid choice: 'nystrom'"),
         ("--method", "expected at least one argument"),
@@ -233,8 +233,8 @@ def test_the_search_on_rows_ends_at_most(capsys, table):
         ("--method mercer --delta 1", "delta"),
     ],
 )
-def test_bad_questions_get_one_sentence(capsys, words, said):
-    assert said in refused(capsys, "plan", "-N", 1000, *words.split())
+def test_bad_questions_get_one_sentence(capsys, words, message):
+    assert message in refused(capsys, "plan", "-N", 1000, *words.split())
 
 
 def test_a_width_below_that_of_the_rows_is_refused(capsys, table):

@@ -93,7 +93,7 @@ def test_pac_as_json(capsys):
 def test_pac_without_a_choice_of_hyperparameters(capsys):
     out = ask(capsys, *PAC)
     assert "(P-09, rounding included)" in out
-    assert "no choice was made" in out
+    assert "no hyperparameter was chosen" in out
     assert "R(Q) <= 1 with" in ask(capsys, "pac", "--risk", "0.5", "--kl", "inf", "-N", "10")
 
 
@@ -102,7 +102,7 @@ def test_pac_without_a_choice_of_hyperparameters(capsys):
     [
         (("klinv", "2", "1"), "q: expected a number in [0, 1], got 2.0"),
         (("klinv", "0.1", "-1"), "divergence: expected a number >= 0 (infinity allowed), got -1.0"),
-        (("klinv", "0.1"), "EPS"),
+        (("klinv", "0.1"), "required: D"),
         (("klinv", "a", "b"), "expected a number, got 'a'"),
         (("pac", "--risk", "0.1", "--kl", "1"), "-N"),
         (("pac", "--risk", "1.1", "--kl", "1", "-N", "10"), "risk: expected a number in [0, 1]"),

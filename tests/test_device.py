@@ -34,10 +34,10 @@ KERNELS = {
 each_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
 
-def same(there, here, within: float = 1e-9) -> None:
+def same(on_device, on_host, within: float = 1e-9) -> None:
     """Equal up to ``within`` of the largest entry."""
-    here = np.asarray(here)
-    np.testing.assert_allclose(host(there), here, rtol=0.0, atol=within * np.abs(here).max(initial=1e-300))
+    on_host = np.asarray(on_host)
+    np.testing.assert_allclose(host(on_device), on_host, rtol=0.0, atol=within * np.abs(on_host).max(initial=1e-300))
 
 
 # ---------------------------------------------------------------------- kernels
@@ -45,17 +45,19 @@ def same(there, here, within: float = 1e-9) -> None:
 
 @each_kernel
 def test_kernels_and_their_derivatives(cupy, kernel) -> None:
-    there, centres = cupy.asarray(X), cupy.asarray(Z)
-    same(kernel(there), kernel(X), 1e-13)
-    same(kernel(there, centres), kernel(X, Z), 1e-13)
-    same(kernel.diag(there), kernel.diag(X), 1e-15)
-    same(kernel.fill(there, centres, cupy.empty((60, 9))), kernel(X, Z), 1e-13)
+    device_X, device_Z = cupy.asarray(X), cupy.asarray(Z)
+    same(kernel(device_X), kernel(X), 1e-13)
+    same(kernel(device_X, device_Z), kernel(X, Z), 1e-13)
+    same(kernel.diag(device_X), kernel.diag(X), 1e-15)
+    same(kernel.fill(device_X, device_Z, cupy.empty((60, 9))), kernel(X, Z), 1e-13)
     weights = np.random.default_rng(1).standard_normal((60, 9))
     for value in (None, kernel(X, Z)):
-        on_device = kernel.pull(there, centres, cupy.asarray(weights), None if value is None else cupy.asarray(value))
+        on_device = kernel.pull(
+            device_X, device_Z, cupy.asarray(weights), None if value is None else cupy.asarray(value)
+        )
         for far, near in zip(on_device, kernel.pull(X, Z, weights.copy(), value), strict=True):
             same(far, near, 1e-12)
-    same(kernel.pull_diag(there, cupy.asarray(Y)), kernel.pull_diag(X, Y), 1e-13)
+    same(kernel.pull_diag(device_X, cupy.asarray(Y)), kernel.pull_diag(X, Y), 1e-13)
 
 
 @each_kernel
@@ -69,12 +71,12 @@ def test_points_so_far_apart_that_squares_overflow(cupy, kernel) -> None:
 @each_kernel
 @pytest.mark.parametrize(("left", "right"), [(np.float32, np.float64), (np.float64, np.float32)])
 def test_points_of_two_precisions(cupy, kernel, left, right) -> None:
-    here = kernel(X.astype(left), Z.astype(right))
-    there = kernel(cupy.asarray(X.astype(left)), cupy.asarray(Z.astype(right)))
-    assert there.dtype == here.dtype
-    same(there, here, 1e-6 if np.float32 in (left, here.dtype) else 1e-13)
+    on_host = kernel(X.astype(left), Z.astype(right))
+    on_device = kernel(cupy.asarray(X.astype(left)), cupy.asarray(Z.astype(right)))
+    assert on_device.dtype == on_host.dtype
+    same(on_device, on_host, 1e-6 if np.float32 in (left, on_host.dtype) else 1e-13)
     filled = kernel.fill(cupy.asarray(X.astype(left)), cupy.asarray(Z.astype(right)), cupy.empty((60, 9)))
-    same(filled, here, 1e-6)
+    same(filled, on_host, 1e-6)
 
 
 # ---------------------------------------------------------------------- linear algebra
@@ -121,9 +123,9 @@ def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
     with pytest.raises(NotPositiveDefinite):
         psd.cholesky(cupy.asarray(spoiled))
     twice = SE(np.repeat(X[:5], 2, axis=0))
-    here, there = psd.cholesky(twice, "auto"), psd.cholesky(cupy.asarray(twice), "auto")
-    assert there.jitter == pytest.approx(here.jitter, rel=1e-15)
-    assert there.logdet == pytest.approx(here.logdet, rel=1e-6)
+    on_host, on_device = psd.cholesky(twice, "auto"), psd.cholesky(cupy.asarray(twice), "auto")
+    assert on_device.jitter == pytest.approx(on_host.jitter, rel=1e-15)
+    assert on_device.logdet == pytest.approx(on_host.logdet, rel=1e-6)
 
 
 # ---------------------------------------------------------------------- bounds
@@ -134,21 +136,23 @@ def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
 def test_gap(cupy, method, alpha) -> None:
     host_method = "blocks" if method == "auto" else method  # dense algebra is the host's
     for outputs in (Y, np.column_stack([Y, Y**2])):
-        here = renyi.gap(SE, X, outputs, Z, alpha, noise=0.1, method=host_method)
-        there = renyi.gap(SE, cupy.asarray(X), cupy.asarray(outputs), cupy.asarray(Z), alpha, noise=0.1, method=method)
-        for far, near in zip(there, here, strict=True):
-            assert float(far) == pytest.approx(float(near), rel=1e-9)
+        on_host = renyi.gap(SE, X, outputs, Z, alpha, noise=0.1, method=host_method)
+        on_device = renyi.gap(
+            SE, cupy.asarray(X), cupy.asarray(outputs), cupy.asarray(Z), alpha, noise=0.1, method=method
+        )
+        for device_value, host_value in zip(on_device, on_host, strict=True):
+            assert float(device_value) == pytest.approx(float(host_value), rel=1e-9)
 
 
 @pytest.mark.parametrize("options", [{"members": "all"}, {"members": "cheap"}, {"alphas": (0.0, 0.4)}], ids=str)
 def test_evidence(cupy, options) -> None:
-    here = renyi.evidence(SE, X, Y, Z, noise=0.1, **options)
-    there = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=0.1, **options)
-    for far, near in zip(there, here, strict=True):
-        assert far.terms.keys() == near.terms.keys()
-        for name in near.terms:
+    on_host = renyi.evidence(SE, X, Y, Z, noise=0.1, **options)
+    on_device = renyi.evidence(SE, cupy.asarray(X), cupy.asarray(Y), cupy.asarray(Z), noise=0.1, **options)
+    for device_value, host_value in zip(on_device, on_host, strict=True):
+        assert device_value.terms.keys() == host_value.terms.keys()
+        for name in host_value.terms:
             if name != "rounding":
-                assert float(far.terms[name]) == pytest.approx(float(near.terms[name]), rel=1e-9)
+                assert float(device_value.terms[name]) == pytest.approx(float(host_value.terms[name]), rel=1e-9)
 
 
 def test_divergences(cupy) -> None:
@@ -162,8 +166,8 @@ def test_divergences(cupy) -> None:
         (divergences.whitened_kl, (mean, root)),
     ]
     for function, arguments in pairs:
-        there = function(*(to(value) if np.ndim(value) else value for value in arguments))
-        assert there == pytest.approx(function(*arguments), rel=1e-9)
+        on_device = function(*(to(value) if np.ndim(value) else value for value in arguments))
+        assert on_device == pytest.approx(function(*arguments), rel=1e-9)
     with pytest.raises(ValueError, match="NumPy and CuPy arrays together"):
         divergences.sparse_kl(to(S), mean, to(T))
     builders = [
@@ -175,9 +179,9 @@ def test_divergences(cupy) -> None:
     for build in builders:
         near, far = build(np.asarray), build(to)
         assert far.kl == pytest.approx(near.kl, rel=1e-9)
-        here, there = near.predict(NEW), far.predict(to(NEW))
-        same(there.mean, here.mean)
-        same(there.variance, here.variance)
+        on_host, on_device = near.predict(NEW), far.predict(to(NEW))
+        same(on_device.mean, on_host.mean)
+        same(on_device.variance, on_host.variance)
 
 
 def test_low_rank_divergences(cupy) -> None:
@@ -188,8 +192,8 @@ def test_low_rank_divergences(cupy) -> None:
         (lowrank.kl_features, (K, features)),
         (lowrank.kl_by_rank, (K, features, [3, 7, 12])),
     ):
-        there = function(*(to(value) if isinstance(value, np.ndarray) else value for value in arguments), noise=0.1)
-        same(there, function(*arguments, noise=0.1))
+        on_device = function(*(to(value) if isinstance(value, np.ndarray) else value for value in arguments), noise=0.1)
+        same(on_device, function(*arguments, noise=0.1))
 
 
 def test_host_functions_say_so(cupy) -> None:
@@ -215,17 +219,19 @@ MEMBERS = {
 @pytest.mark.parametrize("method", MEMBERS)
 def test_value_gradient_and_prediction_of_every_member(cupy, method, kernel) -> None:
     targets = np.column_stack([Y, Y**2])
-    here = objective(X, targets, method, chunk=25, **MEMBERS[method])
-    there = objective(cupy.asarray(X), cupy.asarray(targets), method, chunk=25, **MEMBERS[method])
-    near, far = here.evaluate(kernel, 0.2, Z), there.evaluate(kernel, 0.2, cupy.asarray(Z))
+    host_objective = objective(X, targets, method, chunk=25, **MEMBERS[method])
+    device_objective = objective(cupy.asarray(X), cupy.asarray(targets), method, chunk=25, **MEMBERS[method])
+    near, far = host_objective.evaluate(kernel, 0.2, Z), device_objective.evaluate(kernel, 0.2, cupy.asarray(Z))
     assert far.value == pytest.approx(near.value, rel=1e-9)
     same([*far.gradient.kernel, far.gradient.noise], [*near.gradient.kernel, near.gradient.noise])
     assert isinstance(far.gradient.Z, cupy.ndarray)
     same(far.gradient.Z, near.gradient.Z)
     law = {"blocks": np.zeros(7)} if method == "pic" else {}
     for options in ({}, {"full_cov": True}, {"noisy": True}, {"full_cov": True, "noisy": True}):
-        on_device = there.posterior(kernel, 0.2, cupy.asarray(Z)).predict(cupy.asarray(NEW), **law, **options)
-        expected = here.posterior(kernel, 0.2, Z).predict(NEW, **law, **options)
+        on_device = device_objective.posterior(kernel, 0.2, cupy.asarray(Z)).predict(
+            cupy.asarray(NEW), **law, **options
+        )
+        expected = host_objective.posterior(kernel, 0.2, Z).predict(NEW, **law, **options)
         for computed, other in zip(on_device, expected, strict=True):
             assert isinstance(computed, cupy.ndarray)
             same(computed, other)
@@ -265,8 +271,8 @@ def fitted(model, cupy, **arguments):
 
 def same_predictions(far, near, cupy, within: float) -> None:
     for options in ({}, {"return_std": True}, {"return_cov": True}):
-        here, there = near.predict(NEW, **options), far.predict(cupy.asarray(NEW), **options)
-        pairs = zip(there, here, strict=True) if options else [(there, here)]
+        on_host, on_device = near.predict(NEW, **options), far.predict(cupy.asarray(NEW), **options)
+        pairs = zip(on_device, on_host, strict=True) if options else [(on_device, on_host)]
         for first, other in pairs:
             assert isinstance(first, cupy.ndarray)
             same(first, other, within)
@@ -300,10 +306,10 @@ def test_mini_batches(cupy, name) -> None:
 def test_saved_on_a_device_and_loaded_anywhere(cupy, name, tmp_path) -> None:
     _, far = fitted(PLAIN[name], cupy, optimizer="lbfgs", max_iter=2)
     far.save(tmp_path / "model.npz")
-    again, here = load(tmp_path / "model.npz"), load(tmp_path / "model.npz", device="cpu")
+    again, on_cpu = load(tmp_path / "model.npz"), load(tmp_path / "model.npz", device="cpu")
     new = cupy.asarray(NEW)
     np.testing.assert_array_equal(host(again.predict(new)), host(far.predict(new)))
-    for first, other in zip(here.predict(NEW, return_std=True), far.predict(new, return_std=True), strict=True):
+    for first, other in zip(on_cpu.predict(NEW, return_std=True), far.predict(new, return_std=True), strict=True):
         same(other, first)
 
 

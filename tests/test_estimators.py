@@ -119,8 +119,8 @@ def test_the_optimum_is_stationary(model, data):
     logs = np.append(model.kernel_.log_parameters, math.log(model.noise_))
     for step in np.vstack([np.eye(logs.size), -np.eye(logs.size)]) * 1e-3:
         *moved, noise = logs + step
-        there = F.evaluate(model.kernel_.with_log_parameters(moved), math.exp(noise), Z, gradient=False)
-        assert there.value <= model.objective_ + 1e-5
+        neighbour = F.evaluate(model.kernel_.with_log_parameters(moved), math.exp(noise), Z, gradient=False)
+        assert neighbour.value <= model.objective_ + 1e-5
 
 
 def test_the_exact_gp_finds_the_optimum_of_scikit_learn(data):
@@ -147,16 +147,16 @@ def test_inducing_points_at_the_data_give_the_exact_gp(method, data):
     exact = ExactGP(KERNEL, 0.02, optimizer=None).fit(X, y)
     sparse = SparseGP(method, KERNEL, 0.02, inducing=X, optimizer=None).fit(X, y)
     assert sparse.objective_ == pytest.approx(exact.objective_, abs=1e-4)
-    for there, here in zip(sparse.predict(NEW, return_std=True), exact.predict(NEW, return_std=True), strict=True):
-        np.testing.assert_allclose(there, here, atol=1e-5)
+    for value, expected in zip(sparse.predict(NEW, return_std=True), exact.predict(NEW, return_std=True), strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-5)
 
 
 def test_pic_with_one_block_predicts_like_the_exact_gp(data):
     exact = ExactGP(KERNEL, 0.02, optimizer=None).fit(*data)
     pic = SparseGP("pic", KERNEL, 0.02, inducing=Z, block_size=60, optimizer=None).fit(*data)
     assert pic.objective_ == pytest.approx(exact.objective_, rel=1e-9)
-    for there, here in zip(pic.predict(NEW, return_cov=True), exact.predict(NEW, return_cov=True), strict=True):
-        np.testing.assert_allclose(there, here, atol=1e-8)
+    for value, expected in zip(pic.predict(NEW, return_cov=True), exact.predict(NEW, return_cov=True), strict=True):
+        np.testing.assert_allclose(value, expected, atol=1e-8)
 
 
 def test_pic_knows_more_than_fitc_near_the_data(data):
@@ -229,7 +229,7 @@ def test_order_and_power_are_chosen_by_grid_search(model, grid, data):
     search = GridSearchCV(model, grid, cv=3, scoring="neg_root_mean_squared_error").fit(X, y)
     scores = search.cv_results_["mean_test_score"]
     (name, values), best = next(iter(grid.items())), int(np.argmax(scores))
-    assert len(set(scores)) == len(values)  # it matters
+    assert len(set(scores)) == len(values)  # each value has a score of its own
     assert getattr(search.best_estimator_, name) == values[best]
     assert search.score(X, y) > -0.5
 
@@ -555,12 +555,12 @@ def test_a_second_fit_forgets_the_first(data, tmp_path):
 def test_no_gpu_is_one_sentence(data, tmp_path):
     with pytest.raises(ValueError, match=r"device: expected a machine that runs CuPy for 'cuda', but .*; use device="):
         ExactGP(device="cuda").fit(*data)
-    here, auto = (ExactGP(KERNEL, 0.02, device=device).fit(*data) for device in ("cpu", "auto"))
-    assert (here.predict(NEW) == auto.predict(NEW)).all()
-    here.set_params(device="cuda").save(tmp_path / "model")
+    on_cpu, auto = (ExactGP(KERNEL, 0.02, device=device).fit(*data) for device in ("cpu", "auto"))
+    assert (on_cpu.predict(NEW) == auto.predict(NEW)).all()
+    on_cpu.set_params(device="cuda").save(tmp_path / "model")
     with pytest.raises(ValueError, match="device: expected a machine that runs CuPy"):
         fitting.load(tmp_path / "model")
-    assert (fitting.load(tmp_path / "model", device="cpu").predict(NEW) == here.predict(NEW)).all()
+    assert (fitting.load(tmp_path / "model", device="cpu").predict(NEW) == on_cpu.predict(NEW)).all()
 
 
 def test_public_names():

@@ -104,7 +104,7 @@ def test_a_solve_closes_the_bracket_where_the_trace_leaves_it_wide() -> None:
 
 @given(seed=SEEDS)
 def test_units_and_order_of_the_data_do_not_matter(seed: int) -> None:
-    """y → cy, variance and noise times c²: every member shifts by −N log c; permuted rows change nothing."""
+    """y → cy, variance and noise times c²: every member shifts by −N log c; permutations change nothing."""
     kernel, X, y, Z, noise = problem(seed)
     arguments = kernel, X, y, Z
     base = [values(bound) for bound in evidence(*arguments, noise=noise)]
@@ -302,8 +302,8 @@ def test_unsuitable_data_are_refused() -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_the_bracket_is_the_same(cupy) -> None:
     kernel, X, y, Z, noise = problem(3)
-    here = evidence(kernel, X, y, Z, noise=noise)
-    there = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
-    for a, b in zip(here, there, strict=True):
+    on_host = evidence(kernel, X, y, Z, noise=noise)
+    on_device = evidence(kernel, cupy.asarray(X), cupy.asarray(y), cupy.asarray(Z), noise=noise)
+    for a, b in zip(on_host, on_device, strict=True):
         for name, value in values(a).items():
             assert b.terms[name] == pytest.approx(value, rel=1e-7)

@@ -92,8 +92,8 @@ def test_only_differences_matter_to_random_features(seed, dim):
         FourierFeatures(SE, 30, seed),
         LeverageFourierFeatures(SE, 30, noise=0.1, N=12, width=20.0, rng=seed),
     ):
-        here, there = features.fit(points)(points), features(points + 5.0)
-        assert np.abs(here @ here.T - there @ there.T).max() < 1e-12
+        Phi, moved = features.fit(points)(points), features(points + 5.0)
+        assert np.abs(Phi @ Phi.T - moved @ moved.T).max() < 1e-12
 
 
 def test_a_generator_moves_on_and_a_number_does_not():
@@ -286,8 +286,8 @@ def test_frequencies_and_phases_that_no_float_holds():
 @every_kind
 def test_on_a_gpu_features_are_the_same(cupy, make) -> None:
     features = make().fit(X)
-    there = features(cupy.asarray(X))
-    assert np.abs(cupy.asnumpy(there) - features(X)).max() < 1e-13
+    on_device = features(cupy.asarray(X))
+    assert np.abs(cupy.asnumpy(on_device) - features(X)).max() < 1e-13
     assert np.abs(make().fit(cupy.asarray(X))(X) - features(X)).max() == 0.0
     if make is mercer:
         far = np.array([0.0, 1.0, 60.0, 1e4])

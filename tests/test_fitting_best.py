@@ -118,7 +118,9 @@ def test_auto_plans_before_the_draws(data: Any) -> None:
     with pytest.warns(match=r"the gap is bounded by .* nats, more than target_gap"):
         few = clone(model).set_params(max_inducing=5).fit(X, y)
     assert few.inducing_.shape[0] == 5
-    short = clone(model).set_params(max_iter=2).fit(X, y)  # training leaves where the last round planned for
+    short = (
+        clone(model).set_params(max_iter=2).fit(X, y)
+    )  # training stops at other hyperparameters than those of the last plan
     assert float(short.bound_) <= 0.5 + 1e-6
     assert divergence(short, X, y, 1.0) <= float(short.bound_)
     fixed = SparseGP("vfe", KERNEL, 0.02, n_inducing="auto", inducing="best", target_gap=0.5, optimizer=None).fit(X, y)

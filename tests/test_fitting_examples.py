@@ -134,9 +134,9 @@ def test_errors_against_the_order_come_out_as_picture_and_table(example, tmp_pat
     assert len(rows) == 2 * 2 * (1 + len(script.ALPHAS) + len(script.ALPHAS) - 1)
     assert {row["data"] for row in rows} == {"own", "Branin"}
     assert all(float(row["RMSE"]) > 0.0 and float(row["noise"]) > 0.0 for row in rows)
-    said = capsys.readouterr().out
-    assert "own: RMSE is least at alpha" in said
-    assert "Of 2 data sets" in said
+    output = capsys.readouterr().out
+    assert "own: RMSE is least at alpha" in output
+    assert "Of 2 data sets" in output
 
 
 def test_tables_that_are_not_there_are_said(example, tmp_path, monkeypatch, capsys):
@@ -172,8 +172,8 @@ def test_the_truth_lies_in_its_bracket_above_the_floor_and_below_the_bounds(sett
             low, high = script.bracket(data, kernel, noise, alpha, Z)
             assert floor * (1 - 1e-9) - 1e-9 <= truth
             assert low - 1e-9 <= truth <= high + 1e-9
-            assert high <= 3.0 * low  # it says something
-            if choice == "k-DPP":  # with probability 95 %, and Markov leaves so much room that no draw comes near
+            assert high <= 3.0 * low  # the bracket is narrow
+            if choice == "k-DPP":  # it holds with probability 95 %, and no draw reaches it
                 assert truth <= above["data-aware, any y"]
                 assert truth <= above["a priori, any y"]
 

@@ -255,8 +255,8 @@ def test_inputs_are_left_as_they_were() -> None:
     for method in METHODS:
         build(X, y, method).evaluate(KERNEL, 0.2, Z)
         build(X, y, method).posterior(KERNEL, 0.2, Z)
-    for now, before in zip((X, y, Z), kept, strict=True):
-        np.testing.assert_array_equal(now, before)
+    for after, before in zip((X, y, Z), kept, strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 @pytest.mark.parametrize("method", ["vfe", "fitc"])

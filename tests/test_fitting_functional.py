@@ -138,7 +138,7 @@ def test_the_evidence_bound_of_the_best_q_is_vfe(seed: int) -> None:
     loose = free(source_of(KERNEL, X, Y, Z), FactorLaw(q.mean, q.factor), expected_squares(0.2), elbo)
     scale = np.abs(vfe.gradient.kernel).max()
     assert loose.value == pytest.approx(vfe.value, rel=1e-9)
-    assert np.abs(loose.gradient.mean).max() < 1e-7 * scale  # it is the best: nothing is left to gain
+    assert np.abs(loose.gradient.mean).max() < 1e-7 * scale  # the posterior is optimal: the gradient is 0
     assert np.abs(loose.gradient.factor).max() < 1e-6 * scale
     assert loose.gradient.noise == pytest.approx(vfe.gradient.noise, rel=1e-6, abs=1e-6 * scale)
 

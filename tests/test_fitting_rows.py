@@ -44,7 +44,7 @@ def test_threads_change_nothing_but_rounding_and_not_from_run_to_run(method, opt
     with threadpool_limits(2, "blas"):
         assert F.data.stream(kernel, Z, 0.0)._workers() == 2
         several = [flat(F.evaluate(kernel, 0.2, Z)) for _ in range(2)]
-        assert threads() == 2  # as it was
+        assert threads() == 2  # restored
     np.testing.assert_allclose(several[0], single, rtol=1e-9, atol=1e-9 * np.abs(single).max())
     for again in several[1:]:
         np.testing.assert_allclose(again, several[0], rtol=1e-11, atol=1e-11 * np.abs(single).max())

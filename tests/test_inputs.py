@@ -85,11 +85,11 @@ def test_a_law_is_a_value():
     std, low, high = np.array([1.0, 2.0]), np.zeros(2), np.ones(2)
     gaussian, uniform = Gaussian(std), Uniform(low, high)
     draws = [law.sample(3, np.random.default_rng(0)) for law in (gaussian, uniform)]
-    said = repr(gaussian), repr(uniform)
+    shown = repr(gaussian), repr(uniform)
     std[0] = low[0] = high[1] = -50.0
     for law, before in zip((gaussian, uniform), draws, strict=True):
         np.testing.assert_array_equal(law.sample(3, np.random.default_rng(0)), before)
-    assert (repr(gaussian), repr(uniform)) == said
+    assert (repr(gaussian), repr(uniform)) == shown
     with pytest.raises(dataclasses.FrozenInstanceError):
         gaussian.std = 3.0
     with pytest.raises(ValueError, match="read-only"):

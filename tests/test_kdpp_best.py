@@ -159,7 +159,7 @@ def test_large_data_are_drawn_through_a_factor_and_the_elbo_is_kept(
 
 
 def test_where_the_draws_prove_nothing_the_gap_itself_is_the_bound() -> None:
-    """A rough kernel leaves so much to the factor that its k-DPP may be any law."""
+    """For a rough kernel the error of the factor is so large that its k-DPP may be any law."""
     rough = Matern(0.5)
     X, y = data(80, rough)
     chosen = kdpp.select(rough, X, 40, "best", 0, y=y, noise=NOISE, rank=44)

@@ -98,9 +98,9 @@ def test_squared_exponential_is_the_exponential():
 @given(nu=st.floats(0.05, 3.0), r=st.floats(1e-3, 5.0))
 def test_matern_near_a_half_integer_goes_over_into_it(nu, r):
     half = np.floor(nu) + 0.5
-    here = Matern(half)([[0.0]], [[r]])[0, 0]
+    limit = Matern(half)([[0.0]], [[r]])[0, 0]
     beside = [Matern(half + h)([[0.0]], [[r]])[0, 0] for h in (-1e-9, 1e-9)]
-    assert beside == pytest.approx([here, here], rel=1e-8)
+    assert beside == pytest.approx([limit, limit], rel=1e-8)
 
 
 def test_matern_tends_to_the_squared_exponential():
@@ -352,9 +352,9 @@ def test_kernels_on_the_gpu_equal_those_on_the_cpu(cupy, seed, lengthscales, var
         *(Matern(nu, variance, lengthscales) for nu in HALF_INTEGERS),
     ):
         for args in ((X,), (X, Z)):
-            there = kernel(*(cupy.asarray(a) for a in args))
-            assert isinstance(there, cupy.ndarray)
-            np.testing.assert_allclose(cupy.asnumpy(there), kernel(*args), rtol=1e-12, atol=1e-12 * variance)
+            on_device = kernel(*(cupy.asarray(a) for a in args))
+            assert isinstance(on_device, cupy.ndarray)
+            np.testing.assert_allclose(cupy.asnumpy(on_device), kernel(*args), rtol=1e-12, atol=1e-12 * variance)
         assert isinstance(kernel.diag(cupy.asarray(X)), cupy.ndarray)
         assert (cupy.asnumpy(cupy.diagonal(kernel(cupy.asarray(X)))) == variance).all()
 
@@ -387,7 +387,7 @@ def test_hyperparameters_by_name_are_those_of_training_in_their_order(kernel, fa
     assert with_hyperparameters(kernel, named) == kernel
     np.testing.assert_allclose(np.log(list(named.values())), kernel.log_parameters, rtol=0.0, atol=1e-15)
     assert [name.partition("_")[0] for name in named] == [name.partition("[")[0] for name in kernel.parameter_names]
-    for place, name in enumerate(named):  # a value changed by its name here is the one changed by its place there
+    for place, name in enumerate(named):  # the name and the place mean the same parameter
         moved = with_hyperparameters(kernel, {**named, name: factor * named[name]})
         steps = np.zeros(len(named))
         steps[place] = np.log(factor)

@@ -192,11 +192,13 @@ def test_many_are_quick(model):
 def test_on_a_gpu_the_means_are_the_same(model, cupy):
     rng = np.random.default_rng(2)
     m, v = 10.0 * rng.standard_normal(300), 10.0 ** rng.uniform(-4, 3, 300)
-    there = [cupy.asarray(a) for a in (np.ones(300), m, v)]
+    arrays = [cupy.asarray(a) for a in (np.ones(300), m, v)]
     for mean in MEANS:
-        here = getattr(model, mean)(1, m, v, gradient=True)
-        for a, b in zip(getattr(model, mean)(*there, gradient=True), here, strict=True):
+        expected = getattr(model, mean)(1, m, v, gradient=True)
+        for a, b in zip(getattr(model, mean)(*arrays, gradient=True), expected, strict=True):
             np.testing.assert_allclose(a.get(), b, rtol=1e-10, atol=1e-14)
-    for a, b in zip(model.derivatives(there[0], there[1]), model.derivatives(1, m), strict=True):
+    for a, b in zip(model.derivatives(arrays[0], arrays[1]), model.derivatives(1, m), strict=True):
         np.testing.assert_allclose(a.get(), b, rtol=1e-11, atol=1e-15)
-    np.testing.assert_allclose(model.derivative_range(there[0]).second[1].get()[0], model.derivative_range(1).second[1])
+    np.testing.assert_allclose(
+        model.derivative_range(arrays[0]).second[1].get()[0], model.derivative_range(1).second[1]
+    )

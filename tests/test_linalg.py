@@ -59,7 +59,7 @@ def test_a_machine_without_cupy_says_so_in_one_sentence(monkeypatch: pytest.Monk
 
 
 def broken(count=lambda: 1, ones=np.ones) -> types.ModuleType:
-    """A CuPy whose driver or device misbehaves."""
+    """A CuPy whose driver or device fails."""
     module = types.ModuleType("cupy")
     module.cuda = types.SimpleNamespace(runtime=types.SimpleNamespace(getDeviceCount=count))  # type: ignore[attr-defined]
     module.ones, module.eye, module.linalg = ones, np.eye, np.linalg  # type: ignore[attr-defined]

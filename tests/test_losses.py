@@ -72,8 +72,8 @@ def test_arguments_are_left_alone():
         loss.expectation(*given_arrays)
         loss.expectation(*given_arrays, gradient=True)
         loss.allowance(*given_arrays, 0.1, 0.1)
-    for now, before in zip(given_arrays, kept, strict=True):
-        np.testing.assert_array_equal(now, before)
+    for after, before in zip(given_arrays, kept, strict=True):
+        np.testing.assert_array_equal(after, before)
 
 
 @each
@@ -100,12 +100,14 @@ def test_expectations_do_not_know_units(kind, epsilon):
     for _ in range(20):
         y, m, s = *rng.normal(size=2).tolist(), float(np.exp(3 * rng.normal()))
         if kind is not Relative:
-            here, there = kind(0.5), kind(0.5 * scale)
+            loss, scaled = kind(0.5), kind(0.5 * scale)
         else:
-            here = there = kind()
+            loss = scaled = kind()
         v = (s * scale) ** 2
         if v > 1e-300:
-            assert there.expectation(y * scale, m * scale, v) == pytest.approx(here.expectation(y, m, s * s), rel=1e-13)
+            assert scaled.expectation(y * scale, m * scale, v) == pytest.approx(
+                loss.expectation(y, m, s * s), rel=1e-13
+            )
 
 
 def test_limits_at_a_jump_and_at_a_kink():
@@ -199,8 +201,8 @@ def test_cupy_arrays_stay_on_the_device(cupy, loss):
     y, m = rng.normal(size=(2, 1000))
     v = np.exp(4 * rng.normal(size=1000))
     v[:3] = 0.0
-    there = [cupy.asarray(v) for v in (y, m, v)]
-    np.testing.assert_allclose(loss.expectation(*there).get(), loss.expectation(y, m, v), rtol=1e-12, atol=1e-300)
-    pairs = zip(loss.expectation(*there, gradient=True)[1:], loss.expectation(y, m, v, gradient=True)[1:], strict=True)
+    arrays = [cupy.asarray(v) for v in (y, m, v)]
+    np.testing.assert_allclose(loss.expectation(*arrays).get(), loss.expectation(y, m, v), rtol=1e-12, atol=1e-300)
+    pairs = zip(loss.expectation(*arrays, gradient=True)[1:], loss.expectation(y, m, v, gradient=True)[1:], strict=True)
     for far, near in pairs:
         np.testing.assert_allclose(far.get(), near, rtol=1e-11, atol=1e-13)

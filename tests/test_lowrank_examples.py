@@ -44,16 +44,16 @@ def test_a_least_rank_is_a_crossing_of_the_target(example):
     target = script.EPS * 200
     r = script.fourier_rank(K, X, setting, log_det, np.random.default_rng(7))
     Xi = script.side_by_side(FourierFeatures(setting.kernel, 200, np.random.default_rng(7)), X)
-    here, before = (kl_features(K, Xi[:, :k] * np.sqrt(2.0 / k), noise=script.NOISE) for k in (r, r - 2))
-    assert here <= target < before
+    reached, before = (kl_features(K, Xi[:, :k] * np.sqrt(2.0 / k), noise=script.NOISE) for k in (r, r - 2))
+    assert reached <= target < before
     least = optimal_rank(K, target, noise=script.NOISE)
     mercer = script.mercer_truncation(K, X, setting, log_det, least)
     law = script.Gaussian(script.STD, 3)
-    here, before = (
+    reached, before = (
         kl_features(K, script.MercerFeatures(setting.kernel, k, inputs=law).fit(X)(X), noise=script.NOISE)
         for k in (mercer, mercer - 1)
     )
-    assert here <= target < before
+    assert reached <= target < before
 
 
 def test_curves_are_in_the_order_that_theory_says(example):

@@ -1,4 +1,4 @@
-"""Ranks of random features and of truncations: what their users are promised, and what bad input is told."""
+"""Ranks of random features and of truncations: guarantees, and messages about bad input."""
 
 from __future__ import annotations
 

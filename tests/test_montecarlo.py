@@ -143,7 +143,7 @@ class Short(Panels):
 
 
 def test_a_rule_must_have_mass_one_and_the_mean_of_p():
-    """Each alone is not enough: all of p's mean within 0.4 of y, or all of N(0, 1) in panels wider than p."""
+    """One condition is not enough: panels within 0.4 of y hold all of E p, panels wider than p all of N(0, 1)."""
     whole = Panels(Gaussian(1e-4), 0.5, 0.0, 1.0)
     assert abs(whole.nodes.weight.sum() - 1.0) < 1e-12
     near = Short(Gaussian(1e-4), 0.5, 0.0, 1.0, low=0.1, high=0.9)

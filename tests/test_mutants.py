@@ -125,7 +125,7 @@ def test_a_sample_holds_every_kind_and_no_two_faults_alike() -> None:
 
 
 def test_the_list_is_up_to_date() -> None:
-    """Each fault picked by hand can be put in, and each line said to have an equivalent one is there."""
+    """Each fault of the list can be inserted, and each line that the list calls equivalent stands in its file."""
     settings = choosing.Settings.read()
     assert len(choosing.all_by_hand(settings.hand)) == len(settings.hand)
     assert {picked.file for picked in settings.hand} <= set(settings.files())
@@ -185,7 +185,7 @@ def h(x):
     [
         ("if x < 1.0:", {"a.py": {6}}),
         ("1.998 * x", {"a.py": {8, 9, 10}}),
-        ("LIMIT = 1.998", {"b.py": {5, 6}}),  # what uses it, by way of another constant
+        ("LIMIT = 1.998", {"b.py": {5, 6}}),  # lines that use the constant, directly or through another one
     ],
 )
 def test_spots_are_the_lines_of_a_statement_or_of_those_who_use_a_constant(after: str, spots: dict) -> None:
@@ -217,12 +217,12 @@ def test_a_budget_leaves_out_the_slowest_tests_but_no_examples() -> None:
     seconds = {"slow": 9.0, "fast": 0.5, "fair": 1.0, "example": 3.0}
     is_example = {name: name == "example" for name in seconds}
     assert set(within(1.5, seconds, is_example)) == {"fast", "fair", "example"}
-    assert set(within(0.1, seconds, is_example)) == {"fast", "example"}  # one at least
+    assert set(within(0.1, seconds, is_example)) == {"fast", "example"}  # at least one test is run
     assert set(within(math.inf, seconds, is_example)) == set(seconds)
 
 
 def test_verdicts_are_kept_and_counted(tmp_path: Path) -> None:
-    """What an example's digits alone caught survives; what is equivalent does not count."""
+    """A mutant that only the digits of an example notice survives; equivalent mutants are not counted."""
     chosen = list(choosing.ranked("f.py", SOURCE, 0))[:5]
     alike = choosing.Picked("f.py", chosen[4].before, chosen[4].after, "")
     settings = choosing.Settings((), (), (), {(alike.file, alike.old, alike.new): alike})

@@ -102,8 +102,8 @@ def theorem(risk, kl, count, size, delta):
         q, low, high = mpmath.mpf(risk), mpmath.mpf(risk), mpmath.mpf(1)
         for _ in range(120):
             p = (low + high) / 2
-            here = (q * mpmath.log(q / p) if q else 0) + (1 - q) * mpmath.log((1 - q) / (1 - p))
-            low, high = (p, high) if here <= eps else (low, p)
+            divergence = (q * mpmath.log(q / p) if q else 0) + (1 - q) * mpmath.log((1 - q) / (1 - p))
+            low, high = (p, high) if divergence <= eps else (low, p)
         return float(high)
 
 
@@ -149,8 +149,8 @@ def test_theta_is_on_the_grid_to_the_last_bit(name, fitted):
     theta = priors.hyperparameters(model.kernel_)
     assert theta == rounded.theta == model.grid_.locate(theta).theta
     assert model.posterior_.kernel == model.kernel_ == model.certificate_.kernel
-    free, here = model.unrounded_kernel_.log_parameters, model.kernel_.log_parameters
-    assert 0.0 < np.abs(free - here).max() <= 0.005 + 1e-12
+    free, on_grid = model.unrounded_kernel_.log_parameters, model.kernel_.log_parameters
+    assert 0.0 < np.abs(free - on_grid).max() <= 0.005 + 1e-12
     with pytest.raises(ValueError, match="expected a value of the grid"):
         Certificate.issue(X, Y, Exact(0.1), model.unrounded_kernel_, grid=model.grid_, loss=Band(0.6), delta=DELTA)
 
@@ -192,12 +192,12 @@ def test_nothing_near_by_on_the_grid_is_better(name, fitted):
             problem = free_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, jitter=model.jitter_)
             q = model.posterior_.q
             mean = q.mean + step * rng.standard_normal(q.mean.shape)
-            there = problem.terms(model.kernel_, model.inducing_, mean, q.factor * (1.0 + step))
+            neighbour = problem.terms(model.kernel_, model.inducing_, mean, q.factor * (1.0 + step))
         else:
             problem = fitting.bounds.risk_bound(X, Y, loss, delta=DELTA, log_prior_penalty=paid, method=name)
             Z = None if name == "exact" else model.inducing_ + step * rng.standard_normal(model.inducing_.shape)
-            there = problem.terms(model.kernel_, model.noise_ * math.exp(step), Z)
-        assert there.bound >= best - 1e-7
+            neighbour = problem.terms(model.kernel_, model.noise_ * math.exp(step), Z)
+        assert neighbour.bound >= best - 1e-7
 
 
 def test_on_a_coarse_grid_training_again_makes_up_for_rounding():
@@ -284,9 +284,9 @@ def test_scaling_inside_is_scaling_before(name):
     assert inside.kernel_ == before.kernel_
     fresh = NEW * np.array([0.5, 20.0]) + np.array([3.0, -10.0])
     mean, std = before.predict(inputs.apply(fresh), return_std=True)
-    there = inside.predict(fresh, return_std=True)
-    np.testing.assert_allclose(there[0], 4.0 * mean + 7.0, rtol=1e-12)
-    np.testing.assert_allclose(there[1], 4.0 * std, rtol=1e-12)
+    scaled = inside.predict(fresh, return_std=True)
+    np.testing.assert_allclose(scaled[0], 4.0 * mean + 7.0, rtol=1e-12)
+    np.testing.assert_allclose(scaled[1], 4.0 * std, rtol=1e-12)
     report = inside.certificate_.check(raw_X, raw_y)
     assert report.confirmed
     assert "disjoint" in report.lines[0].text

@@ -327,7 +327,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
     curves = [script.Curve("full", None, None, None, None)]
     curves += [script.Curve(f"c{i}", None, None, None, None, 0.1, 0.5, kl, 0.1) for i, kl in enumerate((20, 22, 6))]
 
-    def said(fitc, pac):
+    def conclusion(fitc, pac):
         minima = [script.Minimum("FITC", 0, 1.0, fitc, 10.0, ""), script.Minimum("FITC", 1, 1.0, 0.5, 11.0, "")]
         minima += [
             script.Minimum("kl-PAC-SGP", 0, 1.0, pac, 0.4, ""),
@@ -335,12 +335,12 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
         ]
         return script.summary(curves, 200, minima)
 
-    both = said(1e-7, 0.1)
+    both = conclusion(1e-7, 0.1)
     assert "the order of the three is the paper's" in both
     assert "FITC's best optimum overfits" in both
     assert "keeps the order of the noise, as the paper says it does: True" in both
-    assert "does not overfit" in said(0.05, 0.1)
-    assert "as the paper says it does: False" in said(1e-7, 1e-6)
+    assert "does not overfit" in conclusion(0.05, 0.1)
+    assert "as the paper says it does: False" in conclusion(1e-7, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -358,9 +358,9 @@ def test_questions_without_sense_get_one_sentence(example, script, arguments, wo
     with pytest.raises(SystemExit) as stop:
         example(script).main(list(arguments))
     assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
 
 
 def test_without_a_path_the_data_beside_the_repository_are_meant(example, monkeypatch, tmp_path):

@@ -56,7 +56,7 @@ def test_import_is_light():
         "print(json.dumps([spent, sorted({name.partition('.')[0] for name in sys.modules})]))"
     )
     runs = [json.loads(fresh(program)) for _ in range(5)]
-    # Processor time: what else runs on the machine must not turn this red.
+    # Processor time, so that other programs on the machine do not make this test fail.
     assert statistics.median(spent for spent, _ in runs) < 0.5
     assert not set(HEAVY) & set(runs[0][1])
 
@@ -135,7 +135,7 @@ def has_words(value):
 def undocumented_members(cls):
     for title, member in vars(cls).items():
         is_code = callable(member) or isinstance(member, property | classmethod | staticmethod)
-        # An override says what its parent says, unless it says it better.
+        # A method without a docstring inherits that of its parent.
         if is_code and not title.startswith("_") and not (inspect.getdoc(getattr(cls, title)) or "").strip():
             yield title
 
@@ -210,9 +210,9 @@ def test_imports_run_in_one_direction(inside_functions):
         dotted(label): {m for m in imported(label, path, labels, inside_functions) if m != dotted(label)}
         for label, path in SOURCES.items()
     }
-    assert sum(map(len, graph.values())) > len(graph) / 2  # it did see imports
+    assert sum(map(len, graph.values())) > len(graph) / 2  # imports were read
     assert circle(graph) is None
-    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]  # it would see a circle
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]  # a circle is detected
 
 
 APPLICATION = {Path("gpbounds", "cli", name) for name in ("hyperparameters.py", "training.py")}

@@ -71,7 +71,10 @@ def test_a_saved_model_holds_no_pickle_and_trains_on(tmp_path):
     path = tmp_path / "a file.model"
     model = SparseGP(n_inducing=5, max_iter=10, checkpoint=tmp_path / "c").fit(X, Y[:, 0])
     model.save(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a file.model", "c"]  # the name as given, nothing half
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "a file.model",
+        "c",
+    ]  # the name is unchanged, and no partial file is left
     with np.load(path, allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         assert all(file[name].dtype.kind in "fiu" for name in file.files)

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn is what was handed in, nothing global is touched, and nothing is cut off."""
+"""Figures show the values that were passed, leave global settings unchanged, and cut no text off."""
 
 from __future__ import annotations
 

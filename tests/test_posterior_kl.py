@@ -151,7 +151,7 @@ def test_where_rounding_says_too_little_the_allowance_is_infinite_and_never_nan(
 
 
 def test_no_data_to_explain_leave_no_error_in_the_mean():
-    """y = 0: the mean is 0 whatever Kuu is, even where rounding says nothing of the variance."""
+    """y = 0: the mean is 0 for every Kuu, even where the rounding error of the variance has no bound."""
     Z, X = np.linspace(0.0, 0.05, 5)[:, None], np.linspace(0.0, 1.0, 9)[:, None]
     at = collapsed_posterior(SquaredExponential(), X, np.zeros(9), Z, noise=0.1, power=1.0, jitter=1e-14).predict(X)
     assert np.isinf(at.variance_error).any()
@@ -262,13 +262,13 @@ def test_a_singular_prior_or_posterior_is_refused():
 @pytest.mark.gpu
 def test_on_a_gpu_posteriors_are_the_same(cupy):
     kernel, X, y, Z = problem(5, 300)
-    here, there = ([m(v) for v in (X, y, Z)] for m in (np.asarray, cupy.asarray))
+    on_host, on_device = ([m(v) for v in (X, y, Z)] for m in (np.asarray, cupy.asarray))
     for build in (
         lambda X, y, Z: collapsed_posterior(kernel, X, y, Z, noise=0.1, power=0.5, prior_mean=line),
         lambda X, y, Z: full_posterior(kernel, X, y, noise=0.1, prior_mean=line),
     ):
-        near, far = build(*here), build(*there)
+        near, far = build(*on_host), build(*on_device)
         assert far.kl == pytest.approx(near.kl, rel=1e-9)
         for name in ("mean", "variance"):
-            values = getattr(far.predict(there[0]), name)
+            values = getattr(far.predict(on_device[0]), name)
             np.testing.assert_allclose(values.get(), getattr(near.predict(X), name), rtol=1e-8, atol=1e-10)

@@ -26,7 +26,7 @@ def test_cases_that_are_rejected_do_not_count() -> None:
         test()
     assert cases.held == len(ended) == 60 < len(begun)
     assert cases.violated == 0
-    test()  # outside it nothing is counted
+    test()  # outside the block no case is counted
     assert cases.held == 60 < len(ended)
 
 
@@ -66,7 +66,7 @@ held: list[int] = []
 def test_this_run_is_counted(pytestconfig: pytest.Config, n: int) -> None:
     counted = pytestconfig.pluginmanager.get_plugin(PropertyCases.NAME)
     held.append(counted.held)
-    assert held[-1] - held[0] == len(held) - 1  # every earlier case of this test, and nothing else
+    assert held[-1] - held[0] == len(held) - 1  # all earlier cases of this test and no others
     assert set(counted.record()) == {"cases", "tests", "violations", "seconds"}
 
 

@@ -195,16 +195,16 @@ def test_the_zero_matrix_has_eigenvalues_zero():
 def test_factors_and_eigenvalues_on_the_gpu_equal_those_on_the_cpu(cupy, seed, n, jitter):
     A = random_psd(seed, n, 2 * n + 2)
     B = np.random.default_rng(seed + 1).standard_normal((n, 2))
-    here, there = psd.cholesky(A, jitter), psd.cholesky(cupy.asarray(A), jitter)
-    assert isinstance(there.L, cupy.ndarray)
-    assert here.jitter == there.jitter
+    on_host, on_device = psd.cholesky(A, jitter), psd.cholesky(cupy.asarray(A), jitter)
+    assert isinstance(on_device.L, cupy.ndarray)
+    assert on_host.jitter == on_device.jitter
     allowed = 100 * n * EPS * np.linalg.cond(A)
-    np.testing.assert_allclose(cupy.asnumpy(there.L), here.L, rtol=0, atol=allowed * np.abs(here.L).max())
-    solved = here.solve(B)
+    np.testing.assert_allclose(cupy.asnumpy(on_device.L), on_host.L, rtol=0, atol=allowed * np.abs(on_host.L).max())
+    solved = on_host.solve(B)
     np.testing.assert_allclose(
-        cupy.asnumpy(there.solve(cupy.asarray(B))), solved, rtol=0, atol=allowed * np.abs(solved).max()
+        cupy.asnumpy(on_device.solve(cupy.asarray(B))), solved, rtol=0, atol=allowed * np.abs(solved).max()
     )
-    assert there.logdet == pytest.approx(here.logdet, rel=1e-12, abs=allowed)
+    assert on_device.logdet == pytest.approx(on_host.logdet, rel=1e-12, abs=allowed)
     left, right = psd.eigen(A), psd.eigen(cupy.asarray(A))
     np.testing.assert_allclose(right.values, left.values, rtol=0, atol=20 * n * EPS * left.values[0])
     assert type(right.values) is np.ndarray

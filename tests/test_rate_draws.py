@@ -1,4 +1,4 @@
-"""``rate`` and ``inducing_points`` for the best of several draws: which theorem speaks, broadcasting, bad input."""
+"""``rate`` and ``inducing_points`` for the best of several draws: which theorem applies, broadcasting, bad input."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpbounds.kernels import Matern
 from gpbounds.rates.draws import rows as rows_module
 from gpbounds.rates.draws.given import best_given, certain, margin
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
+from gpbounds.rates.draws.statement import draw_statement
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((120, 2))
@@ -21,6 +22,7 @@ Y = np.sin(2.0 * X[:, 0]) + 0.3 * RNG.standard_normal(120)
 KERNEL = Matern(1.5, 1.0, 1.0)
 ROWS = Empirical(X)
 NOISE = 0.1
+SETTING = {"y_norm2_known": "after", "law": "kdpp", "form": "sharpest", "direction": "q||p"}
 KNOWN = {"inputs": ROWS, "noise": NOISE}
 
 
@@ -91,11 +93,11 @@ def test_several_outputs_are_a_sum():
 
 
 def test_the_other_direction_costs_its_factor():
-    there = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, **KNOWN)
-    back = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, direction="p||q", **KNOWN)
-    assert float(back) == pytest.approx(4.0 * float(there))
-    assert back.quantity == "D_0.8[p||q*]"
-    assert "R-dir" in back.claim
+    forward = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, **KNOWN)
+    backward = rate(KERNEL, 120, 50, 0.8, y=Y, draws=10, direction="p||q", **KNOWN)
+    assert float(backward) == pytest.approx(4.0 * float(forward))
+    assert backward.quantity == "D_0.8[p||q*]"
+    assert "R-dir" in backward.claim
 
 
 def test_what_is_not_proved_is_infinite_with_the_reason():
@@ -144,7 +146,7 @@ def test_pivots_say_almost_the_same():
 
 def test_an_output_that_is_solved_at_once_does_not_end_the_others():
     """y = 0 beside another y: the form of both is that of the other alone, as close as it is alone."""
-    points = RNG.standard_normal((200, 2))
+    points = np.random.default_rng(8).standard_normal((200, 2))
     target = np.sin(3.0 * points[:, 0])
     single, pair = (StreamedRows(KERNEL, points, np.column_stack(ys)) for ys in ([target], [np.zeros(200), target]))
     alone, beside = (rows.quadratic(rows.residual(20, 1e-2)) for rows in (single, pair))
@@ -172,9 +174,26 @@ def test_a_margin_is_at_least_that_without_a_threshold():
     assert margin(loose, 0.5, 0.8) == pytest.approx(0.5 - 0.8 * omega_above(0.0), rel=1e-12)
 
 
+def test_more_points_than_pivots_are_as_good_as_fewer(monkeypatch):
+    """Bounds from few pivots fall with M and stay where they are at last; they are above those of the decomposition."""
+    monkeypatch.setattr(rows_module, "MOST_PIVOTS", 90)
+    sizes, numbers = (20, 40, 80, 89, 90, 100, 119), {"alpha": 1.0, "noise": NOISE, "delta": 0.05}
+    for options in ({"y": Y, "prior": True}, {"y": None, "prior": True}, {"y": None, "prior": False}):
+        norm = {} if options["prior"] else {"y_norm2": float(Y @ Y)}
+        streamed, dense = (
+            draw_statement(KERNEL, ROWS, draws=10, **options, **SETTING, dense=rows, first=30) for rows in (100, 200)
+        )
+        values = np.array([float(streamed.cell(M, **numbers, **norm)) for M in sizes])
+        assert (values[1:] <= values[:-1] * (1.0 + 1e-11)).all()
+        assert np.isfinite(values).all()
+        assert (values >= [float(dense.cell(M, **numbers, **norm)) for M in sizes]).all()
+    single = StreamedRows(KERNEL, np.vstack([X[:1], X[:1] + 1e-12]), Y[:2, None])
+    assert single.residual(1, NOISE).trace < 1e-9
+
+
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_solve_that_ends_early_only_costs(steps, monkeypatch):
-    """What is left of y after few products with K is paid for: the quadratic form stays above the exact one."""
+    """The part of y that few products with K miss is added: the quadratic form stays above the exact one."""
     monkeypatch.setattr(rows_module, "STEPS", steps)
     monkeypatch.setattr(rows_module, "FIRST_PIVOTS", 60)
     points = RNG.standard_normal((300, 2))

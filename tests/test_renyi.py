@@ -72,7 +72,7 @@ def test_bounds_bracket_what_they_bound(seed: int, alpha: float) -> None:
 
 @given(seed=SEEDS, alpha=ORDERS)
 def test_units_and_order_of_the_data_do_not_matter(seed: int, alpha: float) -> None:
-    """y → cy, variance and noise times c²: the gap stays, log p shifts by −N log c; permuted rows change nothing."""
+    """y → cy, variance and noise times c²: the gap stays, log p shifts by −N log c; permutations change neither."""
     kernel, X, y, Z, noise = problem(seed)
     arguments = kernel, X, y, Z
     base, objective = exact_gap(*arguments, alpha, noise=noise), float(elbo(*arguments, alpha, noise=noise))

@@ -38,7 +38,7 @@ def test_numbers_give_floats_and_arrays_give_arrays_of_their_shape():
             assert tuple(x[i] for x in whole) == roots(gamma[i], minus_one=minus_one, certified=certified)
     assert [x.shape for x in roots(np.empty((0, 2)))] == [(0, 2)] * 3
     long = np.linspace(0.0, 1.0, 20_001)
-    assert (roots(long)[1][::1000] == roots(long[::1000])[1]).all()  # blocks do not show
+    assert (roots(long)[1][::1000] == roots(long[::1000])[1]).all()  # the size of blocks has no effect
 
 
 @given(gamma=GAMMAS)
@@ -158,7 +158,7 @@ def test_a_bound_hands_on_probability_hypotheses_and_certification():
 
 @given(gamma=st.floats(-8.0, 2.0).map(lambda e: 10.0**e))
 def test_what_is_printed_is_rounded_outwards(gamma):
-    """Six digits: every number told is on its own side of the one it stands for, and within 1e-5 of it."""
+    """Every printed number has six digits, is rounded outwards, and is within 1e-5 of the value."""
     result = sandwich(gamma)
     text = str(result)
     printed = {

@@ -170,15 +170,15 @@ def drawn(char: str, columns: int, seed: int) -> np.ndarray:
 
 @given(left=arrays, right=st.one_of(arrays, st.booleans(), st.integers(0, 40), st.floats(-9.0, 9.0)))
 def test_arithmetic_is_numpys_and_its_results_lie_in_cs_order(cupy, left, right) -> None:
-    here = drawn(*left), (drawn(right[0], left[1], right[2]) if isinstance(right, tuple) else right)
-    there = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in here]
+    host_arguments = drawn(*left), (drawn(right[0], left[1], right[2]) if isinstance(right, tuple) else right)
+    device_arguments = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in host_arguments]
     for name in ("add", "multiply", "maximum", "less", "true_divide"):
         with np.errstate(all="ignore"):
-            expected = getattr(np, name)(*here)
-        result = getattr(cupy, name)(*there)
+            expected = getattr(np, name)(*host_arguments)
+        result = getattr(cupy, name)(*device_arguments)
         assert result.dtype == expected.dtype
         np.testing.assert_array_equal(result.get(), expected)
-        turned = getattr(cupy, name)(*(x.T if isinstance(x, cupy.ndarray) else x for x in there))
+        turned = getattr(cupy, name)(*(x.T if isinstance(x, cupy.ndarray) else x for x in device_arguments))
         assert turned.flags.c_contiguous
         assert turned.shape == expected.T.shape
 
@@ -225,7 +225,7 @@ def test_triangular_solves(cupy, transposed, columns) -> None:
         T = np.tril(A) if lower else np.triu(A)
         np.testing.assert_allclose((T.T if transposed in (1, "T") else T) @ solution.get(), b, atol=1e-13)
         assert solution.flags.f_contiguous
-    assert not np.isfinite(solve_triangular(cupy.zeros((2, 2)), cupy.ones(2)).get()).all()  # and nothing is raised
+    assert not np.isfinite(solve_triangular(cupy.zeros((2, 2)), cupy.ones(2)).get()).all()  # no error is raised
 
 
 def test_functions_of_numpy_go_where_cupys_go(cupy) -> None:
@@ -275,7 +275,7 @@ def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
         values, vectors = cupy.linalg.eigh(A)
         assert values.shape == (3,)
         assert np.isnan(vectors.get()).all()
-        with pytest.raises(np.linalg.LinAlgError):  # of the pivot before it
+        with pytest.raises(np.linalg.LinAlgError):  # the pivot before NaN is negative
             cupy.linalg.cholesky(cupy.asarray([[-1.0, 0.0], [0.0, np.nan]]))
 
 

@@ -217,7 +217,7 @@ def test_a_run_that_is_over_is_not_repeated(tmp_path):
         "a", 90, lambda earlier, save: train_lbfgs(bowl, np.zeros(3), FREE, max_iter=90, earlier=earlier, save=save)
     )
     again = Session(path, "f", 8)
-    assert again.seed == 7  # random numbers come from where they came from before
+    assert again.seed == 7  # the seed is that of the checkpoint
     assert (again.run("a", 90, refuse).vector == done.vector).all()
 
 

@@ -47,8 +47,8 @@ def modules(package: str) -> Iterator[str]:
 def defined(module: str) -> Iterator[tuple[str, Any]]:
     """Functions and classes that a module defines, by public name."""
     for name, value in vars(importlib.import_module(module)).items():
-        here = getattr(value, "__module__", None) == module
-        if here and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
+        is_defined = getattr(value, "__module__", None) == module
+        if is_defined and not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
             yield name, value
 
 
@@ -231,6 +231,12 @@ def identifiers(source: str) -> Iterator[str]:
             yield node.asname or ""
 
 
+@cache
+def frequencies() -> dict[str, Counter[str]]:
+    """How often each name stands in each source, by path."""
+    return {path: Counter(identifiers(text)) for path, text in texts().items() if path.endswith(".py")}
+
+
 def running(text: str) -> str:
     """A text without its line breaks, comment signs, quotation marks and capitals: a sentence may go over lines."""
     return " ".join(re.sub(r"[\s#\"']+", " ", text).split()).lower()
@@ -243,9 +249,8 @@ def prose() -> dict[str, str]:
 
 @pytest.mark.parametrize(("name", "limit"), FREQUENCY.items())
 def test_local_names_say_what_they_hold(name, limit):
-    count = {path: Counter(identifiers(text))[name] for path, text in texts().items() if path.endswith(".py")}
-    where = sorted((path for path in count if count[path]), key=count.__getitem__, reverse=True)
-    assert sum(count.values()) < limit, f"expected names that say what they hold instead of {name!r} in {where[:10]}"
+    count = Counter({path: counted[name] for path, counted in frequencies().items() if counted[name]})
+    assert count.total() < limit, f"expected names that say what they hold instead of {name!r}: {count.most_common(10)}"
 
 
 @pytest.mark.parametrize("riddle", RIDDLES)

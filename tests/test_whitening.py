@@ -152,10 +152,10 @@ def test_wrong_arguments_are_named(call, error, match: str) -> None:
 @pytest.mark.gpu
 def test_on_a_gpu_the_sums_are_the_same(cupy) -> None:
     kernel, X, Z, y = problem(3)
-    here = whiten(kernel, X, Z, y, chunk=16)
-    there = whiten(kernel, cupy.asarray(X), cupy.asarray(Z), cupy.asarray(y), chunk=16)
+    on_host = whiten(kernel, X, Z, y, chunk=16)
+    on_device = whiten(kernel, cupy.asarray(X), cupy.asarray(Z), cupy.asarray(y), chunk=16)
     for name in ("gram", "projected", "squares", "residual"):
-        np.testing.assert_allclose(getattr(there, name).get(), getattr(here, name), rtol=1e-9, atol=1e-11)
-    assert there.rank == here.rank
+        np.testing.assert_allclose(getattr(on_device, name).get(), getattr(on_host, name), rtol=1e-9, atol=1e-11)
+    assert on_device.rank == on_host.rank
     with pytest.raises(ValueError, match="y: expected a CuPy array"):
         whiten(kernel, cupy.asarray(X), cupy.asarray(Z), y)

@@ -21,7 +21,7 @@ TIMES = 2000
 
 def instance(name: str) -> tuple[Kernel, np.ndarray, np.ndarray, int, float]:
     """Kernel, inputs, targets, M, σ²; "two outcomes" makes Markov's inequality nearly an equality: one point is drawn,
-    and unless it is of the cluster of four all of a large y is missed; else nothing that counts.
+    and D_α is large if it lies outside the cluster of four, and about 0 otherwise.
     """
     rng = np.random.default_rng(7)
     if name == "two outcomes":

@@ -206,7 +206,7 @@ def exact_kernel(X: Any, lengthscale: float) -> Any:
 @pytest.mark.claim("N-low", "N-ritz")
 @given(seed=SEEDS, alpha=ORDERS)
 def test_rounding_of_the_eigenvalues_makes_nothing_needed(observe: Observer, seed: int, alpha: Any) -> None:
-    """Smooth kernels, noise as small as rounding errors: float64 eigenvalues beyond the numerical rank exclude nothing.
+    """Smooth kernels, noise as small as rounding errors: float64 eigenvalues beyond the numerical rank exclude no M.
 
     Without tolerance against 50 digits: all eigenvalues, landmarks, and the plan for given data.
     """

@@ -85,7 +85,7 @@ def events(rng: np.random.Generator, chances: Any) -> Any:
 @pytest.mark.claim("P-14", "P-41", "P-42", "P-43")
 @pytest.mark.parametrize("weights", [np.full(8, 1 / 8), np.arange(1, 21) / 210.0], ids=["grid", "uneven"])
 def test_a_choice_after_the_data_costs_its_weight(observe: Observer, weights: Any) -> None:
-    """Predictor j has loss 0 on an event of its own, of probability just below δp_j/2; the event says which to take.
+    """Predictor j has loss 0 on its own event, of probability just below δp_j/2; the event selects the predictor.
 
     As one of several priors, ln(1/p_j) is paid; as part of their mixture the soft minimum says the same.
     """

@@ -35,7 +35,7 @@ def seen(observe: Observer, claims: tuple[str, ...], failed: Any, delta: float, 
 
 N, FAR, NOISE_SMALL, NOISE_LARGE = 40, 4, 0.036, 1000.0
 CLUSTERS = np.r_[np.zeros(N - FAR), np.full(FAR, 10.0)]
-"""Two sites that know nothing of each other: one inducing point leaves a trace of 4, with probability ⅒ one of 36."""
+"""Two uncorrelated sites: one inducing point leaves a trace of 4, with probability ⅒ one of 36."""
 
 
 def left_by_one_point(far: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
@@ -57,13 +57,13 @@ def test_theorems_where_markovs_inequality_is_nearly_attained(observe: Observer,
     far = (Z >= N - FAR) | (rng.random(DRAWS) < tv / (1 - FAR / N))
     arguments = {"inputs": Empirical(CLUSTERS), "delta": delta, "tv": tv}
     claims = ("R-cor1",) if tv else ()
-    # any y, and the worst one, which knows Z: the term of y decides, since the noise is large
+    # any y: the worst y depends on Z; the noise is large, so that the term of y decides
     norm2 = 40.0 * NOISE_LARGE
     at_zero, reach = left_by_one_point(far, NOISE_LARGE)
     worst = at_zero + 0.5 * norm2 / NOISE_LARGE * reach
     bound = float(rate(kernel, N, 1, 1.0, noise=NOISE_LARGE, y_norm2=norm2, **arguments))
     seen(observe, ("R-thm2", "N-thm", *claims), worst > bound, delta, least=0.07)
-    rare = 0.07  # less often than the far site is chosen: never broken, but a third of the bound would be, too often
+    rare = 0.07  # rarer than the far site: the bound never fails, a third of it fails more often than δ
     bound = float(rate(kernel, N, 1, 1.0, noise=NOISE_LARGE, y_norm2=norm2, inputs=Empirical(CLUSTERS), delta=rare))
     observe.holds("R-thm2", not (worst > bound).any() and (worst > bound / 3).mean() > 1.3 * rare)
     # y from the prior: along 11ᵀ it has the variance of the site and of the noise

@@ -202,13 +202,13 @@ def test_the_renyi_member_is_gpbounds_own(seed: int, alpha: float, observe: Obse
     def value(method: str, **options: Any) -> float:
         return objective(X, y, method, jitter=0.0, **options).evaluate(kernel, noise, Z, gradient=False).value
 
-    here = value("renyi", alpha=alpha)
-    observe.equal("R-elbo*", here, float(elbo(kernel, X, y, Z, alpha, noise=noise)), **same)
+    middle = value("renyi", alpha=alpha)
+    observe.equal("R-elbo*", middle, float(elbo(kernel, X, y, Z, alpha, noise=noise)), **same)
     observe.equal("R-gp", value("exact"), log_evidence(kernel, X, y, noise=noise), **same)
     observe.equal("R-lim0", value("renyi", alpha=0.0), value("exact"), **same)
     observe.equal("R-lim1", value("renyi", alpha=1.0), value("vfe"), **same)
-    observe.lower("R-mono", value("exact"), here, tol=1e-9 * (1.0 + abs(here)))
-    observe.upper("R-mono", value("vfe"), here, tol=1e-9 * (1.0 + abs(here)))
+    observe.lower("R-mono", value("exact"), middle, tol=1e-9 * (1.0 + abs(middle)))
+    observe.upper("R-mono", value("vfe"), middle, tol=1e-9 * (1.0 + abs(middle)))
     posterior = objective(X, y, "renyi", alpha=alpha, jitter=0.0).posterior(kernel, noise, Z)
     mean, cov = posterior.predict(Z + 0.1, full_cov=True, noisy=True)
     theirs = predict(kernel, X, y, Z, Z + 0.1, alpha, noise=noise, full_cov=True, noisy=True)

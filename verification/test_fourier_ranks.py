@@ -365,7 +365,7 @@ def test_the_lower_tail_by_enumeration(observe: Observer, seed: int, points: int
 def test_the_bound_against_the_reference(observe: Observer, x: float, total: float, share: float, rho: float) -> None:
     dimension, m = share * total, 2.0 * total * x
     fast = float(frequencies.weighted_kl(np.asarray(m), total, dimension, rho))
-    gaps = frequencies.GAPS[m * frequencies.GAPS**2 / (2.0 * total) > 0.1]  # below, the fast one says nothing
+    gaps = frequencies.GAPS[m * frequencies.GAPS**2 / (2.0 * total) > 0.1]  # below, the fast bound is void
     # what is spent of δ is rounded up by 5e-13, which costs much where almost all is spent
     truth, most = (
         min(reference.weighted_kl(m, total, dimension, left, gap) for gap in gaps) for left in (rho, rho * (1 - 1e-12))
@@ -532,7 +532,7 @@ def test_what_a_plan_for_features_starts_from(observe: Observer, seed: int) -> N
         plan = fourier_rank(CYCLES, N, eps * N, noise=float(level), delta=delta, width=R, rule="printed")
         rank = float(plan.notes[1].split()[-1].rstrip("."))
         exactly = mp.ceil(reference.printed_features(R, 1, eps, N, mp.mpf(float(level)), delta))
-        observe.equal("L-26", rank, max(exactly, 1), rtol=6e-6)  # six digits are told
+        observe.equal("L-26", rank, max(exactly, 1), rtol=6e-6)  # notes print six digits
         observe.holds("L-26", plan.M is None or plan.M == exactly)
 
 

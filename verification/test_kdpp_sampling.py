@@ -221,7 +221,7 @@ class Prescribed(np.random.Generator):
 @pytest.mark.claim("N-walk")
 @given(seed=seeds, N=st.integers(2, 7))
 def test_a_step_drops_uniformly_and_draws_by_the_conditional_variance(observe: Observer, seed: int, N: int) -> None:
-    """A step drops the drawn point and maps to each successor its share of [0, 1]; nothing is random here."""
+    """A step drops the drawn point and maps to each successor its share of [0, 1]; this test draws no random number."""
     rng = np.random.default_rng(seed)
     X, kernel = rng.permutation(N)[:, None] + rng.uniform(-0.2, 0.2, (N, 1)), Matern(0.5, lengthscale=2.0)
     M = int(rng.integers(1, N + 1))

@@ -291,7 +291,7 @@ def test_cancellation_leaves_every_score_above_what_it_must_be(
     ridge = 10.0**log_ridge * kernel.max_variance
     try:
         bounds = kdpp.ridge_leverage(kernel, X, ridge, np.arange(N))
-    except NotPositiveDefinite:  # K_SS + ρI does not factorise: nothing to check
+    except NotPositiveDefinite:  # K_SS + ρI does not factorise: there is no value to check
         return
     diagonal = kernel.diag(X)
     observe.lower("N-lev", bounds, diagonal / (diagonal.sum() + ridge) * (1 - 1e-14))

@@ -283,14 +283,14 @@ def test_allowance_covers_a_box_of_predictions(observe: Observer, seed: int) -> 
     variance_error = float(c.s2 * 10.0 ** rng.uniform(-8, 0.5))
     for loss, closed, _ in losses(c, rng):
         allowed = float(loss.allowance(*c.all, mean_error, variance_error))
-        now = float(loss.expectation(*c.all))
+        value = float(loss.expectation(*c.all))
         for share in [(-1, -1), (-1, 1), (1, -1), (1, 1), *rng.uniform(-1, 1, (3, 2))]:
             s2 = mpf(c.s2) + mpf(share[1]) * mpf(variance_error)
             if s2 > 0:
                 moved = closed(mpf(c.m) + mpf(share[0]) * mpf(mean_error), s2)
-                observe.upper(CLAIMS[loss.name], abs(moved - now), allowed)
+                observe.upper(CLAIMS[loss.name], abs(moved - value), allowed)
         least = float(loss.allowance(*c.all))
-        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - now) <= least <= 4e-15)
+        observe.holds(CLAIMS[loss.name], abs(closed(mpf(c.m), mpf(c.s2)) - value) <= least <= 4e-15)
 
 
 @pytest.mark.claim("P-31", "P-32", "P-34")
@@ -321,9 +321,9 @@ def test_allowance_of_a_point_mass_that_may_be_none(observe: Observer, loss: Los
     """s² = 0 with an error: total variation gives no bound; the allowance is a number, and covers every variance."""
     for variance_error in (1e-12, 1e-3, 10.0):
         allowed = float(loss.allowance(1.0, 0.9, 0.0, 0.0, variance_error))
-        now = float(loss.expectation(1.0, 0.9, 0.0))
+        value = float(loss.expectation(1.0, 0.9, 0.0))
         for share in (0.01, 0.5, 1.0):
             observe.upper(
-                CLAIMS[loss.name], abs(float(loss.expectation(1.0, 0.9, share * variance_error)) - now), allowed
+                CLAIMS[loss.name], abs(float(loss.expectation(1.0, 0.9, share * variance_error)) - value), allowed
             )
         observe.upper(CLAIMS[loss.name], allowed, 1.0 + 1e-14)

@@ -394,7 +394,9 @@ def test_no_approximation_of_rank_r_beats_the_truncation(observe: Observer, seed
     fast = optimal_kl([float(v) for v in values], noise=float(noise))
     with mp.workdps(90):
         wanted = reference.optimal_kl([mpf(float(v)) for v in values], mpf(float(noise)))
-    observe.equal("L-10", fast.value, wanted, rtol=1e-13, atol=mpf("1e-80"))  # eigenvalues that are 0 but for 50 digits
+    observe.equal(
+        "L-10", fast.value, wanted, rtol=1e-13, atol=mpf("1e-80")
+    )  # eigenvalues that are 0 to within 50 digits
     from_matrix = np.asarray(optimal_kl(floats(K), noise=float(noise)))
     observe.equal("L-10", from_matrix, wanted, rtol=1e-10, atol=1e-12 * float(trace(K) / noise))
     for target in (0.3, 3.0):

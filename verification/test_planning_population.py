@@ -15,11 +15,13 @@ from observer import Observer
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.rates.expected_trace import log_best_truncation
-from gpbounds.rates.population import LAST, PopulationTrace, greatest_convex_below, kept_eigenvalues
+from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues, population_spectrum
 from gpbounds.reference import planning_apriori as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.spectra.box import BoxSpectrum
 
 LAWS = [
     (SquaredExponential(), Gaussian()),
@@ -105,10 +107,12 @@ def test_closed_form_of_the_geometric_law(observe: Observer, ell: float, std: fl
 @pytest.mark.claim("N-pop", "N-cut")
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 def test_never_above_the_other_form_and_falls_with_M(observe: Observer, kernel: Kernel, inputs: InputLaw) -> None:
-    law = spectrum(kernel, inputs=inputs)
+    law, serving = spectrum(kernel, inputs=inputs), population_spectrum(kernel, inputs)
     M = np.arange(1.0, 300.0)
     ours, other = PopulationTrace(law).log(M), log_best_truncation(law, M)
     some = np.isfinite(ours) & (ours > -600.0)
+    best = np.minimum(ours, PopulationTrace(serving).log(M))
+    observe.upper("N-pop", np.exp(best[some] - other[some]), 1.0 + 1e-2)
     observe.upper("N-pop", np.exp(ours[some] - other[some]), 1.0 + 1e-2)  # what N-cut leaves over a slow tail
     observe.holds("N-pop", np.all(np.diff(ours[some]) <= 0.0), some.sum())
     far = PopulationTrace(law).log(np.array([float(LAST), 1e5, 1e9]))
@@ -195,3 +199,53 @@ def test_tails_that_are_only_upper_bounds(observe: Observer, seed: int, n: int) 
     M = np.arange(1.0, n - 1.0)
     plain, more = (PopulationTrace(Tails(t)).log(M) for t in (tails, raised))
     observe.upper("N-pop", np.exp(plain), np.exp(more) * (1 + 1e-12))
+
+
+@pytest.mark.claim("N-box")
+@pytest.mark.parametrize("ratio", [0.3, 2.0, 5.0])
+def test_tails_on_an_interval_against_forty_digits(observe: Observer, ratio: float) -> None:
+    """Ritz values of the exact Legendre matrix at 40 digits are below the eigenvalues: lower bounds of the tails."""
+    law = BoxSpectrum(SquaredExponential(1.0, 1.0 / ratio), Uniform(-1.0, 1.0))
+    n = int(4 * ratio + 20)
+    with mp.workdps(40):
+        lower = reference.interval_tails(ratio, n, n + 20)
+    M = np.arange(0, n)
+    bounds = law.tail(M)
+    for truth, bound in zip(lower[:n], bounds, strict=True):
+        observe.upper("N-box", truth, mp.mpf(float(bound)) * (1 + mp.mpf(10) ** -14))
+    some = [m for m in range(n) if lower[m] > 1e-9]
+    for m in some:
+        observe.equal("N-box", float(bounds[m]), float(lower[m]), rtol=1e-3)
+
+
+@pytest.mark.claim("N-box")
+@pytest.mark.parametrize(
+    ("lengthscales", "high"), [([0.3], [1.0]), ([0.2, 0.5], [1.0, 1.0]), ([0.5, 0.5, 1.0], [1.0, 2.0, 1.0])]
+)
+def test_tails_on_a_box(observe: Observer, lengthscales: list[float], high: list[float]) -> None:
+    """Against Nyström's eigenvalues on a Gauss grid, and against those dominated by Gaussian laws."""
+    inputs = Uniform(np.zeros(len(high)), high)
+    kernel = SquaredExponential(2.0, lengthscales)
+    values = np.ones(1)
+    for ell, width in zip(lengthscales, high, strict=True):
+        x, w = np.polynomial.legendre.leggauss(60)
+        K = np.exp(-0.5 * ((x[:, None] - x) * 0.5 * width / ell) ** 2) * np.sqrt(np.outer(w, w)) / 2.0
+        values = np.outer(values, np.maximum(np.linalg.eigvalsh(K), 0.0)).ravel()
+    values = 2.0 * np.sort(values)[::-1]
+    truth = np.cumsum(values[::-1])[::-1]
+    M = np.arange(0, min(120, truth.size))
+    box, other = BoxSpectrum(kernel, inputs), spectrum(kernel, inputs=inputs)
+    observe.upper("N-box", truth[M], box.tail(M), tol=1e-13)
+    resolved = M[truth[M] > 1e-9]
+    observe.upper("N-box", box.tail(resolved), 1.01 * truth[resolved])
+    observe.upper("N-box", box.tail(resolved), other.tail(resolved) * (1 + 1e-9))
+    observe.upper("N-box", values[M], box.eigenvalues(M.size) * (1 + 1e-12))
+    ours, dominated = (PopulationTrace(law).log(np.array([12.0]))[0] for law in (box, other))
+    assert ours < dominated
+
+
+def test_what_a_box_spectrum_refuses_is_left_to_the_dominated_one() -> None:
+    kernel = SquaredExponential(1.0, 0.01)
+    with pytest.raises(ValueError, match="at most 40 lengthscales"):
+        BoxSpectrum(kernel, Uniform())
+    assert not isinstance(population_spectrum(kernel, Uniform()), BoxSpectrum)

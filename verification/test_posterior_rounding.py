@@ -1,6 +1,6 @@
 """The allowances of posteriors for rounding and for errors of the kernel's entries.
 
-They are sums, and any one summand might go missing unnoticed where another is larger: each is looked at here.
+They are sums.  Where another summand is larger, no test would notice that one is missing: each is tested here.
 """
 
 from __future__ import annotations
@@ -169,14 +169,14 @@ def test_allowances_of_the_exact_posterior(observe: Observer, seed: int, error: 
         shift * margin + 2.0 * steps * noise * float((values / scale).max()) + own * at.variance,
     )
     same(observe, "P-20", at, stated)
-    there, cross = q.predict(new), kernel(new, X)
+    predicted, cross = q.predict(new), kernel(new, X)
     size, reach = norm_of(cross), norm_of(np.linalg.solve(K + noise * np.eye(N), cross.T).T)
     wide, off, k = (shift + steps * float(scale.max())) * margin, np.sqrt(N) * error, kernel.diag(new)
     stated = (
-        (wide * reach + off + steps * size) * norm(alpha) + own * (np.abs(line(new)) + np.abs(there.mean)),
+        (wide * reach + off + steps * size) * norm(alpha) + own * (np.abs(line(new)) + np.abs(predicted.mean)),
         wide * reach**2 + 2.0 * off * reach + error + own * k + 2.0 * steps * size * reach,
     )
-    same(observe, "P-20", there, stated)
+    same(observe, "P-20", predicted, stated)
 
 
 def norm_of(rows: np.ndarray) -> np.ndarray:

@@ -165,7 +165,7 @@ def test_at_the_numerical_rank_it_ends_and_says_so() -> None:
 @pytest.mark.claim("R-lem3")
 @pytest.mark.parametrize(("N", "M", "noise"), [(6, 3, 0.01), (5, 2, 3.0), (7, 5, 0.3)])
 def test_weighted_draws_follow_the_tilted_law(observe: Observer, N: int, M: int, noise: float) -> None:
-    """P(Z) ∝ |(K(K + σ²I))_ZZ|; the k-DPP of K is told apart from it."""
+    """P(Z) ∝ |(K(K + σ²I))_ZZ|; the test distinguishes it from the k-DPP of K."""
     rng = np.random.default_rng(N)
     K = Matern(0.5, 1.0, 1.0)(rng.random(N))
     both = K @ (K + noise * np.eye(N))

@@ -165,7 +165,7 @@ def test_failure_frequency(
 @pytest.mark.claim("R-thm2")
 @given(seed=st.integers(0, 10**6), alpha=ORDERS, noise=st.floats(1e-3, 10.0), scale=st.floats(0.0, 100.0))
 def test_any_y_holds_for_all_y_at_once(observe: Observer, seed: int, alpha: float, noise: float, scale: float) -> None:
-    """On {T <= τ} the bound with t/δ = τ holds for the worst y, the top eigenvector: nothing random is left."""
+    """On {T <= τ} the bound with t/δ = τ holds for the worst y, the top eigenvector: no randomness remains."""
     rng = np.random.default_rng(seed)
     N, M = 7, 3
     K = Matern(1.5, 1.0, rng.uniform(0.1, 3))(rng.standard_normal((N, 2)))

@@ -77,7 +77,7 @@ class RiskBound:
         return finite_or_refused(replace(evaluation, jitter=jitter))
 
     def batch(self, rows: Array) -> RiskBound:
-        """Refused: Q depends on all rows at once, and so do its KL and every loss."""
+        """Raises an error: Q, its KL and every loss depend on all rows at once."""
         raise ValueError(
             "rows: expected all of them: a subset of rows does not estimate the bound of a posterior given all rows"
         )

@@ -27,7 +27,7 @@ class Run:
     values : tuple of float
         F at the start and after each iteration; −inf where F had no value.
     status : "converged", "iterations", "interrupted" or "stalled"
-        "iterations": all were used.  "stalled": no step improved F, though the gradient is not small.
+        "iterations": all were used.  "stalled": no step improved F, although the gradient is not small.
     reason : str
         The status as a sentence.
     evaluations : int

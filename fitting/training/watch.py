@@ -47,7 +47,7 @@ class Watch:
         return max(len(self.values) - 1, 0)
 
     def measure(self, loss: Loss, x: Float) -> tuple[float, Float]:
-        """The loss and its gradient; (inf, 0) and a counted failure where the loss has no value."""
+        """The loss and its gradient; (inf, 0) if the loss has no value, which counts as a failure."""
         self.evaluations += 1
         fault: BaseException | None = None
         try:
@@ -76,7 +76,7 @@ class Watch:
             self.values.append(-f)
 
     def step(self, f: float) -> None:
-        """Record an iteration: its value, the bar, and now and then a checkpoint."""
+        """Record an iteration: its value, the progress bar, and every 10 iterations a checkpoint."""
         self.values.append(-f)
         if self._bar is not None:
             self._bar.set_postfix_str(f"F = {self.value:.6g}", refresh=False)

@@ -209,7 +209,9 @@ def afterwards(
         shown = M or tried
         at = gaps(shown) if shown else None
         before = gaps(M - 1) if M is not None and M > 1 else None
-    notes = [f"Holds for these {data.N} rows, their y and the chosen points; the kernel may be fitted to them."]
+    notes = [
+        f"The bounds hold for these {data.N} rows, their y and the chosen points; the kernel may be fitted to them."
+    ]
     if not chooser.nested:
         notes.append(f"For each M one {chooser.name} choice was tried (seed {seed}); another may have a smaller gap.")
     elif M is not None:

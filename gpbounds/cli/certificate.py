@@ -15,8 +15,8 @@ from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal
 
 DECLARED = (
-    "You declare, and no file can prove: loss, epsilon, delta, kernel, grid and scaling were fixed before the data "
-    "were seen."
+    "You declare that loss, epsilon, delta, kernel, grid and scaling were fixed before the data were seen; no file can "
+    "prove this."
 )
 
 
@@ -65,9 +65,9 @@ def terms(certificate: Certificate) -> list[tuple[str, str, str]]:
     total = certificate.kl + certificate.log_count + certificate.log_xi
     return [
         *per_datum,
-        ("ε, their sum", f"{total / N:.6f}", ""),
+        ("d, their sum", f"{total / N:.6f}", ""),
         ("R_S", f"{certificate.risk:.6f}", f"{certificate.loss!r} on these {N} rows"),
-        ("kl⁻¹(R_S, ε)", decimal(certificate.bound, True, 6), "the bound; 1 is vacuous"),
+        ("kl⁻¹(R_S, d)", decimal(certificate.bound, True, 6), "the bound; 1 is vacuous"),
     ]
 
 

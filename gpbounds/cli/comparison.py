@@ -52,7 +52,9 @@ def comparison(entries: list[Entry], after: Afterwards | None, target: float) ->
         row = ("inducing", "after the fact", str(after.N), rank, "inducing points", "certain", str(after.needed), value)
         rows.append(row)
     head = f"Ranks that suffice for KL <= {target:g} nats:"
-    return f"{head}\n{output.table(('method', 'level', 'rows', 'rank', 'made of', 'sure', 'needed', 'bound'), rows)}"
+    return (
+        f"{head}\n{output.table(('method', 'level', 'rows', 'rank', 'basis', 'probability', 'needed', 'bound'), rows)}"
+    )
 
 
 def _percent(confidence: float) -> str:

@@ -16,6 +16,7 @@ from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
 from gpbounds.cli.floors import Floors, sentence
+from gpbounds.cli.problem import Case
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
 from gpbounds.inputs import Gaussian
 
@@ -24,12 +25,13 @@ example:
   gpbounds demo --target 0.1 --out bound_vs_empirical.png
 
   plans for scikit-learn's diabetes data (442 patients, 10 inputs, no download), and plots the divergence of subsets
-  from the exact posterior together with the bounds.  A third of the rows determine kernel, noise and input law, and
-  take no part in the rest: no bound needs a note on fitted hyperparameters.
+  from the exact posterior together with the bounds.  A third of the rows determine kernel, noise and input law; the
+  bounds and the subsets use the other rows, so kernel, noise and input law are fixed in advance, as the theorems
+  assume.
 
 theorems: N-sim (a priori), N-tilt-prior (data-aware, y from the prior) and N-tilt-given (given y) for the best of
-several draws; N-low and N-lowprior from below.  --old-forms adds R-thm1 and R-thm2 for one draw, a priori by R-samp,
-data-aware by R-lem3.
+several draws; N-low and N-lowprior are lower bounds.  --old-forms adds R-thm1 and R-thm2 for one draw, a priori by
+R-samp, data-aware by R-lem3.
 """
 
 
@@ -148,7 +150,7 @@ def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparame
     """
     count = round(validation.scalar(validation.open_unit, "--held-out", share) * data.N)
     if not 2 <= count <= data.N - 2:
-        raise ValueError(f"--held-out: expected a share that leaves 2 rows and more on each side, got {share:g}")
+        raise ValueError(f"--held-out: expected a share that leaves at least 2 rows in each part, got {share:g}")
     order = np.random.default_rng(seed).permutation(data.N)
     first, rest = np.sort(order[:count]), np.sort(order[count:])
     held = standardise(data.name, data.X[first], data.y[first])
@@ -246,9 +248,7 @@ def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     header = ("M", "N-low", "N-lowprior", "greedy", *([f"best of {result.best}"] if result.best else []), "random")
     if any(line.case.draws is None for line in lines):
         header += ("k-DPP",)
-    header += tuple(
-        f"{line.case.kind}, {line.case.about}".replace("given y, y of the data", "given y") for line in lines
-    )
+    header += tuple(_heading(line.case) for line in lines)
     kinds = [reached.greedy, *([reached.best] if result.best else []), reached.random]
     if "k-DPP" in header:
         kinds.append(reached.kdpp)
@@ -263,6 +263,13 @@ def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         for j, M in enumerate(reached.M)
     ]
     return header, rows
+
+
+def _heading(case: Case) -> str:
+    """The heading of a column of bounds."""
+    if case.y is not None:
+        return "given y"
+    return f"{case.kind}, {case.about}{', one draw' if case.draws is None else ''}"
 
 
 def _meaning(result: Study) -> list[str]:

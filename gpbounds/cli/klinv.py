@@ -1,4 +1,4 @@
-"""``gpbounds klinv``: the range of p with kl(q‖p) <= eps, with proved digits and derivatives."""
+"""``gpbounds klinv``: the range of p with kl(q‖p) <= d, with proved digits and derivatives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ example:
   gpbounds klinv 0.02 0.05
 
   prints 0.000629165 <= p <= 0.0985722, 1 - p to full relative accuracy, 17 proved digits (by Arb balls) and the
-  derivatives.  If q is an empirical risk and eps the penalty of `gpbounds pac`, the upper end bounds the true risk.
+  derivatives.  If q is an empirical risk and d the sum of terms that `gpbounds pac` prints, the upper end bounds the
+  true risk.
 
 theorem: Reeb et al., Eq. 3, 12 and 13: P-03, P-06, P-07, P-12 of `gpbounds claims`.
 """
@@ -26,7 +27,7 @@ def add(commands: Any) -> None:
         "klinv", help="the inverse of the binary kl", description=options.purpose(__doc__), epilog=EPILOG
     )
     parser.add_argument("q", metavar="Q", type=options.number, help="empirical risk in [0, 1]")
-    parser.add_argument("eps", metavar="EPS", type=options.number, help="right-hand side in nats, 0 to inf")
+    parser.add_argument("eps", metavar="D", type=options.number, help="d in kl(q‖p) <= d, in nats, 0 to inf")
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
         (direction, repr(numbers["p"]), repr(numbers["1-p"]), f"{numbers['dp/dq']:.6g}", f"{numbers['dp/deps']:.6g}")
         for direction, numbers in ends.items()
     ]
-    print(output.table(("", "p", "1 - p", "dp/dq", "dp/deps"), rows))
+    print(output.table(("", "p", "1 - p", "dp/dq", "dp/d(d)"), rows))
     print(f"\nProved, rounding included (P-12), {DIGITS} digits:")
     print(f"  {ends['lower']['certified']} <= p <= {ends['upper']['certified']}")
     print(f"  {ends['upper']['certified 1-p']} <= 1 - p <= {ends['lower']['certified 1-p']}")

@@ -53,10 +53,10 @@ def _explained(plan: Plan, target: float, test_inputs: str, notes: tuple[str, ..
         meaning = (
             f"KL <= {target:g} means: the approximation changes the probability of any event of y by at most "
             f"{outward(total_variation(target, 1.0), 'upper', 3)} (total variation).",
-            f"Predictions of some of the N from the others, with probability {outward(confidence, 'lower', 3)}: "
-            "means within "
-            f"{outward(float(sandwich.mean), 'upper', 3)} approximate standard deviations of the exact ones, exact "
-            f"variances (noise included) between {outward(float(sandwich.low), 'lower', 3)} and "
+            f"With probability at least {outward(confidence, 'lower', 3)}, predictions of some of the N targets from "
+            "the others have means within "
+            f"{outward(float(sandwich.mean), 'upper', 3)} approximate standard deviations of the exact ones, and exact "
+            f"variances (noise included) are between {outward(float(sandwich.low), 'lower', 3)} and "
             f"{outward(float(sandwich.high), 'upper', 3)} times the approximate ones (L-63, N-tail).",
         )
     return replace(plan, target=target, meaning=meaning, notes=(*plan.notes, *notes))

@@ -137,7 +137,7 @@ def run(args: argparse.Namespace) -> None:
         )
         return
     print(f"-log E p(y|f) = {limit:.6g} for y = {args.y:g}, f ~ N({args.m:g}, {args.v:g}), {likelihood}.\n")
-    print("L samples inside the logarithm, on average (L = 1: the ELBO's term; D-21, D-22):")
+    print("Mean of -log(average of p over L samples); L = 1 is the term of the ELBO (D-21, D-22):")
     rows: list[tuple[str, ...]] = []
     for k, value, b in zip(args.samples, objectives, biases, strict=True):
         share = f"{100 * b / abs(limit):.2g} %" if limit else ""
@@ -161,7 +161,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"  {note}")
     if exact is not None:
         cost = 1.0 / float(exact.acceptance)
-        print(f"\nAn exact draw from q(f)p(y|f) costs {cost:.3g} proposals; its gradient is unbiased (D-10, D-14).")
+        print(f"\nA draw from q(f)p(y|f) takes {cost:.3g} proposals on average; its gradient is unbiased (D-10, D-14).")
 
 
 def step_text(constant: float, power: float) -> str:

@@ -188,7 +188,11 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
         "(R-thm1). Default: prior; with --data the norm of the standardised target",
     )
     group.add_argument(
-        "--tv", metavar="T", type=number, default=0.0, help="total variation of Z from the k-DPP (default 0)"
+        "--tv",
+        metavar="T",
+        type=number,
+        default=0.0,
+        help="total variation between the law of Z and the k-DPP (default 0)",
     )
     group.add_argument("--form", choices=("sharpest", "printed"), default="sharpest", help="default: sharpest")
     group.add_argument(
@@ -238,7 +242,7 @@ def add_best(parser: argparse.ArgumentParser) -> None:
         help="number of simulated sets of inputs for the a-priori bound, 0 to omit it (default 39 up to 1000 rows)",
     )
     group.add_argument(
-        "--old-forms", action="store_true", help="add the bounds on one draw, for any y of the norm of the data"
+        "--old-forms", action="store_true", help="add the bounds on one draw, for any y with the norm of the data's y"
     )
 
 

@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> None:
     print(f"{output.wrapped(str(best))}\n")
     print(output.table(("term", "value", "from"), _rows(best, args, prior, origin)))
     print()
-    print(output.table(("beside it", "value", "claim"), [_other(*item) for item in others.items()]))
-    print(output.wrapped(f"\nThe last assumes: {others['mean prediction'].assumptions[-1]}"))
+    print(output.table(("other bounds", "value", "claim"), [_other(*item) for item in others.items()]))
+    print(output.wrapped(f"\nThe bound on the mean prediction assumes: {others['mean prediction'].assumptions[-1]}"))
 
 
 def penalty(args: argparse.Namespace) -> tuple[float, str]:
@@ -78,7 +78,7 @@ def penalty(args: argparse.Namespace) -> tuple[float, str]:
     if (args.grid_points is None) != (args.hyperparameters is None):
         raise options.UsageError("pac: expected --grid-points and --hyperparameters together")
     if args.grid_points is None:
-        return args.log_prior_penalty or 0.0, "as given" if args.log_prior_penalty else "no choice was made"
+        return args.log_prior_penalty or 0.0, "as given" if args.log_prior_penalty else "no hyperparameter was chosen"
     if args.log_prior_penalty is not None:
         raise options.UsageError("pac: expected --log-prior-penalty or --grid-points with --hyperparameters, not both")
     cost = float(grid_penalty(args.grid_points, args.hyperparameters, certified=True))
@@ -91,9 +91,9 @@ def _rows(best: Bound, args: argparse.Namespace, prior: float, origin: str) -> l
         ("KL/N", f"{KL:.6f}", f"{args.kl:g}/{args.N}"),
         ("ln(1/p)/N", f"{hyper:.6f}", f"{prior:.6g}/{args.N}: {origin}"),
         ("ln(ξ/δ)/N", f"{confidence_cost:.6f}", f"{args.N * confidence_cost:.6g}/{args.N}"),
-        ("ε, their sum", f"{float(best.terms['ε']):.6f}", ""),
+        ("d, their sum", f"{float(best.terms['ε']):.6f}", ""),
         ("R_S", f"{args.risk:.6f}", "as given"),
-        ("kl⁻¹(R_S, ε)", decimal(float(best), True, 6), "the bound, rounded up"),
+        ("kl⁻¹(R_S, d)", decimal(float(best), True, 6), "the bound, rounded up"),
     ]
 
 

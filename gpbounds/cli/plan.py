@@ -30,9 +30,10 @@ example:
 
 theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`; with --data N-given or N-tilt-given
 (given y), N-prior or N-tilt-prior (y from the prior), N-sim (a priori), and in the old forms R-lem3 (exact
-expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, without probability); N-low and N-lowprior
-from below.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
-mercer: L-42, a sharper form of Theorem 3, and with --data L-54, without probability.  `needed` is L-10 for both.
+expectation over a k-DPP given the rows); R-lem4 (the gap of one data set, which holds with certainty); lower bounds:
+N-low and N-lowprior.  fourier: N-rff and N-shell instead of Theorem 2 of Daskalakis et al.
+mercer: L-42, a sharper form of Theorem 3, and with --data L-54, which holds with certainty.  For both,
+the column `needed` is the lower bound L-10.
 """
 
 
@@ -161,4 +162,6 @@ def levels(entries: list[Entry], after: Afterwards | None, args: argparse.Namesp
     order = "KL" if args.alpha == 1.0 else f"D_{args.alpha:g}"
     pair = "q*||p" if args.direction == "q||p" else "p||q*"
     head = f"Inducing points that suffice for {order}[{pair}] <= {args.target:g} nats:"
-    return f"{head}\n{output.table(('level', 'rows', 'points', 'y', 'sure', 'needed', 'suffices', 'bound'), rows)}"
+    return (
+        f"{head}\n{output.table(('level', 'rows', 'points', 'y', 'probability', 'needed', 'suffices', 'bound'), rows)}"
+    )

@@ -28,7 +28,7 @@ def box(nu: float, variance: float, low: float, high: float) -> tuple[tuple[Kern
         "every choice of lengthscales, one per input or one for all," if nu == np.inf else "every shared lengthscale"
     )
     where = f"in [{low:g}, {high:g}]"
-    each = "The statement is for each kernel in the box fixed in advance, not for one picked after seeing the data."
+    each = "The statement holds for each kernel in the box that is fixed in advance, not for one that data chose."
     if nu in (np.inf, 0.5):
         proof = "proved: shorter lengthscales multiply k by a correlation function, so eigenvalue tails grow"
         return (

@@ -50,7 +50,7 @@ def collapsed_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
-        Added to the diagonal of Kuu, in the posterior, its KL and its predictions alike; the result says how much.
+        Added to the diagonal of Kuu, in the posterior, its KL and its predictions; the result reports the amount.
     entry_error : float
         Bound on the absolute error of the kernel's values.
     chunk : int

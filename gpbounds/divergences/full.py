@@ -38,17 +38,17 @@ def posterior_kl(
     KL = ½Σ[log(1 + x_i) − x_i/(1 + x_i)] + (1/2σ²) Σ x_i/(1 + x_i)² (e_iᵀr)², x_i = λ_i/σ², r = y − m;
        = ½log|K + σ²I| − (N/2) log σ² − ½tr K(K + σ²I)⁻¹ + ½rᵀ(K + σ²I)⁻¹K(K + σ²I)⁻¹r.
 
-    Claims P-22, P-23 (by P-21 points without data contribute nothing); Reeb et al., PAC-GP, Eq. 8 and App. D.  K ⪰ 0
-    may be singular, inputs may repeat, no jitter is added.  The eigenvalue form is a sum of positive terms, accurate
-    also when the KL is tiny; "cholesky" is several times faster, with an absolute error of about N·eps.  → ∞ as σ → 0,
-    → 0 as σ → ∞ (P-24).
+    Claims P-22, P-23 (P-21: points without data contribute nothing); Reeb et al., PAC-GP, Eq. 8 and App. D.  K ⪰ 0
+    may be singular, inputs may repeat, and the function adds no jitter.  The eigenvalue form is a sum of positive
+    terms, so it is accurate also when the KL is tiny; "cholesky" is several times faster, with an absolute error of
+    about N·eps. The KL tends to ∞ as σ → 0, and to 0 as σ → ∞ (P-24).
 
     Parameters
     ----------
     K : array (N, N)
         Kernel matrix of the data, NumPy or CuPy.
     y_minus_mean : array (N,)
-        Targets less the prior mean.
+        Targets minus the prior mean.
     noise : float
         σ², in squared units of y.
     method : "eigen" or "cholesky"
@@ -257,8 +257,8 @@ def full_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     entry_error : float
-        Bound on the absolute error of the kernel's values; every rounding allowance includes it.  The default takes
-        the values as they are computed.
+        Bound on the absolute error of the kernel's values; every rounding allowance includes it.  The default 0 treats
+        the computed values as exact.
 
     Raises
     ------

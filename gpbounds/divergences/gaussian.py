@@ -20,7 +20,8 @@ def gaussian_kl(
 ) -> float:
     """KL[N(μ₁, Σ₁)‖N(μ₂, Σ₂)] = ½[Tr(Σ₂⁻¹Σ₁) − n − log(|Σ₁|/|Σ₂|) + (μ₁ − μ₂)ᵀΣ₂⁻¹(μ₁ − μ₂)].
 
-    Claims R-kl, R-KLU.  No jitter is ever added: it would make the value too small.  0 only for equal laws.
+    Claims R-kl, R-KLU.  The function adds no jitter, which would make the value too small. The value is 0 only for
+    equal laws.
 
     Parameters
     ----------
@@ -53,8 +54,7 @@ def gaussian_renyi(
     D_α = (α/2) mᵀΣ⁻¹m + {log|Σ| − (1−α) log|Σ₁| − α log|Σ₂|}/(2(1−α)), m = μ₁ − μ₂, Σ = αΣ₂ + (1−α)Σ₁.
 
     Claim R-def; non-negative and non-decreasing in α on (0, 1]; α = 1 is `gaussian_kl`, α = 0 gives 0.  Outside [0, 1]
-    the integral may diverge, when Σ is not positive definite: the value is then +∞ (α > 1) or −∞ (α < 0, where
-    D_α ≤ 0).
+    the integral diverges if Σ is not positive definite: the value is then +∞ (α > 1) or −∞ (α < 0, where D_α ≤ 0).
 
     Parameters
     ----------

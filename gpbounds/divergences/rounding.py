@@ -1,9 +1,9 @@
-"""How far rounding may take a sparse posterior, its KL and its predictions: first-order estimates, a posteriori.
+"""How much rounding may change a sparse posterior, its KL and its predictions: first-order estimates, a posteriori.
 
-Rounding is that of a perturbed Kuu + E and of perturbed columns of Kuf, k + δ: a Cholesky factor and triangular solves
-are exact for such data.  |E| = (4 + √M) eps |Kuu|_F + M·entry_error, the kind of estimate that `gap` makes, and
-|δ| = (4 + √M) eps k(x,x) + √M·entry_error.  What they do is read off with the vectors e = L⁻ᵀμ, w = L⁻ᵀV and the matrix
-H = L⁻ᵀC, P⁻¹ = HHᵀ, none of which grows with the condition of Kuu as long as the data do not make it.
+The computed Cholesky factor and triangular solves are exact for a perturbed Kuu + E and perturbed columns k + δ of
+Kuf.  |E| = (4 + √M) eps |Kuu|_F + M·entry_error, the kind of estimate that `gap` makes, and |δ| = (4 + √M) eps k(x,x) +
+√M·entry_error.  Their effect is a function of the vectors e = L⁻ᵀμ, w = L⁻ᵀV and the matrix H = L⁻ᵀC, P⁻¹ = HHᵀ, which
+grow with the condition number of Kuu only if the data require it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def norm(A: Array) -> float:
 
 
 def factor_error(chol: Cholesky, shift: float) -> float:
-    """|F| where the Cholesky factor found is L(I + F): at most |L⁻¹|_F² |E|/√2; infinite from 1/10 on.
+    """|F| where the computed Cholesky factor is L(I + F): at most |L⁻¹|_F² |E|/√2; infinite if that is 1/10 or more.
 
     >>> factor_error(Cholesky(np.eye(2), 0.0), 1e-15) < 2e-15
     True
@@ -56,7 +56,7 @@ class Rounding:
 
     @staticmethod
     def of(inducing: Inducing, entry_error: float) -> Rounding:
-        """The sizes for ``inducing``, the kernel's values being right to ``entry_error``."""
+        """The sizes for ``inducing``, if the kernel's values have errors of at most ``entry_error``."""
         steps = float((4.0 + np.sqrt(inducing.M)) * EPS)
         E = steps * norm(inducing.chol.L @ inducing.chol.L.T) + inducing.M * entry_error
         return Rounding(E, steps, float(np.sqrt(inducing.M) * entry_error), factor_error(inducing.chol, E))
@@ -64,7 +64,7 @@ class Rounding:
 
 @dataclass(frozen=True)
 class Errors:
-    """Bounds on the changes of KL, means and variances, given √k(x,x), |CᵀV| and |w| at x, as polynomials in these.
+    """Bounds on the changes of KL, means and variances, as polynomials in √k(x,x), |CᵀV| and |w| at x.
 
     Attributes
     ----------
@@ -114,9 +114,9 @@ def times(coefficient: float, x: Array) -> Array:
 
 
 def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array) -> Errors:
-    """μ and C are Q: the KL is exact for them, and the predictions carry the error F of L.
+    """μ and C define Q: the KL is exact for them, and the predictions inherit the error F of L.
 
-    V comes out as (I + F)⁻¹V: the mean moves by |F||μ|√k, |CᵀV|² by 2|F||C||CᵀV|√k.
+    The computed V is (I + F)⁻¹V: the mean changes by |F||μ|√k, |CᵀV|² by 2|F||C||CᵀV|√k.
     """
     size, spread = norm(mu), norm(C)
     return Errors(
@@ -129,7 +129,7 @@ def whitened_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array)
 
 
 def free_errors(rounding: Rounding, inducing: Inducing, mu: Array, C: Array, covariance: Cholesky) -> Errors:
-    """a and B are Q; a Cholesky factor of B with the relative error F_B.
+    """a and B define Q; the Cholesky factor of B has the relative error F_B.
 
     mean = wᵀ(a − m): E moves it by |w||E||e|; wᵀBw moves by 2|w||E||H||CᵀV| and F_B; and the KL by
     ½|E|(|H|² + tr Kuu⁻¹ + |e|²) + F_B(tr CCᵀ + √M).

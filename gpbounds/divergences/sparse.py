@@ -1,7 +1,7 @@
 """Sparse GP posteriors in whitened form: u = m(Z) + Lv, v ~ N(μ, CCᵀ), L Lᵀ = Kuu + jitter·I.
 
-The prior of v is N(0, I), so KL(Q‖P) needs no inverse and no determinant of Kuu, and L's rounding does not enter it.
-With jitter the inducing variables are f(Z) plus noise of that variance, in the KL and in every prediction alike: Q
+The prior of v is N(0, I), so KL(Q‖P) needs no inverse and no determinant of Kuu, and does not depend on the rounding of
+L. With jitter the inducing variables are f(Z) plus noise of that variance, both in the KL and in every prediction: Q
 remains a law under the same prior P, and its KL bounds that of f.  (Jitter that is added only inside the KL makes it
 too small, P-29.)
 """
@@ -38,7 +38,7 @@ def sparse_kl(Kuu: ArrayLike | Array, mean: ArrayLike | Array, covariance: Array
 
     KL = ½[tr Kuu⁻¹B − M − log(|B|/|Kuu|) + (a−m_M)ᵀKuu⁻¹(a−m_M)].
 
-    Claim P-26 (Reeb et al., PAC-GP, Eq. 10): Q(f|f_M) = P(f|f_M), so that only f_M contributes.  No jitter is added:
+    Claim P-26 (Reeb et al., PAC-GP, Eq. 10): Q(f|f_M) = P(f|f_M), so only f_M contributes. The function adds no jitter:
     jitter that is only inside the KL would make it too small (P-29).  `whitened_kl` needs no inverse of Kuu.
 
     Parameters
@@ -186,9 +186,9 @@ def whitened_posterior(
     jitter: Jitter = "auto",
     entry_error: float = 0.0,
 ) -> SparsePosterior:
-    """The sparse posterior with q(v) = N(μ, CCᵀ), u = m(Z) + Lv: free, and its KL needs no inverse of Kuu.
+    """The sparse posterior with a free q(v) = N(μ, CCᵀ), u = m(Z) + Lv; its KL needs no inverse of Kuu.
 
-    Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10).  μ and C *are* Q: any numbers give a valid certificate.
+    Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10).  μ and C *define* Q: any numbers give a valid certificate.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def whitened_posterior(
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
-        Added to the diagonal of Kuu, in the KL and in the predictions alike; the result's ``jitter`` says how much.
+        Added to the diagonal of Kuu, in the KL and in the predictions; the result's ``jitter`` is the amount.
     entry_error : float
         Bound on the absolute error of the kernel's values; the predictions' errors include it.
 
@@ -238,8 +238,8 @@ def free_posterior(
     """The sparse posterior with Q(f_M) = N(a, B): μ = L⁻¹(a − m_M), C = L⁻¹·(Cholesky factor of B).
 
     Claims P-25, P-26 (Reeb et al., PAC-GP, Eqs. 9, 10), B ≻ 0.  Parameters and errors as in `whitened_posterior`;
-    mean = a (M,), covariance = B (M, M).  ``errors`` bounds how far rounding may have moved KL and predictions
-    away from those of (a, B), which matters where Kuu is ill-conditioned.
+    mean = a (M,), covariance = B (M, M).  ``errors`` bounds how much rounding changes KL and predictions from those of
+    (a, B); this matters if Kuu is ill-conditioned.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> q = free_posterior(SquaredExponential(), [0.0], [1.0], [[0.25]])

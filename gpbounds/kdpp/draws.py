@@ -50,12 +50,12 @@ class Approximation:
     trace : float
         Tr(K − VᵀV).
     law : str
-        What its k-DPP is called.
+        The name of its k-DPP.
     tv : float or None
-        1 − e_M(VᵀV)/e_M(K) or above it: a proved total variation between its k-DPP of size M and that of K; None where
-        it may be 1.
+        An upper bound on 1 − e_M(VᵀV)/e_M(K), which bounds the total variation between its k-DPP of size M and that of
+        K; None if the bound is 1.
     rounding : float
-        What each of the eigenvalues was lowered by.
+        The amount by which each eigenvalue was lowered.
     """
 
     factor: Float
@@ -67,7 +67,7 @@ class Approximation:
 
 
 def approximation(kernel: Kernel, X: Float, M: int, groups: Indices, rank: int | None) -> Approximation:
-    """At r = ``rank`` greedy points, 2M unless given; fewer where the numerical rank is less, but at least M."""
+    """With r = ``rank`` greedy points, 2M by default; r is at most the numerical rank, and at least M."""
     most = min(2 * M if rank is None else rank, int(groups.max()) + 1)
     nystrom = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), most, groups=repeated(groups))
     nystrom.require(M)

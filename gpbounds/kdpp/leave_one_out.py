@@ -1,8 +1,8 @@
 """Laws of sums of independent coins, and of the sums without one coin, from products of positive polynomials.
 
 A coin that shows heads with probability p is the polynomial (1 − p) + p·t.  A product tree multiplies them in pairs.
-On the way down each node learns the product of all coins outside of it, of which a node of n coins needs the n + 1
-coefficients M − n … M alone.  N min(N, M) multiplications each way.
+On the way down each node receives the product of all coins outside of it; a node of n coins needs only its n + 1
+coefficients M − n … M.  N min(N, M) multiplications each way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from gpbounds.arrays import Float
 
 LEAVES = 32
-"""Coins below which nodes of one size are worked through together."""
+"""Number of coins up to which all nodes of one size are processed together."""
 
 
 def leave_one_out(tails: Float, heads: Float, M: int) -> tuple[Float, Float, float, float]:

@@ -11,7 +11,7 @@ from gpbounds.validation import count, positive, scalar
 
 
 def uniform_residual(eigenvalues: ArrayLike, M: int, *, variance: float) -> Float:
-    """Above the mean residual of M of N points drawn uniformly without replacement: E (K − Q) ⪯ (K⁻¹ + cI)⁻¹.
+    """Upper bound on the mean residual of M of N points drawn uniformly without replacement: E (K − Q) ⪯ (K⁻¹ + cI)⁻¹.
 
     ρ_i = λ_i/(1 + cλ_i), c = Σ_{k<M} 1/((N − k)·max K_ii).  Claim N-unif.  Proof: with k points drawn, S = K − Q
     becomes S − S e_i e_iᵀ S/S_ii for one of the N − k others, and S vanishes at the points drawn, so with

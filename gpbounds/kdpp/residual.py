@@ -19,22 +19,22 @@ from gpbounds.validation import count, finite, non_negative, positive, scalar
 
 @dataclass(frozen=True, eq=False)
 class ExpectedResidual:
-    """E_Z(K − Q_Z) = V diag(rho) Vᵀ for K = V diag(λ) Vᵀ, and what theorems make of it.
+    """E_Z(K − Q_Z) = V diag(rho) Vᵀ for K = V diag(λ) Vᵀ, and the functions of it that theorems use.
 
-    Where eigenvalues came with a rounding error, ``miss``, ``rho``, ``ratio``, ``trace`` and all that follows from them
-    are upper bounds, up to their own last digits (1e-13 covers those).
+    If the eigenvalues have a rounding error, ``miss``, ``rho``, ``ratio``, ``trace`` and all functions of them are
+    upper bounds, up to their own last digits (a relative 1e-13 covers these).
 
     Attributes
     ----------
     M : int
     eigenvalues, lowest : array (n,)
-        Upper and lower bounds of λ_i, in the order given; the same array where they are exact.
+        Upper and lower bounds of λ_i, in the order of the argument; one array if they are exact.
     miss : array (n,)
         1 − E(P_Z)_ii, the mean share of eigenvector i that Z misses.
     rho : array (n,)
         λ_i·miss_i, the eigenvalues of the mean residual.
     ratio : float
-        r_M = e_M/e_{M−1}, above λ_max of the mean residual; inf at M = 0.
+        r_M = e_M/e_{M−1}, an upper bound on λ_max of the mean residual; inf at M = 0.
     noise : float or None
     """
 
@@ -115,7 +115,7 @@ def expected_residual(
     determinant in semi-definite directions, hence hyperbolic, and so p/∂p is concave on the semi-definite cone
     (Bauschke, Güler, Lewis and Sendov, 2001); it is homogeneous and ≥ 0, hence increasing.
 
-    The relative error is about 1e-15, of whatever size the eigenvalues are: `gpbounds.kdpp.leave_one_out` adds positive
+    The relative error is about 1e-15, whatever the size of the eigenvalues: `gpbounds.kdpp.leave_one_out` adds positive
     numbers only.  O(N min(N, M)) time.
 
     Parameters
@@ -125,18 +125,18 @@ def expected_residual(
     M : int
         0 ≤ M ≤ rank.
     noise : float, optional
-        σ², for what the result says of K_n = K + σ²I.
+        σ², for the methods of the result that use K_n = K + σ²I.
     rounding : float
-        What each eigenvalue may be off by.  The result is then an upper bound: r_i increases with every eigenvalue,
-        ρ_i = λ_i r_i/(λ_i + r_i) with all, and miss_i takes λ_i from below.
+        Bound on the error of each eigenvalue.  The result is then an upper bound: r_i and ρ_i = λ_i r_i/(λ_i + r_i)
+        increase with every eigenvalue, and miss_i is computed from the lower end of λ_i.
     rank : int, optional
-        With ``rounding``: how many eigenvalues, the largest, may differ from 0, for instance the number of distinct
-        inputs; N unless given.
+        With ``rounding``: only the ``rank`` largest eigenvalues may differ from 0, for instance the number of distinct
+        inputs; N by default.
 
     Raises
     ------
     ValueError
-        where M exceeds the number of eigenvalues that may differ from 0: the k-DPP is undefined there.
+        if M exceeds the number of eigenvalues that may differ from 0, because the k-DPP is then undefined.
 
     >>> found = expected_residual([3.0, 2.0, 1.0], 1)
     >>> found.miss.round(4), found.rho.round(4), round(found.trace, 4)
@@ -183,9 +183,9 @@ def rest_ratios(values: Float, M: int) -> tuple[Float, float]:
 
 
 def loewner(K: ArrayLike, ratio: float, V: ArrayLike) -> Float:
-    """vᵀ rK(K + rI)⁻¹ v for every column v of V: above E vᵀ(K − Q)v for a k-DPP, without eigenvectors.
+    """vᵀ rK(K + rI)⁻¹ v for every column v of V: an upper bound on E vᵀ(K − Q)v for a k-DPP, without eigenvectors.
 
-    E_Z(K − Q_Z) ⪯ rK(K + rI)⁻¹ with r = e_M/e_{M−1} or anything above it.  Ledger: N-res, hypotheses as
+    E_Z(K − Q_Z) ⪯ rK(K + rI)⁻¹ with r = e_M/e_{M−1} or an upper bound on it.  Ledger: N-res, hypotheses as
     :func:`expected_residual`.  An equality in the limit of a flat spectrum and large N; up to M times too large where
     eigenvalues fall fast.  One Cholesky factor of K + rI; with u = (K + rI)⁻¹v it is r(|Ku|² + r uᵀKu), a sum of
     positive numbers.

@@ -133,7 +133,7 @@ def _proposed(weights: Float, size: int, rng: np.random.Generator) -> Indices:
 
 
 def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
-    """Above the mean residual of randomly pivoted Cholesky: E (K − Q) ⪯ V diag(ρ) Vᵀ in the eigenbasis of K.
+    """Upper bound on the mean residual of randomly pivoted Cholesky: E (K − Q) ⪯ V diag(ρ) Vᵀ in the eigenbasis of K.
 
     ρ = Φ^M(λ), Φ(ρ) = ρ − ρ²/Σρ.  Claim N-rpc.  Proof: given the points so far, S = K − Q becomes
     S − S e_i e_iᵀ S/S_ii with probability S_ii/Tr S, on average Φ(S) = S − S²/Tr S.  Φ is concave (A²/t is jointly
@@ -157,7 +157,7 @@ def rpcholesky_residual(eigenvalues: ArrayLike, M: int) -> Float:
     array([1.  , 0.75, 0.75])
     """
     rho, M = checked(eigenvalues).copy(), count("M", M, 0)
-    # relative errors only add: Φ(ρ) ≤ Φ(ρ̃) ≤ (1 + η)Φ(ρ) where ρ ≤ ρ̃ ≤ (1 + η)ρ, and a step makes less than this
+    # relative errors add: Φ(ρ) ≤ Φ(ρ̃) ≤ (1 + η)Φ(ρ) if ρ ≤ ρ̃ ≤ (1 + η)ρ, and the error of one step is less than this
     step = 1.0 + 2.0 * (rho.size + 8.0) * EPS
     for _ in range(M):
         others = np.zeros_like(rho)

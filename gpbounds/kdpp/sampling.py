@@ -16,7 +16,7 @@ from gpbounds.validation import count, finite
 def sample(K: ArrayLike, M: int, rng: np.random.Generator | int) -> Indices:
     """M distinct points drawn from the k-DPP of K: P(Z) = |K_ZZ| / e_M(λ).
 
-    Exact up to rounding.  O(N³) for the eigendecomposition, and little after it: for many draws decompose K once
+    Exact up to rounding.  The eigendecomposition takes O(N³), a draw much less: for many draws decompose K once
     and use :func:`sample_eigen`.  Hypotheses: K ⪰ 0, M ≤ rank K.  Ledger: section F.  The mean of Tr(K − Q) under
     this law is :func:`~gpbounds.kdpp.expected_trace`.
 
@@ -57,7 +57,7 @@ def sample_eigen(
     *,
     weights: ArrayLike | None = None,
 ) -> Indices:
-    """The same as :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) a draw.
+    """The same as :func:`sample`, from K = V diag(λ) Vᵀ, in O(N M + M³ log M + n √M) per draw.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def sample_eigen(
         0 ≤ M ≤ numerical rank.
     rng : numpy.random.Generator or int
     weights : array (n,), optional
-        μ, for the k-DPP of V diag(μ) Vᵀ in place of K's, as `tilted_eigenvalues` gives them: > 0 wherever λ counts.
-        ``eigenvalues`` still say which columns count.
+        μ, for the k-DPP of V diag(μ) Vᵀ instead of K, for example from `tilted_eigenvalues`; μ > 0 wherever λ counts.
+        ``eigenvalues`` still determine which columns count.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How the mean of Tr(K − Q) under a k-DPP changes with each eigenvalue of K."""
+"""The derivatives of the mean of Tr(K − Q) under a k-DPP in the eigenvalues of K."""
 
 from __future__ import annotations
 

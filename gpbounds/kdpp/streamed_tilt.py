@@ -1,4 +1,4 @@
-"""Above the mean trace of the tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|, from a pivoted Cholesky factor of r rows of K."""
+"""Upper bounds on the mean trace of the tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|, from a pivoted Cholesky factor of K."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gpbounds.validation import count, non_negative, positive, scalar
 def tilted_traces(
     eigenvalues: ArrayLike, left: float, M: int, *, noise: float, rounding: float = 0.0
 ) -> tuple[float, float]:
-    """Above τ_M and τ_{M−1}/M of KK_n, K_n = K + σ²I, from the eigenvalues of some FᵀF ⪯ K and T = Tr(K − FᵀF).
+    """Upper bounds on τ_M and τ_{M−1}/M of KK_n, K_n = K + σ²I, from the eigenvalues of FᵀF ⪯ K and T = Tr(K − FᵀF).
 
-    τ_m(A) = (m+1) e_{m+1}/e_m of the eigenvalues of A; τ_M(KK_n)/σ⁴ is twice the mean of what N-tilt bounds the gap by.
+    τ_m(A) = (m+1) e_{m+1}/e_m of the eigenvalues of A; τ_M(KK_n)/σ⁴ is twice the mean of N-tilt's bound on the gap.
     The eigenvalues of K are those of FᵀF, l_i, raised by δ_i ≥ 0 that sum to T, so those of KK_n are raised by
     δ_i(2l_i + δ_i + σ²); τ is concave (N-pop), with the slopes g_i of `trace_slopes` and g_0 at an eigenvalue 0:
 
@@ -27,13 +27,13 @@ def tilted_traces(
     eigenvalues : array (r,)
         Nonzero eigenvalues of FᵀF; M < r.
     left : float
-        T ≥ 0, or above it.
+        T ≥ 0, or an upper bound on it.
     M : int
         M ≥ 1.
     noise : float
         σ² > 0.
     rounding : float
-        What each eigenvalue may be off by.
+        Bound on the error of each eigenvalue.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def tilted_traces(
     Raises
     ------
     ValueError
-        where M is not below r.
+        if M is not below r.
 
     >>> values = 0.5 ** np.arange(40.0)
     >>> above = tilted_traces(values[:20], values[20:].sum(), 6, noise=0.1)

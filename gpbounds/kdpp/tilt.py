@@ -1,6 +1,6 @@
-"""Independent coins that stand for a k-DPP's choice of eigenvectors: odds c·λ_i, with M heads expected.
+"""Independent coins that represent a k-DPP's choice of eigenvectors: odds c·λ_i, and M expected heads.
 
-Given that M heads come up, the set of heads has probability ∝ Π λ_i, whatever c is.
+Given M heads, the set of heads has probability ∝ Π λ_i, for every c.
 """
 
 from __future__ import annotations

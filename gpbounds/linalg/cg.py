@@ -22,7 +22,7 @@ def conjugate_gradients(
         R ↦ M⁻¹R for a symmetric positive definite M that approximates A.
     B : array (N, P)
     enough : (P,) -> bool
-        Says whether to stop, given the energies rᵀM⁻¹r of the residuals r = b − Ax.
+        Returns True to stop, from the energies rᵀM⁻¹r of the residuals r = b − Ax.
     steps : int
         Largest number of products with A.
 

@@ -13,8 +13,8 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
     """(eigenvalues, squares) of a symmetric PSD A (n, n): squares_i = Σ_p (v_iᵀy_p)², largest eigenvalue first.
 
     A = H T Hᵀ with a tridiagonal T, whose eigenvectors W cost O(n²); the components are those of Wᵀ(HᵀY), so that the
-    eigenvectors of A, two thirds of the work, are never formed.  Where eigenvalues are equal to rounding the squares
-    of one are shared out in another way, their sum is not.  Errors as :func:`gpbounds.linalg.eigen`.
+    eigenvectors of A, two thirds of the work, are never formed.  If eigenvalues are equal up to rounding, only the sum
+    of their squares is determined, not each square.  Errors as :func:`gpbounds.linalg.eigen`.
 
     >>> found, squares = eigen_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0], [0.0]]))
     >>> found.values.round(12), squares.round(12)

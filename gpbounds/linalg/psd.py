@@ -169,7 +169,7 @@ def eigenvalue_rounding(values: Float, eps: float) -> float:
 
 
 def clipped(values: Float, vectors: Array | None, allowed: float, name: str) -> Eigen:
-    """The record of eigenvalues in decreasing order, those in [−allowed, 0) set to 0; an error where one is below."""
+    """The record of eigenvalues in decreasing order, those in [−allowed, 0) set to 0; an error if one is lower."""
     if values[-1] < -allowed:
         raise NotPositiveDefinite(
             f"{name}: expected a positive semi-definite matrix, but its least eigenvalue is {values[-1]:.3g}, below "

@@ -244,7 +244,7 @@ def sample_size(
     lowest = outward(float(floor.min()), "upper")
     notes = [f"Assumes E p(y|f) >= {lowest} at every step, and samples drawn afresh at each."]
     if (gamma > 0.5).any():
-        notes.append("Where the step exceeds 1/2, the relative error is 1/2 in its place (D-43).")
+        notes.append("Where the step size exceeds 1/2, the allowed relative error is 1/2 (D-43).")
     if printed:
         notes.append("Assumes E φ' and E φ'' as at m and v: this L holds there only.")
     shape = np.broadcast_shapes(threshold.shape, c3.shape)

@@ -9,7 +9,7 @@ import numpy as np
 from gpbounds.arrays import Float
 
 MOST = 64
-"""The highest moment used: of more draws the first 64 are counted, and .05^(1/64) = .954."""
+"""The highest moment used: of more than 64 draws the theorems count the first 64; 0.05^(1/64) = 0.954."""
 
 
 def power_sums(weights: Float, count: int) -> tuple[float, Float]:
@@ -57,7 +57,7 @@ def norm(weights: Float, constant: float, R: int) -> float:
 def chernoff_quantile(weights: Float, level: float) -> float:
     """q with P(Σ wᵢ zᵢ² > q) ≤ level: min over 0 < λ < 1/(2 max w) of [log(1/level) − ½ Σ log(1 − 2λwᵢ)]/λ.
 
-    Every λ gives a bound; the least over a grid refined twice is within 1e-3 of the best.
+    Every λ gives a bound; the function returns the least over a grid that is refined twice, within 1e-3 of the best.
 
     >>> round(chernoff_quantile(np.array([1.0]), 0.05), 1)  # χ² with one degree of freedom: 3.84
     9.2

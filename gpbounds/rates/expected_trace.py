@@ -12,7 +12,7 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
-from gpbounds.rates.population import PopulationTrace
+from gpbounds.rates.population import PopulationTrace, population_spectrum
 from gpbounds.spectra import Spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
@@ -61,9 +61,10 @@ class APriori(TraceLaw):
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
         self.spectrum = spectrum(kernel, inputs=inputs)
         self.variance = kernel.max_variance
-        self.population = PopulationTrace(self.spectrum)
+        population = population_spectrum(kernel, inputs)
+        self.population = PopulationTrace(population)
         self.claims = "R-lem3, R-samp, N-pop"
-        self.assumptions = (drawn_from(inputs), FIXED, self.spectrum.note)
+        self.assumptions = (drawn_from(inputs), FIXED, population.note)
 
     def sharpest(self, N: Float, M: Float) -> Float:
         sizes, index = np.unique(M, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Consequences of D_α[q‖p] <= γ, in words."""
+"""What D_α[q‖p] <= γ implies, in words."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def sentences(gamma: float, alpha: float) -> tuple[str, ...]:
     """The consequences of D_α[q*‖p] <= γ, one sentence each.
 
     >>> print(sentences(0.01, 1.0)[1])
-    Every predictive mean of f is within 0.142 posterior standard deviations of the exact one (L-30), every predictive \
-variance of f between 0.813 and 1.22 times it (Prop. 4).
+    Every predictive mean of f is within 0.142 posterior standard deviations of the exact one (L-30), and every \
+predictive variance of f is between 0.813 and 1.22 times the exact one (Prop. 4).
     """
     tv = outward(total_variation(gamma, alpha), "upper", DIGITS)
     lines = [
@@ -40,8 +40,8 @@ variance of f between 0.813 and 1.22 times it (Prop. 4).
         shift = outward(math.sqrt(2.0 * gamma), "upper", DIGITS)
         low, high = (outward(root, side, DIGITS) for root, side in zip(roots(gamma), ("lower", "upper"), strict=False))
         lines.append(
-            f"Every predictive mean of f is within {shift} posterior standard deviations of the exact one (L-30), "
-            f"every predictive variance of f between {low} and {high} times it (Prop. 4)."
+            f"Every predictive mean of f is within {shift} posterior standard deviations of the exact one (L-30), and "
+            f"every predictive variance of f is between {low} and {high} times the exact one (Prop. 4)."
         )
     else:
         lines.append("Statements about single means and variances (Prop. 4) need alpha = 1.")

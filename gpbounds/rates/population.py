@@ -7,8 +7,12 @@ import math
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
+from gpbounds.inputs import InputLaw, Uniform
 from gpbounds.kdpp.esp import scaled_esp
-from gpbounds.spectra import Spectrum
+from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.numerics.convex import greatest_convex_below
+from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.spectra.box import LARGEST, BoxSpectrum
 from gpbounds.spectra.geometric import GeometricSpectrum
 
 FIRST, LAST = 64, 4096
@@ -100,19 +104,14 @@ def _log_shares(law: Spectrum, last: int) -> Float:
     return np.concatenate([result, np.full(last + 1 - M.size, np.inf)])
 
 
-def greatest_convex_below(values: Float) -> Float:
-    """The greatest convex sequence that is nowhere above ``values``.
+def population_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
+    """The spectrum whose tails serve :class:`PopulationTrace` best: `spectrum`, but Ritz values on boxes (N-box).
 
-    >>> greatest_convex_below(np.array([4.0, 4.0, 1.0, 0.5, 0.25])).tolist()
-    [4.0, 2.5, 1.0, 0.5, 0.25]
+    >>> population_spectrum(SquaredExponential(), Uniform()).source
+    'N-box, L-49c'
     """
-    corners: list[int] = []
-    plain = values.tolist()
-    for k, value in enumerate(plain):
-        while len(corners) > 1:
-            i, j = corners[-2], corners[-1]
-            if (plain[j] - plain[i]) * (k - j) <= (value - plain[j]) * (j - i):
-                break
-            corners.pop()
-        corners.append(k)
-    return np.interp(np.arange(values.size), corners, values[corners])
+    if isinstance(kernel, SquaredExponential) and isinstance(inputs, Uniform):
+        lengthscales = kernel.lengthscales(inputs.dim)
+        if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
+            return BoxSpectrum(kernel, inputs)
+    return spectrum(kernel, inputs=inputs)

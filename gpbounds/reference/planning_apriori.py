@@ -94,3 +94,36 @@ def prior_from_trace(t: Any, largest: Any, p: Any, alpha: Any, R: int) -> Any:
         if room > 0:
             best = min(best, alpha * norm / (2 * room))
     return best
+
+
+def interval_tails(ratio: Any, n: int, terms: int) -> list[Any]:
+    """Σ_{i>M} of the eigenvalues of P K P for M = 0 ... n, P the projector on n Legendre polynomials, K the squared
+    exponential kernel with x uniform on an interval of half width ``ratio`` lengthscales: below those of K itself."""
+    nodes = terms + 20
+    x, w = zip(*_legendre_rule(nodes), strict=True)
+    table = mp.matrix(nodes, n)
+    for a in range(nodes):
+        for k in range(n):
+            table[a, k] = mp.sqrt(2 * k + 1) * mp.legendre(k, x[a]) * w[a] / 2
+    g = mp.mpf(ratio)
+    K = mp.matrix(nodes, nodes)
+    for a in range(nodes):
+        for b in range(nodes):
+            K[a, b] = mp.exp(-((g * (x[a] - x[b])) ** 2) / 2)
+    values = sorted(mp.eigsy(table.T * K * table, eigvals_only=True), reverse=True)
+    return [mp.fsum(values[m:]) for m in range(n + 1)]
+
+
+def _legendre_rule(n: int) -> list[tuple[Any, Any]]:
+    """Gauss's nodes and weights on (−1, 1), by Newton's steps from Tricomi's guess."""
+    rule = []
+    for i in range(1, n + 1):
+        x = mp.cos(mp.pi * (i - mp.mpf("0.25")) / (n + mp.mpf("0.5")))
+        for _ in range(8):
+            p, before = mp.mpf(1), mp.mpf(0)
+            for k in range(1, n + 1):
+                p, before = ((2 * k - 1) * x * p - (k - 1) * before) / k, p
+            slope = n * (x * p - before) / (x * x - 1)
+            x = x - p / slope
+        rule.append((x, 2 / ((1 - x * x) * slope**2)))
+    return rule

@@ -91,7 +91,7 @@ def child(task: str, checkout: Path) -> dict[str, Any]:
         value, seconds, cpu = once(0.1), [], []
         for i in range(REPEATS):
             begin, used = time.perf_counter(), time.process_time()
-            once(0.1 * (1.0 + 1e-9 * (i + 1)))  # nothing may be remembered from the last time
+            once(0.1 * (1.0 + 1e-9 * (i + 1)))  # so that no result can come from a cache
             seconds.append(time.perf_counter() - begin)
             cpu.append(time.process_time() - used)
         record = {"seconds": seconds, "cpu": cpu, "value": value}

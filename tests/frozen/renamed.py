@@ -1,7 +1,7 @@
 """What has been renamed since the state was frozen: the file to edit after a renaming, beside `calls/`.
 
-The calls name functions, arguments, attributes and classes as they were on the day the numbers were stored.  Here
-stands what they are called now; an empty table means that nothing has moved.
+The calls name functions, arguments, attributes and classes as they were on the day the numbers were stored.  These
+tables hold today's names; an empty table means that nothing was renamed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 PLACES: dict[str, str] = {"gpbounds.psd": "gpbounds.linalg.psd"}
-"""Dotted name then: dotted name now; a whole room, too: {"gpbounds.renyi": "gpbounds.evidence"}."""
+"""Dotted name then: dotted name now; a whole package, too: {"gpbounds.renyi": "gpbounds.evidence"}."""
 
 Arguments = Mapping[str, str] | Callable[[dict[str, Any]], dict[str, Any]]
 

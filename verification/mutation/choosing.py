@@ -65,7 +65,7 @@ class Settings:
         return [file for file in inside if file.startswith(wanted)]
 
     def is_equivalent(self, mutant: Mutant) -> bool:
-        """Whether the list says why nothing can tell this mutant from the original."""
+        """Whether the list states why this mutant is equivalent to the original."""
         return (mutant.file, mutant.before, mutant.after) in self.equivalent
 
     def is_example(self, test: str) -> bool:
@@ -133,7 +133,7 @@ def sample(file: str, source: bytes, seed: int, density: float) -> list[Mutant]:
 
 
 def chosen(settings: Settings, wanted: str, seed: int, density: float, hand_only: bool) -> Iterator[Mutant]:
-    """Those picked by hand, then the sample, in the files that begin with ``wanted``; nothing twice."""
+    """Those picked by hand, then the sample, in the files that begin with ``wanted``; each once."""
     seen = set()
     files = settings.files(wanted)
     for mutant in all_by_hand(settings.hand):

@@ -213,7 +213,7 @@ class Finder(ast.NodeVisitor):
         self.visit(node.body)
 
     def nothing(self, node: ast.AST) -> None:
-        """Nothing below is computed with."""
+        """No value below this node enters a computation."""
 
     visit_Raise = visit_Assert = visit_JoinedStr = visit_Import = visit_ImportFrom = nothing
 

@@ -117,7 +117,7 @@ class Touching:
         self.measured = {path: Measured(store) for path, store in stores.items()}
 
     def failing(self) -> list[str]:
-        """Tests that fail without any mutant: nothing can be concluded from these."""
+        """Tests that fail without any mutant: they give no verdict."""
         return [name for m in self.measured.values() for name, entry in m.tests.items() if entry["outcome"] == "failed"]
 
     def tests(self, spots: dict[str, set[int]]) -> dict[str, float]:

@@ -106,7 +106,7 @@ class Workplace:
         return Verdict(kind, by, said, len(seconds), round(time.monotonic() - begun, 1))
 
     def noticed(self, mutant: Mutant, seconds: dict[str, float], is_example: dict[str, bool]) -> tuple[str, str, str]:
-        """What became of the mutant, which test noticed, and what it said."""
+        """The verdict, the test that noticed the mutant, and its message."""
         place = self.tree / mutant.file
         kept, times = place.read_bytes(), place.stat()
         try:

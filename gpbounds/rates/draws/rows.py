@@ -151,7 +151,7 @@ class StreamedRows(Rows):
         return 0 if self._factor is None else int(self._factor.indices.size)
 
     def reaches(self, M: int) -> bool:
-        """Whether there are more than M pivots: fewer say nothing."""
+        """Whether there are more than M pivots."""
         self._checked(M)
         return self.factor(M).indices.size > M
 
@@ -162,10 +162,12 @@ class StreamedRows(Rows):
         return streamed_residual(self._spectrum, left, M, noise=noise, rounding=self._rounding)
 
     def tilted(self, M: int, noise: float) -> tuple[float, float]:
-        """Above τ_M(KK_n) and τ_{M−1}(KK_n)/M."""
+        """Above τ_M(KK_n) and τ_{M−1}(KK_n)/M; those of fewer points, which are above, where pivots are few."""
         self._checked(M)
-        left = self._left(M)
-        return tilted_traces(self._spectrum, left, M, noise=noise, rounding=self._rounding)
+        left, spectrum = self._left(M), np.append(self._spectrum, 0.0)
+        sizes = {max(1, min(M, self.pivots // part)) for part in (1, 2, 3)}
+        found = [(m, *tilted_traces(spectrum, left, m, noise=noise, rounding=self._rounding)) for m in sizes]
+        return min(trace for _, trace, _ in found), min(m * ratio for m, _, ratio in found) / M
 
     def _left(self, M: int) -> float:
         """Above the trace that the pivots for M points leave."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +14,11 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.broadcasting import broadcast
-from gpbounds.rates.draws.from_trace import streamed_prior, tilted_from_trace
+from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
-from gpbounds.rates.draws.sentences import DRAWN, KNOWN, record
+from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
@@ -67,12 +66,6 @@ class DrawStatement:
     ) -> Bound:
         """The least bound that is proved for one M."""
         rows = self.rows
-        if isinstance(rows, StreamedRows) and not rows.reaches(M):
-            why = (
-                f"M = {M} is not below the {rows.pivots} greedy points that were followed, which are all there are up "
-                "to rounding error, or as many as are followed at most"
-            )
-            return self._finished(record(math.inf, delta, "N-given", {}, (DRAWN,), alpha=alpha, why=why), M, alpha)
         residual = rows.residual(M, noise)
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
@@ -94,7 +87,10 @@ class DrawStatement:
         assert y_norm2 is not None
         if self.about == "before":
             return best_fixed(residual, y_norm2, residual.greatest_weight, **options)
-        return adversary(residual, y_norm2, **options)
+        if isinstance(self.rows, DenseRows):
+            return adversary(residual, y_norm2, **options)
+        rest = self.rows.N - residual.M
+        return adversary_from_trace(residual.trace, rest, y_norm2, noise=residual.noise, **options)
 
     def _of_tilted(self, residual: Any, options: dict[str, Any]) -> list[Bound]:
         if self.about == "given":

@@ -1,1 +1,1 @@
-"""The call list: every public function on seeded inputs, one file a room, through public names only."""
+"""The call list: every public function on seeded inputs, one file per package, through public names only."""

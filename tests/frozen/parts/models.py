@@ -1,4 +1,4 @@
-"""Models, checkpoints and certificates of the day of freezing: they must still be read, and say what they said.
+"""Models, checkpoints and certificates of the day of freezing: they must still be readable and give the same results.
 
 ``--write`` trains and writes the files in ``store/models``; otherwise these are only read.
 """

@@ -17,7 +17,7 @@ from plain import plain
 
 
 def listed() -> Iterator[Case]:
-    """All cases, room by room."""
+    """All cases, package by package."""
     for module in sorted(info.name for info in pkgutil.iter_modules(calls.__path__)):
         yield from getattr(importlib.import_module(f"calls.{module}"), "cases", ())
 
