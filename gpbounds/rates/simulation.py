@@ -23,8 +23,11 @@ class SampledLaw(Protocol):
     """A law of inputs that can be drawn from, in any dimension."""
 
     @property
-    def dim(self) -> int: ...
-    def sample(self, N: int, rng: np.random.Generator) -> Float: ...
+    def dim(self) -> int:
+        """Number of dimensions."""
+
+    def sample(self, N: int, rng: np.random.Generator) -> Float:
+        """N independent draws, shape (N, dim)."""
 
 
 @dataclass(frozen=True)
