@@ -25,9 +25,11 @@ class SampledLaw(Protocol):
     @property
     def dim(self) -> int:
         """Number of dimensions."""
+        ...
 
     def sample(self, N: int, rng: np.random.Generator) -> Float:
-        """N independent draws, shape (N, dim)."""
+        """``N`` independent draws, shape (N, dim)."""
+        ...
 
 
 @dataclass(frozen=True)
