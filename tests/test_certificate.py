@@ -456,7 +456,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     certificate.save(tmp_path / "c.json")
     report = Certificate.load(tmp_path / "c.json").check(X, Y)
     assert report.confirmed
-    assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the data were scaled with themselves")
+    assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the scaling was computed from the same data")
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
     with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):

@@ -48,7 +48,7 @@ def test_the_greatest_of_the_bounds_given_each_simulated_set(options):
     assert bound.claim.startswith("N-sim, ")
     text = " ".join(bound.assumptions)
     assert "39 sets of N" in text
-    assert "statement of its own" in text
+    assert "separate statement" in text
     assert "conditional on X" not in text
     assert "may have been fitted" not in text
     again = rate(KERNEL, N, M, 1.0, **SIMULATED, **options)

@@ -16,6 +16,7 @@ from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
 from gpbounds.cli.floors import Floors, sentence
+from gpbounds.cli.problem import Case
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
 from gpbounds.inputs import Gaussian
 
@@ -247,9 +248,7 @@ def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     header = ("M", "N-low", "N-lowprior", "greedy", *([f"best of {result.best}"] if result.best else []), "random")
     if any(line.case.draws is None for line in lines):
         header += ("k-DPP",)
-    header += tuple(
-        f"{line.case.kind}, {line.case.about}".replace("given y, y of the data", "given y") for line in lines
-    )
+    header += tuple(_heading(line.case) for line in lines)
     kinds = [reached.greedy, *([reached.best] if result.best else []), reached.random]
     if "k-DPP" in header:
         kinds.append(reached.kdpp)
@@ -264,6 +263,13 @@ def _truth(result: Study) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         for j, M in enumerate(reached.M)
     ]
     return header, rows
+
+
+def _heading(case: Case) -> str:
+    """The heading of a column of bounds."""
+    if case.y is not None:
+        return "given y"
+    return f"{case.kind}, {case.about}{', one draw' if case.draws is None else ''}"
 
 
 def _meaning(result: Study) -> list[str]:

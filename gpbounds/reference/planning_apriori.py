@@ -1,4 +1,4 @@
-"""What is known before the inputs are seen, in mpmath: R(μ), its gradient, and means over finitely many points."""
+"""Quantities before the inputs are seen, in mpmath: R(μ), its gradient, and means over finitely many points."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LARGEST = 40.0
 KEPT = 2**14
 """Products of eigenvalues that are put in order."""
 SMALL = 1e-18
-"""What quadrature and the polynomials left out may lose of the trace."""
+"""Largest share of the trace that quadrature and the omitted polynomials may lose."""
 
 
 class BoxSpectrum(Spectrum):

@@ -18,8 +18,8 @@ def least_prior(
 ) -> Bound:
     """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, or α·KL.
 
-    Which is least depends on the eigenvalues alone, not on draws or y, so the least holds with probability 1 − δ as
-    well.
+    The choice of the least bound depends on the eigenvalues alone, not on draws or y, so it holds with probability 1 −
+    δ.
 
     Parameters
     ----------
