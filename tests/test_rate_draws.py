@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,7 +12,7 @@ from gpbounds import Empirical, Gaussian, SquaredExponential, inducing_points, r
 from gpbounds.kdpp import expected_residual
 from gpbounds.kernels import Matern
 from gpbounds.rates.draws import rows as rows_module
-from gpbounds.rates.draws.given import best_given, certain
+from gpbounds.rates.draws.given import best_given, certain, margin
 from gpbounds.rates.draws.rows import DenseRows, StreamedRows
 from gpbounds.rates.draws.statement import draw_statement
 
@@ -139,6 +142,36 @@ def test_pivots_say_almost_the_same():
             )
         assert 1.0 <= values[1] / values[0] < 1.15
     assert (streamed.lower_eigenvalues()[:50] <= dense.spectrum.values[:50]).all()
+
+
+def test_an_output_that_is_solved_at_once_does_not_end_the_others():
+    """y = 0 beside another y: the form of both is that of the other alone, as close as it is alone."""
+    points = np.random.default_rng(8).standard_normal((200, 2))
+    target = np.sin(3.0 * points[:, 0])
+    single, pair = (StreamedRows(KERNEL, points, np.column_stack(ys)) for ys in ([target], [np.zeros(200), target]))
+    alone, beside = (rows.quadratic(rows.residual(20, 1e-2)) for rows in (single, pair))
+    assert beside == pytest.approx(alone, rel=1e-6)
+
+
+def test_lower_eigenvalues_are_below_those_of_the_matrix():
+    """Two points with covariance c: the eigenvalues are exactly 1 ± c."""
+    for distance in np.geomspace(0.01, 3.0, 60):
+        points = np.array([[0.0], [distance]])
+        c = Fraction(float(KERNEL(points)[0, 1]))
+        values = sorted(DenseRows(KERNEL, points, None).lower_eigenvalues(), reverse=True)
+        assert Fraction(float(values[0])) <= 1 + c
+        assert Fraction(float(values[1])) <= 1 - c
+
+
+def test_a_margin_is_at_least_that_without_a_threshold():
+    """Upper bounds on Ω_a need not be least where the exact Ω_a would have it: a = 0 and others are tried as well."""
+    shares, miss = np.array([0.9, 0.1]), np.array([0.3, 0.3])
+
+    def omega_above(a):
+        return float((miss * np.maximum(shares - a, 0.0)).sum()) + (0.2 if a > 0.0 else 0.0)
+
+    loose = SimpleNamespace(shares=shares, miss=miss, omega_above=omega_above)
+    assert margin(loose, 0.5, 0.8) == pytest.approx(0.5 - 0.8 * omega_above(0.0), rel=1e-12)
 
 
 def test_more_points_than_pivots_are_as_good_as_fewer(monkeypatch):

@@ -14,6 +14,7 @@ import gpbounds
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform, rate
 from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel
+from gpbounds.rates.forms import prior_tail
 
 SE = SquaredExponential()
 
@@ -38,6 +39,14 @@ def test_everything_broadcasts_and_each_cell_is_the_scalar_call() -> None:
             )
             assert grid.value[i, j, k] == pytest.approx(float(single), rel=1e-13)
             assert grid.confidence[i, j, k] == single.confidence == 1 - delta[k]
+
+
+def test_orders_on_both_sides_of_a_half_do_not_mix() -> None:
+    """The tail of order 1 has a second form, which orders up to 1/2 do not need: in one array each keeps its own."""
+    orders = np.array([0.3, 1.0])
+    together = prior_tail(50.0, 5, 1e-3, orders, 0.05, 0.5)
+    apart = [prior_tail(50.0, 5, 1e-3, order, 0.05, 0.5) for order in orders]
+    np.testing.assert_allclose(together, apart, rtol=1e-14)
 
 
 def test_blocks_change_nothing() -> None:

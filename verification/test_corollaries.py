@@ -38,6 +38,18 @@ def corollary_rhs(N: int, alpha: mp.mpf, noise: mp.mpf, delta: mp.mpf, gamma: mp
     )
 
 
+@pytest.mark.claim("R-cor2-eta")
+@pytest.mark.parametrize("N", [30, 60])
+def test_the_corollary_serves_up_to_all_points_but_one(observe: Observer, N: int) -> None:
+    """γ at which M = N − 1 exactly, and γ at which M = N."""
+    log_B, log_eta = float(mp.log(ratio(mp.mpf(1), mp.mpf(1)))), math.log(1.0 / (2.0 * 0.1 * 0.5))
+    last, beyond = (((M - 0.5) * -log_B - log_eta) / math.log(N) - 3.0 for M in (N - 1, N))
+    options = {"noise": 0.1, "delta": 0.5}
+    observe.equal("R-cor2-eta", smooth_corollary(SquaredExponential(), N, 0.5, gamma=last, **options).M, N - 1)
+    with pytest.raises(ValueError, match=f"its M is {N} for N = {N}"):
+        smooth_corollary(SquaredExponential(), N, 0.5, gamma=beyond, **options)
+
+
 def least_gap(N: int, M: int, noise: float, alpha: float, draws: int) -> float:
     """Over draws of X ~ N(0, 1): the least of Σ_i G(λ_{M+i}(K)/σ²) <= D_α(0), which holds for every Z of size M."""
     rng = np.random.default_rng(0)

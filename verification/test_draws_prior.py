@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
@@ -14,12 +15,14 @@ from observer import Observer
 
 from gpbounds.bound import Bound
 from gpbounds.kdpp.residual import expected_residual
+from gpbounds.numerics import gaussian_forms
 from gpbounds.rates.draws.adversary import adversary, least_trace
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.lower import least_subset_trace, subset_gap
 from gpbounds.rates.draws.one import joint_mean, one_draw
 from gpbounds.rates.draws.orders import of_order
-from gpbounds.rates.draws.prior import prior_large, prior_moments
+from gpbounds.rates.draws.prior import SHARES, _large_parts, _largest_scale, prior_large, prior_moments
+from gpbounds.rates.draws.sentences import share
 from gpbounds.rates.draws.tilted import tilted_given, tilted_means, tilted_prior
 from gpbounds.rates.draws.trace import determinant_quantile, trace_quantile, trace_variance
 from gpbounds.reference import planning_prior as reference
@@ -223,6 +226,42 @@ def test_lower_bounds_where_they_are_attained(observe: Observer) -> None:
     observe.equal("N-sub", least_subset_trace(K, 6), alone.min(), rtol=1e-9)
     observe.equal("N-sub", least_subset_trace(np.diag([4.0, 3.0, 2.0, 1.0]), [1, 2, 3]), [6.0, 3.0, 1.0], rtol=1e-9)
     assert least_subset_trace(np.ones((3, 3)), 1) == 0.0
+
+
+@pytest.mark.claim("N-least")
+def test_a_share_of_the_draws_that_is_exactly_zero_is_passed_over(observe: Observer) -> None:
+    """tv = (δ − δ₂)^(1/R) leaves p = 0 for one of the shares; the others still give a bound."""
+    residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
+    tv = share(0.05 * (1.0 - SHARES[1]), 2)
+    value = float(least_trace(residual, delta=0.05, draws=2, tv=tv))
+    observe.holds("N-least", 0.0 < value < np.inf)
+
+
+@pytest.mark.claim("N-prior")
+@given(SEEDS, st.sampled_from([1.0, 0.7, 0.1]))
+def test_the_scale_of_one_draw_is_rounded_down(observe: Observer, seed: int, alpha: float) -> None:
+    """R = 1: the norm is c·mean + Ω, and c·mean + Ω ≤ p(1 − αa)/α in rational numbers, without tolerance."""
+    rng = np.random.default_rng(seed)
+    p, a, form = float(rng.uniform(0.1, 0.9)), rng.uniform(0.0, 0.9, 50), rng.random(8)
+    omega, mean = 0.1 * p * rng.random(50), float(form.sum())
+    scales = _largest_scale(a, omega, mean, gaussian_forms.power_sums(form, 1), p, alpha, 1)
+    for c, at, above in zip(scales, a, omega, strict=True):
+        level = Fraction(p) * (1 - Fraction(alpha) * Fraction(float(at))) / Fraction(alpha)
+        observe.upper("N-prior", Fraction(float(c)) * Fraction(mean) + Fraction(float(above)), level)
+
+
+@pytest.mark.claim("N-prior2")
+@given(SEEDS, ORDERS)
+def test_large_gaps_are_looked_at_up_to_the_greatest_eigenvalue(observe: Observer, seed: int, alpha: float) -> None:
+    """From a = 0, where Γ_0 = Σ miss_i x_i/(1 − x_i)·x_i, to the greatest x_i = αh_i, where Γ_a = 0."""
+    values = 10.0 ** np.random.default_rng(seed).uniform(-3.0, 2.0, 8)
+    residual = expected_residual(values, 3, noise=0.1)
+    gaps, large = _large_parts(residual, alpha)
+    x = alpha * values / (values + 0.1)
+    observe.equal("N-prior2", gaps[[0, -1]], [1.0, 1.0 - x.max()], rtol=1e-9)
+    order = np.argsort(residual.eigenvalues)
+    first = float((residual.miss[order] * np.sort(x * x / (1.0 - x))).sum())
+    observe.equal("N-prior2", large[[0, -1]], [first, 0.0], rtol=1e-8, atol=1e-12 * first)
 
 
 @pytest.mark.claim("N-prior", "N-prior2", "N-tilt-prior", "N-one", "N-order", "N-vart")

@@ -1,4 +1,5 @@
-"""``rate`` and ``inducing_points`` for inputs that are simulated: which statement given X is asked of each set."""
+"""``rate`` and ``inducing_points`` for inputs that are simulated: the statement given X that is computed for each
+set."""
 
 from __future__ import annotations
 
@@ -18,23 +19,23 @@ from gpbounds.rates.setting import Numbers, Setting, one_draw_only
 from gpbounds.rates.simulation import Simulation, simulated_bound
 
 DECOMPOSED = 600
-"""Up to so many rows K is decomposed at once."""
+"""Number of rows up to which K is always decomposed."""
 ROWS_PER_POINT = 6
-"""So is K of no more rows than this for each inducing point: three pivots a point cost as much there."""
+"""K is also decomposed below this number of rows per inducing point, where three pivots per point cost as much."""
 PIVOTS = 64
-"""Pivots to begin with."""
+"""Number of pivots at the start."""
 
 
 @dataclass(frozen=True, eq=False)
 class ToCome:
-    """What is asked of each simulated set of inputs.
+    """The statement that is computed for each simulated set of inputs.
 
     Attributes
     ----------
     kernel : Kernel
     plan : Simulation
     numbers : Numbers
-        With the whole of δ.
+        With all of δ.
     draws : int or None
         None for one draw.
     options : dict
@@ -51,21 +52,19 @@ class ToCome:
     def checked(
         cls, kernel: Kernel, plan: Simulation, numbers: Numbers, draws: int | str | None, options: dict[str, Any]
     ) -> ToCome:
-        """With one law for all sets: where none is named, the tilted one for y from the prior, else the k-DPP."""
+        """With one law for all sets: by default the tilted one for y from the prior, else the k-DPP."""
         if draws is None:
             one_draw_only(options["y_norm2_known"], options["law"])
         elif options["law"] is None:
             tilted = numbers.y_norm2 is None and plan.N <= DENSE
             options = {**options, "law": "tilted" if tilted else "kdpp"}
         if isinstance(draws, str):
-            raise ValueError(
-                f"draws: expected a whole number with simulate: y is not at hand to redraw by; got {draws!r}"
-            )
+            raise ValueError(f"draws: expected a whole number with simulate, because redrawing needs y; got {draws!r}")
         return cls(kernel, plan, numbers, draws, options)
 
     @property
     def within(self) -> Numbers:
-        """The numbers of the statement given X: what is left of δ."""
+        """The numbers of the statement given X, with the remaining part of δ."""
         return replace(self.numbers, delta=np.asarray(self.plan.rest))
 
     def setting(self, X: Float) -> Setting:

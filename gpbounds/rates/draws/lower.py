@@ -1,4 +1,4 @@
-"""What no subset, and no choice made without y, can beat: lower bounds beside the upper ones."""
+"""Lower bounds for every subset of the data, and for every choice that is made without y."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     (α/(2β)) Σ_{i>M} log(1 + βλ_i/σ²), for any inducing variables (N-lowprior); the larger is returned.
 
     Proof.  E_y D_α = L_det + ½ Tr χ(αX) ≥ L_det, as χ ≥ 0 (N-one); L_det = (α/(2β)) Σ log(1 + βδ_i/σ²) with Σ δ_i ≥ T,
-    a concave function that is least where one δ_i is everything.  λ_i(K − Q) ≥ λ_{M+i}(K) gives the other.  QED
+    a concave function that is least if one δ_i equals the sum.  λ_i(K − Q) ≥ λ_{M+i}(K) gives the other.  QED
 
     Parameters
     ----------
