@@ -245,16 +245,16 @@ def test_a_kernel_of_many_lengthscales_stays_one_sentence():
 
 
 def test_the_procedure_rounds_then_rebuilds():
-    seen = []
+    calls = []
 
     def rebuild(kernel, inputs, targets):
-        seen.append((kernel, targets))
+        calls.append((kernel, targets))
         return Exact(0.3)
 
     trained = SquaredExponential(1.234, 0.777)
     scaling = Scaling("fixed in advance", 1.0, 2.0)
     certificate = issue_certificate(X, Y, trained, rebuild, grid=GRID, loss=Band(0.6), delta=0.05, outputs=scaling)
-    (kernel, targets), *others = seen
+    (kernel, targets), *others = calls
     assert not others
     assert kernel == certificate.kernel == on_grid(1.234, 0.777)
     assert kernel != trained

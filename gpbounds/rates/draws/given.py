@@ -188,9 +188,9 @@ def _level(
     """B with P(D_α > B) ≤ p for one draw, and its terms."""
     q = validation.scalar(validation.non_negative, "quadratic", quadratic)
     mean = 0.5 * alpha * (q + validation.count("outputs", outputs) * residual.excess)
-    room = margin(residual, p, alpha)
-    value = math.inf if room <= 0.0 else mean / room
-    return value, {"mean": mean, "p": p, "margin": room}
+    slack = margin(residual, p, alpha)
+    value = math.inf if slack <= 0.0 else mean / slack
+    return value, {"mean": mean, "p": p, "margin": slack}
 
 
 def margin(residual: MeanResidual, p: float, alpha: float) -> float:

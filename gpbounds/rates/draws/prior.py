@@ -199,11 +199,11 @@ def _large_parts(residual: ExpectedResidual, alpha: float) -> tuple[Float, Float
 
 def _splits(delta: float, R: int, tv: float) -> list[tuple[float, float, float]]:
     """(δ₁, δ₂, p) with δ₁ + δ₂ + (p + tv)^R = δ, p > 0, and χ²₁'s (1 − δ₂)-quantile above 1.5364."""
-    found = []
+    splits = []
     for first in SHARES:
         for second in SHARES:
             d1, d2 = delta * first * 0.5, delta * second
             left = delta - d1 - d2
             if left > 0.0 and chi2.isf(d2, 1) > PEAK and (p := share(left, R, tv)) > 0.0:
-                found.append((d1, d2, p))
-    return found
+                splits.append((d1, d2, p))
+    return splits

@@ -166,8 +166,8 @@ class StreamedRows(Rows):
         self._checked(M)
         left, spectrum = self._left(M), np.append(self._spectrum, 0.0)
         sizes = {max(1, min(M, self.pivots // part)) for part in (1, 2, 3)}
-        found = [(m, *tilted_traces(spectrum, left, m, noise=noise, rounding=self._rounding)) for m in sizes]
-        return min(trace for _, trace, _ in found), min(m * ratio for m, _, ratio in found) / M
+        traces = [(m, *tilted_traces(spectrum, left, m, noise=noise, rounding=self._rounding)) for m in sizes]
+        return min(trace for _, trace, _ in traces), min(m * ratio for m, _, ratio in traces) / M
 
     def _left(self, M: int) -> float:
         """Upper bound on the trace that remains after the pivots for M points."""

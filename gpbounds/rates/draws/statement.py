@@ -71,12 +71,12 @@ class DrawStatement:
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
         options |= {"alpha": alpha, "tv": tv}
-        found = []
+        bounds = []
         if self.law != "tilted":
-            found.append(self._of_kdpp(residual, y_norm2, options))
+            bounds.append(self._of_kdpp(residual, y_norm2, options))
         if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
-            found += self._of_tilted(residual, options)
-        least = min(found, key=float)
+            bounds += self._of_tilted(residual, options)
+        least = min(bounds, key=float)
         return self._finished(redrawn(least) if sure else least, M, alpha)
 
     def _of_kdpp(self, residual: Any, y_norm2: float | None, options: dict[str, Any]) -> Bound:
