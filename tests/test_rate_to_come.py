@@ -126,6 +126,15 @@ def test_pivots_in_place_of_eigenvalues():
     assert "N-tilt-trace" in bound.claim
 
 
+def test_smooth_kernels_whose_pivots_end_early():
+    """A line of 700 points has 20 pivots or so: below that many they serve, beyond it the eigenvalues."""
+    kernel, options = SquaredExponential(), {"inputs": Gaussian(), "draws": 10, "simulate": 39, "rng": 0}
+    plan = inducing_points(kernel, 700, 1.0, target=1e-3, **options)
+    assert 10 < plan.M < 30
+    curve = rate(kernel, 700, [plan.M, 40], 1.0, **options).value
+    assert 0.0 < curve[1] < curve[0] <= 1e-3
+
+
 def test_prior_beyond_what_is_decomposed():
     X = np.random.default_rng(0).random((5000, 1))
     kernel = Matern(1.5)
