@@ -118,17 +118,17 @@ def cells(setting: Setting, y: np.ndarray, rng: np.random.Generator) -> Iterator
             continue
         residual, drawn = setting.residual(M), setting.prior(PRIOR, rng)
         for tilted in (False, True):
-            found = [
+            samples = [
                 setting.gaps(setting.draw(M, rng, tilted=tilted), np.column_stack([y, drawn])) for _ in range(DRAWS)
             ]
-            gaps = np.array(found)
+            gaps = np.array(samples)
             law = {"delta": DELTA, "draws": R}
             if tilted:
-                given, prior = tilted_given(residual, squares, **law), tilted_prior(residual, **law)
+                for_y, prior = tilted_given(residual, squares, **law), tilted_prior(residual, **law)
             else:
-                given, prior = best_given(residual, residual.quadratic(squares), **law), least_prior(residual, **law)
+                for_y, prior = best_given(residual, residual.quadratic(squares), **law), least_prior(residual, **law)
             name = "tilted" if tilted else "k-DPP"
-            yield Cell(setting.name, f"given y, {name}", M, float(given), quantile(gaps[:, :1]))
+            yield Cell(setting.name, f"given y, {name}", M, float(for_y), quantile(gaps[:, :1]))
             yield Cell(setting.name, f"prior y, {name}", M, float(prior), quantile(gaps[:, 1:]))
 
 
@@ -184,25 +184,25 @@ def apriori(rng: np.random.Generator) -> Iterator[Cell]:
         print(f"  {name}", flush=True)
 
 
-def summary(found: Sequence[Cell]) -> list[str]:
+def summary(measured: Sequence[Cell]) -> list[str]:
     """Median, least and greatest ratio, kind by kind, by the size of the truth."""
     lines = [f"{'bound / truth':24} {'':18} {'cells':>6} {'median':>8} {'worst':>8} {'least':>8}"]
-    for kind in dict.fromkeys(cell.kind for cell in found):
+    for kind in dict.fromkeys(cell.kind for cell in measured):
         for name, low, high in GROUPS:
-            ratios = [c.ratio for c in found if c.kind == kind and low < c.truth <= high]
+            ratios = [c.ratio for c in measured if c.kind == kind and low < c.truth <= high]
             if ratios:
                 figures = f"{np.median(ratios):8.2f} {max(ratios):8.2f} {min(ratios):8.2f}"
                 lines.append(f"{kind:24} {name:18} {len(ratios):6d} {figures}")
     return lines
 
 
-def goals(found: Sequence[Cell]) -> list[str]:
+def goals(measured: Sequence[Cell]) -> list[str]:
     """The goals, and what was reached."""
 
     def ratios(kinds: Sequence[str], low: float, high: float) -> list[float]:
-        return [c.ratio for c in found if c.kind in kinds and low < c.truth <= high]
+        return [c.ratio for c in measured if c.kind in kinds and low < c.truth <= high]
 
-    smooth = [c.ratio for c in found if c.kind == "a priori, simulated" and c.truth <= 1.0 and not hard(c)]
+    smooth = [c.ratio for c in measured if c.kind == "a priori, simulated" and c.truth <= 1.0 and not hard(c)]
     checks: list[tuple[str, Callable[[Any], Any], list[float], float]] = []
     for kind in ("given y, tilted", "prior y, tilted", "given y, k-DPP", "prior y, k-DPP"):
         checks += [
@@ -211,7 +211,7 @@ def goals(found: Sequence[Cell]) -> list[str]:
             (f"{kind}, D ~ 1: median", np.median, ratios([kind], 0.6, 2.0), 3.0),
         ]
     checks.append(("a priori, simulated, D <= 1, but 1-D and 2-D SE x Gaussian: median", np.median, smooth, 3.0))
-    checks.append(("truth / bound, all: greatest", np.max, [1.0 / c.ratio for c in found], 1.0))
+    checks.append(("truth / bound, all: greatest", np.max, [1.0 / c.ratio for c in measured], 1.0))
     lines = []
     for text, of, values, goal in checks:
         if values:
@@ -233,13 +233,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     about, rng = opening(" "), np.random.default_rng(args.seed)
-    found: list[Cell] = []
+    measured: list[Cell] = []
     for more in itertools.chain(apriori(rng), fitted(args.files, rng)):
-        found.append(more)
+        measured.append(more)
         if args.json:  # hours may pass: what is there is kept
-            record = {"about": about, "R": R, "delta": DELTA, "cells": [asdict(cell) for cell in found]}
+            record = {"about": about, "R": R, "delta": DELTA, "cells": [asdict(cell) for cell in measured]}
             args.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    print("\n".join([*summary(found), "", *goals(found)]))
+    print("\n".join([*summary(measured), "", *goals(measured)]))
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class Truth:
 
 def rows_of(part: Data, hyper: Hyperparameters, targets: Sequence[float], *, sets: int, seed: int) -> list[Row]:
     """The lines of one data set."""
-    N, found = part.N, []
+    N, records = part.N, []
     law, rows = gpbounds.Gaussian(part.X.std(axis=0).round(12)), gpbounds.Empirical(part.X)
     floors, truth = Floors.of(hyper.kernel, part.X, hyper.noise, 1.0), Truth(part, hyper, seed)
     for target in targets:
@@ -129,8 +129,8 @@ def rows_of(part: Data, hyper: Hyperparameters, targets: Sequence[float], *, set
             vfe = time.perf_counter() - start
         true, lower = truth.needed(target, M or N - 1), floors.record(target)
         low = (lower["N-lowprior"], lower["N-low"])
-        found.append(Row(part.name, N, target, a_priori, M, true, *low, round(0.1 * N), round(N**0.5), seconds, vfe))
-    return found
+        records.append(Row(part.name, N, target, a_priori, M, true, *low, round(0.1 * N), round(N**0.5), seconds, vfe))
+    return records
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -145,7 +145,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("planning_on_data.csv"))
     args = parser.parse_args(argv)
     rows, targets = (300, (1.0,)) if args.quick else (args.rows, (1.0, 0.1))
-    found: list[Row] = []
+    records: list[Row] = []
     try:
         for file in args.files:
             data = load(file)
@@ -153,15 +153,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 hyper = hyperparameters.fit(data, seed=args.seed)
-            found += rows_of(part, hyper, targets, sets=args.simulate, seed=args.seed)
-            print(table(HEADER, [row.cells() for row in found[-len(targets) :]]), file=sys.stderr, flush=True)
+            records += rows_of(part, hyper, targets, sets=args.simulate, seed=args.seed)
+            print(table(HEADER, [row.cells() for row in records[-len(targets) :]]), file=sys.stderr, flush=True)
     except (ValueError, OSError, ArithmeticError) as error:
         parser.exit(2, f"{Path(sys.argv[0]).name}: {error}\n")
-    print(table(HEADER, [row.cells() for row in found]))
+    print(table(HEADER, [row.cells() for row in records]))
     with args.out.open("w", newline="", encoding="utf-8") as opened:
         writer = csv.writer(opened)
         writer.writerow([field.name for field in fields(Row)])
-        writer.writerows([[getattr(row, field.name) for field in fields(Row)] for row in found])
+        writer.writerows([[getattr(row, field.name) for field in fields(Row)] for row in records])
     print(f"Saved {args.out}")
 
 

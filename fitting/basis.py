@@ -59,7 +59,7 @@ class Basis(ABC):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers per row the pull-back needs besides the features."""
+        """The number of values per row that the pull-back needs besides the features."""
 
     def prepare(self) -> None:  # noqa: B027  (most bases compute nothing)
         """Compute what several threads read later."""

@@ -124,7 +124,7 @@ def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
 
 @dataclass(frozen=True, eq=False)
 class _Adjoint:
-    """What the last pass over a collapsed posterior needs besides q."""
+    """The matrices that the last pass over a collapsed posterior needs besides q."""
 
     in_total: float
     moment: Array  # Vm̄

@@ -58,7 +58,7 @@ class Bound(NDArrayOperatorsMixin):
     certified : bool
         True if the bound includes an allowance for rounding errors.
     quantity : str
-        What is bounded.
+        The quantity that is bounded.
 
     >>> b = Bound(0.5, "upper", 0.95, "R-thm1", quantity="D_1[q*||p]", assumptions=("y is drawn from the prior.",))
     >>> float(b), bool(b < 1)

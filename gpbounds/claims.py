@@ -44,11 +44,11 @@ class Claim:
     place : str
         Paper, and place in the paper.
     statement : str
-        What is true, with its hypotheses, in one line.
+        The true statement with its hypotheses, in one line.
     verdict : str
         On the printed form; one of `VERDICTS`.
     printed : str
-        What the paper prints, where that is wrong; else empty.
+        The paper's form if it is wrong; else empty.
     sharper : str
         A stronger true statement, where one is known; else empty.
     function : str

@@ -110,10 +110,10 @@ def test_blocks_give_what_the_whole_gives(seed, rows, columns, size, layout):
 
 
 def test_blocks_stay_within_their_size():
-    seen = []
-    blockwise(lambda a, b: (seen.append(np.broadcast(a, b).size), a + b)[1:], np.ones((100, 1)), np.ones(7), size=21)
-    assert max(seen) <= 21
-    assert sum(seen) == 700
+    sizes = []
+    blockwise(lambda a, b: (sizes.append(np.broadcast(a, b).size), a + b)[1:], np.ones((100, 1)), np.ones(7), size=21)
+    assert max(sizes) <= 21
+    assert sum(sizes) == 700
 
 
 class _Pretended(np.ndarray):

@@ -57,8 +57,8 @@ def compare(B, Z, mean, factor, seed: int, digits: float, rows=None, jitter: flo
         steps[3] = np.tril(steps[3])
         numeric = float(slope(truth, point, [exactly(step) for step in steps]))
         size = sum(np.abs(bar * step).sum() for bar, step in zip(bars, steps, strict=True))
-        mine = sum(float((bar * step).sum()) for bar, step in zip(bars, steps, strict=True))
-        assert mine == pytest.approx(-numeric, abs=100.0 * digits * size)
+        analytic = sum(float((bar * step).sum()) for bar, step in zip(bars, steps, strict=True))
+        assert analytic == pytest.approx(-numeric, abs=100.0 * digits * size)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
@@ -157,8 +157,8 @@ def test_vector_and_parameters_to_and_fro() -> None:
     assert names["Z[1,0]"] == pytest.approx(Z[1, 0] / 2.0)
     back = layout.unpack(vector)
     assert back.kernel.log_parameters == pytest.approx(KERNEL.log_parameters, rel=1e-12)
-    for mine, theirs in ((back.Z, Z), (back.q.mean[:, 0], mean), (back.q.factor, factor)):
-        np.testing.assert_allclose(mine, theirs, rtol=1e-14)
+    for unpacked, packed in ((back.Z, Z), (back.q.mean[:, 0], mean), (back.q.factor, factor)):
+        np.testing.assert_allclose(unpacked, packed, rtol=1e-14)
     for loss in (layout.loss(B), layout.loss(B.batch([3, 7, 7]))):
         step = 1e-6 * np.random.default_rng(0).standard_normal(vector.size)
         numeric = (loss(vector + step)[0] - loss(vector - step)[0]) / 2.0

@@ -245,16 +245,16 @@ def test_a_kernel_of_many_lengthscales_stays_one_sentence():
 
 
 def test_the_procedure_rounds_then_rebuilds():
-    seen = []
+    calls = []
 
     def rebuild(kernel, inputs, targets):
-        seen.append((kernel, targets))
+        calls.append((kernel, targets))
         return Exact(0.3)
 
     trained = SquaredExponential(1.234, 0.777)
     scaling = Scaling("fixed in advance", 1.0, 2.0)
     certificate = issue_certificate(X, Y, trained, rebuild, grid=GRID, loss=Band(0.6), delta=0.05, outputs=scaling)
-    (kernel, targets), *others = seen
+    (kernel, targets), *others = calls
     assert not others
     assert kernel == certificate.kernel == on_grid(1.234, 0.777)
     assert kernel != trained
@@ -456,7 +456,7 @@ def test_a_scaling_from_the_same_data_is_refused_or_says_so_in_the_first_line(tm
     certificate.save(tmp_path / "c.json")
     report = Certificate.load(tmp_path / "c.json").check(X, Y)
     assert report.confirmed
-    assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the data were scaled with themselves")
+    assert str(report).splitlines()[0].startswith("NOT RIGOROUS: the scaling was computed from the same data")
     assert "NOT RIGOROUS" in report.verdict
     record = altered(certificate.to_dict(), ("rigorous",), True)
     with pytest.raises(ValueError, match="rigorous: expected False, as the scalings imply, got True"):

@@ -46,13 +46,15 @@ def test_threads_and_kept_memory_change_nothing():
     X, Y = problem(5 * ROWS + 7)
     space = Workspace()
     exact.evaluate(KERNELS[0], *problem(6 * ROWS), noise=0.3, space=space)
-    seen = []
+    evaluations = []
     for threads in (1, 2):
         with threadpool_limits(threads, "blas"):
             for memory in (None, space, space):
                 evaluation = exact.evaluate(KERNELS[0], X, Y, noise=0.3, space=memory)
-                seen.append([evaluation.value, evaluation.gradient.noise, *evaluation.gradient.kernel])
-    np.testing.assert_allclose(seen, np.broadcast_to(seen[0], np.shape(seen)), rtol=1e-11, atol=1e-9)
+                evaluations.append([evaluation.value, evaluation.gradient.noise, *evaluation.gradient.kernel])
+    np.testing.assert_allclose(
+        evaluations, np.broadcast_to(evaluations[0], np.shape(evaluations)), rtol=1e-11, atol=1e-9
+    )
 
 
 def test_covariances_that_overflow_are_refused_by_every_thread():

@@ -129,11 +129,14 @@ def test_the_evidence_bound_of_the_best_q_is_vfe(seed: int) -> None:
     X, Y, Z = problem(seed)
     approximation = Diagonal(0.0, 0.2)
     vfe = -approximation.evaluate(source_of(KERNEL, X, Y, Z))
-    mine = collapsed(approximation, source_of(KERNEL, X, Y, Z), expected_squares(0.2), elbo)
-    assert mine.value == pytest.approx(vfe.value, rel=1e-10)
-    for computed, other in ((mine.gradient.kernel, vfe.gradient.kernel), (mine.gradient.Z, vfe.gradient.Z)):
+    from_functional = collapsed(approximation, source_of(KERNEL, X, Y, Z), expected_squares(0.2), elbo)
+    assert from_functional.value == pytest.approx(vfe.value, rel=1e-10)
+    for computed, other in (
+        (from_functional.gradient.kernel, vfe.gradient.kernel),
+        (from_functional.gradient.Z, vfe.gradient.Z),
+    ):
         np.testing.assert_allclose(computed, other, rtol=1e-6, atol=1e-7 * np.abs(other).max())
-    assert mine.gradient.noise == pytest.approx(vfe.gradient.noise, rel=1e-6, abs=1e-7 * np.abs(vfe.value))
+    assert from_functional.gradient.noise == pytest.approx(vfe.gradient.noise, rel=1e-6, abs=1e-7 * np.abs(vfe.value))
     q, _ = approximation.posterior(source_of(KERNEL, X, Y, Z))
     loose = free(source_of(KERNEL, X, Y, Z), FactorLaw(q.mean, q.factor), expected_squares(0.2), elbo)
     scale = np.abs(vfe.gradient.kernel).max()
@@ -151,15 +154,15 @@ def test_losses_see_the_posterior_that_predicts(approximation: Diagonal, keep: i
     options = {"power": 0.4} if method == "pep" else {}
     posterior = objective(X, Y, method, jitter=1e-6, **options).posterior(KERNEL, 0.2, Z)
     mean, variance = posterior.predict(X)
-    seen = []
+    calls = []
 
     def loss(targets, means, variances):
-        seen.append((targets.copy(), means.copy(), variances.copy()))
+        calls.append((targets.copy(), means.copy(), variances.copy()))
         return Expected(0.0, np.zeros_like(means), np.zeros_like(variances))
 
     evaluation = collapsed(approximation, source_of(KERNEL, X, Y, Z, keep), loss, lambda total, kl: (kl, 0.0, 1.0))
     assert evaluation.value == evaluation.kl == pytest.approx(posterior.kl, rel=1e-9)
-    targets, means, variances = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    targets, means, variances = (np.concatenate(parts) for parts in zip(*calls, strict=True))
     np.testing.assert_array_equal(targets, Y)
     np.testing.assert_allclose(means, mean, atol=1e-9)
     np.testing.assert_allclose(variances, variance, atol=1e-9)

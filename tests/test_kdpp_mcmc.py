@@ -85,18 +85,18 @@ def test_a_smooth_kernel_has_a_rank_far_below_two_hundred(method, N):
 
 
 def test_near_the_numerical_rank_the_walk_returns_the_law_or_nothing():
-    X, kernel, seen = np.linspace(0.0, 1.0, 300), SquaredExponential(lengthscale=0.3), []
+    X, kernel, messages = np.linspace(0.0, 1.0, 300), SquaredExponential(lengthscale=0.3), []
     for M in range(4, 20):
         try:
             drawn = kdpp.sample_kernel(kernel, X, M, 0, "mcmc")
         except (NotConverged, ValueError) as error:
-            seen.append(str(error))
+            messages.append(str(error))
         else:
-            assert not seen  # once a size raises an error, so does every larger size
+            assert not messages  # once a size raises an error, so does every larger size
             assert np.unique(drawn.indices).size == M
             assert drawn.rounding <= 1e-6 * drawn.steps
-    assert "close to the numerical rank" in seen[0]
-    assert "undefined" in seen[-1]
+    assert "close to the numerical rank" in messages[0]
+    assert "undefined" in messages[-1]
 
 
 def test_near_the_numerical_rank_an_exact_sample_says_that_rounding_decides():
@@ -131,18 +131,18 @@ def test_a_sample_says_what_it_is():
 
 def test_what_rounding_may_add_grows_with_the_steps(monkeypatch):
     """rounding = steps · the largest drift, at most 1."""
-    X, seen = np.random.default_rng(0).random((30, 2)), []
+    X, lengths = np.random.default_rng(0).random((30, 2)), []
     true = Walk.run
 
     def run(self, steps, rng):
         true(self, steps, rng)
         self.drift = drift
-        seen.append(steps)
+        lengths.append(steps)
 
     monkeypatch.setattr(Walk, "run", run)
     for drift in (1e-9, 1e-3, 0.9):
         drawn = kdpp.sample_kernel(KERNEL, X, 5, 0, "mcmc", tv=1e-3)
-        assert drawn.steps == seen[-1] > 10
+        assert drawn.steps == lengths[-1] > 10
         assert drawn.rounding == min(1.0, drawn.steps * drift)
 
 

@@ -103,15 +103,15 @@ def test_conjugate_gradients_end_after_n_steps_and_at_once_with_the_inverse(seed
     np.testing.assert_allclose(A @ X, B, atol=1e-10)
     np.testing.assert_array_equal(X[:, 0], 0.0)
     inverse = np.linalg.inv(A)
-    seen = []
+    iterates = []
 
     def enough(energies: np.ndarray) -> bool:
-        seen.append(energies)
+        iterates.append(energies)
         return bool(energies.max() <= 1e-20)
 
     X = conjugate_gradients(lambda V: A @ V, lambda R: inverse @ R, B, enough=enough, steps=9)
-    assert len(seen) <= 3  # the start, one step, and perhaps one for rounding
-    np.testing.assert_allclose(seen[0], np.einsum("ip,ij,jp->p", B, inverse, B), rtol=1e-9)
+    assert len(iterates) <= 3  # the start, one step, and perhaps one for rounding
+    np.testing.assert_allclose(iterates[0], np.einsum("ip,ij,jp->p", B, inverse, B), rtol=1e-9)
     np.testing.assert_allclose(A @ X, B, atol=1e-10)
 
 

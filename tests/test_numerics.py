@@ -124,13 +124,13 @@ def test_halving_and_golden_section_close_in(place, turned):
     low, high = halved(lambda x: x > place if turned else x < place, *ends, 60)
     assert min(low, high) <= place <= max(low, high)
     assert abs(high - low) <= 1e-14
-    seen = []
+    distances = []
 
     def distance(x):
-        seen.append(float(np.abs(x - place)))
+        distances.append(float(np.abs(x - place)))
         return np.abs(x - place)
 
     (left, right), value = golden(distance, np.asarray(-11.0), np.asarray(11.0), 60)
-    assert value == min(seen)
+    assert value == min(distances)
     assert left - 1e-10 <= place <= right + 1e-10
     assert 0.0 <= value <= right - left < 1e-10

@@ -219,8 +219,8 @@ def test_tables_say_means_errors_and_what_does_not_agree(example):
     scores = [made_up(settings, seed=i, B_maurer=b) for i, b in enumerate((0.331, 0.333, 0.335))]
     assert tables.mean_and_error([s.B_maurer for s in scores]) == pytest.approx((0.333, 0.002 / np.sqrt(3.0)))
     text = tables.beside(script.groups(scores, "paper"))
-    ours, paper, words = text.splitlines()[1:]
-    assert "0.333 ± 0.001" in ours
+    measured, paper, words = text.splitlines()[1:]
+    assert "0.333 ± 0.001" in measured
     assert "0.333 ± 0.004" in paper
     assert words.split()[:2] == ["agrees", "below"]  # B_Pin: 0.370 against 0.376 ± 0.002
     assert "0.376 ± 0.002 ✗" in tables.markdown(script.groups(scores, "paper"))

@@ -43,20 +43,20 @@ def test_a_counterexample_is_a_violation_and_no_case_that_held() -> None:
 
 
 def test_counting_does_not_change_which_cases_are_tried() -> None:
-    seen: list[int] = []
+    values: list[int] = []
 
     @alone
     @given(st.integers(0, 10**6))
     def test(n: int) -> None:
-        seen.append(n)
+        values.append(n)
 
     test()
-    first, digest = list(seen), function_digest(test.hypothesis.inner_test)
-    seen.clear()
+    first, digest = list(values), function_digest(test.hypothesis.inner_test)
+    values.clear()
     with PropertyCases().counting(test):
         assert function_digest(test.hypothesis.inner_test) == digest  # derandomized runs take their seed from it
         test()
-    assert seen == first
+    assert values == first
 
 
 held: list[int] = []

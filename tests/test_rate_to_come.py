@@ -38,17 +38,17 @@ def test_the_greatest_of_the_bounds_given_each_simulated_set(options):
     bound = rate(KERNEL, N, M, 1.0, **SIMULATED, **options)
     plan = simulation(PLANE, N, sets=39, delta=0.05, rng=3)
     law = {"law": "tilted"} if options == {"draws": 10} else {}
-    given = [
+    values = [
         rate(KERNEL, N, M, 1.0, inputs=Empirical(X), delta=plan.rest, **{**options, **law}).value
         for X in plan.samples()
     ]
-    assert bound.value == pytest.approx(np.max(given, axis=0), rel=1e-12)
-    assert bound.terms["median of the sets"] == pytest.approx(np.median(given, axis=0), rel=1e-12)
+    assert bound.value == pytest.approx(np.max(values, axis=0), rel=1e-12)
+    assert bound.terms["median of the sets"] == pytest.approx(np.median(values, axis=0), rel=1e-12)
     assert (bound.confidence == 0.95).all()
     assert bound.claim.startswith("N-sim, ")
     text = " ".join(bound.assumptions)
     assert "39 sets of N" in text
-    assert "statement of its own" in text
+    assert "separate statement" in text
     assert "conditional on X" not in text
     assert "may have been fitted" not in text
     again = rate(KERNEL, N, M, 1.0, **SIMULATED, **options)
@@ -124,6 +124,15 @@ def test_pivots_in_place_of_eigenvalues():
     options = {"inputs": Gaussian(1.0, 2), "simulate": 39, "rng": 0, "draws": 10}
     bound = rate(KERNEL, 700, 60, 1.0, **options)
     assert "N-tilt-trace" in bound.claim
+
+
+def test_smooth_kernels_whose_pivots_end_early():
+    """A line of 700 points has 20 pivots or so: below that many they serve, beyond it the eigenvalues."""
+    kernel, options = SquaredExponential(), {"inputs": Gaussian(), "draws": 10, "simulate": 39, "rng": 0}
+    plan = inducing_points(kernel, 700, 1.0, target=1e-3, **options)
+    assert 10 < plan.M < 30
+    curve = rate(kernel, 700, [plan.M, 40], 1.0, **options).value
+    assert 0.0 < curve[1] < curve[0] <= 1e-3
 
 
 def test_prior_beyond_what_is_decomposed():

@@ -66,11 +66,11 @@ def test_the_stand_in_offers_nothing_that_cupy_lacks(cupy) -> None:
             if function.__name__.startswith("_") or function is cupy._functions.function:
                 continue
             assert function.__name__ in surface[name]
-            mine, theirs = (
+            ours, real = (
                 [(p.name, p.kind, p.default is p.empty) for p in s.parameters.values()]
                 for s in (inspect.signature(function), cupy._surface.signature(name, function.__name__))
             )
-            assert mine == theirs or function.__name__ == "matmul"  # whose arguments are checked when it is called
+            assert ours == real or function.__name__ == "matmul"  # whose arguments are checked when it is called
     inner = {"_host", "__slots__", "__weakref__", "__getattr__"}
     assert set(dir(cupy.ndarray)) - set(dir(object)) - inner <= set(surface["cupy.ndarray"])
     assert set(cupy._functions.LEARNT) <= set(surface["cupy"])
@@ -282,16 +282,16 @@ def test_nan_goes_through_linear_algebra_in_silence(cupy) -> None:
 def test_how_failures_are_treated_belongs_to_a_thread(cupy) -> None:
     import cupyx
 
-    seen = []
+    shapes = []
     with cupyx.errstate(linalg="raise"):
         with cupyx.errstate(linalg="ignore"):
             cupy.linalg.cholesky(-cupy.eye(2))
-        thread = threading.Thread(target=lambda: seen.append(cupy.linalg.cholesky(-cupy.eye(2)).shape))
+        thread = threading.Thread(target=lambda: shapes.append(cupy.linalg.cholesky(-cupy.eye(2)).shape))
         thread.start()
         thread.join()
         with pytest.raises(np.linalg.LinAlgError):
             cupy.linalg.cholesky(-cupy.eye(2))
-    assert seen == [(2, 2)]
+    assert shapes == [(2, 2)]
     cupy.linalg.cholesky(-cupy.eye(2))
     with pytest.raises(NotImplementedError), cupyx.errstate(divide="raise"):
         pass

@@ -86,16 +86,16 @@ def test_no_value_at_the_start_is_an_error_that_says_why(train):
 @pytest.mark.parametrize("train", [train_lbfgs, train_adam])
 @pytest.mark.parametrize("at", [2, 7, 15])
 def test_ctrl_c_keeps_the_best_point_seen(train, at):
-    seen = []
+    values = []
 
     def loss(x):
-        seen.append(-rosen(x))
+        values.append(-rosen(x))
         return valley(x)
 
     run = train(Interrupting(loss, at), np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500)
     assert run.status == "interrupted"
     assert "Interrupted" in run.reason
-    assert run.value == max(seen) == -rosen(run.vector)
+    assert run.value == max(values) == -rosen(run.vector)
 
 
 @pytest.mark.parametrize("train", [train_lbfgs, train_adam])

@@ -69,10 +69,10 @@ def test_what_is_no_number_is_refused(check, allowed, bad):
 
 @checks
 def test_what_comes_back_is_a_copy(check, allowed):
-    mine = np.array([1.0]) if allowed(1.0) else np.array([0.5])
-    kept = check("x", mine)
+    original = np.array([1.0]) if allowed(1.0) else np.array([0.5])
+    kept = check("x", original)
     before = kept.copy()
-    mine[0] = -5.0
+    original[0] = -5.0
     np.testing.assert_array_equal(kept, before)
 
 

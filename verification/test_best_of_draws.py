@@ -37,11 +37,11 @@ class Remembering(Problem):
     """What each subset reaches is computed once: there are few of them."""
 
     def without_jitter(self, Z: np.ndarray, order: float) -> Attained | None:
-        seen = self.__dict__.setdefault("seen", {})
+        stored = self.__dict__.setdefault("seen", {})
         key = (order, Z.tobytes())
-        if key not in seen:
-            seen[key] = super().without_jitter(Z, order)
-        return seen[key]
+        if key not in stored:
+            stored[key] = super().without_jitter(Z, order)
+        return stored[key]
 
 
 def failures(source: Source, problem: Problem, truth: float, rng: np.random.Generator) -> tuple[int, float]:

@@ -142,8 +142,8 @@ def test_gaussian_probit_and_student_by_algebra(observe: Observer) -> None:
     high = sp.diff(tail, f, 2).subs(f, sp.sqrt(3 * nu / (nu + 2)))
     printed_high = 2 * (nu + 1) / nu * ((nu + 2) / (nu + 5)) ** ((nu + 5) / 2)
     for value in (sp.Rational(1, 3), 1, 4, 100):
-        for ours, table in ((steep, printed), (high, printed_high)):
-            observe.holds("D-35", abs((ours / table).subs(nu, value).evalf(40) - 1) < sp.Float("1e-35"))
+        for formula, table in ((steep, printed), (high, printed_high)):
+            observe.holds("D-35", abs((formula / table).subs(nu, value).evalf(40) - 1) < sp.Float("1e-35"))
 
 
 @pytest.mark.claim("D-34")

@@ -173,11 +173,11 @@ def test_q_of_u_is_that_of_the_ledger(name: str, seed: int, observe: Observer) -
     kl = P * (trace - M - log(mp.det(B) / mp.det(Kuu))) / 2
     kl += sum((a[:, p].T * Kuu**-1 * a[:, p])[0] for p in range(P)) / 2
     observe.equal("P-26", posterior.kl, kl, rtol=1e-7, atol=1e-9)
-    theirs = [collapsed_posterior(c.kernel, c.X, y, c.Z, noise=c.noise, power=member.power) for y in c.Y.T]
-    observe.equal("P-25", posterior.kl, sum(q.kl for q in theirs), rtol=1e-9, atol=1e-12)
+    posteriors = [collapsed_posterior(c.kernel, c.X, y, c.Z, noise=c.noise, power=member.power) for y in c.Y.T]
+    observe.equal("P-25", posterior.kl, sum(q.kl for q in posteriors), rtol=1e-9, atol=1e-12)
     means, variances = posterior.predict(c.X)
-    observe.equal("P-25", means, np.stack([q.predict(c.X).mean for q in theirs], axis=1), rtol=1e-7, atol=1e-8)
-    observe.equal("P-25", variances, theirs[0].predict(c.X).variance, rtol=1e-8, atol=size)
+    observe.equal("P-25", means, np.stack([q.predict(c.X).mean for q in posteriors], axis=1), rtol=1e-7, atol=1e-8)
+    observe.equal("P-25", variances, posteriors[0].predict(c.X).variance, rtol=1e-8, atol=size)
 
 
 @pytest.mark.claim("P-28")
@@ -211,9 +211,9 @@ def test_the_renyi_member_is_gpbounds_own(seed: int, alpha: float, observe: Obse
     observe.upper("R-mono", value("vfe"), middle, tol=1e-9 * (1.0 + abs(middle)))
     posterior = objective(X, y, "renyi", alpha=alpha, jitter=0.0).posterior(kernel, noise, Z)
     mean, cov = posterior.predict(Z + 0.1, full_cov=True, noisy=True)
-    theirs = predict(kernel, X, y, Z, Z + 0.1, alpha, noise=noise, full_cov=True, noisy=True)
-    observe.equal("R-pred-A", mean, theirs[0], rtol=1e-7, atol=1e-8)
-    observe.equal("R-pred-A", cov, theirs[1], rtol=1e-7, atol=1e-8)
+    reference_law = predict(kernel, X, y, Z, Z + 0.1, alpha, noise=noise, full_cov=True, noisy=True)
+    observe.equal("R-pred-A", mean, reference_law[0], rtol=1e-7, atol=1e-8)
+    observe.equal("R-pred-A", cov, reference_law[1], rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.claim("R-lim1", "R-elbo*")
@@ -230,8 +230,8 @@ def test_a_small_power_is_near_vfe_by_no_more_than_its_size(structure: Any, powe
         change = 10.0 * power * ratio**2 * (1.0 + float((c.Y**2).sum()) / c.noise)
         observe.equal("R-lim1", near.value, vfe.value, rtol=1e-11, atol=change)
         scale = np.abs(vfe.gradient.kernel).max()
-        for mine, limit in zip(near.gradient.kernel, vfe.gradient.kernel, strict=True):
-            observe.equal("R-lim1", mine, limit, rtol=1e-9, atol=10.0 * change + 1e-9 * scale)
+        for slope, limit in zip(near.gradient.kernel, vfe.gradient.kernel, strict=True):
+            observe.equal("R-lim1", slope, limit, rtol=1e-9, atol=10.0 * change + 1e-9 * scale)
 
 
 @pytest.mark.claim("R-lim0", "R-gp")
@@ -281,6 +281,6 @@ def test_pic_in_one_block_predicts_as_the_exact_gp(seed: int, observe: Observer)
     pic = objective(c.X, c.Y, "pic", blocks=N, jitter=0.0).posterior(c.kernel, c.noise, c.Z)
     gp = objective(c.X, c.Y, "exact").posterior(c.kernel, c.noise)
     for full in (False, True):
-        mine, theirs = pic.predict(new, full_cov=full, blocks=np.zeros(4)), gp.predict(new, full_cov=full)
-        observe.equal("R-gp", mine[0], theirs[0], rtol=1e-7, atol=1e-7)
-        observe.equal("R-gp", mine[1], theirs[1], rtol=1e-7, atol=1e-7 * c.kernel.max_variance)
+        pic_law, gp_law = pic.predict(new, full_cov=full, blocks=np.zeros(4)), gp.predict(new, full_cov=full)
+        observe.equal("R-gp", pic_law[0], gp_law[0], rtol=1e-7, atol=1e-7)
+        observe.equal("R-gp", pic_law[1], gp_law[1], rtol=1e-7, atol=1e-7 * c.kernel.max_variance)

@@ -43,14 +43,21 @@ def p_value(draws: list[tuple[int, ...]], expected: Law) -> float:
     counts = dict.fromkeys(expected, 0)
     for Z in draws:
         counts[Z] += 1
-    seen = np.array([counts[Z] for Z in expected], dtype=float)
-    hoped = np.array([len(draws) * p for p in expected.values()])
-    assert not seen[hoped == 0].any()  # sets of probability 0 are never drawn
-    rare = hoped < 5.0
-    seen, hoped = np.append(seen[~rare], seen[rare].sum()), np.append(hoped[~rare], hoped[rare].sum())
-    if hoped[-1] < 1e-6:
-        seen, hoped = seen[:-1], hoped[:-1]
-    return float(chi2.sf(((seen - hoped) ** 2 / hoped).sum(), seen.size - 1)) if seen.size > 1 else 1.0
+    observed = np.array([counts[Z] for Z in expected], dtype=float)
+    expected_counts = np.array([len(draws) * p for p in expected.values()])
+    assert not observed[expected_counts == 0].any()  # sets of probability 0 are never drawn
+    rare = expected_counts < 5.0
+    observed, expected_counts = (
+        np.append(observed[~rare], observed[rare].sum()),
+        np.append(expected_counts[~rare], expected_counts[rare].sum()),
+    )
+    if expected_counts[-1] < 1e-6:
+        observed, expected_counts = observed[:-1], expected_counts[:-1]
+    return (
+        float(chi2.sf(((observed - expected_counts) ** 2 / expected_counts).sum(), observed.size - 1))
+        if observed.size > 1
+        else 1.0
+    )
 
 
 def root(kind: str, N: int, rng: np.random.Generator) -> np.ndarray:
@@ -365,14 +372,16 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
     U = np.linalg.qr(rng.standard_normal((n, n)))[0]
     M = int(rng.integers(1, n))
     for module in (sampling, low_rank):
-        seen: dict[str, np.ndarray] = {}
+        received: dict[str, np.ndarray] = {}
 
-        def choose(logs: np.ndarray, size: int, _: Any, seen: dict[str, np.ndarray] = seen) -> np.ndarray:
-            seen["logs"] = logs
+        def choose(logs: np.ndarray, size: int, _: Any, received: dict[str, np.ndarray] = received) -> np.ndarray:
+            received["logs"] = logs
             return np.arange(size)
 
-        def draw(row: Any, leverage: np.ndarray, size: int, _: Any, seen: dict[str, np.ndarray] = seen) -> np.ndarray:
-            seen["rows"], seen["leverage"] = np.array([row(i) for i in range(n)]), leverage
+        def draw(
+            row: Any, leverage: np.ndarray, size: int, _: Any, received: dict[str, np.ndarray] = received
+        ) -> np.ndarray:
+            received["rows"], received["leverage"] = np.array([row(i) for i in range(n)]), leverage
             return np.arange(size)
 
         with pytest.MonkeyPatch.context() as patch:
@@ -382,12 +391,12 @@ def test_phase_one_is_given_the_eigenvalues_and_phase_two_their_vectors(
                 kdpp.sample((U * values) @ U.T, M, rng)
             else:
                 kdpp.sample_factor(U * np.sqrt(values), M, rng)
-        observe.equal("R-lem3", np.sort(seen["logs"]), np.sort(np.log(values)), atol=1e-9)
-        span = seen["rows"] @ seen["rows"].T  # the projection on the first M eigenvectors
-        named = np.exp(seen["logs"][:M])
+        observe.equal("R-lem3", np.sort(received["logs"]), np.sort(np.log(values)), atol=1e-9)
+        span = received["rows"] @ received["rows"].T  # the projection on the first M eigenvectors
+        named = np.exp(received["logs"][:M])
         observe.equal("R-lem3", (span @ (U * values) @ U.T).trace(), named.sum(), rtol=1e-8)
         observe.equal("R-lem3", span @ span, span, atol=1e-9)
-        observe.equal("R-lem3", seen["leverage"], np.diag(span), atol=1e-9)
+        observe.equal("R-lem3", received["leverage"], np.diag(span), atol=1e-9)
 
 
 class Counting(np.random.Generator):

@@ -223,12 +223,14 @@ def test_choices_through_a_low_rank_factor_follow_the_law_they_name(observe: Obs
     assert draws_of_points[0].tv < 1
     assert f"r = {rank}" in draws_of_points[0].law
     law = {Z: float(p) for Z, p in reference.law(exact(kernel, X), M).items()}
-    seen = dict.fromkeys(combinations(range(7), M), 0.0)
+    frequencies = dict.fromkeys(combinations(range(7), M), 0.0)
     for choice in draws_of_points:
         assert choice.indices is not None
-        seen[tuple(choice.indices.tolist())] += 1 / draws
+        frequencies[tuple(choice.indices.tolist())] += 1 / draws
     noise = 0.5 * sum(np.sqrt(p / draws) for p in law.values())  # an upper bound on the mean distance of the counts
-    observe.holds("N-tv", total_variation(law, seen) <= draws_of_points[0].tv + noise + 3 / np.sqrt(draws), draws)
+    observe.holds(
+        "N-tv", total_variation(law, frequencies) <= draws_of_points[0].tv + noise + 3 / np.sqrt(draws), draws
+    )
 
 
 @pytest.mark.claim("N-lev")

@@ -141,16 +141,16 @@ def test_quadratic_forms_of_draws(observe: Observer) -> None:
     K = np.exp(-np.abs(X[:, None] - X) / 0.7)
     values, vectors = np.linalg.eigh(K)
     v = rng.standard_normal(40)
-    found = kdpp.expected_residual(values, 6)
-    exact = float((found.rho * (vectors.T @ v) ** 2).sum())
+    residual = kdpp.expected_residual(values, 6)
+    exact = float((residual.rho * (vectors.T @ v) ** 2).sum())
     drawn = []
     for _ in range(2000):
         Z = kdpp.sample_eigen(values, vectors, 6, rng)
         drawn.append(v @ K @ v - (K[Z] @ v) @ np.linalg.solve(K[np.ix_(Z, Z)], K[Z] @ v))
     score = (np.mean(drawn) - exact) / (np.std(drawn) / np.sqrt(len(drawn)))
     observe.holds("N-res", abs(score) < 5, cases=len(drawn))
-    observe.upper("N-res", exact, kdpp.loewner(K, found.ratio, v))
-    observe.holds("N-res", kdpp.loewner(K, found.ratio, v) <= 1.3 * exact)
+    observe.upper("N-res", exact, kdpp.loewner(K, residual.ratio, v))
+    observe.holds("N-res", kdpp.loewner(K, residual.ratio, v) <= 1.3 * exact)
 
 
 @pytest.mark.claim("N-res")

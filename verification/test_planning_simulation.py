@@ -126,7 +126,7 @@ def test_bound_for_any_kernel_and_law(observe: Observer, kernel: Kernel, inputs:
     bound = simulated_bound(plan, lambda X: given(X, plan.rest), delta=0.05)
     assert bound.value.shape == (2,)
     assert (bound.confidence == 0.95).all()
-    assert "statement of its own" in " ".join(bound.assumptions)
+    assert "separate statement" in " ".join(bound.assumptions)
     rng = np.random.default_rng(2)
     new = np.array([given(inputs.sample(N, rng), plan.rest).value for _ in range(100)])
     for values, level in zip(new.T, bound.value, strict=True):
@@ -170,7 +170,7 @@ def test_infinite_bounds_are_kept_and_explained() -> None:
     bound = simulated_bound(plan, given, delta=0.05)
     assert math.isinf(float(bound))
     assert bound.assumptions[-1] == (
-        "For 1 of the 3 simulated sets of inputs nothing is proved. Nothing is proved here: too few points."
+        "For 1 of the 3 simulated sets of inputs no bound is proved. Nothing is proved here: too few points."
     )
 
 

@@ -255,7 +255,7 @@ def test_collapsed_posteriors_in_double_precision(observe: Observer, seed: int, 
 @pytest.mark.claim("P-27")
 @given(seed=SEEDS, alpha=ALPHAS)
 def test_collapsed_posterior_is_prior_times_likelihood(observe: Observer, seed: int, alpha: float) -> None:
-    """log q(u) − log p(u) − log N(y; m + KfuKuu⁻¹(u − m_M), αΛ + σ²I) does not depend on u."""
+    """log q(u) − log p(u) − log N(y; m + KfuKuu⁻¹(u − m_M), pΛ + σ²I) does not depend on u."""
     c = case(seed, "apart", noises=(-2.0, 1.0))
     K, Kuf, Kuu = c.blocks
     shift, B = reference.collapsed_law(K, Kuf, Kuu, c.r, c.n, mpf(alpha))

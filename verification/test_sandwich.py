@@ -133,12 +133,12 @@ def test_elementary_bounds(observe: Observer) -> None:
         observe.holds("L-33", low <= b_low and t_high <= high)
         if g > 300:  # b leaves the floats
             continue
-        mine = explicit(float(g))
+        enclosures = explicit(float(g))
         slack = mp.mpf(2) ** -51
-        observe.holds("L-33", b_low * (1 - 2 * slack * (1 + g)) <= mine[0] <= mp.exp(s) * (1 + slack * (1 + g)))
-        observe.holds("L-33", mp.exp(s) * (1 - slack * (1 + g)) <= mine[1] <= b_high * (1 + slack * (1 + g)))
-        observe.holds("L-33", t_low * (1 - slack) <= mine[2] <= (1 + u) * (1 + slack))
-        observe.holds("L-33", (1 + u) * (1 - slack) <= mine[3] <= t_high * (1 + slack))
+        observe.holds("L-33", b_low * (1 - 2 * slack * (1 + g)) <= enclosures[0] <= mp.exp(s) * (1 + slack * (1 + g)))
+        observe.holds("L-33", mp.exp(s) * (1 - slack * (1 + g)) <= enclosures[1] <= b_high * (1 + slack * (1 + g)))
+        observe.holds("L-33", t_low * (1 - slack) <= enclosures[2] <= (1 + u) * (1 + slack))
+        observe.holds("L-33", (1 + u) * (1 - slack) <= enclosures[3] <= t_high * (1 + slack))
         old = explicit(float(g), form="printed")
         observe.equal("L-33", old[0], low, rtol=1e-15 * (1 + float(g)))
         observe.equal("L-33", old[3], high, rtol=1e-15)

@@ -102,12 +102,17 @@ def test_uniform_choice_leaves_at_most_so_much(observe: Observer, kind: str, N: 
 def p_value(counts: dict[Any, int], law: dict[Any, float], draws: int) -> float:
     """χ² of the counts against the law; outcomes expected less than 5 times are counted together."""
     assert not [outcome for outcome in counts if law.get(outcome, 0.0) == 0.0]
-    seen = np.array([counts.get(outcome, 0) for outcome in law], dtype=float)
-    hoped = np.array([draws * p for p in law.values()])
-    rare = hoped < 5.0
-    seen, hoped = np.append(seen[~rare], seen[rare].sum()), np.append(hoped[~rare], hoped[rare].sum())
-    keep = hoped > 1e-6
-    return float(chi2.sf(((seen - hoped)[keep] ** 2 / hoped[keep]).sum(), max(1, keep.sum() - 1)))
+    observed = np.array([counts.get(outcome, 0) for outcome in law], dtype=float)
+    expected_counts = np.array([draws * p for p in law.values()])
+    rare = expected_counts < 5.0
+    observed, expected_counts = (
+        np.append(observed[~rare], observed[rare].sum()),
+        np.append(expected_counts[~rare], expected_counts[rare].sum()),
+    )
+    keep = expected_counts > 1e-6
+    return float(
+        chi2.sf(((observed - expected_counts)[keep] ** 2 / expected_counts[keep]).sum(), max(1, keep.sum() - 1))
+    )
 
 
 def counted(outcomes: list[tuple[int, ...]]) -> dict[tuple[int, ...], int]:

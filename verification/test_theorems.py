@@ -144,11 +144,11 @@ def test_failure_frequency(
         worst.append(offset + 0.5 * y_norm2 * np.linalg.eigvalsh(A)[-1])
         traces.append(np.trace(R))
     arguments = {"inputs": inputs, "noise": noise, "delta": delta}
-    for claim, seen, norm in (("R-thm1", prior, None), ("R-thm2", worst, y_norm2)):
+    for claim, gaps, norm in (("R-thm1", prior, None), ("R-thm2", worst, y_norm2)):
         sharp = float(gpbounds.rate(kernel, N, M, alpha, y_norm2=norm, **arguments))
         printed = float(gpbounds.rate(kernel, N, M, alpha, y_norm2=norm, form="printed", **arguments))
-        observe.frequency(claim, int((np.array(seen) > sharp).sum()), draws, delta)
-        observe.frequency("N-thm", int((np.array(seen) > sharp).sum()), draws, delta)
+        observe.frequency(claim, int((np.array(gaps) > sharp).sum()), draws, delta)
+        observe.frequency("N-thm", int((np.array(gaps) > sharp).sum()), draws, delta)
         observe.upper("N-thm", sharp, printed * (1 + 1e-13))
         # The same test has power: the bound for a thousandth of the trace fails far more often than delta.
         t = float(gpbounds.rate(kernel, N, M, alpha, **arguments).terms["expected_trace"]) / 1000
@@ -156,7 +156,7 @@ def test_failure_frequency(
             pretended = min(float(v) for v in forms.prior_sharpest(t, N - M, noise, alpha, delta).values())
         else:
             pretended = sum(float(v) for v in forms.any_markov(t, N - M, noise, alpha, delta, norm).values())
-        assert (np.array(seen) > pretended).mean() > delta
+        assert (np.array(gaps) > pretended).mean() > delta
     expected = float(gpbounds.rate(kernel, N, M, alpha, **arguments).terms["expected_trace"])
     standard_error = np.std(traces) / np.sqrt(draws)
     observe.upper("R-thm1", np.mean(traces) - 5 * standard_error, expected)

@@ -79,7 +79,8 @@ class Brackets:
 def brackets(
     kernel: Kernel, data: Data, noise: float, counts: list[int], *, method: str, rows: int, seed: int
 ) -> Brackets:
-    """`Brackets` for the sizes in ``counts`` that exist; up to ``rows`` rows with log p(y) and all bounds."""
+    """`Brackets` for the sizes in ``counts`` that exist; with log p(y) and all bounds if there are at most ``rows``
+    rows."""
     from tqdm import tqdm
 
     from gpbounds.errors import NotPositiveDefinite

@@ -14,7 +14,7 @@ from gpbounds.linalg import eigen
 
 @dataclass(frozen=True, eq=False)
 class Floors:
-    """Eigenvalues of k(X, X) from below, and what they imply for every choice of M inducing variables."""
+    """Lower bounds on the eigenvalues of k(X, X), and on the gap of every choice of M inducing variables."""
 
     eigenvalues: Float
     noise: float
@@ -22,18 +22,18 @@ class Floors:
 
     @classmethod
     def of(cls, kernel: Kernel, X: Float, noise: float, alpha: float) -> Floors:
-        """From the rows X, in O(N³)."""
+        """Compute them from the rows X, in O(N³)."""
         decomposed = eigen(kernel(X), "k(X, X)")
         return cls(np.maximum(decomposed.values - decomposed.rounding, 0.0), noise, alpha)
 
     def any_y(self, M: Float) -> Float:
-        """Below D_α for every choice of M inducing variables and every y (N-low)."""
+        """Lower bound on D_α for every choice of M inducing variables and every y (N-low)."""
         from gpbounds.renyi import minimum_gap
 
         return np.asarray(minimum_gap(self.eigenvalues, M.astype(np.int64), self.alpha, noise=self.noise))
 
     def prior(self, M: Float) -> Float:
-        """Below the mean of D_α over y from the prior, for every choice made without y (N-lowprior)."""
+        """Lower bound on the mean of D_α over y from the prior, for every choice made without y (N-lowprior)."""
         from gpbounds.renyi import minimum_gap
 
         return np.asarray(minimum_gap(self.eigenvalues, M.astype(np.int64), self.alpha, noise=self.noise, y="prior"))

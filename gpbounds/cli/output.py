@@ -39,7 +39,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """Each line of ``text`` folded at 110 characters."""
+    """``text`` with each line wrapped at 110 characters."""
     folded = []
     for line in text.splitlines():
         lead = indent + " " * (len(line) - len(line.lstrip()))

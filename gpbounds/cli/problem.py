@@ -64,7 +64,7 @@ class Case:
     y : array (N,) or None
         The targets, if the bound is for them.
     simulate : int or None
-        How many sets of inputs are simulated.
+        Number of simulated sets of inputs.
     seed : int
         Seed of the simulation.
     law : str or None
@@ -261,7 +261,7 @@ def best_cases(
 
 
 def default_sets(rows: int) -> int:
-    """How many sets of inputs are simulated unless the command line says so: each costs an eigendecomposition."""
+    """Default number of simulated sets of inputs; each costs an eigendecomposition."""
     return 39 if rows <= SIMULATED_ROWS else 0
 
 

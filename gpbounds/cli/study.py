@@ -50,7 +50,7 @@ class Line:
 
     @property
     def name(self) -> str:
-        """Its name in JSON."""
+        """The name of the line in JSON."""
         form = self.form if self.case.draws is None else f"best of {self.case.draws}"
         return f"{self.case.kind}, {self.case.about}, {form}"
 
@@ -243,7 +243,7 @@ def _values(problem: Problem, case: Case, M: Float, alpha: float) -> Float:
 
 
 def smallest_reaching(M: Float, value: Float, target: float) -> int | None:
-    """The least of ``M`` from which on ``value`` stays <= target, ignoring NaN; None if there is none."""
+    """The least of ``M`` from which on ``value`` stays <= target, ignoring NaN; None if no such M exists."""
     defined = ~np.isnan(value)
     M, value = M[defined], value[defined]
     above = np.flatnonzero(value > target)

@@ -31,8 +31,9 @@ class Sample:
         the argument ``tv`` of the theorems.  0 for an exact sample; None if the bound is 1 or more, so that nothing is
         proved: ``rate(..., tv=None)`` raises an error.
     rounding : float
-        What rounding may add to ``tv``.  "exact": :func:`~gpbounds.kdpp.rounding_tv` at N·eps·λ_max.  "mcmc": the
-        number of steps times the largest change of the law of a step at a new factorisation, which is measured, not
+        The amount that rounding may add to ``tv``.  "exact": :func:`~gpbounds.kdpp.rounding_tv` at N·eps·λ_max.
+        "mcmc": the number of steps times the largest change of the law of a step at a new factorisation, which is
+        measured, not
         proved.
     method : str
         "exact" or "mcmc".

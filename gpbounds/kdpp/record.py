@@ -35,7 +35,7 @@ class Selection:
     ridge : float or None
         The ridge of "leverage".
     jitter : float
-        What was added to the diagonal of K_ZZ.
+        The number that was added to the diagonal of K_ZZ.
     objective : float or None
         "best" with y: the objective of the chosen points in nats, computed without jitter unless K_ZZ is singular.
     bound : Bound or None

@@ -177,7 +177,7 @@ def streamed_residual(
 
 
 def _traces(values: Float, T: float, M: int) -> Float:
-    """Above τ_m(K) for m = 0 … M, as far as the rank of FᵀF goes."""
+    """Upper bounds on τ_m(K) for m = 0 … M, up to the rank of FᵀF."""
     sizes = np.arange(min(M, int((values > 0.0).sum())) + 1)
     if sizes.size == 1:
         return np.array([values.sum() + T])

@@ -97,7 +97,7 @@ def log_factorial_excess(y: Array) -> Array:
 
 
 def log_rate_solution(z: Array) -> Array:
-    """The l with e^l + l = z, i.e. log W₀(e^z), by Newton's steps from above.
+    """The l with e^l + l = z, that is log W₀(e^z), by Newton's method from above.
 
     >>> round(float(log_rate_solution(np.array(np.e + 1.0))), 15)
     1.0

@@ -1,7 +1,7 @@
 """The trapezoidal rule on the whole line, for many integrands at once, checked by halving its step.
 
 For a function that is analytic in a strip of half width d and decays, the error falls like exp(−2πd/h) in the step h:
-halving the step about squares the error.  So comparing the sum over even nodes with the sum over odd nodes estimates,
+halving the step approximately squares the error.  So the difference of the sums over even and over odd nodes estimates,
 at no cost, the error of each; where they agree to `AGREEMENT` = 2e-7, the sum over all nodes is accurate to 1e-12.
 Where they do not agree, the number of nodes is doubled.
 
@@ -46,9 +46,10 @@ Drop = Callable[..., tuple[Array, Array]]
 
 
 def outer_edge(start: Array, drop: Drop, parameters: Sequence[Array], rounds: int = 60) -> Array:
-    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`, by Newton's method, which stays outside.
+    """|t| beyond which a convex drop D(t), D(0) ≈ 0, exceeds `DROP`, by Newton's method, whose iterates stay beyond it.
 
-    ``drop(t, *parameters)`` gives D and its slope.  All take two steps; those that still shrink by a third go on.
+    ``drop(t, *parameters)`` gives D and its slope.  Every entry takes two steps; entries that still shrink by a third
+    take more.
     """
     xp = namespace(start)
     t, left, part = start.copy(), xp.arange(start.size), list(parameters)

@@ -16,15 +16,15 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
     eigenvectors of A, two thirds of the work, are never formed.  If eigenvalues are equal up to rounding, only the sum
     of their squares is determined, not each square.  Errors as :func:`gpbounds.linalg.eigen`.
 
-    >>> found, squares = eigen_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0], [0.0]]))
-    >>> found.values.round(12), squares.round(12)
+    >>> spectrum, squares = eigen_squares(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0], [0.0]]))
+    >>> spectrum.values.round(12), squares.round(12)
     (array([3., 1.]), array([0.5, 0.5]))
     """
     xp, n = namespace(A, Y), A.shape[0]
     if xp is not np or n < 3:
-        found = eigen(A, name, vectors=True)
-        assert found.vectors is not None
-        return found, np.asarray(host(((found.vectors.T @ Y) ** 2).sum(axis=1)))
+        spectrum = eigen(A, name, vectors=True)
+        assert spectrum.vectors is not None
+        return spectrum, np.asarray(host(((spectrum.vectors.T @ Y) ** 2).sum(axis=1)))
     from scipy.linalg import eigh_tridiagonal
     from scipy.linalg.lapack import dormqr, dsytrd
 
@@ -35,5 +35,5 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
     # the reflections act on rows 1 ... n - 1
     rotated[1:], _, _ = dormqr("L", "T", packed[1:, :-1], tau, np.asfortranarray(rotated[1:]), 64 * Y.shape[1])
     values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
-    found = clipped(values[::-1], None, eigenvalue_rounding(values, EPS), name)
-    return found, ((W.T @ rotated) ** 2).sum(axis=1)[::-1]
+    spectrum = clipped(values[::-1], None, eigenvalue_rounding(values, EPS), name)
+    return spectrum, ((W.T @ rotated) ** 2).sum(axis=1)[::-1]

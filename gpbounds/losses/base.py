@@ -1,4 +1,4 @@
-"""What a bounded loss is, and how much its expectation changes when the prediction is only approximate."""
+"""Bounded losses, and bounds on the change of their expectations if the prediction is only approximate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Loss(Named, ABC):
     *latent* prediction: a Gibbs risk does not include the noise.  v = 0 is the point mass at m.
     """
 
-    # What a loss defines, on flat arrays of one length, with s = √v.
+    # A subclass defines these, on flat arrays of one length, with s = √v.
     @abstractmethod
     def _value(self, y: Array, f: Array) -> Array: ...
 

@@ -25,7 +25,7 @@ FALSE_AS_PRINTED = (
 
 @dataclass(frozen=True)
 class _Setting:
-    """What a bound depends on apart from m: s̃, an upper bound on s_λ, the kind of frequencies, the hypotheses."""
+    """The arguments of a bound except m: s̃, an upper bound on s_λ, the kind of frequencies, the hypotheses."""
 
     total: float
     dimension: float
@@ -227,7 +227,7 @@ def fourier_rank(
         meaning=(f"The low-rank GP is within {per_datum:g} nats a datum of the exact one.",) if suffices else (),
         cost=Cost.of(size, int(2 * m)) if suffices else None,
         notes=(
-            f"{m:.6g} random frequencies, a cosine and a sine each; density mass {setting.total:.6g}, effective "
+            f"{m:.6g} random frequencies, a cosine and a sine for each; density mass {setting.total:.6g}, effective "
             f"dimension at most {setting.dimension:.6g}.",
         ),
     )

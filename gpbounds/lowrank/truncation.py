@@ -25,7 +25,7 @@ FORMS = ("sharpest", "printed")
 
 @dataclass(frozen=True)
 class _Setting:
-    """What the bound depends on apart from N and r; ``delta`` is None for the expectation."""
+    """The arguments of the bound except N and r; ``delta`` is None for the expectation."""
 
     spectrum: Spectrum
     inputs: InputLaw

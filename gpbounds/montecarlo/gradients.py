@@ -59,8 +59,9 @@ def _brief(values: Any) -> str:
 def expected_gradients(likelihood: Likelihood, y: ArrayLike, m: ArrayLike, v: ArrayLike, L: ArrayLike) -> Gradients:
     """The exact means of the gradient estimators of biased Monte Carlo, beside the gradient that they estimate.
 
-    Minus (7) and the reparametrised ratio are unbiased gradients of the L-sample objective; the φ''-form (8) is not,
-    since Stein's identity fails inside a ratio (D-24; Wei et al., Eq. 7–8), and at small L its sign may be wrong;
+    The estimators minus (7) and the reparametrised ratio are unbiased for the gradient of the L-sample objective; the
+    φ''-form (8) is not, since Stein's identity fails inside a ratio (D-24; Wei et al., Eq. 7–8), and at small L its
+    sign may be wrong;
     the record says so.  All agree as L → ∞, and where p(y|f) is constant.  v > 0.
 
     Parameters and errors are those of `gpbounds.montecarlo.bias`, but v > 0.

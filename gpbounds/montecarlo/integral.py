@@ -119,7 +119,7 @@ def _block(
             a = numerator(panels, nodes.delta)
             weight = np.where(nodes.tilted > 0.0, nodes.tilted * a, 0.0)
             centred = means(weight - ratio * nodes.weight, [s_low * np.exp(-s_low) * np.expm1(x)])[0]
-            centred += ratio * (s_low * np.exp(-s_low))[:, 0] * D  # E[x] is 0, by the rule nearly
+            centred += ratio * (s_low * np.exp(-s_low))[:, 0] * D  # E[x] is 0; the rule gives nearly 0
             weight = nodes.weight * a
             weight = np.where(np.isfinite(weight), weight, 0.0)
             plain = means(weight, [np.exp(exponent + np.minimum(u[:, None] + nodes.ratio, 709.0))])[0]

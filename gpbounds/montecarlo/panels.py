@@ -144,7 +144,7 @@ class Panels:
 
     @cached_property
     def peak(self) -> float:
-        """Where p is largest within the ends."""
+        """The point between the ends at which p is largest."""
         low, high = halved(lambda delta: self.slope(np.array([delta]))[0] > 0.0, *self.ends)
         return float(0.5 * (low + high))
 

@@ -172,7 +172,7 @@ def sample_size(
     here, too, a = min(γ_t, ½).  Its c₃ = 2√2 A(2B* + 1)/ζ (D-47), with the constants of Table 1, corrected.
     ``rule="chernoff"`` replaces B²/(2ζ²), by Chernoff's bound P(|X̄ − μ| > aμ) ≤ 2e^(−L·k), with the larger of
     1/k, k = min kl((1±a)ζ/B ‖ ζ/B): about 1/ζ instead of 1/ζ², never above D-50's (Pinsker).  kl((1±a)p‖p) grows
-    with p, being jointly convex and 0 at p = 0, so that ζ serves for every E p ≥ ζ.
+    with p, being jointly convex and 0 at p = 0, so the bound with ζ holds for every E p ≥ ζ.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def sample_size(
     y : array
         Targets; the result has an entry for each, and their largest L serves all.
     n : int or array
-        How many data the union bound covers.
+        Number of data that the union bound covers.
     delta : float or array
         Probability of failure over all steps, in (0, 1).
     step : float, array or callable

@@ -1,4 +1,4 @@
-"""PAC-Bayes: the binary kl and its inverse, risk bounds, and certificates that a third party can re-check."""
+"""PAC-Bayes: the binary kl and its inverse, risk bounds, and certificates that a third party can check again."""
 
 from gpbounds.pacbayes.batches import batch_bound, batch_risk_bound
 from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound

@@ -1,4 +1,4 @@
-"""The bound where the empirical risk is measured on a random mini-batch only."""
+"""The bound from an empirical risk that is measured on a random mini-batch only."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def batch_risk_bound(
 
     Claim P-46 (Reeb et al., Eq. 32; ``form="printed"`` is their |R_S − R̂_B| ≤ √(ln(2/δ)/(2B)), which they also state
     for batches in cyclic order, where it is false).  It is Chernoff's bound for independent draws; draws without
-    replacement are more concentrated in the convex order (Hoeffding).  A lower bound needs a δ of its own; the printed
-    form holds for both ends at once.
+    replacement are more concentrated in the convex order (Hoeffding).  If you use an upper and a lower bound, each
+    needs its own δ; the printed form holds for both at once.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ def bayes_factor(epsilon: ArrayLike, std: ArrayLike) -> Any:
     1{|y − m| > ε} ≤ E 1{|y − v| > ε}/(3/2 − Φ(2ε/σ)), v ~ N(m, σ²), for every y.
 
     Claim P-38, sharper than the factor 2 (Reeb et al., §2.1): it tends to 2 as σ → 0 and to 1 as σ → ∞.  Equality holds
-    as |y − m| falls to ε: there the mean is Φ(0) + Φ(−2ε/σ), and it grows with |y − m|.
+    in the limit |y − m| → ε from above, where the mean is Φ(0) + Φ(−2ε/σ); the mean increases with |y − m|.
 
     Parameters
     ----------

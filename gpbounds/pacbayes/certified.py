@@ -1,4 +1,4 @@
-"""The certified inverse of the binary kl: the next double on the safe side, decided with Arb balls."""
+"""The certified inverse of the binary kl: the next double in the safe direction, decided with Arb balls."""
 
 from __future__ import annotations
 

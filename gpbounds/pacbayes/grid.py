@@ -45,7 +45,7 @@ class GridPoint:
 class HyperGrid:
     """The set Θ = {exp(low + (high − low)·i/G) : i = 0 ... G}, one axis for each name; the prior over Θ is uniform.
 
-    A bound that is to hold for every θ in Θ pays ln(1/p_θ) = ln|Θ| = Σ ln(G_t + 1), T ln(G + 1) for T equal axes; T
+    A bound that holds for every θ in Θ pays ln(1/p_θ) = ln|Θ| = Σ ln(G_t + 1), T ln(G + 1) for T equal axes; T
     is 2 with one shared lengthscale and D + 1 with one for each input.  Only hyperparameters of the *prior*
     are charged: the noise, the inducing points and everything else that defines Q cost nothing (P-49).
 

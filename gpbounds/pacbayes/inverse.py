@@ -31,8 +31,8 @@ def kl_inverse(
     Claims P-03, P-04, P-06, P-07 (Reeb et al., Eq. 3, 12, 13 and App. A).  The upper inverse increases in q and d and
     is jointly concave.  p and, with ``complement``, 1 − p are within 4 ulp on all of [0, 1] × [0, ∞]; neither is
     computed as 1 minus the other.  At neighbouring arguments rounding may reverse the order of values, by up to 2 ulp.
-    ``certified=True`` (P-12): the value is never on the wrong side of the true one, at most 1 ulp from it, and monotone
-    in q and d; Arb balls decide each.
+    ``certified=True`` (P-12): the value is at least (upper) or at most (lower) the true one, within 1 ulp of it, and
+    monotone in q and d; Arb balls prove each value.
 
     The derivatives are accurate to a few ulp.  Their limits: at d = 0 they are 1 and ±∞ (∂p/∂d = ±1 at q = 0 of the
     upper, q = 1 of the lower inverse, 0 at the other end); at d = ∞ both are 0; for d > 0 the upper inverse has

@@ -6,7 +6,7 @@ With t = ln((1−q)/(1−p)), y = 1 − e^−t = (p−q)/(1−q), r = (1−q)/q 
 
 The start is within 2.2 % of t (rational in √(2qc); exact to second order at c = 0, and at c = ∞); a step of fourth
 order makes the error 1e-8, and a step of Newton 1e-16.  Where y < q/2 the terms cancel; there the unknown is y, and the
-equation is kl/(1−q) = g(ry)/r + g(−y) = c with g(x) = x − ln(1 + x), whose left side is y times a sum of positive
+equation is kl/(1−q) = g(ry)/r + g(−y) = c with g(x) = x − ln(1 + x), whose left-hand side is y times a sum of positive
 terms.
 """
 

@@ -45,7 +45,7 @@ def bound(
     in [0, 1], P^θ and p_θ fixed before S.  ``form="printed"`` puts 2√N ≥ ξ(N) in place of ξ(N), as the paper does.
     ``relaxation="pinsker"`` is B_Pin = R_S + √(d/2) (P-11), which is never below kl⁻¹(R_S, d) and may exceed 1.  The
     upper and the lower bound hold together at this confidence.  For losses in {0, 1} and Q = P the expectation in the
-    proof is ξ(N) exactly; the only loss is in Markov's inequality.
+    proof is exactly ξ(N); then only Markov's inequality is not an equality.
 
     ∂B/∂R_S = ∂kl⁻¹/∂q and ∂B/∂KL = (∂kl⁻¹/∂d)/N at (R_S, d): claim P-08 (Reeb et al., Eq. 14, whose point of
     evaluation lacks ln(1/p_θ), a misprint).  For B_Pin they are 1 and 1/(4N√(d/2)).
@@ -68,7 +68,7 @@ def bound(
         Invert kl, or apply Pinsker's inequality.
     side : "upper" or "lower"
     certified : bool
-        Count rounding, too: d is rounded up, and the inverse outwards (P-12), with Arb balls.
+        Include rounding: d is rounded up, and the inverse outwards (P-12), with Arb balls.
     gradient : bool
         Return (bound, ∂B/∂R_S, ∂B/∂KL), B the bound of ``side``; training by the bound needs them.
 

@@ -118,7 +118,7 @@ def plot_band(ax: Any, band: Band) -> None:
 
 def headline(figure: Any, title: str) -> None:
     """Write ``title`` over ``figure``, folded where it is wide."""
-    width = int(12.5 * figure.get_figwidth())  # letters of this size that a line holds
+    width = int(12.5 * figure.get_figwidth())  # number of letters of this size in a line
     lines = [part for line in title.splitlines() for part in textwrap.wrap(line, width, break_long_words=False)]
     figure.suptitle("\n".join(lines), fontsize=TEXT + 1, x=0.01, ha="left")
 
@@ -145,7 +145,7 @@ def figure(width: float, height: float) -> Any:
 
 
 def target_line(ax: Any, target: float | None) -> None:
-    """A dotted line at ``target``, named."""
+    """A dotted line at ``target``, with a label."""
     if target is not None:
         ax.axhline(target, color="0.45", linewidth=1.0, linestyle=(0, (1, 2)))
         ax.annotate(

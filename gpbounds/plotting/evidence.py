@@ -52,7 +52,7 @@ class Bracket:
 
     @property
     def reference(self) -> float:
-        """What the picture measures from: the exact value, or the middle of the narrowest bracket."""
+        """The reference of the figure: the exact value, or the middle of the narrowest bracket."""
         if self.exact is not None:
             return self.exact
         lower, upper = (np.asarray(v, dtype=np.float64) for v in (self.lower, self.upper))
@@ -116,7 +116,7 @@ def bounds_and_evidence(
     if max(np.max(curve.M, initial=1) for curve in curves) > FAR:
         left.set_xscale("log")
     target_line(left, target)
-    if len(curves) > 4:  # no corner of the axes is free of so many
+    if len(curves) > 4:  # with more curves, no corner of the axes is free
         left.legend(fontsize=TEXT, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2)
     else:
         left.legend(fontsize=TEXT, framealpha=0.8, edgecolor="none")

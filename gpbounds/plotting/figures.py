@@ -58,15 +58,16 @@ def bound_vs_empirical(
     confidence: str,
     target: float | None = None,
 ) -> Any:
-    """A figure of what subsets of the data truly reach, between upper bounds and a lower bound, against M.
+    """A figure of the divergences that subsets of the data reach, with upper and lower bounds, against M.
 
     Parameters
     ----------
     bounds : sequence of Curve
-        Upper bounds; no assumption that they lie above what was reached is made.
+        Upper bounds; they need not lie above the divergences reached.
     subsets : sequence of Band
     lower : Curve, or several, optional
-        Lower bounds; the axis ends just below the least value reached and the target, so they may leave the picture.
+        Lower bounds; the axis ends just below the least divergence reached and the target, so parts of them may not be
+        visible.
     title, ylabel : str
     confidence : str
         Heading of the bounds in the legend, as "Upper bounds, probability 95 %"; may have several lines.
@@ -106,7 +107,7 @@ def bound_vs_empirical(
 
 
 def _legends(figure: Any, blocks: Sequence[tuple[str, Sequence[Any]]]) -> None:
-    """One legend to the right of the axes, a heading over each block."""
+    """One legend to the right of the axes, with a heading above each block."""
     from matplotlib.lines import Line2D
 
     def nothing(label: str) -> Any:

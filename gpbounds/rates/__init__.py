@@ -1,4 +1,4 @@
-"""The theorems: how many inducing points, and how sure (ledger R, sections G and H)."""
+"""The theorems: how many inducing points suffice, and with which probability (ledger R, sections G and H)."""
 
 from gpbounds.rates.planning import inducing_points
 from gpbounds.rates.theorems import rate

@@ -1,4 +1,4 @@
-"""Tr(K − Q) a priori beyond its mean: a sum of independent terms that is above it for every X (N-sum, N-out)."""
+"""A-priori quantiles of E_Z Tr(K − Q): for every X a sum of independent terms is at least as large (N-sum, N-out)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from gpbounds.spectra.legendre import gauss
 from gpbounds.statements import FIXED, UP, drawn_from, upper_bound
 
 JITTER = 1e-9
-"""Added to K_zz, as a share of its diagonal: the majorant stays one, and triangular solves keep their digits."""
+"""Added to K_zz, as a share of its diagonal: the majorant stays valid, and triangular solves keep their digits."""
 CELLS = (2**12, 2**15)
-"""A law on the line is cut into so many intervals at first, twice as many while they lose more than SHARE, at most."""
+"""First and largest number of intervals; the number doubles while they add more than SHARE."""
 SHARE = 0.02
-"""What cells may add to the mean."""
+"""Largest relative amount that cells may add to the mean."""
 REACH = 9.0
-"""Standard deviations beyond which nothing is looked at: the majorant is g0·v there."""
+"""Number of standard deviations beyond which the majorant is taken as g0·v."""
 OUTLIERS = (0, 1, 2)
 """How many Gaussian inputs may lie apart."""
 LARGEST = 1024
@@ -47,8 +47,8 @@ class TraceMajorant:
     Proof.  R is concave and homogeneous in the operator A = Σ φ(x_n)φ(x_n)' (N-pop), so R(A) <= ⟨∇R(B), A⟩ for every
     B = Σ b_i u_i u_i', and ∇R(B) = g0·I − Σ (g0 − g_i) u_i u_i'.  QED
     The u_i need not be eigenfunctions: here they are eigenvectors of Σ_j w_j φ(z_j)φ(z_j)' for pilot points z with
-    weights w, made from K_zz + jitter.  A jitter shortens them; functions that are orthonormal in a larger space, seen
-    from this one, do as well.
+    weights w, made from K_zz + jitter.  A jitter shortens them; the bound also holds for projections of functions that
+    are orthonormal in a larger space.
 
     Attributes
     ----------
@@ -104,8 +104,8 @@ class TraceMajorant:
 def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, delta: float) -> Bound:
     """τ_M(K_X) = E_Z Tr(K − Q_Z) of N inputs on a line is below this with probability at least 1 − δ over X (N-sum).
 
-    τ_M(K_X) <= Σ_n g(x_n) for every X (:class:`TraceMajorant`), so P(τ_M >= t) <= inf_θ e^(−θt) (E e^{θg(x)})^N: where
-    g is bounded little more than the mean N·R(μ) is paid, in place of Markov's 1/δ.
+    τ_M(K_X) <= Σ_n g(x_n) for every X (:class:`TraceMajorant`), so P(τ_M >= t) <= inf_θ e^(−θt) (E e^{θg(x)})^N: if g
+    is bounded, the result is little more than the mean N·R(μ), without Markov's factor 1/δ.
 
     The mean of e^{θg} is bounded by cells: on an interval of length h with ends a, b, √g(x) <= max(√g(a), √g(b)) +
     √g0·e(h), since √g is a seminorm of φ(x) that is at most √g0·‖φ(x)‖, and e(h) bounds the distance of φ(x) from the
@@ -153,7 +153,7 @@ def sum_bound(kernel: Kernel, N: int, M: int, *, inputs: Gaussian | Uniform, del
 
 
 class SumLaw:
-    """Quantiles of what Σ_n g(x_n) is at most, for N inputs on a line and any M; cells are kept."""
+    """Quantiles of an upper bound on Σ_n g(x_n), for N inputs on a line and any M; the cells are cached."""
 
     def __init__(self, kernel: Kernel, N: int, inputs: Gaussian | Uniform) -> None:
         if not isinstance(inputs, Gaussian | Uniform) or inputs.dim != 1:
@@ -164,7 +164,7 @@ class SumLaw:
         self._cells: dict[int, Cells] = {}
 
     def cells(self, M: int) -> Cells:
-        """Above g of size M."""
+        """Upper bounds on g of size M."""
         if M > LARGEST:
             raise NotConverged(
                 f"M: the sum over cells serves at most {LARGEST} inducing points, got {M}: a larger target or a longer "
@@ -175,12 +175,12 @@ class SumLaw:
         return self._cells[M]
 
     def mean(self, M: int) -> float:
-        """Above N·E g(x), which is above E τ_M."""
+        """Upper bound on N·E g(x), and so on E τ_M."""
         cells = self.cells(M)
         return self.N * float(cells.shares @ cells.upper)
 
     def quantile(self, M: int, delta: float) -> tuple[float, int]:
-        """t with P(τ_M >= t) <= δ, and the number of outliers it allows for; −1 where none are set apart."""
+        """t with P(τ_M >= t) <= δ, and the number of outliers that it allows; −1 if it treats none separately."""
         plain = self.cells(M)
         candidates = [(_chernoff(plain.upper, plain.shares, 0.0, self.N, delta), -1)]
         for outliers in OUTLIERS if isinstance(self.inputs, Gaussian) else ():
@@ -199,14 +199,14 @@ class SumLaw:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A law on the line, cut into intervals; the last entry is all that is beyond them.
+    """A law on the line, divided into intervals; the last entry is the rest of the line.
 
     Attributes
     ----------
     shares : array (n + 1,)
         Their probabilities.
     upper : array (n + 1,)
-        Above g on each of them.
+        Upper bounds on g in each of them.
     """
 
     shares: Float
@@ -214,7 +214,7 @@ class Cells:
 
     @classmethod
     def of(cls, kernel: Kernel, inputs: Gaussian | Uniform, M: int) -> Cells:
-        """As many as it takes for g of size M."""
+        """With the number of pilot points that g of size M needs."""
         majorant = TraceMajorant.of(kernel, M, *pilot_points(inputs, pilots(M)))
         count = CELLS[0]
         while True:
@@ -229,7 +229,7 @@ class Cells:
 
 
 def _intervals(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
-    """Their ends, and their probabilities with that of all that is beyond them."""
+    """The ends of the intervals, and the probabilities of each and of the rest of the line."""
     if isinstance(inputs, Uniform):
         low, width = float(np.atleast_1d(inputs.low)[0]), float(inputs.widths[0])
         return low + width * np.linspace(0.0, 1.0, count + 1), np.append(np.full(count, 1.0 / count), 0.0)
@@ -239,12 +239,13 @@ def _intervals(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
 
 
 def pilots(M: int) -> int:
-    """How many pilot points serve M."""
+    """The number of pilot points for M."""
     return min(4 * M + 32, 2 * M + 160)
 
 
 def pilot_points(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
-    """Points on the line, shape (count, 1), and weights that stand for the law: Gauss's, for N(0, 2s²) if Gaussian."""
+    """Points on the line, shape (count, 1), and weights that represent the law: Gauss's rule, for N(0, 2s²) if the law
+    is Gaussian."""
     x, w = gauss(count)
     if isinstance(inputs, Uniform):
         return (np.atleast_1d(inputs.low)[0] + inputs.widths[0] * x)[:, None], w
@@ -253,7 +254,7 @@ def pilot_points(inputs: Gaussian | Uniform, count: int) -> tuple[Float, Float]:
 
 
 def interpolation_error(kernel: Kernel, step: float) -> float:
-    """Above ‖φ(x) − (1−s)φ(a) − sφ(b)‖, x = (1−s)a + sb, b − a = step: how far the features are from a straight line.
+    """Upper bound on ‖φ(x) − (1−s)φ(a) − sφ(b)‖, x = (1−s)a + sb, b − a = step: the distance of φ from a straight line.
 
     ‖φ''‖·step²/8 where φ is twice differentiable, ‖φ''‖² = k''''(0): 3v/ℓ⁴ (squared exponential), 3v(2ν/ℓ²)²/((2ν −
     2)(2ν − 4)) (Matérn, ν > 2); step·ω/4, ω the greatest ‖φ'(x) − φ'(x + t)‖, t <= step (Matérn-3/2).  Otherwise it is

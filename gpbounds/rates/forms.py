@@ -1,6 +1,6 @@
 """The theorems as functions of t, a bound on the expected trace of K - Q.
 
-In all of them T = Tr(K - Q), rank(K - Q) <= n = N - M, σ² = noise, and the randomness is in X, in Z and, for the
+In all formulas T = Tr(K - Q), rank(K - Q) <= n = N - M, σ² = noise, and the randomness is in X, in Z and, for the
 ``prior`` forms, in y.  Arguments broadcast.  Each is a sum of positive, well-conditioned terms.
 """
 

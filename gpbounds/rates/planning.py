@@ -64,12 +64,12 @@ def inducing_points(
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
     Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
-    draws: the plan uses X, y and the law of the draws, and no draw.  The sharpest form decreases in M, so bisection
+    draws: the plan uses X, y and the law of the draws, but no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
     (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
 
-    With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for the
-    inputs to come the bound at this M is at most the target.
+    With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
+    inputs the bound at this M is at most the target.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def inducing_points(
     -------
     Plan
         ``.M`` (None if no M < N suffices), ``.bound``, ``.bound_before`` (at M - 1), ``.needed`` (for
-        ``inputs=Empirical(X)``: below it no choice of inducing variables reaches the target, N-low), ``.meaning``,
+        ``inputs=Empirical(X)``: with fewer, no choice of inducing variables reaches the target, N-low), ``.meaning``,
         ``.cost``.
 
     Raises
@@ -124,8 +124,8 @@ def inducing_points(
 def _simulated(to_come: ToCome, target: float) -> Plan:
     """The k-th greatest of the M's that the simulated sets need (N-sim).
 
-    Given X the bounds decrease in M, so at this M the bound of the set to come is at most the target, but with the
-    probability that the simulation spends.
+    Given X the bounds decrease in M, so at this M the bound for the future inputs is at most the target, except with
+    the probability that the simulation spends.
     """
     single = to_come.numbers.single()
     alpha, delta, N = float(single["alpha"] or 0.0), float(single["delta"] or 0.0), to_come.plan.N
@@ -180,7 +180,7 @@ def _one_draw(setting: Setting, N: int, target: float) -> Plan:
 
 
 def _several_draws(statement: DrawStatement | LineStatement, options: dict[str, Any], N: int, target: float) -> Plan:
-    """The bounds decrease in M: E(K − Q) does, and they increase with it."""
+    """The bounds decrease in M, because E(K − Q) decreases in M and the bounds increase in E(K − Q)."""
     from gpbounds.renyi import needed_from_eigenvalues
 
     alpha, noise = float(options["alpha"]), float(options["noise"])

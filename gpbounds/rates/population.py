@@ -1,4 +1,5 @@
-"""The mean over X and Z of Tr(K − Q) from the Mercer spectrum: the k-DPP's own formula, read off the tails (N-pop)."""
+"""The mean over X and Z of Tr(K − Q) from the Mercer spectrum: the k-DPP's formula for the mean trace, applied to the
+tails (N-pop)."""
 
 from __future__ import annotations
 
@@ -16,11 +17,12 @@ from gpbounds.spectra.box import LARGEST, BoxSpectrum
 from gpbounds.spectra.geometric import GeometricSpectrum
 
 FIRST, LAST = 64, 4096
-"""Eigenvalues are tabulated for M up to 64, 128, ..., 4096; beyond, the value at 4096 stands, since it falls with M."""
+"""Eigenvalues are tabulated for M up to 64, 128, ..., 4096; beyond, the value at 4096 is used, since the value
+decreases in M."""
 PER_POINT = 4
-"""How many eigenvalues an M gets: what is beyond them enters as infinitely many infinitely small ones (N-cut)."""
+"""Number of eigenvalues for each M; those beyond enter as infinitely many infinitely small ones (N-cut)."""
 SMALLEST_SHARE = 1e-280
-"""Tails below this share of the trace are left to the Gauss-Schmidt form: products of them leave the doubles."""
+"""Below this share of the trace the Gauss-Schmidt form is used, because products of such tails underflow."""
 
 
 class PopulationTrace:
@@ -33,8 +35,9 @@ class PopulationTrace:
     A = Σ_n φ(x_n)φ(x_n)', and E A has N·μ: Jensen.  N·R(μ) is never above the Gauss-Schmidt form of R-samp.  N may
     not be replaced by N − M.
 
-    Only upper bounds T_k of the tails Σ_{m>k} μ_m are read.  The true tails are convex in k, hence at most the greatest
-    convex sequence below T; its differences ν have tails at least those of μ, and R increases and is Schur-concave:
+    The computation uses only upper bounds T_k on the tails Σ_{m>k} μ_m.  The true tails are convex in k, hence at most
+    the greatest convex sequence below T; its differences ν have tails at least those of μ, and R increases and is
+    Schur-concave:
     R(μ) <= R(ν).  ν is cut at n terms: R(ν) <= R(ν_1 ... ν_n) + g0·T_n, g0 = 1 + M(1 − τ_M/τ_{M−1}) (N-cut).
     One dimension, squared exponential × Gaussian: v(M+1)(1−B)B^M/(1−B^{M+1}) in closed form (q-binomial theorem).
 
@@ -55,7 +58,7 @@ class PopulationTrace:
         self._blocks: dict[int, Float] = {}
 
     def log(self, M: Float) -> Float:
-        """For whole numbers M >= 1 of any shape; +inf where nothing is had (tails below 1e-280 of the trace)."""
+        """For whole numbers M >= 1 of any shape; +inf where no value is computed (tails below 1e-280 of the trace)."""
         law = self.law
         if isinstance(law, GeometricSpectrum) and law.dim == 1:
             log_B = law.log_B
@@ -65,7 +68,7 @@ class PopulationTrace:
         return math.log(law.trace) + self._table(int(sizes.max(initial=1)))[sizes]
 
     def _table(self, last: int) -> Float:
-        """log R/trace for M = 0 ... ``last`` or further.  The value at M does not depend on what else is asked for."""
+        """log R/trace for M = 0 ... ``last`` or further.  The value at M does not depend on the other M requested."""
         joined, block = np.zeros(1), FIRST
         while True:
             if block not in self._blocks:
@@ -77,7 +80,7 @@ class PopulationTrace:
 
 
 def kept_eigenvalues(M: int) -> int:
-    """How many eigenvalues the value at M is worked out from."""
+    """The number of eigenvalues from which the value at M is computed."""
     return PER_POINT * max(FIRST, 1 << (M - 1).bit_length())
 
 

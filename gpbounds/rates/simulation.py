@@ -1,4 +1,4 @@
-"""What is known given X, before X is seen: simulated inputs, and the k-th greatest of what they give (N-sim)."""
+"""Bounds given X, stated before X is seen: simulated inputs, and the k-th greatest of their bounds (N-sim)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class SampledLaw(Protocol):
-    """A law of inputs that can be drawn from, in any dimension."""
+    """A law of inputs that can be sampled, in any dimension."""
 
     @property
     def dim(self) -> int:
@@ -34,18 +34,18 @@ class SampledLaw(Protocol):
 
 @dataclass(frozen=True)
 class Simulation:
-    """m sets of N inputs from a law, and which order statistic of what they give holds for the set to come (N-sim).
+    """m sets of N inputs from a law, and the order statistic of their values that holds for the future set (N-sim).
 
-    F any function of X; X, X¹ ... X^m independent sets of N inputs from one law:
+    Let F be any function of X, and X, X¹ ... X^m independent sets of N inputs from one law:
 
         P(F(X) > k-th greatest of F(X¹) ... F(X^m)) <= k/(m+1).
 
-    Proof.  The event says that fewer than k of the m other values are at least F(X).  Of m + 1 numbers, whatever they
-    are, at most k have fewer than k others that are at least as great; the m + 1 sets are exchangeable, so X is
-    one of those k with probability at most k/(m+1).  QED
-    Equality where F has no ties.  Kernel, law and dimension are free, and nothing needs to be known of a spectrum.
+    Proof.  The event says that fewer than k of the m other values are at least F(X).  Of any m + 1 numbers, at most k
+    have fewer than k others that are at least as great; the m + 1 sets are exchangeable, so X is one of those k with
+    probability at most k/(m+1).  QED
+    Equality if F has no ties. Kernel, law and dimension are arbitrary, and no spectrum is needed.
 
-    The statement holds once, for one simulation: choosing among seeds, or along a curve of M, is selection.
+    The statement holds for one simulation: if you choose among several seeds, or along a curve of M, it does not hold.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Simulation:
     order : int
         k.
     rest : float
-        δ − k/(m+1), what is left for the statement given X.
+        δ − k/(m+1), the part of δ for the statement given X.
     rng : Generator
     """
 
@@ -85,7 +85,7 @@ class Simulation:
 
     @property
     def sentence(self) -> str:
-        """What was simulated, as a hypothesis."""
+        """A sentence about the simulation, as a hypothesis."""
         return (
             f"The N inputs are drawn independently from {self.inputs!r}; so were {self.sets} sets of N, simulated "
             f"once, and what is {'' if self.order == 1 else f'{ordinal(self.order)} '}greatest among them is stated: "
@@ -103,15 +103,15 @@ def simulation(
     inputs : a law with ``dim`` and ``sample(N, rng)``, not Empirical
     N : int
     sets : int
-        m, how many sets of inputs are simulated.
+        m, the number of simulated sets of inputs.
     delta : float
-        δ in (0, 1), for everything: the simulation and the statement given X.
+        δ in (0, 1), for the simulation and the statement given X together.
     rng : numpy.random.Generator or int, optional
 
     Raises
     ------
     ValueError
-        for inputs that are the data themselves, or have no ``sample``; where k = 0: then the least m is told.
+        for inputs that are the data themselves, or have no ``sample``; if k = 0; the message then names the least m.
 
     >>> from gpbounds.inputs import Gaussian
     >>> plan = simulation(Gaussian(), 100, sets=39, delta=0.05, rng=0)
@@ -141,7 +141,7 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
 
     ``given(X)`` fails with probability at most ``plan.rest`` for every fixed X, over y and Z; so with probability at
     least 1 − δ over the simulation, X, y and Z the quantity is at most the k-th greatest of ``given(X¹) ...
-    given(X^m)``.  Where ``given(X)`` is an array, as over a grid of M, each entry is a statement of its own.
+    given(X^m)``.  If ``given(X)`` is an array, for instance over a grid of M, each entry is a separate statement.
 
     Parameters
     ----------
@@ -166,10 +166,10 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
     infinite = [bound for bound, row in zip(bounds, values, strict=True) if np.isinf(row).any()]
     assumptions = _assumptions(plan, [bound for bound in bounds if bound not in infinite] or bounds[:1])
     if value.ndim:
-        assumptions.append("Each entry of the array is a statement of its own; they need not hold all at once.")
+        assumptions.append("Each entry of the array is a separate statement; they need not hold simultaneously.")
     if np.isinf(value).any():
         why = infinite[0].assumptions[-1]
-        assumptions.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs nothing is proved. {why}")
+        assumptions.append(f"For {len(infinite)} of the {plan.sets} simulated sets of inputs no bound is proved. {why}")
     return Bound(
         value=as_number(value),
         side="upper",
@@ -185,9 +185,9 @@ def simulated_bound(plan: Simulation, given: Callable[[Float], Bound], *, delta:
 def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tuple[int | None, Float]:
     """(M, the M's of the sets): the k-th greatest of the M's that the simulated sets need for a target (N-sim).
 
-    ``least(X)`` is the least M from which on the bound given X is at most the target, None where there is none; it is a
-    function of X, so the set to come needs no more than the k-th greatest but with probability k/(m+1).  Choosing M on
-    a simulated curve instead would be selection: the curve holds at each M, not at the M that looks best.
+    ``least(X)`` is the least M from which on the bound given X is at most the target, or None; it is a function of X,
+    so the future set needs more than the k-th greatest with probability at most k/(m+1).  Do not choose M on a
+    simulated curve instead: the curve holds at each M that is fixed in advance, not at a chosen one.
 
     >>> from gpbounds.inputs import Gaussian
     >>> plan = simulation(Gaussian(), 5, sets=39, delta=0.05, rng=0)
@@ -201,9 +201,10 @@ def simulated_size(plan: Simulation, least: Callable[[Float], int | None]) -> tu
 
 
 def simulated_target(plan: Simulation, bounds: list[Bound], target: float, delta: float, sizes: Float) -> Bound:
-    """What holds at the M of `simulated_size`: for the inputs to come the bound at M is at most the target.
+    """The bound at the M of `simulated_size`: for future inputs the bound at M is at most the target.
 
-    ``bounds`` are those of the sets at their own M.  No sharper value is stated: M was chosen on the simulated sets.
+    ``bounds`` are those of the sets at their own M.  The record states no sharper value, because M was chosen on the
+    simulated sets.
     """
     return Bound(
         value=target,
@@ -222,9 +223,9 @@ def _claims(bounds: list[Bound]) -> str:
 
 
 def _assumptions(plan: Simulation, bounds: list[Bound]) -> list[str]:
-    """Those of the bounds, with the simulated law in place of the given rows."""
+    """The assumptions of the bounds, with the simulated law in place of the given rows."""
     sentences = dict.fromkeys(s for bound in bounds for s in bound.assumptions)
-    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is to come
+    of_data = (given_inputs(plan.N), FIXED_IN_ADVANCE, FIXED_BEFORE)  # replaced, since X is not known yet
     return [*(s for s in sentences if s not in of_data), plan.sentence, FIXED]
 
 

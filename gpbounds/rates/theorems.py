@@ -1,4 +1,4 @@
-"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before any of it is computed."""
+"""``rate``: a bound on the divergence of the best sparse posterior from the exact one, before either is computed."""
 
 from __future__ import annotations
 
@@ -50,27 +50,30 @@ def rate(
 
     ``form="printed"`` gives the papers' forms instead, in the direction q*‖p in which they are true (R-dir):
     αt/(2δσ²) + g_N(t)/δ and g_N(t)/δ + αt‖y‖²/(2δσ⁴), t = (M+1) N Σ_{m>M} λ_m + 2N·v·tv.
-    It is never tight: Markov's inequality costs a factor of about 1/δ.  Yue & Kontar, Theorem 1 of both papers.
+    These bounds are never tight: Markov's inequality costs a factor of about 1/δ. Yue & Kontar, Theorem 1 of both
+    papers.
 
-    The best of R draws (``draws=R``), for the rows at hand, ``inputs=Empirical(X)``: of R independent draws the one
-    with the greatest objective of order α is kept, computed without jitter.  Then with p = δ^(1/R) - tv in place of δ
+    The best of R draws (``draws=R``), for given rows, ``inputs=Empirical(X)``: of R independent draws you keep the one
+    with the greatest objective of order α, computed without jitter.  Then with p = δ^(1/R) - tv in place of δ:
 
-    - ``y=y``, the targets themselves (N-given, N-tilt-given), over the draws alone: D_α <= (α/2)(q̄ + b̄)/max_a[...], see
+    - ``y=y``, the targets themselves (N-given, N-tilt-given), with probability over the draws alone: D_α <= (α/2)(q̄ +
+    b̄)/max_a[...], see
       `gpbounds.rates.draws.given.best_given`.  Kernel and noise may have been fitted to these data;
-    - y from the prior, over y and the draws: the least of N-prior, N-prior2, N-one, N-tilt-prior and the bound of one
+    - y from the prior, with probability over y and the draws: the least of N-prior, N-prior2, N-one, N-tilt-prior and
+    the bound of one
       draw;
     - ``y_norm2`` with ``y_norm2_known="before"`` the draws (N-fixed), or "after" them (N-adv: the draw with the least
       trace is kept).
 
-    ``draws="certain"`` with ``y``: draw until log p(y) less the objective is seen not to exceed the value, which takes
-    5 draws on average; confidence 1, delta is not used.  R = 10 brings the bound within about twice the 95 % quantile
-    of what the same rule reaches.
+    ``draws="certain"`` with ``y``: draw until log p(y) minus the objective is proved not to exceed the value, which
+    takes 5 draws on average; the confidence is 1, and delta is not used.  With R = 10 the bound is about twice the 95 %
+    quantile of the divergence that the same rule reaches.
 
     Before X is seen.  ``simulate=m`` (N-sim): any of these without ``y``, for any kernel and any law of inputs that can
     be sampled, in any dimension: the k-th greatest of the bounds of m simulated sets of N inputs, k = ⌊(m+1)δ/2⌋, each
-    made with δ - k/(m+1); m = 39 at δ = .05, or 199 for less noise.  Over an array of M each entry is a statement of
-    its own, and the least M is for :func:`inducing_points` to find.  Without ``simulate``, for Gaussian or uniform
-    inputs in one dimension, ``draws=R``: N-trace from quantiles of the mean trace (N-sum), for any N.
+    made with δ - k/(m+1); m = 39 at δ = .05, or 199 for less noise.  Over an array of M each entry is a separate
+    statement; use :func:`inducing_points` to find the least M.  Without ``simulate``, for Gaussian or uniform inputs in
+    one dimension, ``draws=R``: N-trace from quantiles of the mean trace (N-sum), for any N.
 
     Parameters
     ----------
@@ -94,18 +97,18 @@ def rate(
     draws : whole number >= 1 or "certain", optional
         R.
     y_norm2 : number(s) >= 0, optional
-        Squared norm of y, the sum over outputs where there are several; None for y drawn from the prior.
+        Squared norm of y, summed over the outputs; None for y drawn from the prior.
     y_norm2_known : "before" or "after"
         Whether y is fixed before the draws, or may depend on Z.
     simulate : whole number, optional
-        m, how many sets of inputs are simulated.
+        m, the number of simulated sets of inputs.
     rng : numpy.random.Generator or int, optional
         Source of randomness of the simulation, or a seed.
     law : "kdpp" or "tilted", optional
-        What is drawn from: P(Z) ∝ |K_ZZ|, or P(Z) ∝ |(K² + σ²K)_ZZ| (N-tilt), which loses nothing where the gap is
-        large.  Left out, it is the one for which the bound is less; the assumptions name it.
+        The law of each draw: P(Z) ∝ |K_ZZ|, or P(Z) ∝ |(K² + σ²K)_ZZ| (N-tilt), whose bound loses nothing for large
+        gaps. By default the law with the smaller bound; the assumptions name it.
     tv : number(s) in [0, 1]
-        Total variation distance of the law of Z from the one that is named (R-cor1; with draws it is taken off p).
+        Total variation distance of the law of Z from the named one (R-cor1; with draws it is subtracted from p).
     form : "sharpest" or "printed"
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
@@ -114,14 +117,15 @@ def rate(
     -------
     Bound
         N, M, alpha, noise, delta, y_norm2 and tv broadcast.  ``terms["expected_trace"]`` is t; with draws
-        ``terms["mean"]`` is, to first order in K - Q, the mean of D_α over one draw.  inf where nothing is proved: the
-        last assumption says why.
+        ``terms["mean"]`` is, to first order in K - Q, the mean of D_α over one draw.  The value is inf if nothing is
+        proved; the last assumption then gives the reason.
 
     Raises
     ------
     ValueError
         for an argument out of range, for M >= N in any cell, for inputs that do not fit the kernel; with draws for y
-        of another length than X, for M beyond the distinct rows of X, and where simulate is too few for delta.
+        of another length than X, for M above the number of distinct rows of X, and if ``simulate`` is too small for
+        delta.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> bound = rate(SquaredExponential(), N=10_000, M=30, alpha=1.0)
@@ -159,7 +163,7 @@ def rate(
 
 
 def one_size(N: Any, why: str) -> int:
-    """N as one number, which ``why`` needs."""
+    """N as one number; ``why`` names the argument that requires it."""
     if np.ndim(N):
         raise ValueError(f"N: expected one number with {why}, got shape {np.shape(N)}; call the function once for each")
     return int(N)

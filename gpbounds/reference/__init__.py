@@ -1,7 +1,7 @@
-"""The same names in mpmath, written straight from the ledger: slow, obvious, as exact as ``mpmath.mp.dps`` asks.
+"""The same quantities in mpmath, written from the formulas of the ledger: slow, simple, with ``mpmath.mp.dps`` digits.
 
-One module a room: ``scalars``, ``spectra``, ``matern_spectra``, ``kdpp``, ``renyi``, ``evidence``, ``family``,
+One module per subject: ``scalars``, ``spectra``, ``matern_spectra``, ``kdpp``, ``renyi``, ``evidence``, ``family``,
 ``computation``, ``divergences``, ``posterior``, ``losses``, ``sandwich``, ``lowrank``, ``likelihoods``, ``montecarlo``,
 ``rates``.
-Nothing fast in :mod:`gpbounds` is imported here, so that agreement means something.
+No module here imports fast code of :mod:`gpbounds`, so the two computations are independent.
 """

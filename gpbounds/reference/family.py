@@ -1,4 +1,4 @@
-"""The collapsed family in mpmath, written from its definition: dense, slow, obvious.
+"""The collapsed family in mpmath, written from its definition: dense, slow, simple.
 
 Blocks of the prior, Y (N × P) and noise as in `gpbounds.reference.renyi`.  ``blocks`` are the lists of rows within
 which K − Q is kept: N lists of one row are the diagonal, one list of N rows is full, no list is DTC.

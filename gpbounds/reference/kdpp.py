@@ -1,4 +1,4 @@
-"""k-DPP expectations in mpmath, slow and obvious, at the working precision (``mpmath.workdps``).
+"""k-DPP expectations in mpmath, slow and simple, at the working precision (``mpmath.workdps``).
 
 ``esp`` is the positive recurrence; ``law`` enumerates every subset; the named functions follow the ledger's formulas.
 Matrices are lists of rows or ``mpmath.matrix``.

@@ -127,7 +127,7 @@ def relative_divergence(p: Any, alpha: Any) -> Any:
     def kl(q: Any) -> Any:
         return sum(a * log(a / b) if b else inf for a, b in ((q, p), (1 - q, 1 - p)) if a) if q <= 1 else inf
 
-    with mp.workdps(2 * mp.dps + max(0, int(-2 * log(p, 10)))):  # for p = 1e-80 the terms cancel to 160 digits
+    with mp.workdps(2 * mp.dps + max(0, int(-2 * log(p, 10)))):  # for p = 1e-80 the terms cancel in 160 digits
         least = min(kl((1 - alpha) * p), kl((1 + alpha) * p))
     return +least
 

@@ -1,4 +1,4 @@
-"""The mean residual of a k-DPP and the plans built on it, in mpmath: the formulas as they stand, slow and obvious."""
+"""The mean residual of a k-DPP and the plans built on it, in mpmath: the formulas without simplification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known before the inputs are seen, in mpmath: R(μ), its gradient, and means over finitely many points."""
+"""Quantities before the inputs are seen, in mpmath: R(μ), its gradient, and means over finitely many points."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def prior_from_trace(t: Any, largest: Any, p: Any, alpha: Any, R: int) -> Any:
     best = mp.inf
     for step in range(200):
         s = mp.mpf(step) / 200
-        room = p * (1 - alpha * s * s) - alpha * (1 - s) ** 2 * t
-        if room > 0:
-            best = min(best, alpha * norm / (2 * room))
+        slack = p * (1 - alpha * s * s) - alpha * (1 - s) ** 2 * t
+        if slack > 0:
+            best = min(best, alpha * norm / (2 * slack))
     return best
 
 

@@ -41,22 +41,22 @@ def sparse_law(Kuu: Any, Kus: Any, Kss: Any, shift: Any, B: Any) -> tuple[Any, A
     return lift.T * shift, Kss - lift.T * (Kuu - B) * lift
 
 
-def noises(K: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
-    """αΛ + σ²I, Λ = diag(K − Q)."""
+def noises(K: Any, Kuf: Any, Kuu: Any, noise: Any, power: Any) -> Any:
+    """pΛ + σ²I, Λ = diag(K − Q)."""
     Q = Kuf.T * solve(Kuu, Kuf)
-    return diag([alpha * (K[i, i] - Q[i, i]) + noise for i in range(K.rows)])
+    return diag([power * (K[i, i] - Q[i, i]) + noise for i in range(K.rows)])
 
 
-def collapsed_law(K: Any, Kuf: Any, Kuu: Any, r: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
-    """a − m_M and B of FITC (α = 1), VFE (α = 0) and between  (P-27)."""
-    D = noises(K, Kuf, Kuu, noise, alpha)
+def collapsed_law(K: Any, Kuf: Any, Kuu: Any, r: Any, noise: Any, power: Any) -> tuple[Any, Any]:
+    """a − m_M and B of FITC (p = 1), VFE (p = 0) and between  (P-27)."""
+    D = noises(K, Kuf, Kuu, noise, power)
     P = Kuu + Kuf * solve(D, Kuf.T)
     return Kuu * solve(P, Kuf * solve(D, r)), Kuu * solve(P, Kuu)
 
 
-def collapsed_kl(K: Any, Kuf: Any, Kuu: Any, r: Any, noise: Any, alpha: Any) -> Any:
-    """½[log|P| − log|Kuu| + tr KuuP⁻¹ − M + cᵀP⁻¹KuuP⁻¹c], c = Kuf(αΛ + σ²I)⁻¹r  (P-26, sharper)."""
-    D = noises(K, Kuf, Kuu, noise, alpha)
+def collapsed_kl(K: Any, Kuf: Any, Kuu: Any, r: Any, noise: Any, power: Any) -> Any:
+    """½[log|P| − log|Kuu| + tr KuuP⁻¹ − M + cᵀP⁻¹KuuP⁻¹c], c = Kuf(pΛ + σ²I)⁻¹r  (P-26, sharper)."""
+    D = noises(K, Kuf, Kuu, noise, power)
     P = Kuu + Kuf * solve(D, Kuf.T)
     c = Kuf * solve(D, r)
     e = solve(P, c)

@@ -94,7 +94,7 @@ class Nystrom:
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal of Kuu."""
+        """The number that was added to the diagonal of Kuu."""
         return self.chol.jitter
 
     def quadratic(self, y: Float, *, noise: float) -> Any:

@@ -26,8 +26,8 @@ def oracle_risk_bound(
     N⁻¹ D_α[p_θ‖p_θ*] ≤ α/(N(1−α)) · (log p_θ*(y) − ℒ(θ; y)) + log(1/δ)/(N(1−α)), for any ℒ(θ; y) ≤ log p_θ(y).
 
     Claims N-risk and R-thm5 (Yue & Kontar, Rényi Gaussian process, Theorem 5, ill-defined as printed), 0 < α < 1.  An
-    oracle inequality, not a certificate: log p_θ*(y) is not known.  When ℒ = log p_θ(y), only Markov's inequality is
-    not an equality.
+    oracle inequality, not a certificate: log p_θ*(y) is not known.  If ℒ = log p_θ(y), Markov's inequality is the only
+    step that is not an equality.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ LARGEST = 40.0
 KEPT = 2**14
 """Products of eigenvalues that are put in order."""
 SMALL = 1e-18
-"""What quadrature and the polynomials left out may lose of the trace."""
+"""Largest share of the trace that quadrature and the omitted polynomials may lose."""
 
 
 class BoxSpectrum(Spectrum):
@@ -98,8 +98,8 @@ def ritz_tails(g: float, n: int) -> Float:
     x, w = gauss(nodes)
     table = values(n, x) * w[:, None]  # orthonormal on [0, 1]
     K = np.exp(-2.0 * g * g * (x[:, None] - x) ** 2)
-    found = np.maximum(np.linalg.eigvalsh(table.T @ K @ table)[::-1], 0.0)
-    beyond = np.append(np.cumsum(found[::-1])[::-1], 0.0)
+    eigenvalues = np.maximum(np.linalg.eigvalsh(table.T @ K @ table)[::-1], 0.0)
+    beyond = np.append(np.cumsum(eigenvalues[::-1])[::-1], 0.0)
     # Entries are right to some eps, eigenvalues to n eps, and 1 − their sum to as much.
     return beyond + max(1.0 - float(beyond[0]), 0.0) + 16.0 * nodes * EPS
 

@@ -99,7 +99,7 @@ class DominatedSpectrum(Spectrum):
         return np.min([log_C + law.log_tail(M) for log_C, law in self._laws], axis=0)
 
     def _log_tail(self, M: Float) -> Float:
-        """Planners ask for neighbouring M repeatedly: the first TABULATED values are computed once."""
+        """Planners need many neighbouring M, so the first TABULATED values are computed once."""
         last = int(M.max(initial=0.0))
         if last < TABULATED:
             if last >= self._table.size:

@@ -82,7 +82,8 @@ def _nodes(inputs: Gaussian | Uniform, n: int) -> tuple[Float, Float]:
 
 
 def tensor(kernel: Stationary, inputs: Gaussian | Uniform, half: int) -> Float:
-    """Any dimension: eigenvalues by Nyström's method on 2·half Gauss nodes per dimension, each parity apart."""
+    """Any dimension: eigenvalues by Nyström's method on 2·half Gauss nodes per dimension, for each parity
+    separately."""
     dim = inputs.dim
     x, w = _nodes(inputs, 2 * half)
     weights = 2.0 * w[half:]  # of a node and its mirror image

@@ -15,7 +15,7 @@ from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
 
 LOOSE = 100.0
-"""A stated R_S or KL may exceed the recomputed one by so many allowances plus a relative 1e-6; more is refused."""
+"""Largest excess of a stated R_S or KL over the recomputed one, in allowances; a relative 1e-6 is added."""
 
 
 def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
@@ -76,7 +76,7 @@ def _fits(certificate: Statement, X: Float) -> bool:
 
 def _seal(certificate: Statement) -> Line:
     if certificate.seal == certificate.fresh_seal():
-        return Line("seal", "confirmed", "The record is as it was sealed.")
+        return Line("seal", "confirmed", "The record has not changed since it was sealed.")
     return Line("seal", "failed", "The record was changed after it was sealed.")
 
 
@@ -89,7 +89,9 @@ def _grid(certificate: Statement) -> Line:
     if located.theta != point.theta:
         return Line("grid", "failed", f"The kernel is at indices {located.indices}, not at {certificate.indices}.")
     kernel = " ".join(repr(certificate.kernel).split())  # repr of a long array has several lines
-    return Line("grid", "confirmed", f"θ is the member {point.indices} of a grid of {certificate.grid.size}: {kernel}.")
+    return Line(
+        "grid", "confirmed", f"θ is the member {point.indices} of a grid of {certificate.grid.size} points: {kernel}."
+    )
 
 
 def _data(certificate: Statement, X: Float, y: Float) -> Line:
@@ -107,7 +109,7 @@ def _data(certificate: Statement, X: Float, y: Float) -> Line:
 
 
 def _number(name: str, title: str, stated: float, computed: tuple[float, float] | None) -> Line:
-    """A stated number must be at least the recomputed one plus its allowance, and must not exceed it by much."""
+    """Check that a stated number is at least the recomputed one plus its allowance, and does not exceed it by much."""
     if computed is None:
         return Line(name, "skipped", f"{title}: stated {stated:.9g}, not recomputed")
     value, error = computed

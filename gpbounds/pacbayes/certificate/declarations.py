@@ -1,4 +1,4 @@
-"""What a certificate declares and no check can prove: how data were scaled, which choices were made from lists."""
+"""Declarations of a certificate, which no check can prove: how data were scaled, which choices were made from lists."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Scaling:
 
     @property
     def rigorous(self) -> bool:
-        """False where the constants were computed from the same data."""
+        """False if the constants were computed from the same data."""
         return self.origin != "same data"
 
     def apply(self, raw: Float) -> Float:
@@ -92,10 +92,10 @@ class Scaling:
         return ORIGINS[self.origin].format(count=self.count) + constants
 
     def doubt(self, raw: Float) -> str:
-        """A warning where the numbers suggest that the data were scaled with themselves, else "".
+        """A warning if the numbers suggest that the scaling constants were computed from these data, else "".
 
-        It comes where the scaled columns have mean 0 and variance 1 to nine digits.  That may be chance; a reader
-        should ask the signer.
+        The warning appears if the scaled columns have mean 0 and variance 1 to nine digits. This may be chance; a
+        reader should ask the signer.
         """
         if not self.rigorous:
             return ""

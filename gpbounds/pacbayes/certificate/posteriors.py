@@ -1,4 +1,4 @@
-"""What defines Q: the exact posterior, a sparse one between VFE and FITC, or a free one, plain or whitened.
+"""Records that define Q: the exact posterior, a sparse one between VFE and FITC, or a free one, plain or whitened.
 
 The numbers in these records cost no penalty (P-49): Q may be any posterior.  Each record alone determines its Q.
 """
@@ -57,7 +57,8 @@ class Exact(Posterior):
 
 
 class Inducing(Posterior):
-    """What the posteriors with inducing inputs share: a jitter on the diagonal of Kuu, in Q as in the prior."""
+    """The common part of posteriors with inducing inputs: a jitter on the diagonal of Kuu, both in Q and in the
+    prior."""
 
     jitter: float | Literal["auto"]
 
@@ -89,7 +90,7 @@ class Sparse(Inducing):
     power : float in [0, 1]
         The noise variance in q(u) is σ² + power·(k(x, x) − q(x, x)).
     jitter : float >= 0, or "auto"
-        Added to the diagonal of Kuu, in Q as in the prior of the inducing variables.  "auto": the least of
+        Added to the diagonal of Kuu, both in Q and in the prior of the inducing variables.  "auto": the least of
         0, 1e-12 … 1e-6 (times the largest diagonal entry) with which Kuu factorises; the certificate records it.
     """
 

@@ -29,7 +29,7 @@ def value_error(kernel: Kernel, dim: int) -> float:
 
     The prior is a function of the scaled inputs x/lengthscale as doubles, which are the same on every machine, so that
     only r², a function of it and a product are rounded.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤ v/e; exp and
-    the Matérn recurrence, all of whose terms are positive, are right to 8 eps a step.
+    the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> value_error(SquaredExponential(2.0), 1) / 2.0 < 4e-15

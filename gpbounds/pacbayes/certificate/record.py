@@ -23,8 +23,8 @@ from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.validation import positive_unit
 
 SLACK = 8.0
-"""Stated R_S and KL exceed the computed ones by so many allowances: another machine's values differ by up to one, and
-its own allowance may be larger."""
+"""Number of allowances that stated R_S and KL are above the computed ones: another machine's values differ by up to
+one, and its own allowance may be larger."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,11 @@ class Certificate(Statement):
     With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).
 
     Claims P-14, P-44, P-45, P-47, P-49 (Reeb et al., PAC-GP, Eq. 5, §3).  Hypotheses: iid rows, a loss in [0, 1], and
-    loss, δ, kernel family, grid and scaling fixed before the data were seen, or charged.  A file cannot prove the
-    latter, so `check` prints it first.  Q is rebuilt at a θ *on* the grid.
+    loss, δ, kernel family, grid and scaling fixed before the data were seen, or charged.  A file cannot prove that
+    choices were fixed in advance, so `check` prints this declaration first.  Q is rebuilt at a θ *on* the grid.
 
-    `issue` makes it (`issue_certificate` is the whole procedure), `save` and `load` keep it, `check` checks it.
+    `issue` creates a certificate (`issue_certificate` is the whole procedure), `save` and `load` store it, `check`
+    checks it.
     """
 
     @classmethod

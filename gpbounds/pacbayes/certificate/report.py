@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 State = Literal["declared", "confirmed", "failed", "skipped"]
 MARKS: dict[State, str] = {"declared": "declared", "confirmed": "ok", "failed": "FAILED", "skipped": "skipped"}
-NOT_RIGOROUS = "NOT RIGOROUS: the data were scaled with themselves, which no penalty covers. This is no guarantee."
+NOT_RIGOROUS = (
+    "NOT RIGOROUS: the scaling was computed from the same data, which no penalty covers. This is no guarantee."
+)
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Line:
     Attributes
     ----------
     name : str
-        Its subject: "seal", "data", "grid", "posterior", "risk", "kl", "penalty", "bound", or a declaration.
+        Subject of the line: "seal", "data", "grid", "posterior", "risk", "kl", "penalty", "bound", or a declaration.
     state : "declared", "confirmed", "failed" or "skipped"
     text : str
     """

@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def rigorous(self) -> bool:
-        """False where data were scaled with themselves."""
+        """False if the scaling was computed from the same data."""
         return self.inputs.rigorous and self.outputs.rigorous
 
     @property

@@ -1,4 +1,4 @@
-"""The draw of least trace is kept, without a look at y: y from the prior afterwards, or the worst of its norm."""
+"""The draw of least trace is kept, independently of y; y is from the prior, or the worst of its norm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpbounds.rates.draws.prior import PEAK, SHARES
 from gpbounds.rates.draws.sentences import DRAWN, FIXED_BEFORE, FROM_PRIOR, checked_draws, record, share
 from gpbounds.rates.draws.trace import trace_quantile
 
-LEAST_TRACE = "Of the draws the one with the least Tr(K − Q) is kept; y is not looked at."
+LEAST_TRACE = "Of the draws the one with the least Tr(K − Q) is kept, without using y."
 AFTERWARDS = "y is any vector with the given squared norm, even one that depends on X and Z."
 
 
@@ -29,9 +29,9 @@ def least_trace(
 
     Proof.  All R traces exceed T with probability at most δ₁.  Given Z, with w the eigenvalues of Q_n^-½(K − Q)Q_n^-½
     and s their sum, 2D_1 = T_Z/σ² + Σ[w_i z_i² − log(1 + w_i)], z ~ N(0, I), s ≤ T_Z/σ² ≤ t; Σ log(1 + w_i) ≥ log(1 +
-    s); Σ w_i z_i² ≤ cs but with probability δ₂ (Székely and Bakirov, Probab. Theory Relat. Fields 126, 2003, cited);
-    and cs − log(1 + s) increases in s.  D_α ≤ αD_1 (N-alpha).  QED A trace alone cannot say more: a residual of rank
-    one attains the last steps.
+    s); Σ w_i z_i² ≤ cs except with probability δ₂ (Székely and Bakirov, Probab. Theory Relat. Fields 126, 2003, cited);
+    and cs − log(1 + s) increases in s.  D_α ≤ αD_1 (N-alpha).  QED No better bound follows from the trace alone: a
+    residual of rank one attains the last steps.
 
     Parameters
     ----------

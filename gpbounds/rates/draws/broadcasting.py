@@ -1,4 +1,4 @@
-"""From a statement about one M and one of each number to arrays of them."""
+"""Extend a statement about one M, alpha, noise, delta, tv and y_norm2 to arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broadcast(
 
 
 def joined(cells: list[Bound], shape: tuple[int, ...], alpha: Float) -> Bound:
-    """One record of many: terms that all have, claims and assumptions that any has."""
+    """One record from several: the terms that all have, and every claim and assumption."""
     if not shape:
         return cells[0]
     pair = cells[0].quantity.partition("[")[2]

@@ -1,4 +1,4 @@
-"""The best of several draws where two numbers are known of the inputs: means of Tr(K − Q) with M and M − 1 points."""
+"""The best of several draws, from two numbers of the inputs: the means of Tr(K − Q) with M and M − 1 points."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def prior_from_trace(
     Q_y + b̄ has the mean Σ miss_i h_i (1 + λ_i/σ²) = t, and θ_i = miss_i h_i ≤ rλ/((λ + r)(λ + σ²)) ≤ ϑ, hence cumulants
     at most 2^(n−1) (n−1)! ϑ^(n−1) t: those of a Gamma variable, whose R-th moment is W^R.  Minkowski's inequality
     leaves αW/(2B) + α(1 − s)²t ≤ p(1 − αs²), and the best s is t/(p + t).  QED
-    Never void, however large t.  Any upper bounds of τ_M and r do: the right side increases in both.
+    The bound is finite for every t. It also holds with upper bounds on τ_M and r, since it increases in both.
 
     Parameters
     ----------
     trace : float
-        τ_M ≥ 0 or above it: the mean of Tr(K − Q) over one draw of M points, given X.
+        τ_M ≥ 0 or an upper bound: the mean of Tr(K − Q) over one draw of M points, given X.
     ratio : float
-        r_M = τ_{M−1}/M ≥ 0 or above it; inf is allowed.
+        r_M = τ_{M−1}/M ≥ 0 or an upper bound; inf is allowed.
     noise : float
     delta : float
         Probability in (0, 1) with which the bound may fail.
@@ -76,9 +76,10 @@ def prior_from_trace(
 def streamed_prior(
     residual: StreamedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """:func:`prior_from_trace` with what is known of the leading eigenvalues where K is too large to decompose.
+    """:func:`prior_from_trace` with bounds on the leading eigenvalues, for K too large to decompose.
 
-    D_α ≤ αW/(2 max{p(p + (1 − α)t)/(p + t), max_a [p(1 − αa) − αΩ_a]}): N-trace with the Ω_a of N-given, from above.
+    D_α ≤ αW/(2 max{p(p + (1 − α)t)/(p + t), max_a [p(1 − αa) − αΩ_a]}): N-trace with an upper bound on the Ω_a of
+    N-given.
 
     >>> from gpbounds.kdpp.streamed_residual import streamed_residual
     >>> values = 0.3 ** np.arange(12.0)
@@ -97,7 +98,7 @@ def streamed_prior(
 
 
 def _greatest_share(ratio: float, noise: float) -> float:
-    """ϑ = r/(√r + σ)², above every θ_i = miss_i h_i."""
+    """ϑ = r/(√r + σ)², an upper bound on every θ_i = miss_i h_i."""
     return 1.0 if math.isinf(ratio) else ratio / (math.sqrt(ratio) + math.sqrt(noise)) ** 2
 
 
@@ -182,9 +183,9 @@ def tilted_from_trace(
     Parameters
     ----------
     trace : float
-        τ_M(KK_n) ≥ 0 or above it; see `gpbounds.kdpp.streamed_tilt.tilted_traces`.
+        τ_M(KK_n) ≥ 0 or an upper bound; see `gpbounds.kdpp.streamed_tilt.tilted_traces`.
     ratio : float
-        τ_{M−1}(KK_n)/M ≥ 0 or above it.
+        τ_{M−1}(KK_n)/M ≥ 0 or an upper bound.
 
     Others as :func:`prior_from_trace`.
 

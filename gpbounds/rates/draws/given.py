@@ -1,4 +1,4 @@
-"""y given, or of a given norm, before the draws: the best of R k-DPP draws, without a word on how y came about."""
+"""y given, or any y of a given norm that is fixed before the draws: the best of R k-DPP draws, without a law of y."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ UNTIL = (
 )
 BEFORE_DRAWS = "y is any vector with the given squared norm, fixed before the draws."
 _TRIED = tuple(1.0 - 2.0 ** (-0.5 * j) for j in range(40))
-"""a that are tried besides the best one of exact means: of their upper bounds another may be best."""
+"""Values of a that are tried besides the best one for exact means: for upper bounds another may be best."""
 _DOWN, _UP = 1.0 - 1e-13, 1.0 + 1e-13
 
 
 class MeanResidual(Protocol):
-    """What these bounds need of E(K − Q): `gpbounds.kdpp.ExpectedResidual`, or its upper bounds for large N."""
+    """The functions of E(K − Q) that these bounds use: `gpbounds.kdpp.ExpectedResidual`, or its upper bounds for large
+    N."""
 
     @property
     def miss(self) -> Float:
-        """miss_i, or above."""
+        """miss_i, or upper bounds."""
 
     @property
     def shares(self) -> Float:
@@ -38,10 +39,10 @@ class MeanResidual(Protocol):
 
     @property
     def excess(self) -> float:
-        """b̄, or above."""
+        """b̄, or an upper bound."""
 
     def omega_above(self, a: float) -> float:
-        """Ω_a, or above."""
+        """Ω_a, or an upper bound."""
 
 
 def best_given(
@@ -77,7 +78,7 @@ def best_given(
     residual : ExpectedResidual
         With the noise.
     quadratic : float
-        q̄, as ``residual.quadratic((Vᵀy)²)`` gives it, or above it; the sum over outputs where there are several.
+        q̄, as ``residual.quadratic((Vᵀy)²)`` returns it, or an upper bound; summed over the outputs.
     delta : float
         Probability in (0, 1) with which the bound may fail.
     draws : int
@@ -92,8 +93,8 @@ def best_given(
     Returns
     -------
     Bound
-        inf where Ω_a leaves nothing of p: large gaps, few draws.  ``terms["mean"]`` is α(q̄ + Pb̄)/2, to first order in
-        K − Q the mean of D_α over one draw.
+        inf if p(1 − αa) ≤ αΩ_a for every a: large gaps, few draws.  ``terms["mean"]`` is α(q̄ + Pb̄)/2, to first order
+        in K − Q the mean of D_α over one draw.
 
     >>> from gpbounds.kdpp import expected_residual
     >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
@@ -122,16 +123,16 @@ def best_fixed(
 ) -> Bound:
     """Any y with ‖y‖² = ``y_norm2`` that is fixed before the draws, the best of R of them (N-fixed).
 
-    N-given with q̄ ≤ ‖y‖² max_i ρ_i/(λ_i + σ²)²: M times below what a y that may depend on Z would cost.
+    N-given with q̄ ≤ ‖y‖² max_i ρ_i/(λ_i + σ²)², about M times below the bound for a y that may depend on Z.
 
     Parameters
     ----------
     residual : ExpectedResidual
         With the noise.
     y_norm2 : float
-        ‖y‖² ≥ 0; the sum over outputs where there are several.
+        ‖y‖² ≥ 0, summed over the outputs.
     greatest : float
-        max_i ρ_i/(λ_i + σ²)², as ``residual.greatest_weight`` gives it, or above it.
+        max_i ρ_i/(λ_i + σ²)², as ``residual.greatest_weight`` returns it, or an upper bound.
 
     Others as :func:`best_given`.
 
@@ -155,9 +156,10 @@ def certain(
 ) -> Bound:
     """This y, redrawn until D_α is proved to be below a level (N-given): confidence 1, 5 draws expected.
 
-    The level is that of N-given for one draw and δ = 0.8: a draw is above it with probability at most 0.8, so that at
-    most 1/(1 − 0.8) = 5 draws are expected until the objective is within the level of log p(y), or of a proved upper
-    bound of it that is about as large.  What ends the drawing is D_α itself, so it is below the level for sure.
+    The level is that of N-given for one draw and δ = 0.8: a draw is above it with probability at most 0.8, so at most
+    1/(1 − 0.8) = 5 draws are expected until the objective is within the level of log p(y), or of a proved upper bound
+    on log p(y) that is about as large.  The drawing stops when D_α itself is at most the level, so D_α is below the
+    level with certainty.
 
     Parameters as :func:`best_given`.
 
@@ -183,16 +185,16 @@ def redrawn(bound: Bound) -> Bound:
 def _level(
     residual: MeanResidual, quadratic: float, p: float, alpha: float, outputs: int
 ) -> tuple[float, dict[str, Any]]:
-    """B with P(D_α > B) ≤ p for one draw, and what it is made of."""
+    """B with P(D_α > B) ≤ p for one draw, and its terms."""
     q = validation.scalar(validation.non_negative, "quadratic", quadratic)
     mean = 0.5 * alpha * (q + validation.count("outputs", outputs) * residual.excess)
-    room = margin(residual, p, alpha)
-    value = math.inf if room <= 0.0 else mean / room
-    return value, {"mean": mean, "p": p, "margin": room}
+    slack = margin(residual, p, alpha)
+    value = math.inf if slack <= 0.0 else mean / slack
+    return value, {"mean": mean, "p": p, "margin": slack}
 
 
 def margin(residual: MeanResidual, p: float, alpha: float) -> float:
-    """max_{0≤a<1} [p(1 − αa) − αΩ_a], from below."""
+    """Lower bound on max_{0≤a<1} [p(1 − αa) − αΩ_a]."""
     order = np.argsort(-residual.shares, kind="stable")
     shares, missed = residual.shares[order], np.cumsum(residual.miss[order])
     # the slope in a is α(Σ_{h_i > a} miss_i − p): from a = 0 on the bracket rises until less than p is missed above a

@@ -18,8 +18,8 @@ def least_prior(
 ) -> Bound:
     """y from the prior, the best of R k-DPP draws: the least of N-prior, N-prior2, N-one and R-thm1, or α·KL.
 
-    Which is least depends on the eigenvalues alone, not on draws or y, so the least holds with probability 1 − δ as
-    well.
+    The choice of the least bound depends on the eigenvalues alone, not on draws or y, so it holds with probability 1 −
+    δ.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def least_prior(
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
     candidates = []
     for order in dict.fromkeys((alpha, 1.0)):
-        found = [
+        bounds = [
             bound(residual, delta=delta, draws=draws, alpha=order, tv=tv)
             for bound in (prior_moments, prior_large, one_draw)
         ]
         if tv == 0.0:
-            found.append(_markov(residual, delta, order))
-        candidates += found if order == alpha else [of_order(bound, alpha) for bound in found]
+            bounds.append(_markov(residual, delta, order))
+        candidates += bounds if order == alpha else [of_order(bound, alpha) for bound in bounds]
     return min(candidates, key=float)
 
 
@@ -59,8 +59,8 @@ def _markov(residual: ExpectedResidual, delta: float, alpha: float) -> Bound:
     assumptions = (DRAWN, BEST_OBJECTIVE, FROM_PRIOR)
     if count == 0:
         return record(0.0, delta, "R-thm1 (sharper form), R-lem3", terms, assumptions, alpha=alpha)
-    one = np.asarray(1.0)
-    parts = forms.prior_sharpest(residual.trace * one, count * one, residual.noise * one, alpha * one, delta * one)
+    unit = np.asarray(1.0)
+    parts = forms.prior_sharpest(residual.trace * unit, count * unit, residual.noise * unit, alpha * unit, delta * unit)
     terms |= {name: float(part) for name, part in parts.items()}
     value = min(float(part) for part in parts.values())
     return record(value, delta, "R-thm1 (sharper form), R-lem3", terms, assumptions, alpha=alpha)

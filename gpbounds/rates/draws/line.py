@@ -22,14 +22,14 @@ from gpbounds.renyi import direction_factor
 from gpbounds.statements import FIXED, UP, drawn_from
 
 SHARES = (0.5, 0.25, 0.125)
-"""Shares of δ tried for the trace; which is best depends on no random number."""
+"""Shares of δ that are tried for the trace; the best one does not depend on random numbers."""
 SMALL = 1.0 / 32.0
-"""Share of δ for the trace with one point less, which matters little."""
+"""Share of δ for the trace with one point fewer; it has little effect."""
 
 
 @dataclass(frozen=True, eq=False)
 class LineStatement:
-    """What ``rate`` says of several draws where X is iid on a line.
+    """The bounds of ``rate`` for several draws, if X is iid on a line.
 
     P(τ_M(K_X) > t) ≤ δ₁ and P(τ_{M−1}(K_X) > Mr) ≤ δ₂ (N-sum), and given X the bounds of N-trace in t and r fail with
     probability at most δ − δ₁ − δ₂.
@@ -38,11 +38,11 @@ class LineStatement:
     ----------
     law : SumLaw
     about : str
-        What y is: "prior", "before" or "after".
+        The hypothesis on y: "prior", "before" or "after".
     draws : int
     direction : str
     one_draw : APriori or None
-        The mean of the trace from the spectrum, where that is known.
+        The mean of the trace from the spectrum, if the spectrum is known.
     """
 
     law: SumLaw
@@ -53,18 +53,18 @@ class LineStatement:
 
     @property
     def kernel(self) -> Kernel:
-        """That of the law."""
+        """The kernel of the law."""
         return self.law.kernel
 
     @property
     def largest(self) -> int:
-        """The largest M there is."""
+        """The largest possible M."""
         return self.law.N - 1
 
     def cell(
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
-        """The least over the shares of δ, for one M."""
+        """The least bound over the shares of δ, for one M."""
         N, law = self.law.N, self.law
         ratio = law.quantile(M - 1, SMALL * delta)[0] / M * UP if M > 1 else N * self.kernel.max_variance
         bounds = []
@@ -126,14 +126,12 @@ def line_statement(
     form: str,
     direction: str,
 ) -> LineStatement:
-    """The checked arguments of ``rate`` and ``inducing_points`` for draws from inputs on a line to come."""
+    """The checked arguments of ``rate`` and ``inducing_points`` for draws from future inputs on a line."""
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law not in (None, "kdpp"):
-        raise ValueError(
-            f"law: expected 'kdpp' for inputs to come, unless they are simulated (simulate=m); got {law!r}"
-        )
+        raise ValueError(f"law: expected 'kdpp' for future inputs, unless they are simulated (simulate=m); got {law!r}")
     about, count = "prior" if prior else y_norm2_known, validation.count("draws", draws)
     known = isinstance(kernel, SquaredExponential | Matern)
     one_draw = APriori(kernel, inputs) if known else None

@@ -1,4 +1,4 @@
-"""What no subset, and no choice made without y, can beat: lower bounds beside the upper ones."""
+"""Lower bounds for every subset of the data, and for every choice that is made without y."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     (α/(2β)) Σ_{i>M} log(1 + βλ_i/σ²), for any inducing variables (N-lowprior); the larger is returned.
 
     Proof.  E_y D_α = L_det + ½ Tr χ(αX) ≥ L_det, as χ ≥ 0 (N-one); L_det = (α/(2β)) Σ log(1 + βδ_i/σ²) with Σ δ_i ≥ T,
-    a concave function that is least where one δ_i is everything.  λ_i(K − Q) ≥ λ_{M+i}(K) gives the other.  QED
+    a concave function that is least if one δ_i equals the sum.  λ_i(K − Q) ≥ λ_{M+i}(K) gives the other.  QED
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     order = validation.scalar(validation.order, "alpha", alpha)
     beta = 1.0 - order
     trace = np.asarray(least_subset_trace(K, M))
-    one = 0.5 * order * scaled_log1p(trace / variance, beta)
+    by_trace = 0.5 * order * scaled_log1p(trace / variance, beta)
     values = np.linalg.eigvalsh(np.asarray(K, dtype=np.float64))
     lowest = np.maximum(values - values.size * EPS * values[-1], 0.0)
     any_choice = minimum_gap(lowest, M, noise=variance, alpha=order, y="prior")
-    value = np.maximum(one, any_choice) * DOWN
+    value = np.maximum(by_trace, any_choice) * DOWN
     return Bound(
         value if value.ndim else float(value),
         "lower",

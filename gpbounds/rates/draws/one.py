@@ -12,7 +12,8 @@ from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, ch
 
 
 def joint_mean(residual: ExpectedResidual, alpha: float = 1.0) -> float:
-    """Above E_Z E_y D_α, y from the prior: g(τ) + ½ Σ miss_i χ(αh_i), χ(x) = 1/(1 − x) − 1 + log(1 − x)  (N-one).
+    """Upper bound on E_Z E_y D_α, y from the prior: g(τ) + ½ Σ miss_i χ(αh_i), χ(x) = 1/(1 − x) − 1 + log(1 − x)
+    (N-one).
 
     τ = Σ ρ_i, n = rank − M, g(τ) = (αn/(2β)) log(1 + βτ/(nσ²)), β = 1 − α; at α = 1 it is Σ miss_i [d_i − ½ log(1 +
     d_i)], an equality for diagonal K.
@@ -39,14 +40,15 @@ def joint_mean(residual: ExpectedResidual, alpha: float = 1.0) -> float:
 def one_draw(residual: ExpectedResidual, *, delta: float, alpha: float = 1.0, draws: int = 1, tv: float = 0.0) -> Bound:
     """y from the prior, Markov's inequality for the joint mean over y and Z of :func:`joint_mean` (N-one): E D_α/δ.
 
-    More draws do not make it smaller, but it holds for the best of them as well, which is at most the first.
+    More draws do not make it smaller, but it also holds for the best of them, whose divergence is at most that of the
+    first.
 
     Parameters
     ----------
     residual : ExpectedResidual
         With the noise.
     delta : float
-        Probability in (0, 1) with which the bound may fail; tv is taken off it.
+        Probability in (0, 1) with which the bound may fail; tv is subtracted from it.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> round(float(one_draw(expected_residual([3.0, 1.0], 1, noise=1.0), delta=0.05)), 4)

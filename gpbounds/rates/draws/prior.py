@@ -1,4 +1,5 @@
-"""y from the prior, the best of R k-DPP draws: exact moments of what Markov's inequality is applied to."""
+"""y from the prior, the best of R k-DPP draws: exact moments of the variable to which Markov's inequality is
+applied."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from gpbounds.rates.draws.given import MeanResidual
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FROM_PRIOR, checked_draws, record, share
 
 DOWN = 1.0 - 1e-12
-"""What must hold with rounding is asked for with this much to spare."""
+"""Relative margin for conditions that must hold despite rounding."""
 SHARES = tuple(2.0**-j for j in range(1, 8))
 """Shares of δ that are tried for one of several events."""
 PEAK = 1.5364
@@ -38,8 +39,8 @@ def prior_moments(
     Parameters
     ----------
     residual : ExpectedResidual or StreamedResidual
-        With the noise; see :func:`gpbounds.kdpp.expected_residual`.  What a streamed one adds to Ω_0 = E Tr X is taken
-        as part of the greatest θ_i, where moments are greatest (they are Schur-convex).
+        With the noise; see :func:`gpbounds.kdpp.expected_residual`.  The excess of a streamed Ω_0 = E Tr X is added to
+        the greatest θ_i, where moments are greatest (they are Schur-convex).
     delta : float
         Probability in (0, 1) with which the bound may fail, over y and the draws.
     draws : int
@@ -52,7 +53,7 @@ def prior_moments(
     Returns
     -------
     Bound
-        inf where Ω_a leaves nothing of p: large gaps, few draws.
+        inf if p(1 − αa) ≤ αΩ_a for every a: large gaps, few draws.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> residual = expected_residual(0.3 ** np.arange(12.0), 6, noise=0.1)
@@ -147,8 +148,8 @@ def prior_large(
     ≤ α Q_y/(1 − a) + αb̄ + zᵀGz =: W with Tr G ≤ Γ_a.  Markov given y: P_Z(D_α > B) ≤ W/(2B), so P(D_α > B) ≤ E_y
     W^R/(2B)^R.  The moments of Σ w_i z_i² are Schur-convex in w, and the eigenvalues of a sum are majorised by the sum
     of the ordered eigenvalues (Ky Fan): the greatest moments belong to G = Γ_a times the projector on z_1. Quantiles:
-    zᵀGz ≤ cΓ_a but with probability δ₂ by the theorem of Székely and Bakirov (Probab. Theory Relat. Fields 126, 2003),
-    cited: among forms of mean 1, P(form ≤ x) is least for χ²₁ where x > 1.5364.  QED
+    zᵀGz ≤ cΓ_a except with probability δ₂ by the theorem of Székely and Bakirov (Probab. Theory Relat. Fields 126,
+    2003), cited: among forms of mean 1, P(form ≤ x) is least for χ²₁ where x > 1.5364.  QED
 
     Parameters, result and errors as :func:`prior_moments`.
 
@@ -198,11 +199,11 @@ def _large_parts(residual: ExpectedResidual, alpha: float) -> tuple[Float, Float
 
 def _splits(delta: float, R: int, tv: float) -> list[tuple[float, float, float]]:
     """(δ₁, δ₂, p) with δ₁ + δ₂ + (p + tv)^R = δ, p > 0, and χ²₁'s (1 − δ₂)-quantile above 1.5364."""
-    found = []
+    splits = []
     for first in SHARES:
         for second in SHARES:
             d1, d2 = delta * first * 0.5, delta * second
             left = delta - d1 - d2
             if left > 0.0 and chi2.isf(d2, 1) > PEAK and (p := share(left, R, tv)) > 0.0:
-                found.append((d1, d2, p))
-    return found
+                splits.append((d1, d2, p))
+    return splits

@@ -1,4 +1,4 @@
-"""What the bounds for given inputs need of X and y: decomposed up to 4096 rows, streamed from pivots beyond."""
+"""The functions of X and y that the bounds for given inputs use: K decomposed up to 4096 rows, streamed beyond."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gpbounds.linalg.projections import eigen_squares
 from gpbounds.linalg.symmetric import SymmetricProducts
 
 DENSE = 4096
-"""Up to so many rows K is decomposed."""
+"""Number of rows up to which K is decomposed."""
 FIRST_PIVOTS, MOST_PIVOTS = 1024, 3072
-"""Pivots to begin with beyond, and the most: three for each inducing point, up to there."""
+"""Beyond, the first and the largest number of pivots; between them, three for each inducing point."""
 ENERGY = 1e-3
-"""The solve stops where rᵀ(Q + σ²I)⁻¹r, r = y − K_n v, is below: yᵀK_n⁻¹y is then known to that."""
+"""The solve stops if rᵀ(Q + σ²I)⁻¹r, r = y − K_n v, is below this value, which is then the error of yᵀK_n⁻¹y."""
 STEPS = 60
-"""Products with K at most."""
+"""Largest number of products with K."""
 RITZ = 14
 """Shifts whose solves, with v, span the space of the Ritz values."""
 
 
 class Rows(ABC):
-    """N rows, perhaps with targets (N, P).
+    """N rows, with or without targets (N, P).
 
     Attributes
     ----------
     N : int
     largest : int
-        Largest M the statements are made for: N − 1, or the number of distinct rows if that is smaller.
+        Largest M of the statements: N − 1, or the number of distinct rows if that is smaller.
     outputs : int
         P; 0 without targets.
     variance : float
@@ -55,7 +55,7 @@ class Rows(ABC):
 
     @abstractmethod
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
-        """q̄ = Σ over outputs of E yᵀK_n⁻¹(K − Q)K_n⁻¹y, or above it."""
+        """q̄ = Σ over outputs of E yᵀK_n⁻¹(K − Q)K_n⁻¹y, or an upper bound on it."""
 
     def _checked(self, M: int) -> None:
         if self.largest < M:
@@ -93,7 +93,7 @@ class DenseRows(Rows):
         return self._residuals[M, noise]
 
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
-        """q̄ for the eigenvectors as computed, with what their rounding error can do to it.
+        """q̄ for the computed eigenvectors, plus a bound on the effect of their rounding error.
 
         They are those of a K̂ with ‖K − K̂‖ ≤ ε, ε the rounding error of the eigenvalues, so that K ⪯ K̂ + εI and the mean
         residual is at most that of K̂ + εI (N-res).  In its norm K_n⁻¹y and K̂_n⁻¹y are √w ‖y‖ε/σ² apart, w =
@@ -110,13 +110,13 @@ class DenseRows(Rows):
 
     @property
     def numerical_rank(self) -> int:
-        """How many eigenvalues are above their rounding error."""
+        """The number of eigenvalues above their rounding error."""
         return int((self.spectrum.values > self.spectrum.rounding).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class _Solved:
-    """v near K_n⁻¹y by its Ritz values, and the energy rᵀ(Q + σ²I)⁻¹r of what is left."""
+    """v near K_n⁻¹y with its Ritz values, and the energy rᵀ(Q + σ²I)⁻¹r of the residual r."""
 
     forms: tuple[RitzForm, ...]
     energies: tuple[float, ...]
@@ -125,8 +125,8 @@ class _Solved:
 class StreamedRows(Rows):
     """K in blocks: a pivoted Cholesky factor in place of its eigenvalues, conjugate gradients in place of K_n⁻¹.
 
-    With r = y − K_n v and Q = FᵀF ⪯ K, in the norm ‖v‖² = E vᵀ(K − Q_Z)v the solution is at most ‖v‖ + √(θ e) long,
-    e = rᵀ(Q + σ²I)⁻¹r ≥ rᵀK_n⁻¹r and θ = r_M/(√r_M + σ)² ≥ max_i ρ_i/(λ_i + σ²): whatever v is, the bound holds.
+    With r = y − K_n v and Q = FᵀF ⪯ K, in the norm ‖v‖² = E vᵀ(K − Q_Z)v the norm of the solution is at most ‖v‖ + √(θ
+    e), e = rᵀ(Q + σ²I)⁻¹r ≥ rᵀK_n⁻¹r and θ = r_M/(√r_M + σ)² ≥ max_i ρ_i/(λ_i + σ²): the bound holds for every v.
     """
 
     def __init__(self, kernel: Kernel, X: Float, Y: Float | None, first: int = FIRST_PIVOTS) -> None:
@@ -147,7 +147,7 @@ class StreamedRows(Rows):
 
     @property
     def pivots(self) -> int:
-        """How many pivots were followed."""
+        """The number of computed pivots."""
         return 0 if self._factor is None else int(self._factor.indices.size)
 
     def reaches(self, M: int) -> bool:
@@ -162,15 +162,15 @@ class StreamedRows(Rows):
         return streamed_residual(self._spectrum, left, M, noise=noise, rounding=self._rounding)
 
     def tilted(self, M: int, noise: float) -> tuple[float, float]:
-        """Above τ_M(KK_n) and τ_{M−1}(KK_n)/M; those of fewer points, which are above, where pivots are few."""
+        """Upper bounds on τ_M(KK_n) and τ_{M−1}(KK_n)/M, or those of fewer points if pivots are few."""
         self._checked(M)
         left, spectrum = self._left(M), np.append(self._spectrum, 0.0)
         sizes = {max(1, min(M, self.pivots // part)) for part in (1, 2, 3)}
-        found = [(m, *tilted_traces(spectrum, left, m, noise=noise, rounding=self._rounding)) for m in sizes]
-        return min(trace for _, trace, _ in found), min(m * ratio for m, _, ratio in found) / M
+        traces = [(m, *tilted_traces(spectrum, left, m, noise=noise, rounding=self._rounding)) for m in sizes]
+        return min(trace for _, trace, _ in traces), min(m * ratio for m, _, ratio in traces) / M
 
     def _left(self, M: int) -> float:
-        """Above the trace that the pivots for M points leave."""
+        """Upper bound on the trace that remains after the pivots for M points."""
         factor = self.factor(M)
         return float(factor.traces[-1]) + self.N * EPS * float(factor.traces[0])
 
@@ -186,7 +186,8 @@ class StreamedRows(Rows):
         return self.N * EPS * float(self._spectrum.max())
 
     def factor(self, M: int) -> Pivoted:
-        """A factor with three pivots for each of M points, as far as there are any and they are not too many."""
+        """A factor with three pivots for each of M points, limited by the numerical rank and the largest number of
+        pivots."""
         most = min(self.N, MOST_PIVOTS)
         wanted = min(most, max(self.first, 3 * M))
         if self.pivots < wanted and not self._ended:
@@ -220,7 +221,7 @@ class StreamedRows(Rows):
             )
             low = max(float(values.max()) * 1e-10, noise * 1e-6)
             shifts = np.geomspace(low, float(values.max()), RITZ)
-            # v first, one block of columns an output
+            # v first, one block of columns for each output
             columns = [np.column_stack([v, *(inverse(v[:, None], s)[:, 0] for s in shifts)]) for v in V.T]
             products = self._times(np.concatenate(columns, axis=1))
             forms, energies = [], []

@@ -1,4 +1,4 @@
-"""What the bounds for several draws share: the share p of a draw, their hypotheses, their record."""
+"""The common part of the bounds for several draws: the share p of a draw, their hypotheses, their record."""
 
 from __future__ import annotations
 

@@ -30,16 +30,17 @@ LAWS = ("kdpp", "tilted")
 
 @dataclass(frozen=True, eq=False)
 class DrawStatement:
-    """Everything the bounds for given rows depend on but M, and the cells alpha, noise, delta, tv and y_norm2.
+    """The arguments of the bounds for given rows, except M, alpha, noise, delta, tv and y_norm2.
 
     Attributes
     ----------
     rows : DenseRows or StreamedRows
     about : str
-        What y is: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a norm).
+        The hypothesis on y: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a
+        norm).
     draws : int, or "certain"
     law : str or None
-        What is drawn from, "kdpp" or "tilted"; None for the one with the lower bound.
+        The law of each draw, "kdpp" or "tilted"; None for the law with the smaller bound.
     direction : str
     """
 
@@ -51,11 +52,11 @@ class DrawStatement:
 
     @property
     def largest(self) -> int:
-        """The largest M there is."""
+        """The largest possible M."""
         return self.rows.largest
 
     def require(self, N: Float) -> None:
-        """Refuse another number of data than there are rows."""
+        """Raise an error unless N is the number of rows."""
         if (N != self.rows.N).any():
             raise ValueError(
                 f"N: expected the number of rows of X, {self.rows.N}, for inputs=Empirical(X), got {N.flat[0]:.0f}"
@@ -70,12 +71,12 @@ class DrawStatement:
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
         options |= {"alpha": alpha, "tv": tv}
-        found = []
+        bounds = []
         if self.law != "tilted":
-            found.append(self._of_kdpp(residual, y_norm2, options))
+            bounds.append(self._of_kdpp(residual, y_norm2, options))
         if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
-            found += self._of_tilted(residual, options)
-        least = min(found, key=float)
+            bounds += self._of_tilted(residual, options)
+        least = min(bounds, key=float)
         return self._finished(redrawn(least) if sure else least, M, alpha)
 
     def _of_kdpp(self, residual: Any, y_norm2: float | None, options: dict[str, Any]) -> Bound:
@@ -103,7 +104,7 @@ class DrawStatement:
         return [tilted_from_trace(*self.rows.tilted(residual.M, residual.noise), noise=residual.noise, **options)]
 
     def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
-        """With the hypothesis on X, what is known of the numerical rank, and the direction (R-dir)."""
+        """The bound with the hypothesis on X, a remark on the numerical rank, and the direction (R-dir)."""
         assumptions = [given_inputs(self.rows.N), *bound.assumptions]
         if isinstance(self.rows, DenseRows) and self.rows.numerical_rank <= M:
             assumptions.append(
@@ -140,9 +141,9 @@ def draw_statement(
     dense: int = DENSE,
     first: int = FIRST_PIVOTS,
 ) -> DrawStatement:
-    """The checked arguments of ``rate`` and ``inducing_points`` where draws or targets are given.
+    """The checked arguments of ``rate`` and ``inducing_points`` if draws or targets are passed.
 
-    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are followed.
+    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.
     """
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")

@@ -1,4 +1,4 @@
-"""The tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|: bounds that lose nothing where the gap is large."""
+"""The tilted k-DPP, P(Z) ∝ |(K² + σ²K)_ZZ|: its bounds lose nothing for large gaps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class TiltedMeans:
     Attributes
     ----------
     miss : array (n,)
-        e_M(μ₋ᵢ)/e_M(μ), μ_i = λ_i(λ_i + σ²); an upper bound where eigenvalues came with a rounding error.
+        e_M(μ₋ᵢ)/e_M(μ), μ_i = λ_i(λ_i + σ²); an upper bound if the eigenvalues have a rounding error.
     ratios : array (n,)
         d_i = λ_i/σ².
     eigenvalues, lowest : array (n,)
-        λ_i from above and below.
+        Upper and lower bounds on λ_i.
     noise : float
     """
 
@@ -110,7 +110,7 @@ def tilted_means(residual: ExpectedResidual) -> TiltedMeans:
 def tilted_prior(
     residual: ExpectedResidual, *, delta: float, draws: int = 1, alpha: float = 1.0, tv: float = 0.0
 ) -> Bound:
-    """y from the prior, the best of R draws of the tilted law (N-tilt-prior): no loss however large the gap.
+    """y from the prior, the best of R draws of the tilted law (N-tilt-prior), without loss for gaps of any size.
 
     With probability at least 1 − δ, D_α ≤ (α/(2p)) ‖Σ θ_i z_i² + Σ miss_i d_i²‖_R, θ_i = miss_i d_i, z ~ N(0, I),
     p = δ^(1/R) − tv, ‖W‖_R = (E W^R)^(1/R).
@@ -160,7 +160,7 @@ def tilted_given(
     tv: float = 0.0,
     outputs: int = 1,
 ) -> Bound:
-    """y given, the best of R draws of the tilted law (N-tilt-given): no loss however large the gap.
+    """y given, the best of R draws of the tilted law (N-tilt-given), without loss for gaps of any size.
 
     With probability at least 1 − δ over the draws, D_α ≤ (α/(2p)) [Σ miss_i d_i (Vᵀy)_i²/(λ_i + σ²) + Σ miss_i d_i²], p
     = δ^(1/R) − tv: Markov's inequality for the right side of N-tilt, R times.  Several outputs that share Z: the
@@ -171,9 +171,9 @@ def tilted_given(
     residual : ExpectedResidual
         Of the k-DPP of K itself, with the noise.
     squares : array (n,)
-        (Vᵀy)_i², in the order of the eigenvalues; their sum over outputs where there are several.
+        (Vᵀy)_i², in the order of the eigenvalues; summed over the outputs.
     outputs : int
-        How many outputs.
+        Number of outputs.
 
     Others as :func:`tilted_prior`; the probability is over the draws only, and y may depend on anything but them.
 

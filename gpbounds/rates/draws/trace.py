@@ -1,4 +1,4 @@
-"""How far Tr(K − Q) of one k-DPP draw is from its mean: quantiles, variance, determinants."""
+"""The distribution of Tr(K − Q) over k-DPP draws: quantiles, variance, determinants."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def trace_quantile(residual: ExpectedResidual, *, level: float) -> Bound:
 
 
 def trace_variance(residual: ExpectedResidual) -> Bound:
-    """Above the variance of T = Tr(K − Q) over the k-DPP: the smaller of two (N-vart).
+    """Upper bound on the variance of T = Tr(K − Q) over the k-DPP: the smaller of two bounds (N-vart).
 
     Var T = E Tr(K − Q)² − τ_M(τ_M − τ_{M+1}) exactly, τ_m = (m+1)e_{m+1}/e_m, and E Tr(K − Q)² ≤ Σ λ_i ρ_i;
     Var T ≤ Σ λ_i² miss_i (1 − miss_i).
 
     Proof.  E T² = 2 E e_2(K − Q) + E Tr(K − Q)² and 2 E e_2 = τ_M τ_{M+1} (R-lem3); ‖ΠKΠ‖_F² ≤ ‖ΠK‖_F² = Tr ΠK².  The
-    second is N-order with φ(t) = (t − τ_M)², and negative correlation.  QED Chebyshev's inequality from it is seldom
-    better than Markov's: N-order mixes the two.
+    second is N-order with φ(t) = (t − τ_M)², and negative correlation.  QED Chebyshev's inequality with it is rarely
+    better than Markov's; N-order combines the two.
 
     >>> from gpbounds.kdpp.residual import expected_residual
     >>> float(trace_variance(expected_residual([2.0, 2.0, 2.0], 1)))  # every draw leaves the same trace
