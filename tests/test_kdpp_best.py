@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,15 @@ def test_the_allowance_for_rounding_covers_it(alpha: float) -> None:
             assert abs(truth - chosen.value) <= chosen.rounding
             least = negative_trace(kernel, x, Z, jitter=0.0)
             assert abs(trace + least.value) <= least.rounding
+
+
+@pytest.mark.parametrize("N", [700, 1000, 1500])
+def test_the_rounding_of_a_sum_of_variances_is_allowed_for(N: int) -> None:
+    """A point far away explains nothing: Tr(K − Q) is N times the variance, and only the sum is rounded."""
+    x, kernel = np.linspace(0.0, 1.0, N)[:, None], SquaredExponential(0.1, 0.1)
+    least = negative_trace(kernel, x, [[100.0]], jitter=0.0)
+    error = abs(Fraction(least.value) + N * Fraction(0.1))
+    assert 0 < error <= Fraction(least.rounding)
 
 
 def test_without_targets_the_trace_decides() -> None:

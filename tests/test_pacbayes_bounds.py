@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,9 @@ def test_limits():
     assert 2e306 <= huge.terms["ε"] <= 2e306 * (1.0 + 4e-16)
     assert float(bound(1.0, 0.0, 1, delta=1.0)) == 1.0
     assert float(bound(0.0, 0.0, 1, delta=1.0)) == pytest.approx(0.5)  # 1 − 1/ξ(1)
+    surely = batch_risk_bound(0.3, batch=10, delta=1.0)
+    assert (float(surely), math.copysign(1.0, surely.terms["ε"])) == (0.3, 1.0)  # 0, not -0
+    assert math.copysign(1.0, kl_inverse(0.0, 0.1, "lower", gradient=True)[2]) == 1.0
     assert float(bound(0.9, 100.0, 100, delta=0.05, relaxation="pinsker")) > 1.0  # a valid bound, though above 1
     assert float(bound(0.25, 0.0, 10**12, delta=1e-300)) == pytest.approx(0.25, abs=1e-4)
 

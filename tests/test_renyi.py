@@ -221,6 +221,14 @@ def test_every_bound_names_its_theorem_and_its_hypotheses() -> None:
     assert (beyond.claim, beyond.side) == ("N-range", "lower")
 
 
+def test_inducing_points_that_are_close_together_leave_a_residual_without_negative_eigenvalues() -> None:
+    """K − Q is −1e-12 somewhere by rounding: that is below 1e-10 of K, and counts as 0, not as an error."""
+    X, Z = np.linspace(0.0, 1.0, 60)[:, None], 0.07 * np.arange(6)[:, None]
+    record = nystrom(SquaredExponential(), X, Z, jitter=0.0)
+    assert np.linalg.eigvalsh(record.residual)[0] < -(60 + 6) * np.finfo(float).eps * np.abs(record.K).sum(axis=1).max()
+    assert record.eigenvalues.min() == 0.0
+
+
 def test_room_is_light_to_import() -> None:
     code = "import sys, gpbounds.renyi, gpbounds.divergences; print([m for m in sys.modules if m.startswith('scipy.')])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -37,9 +37,9 @@ def instance(seed: int) -> tuple[Subsets, np.random.Generator, int]:
     rng = np.random.default_rng(seed)
     N = int(rng.integers(4, 10))
     M = int(rng.integers(1, min(N - 1, 4) + 1))
-    found = subsets(rng, N, M)
-    rank = int((found.values > 0).sum())
-    return found, rng, min(M, rank)
+    cell = subsets(rng, N, M)
+    rank = int((cell.values > 0).sum())
+    return cell, rng, min(M, rank)
 
 
 @pytest.mark.claim("N-alpha")
@@ -47,10 +47,10 @@ def instance(seed: int) -> tuple[Subsets, np.random.Generator, int]:
 def test_gap_is_at_most_alpha_times_that_of_order_one(observe: Observer, seed: int, alpha: float) -> None:
     cell, rng, _ = instance(seed)
     low, low_form = cell.gap(alpha)
-    one, one_form = cell.gap(1.0)
+    offset, form = cell.gap(1.0)
     for y in (np.zeros(len(cell.K)), *rng.standard_normal((3, len(cell.K)))):
         below = low + 0.5 * np.einsum("i,sij,j->s", y, low_form, y)
-        whole = Bound(one + 0.5 * np.einsum("i,sij,j->s", y, one_form, y), "upper", 1.0, "N-alpha")
+        whole = Bound(offset + 0.5 * np.einsum("i,sij,j->s", y, form, y), "upper", 1.0, "N-alpha")
         above = np.asarray(of_order(whole, alpha))
         observe.upper("N-alpha", below, above, tol=1e-9 * (1 + above.max()))
 

@@ -163,6 +163,18 @@ def test_rounded_upwards_whatever_the_tails(
         observe.equal("N-cut", mp.exp(mp.mpf(float(bound))), truth, rtol=1e-11)
 
 
+@pytest.mark.claim("N-pop")
+@pytest.mark.parametrize("seed", range(6))
+def test_many_sums_and_products_are_rounded_upwards(observe: Observer, seed: int) -> None:
+    """250 eigenvalues whose tails are exact doubles, near 1, so that no allowance for a logarithm is needed."""
+    values = np.sort(np.random.default_rng(seed).integers(2**20, 2**21, 250))[::-1] / 2.0**28
+    tails = np.append(np.cumsum(values[::-1])[::-1], 0.0)
+    sizes = np.array([3.0, 9.0, 60.0])
+    for M, bound in zip(sizes, PopulationTrace(Tails(tails)).log(sizes), strict=True):
+        truth = reference.population_trace([mp.mpf(float(tail)) for tail in tails], int(M))
+        observe.upper("N-pop", truth, mp.exp(mp.mpf(float(bound))))
+
+
 @pytest.mark.claim("N-cut")
 @given(seed=st.integers(0, 10**6), n=st.integers(3, 30), M=st.integers(1, 6))
 def test_a_cut_spectrum_and_what_is_cut(observe: Observer, seed: int, n: int, M: int) -> None:

@@ -71,6 +71,16 @@ def test_half_of_delta_is_spent_and_the_rest_left(observe: Observer, m: int, per
 
 
 @pytest.mark.claim("N-sim")
+@pytest.mark.parametrize("whole", [40, 49, 98, 103, 1069])
+def test_the_least_number_of_sets_is_not_lost_to_rounding(observe: Observer, whole: int) -> None:
+    """δ = 2/k: k − 1 sets suffice, though for some of these k 2/δ in double precision is above k."""
+    delta = 2.0 / whole
+    observe.equal("N-sim", simulation(Gaussian(), 5, sets=whole - 1, delta=delta).order, 1)
+    with pytest.raises(ValueError, match=f"at least {whole - 1} sets"):
+        simulation(Gaussian(), 5, sets=whole - 2, delta=delta)
+
+
+@pytest.mark.claim("N-sim")
 @pytest.mark.parametrize("order", [1, 3])
 def test_failure_frequency_of_a_function_of_the_inputs(observe: Observer, order: int) -> None:
     """The trace of K − Q at its mean over the k-DPP, for inputs to come: fails as often as promised, not less."""

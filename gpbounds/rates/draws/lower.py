@@ -84,11 +84,11 @@ def subset_gap(K: ArrayLike, M: ArrayLike, *, noise: float, alpha: float = 1.0) 
     order = validation.scalar(validation.order, "alpha", alpha)
     beta = 1.0 - order
     trace = np.asarray(least_subset_trace(K, M))
-    one = 0.5 * order * scaled_log1p(trace / variance, beta)
+    by_trace = 0.5 * order * scaled_log1p(trace / variance, beta)
     values = np.linalg.eigvalsh(np.asarray(K, dtype=np.float64))
     lowest = np.maximum(values - values.size * EPS * values[-1], 0.0)
     any_choice = minimum_gap(lowest, M, noise=variance, alpha=order, y="prior")
-    value = np.maximum(one, any_choice) * DOWN
+    value = np.maximum(by_trace, any_choice) * DOWN
     return Bound(
         value if value.ndim else float(value),
         "lower",
