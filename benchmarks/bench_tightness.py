@@ -202,8 +202,8 @@ def summary(measured: Sequence[Cell]) -> list[str]:
 def goals(measured: Sequence[Cell]) -> list[str]:
     """The goals, and what was reached."""
 
-    def ratios(kinds: Sequence[str], low: float, high: float) -> list[float]:
-        return [c.ratio for c in measured if c.kind in kinds and low < c.truth <= high]
+    def ratios(kinds: Sequence[str], low: float, high: float, most: float = 1.0) -> list[float]:
+        return [c.ratio for c in measured if c.kind in kinds and low < c.truth <= high and most * c.N >= c.M]
 
     smooth = [c.ratio for c in measured if c.kind == "a priori, simulated" and c.truth <= 1.0 and not hard(c)]
     checks: list[tuple[str, Callable[[Any], Any], list[float], float]] = []
