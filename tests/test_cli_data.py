@@ -16,6 +16,7 @@ from gpbounds.cli import main
 from gpbounds.cli.afterwards import Gaps, directed, least
 from gpbounds.cli.brackets import brackets, ladder
 from gpbounds.cli.data import load
+from gpbounds.cli.problem import headline
 from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
 
 NOISE = 0.2
@@ -314,3 +315,12 @@ def test_bad_questions_get_one_sentence(capsys, table, tmp_path, monkeypatch, wo
     assert len(err.splitlines()) == 1
     assert message in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_headline_gives_a_range_of_lengthscales_only_where_there_are_several():
+    one = headline(gpbounds.SquaredExponential(1.0, [0.354]), 0.1)
+    assert "lengthscale 0.354, noise" in one
+    assert headline(gpbounds.SquaredExponential(1.0, 0.354), 0.1) == one
+    assert "lengthscale 0.354 to 2 (one per input), noise" in headline(
+        gpbounds.SquaredExponential(1.0, [2.0, 0.354]), 0.1
+    )

@@ -197,7 +197,10 @@ def describe_kernel(kernel: Kernel) -> str:
 def headline(kernel: Kernel, noise: float) -> str:
     """A kernel and its noise as one line for a figure."""
     scale = np.asarray(getattr(kernel, "lengthscale", np.nan))
-    length = short(scale) if scale.ndim == 0 else f"{short(scale.min())} to {short(scale.max())} (one per input)"
+    if scale.size == 1:
+        length = short(scale.item())
+    else:
+        length = f"{short(scale.min())} to {short(scale.max())} (one per input)"
     name = f"Matérn-{kernel.nu:g}" if hasattr(kernel, "nu") else "Squared exponential"
     return f"{name} kernel, variance {kernel.max_variance:.3g}, lengthscale {length}, noise variance {noise:.3g}"
 
