@@ -108,10 +108,12 @@ class Truth:
         return least(lambda M: self.best(M) <= target, 1, highest)
 
 
-def rows_of(part: Data, hyper: Hyperparameters, targets: Sequence[float], *, sets: int, seed: int) -> list[Row]:
+def rows_of(
+    data: Data, part: Data, hyper: Hyperparameters, targets: Sequence[float], *, sets: int, seed: int
+) -> list[Row]:
     """The lines of one data set."""
     N, records = part.N, []
-    law, rows = gpbounds.Gaussian(part.X.std(axis=0).round(12)), gpbounds.Empirical(part.X)
+    law, rows = gpbounds.Gaussian(data.X.std(axis=0).round(12)), gpbounds.Empirical(part.X)
     floors, truth = Floors.of(hyper.kernel, part.X, hyper.noise, 1.0), Truth(part, hyper, seed)
     for target in targets:
         shared: dict[str, Any] = {"target": target, "noise": hyper.noise, "delta": DELTA}
@@ -153,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 hyper = hyperparameters.fit(data, seed=args.seed)
-            records += rows_of(part, hyper, targets, sets=args.simulate, seed=args.seed)
+            records += rows_of(data, part, hyper, targets, sets=args.simulate, seed=args.seed)
             print(table(HEADER, [row.cells() for row in records[-len(targets) :]]), file=sys.stderr, flush=True)
     except (ValueError, OSError, ArithmeticError) as error:
         parser.exit(2, f"{Path(sys.argv[0]).name}: {error}\n")

@@ -649,6 +649,20 @@ def test_subsets_that_do_not_exist_are_left_out():
     assert "singular in double precision" in text
 
 
+def test_an_input_that_is_constant_on_the_rows_drawn_is_no_obstacle():
+    """The simulated law takes its standard deviations from all rows, not from those of the dense algebra."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal(60), np.arange(60) == 3])
+    data = standardise("rare", X, rng.standard_normal(60))
+    fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    done = study(data, fixed, alpha=1.0, target=1.0, rows=20, draws=1, counts=np.array([3.0, 8.0]), seed=1)
+    assert done.part.X[:, 1].std() == pytest.approx(0.0, abs=1e-12)
+    simulated, aware, given_y = done.lines
+    assert simulated.case.inputs.stds == pytest.approx([1.0, 1.0])
+    assert given_y.case.sizes == aware.case.sizes == (20,)
+    assert np.isfinite(simulated.value).all()
+
+
 def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():
     for N in (2, 3, 7, 100, 2000):
         counts = counts_to_try(N)

@@ -235,11 +235,19 @@ def data_cases(
 
 
 def best_cases(
-    data: Data, part: Data, draws: int, *, simulate: int, seed: int, law: InputLaw | None = None
+    data: Data,
+    part: Data,
+    draws: int,
+    *,
+    simulate: int,
+    seed: int,
+    law: InputLaw | None = None,
+    every: Data | None = None,
 ) -> tuple[Case, ...]:
     """The best of several draws: a priori by simulation, data-aware (y from the prior), and given y.
 
-    The first two are for as many rows as ``part`` has, the last for all rows if they are at most `GIVEN_ROWS`.
+    The first two are for as many rows as ``part`` has, the last for ``every`` row, by default all of the data if they
+    are at most `GIVEN_ROWS`, else those of ``part``.
     Without ``simulate`` the first is left out.
     """
     from gpbounds.rates.draws.rows import DENSE
@@ -247,7 +255,8 @@ def best_cases(
     inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
     fitted = (FITTED_LAW,) if law is None else ()
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
-    every = data if data.N <= GIVEN_ROWS else part
+    if every is None:
+        every = data if data.N <= GIVEN_ROWS else part
 
     def law_for(N: int) -> str | None:
         return "tilted" if N <= DENSE else None

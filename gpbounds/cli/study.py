@@ -210,7 +210,7 @@ def study(
     M = counts_to_try(part.N) if counts is None else np.asarray(counts, dtype=np.float64)
     grid = np.unique(np.rint(np.concatenate([M, np.geomspace(M.min(), part.N - 1, 40)])))
     lines = []
-    for case in best_cases(part, part, best, simulate=simulate, seed=seed, law=law) if best else ():
+    for case in best_cases(data, part, best, simulate=simulate, seed=seed, law=law, every=part) if best else ():
         about = {"y from the prior": ", $y$ from the prior"}.get(case.about, "")
         name = case.kind.replace(" y", " $y$")
         lines.append(Line(f"{name}{about}", case, "sharpest", _values(problem, case, grid, alpha)))
