@@ -97,7 +97,7 @@ class Observer:
     def holds(self, claim: str, statement: Any, cases: int = 1) -> None:
         """A true statement, tried on ``cases`` instances."""
         assert bool(statement), f"{claim}: does not hold"
-        self._record(claim).cases += cases
+        self._record(claim).cases += int(cases)  # NumPy's integers are not JSON
 
     def fails(self, claim: str, printed: Any, why: str) -> None:
         """The printed statement is false at its counterexample; ``why`` states the truth."""
@@ -112,5 +112,5 @@ class Observer:
         surprise = binom.sf(failures - 1, draws, delta) if failures else 1.0
         assert surprise > 1e-6, f"{claim}: {failures} failures in {draws} draws, promised at most {delta}"
         record = self._record(claim)
-        record.cases += draws
-        record.frequencies.append({"failures": failures, "draws": draws, "delta": delta})
+        record.cases += int(draws)
+        record.frequencies.append({"failures": int(failures), "draws": int(draws), "delta": float(delta)})
