@@ -15,11 +15,12 @@ import pytest
 import gpbounds
 from gpbounds import claims, renyi
 from gpbounds.bound import outward
-from gpbounds.cli import hyperparameters, main, worst
+from gpbounds.cli import build_parser, hyperparameters, main, worst
 from gpbounds.cli.data import load, standardise
 from gpbounds.cli.demo import diabetes, record, report, show
 from gpbounds.cli.options import UsageError, wholes
 from gpbounds.cli.output import print_json
+from gpbounds.cli.problem import from_arguments
 from gpbounds.cli.study import counts_to_try, smallest_reaching, study
 
 COMMANDS = ("rate", "plan", "curve", "claims", "demo")
@@ -649,18 +650,45 @@ def test_subsets_that_do_not_exist_are_left_out():
     assert "singular in double precision" in text
 
 
-def test_an_input_that_is_constant_on_the_rows_drawn_is_no_obstacle():
-    """The simulated law takes its standard deviations from all rows, not from those of the dense algebra."""
+@pytest.fixture
+def rare(tmp_path):
+    """A table whose second input differs in one row only: it is constant on the 20 rows that seed 1 draws."""
     rng = np.random.default_rng(0)
-    X = np.column_stack([rng.standard_normal(60), np.arange(60) == 3])
-    data = standardise("rare", X, rng.standard_normal(60))
+    table = np.column_stack([rng.standard_normal(60), np.arange(60) == 3, rng.standard_normal(60)])
+    file = tmp_path / "rare.csv"
+    np.savetxt(file, table, delimiter=",")
+    data = load(file)
+    assert data.subset(20, 1).X[:, 1].std() == pytest.approx(0.0, abs=1e-12)
+    assert data.X.std(axis=0) == pytest.approx([1.0, 1.0])
+    return file, data
+
+
+def test_the_a_priori_law_of_a_study_takes_its_standard_deviations_from_all_rows(rare):
+    """Every line and every plan, also where an input is constant on the rows of the dense algebra."""
     fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
-    done = study(data, fixed, alpha=1.0, target=1.0, rows=20, draws=1, counts=np.array([3.0, 8.0]), seed=1)
-    assert done.part.X[:, 1].std() == pytest.approx(0.0, abs=1e-12)
-    simulated, aware, given_y = done.lines
-    assert simulated.case.inputs.stds == pytest.approx([1.0, 1.0])
-    assert given_y.case.sizes == aware.case.sizes == (20,)
-    assert np.isfinite(simulated.value).all()
+    done = study(
+        rare[1], fixed, alpha=1.0, target=1.0, rows=20, draws=1, counts=np.array([3.0, 8.0]), seed=1, old_forms=True
+    )
+    laws = [line.case.inputs for line in done.lines] + [case.inputs for case, _ in done.plans]
+    gaussian = [law for law in laws if isinstance(law, gpbounds.Gaussian)]
+    assert len(gaussian) == 6  # lines and plans: simulated, one draw with any y and with y from the prior
+    assert all(law.stds == pytest.approx([1.0, 1.0]) for law in gaussian)
+    assert {line.case.sizes for line in done.lines} == {(20,)}
+    assert all(np.isfinite(line.value).all() for line in done.lines)
+
+
+@pytest.mark.parametrize("old", [(), ("--old-forms",)])
+@pytest.mark.parametrize("command", ["plan", "curve"])
+def test_a_command_takes_the_standard_deviations_of_the_law_from_all_rows(rare, command, old, tmp_path):
+    words = [command, "--data", str(rare[0]), "--rows", "20", "--seed", "1", *old]
+    words += ["--variance", "1", "--lengthscale", "1", "--noise", "0.5", "--select", "none", "--json"]
+    words += ["--out", str(tmp_path / "curve.png")] if command == "curve" else []
+    args = build_parser().parse_args(words)
+    args.sizes = None
+    laws = [case.inputs for case in from_arguments(args).cases if isinstance(case.inputs, gpbounds.Gaussian)]
+    assert len(laws) == 1 + len(old)
+    assert all(law.stds == pytest.approx([1.0, 1.0]) for law in laws)
+    assert main(words) == 0
 
 
 def test_sizes_to_try_are_inside_and_the_smallest_that_reaches_stays():

@@ -10,6 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import gpbounds
+from gpbounds.cli import hyperparameters
+from gpbounds.cli.data import load
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -37,3 +41,21 @@ def test_the_truth_lies_between_the_lower_bounds_and_the_plan(example, tmp_path,
     assert (row["tenth"], row["root"]) == ("9", "9")
     assert float(row["plan_seconds"]) > 0.0 < float(row["vfe_seconds"])
     assert "given y" in capsys.readouterr().out
+
+
+def test_the_a_priori_law_takes_its_standard_deviations_from_all_rows(example, tmp_path, capsys):
+    """The second input is constant on the 20 rows drawn, so their own standard deviations define no law."""
+    rng = np.random.default_rng(1)
+    table = np.column_stack([rng.standard_normal(60), np.arange(60) == 3, rng.standard_normal(60)])
+    file, out = tmp_path / "rare.csv", tmp_path / "table.csv"
+    np.savetxt(file, table, delimiter=",")
+    data = load(file)
+    part = data.subset(20, 1)
+    assert part.X[:, 1].std() == pytest.approx(0.0, abs=1e-12)
+    fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
+    (row,) = example.rows_of(data, part, fixed, [0.5], sets=39, seed=0)
+    settings = {"target": 0.5, "noise": 0.5, "delta": 0.05, "draws": 10, "law": "tilted", "simulate": 39, "rng": 0}
+    law = gpbounds.Gaussian([1.0, 1.0])
+    assert row.a_priori == gpbounds.inducing_points(fixed.kernel, 20, 1.0, inputs=law, **settings).M
+    example.main([str(file), "--rows", "20", "--seed", "1", "--out", str(out)])
+    assert "a priori" in capsys.readouterr().out

@@ -211,17 +211,29 @@ def kernel_record(kernel: Kernel) -> dict[str, object]:
     return {"name": plain["type"], **{name: plain[name] for name in ("nu", "variance", "lengthscale") if name in plain}}
 
 
+def input_law(data: Data, law: InputLaw | None = None) -> tuple[InputLaw, tuple[str, ...]]:
+    """(``law``, or else the Gaussian with the standard deviations of all rows; the note that the latter needs).
+
+    A subset of the rows cannot take their place: an input can be constant on it.
+    """
+    return (Gaussian(data.X.std(axis=0).round(12)), (FITTED_LAW,)) if law is None else (law, ())
+
+
 def data_cases(
     data: Data,
     part: Data,
     *,
     law: InputLaw | None = None,
     y_norm2: float | str | None = None,
+    every: Data | None = None,
 ) -> tuple[Case, Case]:
-    """(a priori, all rows; data-aware, the rows of ``part``), by default for any y with the data's squared norm."""
+    """(a priori, ``every`` row; data-aware, the rows of ``part``), by default for any y with the data's squared norm.
+
+    ``every`` is by default all of the data.
+    """
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
-    fitted = (FITTED_LAW,) if law is None else ()
-    inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
+    inputs, fitted = input_law(data, law)
+    every = data if every is None else every
 
     def norm(d: Data) -> float | None:
         if isinstance(y_norm2, str):
@@ -229,7 +241,7 @@ def data_cases(
         return float((d.y**2).sum()) if y_norm2 is None else y_norm2
 
     return (
-        Case("a priori", inputs, (data.N,), norm(data), fitted),
+        Case("a priori", inputs, (every.N,), norm(every), fitted),
         Case("data-aware", Empirical(part.X), (part.N,), norm(part), (f"The data-aware statement is {rows}.",)),
     )
 
@@ -252,8 +264,7 @@ def best_cases(
     """
     from gpbounds.rates.draws.rows import DENSE
 
-    inputs = Gaussian(data.X.std(axis=0).round(12)) if law is None else law
-    fitted = (FITTED_LAW,) if law is None else ()
+    inputs, fitted = input_law(data, law)
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
     if every is None:
         every = data if data.N <= GIVEN_ROWS else part

@@ -215,18 +215,18 @@ def study(
         name = case.kind.replace(" y", " $y$")
         lines.append(Line(f"{name}{about}", case, "sharpest", _values(problem, case, grid, alpha)))
     if single:
-        lines += _single(problem, part, grid, alpha, law)
+        lines += _single(problem, data, part, grid, alpha, law)
     floors = Floors.of(hyper.kernel, part.X, hyper.noise, alpha)
     reached = reach(hyper.kernel, part, hyper.noise, alpha, M, draws, seed, progress, best)
     lower = floors.any_y(grid)
     return Study(problem, part, alpha, target, plans, grid, tuple(lines), lower, floors.prior(grid), reached, best)
 
 
-def _single(problem: Problem, part: Data, grid: Float, alpha: float, law: InputLaw | None) -> list[Line]:
+def _single(problem: Problem, data: Data, part: Data, grid: Float, alpha: float, law: InputLaw | None) -> list[Line]:
     """The bounds on one draw, for y from the prior and for any y of the norm of the data."""
     lines = []
     for y in ("any", "prior"):
-        apriori, aware = data_cases(part, part, law=law, y_norm2=None if y == "any" else "prior")
+        apriori, aware = data_cases(data, part, law=law, y_norm2=None if y == "any" else "prior", every=part)
         about = "one draw, any $y$ of this norm" if y == "any" else "one draw, $y$ from the prior"
         lines += [Line(f"a priori, {about}", apriori, "sharpest", _values(problem, apriori, grid, alpha))]
         lines += [Line(f"data-aware, {about}", aware, "sharpest", _values(problem, aware, grid, alpha))]
