@@ -39,7 +39,7 @@ from gpbounds.cli.data import Data, load
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.hyperparameters import Hyperparameters
 from gpbounds.cli.output import table
-from gpbounds.cli.problem import input_law
+from gpbounds.cli.problem import fitted_law
 from gpbounds.cli.study import divergence_of
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp import sample_eigen
@@ -114,7 +114,7 @@ def rows_of(
 ) -> list[Row]:
     """The lines of one data set."""
     N, records = part.N, []
-    (law, _), rows = input_law(data), gpbounds.Empirical(part.X)
+    law, rows = fitted_law(data), gpbounds.Empirical(part.X)
     floors, truth = Floors.of(hyper.kernel, part.X, hyper.noise, 1.0), Truth(part, hyper, seed)
     for target in targets:
         shared: dict[str, Any] = {"target": target, "noise": hyper.noise, "delta": DELTA}

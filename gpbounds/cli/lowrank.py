@@ -14,7 +14,7 @@ from gpbounds.arrays import Float
 from gpbounds.bound import outward
 from gpbounds.cli import options, worst
 from gpbounds.cli.comparison import NAMES, Entry
-from gpbounds.cli.problem import Problem, describe, describe_kernel, input_law, short
+from gpbounds.cli.problem import Problem, describe, describe_kernel, fitted_law, short
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.numerics.search import least
@@ -220,7 +220,7 @@ def _certificate(problem: Problem, args: argparse.Namespace, rows: Rows) -> Entr
     (kernel,) = problem.kernels
     assert data is not None
     assert isinstance(kernel, SquaredExponential)
-    law, _ = input_law(data)
+    law = fitted_law(data)
     last = min(args.most, data.N - 1)
     bounds: dict[int, Any] = {}
 

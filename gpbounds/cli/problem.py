@@ -211,12 +211,12 @@ def kernel_record(kernel: Kernel) -> dict[str, object]:
     return {"name": plain["type"], **{name: plain[name] for name in ("nu", "variance", "lengthscale") if name in plain}}
 
 
-def input_law(data: Data, law: InputLaw | None = None) -> tuple[InputLaw, tuple[str, ...]]:
-    """(``law``, or else the Gaussian with the standard deviations of all rows; the note that the latter needs).
+def fitted_law(data: Data) -> Gaussian:
+    """The Gaussian with the standard deviations of all rows.
 
     A subset of the rows cannot take their place: an input can be constant on it.
     """
-    return (Gaussian(data.X.std(axis=0).round(12)), (FITTED_LAW,)) if law is None else (law, ())
+    return Gaussian(data.X.std(axis=0).round(12))
 
 
 def data_cases(
@@ -232,7 +232,7 @@ def data_cases(
     ``every`` is by default all of the data.
     """
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
-    inputs, fitted = input_law(data, law)
+    inputs, fitted = (fitted_law(data), (FITTED_LAW,)) if law is None else (law, ())
     every = data if every is None else every
 
     def norm(d: Data) -> float | None:
@@ -264,7 +264,7 @@ def best_cases(
     """
     from gpbounds.rates.draws.rows import DENSE
 
-    inputs, fitted = input_law(data, law)
+    inputs, fitted = (fitted_law(data), (FITTED_LAW,)) if law is None else (law, ())
     rows = f"about {part.N} rows drawn from the {data.N}" if part.N < data.N else f"about these {part.N} rows"
     if every is None:
         every = data if data.N <= GIVEN_ROWS else part
