@@ -36,9 +36,9 @@ def evaluate(
     inverse = inverse_by_rows(gp.chol.L)
     turned, pulled = xp.ascontiguousarray(weights.T), [(0.0, np.zeros(0))] * len(triangle.parts)
 
-    def pull(number: int, rows: slice, lane: int) -> None:
+    def pull(number: int, rows: slice, worker: int) -> None:
         steps = xp.arange(rows.stop - rows.start)
-        cotangent = inverse.rows(number, lane)
+        cotangent = inverse.rows(number, worker)
         cotangent *= -P
         add_product(weights[rows], turned[:, : rows.stop], cotangent)
         corner = cotangent[:, rows]

@@ -182,7 +182,7 @@ def _squares(triangle: Triangle, T: Array) -> Array:
     xp = namespace(T)
     sums = xp.empty(T.shape[0])
 
-    def add(number: int, rows: slice, lane: int) -> None:
+    def add(number: int, rows: slice, worker: int) -> None:
         steps = xp.arange(rows.stop - rows.start)
         squares = T[rows, : rows.stop] ** 2
         squares[steps, rows.start + steps] = 0.0
@@ -201,7 +201,7 @@ def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradi
     D = noise * in_variance - 0.5 * in_kl
     squared, diagonal, parts = xp.empty_like(t), xp.empty_like(t), [np.zeros(0)] * len(triangle.parts)
 
-    def pull(number: int, rows: slice, lane: int) -> None:
+    def pull(number: int, rows: slice, worker: int) -> None:
         steps = xp.arange(rows.stop - rows.start)
         diagonal_of_P = A[rows][steps, rows.start + steps] * noise
         work = A[rows] * noise

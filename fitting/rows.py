@@ -21,7 +21,7 @@ from gpbounds.linalg.workspace import Workspace
 WORTH = 10**7
 """N·M² from which a pass forms several groups of chunks, which lanes can share."""
 GROUPS = 16
-"""Largest number of groups.  More groups than lanes let a lane that another process slows down do less."""
+"""Largest number of groups.  More groups than lanes let a worker that another process slows down do less."""
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
@@ -65,7 +65,7 @@ class Chunk:
         return self._results[name]
 
     def scratch(self, name: str) -> Array:
-        """A buffer (n, M); the next chunk in the same lane uses the same memory."""
+        """A buffer (n, M); the next chunk in the same worker uses the same memory."""
         stream = self._stream
         most = max(part.stop - part.start for part in stream.parts)
         whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X))
@@ -143,7 +143,7 @@ class Stream:
         self.basis.prepare()
         count = self._groups()
         passes = [start() for _ in range(count)]
-        share(count, lambda group, lane: self._run(passes[group], range(group, len(self.parts), count), lane))
+        share(count, lambda group, worker: self._run(passes[group], range(group, len(self.parts), count), worker))
         return summed(each.statistics() for each in passes)
 
     def _groups(self) -> int:
@@ -152,17 +152,17 @@ class Stream:
             return 1
         return max(1, min(len(self.parts), GROUPS, self.N // (4 * self.basis.rank)))
 
-    def _run(self, each: Pass[S], numbers: range, lane: int) -> None:
+    def _run(self, each: Pass[S], numbers: range, worker: int) -> None:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # errstate is per thread; callers refuse results that are not finite
             for number in numbers:
-                each.chunk(self._chunk(number, lane))
+                each.chunk(self._chunk(number, worker))
 
-    def _chunk(self, number: int, lane: int) -> Chunk:
+    def _chunk(self, number: int, worker: int) -> Chunk:
         rows, basis, xp = self.parts[number], self.basis, namespace(self.X)
         X, results = self.X[rows], self._results.setdefault(number, {})
-        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, lane, results)
+        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, worker, results)
         per_row = 8 * (basis.rank + basis.width)
         stays = rows.stop * per_row <= self.space.keep
         for name, columns in (("V", basis.rank), ("K", basis.width)):
@@ -171,7 +171,7 @@ class Stream:
                 buffer = self.space.array(f"kept {name}", (most, columns), xp)[rows]
             else:
                 most = max(part.stop - part.start for part in self.parts)
-                buffer = self.space.array(f"{name} {lane}", (most, columns), xp)[: rows.stop - rows.start]
+                buffer = self.space.array(f"{name} {worker}", (most, columns), xp)[: rows.stop - rows.start]
             setattr(chunk, name, buffer)
         if number not in self._filled:
             basis.fill(X, chunk.K, chunk.V)

@@ -59,14 +59,14 @@ class Triangle:
         return [whole[first:last].reshape(-1, rows.stop) for rows, first, last in pieces]
 
     def each(self, work: Callable[[int, slice, int], None]) -> None:
-        """Call ``work(number, rows, lane)`` for every chunk, the longest first."""
+        """Call ``work(number, rows, worker)`` for every chunk, the longest first."""
         parts = self.parts
         self.chunks, self.square  # noqa: B018  (allocated once, before threads use them)
 
-        def run(task: int, lane: int) -> None:
+        def run(task: int, worker: int) -> None:
             number = len(parts) - 1 - task
             with np.errstate(over="ignore", invalid="ignore"):  # each thread has its own state
-                work(number, parts[number], lane)
+                work(number, parts[number], worker)
 
         share(len(parts), run)
 
@@ -80,7 +80,7 @@ class Triangle:
         """
         sums = np.empty(len(self.parts))
 
-        def fill(number: int, rows: slice, lane: int) -> None:
+        def fill(number: int, rows: slice, worker: int) -> None:
             K = self.kernel.fill(self.X[rows], self.X[: rows.stop], self.chunks[number])
             sums[number] = float(K.sum())
             self.square[rows, : rows.stop] = K

@@ -1,4 +1,4 @@
-"""Lanes: tasks run once and in order; tiled factors and inverses are right, and do not depend on the number of lanes."""
+"""Lanes: tasks run once and in order; tiled factors and inverses are right, the same for any number of lanes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def test_each_task_runs_once_after_those_that_it_waits_for(seed: int, count: int
     done: list[int] = []
     busy = [False] * workers
 
-    def run(task: int, lane: int) -> None:
-        assert not busy[lane]
-        busy[lane] = True
+    def run(task: int, worker: int) -> None:
+        assert not busy[worker]
+        busy[worker] = True
         assert set(after[task]) <= set(done)
         assert lanes() == (1 if workers > 1 and count > 1 else workers)
         done.append(task)
-        busy[lane] = False
+        busy[worker] = False
 
     with threadpool_limits(workers, "blas"):
         share(count, run, after)
@@ -51,7 +51,7 @@ def test_lanes_run_at_the_same_time() -> None:
     """Each of two tasks waits for the other to begin."""
     begun = [threading.Event(), threading.Event()]
 
-    def run(task: int, lane: int) -> None:
+    def run(task: int, worker: int) -> None:
         begun[task].set()
         assert begun[1 - task].wait(20.0)
 
@@ -62,7 +62,7 @@ def test_lanes_run_at_the_same_time() -> None:
 def test_the_first_fault_reaches_the_caller_and_ends_the_work() -> None:
     begun: list[int] = []
 
-    def run(task: int, lane: int) -> None:
+    def run(task: int, worker: int) -> None:
         begun.append(task)
         if task == 3:
             raise ArithmeticError("task 3")

@@ -32,20 +32,20 @@ class Inverse:
 
         inverse_rows(L, write)
 
-    def _rows_of_U(self, number: int, lane: int) -> Float:
+    def _rows_of_U(self, number: int, worker: int) -> Float:
         rows, corner = self.parts[number], self._corners[number]
         n = corner.shape[0]
-        panel = self._panels.take(lane, (n, self._L.shape[0] - rows.start))
+        panel = self._panels.take(worker, (n, self._L.shape[0] - rows.start))
         panel[:, :n], panel[:, n:] = corner, self._L[rows, rows.stop :]
         return panel
 
-    def rows(self, number: int, lane: int) -> Float:
-        """The rows of A⁻¹ in a tile, up to its diagonal tile (n, stop); the lane's next call overwrites them."""
+    def rows(self, number: int, worker: int) -> Float:
+        """The rows of A⁻¹ in a tile, up to its diagonal tile (n, stop); the worker's next call overwrites them."""
         rows = self.parts[number]
-        return self._product(number, self._results.take(lane, (rows.stop - rows.start, rows.stop)), lane)
+        return self._product(number, self._results.take(worker, (rows.stop - rows.start, rows.stop)), worker)
 
-    def _product(self, number: int, out: Float, lane: int) -> Float:
-        start, panel = self.parts[number].start, self._rows_of_U(number, lane)
+    def _product(self, number: int, out: Float, worker: int) -> Float:
+        start, panel = self.parts[number].start, self._rows_of_U(number, worker)
         if start:
             blas.product(panel, self._L[:start, start:].T, out[:, :start])
         blas.product(panel, panel.T, out[:, start:])
@@ -55,8 +55,8 @@ class Inverse:
         """Σ_{k>i} (L⁻¹)_ki² for each i."""
         sums = np.empty(self._L.shape[0])
 
-        def add(number: int, lane: int) -> None:
-            panel = self._rows_of_U(number, lane)
+        def add(number: int, worker: int) -> None:
+            panel = self._rows_of_U(number, worker)
             np.fill_diagonal(panel, 0.0)
             sums[self.parts[number]] = np.einsum("ij,ij->i", panel, panel)
 
@@ -66,18 +66,18 @@ class Inverse:
     def fill(self) -> Float:
         """A⁻¹ (N, N) in the memory of L."""
         A = self._L
-        share(len(self.parts), lambda number, lane: self._below(number, lane))
+        share(len(self.parts), lambda number, worker: self._below(number, worker))
 
-        def mirror(number: int, lane: int) -> None:
+        def mirror(number: int, worker: int) -> None:
             rows = self.parts[number]
             A[: rows.start, rows] = A[rows, : rows.start].T
 
         share(len(self.parts), mirror)
         return A
 
-    def _below(self, number: int, lane: int) -> None:
+    def _below(self, number: int, worker: int) -> None:
         rows = self.parts[number]
-        corner = self._product(number, self._L[rows, : rows.stop], lane)[:, rows]
+        corner = self._product(number, self._L[rows, : rows.stop], worker)[:, rows]
         corner[...] = np.tril(corner) + np.tril(corner, -1).T
 
 
@@ -89,7 +89,7 @@ class Whole:
 
         self.parts, self._inverse = [slice(0, L.shape[0])], inverse_factor(L)
 
-    def rows(self, number: int, lane: int) -> Array:
+    def rows(self, number: int, worker: int) -> Array:
         return self.fill()
 
     def squares(self) -> Array:
@@ -104,7 +104,7 @@ def inverse_by_rows(L: Array) -> Inverse | Whole:
     """The inverse of L Lᵀ by tiles of rows; ``L`` keeps only its entries on and below the diagonal.
 
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
-    >>> inverse_by_rows(L).rows(0, lane=0)
+    >>> inverse_by_rows(L).rows(0, worker=0)
     array([[ 0.5, -0.5],
            [-0.5,  1. ]])
     """

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 WORTH = 10**7
-"""Flops from which lanes share the work.  Below it, starting them costs more time than a second lane saves."""
+"""Flops from which lanes share the work.  Below it, starting them costs more time than a second worker saves."""
 
 _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
@@ -87,14 +87,14 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def share(count: int, run: Callable[[int, int], None], after: Sequence[Sequence[int]] | None = None) -> None:
-    """Call ``run(task, lane)`` for the tasks 0 … count − 1 in `lanes` lanes; a free lane takes the lowest ready task.
+    """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `lanes` workers takes the lowest ready task.
 
-    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  No two tasks run in the same
-    lane at once, so that each lane may have memory of its own.  With one lane the tasks run in order.  The first
-    exception of a task reaches the caller; tasks that have not begun are then left out.
+    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  A worker runs one task at a
+    time, so that it may have memory of its own.  A single worker runs them in order.  The first exception of a task
+    reaches the caller; tasks that have not begun are then left out.
 
     >>> squares = [0, 0, 0]
-    >>> share(3, lambda task, lane: squares.__setitem__(task, task * task))
+    >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
     >>> squares
     [0, 1, 4]
     """
@@ -105,7 +105,9 @@ def share(count: int, run: Callable[[int, int], None], after: Sequence[Sequence[
                 run(task, 0)
             return
         queue = _Queue(count, run, after)
-        started = [threading.Thread(target=copy_context().run, args=(queue.work, lane)) for lane in range(1, workers)]
+        started = [
+            threading.Thread(target=copy_context().run, args=(queue.work, worker)) for worker in range(1, workers)
+        ]
         for thread in started:
             thread.start()
         copy_context().run(queue.work, 0)
@@ -129,12 +131,12 @@ class _Queue:
                 self.followers[earlier].append(task)
         self.ready = [task for task, waits in enumerate(self.waits) if waits == 0]
 
-    def work(self, lane: int) -> None:
+    def work(self, worker: int) -> None:
         """Do tasks until none is left."""
         _inside.set(True)
         while (task := self._next()) is not None:
             try:
-                self.run(task, lane)
+                self.run(task, worker)
             except BaseException as fault:
                 with self.changed:
                     self.fault, self.left = self.fault or fault, 0

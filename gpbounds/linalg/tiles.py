@@ -42,7 +42,7 @@ def factorise(A: Float) -> bool:
     number = {place: task for task, place in enumerate(places)}
     failed = np.zeros(len(parts), dtype=bool)
 
-    def run(task: int, lane: int) -> None:
+    def run(task: int, worker: int) -> None:
         i, j = places[task]
         rows, columns = parts[i], parts[j]
         if failed[: j + 1].any():
@@ -75,10 +75,10 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
     N, parts = L.shape[0], tiles(L.shape[0])
     panels = Panels(N)
 
-    def solve(number: int, lane: int) -> None:
+    def solve(number: int, worker: int) -> None:
         rows = parts[number]
         n = rows.stop - rows.start
-        panel = panels.take(lane, (n, N - rows.start))
+        panel = panels.take(worker, (n, N - rows.start))
         panel[:, :n] = np.eye(n)
         panel[:, n:] = 0.0
         blas.solve(L[rows.start :, rows.start :], panel, transposed=False)
@@ -88,14 +88,14 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
 
 
 class Panels:
-    """Memory for a tile of rows of an N × N matrix in each lane."""
+    """Memory for a tile of rows of an N × N matrix in each worker."""
 
     def __init__(self, N: int) -> None:
         self.size = N * max(rows.stop - rows.start for rows in tiles(N))
         self.kept: dict[int, Float] = {}
 
-    def take(self, lane: int, shape: tuple[int, int]) -> Float:
-        """An array of ``shape`` with arbitrary entries; the next call for this lane takes the same memory."""
-        if lane not in self.kept:
-            self.kept[lane] = np.empty(self.size)
-        return self.kept[lane][: shape[0] * shape[1]].reshape(shape)
+    def take(self, worker: int, shape: tuple[int, int]) -> Float:
+        """An array of ``shape`` with arbitrary entries; the next call for this worker takes the same memory."""
+        if worker not in self.kept:
+            self.kept[worker] = np.empty(self.size)
+        return self.kept[worker][: shape[0] * shape[1]].reshape(shape)

@@ -15,7 +15,7 @@ from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 from gpbounds.linalg.tiles import inverse_rows, tiles
 
 COLUMNS = 128
-"""Right-hand sides that one lane solves at a time."""
+"""Right-hand sides that one worker solves at a time."""
 
 
 def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -31,7 +31,7 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     if B.ndim == 2 and blas.fits(L) and B.dtype == np.float64 and L.shape[0] * B.size >= WORTH:
         turned = np.array(B.T, order="C")
         parts = [turned[start : start + COLUMNS] for start in range(0, turned.shape[0], COLUMNS)]
-        share(len(parts), lambda number, lane: blas.solve(L, parts[number], transposed))
+        share(len(parts), lambda number, worker: blas.solve(L, parts[number], transposed))
         return turned.T
     from scipy.linalg import solve_triangular as solve
 

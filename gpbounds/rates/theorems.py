@@ -66,7 +66,8 @@ def rate(
       trace is kept).
 
     ``draws="certain"`` with ``y``: draw until log p(y) minus the objective is proved not to exceed the value, which
-    takes 5 draws on average; the confidence is 1, and delta is not used.  With R = 10 the bound is about twice the 95 %
+    takes 5 draws on average; the confidence is 1, and delta is not used.  ``gpbounds.kdpp.select(...,
+    method="best", draws="certain", y=y)`` makes these draws.  With R = 10 the bound is about twice the 95 %
     quantile of the divergence that the same rule reaches.
 
     Before X is seen.  ``simulate=m`` (N-sim): any of these without ``y``, for any kernel and any law of inputs that can

@@ -15,7 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.broadcasting import broadcast
 from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
-from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
+from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
 from gpbounds.rates.draws.sentences import KNOWN
@@ -24,7 +24,6 @@ from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
-CERTAIN = "certain"
 LAWS = ("kdpp", "tilted")
 
 
@@ -157,7 +156,7 @@ def draw_statement(
         raise ValueError(
             "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
         )
-    count: int | str = CERTAIN if isinstance(draws, str) and draws == CERTAIN else _whole(draws)
+    count = draws_argument(draws)
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law is not None:
         validation.choice("law", law, LAWS)
@@ -177,12 +176,3 @@ def draw_statement(
     if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
         raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
     return DrawStatement(rows, about, count, law, direction)
-
-
-def _whole(draws: Any) -> int:
-    try:
-        return validation.count("draws", draws)
-    except ValueError:
-        raise ValueError(
-            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got {draws!r}"
-        ) from None
