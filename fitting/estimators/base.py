@@ -20,12 +20,12 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.starts import around, default_kernel, default_noise, strides, units, within
-from fitting.training import Run, Session
+from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
-from gpbounds.validation import choice, count, positive
+from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 
@@ -71,7 +71,7 @@ class GaussianProcess(_Regressor):
 
     optimizer: str | None = "lbfgs"
     max_iter: int = 1000
-    tol: float = 1e-9
+    tol: float | None = 0.01
     learning_rate: float = 0.05
     n_restarts: int = 0
     fixed: tuple[str, ...] = ()
@@ -324,7 +324,7 @@ class GaussianProcess(_Regressor):
             N=X.shape[0],
             optimizer=self.optimizer,
             max_iter=count("max_iter", self.max_iter),
-            tol=float(positive("tol", self.tol)),
+            ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=self._batch(X.shape[0]),
             limits={**around(start.kernel, start.noise), **self._limits(start.kernel)},
@@ -335,6 +335,13 @@ class GaussianProcess(_Regressor):
             progress=bool(self.progress),
             **more,
         )
+
+    def _ending(self) -> Ending:
+        """When a run has settled: ``tol`` is in nats per datum."""
+        return Ending(self._tolerance(), float(len(self.X_train_)), "nats per datum")
+
+    def _tolerance(self) -> float:
+        return 0.0 if self.tol is None else scalar(non_negative, "tol", self.tol)
 
     def _batch(self, N: int) -> int | None:
         size = getattr(self, "batch_size", None)

@@ -12,7 +12,7 @@ import numpy as np
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_run
 from fitting.evaluation import Objective, Parameters
 from fitting.parameters import Packing, packing_of
-from fitting.training import Batches, Loss, Run, Session, train_adam, train_lbfgs
+from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.parallel import one_blas_thread
@@ -55,7 +55,9 @@ class Trainer:
         Number of rows.
     optimizer : "lbfgs", "adam" or None
         None does not train: the start is kept.
-    max_iter, tol, learning_rate, batch_size : as in the estimators
+    max_iter, learning_rate, batch_size : as in the estimators
+    ending : Ending
+        When a run has settled.
     limits : mapping of name to (low, high)
     fixed : sequence of str
         Hyperparameters that are not trained.
@@ -74,7 +76,7 @@ class Trainer:
     N: int
     optimizer: str | None
     max_iter: int
-    tol: float
+    ending: Ending
     learning_rate: float
     batch_size: int | None
     limits: Mapping[str, tuple[float, float]]
@@ -114,7 +116,7 @@ class Trainer:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
             with one_blas_thread():
                 run = self.session.run(
-                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save)
+                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
                 )
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
@@ -133,7 +135,7 @@ class Trainer:
         loss = packing.loss(self.objective)
         shared: dict[str, Any] = {
             "max_iter": self.max_iter,
-            "tol": self.tol,
+            "ending": self.ending,
             "label": name,
             "earlier": earlier,
             "save": save,

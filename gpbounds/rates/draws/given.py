@@ -209,12 +209,17 @@ def _level(
 
 def margin(residual: MeanResidual, p: float, alpha: float) -> float:
     """Lower bound on max_{0≤a<1} [p(1 − αa) − αΩ_a]."""
-    order = np.argsort(-residual.shares, kind="stable")
-    shares, missed = residual.shares[order], np.cumsum(residual.miss[order])
+    points = tried(residual.shares, residual.miss, p)
+    return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
+
+
+def tried(shares: Float, miss: Float, p: float) -> set[float]:
+    """Values of a, among them the one with the greatest p(1 − αa) − αΩ_a if the means are exact."""
+    order = np.argsort(-shares, kind="stable")
+    sorted_shares, missed = shares[order], np.cumsum(miss[order])
     # the slope in a is α(Σ_{h_i > a} miss_i − p): from a = 0 on the bracket rises until less than p is missed above a
     above = np.flatnonzero(missed > p)
-    points = {*_TRIED, float(shares[above[0]]) if above.size else 0.0}
-    return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
+    return {*_TRIED, float(sorted_shares[above[0]]) if above.size else 0.0}
 
 
 def _why(p: float, terms: dict[str, Any]) -> str:
