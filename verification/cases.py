@@ -34,8 +34,9 @@ class PropertyCases:
     Parameters
     ----------
     seconds : float
-        A property with cheap cases is run again on as many cases as fit into these seconds, at most `MOST`, so that a
-        million cases take hours instead of days.  A property that states its own number of cases keeps it.
+        A property with cheap cases is run again on as many cases as fit into these seconds of processor time, at most
+        `MOST`, so that a million cases take hours instead of days, and a busy machine tries as many.  A property that
+        states its own number of cases keeps it.
 
     Attributes
     ----------
@@ -83,11 +84,11 @@ class PropertyCases:
         if not getattr(test, "is_hypothesis_test", False):
             return (yield)
         self.tests += 1
-        before, begun = self.held, time.monotonic()
+        before, begun = self.held, time.process_time()
         with self.counting(test):
             outcome = yield
         first = self.held - before
-        more = self.affordable(test, first, time.monotonic() - begun)
+        more = self.affordable(test, first, time.process_time() - begun)
         if more:
             arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
             with self.counting(test), of_size(test, more):

@@ -15,6 +15,7 @@ from fitting.parameters import Packing, packing_of
 from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg.parallel import one_blas_thread
 
 SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
@@ -113,9 +114,10 @@ class Trainer:
             run = self._as_it_is(packing)
         else:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
-            run = self.session.run(
-                name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
-            )
+            with one_blas_thread():
+                run = self.session.run(
+                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
+                )
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
