@@ -44,8 +44,8 @@ class RenyiGP(InducingGP):
         R, for "best".
     delta : float
         Probability with which ``bound_`` may fail, for "best".
-    optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, fixed, limits, normalize_y, random_state, device, \
-progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, start, fixed, limits, normalize_y, random_state, \
+device, progress, checkpoint : as in `ExactGP`
 
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 30)[:, None]

@@ -9,15 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_run
+from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.evaluation import Objective, Parameters
 from fitting.parameters import Packing, packing_of
 from fitting.training import Batches, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Stationary
+from gpbounds.likelihoods import Gaussian
 
 SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
+
+LEAST = 1e-3
+"""A model explains something if its objective exceeds that of noise alone by so many nats per target, or by so much of
+a bound on the risk."""
+
+NEGLIGIBLE = 1e-9
+"""Variance of a kernel, in units of the noise variance, that explains nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +40,24 @@ class Outcome:
     run : Run
     low, high : tuples of str
         Names of parameters that lie on their lower or upper limit there.
+    noise : bool
+        Whether everything is noise there: see `Trainer.is_noise`.
     """
 
     parameters: Parameters
     run: Run
     low: tuple[str, ...]
     high: tuple[str, ...]
+    noise: bool = False
 
     def remarks(self, runs: Sequence[Run], batches: bool) -> list[Remark]:
         """Remarks on this outcome, the best of ``runs``."""
-        return [*of_interruptions(runs), *of_run(self.run, batches), *of_limits(self.low, self.high)]
+        return [
+            *of_interruptions(runs),
+            *of_run(self.run, batches),
+            *of_limits(self.low, self.high),
+            *of_noise(self.noise),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +84,12 @@ class Trainer:
         Prefix of the names of all runs, for a session with several trainings.
     gtol : float
         L-BFGS-B stops when no derivative is larger.
+    unit : float
+        The amount of the objective in which `LEAST` counts: the number of targets for sums over them, 1 for bounds.
+    square : float
+        Mean square of the targets: the noise variance of a model without inputs.
+    otherwise : function or None
+        Finds a second start, for when training ends where everything is noise.
     """
 
     objective: Objective
@@ -84,14 +107,22 @@ class Trainer:
     progress: bool
     prefix: str = ""
     gtol: float = 1e-5
+    unit: float = 1.0
+    square: float = 1.0
+    otherwise: Callable[[], Parameters] | None = None
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
         ``redraw(kernel, i)`` returns the inducing points of restart i.  A restart whose start has no value is skipped;
-        Ctrl-C ends all restarts.
+        Ctrl-C ends all restarts.  If the first run ends where everything is noise, a run from ``otherwise()``
+        follows.
         """
         outcomes = [self.run(f"{name} start 0", start)]
+        noise = outcomes[0].run.status != "interrupted" and self.is_noise(outcomes[0])
+        if noise and self.otherwise is not None:
+            second = self.otherwise()
+            outcomes.append(self.run(f"{name} start again", replace(second, Z=redraw(second.kernel, 0))))
         for i in range(1, restarts + 1):
             if outcomes[-1].run.status == "interrupted":
                 break
@@ -101,7 +132,24 @@ class Trainer:
                 outcomes.append(self.run(f"{name} start {i}", restart))
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
-        return sorted(outcomes, key=lambda outcome: -outcome.run.value)
+        best, *others = sorted(outcomes, key=lambda outcome: -outcome.run.value)
+        return [replace(best, noise=noise and self.is_noise(best)), *others]
+
+    def is_noise(self, outcome: Outcome) -> bool:
+        """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
+
+        Known for one variance only, and for an objective of all rows; otherwise False.
+        """
+        point = outcome.parameters
+        if not isinstance(point.kernel, Stationary) or self.batch_size is not None or self.optimizer is None:
+            return False
+        logs, noise = point.kernel.log_parameters, point.noise
+        if "noise" not in self.fixed:
+            noise = self.square
+        logs[0] = math.log(NEGLIGIBLE * noise)
+        without = replace(point, kernel=point.kernel.with_log_parameters(logs), likelihood=Gaussian(noise), q=None)
+        value = -self.objective.minimised(self.objective.complete(without), gradient=False).value
+        return outcome.run.value < value + LEAST * self.unit
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
