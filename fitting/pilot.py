@@ -78,7 +78,7 @@ def at_scale(
     length: float = 1.0,
     share: float = 0.1,
 ) -> Kernel:
-    """The family of ``kernel`` with lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
+    """The family of ``kernel``: lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
 
     Its variance is the part 1 − ``share`` of the mean square of y.
     """
