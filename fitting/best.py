@@ -15,6 +15,7 @@ import numpy as np
 from fitting.starts import distinct_rows
 from gpbounds.arrays import Array, Float
 from gpbounds.bound import Bound
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical
 from gpbounds.kdpp import Selection, select
 from gpbounds.kernels import Kernel
@@ -37,15 +38,20 @@ def best_inducing(
     *,
     noise: float,
     alpha: float,
-    draws: int,
+    draws: int | str,
     delta: float,
     candidates: Sequence[Float] = (),
 ) -> Selection | None:
-    """`gpbounds.kdpp.select` with method "best"; None if M exceeds the numerical rank: no k-DPP has that size."""
+    """`gpbounds.kdpp.select` with method "best".
+
+    None if M exceeds the numerical rank, as no k-DPP has that size, or if "certain" draws end without a proof.
+    """
     try:
         return select(
             kernel, X, M, "best", rng, y=Y, noise=noise, alpha=alpha, draws=draws, delta=delta, candidates=candidates
         )
+    except NotConverged:
+        return None
     except ValueError as error:
         if "numerical rank" in str(error) or "rounding error" in str(error):
             return None
@@ -61,10 +67,11 @@ def planned_number(
     alpha: float,
     target: float,
     delta: float,
-    draws: int,
+    draws: int | str,
     most: int,
 ) -> int:
-    """The least M for which the bound on the best of ``draws`` draws is at most ``target`` (N-given, N-tilt-given).
+    """The least M for which the bound on the best of ``draws`` draws, or the level at which redrawing stops, is at most
+    ``target`` (N-given, N-tilt-given).
 
     The bound is known before any draw is made.  M is at most ``most`` and the number of distinct rows; that number is
     returned if no M suffices.

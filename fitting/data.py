@@ -15,7 +15,7 @@ from fitting.rows import Stream
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.parallel import limited_threads
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
@@ -78,10 +78,7 @@ class Data:
             source = self.stream(kernel, Z, amount)
             return work(source), source.basis.inducing.chol.jitter  # type: ignore[attr-defined]
 
-        wide = 0 if Z is None else len(Z)  # type: ignore[arg-type]
-        if self.parts is not None:
-            wide = max(wide, *(rows.stop - rows.start for rows in self.parts.blocks))
-        with np.errstate(over="ignore", invalid="ignore"), limited_threads(self.N * wide**2):
+        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return with_jitter(attempt, kernel, self.jitter)
 
     def only(self, rows: ArrayLike | Array) -> Data:

@@ -12,8 +12,8 @@ from fitting.evaluation import Evaluation, Gradient
 from gpbounds.arrays import Array, namespace
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.inverses import inverse_by_rows
 from gpbounds.linalg.products import add_product
-from gpbounds.linalg.triangular import half_inverse
 from gpbounds.linalg.workspace import Workspace
 
 
@@ -33,16 +33,17 @@ def evaluate(
     if not gradient:
         return Evaluation(value, None)
     weights = gp.weights
-    inverse = half_inverse(gp.chol.L).T
+    inverse = inverse_by_rows(gp.chol.L)
     turned, pulled = xp.ascontiguousarray(weights.T), [(0.0, np.zeros(0))] * len(triangle.parts)
 
-    def pull(number: int, rows: slice) -> None:
-        cotangent, steps = inverse[rows, : rows.stop], xp.arange(rows.stop - rows.start)
+    def pull(number: int, rows: slice, worker: int) -> None:
+        steps = xp.arange(rows.stop - rows.start)
+        cotangent = inverse.rows(number, worker)
         cotangent *= -P
         add_product(weights[rows], turned[:, : rows.stop], cotangent)
         corner = cotangent[:, rows]
         corner[...] = xp.tril(corner)
-        corner[steps, steps] -= 0.5 * (weights[rows] ** 2).sum(axis=1)
+        corner[steps, steps] *= 0.5
         trace = float(corner.trace())
         pulled[number] = trace, kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 

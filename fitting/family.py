@@ -38,7 +38,7 @@ from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.parallel import limited_threads
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import KEEP, Workspace
 from gpbounds.validation import count, positive
 from gpbounds.whitening import CHUNK, Inducing, as_targets
@@ -134,7 +134,7 @@ class FamilyObjective:
 
     def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         data = self.data
-        with np.errstate(over="ignore", invalid="ignore"), limited_threads(data.N**3):
+        with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             evaluation = exact.evaluate(kernel, data.X, data.Y, noise=s2, gradient=gradient, space=data.space)
         if Z is None or evaluation.gradient is None:
             return evaluation

@@ -36,9 +36,9 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky
-from gpbounds.linalg.parallel import limited_threads
+from gpbounds.linalg.inverses import Inverse, Whole, inverse_by_rows
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.products import add_product, product
-from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.numerics.log1p import log1p_residual
 
@@ -50,11 +50,10 @@ class Fit:
     Attributes
     ----------
     given : Exact
-        K + σ²I factorised; the memory of its factor is overwritten.
-    half : array (N, N)
-        L⁻¹, lower triangular.
-    again : array (N,)
-        Pt.
+        K + σ²I factorised.
+    inverse : Inverse or Whole
+        A = (K + σ²I)⁻¹, which `_pulled` writes into the memory of the factor.
+    Pt : array (N,)
     mean, left : arrays (N,)
         m = Ey and w = σ²Et.
     gain : array (N,)
@@ -63,7 +62,7 @@ class Fit:
     """
 
     exact: Exact
-    L_inverse: Array
+    inverse: Inverse | Whole
     Pt: Array
     mean: Array
     w: Array
@@ -120,7 +119,7 @@ def evaluate(
     >>> round(result.kl, 4), round(result.value, 4), round(result.gradient.noise, 4)
     (12.8729, 0.1821, -0.0276)
     """
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"), limited_threads(X.shape[0] ** 3):
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"), one_blas_thread():
         fit = _fit(exact(kernel, X, Y, noise=noise, space=space))
         losses = loss(Y, fit.mean[:, None], noise * fit.gain)
         total = float(losses.total)
@@ -140,7 +139,7 @@ def _fit(gp: Exact) -> Fit:
         mean, w = _times(triangle, t), _times(triangle, Pt)
     else:
         mean, w = y - noise * t, noise * (t - Pt)
-    gain, volume, L_inverse = _variances(triangle, chol, diagonal, noise)
+    gain, volume, inverse = _variances(triangle, chol, diagonal, noise)
     kl = 0.5 * volume + 0.5 * float(t @ mean)
     if not bool(xp.isfinite(gain).all()) or not np.isfinite(kl):
         raise NonFinite(
@@ -153,7 +152,7 @@ def _fit(gp: Exact) -> Fit:
             f"noise {noise:.3g} is below the rounding error of K, whose variances reach {float(diagonal.max()):.3g}. "
             "Raise the noise or its lower bound, or shorten the lengthscale."
         )
-    return Fit(gp, L_inverse, Pt, mean, w, gain, kl)
+    return Fit(gp, inverse, Pt, mean, w, gain, kl)
 
 
 def _times(triangle: Triangle, v: Array) -> Array:
@@ -165,63 +164,44 @@ def _times(triangle: Triangle, v: Array) -> Array:
     return result
 
 
-def _variances(triangle: Triangle, chol: Cholesky, diagonal: Array, noise: float) -> tuple[Array, float, Array]:
-    """E_ii, log|I + K/σ²| − tr E, and L⁻¹, which overwrites L."""
-    explained = _sums(triangle, chol.L)[0]
-    a = (diagonal - explained) / noise
-    L_inverse = _inverse_factor(chol.L)
-    q = noise * _sums(triangle, L_inverse)[1]
+def _variances(
+    triangle: Triangle, chol: Cholesky, diagonal: Array, noise: float
+) -> tuple[Array, float, Inverse | Whole]:
+    """E_ii, log|I + K/σ²| − tr E, and A."""
+    a = (diagonal - _squares(triangle, chol.L)) / noise
+    inverse = inverse_by_rows(chol.L)
+    q = noise * inverse.squares()
     large = host(a)
     share = large / (1.0 + large)
     volume = np.where(large < 1.0, log1p_residual(-share), np.log1p(large) - share)
-    return a / (1.0 + a) - q, float(volume.sum()) + float(q.sum()), L_inverse
+    return a / (1.0 + a) - q, float(volume.sum()) + float(q.sum()), inverse
 
 
-def _sums(triangle: Triangle, T: Array) -> tuple[Array, Array]:
-    """Sums of squares of each row and of each column of a lower triangular ``T``, without its diagonal."""
-    xp, N = namespace(T), T.shape[0]
-    by_row, by_column = xp.empty(N), xp.zeros((len(triangle.parts), N))
+def _squares(triangle: Triangle, T: Array) -> Array:
+    """Sums of squares of each row of a lower triangular ``T``, without its diagonal."""
+    xp = namespace(T)
+    sums = xp.empty(T.shape[0])
 
-    def add(number: int, rows: slice) -> None:
+    def add(number: int, rows: slice, worker: int) -> None:
         steps = xp.arange(rows.stop - rows.start)
         squares = T[rows, : rows.stop] ** 2
         squares[steps, rows.start + steps] = 0.0
-        by_row[rows] = squares.sum(axis=1)
-        by_column[number, : rows.stop] = squares.sum(axis=0)
+        sums[rows] = squares.sum(axis=1)
 
     triangle.each(add)
-    return by_row, by_column.sum(axis=0)
-
-
-def _inverse_factor(L: Array) -> Array:
-    if namespace(L) is not np:
-        return inverse_factor(L)
-    from scipy.linalg.lapack import dtrtri
-
-    return dtrtri(L.T, lower=0, overwrite_c=True)[0].T
-
-
-def _gram(L_inverse: Array) -> Array:
-    """The lower triangle of A = L⁻ᵀL⁻¹, on a CPU with zeros above, written into the memory of L⁻¹."""
-    if namespace(L_inverse) is not np:
-        return L_inverse.T @ L_inverse
-    from scipy.linalg.lapack import dlauum
-
-    return dlauum(L_inverse.T, lower=0, overwrite_c=True)[0].T
+    return sums
 
 
 def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradient:
     xp, triangle, noise, t = namespace(in_mean), fit.exact.triangle, fit.exact.noise, fit.exact.weights[:, 0]
-    g = noise * (fit.L_inverse.T @ (fit.L_inverse @ in_mean)) + 0.5 * in_kl * (2.0 * fit.Pt - t)
+    g = noise * fit.exact.chol.solve(in_mean) + 0.5 * in_kl * (2.0 * fit.Pt - t)
     w, right = xp.stack([t, g], axis=1), xp.stack([g, t])
-    A = _gram(fit.L_inverse)
-    if xp is np:
-        triangle.each(lambda number, rows: _mirror(A, rows))
+    A = fit.inverse.fill()
     weights = xp.stack([in_variance, xp.ones_like(in_variance)], axis=1)
     D = noise * in_variance - 0.5 * in_kl
     squared, diagonal, parts = xp.empty_like(t), xp.empty_like(t), [np.zeros(0)] * len(triangle.parts)
 
-    def pull(number: int, rows: slice) -> None:
+    def pull(number: int, rows: slice, worker: int) -> None:
         steps = xp.arange(rows.stop - rows.start)
         diagonal_of_P = A[rows][steps, rows.start + steps] * noise
         work = A[rows] * noise
@@ -244,10 +224,3 @@ def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradi
     by_noise = float(D @ squared) - float((in_mean + in_kl * t) @ fit.w)
     in_kernel = np.sum(parts, axis=0) + triangle.kernel.pull_diag(triangle.X, diagonal)
     return Gradient(in_kernel, np.array([by_noise]))
-
-
-def _mirror(A: Array, rows: slice) -> None:
-    """Copy the entries below the diagonal to above it."""
-    A[rows, rows.stop :] = A[rows.stop :, rows].T
-    corner = A[rows, rows]
-    corner += np.tril(corner, -1).T

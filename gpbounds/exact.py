@@ -16,12 +16,10 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.linalg.parallel import share, threads
+from gpbounds.linalg.parallel import share
+from gpbounds.linalg.tiles import tiles
 from gpbounds.linalg.workspace import Workspace
-from gpbounds.whitening import residual_diagonal, slices
-
-ROWS = 128
-"""Rows of K in a chunk on a CPU, which fit into its cache; a GPU computes all rows at once."""
+from gpbounds.whitening import residual_diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +40,9 @@ class Triangle:
 
     @cached_property
     def parts(self) -> list[slice]:
-        """The rows of each chunk."""
+        """The rows of each chunk; a GPU computes all rows at once."""
         N = int(self.X.shape[0])
-        return list(slices(N, ROWS if namespace(self.X) is np else N))
+        return tiles(N) if namespace(self.X) is np else [slice(0, N)]
 
     @cached_property
     def square(self) -> Array:
@@ -60,20 +58,17 @@ class Triangle:
         pieces = zip(self.parts, ends - sizes, ends, strict=True)
         return [whole[first:last].reshape(-1, rows.stop) for rows, first, last in pieces]
 
-    def each(self, work: Callable[[int, slice], None]) -> None:
-        """Call ``work(number, rows)`` for every chunk, in as many threads as BLAS may use."""
+    def each(self, work: Callable[[int, slice, int], None]) -> None:
+        """Call ``work(number, rows, worker)`` for every chunk, the longest first."""
         parts = self.parts
         self.chunks, self.square  # noqa: B018  (allocated once, before threads use them)
-        workers = min(threads(), len(parts)) if len(parts) > 4 else 1
 
-        def run(first: int) -> None:
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # each thread has its own state; `factorise` checks the sums
-                for number in range(first, len(parts), workers):
-                    work(number, parts[number])
+        def run(task: int, worker: int) -> None:
+            number = len(parts) - 1 - task
+            with np.errstate(over="ignore", invalid="ignore"):  # each thread has its own state
+                work(number, parts[number], worker)
 
-        share(workers, run)
+        share(len(parts), run)
 
     def factorise(self, noise: float) -> Cholesky:
         """Compute the chunks and factorise K + σ²I.
@@ -85,7 +80,7 @@ class Triangle:
         """
         sums = np.empty(len(self.parts))
 
-        def fill(number: int, rows: slice) -> None:
+        def fill(number: int, rows: slice, worker: int) -> None:
             K = self.kernel.fill(self.X[rows], self.X[: rows.stop], self.chunks[number])
             sums[number] = float(K.sum())
             self.square[rows, : rows.stop] = K

@@ -13,6 +13,7 @@ from fitting import RenyiGP, SparseGP
 from fitting import best as fitting_best
 from fitting.estimators import inducing
 from gpbounds import Matern, SquaredExponential, kdpp, rate, renyi
+from gpbounds.errors import NotConverged
 from gpbounds.inputs import Empirical
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -158,6 +159,28 @@ def test_more_points_than_the_numerical_rank_leave_the_gap_itself(data: Any) -> 
     assert model.inducing_.shape == (60, 2)
     assert model.bound_.confidence == 1.0
     assert divergence(model, X, y, 1.0) <= float(model.bound_)
+
+
+def test_draws_until_one_is_certain(data: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data
+    model = SparseGP("vfe", KERNEL, 0.02, n_inducing=25, inducing="best", draws="certain", optimizer=None)
+    model.set_params(random_state=1).fit(X, y)
+    assert model.bound_.confidence == 1.0
+    truth = divergence(model, X, y, 1.0)
+    assert truth <= float(model.bound_) <= truth + 1e-6
+    options = {"inputs": Empirical(X), "noise": 0.02, "y": y, "draws": "certain"}
+    assert float(model.bound_) <= float(rate(KERNEL, 80, 25, 1.0, **options))
+    auto = clone(model).set_params(n_inducing="auto", target_gap=0.5).fit(X, y)
+    size = auto.inducing_.shape[0]
+    assert float(auto.bound_) <= float(rate(KERNEL, 80, size, 1.0, **options)) <= 0.5
+
+    def refuses(*args: Any, **options: Any) -> None:
+        raise NotConverged("no draw was certain")
+
+    monkeypatch.setattr(fitting_best, "select", refuses)
+    without = clone(model).fit(X, y)
+    assert divergence(without, X, y, 1.0) <= float(without.bound_)
+    assert without.bound_.confidence == 1.0
 
 
 def test_equal_rows_and_few_rows() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpbounds import Matern, SquaredExponential, kdpp, renyi
-from gpbounds.kdpp.best import keeping, laws
+from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate, renyi
+from gpbounds.errors import NotConverged
+from gpbounds.kdpp.best import keeping, laws, redrawing
 from gpbounds.kdpp.best.problem import Problem
 from gpbounds.kernels import Kernel
 from gpbounds.renyi.attained import attained, negative_trace
@@ -238,6 +239,11 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         ({"noise": 0.1}, "expected both, or neither for the least trace, got only noise"),
         ({"y": y[:-1], "noise": 0.1}, "y: expected shape"),
         ({"y": y, "noise": 0.1, "draws": 0}, "draws: expected a whole number >= 1"),
+        ({"draws": "certain"}, "draws: expected a whole number without y, got 'certain'"),
+        ({"y": y, "noise": 0.1, "draws": "sure"}, "draws: expected a whole number >= 1 .*, or 'certain', got 'sure'"),
+        ({"y": y, "noise": 0.1, "draws": 3, "most": 9}, "most: expected only with draws='certain', got 9"),
+        ({"y": y, "noise": 0.1, "draws": "certain", "most": 0}, "most: expected a whole number >= 1"),
+        ({"method": "greedy", "most": 9}, "most: expected only with method 'best'"),
         ({"y": y, "noise": 0.1, "alpha": 0.0}, "alpha"),
         ({"y": y, "noise": -0.1}, "noise"),
         ({"y": y, "noise": 0.1, "delta": 1.0}, "delta"),
@@ -262,3 +268,62 @@ def test_draws_alone_may_be_worse_than_the_points_of_other_rules(monkeypatch: py
     assert alone.objective is not None
     assert both.objective > alone.objective
     assert "kept: draw 1 of 1" in alone.law
+
+
+def test_draws_until_one_is_certain() -> None:
+    X, y = data(150)
+    for M in (30, 60):
+        level = rate(SMOOTH, 150, M, 1.0, inputs=Empirical(X), noise=NOISE, y=y, draws="certain")
+        chosen = kdpp.select(SMOOTH, X, M, "best", 5, y=y, noise=NOISE, draws="certain")
+        assert chosen.bound is not None
+        assert chosen.bound.confidence == 1.0
+        assert chosen.bound.terms["level"] == pytest.approx(float(level), rel=1e-8)
+        assert gap(X, y, chosen, 1.0) <= float(chosen.bound) <= gap(X, y, chosen, 1.0) + 1e-6
+        assert float(chosen.bound) <= chosen.bound.terms["level"]
+        again = kdpp.select(SMOOTH, X, M, "best", 5, y=y, noise=NOISE, draws="certain")
+        assert (again.Z == chosen.Z).all()
+    paid = kdpp.select(SMOOTH, X, 60, "best", 5, y=y, noise=NOISE, draws="certain", jitter=1e-5)
+    assert paid.bound is not None
+    assert paid.jitter == paid.bound.terms["jitter"] == 1e-5
+    assert gap(X, y, paid, 1.0) <= float(paid.bound)
+    assert float(paid.bound) > 2.0 * float(chosen.bound)
+
+
+def test_draws_that_do_not_factorise_count_and_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = data(60)
+    calls = []
+    whole = Problem.without_jitter
+
+    def fails_twice(self: Problem, Z: np.ndarray, order: float) -> Any:
+        calls.append(Z)
+        return None if len(calls) <= 2 else whole(self, Z, order)
+
+    monkeypatch.setattr(Problem, "without_jitter", fails_twice)
+    chosen = kdpp.select(SMOOTH, X, 20, "best", 0, y=y, noise=NOISE, draws="certain")
+    assert chosen.bound is not None
+    assert chosen.bound.terms["draws"] >= 3
+    calls.clear()
+    with pytest.raises(NotConverged, match="expected one of 2 draws to have a divergence proved to be at most"):
+        kdpp.select(SMOOTH, X, 20, "best", 0, y=y, noise=NOISE, draws="certain", most=2)
+    with pytest.raises(NotConverged, match="expected a level above the rounding error of log p"):
+        kdpp.select(Matern(0.5), X, 60, "best", 0, y=y, noise=NOISE, draws="certain")
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.5])
+def test_large_data_are_drawn_until_a_bound_on_the_evidence_decides(
+    monkeypatch: pytest.MonkeyPatch, alpha: float
+) -> None:
+    for module in (laws, redrawing):
+        monkeypatch.setattr(module, "DENSE", 100)
+    X, y = data(250, D=1)
+    chosen = kdpp.select(SMOOTH, X, 10, "best", 0, y=y, noise=NOISE, alpha=alpha, draws="certain")
+    assert chosen.bound is not None
+    assert "rank-r" in chosen.law
+    assert "N-tv" in chosen.bound.claim
+    assert gap(X, y, chosen, alpha) <= float(chosen.bound) <= chosen.bound.terms["level"] < np.inf
+    rough = Matern(0.5)
+    first = kdpp.select(rough, X, 40, "best", 0, y=y, noise=NOISE, rank=44, draws="certain")
+    assert first.bound is not None
+    assert first.bound.terms["level"] == np.inf
+    assert "the first draw was accepted. Nothing is proved here" in first.bound.assumptions[0]
+    assert gap(X, y, first, 1.0, rough) <= float(first.bound) < np.inf

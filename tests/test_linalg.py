@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.devices import array_module, cuda_fault
+from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import add_gram, product
@@ -177,3 +178,18 @@ def test_squared_components_without_eigenvectors(n):
     assert squares == pytest.approx(((vectors.T @ Y) ** 2).sum(axis=1)[::-1], rel=1e-7, abs=1e-12)
     _, flat = eigen_squares(np.eye(n), Y)
     assert flat.sum() == pytest.approx((Y**2).sum(), rel=1e-13)
+
+
+def test_a_matrix_on_which_the_tridiagonal_solver_fails() -> None:
+    """Six points that are nearly uncorrelated, two of them equal: LAPACK's stemr does not converge."""
+    scales = np.array([6.675043278430615, 0.1565765781596984])
+    rng = np.random.default_rng(17595)
+    rng.integers(3, 9), rng.integers(1, 3), rng.choice([1.0, 0.5, 0.05])
+    X = rng.standard_normal((6, 2))
+    X[-1] = X[0]
+    A = SquaredExponential(0.5354505821867557, scales)(X)
+    Y = np.arange(6.0)[:, None]
+    spectrum, squares = eigen_squares(A, Y)
+    np.testing.assert_allclose(spectrum.values, np.linalg.eigvalsh(A)[::-1], atol=1e-14)
+    assert squares.sum() == pytest.approx(55.0)
+    assert (spectrum.values * squares).sum() == pytest.approx((Y.T @ A @ Y)[0, 0])

@@ -37,7 +37,7 @@ class Interrupting:
 
 
 def test_lbfgs_finds_the_minimum_and_says_so():
-    run = train_lbfgs(valley, np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500, tol=1e-15)
+    run = train_lbfgs(valley, np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500, ftol=1e-15)
     assert run.status == "converged"
     np.testing.assert_allclose(run.vector, 1.0, atol=1e-5)
     assert run.value == max(run.values) == -rosen(run.vector)
@@ -198,7 +198,7 @@ def test_lbfgs_goes_on_to_the_same_optimum(tmp_path):
     def train(session, max_iter):
         def train_once(earlier, save):
             start = np.array([-1.2, 1.0, 3.0])
-            return train_lbfgs(valley, start, FREE, max_iter=max_iter, tol=1e-15, earlier=earlier, save=save)
+            return train_lbfgs(valley, start, FREE, max_iter=max_iter, ftol=1e-15, earlier=earlier, save=save)
 
         return session.run("only", max_iter, train_once)
 

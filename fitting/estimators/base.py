@@ -22,12 +22,12 @@ from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
-from fitting.training import Run, Session
+from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
-from gpbounds.validation import choice, count, positive
+from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 
@@ -73,7 +73,7 @@ class GaussianProcess(_Regressor):
 
     optimizer: str | None = "lbfgs"
     max_iter: int = 1000
-    tol: float = 1e-9
+    tol: float | None = 0.01
     learning_rate: float = 0.05
     n_restarts: int = 0
     start: str = "auto"
@@ -370,26 +370,30 @@ class GaussianProcess(_Regressor):
             return self._start(given, X, y[:, None] if y.ndim == 1 else y, session, 1)
 
         return Trainer(
-            **{
-                "objective": problem,
-                "N": X.shape[0],
-                "optimizer": self.optimizer,
-                "max_iter": count("max_iter", self.max_iter),
-                "tol": float(positive("tol", self.tol)),
-                "learning_rate": float(positive("learning_rate", self.learning_rate)),
-                "batch_size": self._batch(X.shape[0]),
-                "limits": self._training_limits(given),
-                "fixed": tuple(self.fixed),
-                "learn_Z": bool(getattr(self, "learn_inducing", False)),
-                "scale": strides(start.kernel, X),
-                "session": session,
-                "progress": bool(self.progress),
-                "unit": float(y.size),
-                "square": mean_square(y),
-                "otherwise": again if self._pilots else None,
-                **more,
-            }
+            objective=problem,
+            N=X.shape[0],
+            optimizer=self.optimizer,
+            max_iter=count("max_iter", self.max_iter),
+            ending=self._ending(),
+            learning_rate=float(positive("learning_rate", self.learning_rate)),
+            batch_size=self._batch(X.shape[0]),
+            limits=self._training_limits(given),
+            fixed=tuple(self.fixed),
+            learn_Z=bool(getattr(self, "learn_inducing", False)),
+            scale=strides(start.kernel, X),
+            session=session,
+            progress=bool(self.progress),
+            square=mean_square(y),
+            otherwise=again if self._pilots else None,
+            **more,
         )
+
+    def _ending(self) -> Ending:
+        """When a run has settled: ``tol`` is in nats per datum."""
+        return Ending(self._tolerance(), float(len(self.X_train_)), "nats per datum")
+
+    def _tolerance(self) -> float:
+        return 0.0 if self.tol is None else scalar(non_negative, "tol", self.tol)
 
     def _batch(self, N: int) -> int | None:
         size = getattr(self, "batch_size", None)

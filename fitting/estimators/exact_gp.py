@@ -41,8 +41,10 @@ class ExactGP(GaussianProcess):
         None does not train: the start is kept.
     max_iter : int
         Largest number of iterations of each run.
-    tol : float
-        Training has converged when an iteration changes the objective by less than this share.
+    tol : float or None
+        Training stops when further iterations are expected to gain less than ``tol`` nats per datum, estimated from the
+        tail of the curve (`fitting.training.Tail`) after at least 32 iterations.  With 0 or None it goes on until
+        rounding allows no progress or ``max_iter`` is reached.  A checkpoint continues with a smaller ``tol``, too.
     learning_rate : float
         Step length of Adam.
     batch_size : int, optional

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.history import ADDED, FORMER
+from fitting.estimators.history import ADDED, FORMER, FREED
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling
 
-FREE = ("max_iter", "progress", "checkpoint", "device")
+FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
 """Arguments that may differ between a checkpoint and its continuation."""
 
 
@@ -23,10 +23,10 @@ def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
     added = ADDED.get(type(estimator).__name__, {})
-    for name, value in sorted(arguments.items()):
+    for name, value in sorted({**arguments, **FREED}.items()):
         if name == "start" and not estimator._pilots:  # as before there was this argument
             continue
-        if name not in FREE and not (name in added and value == added[name]):
+        if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):
         digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())

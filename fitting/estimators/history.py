@@ -10,6 +10,9 @@ FORMER = {"posterior": "form", "relaxation": "objective"}
 PRESENT = {former: present for present, former in FORMER.items()}
 """Present name of each former one."""
 
+FREED = {"tol": 1e-9}
+"""Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
+
 _DRAWS = {"draws": 10, "delta": 0.05}
 ADDED: dict[str, dict[str, Any]] = {"RenyiGP": _DRAWS, "SparseGP": _DRAWS}
 """Arguments that were added, by class, with the values that leave training as it was before."""

@@ -19,6 +19,7 @@ from fitting.training import Run
 from gpbounds.arrays import Float, as_points, host
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel
+from gpbounds.rates.draws.given import draws_argument
 from gpbounds.rates.draws.sentences import FIXED_BEFORE
 from gpbounds.validation import choice, count, open_unit, positive, scalar
 
@@ -101,7 +102,7 @@ class InducingGP(WithInducing):
 
     target_gap: float = 1.0
     max_inducing: int = 1000
-    draws: int = 10
+    draws: Any = 10
     delta: float = 0.05
 
     def _order(self) -> float:
@@ -123,7 +124,7 @@ class InducingGP(WithInducing):
                 raise ValueError(f"inducing: expected 'greedy' or 'best' for n_inducing='auto', got {self.inducing!r}")
         positive("target_gap", self.target_gap)
         count("max_inducing", self.max_inducing)
-        count("draws", self.draws)
+        draws_argument(self.draws)
         scalar(open_unit, "delta", self.delta)
         if self._best and not self._bounded():
             raise ValueError(

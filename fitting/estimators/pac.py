@@ -16,6 +16,7 @@ from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_ch
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.evaluation import Parameters
+from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.pacbayes import Certificate, HyperGrid
@@ -61,6 +62,7 @@ class PacGaussianProcess(GaussianProcess):
     loss: Any
     relaxation: str
     grid: HyperGrid | None
+    tol: float | None = 0.001
     scaling: Any = "as given"
     nonrigorous: bool = False
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
@@ -112,7 +114,7 @@ class PacGaussianProcess(GaussianProcess):
         for i, loss in enumerate(losses):
             problem = kind.bound(*self._placed(), loss, start.kernel, **options)
             if shared_trainer is None:
-                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL, unit=1.0)
+                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
             interrupted = next((each for each in models if each.interrupted), None)
             if interrupted is None:
@@ -155,6 +157,10 @@ class PacGaussianProcess(GaussianProcess):
         self.certificates_, self.certificate_ = tuple(certificates), first
         self.risk_, self.kl_, self.bound_ = first.risk, first.kl, first.bound
         self.grid_, self.inputs_, self.outputs_ = first.grid, first.inputs, first.outputs
+
+    def _ending(self) -> Ending:
+        """When a run has settled: ``tol`` is an amount of B."""
+        return Ending(self._tolerance(), name="of the bound", symbol="B", sign=-1)
 
     # ------------------------------------------------------------------ units
 

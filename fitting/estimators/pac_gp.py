@@ -59,8 +59,9 @@ class PACGP(PacGaussianProcess):
     nonrigorous : bool
         Accept constants from the same data, for comparisons; the first line of the certificate then says that it
         guarantees nothing.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, random_state, device, progress, \
-checkpoint : as in `ExactGP`
+    tol : float or None
+        As in `ExactGP`, in units of B.
+    optimizer, max_iter, learning_rate, n_restarts, start, random_state, device, progress, checkpoint : as in `ExactGP`
         ``max_iter`` applies to training before rounding, and again to training at the rounded θ.
     fixed : tuple of str
         Names of parameters that are not trained; hyperparameters of the kernel are still rounded to the grid.

@@ -40,10 +40,11 @@ class RenyiGP(InducingGP):
         The largest acceptable gap in nats, for "auto".
     max_inducing : int
         The largest number of inducing points, for "auto".
-    draws : int
-        R, for "best".
+    draws : int or "certain"
+        R, for "best".  "certain": draws until the gap of one is proved to be at most a level, 5 draws on average;
+        ``bound_`` then holds with certainty.
     delta : float
-        Probability with which ``bound_`` may fail, for "best".
+        Probability with which ``bound_`` may fail, for "best" with a number of draws.
     optimizer, max_iter, tol, learning_rate, batch_size, n_restarts, start, fixed, limits, normalize_y, random_state, \
 device, progress, checkpoint : as in `ExactGP`
 

@@ -12,7 +12,7 @@ import numpy as np
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.evaluation import Objective, Parameters
 from fitting.parameters import Packing, packing_of
-from fitting.training import Batches, Loss, Run, Session, train_adam, train_lbfgs
+from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Stationary
@@ -71,7 +71,9 @@ class Trainer:
         Number of rows.
     optimizer : "lbfgs", "adam" or None
         None does not train: the start is kept.
-    max_iter, tol, learning_rate, batch_size : as in the estimators
+    max_iter, learning_rate, batch_size : as in the estimators
+    ending : Ending
+        When a run has settled.
     limits : mapping of name to (low, high)
     fixed : sequence of str
         Hyperparameters that are not trained.
@@ -84,8 +86,6 @@ class Trainer:
         Prefix of the names of all runs, for a session with several trainings.
     gtol : float
         L-BFGS-B stops when no derivative is larger.
-    unit : float
-        The amount of the objective in which `LEAST` counts: the number of targets for sums over them, 1 for bounds.
     square : float
         Mean square of the targets: the noise variance of a model without inputs.
     otherwise : function or None
@@ -96,7 +96,7 @@ class Trainer:
     N: int
     optimizer: str | None
     max_iter: int
-    tol: float
+    ending: Ending
     learning_rate: float
     batch_size: int | None
     limits: Mapping[str, tuple[float, float]]
@@ -107,7 +107,6 @@ class Trainer:
     progress: bool
     prefix: str = ""
     gtol: float = 1e-5
-    unit: float = 1.0
     square: float = 1.0
     otherwise: Callable[[], Parameters] | None = None
 
@@ -149,7 +148,7 @@ class Trainer:
         logs[0] = math.log(NEGLIGIBLE * noise)
         without = replace(point, kernel=point.kernel.with_log_parameters(logs), likelihood=Gaussian(noise), q=None)
         value = -self.objective.minimised(self.objective.complete(without), gradient=False).value
-        return outcome.run.value < value + LEAST * self.unit
+        return outcome.run.value < value + LEAST * self.ending.unit
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
@@ -159,7 +158,9 @@ class Trainer:
             run = self._as_it_is(packing)
         else:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
-            run = self.session.run(name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save))
+            run = self.session.run(
+                name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
+            )
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
@@ -177,7 +178,7 @@ class Trainer:
         loss = packing.loss(self.objective)
         shared: dict[str, Any] = {
             "max_iter": self.max_iter,
-            "tol": self.tol,
+            "ending": self.ending,
             "label": name,
             "earlier": earlier,
             "save": save,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitting.training.run import Loss, Run
+from fitting.training.tail import Ending
 from fitting.training.watch import Watch
 from gpbounds.arrays import Float
 
@@ -45,7 +46,8 @@ def train_adam(
     *,
     max_iter: int,
     learning_rate: float = 0.05,
-    tol: float = 1e-9,
+    ending: Ending | None = None,
+    ftol: float = 1e-9,
     rng: np.random.Generator | None = None,
     earlier: Run | None = None,
     save: Callable[[Run], None] | None = None,
@@ -54,8 +56,9 @@ def train_adam(
 ) -> Run:
     """Minimise by Adam, each step clipped to ``bounds``; a continued run takes the same path bit for bit.
 
-    On all data, the run has converged when 50 steps improve the loss by less than ``tol`` times its size.  Mini-batches
-    use all ``max_iter`` steps; the result is the best point on the reference batch, which is evaluated every 10 steps.
+    On all data, the run has settled when further steps are expected to gain less than ``ending.tol``, and has converged
+    when 50 steps improve the loss by less than ``ftol`` times its size.  Mini-batches use all ``max_iter`` steps; the
+    result is the best point on the reference batch, which is evaluated every 10 steps.
     At a point without a value, Adam returns to the best point, resets its moments and halves its step length.
 
     Parameters
@@ -65,11 +68,10 @@ def train_adam(
     bounds : list of (low, high)
     max_iter : int
         Largest number of steps, including those of ``earlier``.
-    learning_rate : float
-    tol : float
+    learning_rate, ftol : float
     rng : numpy.random.Generator
         For `Batches`.
-    earlier, save, progress : as in `train_lbfgs`
+    ending, earlier, save, progress : as in `train_lbfgs`
 
     Raises
     ------
@@ -80,13 +82,15 @@ def train_adam(
     >>> run.status, abs(run.value) < 1e-6
     ('converged', True)
     """
-    watch = Watch(start, max_iter=max_iter, earlier=earlier, save=save, progress=progress, label=label)
+    ending = None if isinstance(loss, Batches) else ending
+    shown: dict[str, Any] = {"progress": progress, "label": label}
+    watch = Watch(start, max_iter=max_iter, earlier=earlier, ending=ending, save=save, **shown)
     walk = _Walk(watch, loss, bounds, learning_rate, np.random.default_rng(0) if rng is None else rng)
     if earlier is not None and earlier.state:
         walk.restore(earlier.state)
     watch.state = walk.state
     try:
-        return walk.go(max_iter, tol)
+        return walk.go(max_iter, ftol)
     except KeyboardInterrupt:
         return watch.interrupted()
     finally:
@@ -109,7 +113,7 @@ class _Walk:
         self.failed = 0
         self._done = self._snapshot()
 
-    def go(self, max_iter: int, tol: float) -> Run:
+    def go(self, max_iter: int, ftol: float) -> Run:
         watch, batches = self.watch, isinstance(self.loss, Batches)
         if not watch.values:
             f, _ = self._reference(self.x)
@@ -121,7 +125,9 @@ class _Walk:
             watch.step(f)
             if self.failed >= PATIENCE:
                 return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen is kept.")
-            if not batches and self._rests(tol):
+            if (settled := watch.settled()) is not None:
+                return watch.end("settled", settled)
+            if not batches and self._rests(ftol):
                 return watch.end("converged", f"Converged after {watch.iterations} steps.")
         if batches:
             return watch.end("iterations", f"All {max_iter} mini-batches were drawn.")
@@ -149,12 +155,12 @@ class _Walk:
     def _reference(self, x: Float) -> tuple[float, Float]:
         return self.watch.measure(self.loss.reference if isinstance(self.loss, Batches) else self.loss, x)
 
-    def _rests(self, tol: float) -> bool:
+    def _rests(self, ftol: float) -> bool:
         values = self.watch.values
         if len(values) <= 2 * WINDOW:
             return False
         recent, before = max(values[-WINDOW:]), max(values[:-WINDOW])
-        return recent <= before + tol * max(1.0, abs(before))
+        return recent <= before + ftol * max(1.0, abs(before))
 
     def _snapshot(self) -> dict[str, Any]:
         plain = {"t": self.t, "rate": self.rate, "failed": self.failed, "rng": self.rng.bit_generator.state}

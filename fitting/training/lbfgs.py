@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fitting.training.replay import Diverged, Replay
 from fitting.training.run import Loss, Run
+from fitting.training.tail import Ending
 from fitting.training.watch import Watch
 from gpbounds.arrays import Float
 
@@ -31,7 +34,8 @@ def train_lbfgs(
     bounds: list[tuple[float, float]],
     *,
     max_iter: int,
-    tol: float = 1e-9,
+    ending: Ending | None = None,
+    ftol: float = 1e-9,
     gtol: float = 1e-5,
     earlier: Run | None = None,
     save: Callable[[Run], None] | None = None,
@@ -40,8 +44,11 @@ def train_lbfgs(
 ) -> Run:
     """Minimise ``loss`` within ``bounds``.
 
-    A point without a value (a matrix that does not factorise) is counted, and the line search returns from it.  A
-    continued run starts at its best point without the stored curvature: it finds the same optimum on another path.
+    A point without a value (a matrix that does not factorise) is counted, and the line search returns from it.
+
+    A run that was saved continues on the same path, bit for bit: the stored evaluations are repeated without
+    computation, after which L-BFGS-B has the same curvature.  If it asks for other points than those stored (another
+    release, or other rounding), or none are stored, the run continues from its best point without curvature.
 
     Parameters
     ----------
@@ -50,8 +57,10 @@ def train_lbfgs(
     bounds : list of (low, high)
     max_iter : int
         Largest number of iterations, including those of ``earlier``.
-    tol : float
-        The run has converged when an iteration changes the loss by less than ``tol`` times its size.
+    ending : Ending, optional
+        The run has settled when further iterations are expected to gain less than ``ending.tol``.
+    ftol : float
+        The run has converged when an iteration changes the loss by less than ``ftol`` times its size.
     gtol : float
         The run has also converged when no projected derivative (one along which the bounds allow a move) is larger.
     earlier : Run, optional
@@ -59,7 +68,7 @@ def train_lbfgs(
     save : function of a Run, optional
         Called every 10 iterations and at the end.
     progress : bool
-        Show a progress bar.
+        Show a progress bar with the best value, and the time until the run is expected to settle.
 
     Raises
     ------
@@ -71,63 +80,92 @@ def train_lbfgs(
     >>> run.status, abs(run.value) < 1e-12
     ('converged', True)
     """
-    watch = Watch(start, max_iter=max_iter, earlier=earlier, save=save, progress=progress, label=label)
-    try:
-        return _search(watch, loss, bounds, max_iter, tol, gtol)
-    except KeyboardInterrupt:
-        return watch.interrupted()
-    finally:
-        watch.close()
+    shown: dict[str, Any] = {"progress": progress, "label": label}
+    watched = {"max_iter": max_iter, "ending": ending, "save": save, **shown}
+    search = _Search(loss, bounds, max_iter, ftol, gtol)
+    if earlier is not None and "losses" in earlier.state:
+        try:
+            return search.run(Watch(start, **watched), earlier, save is not None)
+        except Diverged:
+            return search.run(Watch(start, earlier=earlier, **watched), None, False)
+    return search.run(Watch(start, earlier=earlier, **watched), None, save is not None and earlier is None)
 
 
-def _search(watch: Watch, loss: Loss, bounds: list[tuple[float, float]], max_iter: int, tol: float, gtol: float) -> Run:
-    from scipy.optimize import minimize
+@dataclass(frozen=True)
+class _Search:
+    loss: Loss
+    bounds: list[tuple[float, float]]
+    max_iter: int
+    ftol: float
+    gtol: float
 
-    worst = -math.inf
+    def run(self, watch: Watch, recorded: Run | None, keeps: bool) -> Run:
+        """Search, with the evaluations of ``recorded`` first; ``keeps`` records all evaluations."""
+        replay = Replay(watch, self.loss, recorded, keeps)
+        watch.state = replay.state
+        try:
+            return self._searched(watch, replay)
+        except KeyboardInterrupt:
+            return watch.interrupted()
+        finally:
+            watch.close()
 
-    def measured(x: Float) -> tuple[float, Float]:
-        nonlocal worst
-        f, g = watch.measure(loss, x)
-        if not math.isfinite(f):
-            if worst == -math.inf:  # the first point of the run
-                watch.begin(f)
-            # Larger than every value seen, with gradient 0: the line search goes back towards its previous point.
-            return worst + 10.0 * (1.0 + abs(worst)), g
-        worst = max(worst, f)
-        watch.begin(f)
-        watch.keep(x, f)
-        return f, g
+    def _searched(self, watch: Watch, replay: Replay) -> Run:
+        from scipy.optimize import minimize
 
-    def moved(intermediate_result: Any) -> None:
-        watch.step(float(intermediate_result.fun))
+        worst, settled = -math.inf, None
 
-    for _ in range(RESTARTS):
-        remaining, before = max_iter - watch.iterations, watch.value
-        if remaining <= 0:
-            break
-        options = {"maxiter": remaining, "maxfun": 20 * remaining + 20, "ftol": tol, "gtol": gtol, "maxcor": MEMORY}
-        result = minimize(
-            measured, watch.best, jac=True, method="L-BFGS-B", bounds=bounds, callback=moved, options=options
-        )
-        if result.success:
-            return watch.end("converged", f"Converged after {watch.iterations} iterations.")
-        if result.status == 1:
-            break
-        if watch.value <= before + tol * max(1.0, abs(watch.value)):
-            size = max(1.0, abs(watch.value))
-            if _slope(loss, watch, bounds) <= FLAT * size:
-                return watch.end(
-                    "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
+        def measured(x: Float) -> tuple[float, Float]:
+            nonlocal worst
+            f, g = replay.measure(x)
+            if not math.isfinite(f):
+                if worst == -math.inf:  # the first point of the run
+                    watch.begin(f)
+                # Larger than every value seen, with gradient 0: the line search goes back towards its previous point.
+                return worst + 10.0 * (1.0 + abs(worst)), g
+            worst = max(worst, f)
+            watch.begin(f)
+            watch.keep(x, f)
+            return f, g
+
+        def moved(intermediate_result: Any) -> None:
+            nonlocal settled
+            watch.step(float(intermediate_result.fun))
+            settled = None if replay.replaying else watch.settled()
+            if settled is not None:
+                raise StopIteration
+
+        for _ in range(RESTARTS):
+            remaining, before = self.max_iter - watch.iterations, watch.value
+            if remaining <= 0:
+                break
+            limits = {"maxiter": remaining, "maxfun": 20 * remaining + 20}
+            options = {**limits, "ftol": self.ftol, "gtol": self.gtol, "maxcor": MEMORY}
+            result = minimize(
+                measured, watch.best, jac=True, method="L-BFGS-B", bounds=self.bounds, callback=moved, options=options
+            )
+            if settled is not None:
+                return watch.end("settled", settled)
+            if result.success:
+                return watch.end("converged", f"Converged after {watch.iterations} iterations.")
+            if result.status == 1:
+                break
+            if watch.value <= before + self.ftol * max(1.0, abs(watch.value)):
+                size = max(1.0, abs(watch.value))
+                if self._slope(watch) <= FLAT * size:
+                    return watch.end(
+                        "converged", f"Converged after {watch.iterations} iterations, as far as rounding allows."
+                    )
+                reason = (
+                    f"The line search finds no better point after {watch.iterations} iterations; the best one is kept."
                 )
-            reason = f"The line search finds no better point after {watch.iterations} iterations; the best one is kept."
-            return watch.end("stalled", reason)
-    if watch.iterations < max_iter:
-        return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen is kept.")
-    return watch.end("iterations", f"All {max_iter} iterations are used; raise max_iter to go on.")
+                return watch.end("stalled", reason)
+        if watch.iterations < self.max_iter:
+            return watch.end("stalled", f"The line search failed {RESTARTS} times; the best point seen is kept.")
+        return watch.end("iterations", f"All {self.max_iter} iterations are used; raise max_iter to go on.")
 
-
-def _slope(loss: Loss, watch: Watch, bounds: list[tuple[float, float]]) -> float:
-    """Largest projected derivative at the best point."""
-    low, high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
-    _, g = watch.measure(loss, watch.best)
-    return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))
+    def _slope(self, watch: Watch) -> float:
+        """Largest projected derivative at the best point."""
+        low, high = (np.array(ends, dtype=np.float64) for ends in zip(*self.bounds, strict=True))
+        _, g = watch.measure(self.loss, watch.best)
+        return float(np.abs(watch.best - np.clip(watch.best - g, low, high)).max(initial=0.0))

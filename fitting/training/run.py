@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from fitting.training.tail import Ending
 from gpbounds.arrays import Float
 
 Loss = Callable[[Float], tuple[float, Float]]
 """vector ↦ (−F, −∂F)."""
 
-Status = Literal["converged", "iterations", "interrupted", "stalled"]
+Status = Literal["converged", "settled", "iterations", "interrupted", "stalled"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +27,9 @@ class Run:
         F at this point; with mini-batches, N/B times F of the reference batch.
     values : tuple of float
         F at the start and after each iteration; −inf where F had no value.
-    status : "converged", "iterations", "interrupted" or "stalled"
-        "iterations": all were used.  "stalled": no step improved F, although the gradient is not small.
+    status : "converged", "settled", "iterations", "interrupted" or "stalled"
+        "settled": further iterations are expected to gain less than matters.  "iterations": all were used.
+        "stalled": no step improved F, although the gradient is not small.
     reason : str
         The status as a sentence.
     evaluations : int
@@ -52,6 +54,8 @@ class Run:
         """Number of steps."""
         return max(len(self.values) - 1, 0)
 
-    def is_over(self, max_iter: int) -> bool:
-        """Whether a run with ``max_iter`` iterations is complete."""
+    def is_over(self, max_iter: int, ending: Ending | None = None) -> bool:
+        """Whether a run with ``max_iter`` iterations that ends by ``ending`` is complete."""
+        if self.status == "settled":
+            return self.iterations >= max_iter or (ending is not None and ending.reason(self.values) is not None)
         return self.status in ("converged", "stalled") or self.iterations >= max_iter

@@ -12,6 +12,7 @@ import numpy as np
 
 from fitting.archive import read_archive, write_archive
 from fitting.training.run import Run
+from fitting.training.tail import Ending
 
 KIND, VERSION = "checkpoint", 1
 
@@ -41,10 +42,16 @@ class Session:
         if self.path is not None and self.path.exists():
             self._read(self.path)
 
-    def run(self, name: str, max_iter: int, train: Callable[[Run | None, Callable[[Run], None] | None], Run]) -> Run:
+    def run(
+        self,
+        name: str,
+        max_iter: int,
+        train: Callable[[Run | None, Callable[[Run], None] | None], Run],
+        ending: Ending | None = None,
+    ) -> Run:
         """The result of ``train(earlier, save)``, or the stored run if it is complete."""
         earlier = self.runs.get(name)
-        if earlier is not None and earlier.is_over(max_iter):
+        if earlier is not None and earlier.is_over(max_iter, ending):
             return earlier
 
         # Later runs may have started from the result of this one.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitting.training.run import Loss, Run, Status
+from fitting.training.tail import Ending
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 
@@ -20,7 +21,7 @@ FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 
 
 class Watch:
-    """The record that the optimisers share; ``earlier`` is the run to continue."""
+    """The record that the optimisers share; ``earlier`` is the run to continue, ``ending`` says when it has settled."""
 
     def __init__(
         self,
@@ -28,6 +29,7 @@ class Watch:
         *,
         max_iter: int,
         earlier: Run | None = None,
+        ending: Ending | None = None,
         save: Callable[[Run], None] | None = None,
         progress: bool = False,
         label: str = "training",
@@ -39,7 +41,9 @@ class Watch:
         self.failures = 0 if earlier is None else earlier.failures
         self.fault: BaseException | None = None
         self.state: Callable[[], dict[str, Any]] = dict
-        self._save, self._bar = save, _bar(progress, label, max_iter, self.iterations)
+        self.ending = Ending(0.0) if ending is None else ending
+        self.quiet = False
+        self._save, self._most, self._bar = save, max_iter, _bar(progress, label, max_iter, self.iterations)
 
     @property
     def iterations(self) -> int:
@@ -76,13 +80,24 @@ class Watch:
             self.values.append(-f)
 
     def step(self, f: float) -> None:
-        """Record an iteration: its value, the progress bar, and every 10 iterations a checkpoint."""
+        """Record an iteration: its value, the progress bar, and every 10 iterations a checkpoint unless ``quiet``."""
         self.values.append(-f)
         if self._bar is not None:
-            self._bar.set_postfix_str(f"F = {self.value:.6g}", refresh=False)
-            self._bar.update()
-        if self._save is not None and self.iterations % EVERY == 0:
+            self._show(self._bar)
+        if self._save is not None and self.iterations % EVERY == 0 and not self.quiet:
             self._save(self.record("interrupted", "Training was interrupted."))
+
+    def settled(self) -> str | None:
+        """A sentence if further iterations are expected to gain less than matters."""
+        return self.ending.reason(self.values)
+
+    def _show(self, bar: Any) -> None:
+        """The bar ends where the run is expected to settle, so that it shows the time left until then."""
+        expected = self.ending.expected(self.values)
+        if expected is not None:
+            bar.total = min(max(expected, self.iterations), self._most)
+        bar.set_postfix_str(self.ending.shown(self.value), refresh=False)
+        bar.update()
 
     def record(self, status: Status, reason: str) -> Run:
         """The current state as a `Run`."""

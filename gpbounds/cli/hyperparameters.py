@@ -98,6 +98,7 @@ def fit(
         0.5 if noise is None else noise,
         fixed=tuple(name for name, kind in names.items() if not free[kind]),
         limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
+        tol=None,  # few parameters: the optimum itself, which does not depend on the path to it
         random_state=seed,
     )
     with warnings.catch_warnings():

@@ -35,7 +35,8 @@ def select(
     ridge: float | None = None,
     rank: int | None = None,
     jitter: Jitter = "auto",
-    draws: int | None = None,
+    draws: int | str | None = None,
+    most: int | None = None,
     y: ArrayLike | None = None,
     noise: float | None = None,
     alpha: float = 1.0,
@@ -49,6 +50,9 @@ def select(
     best      compares R k-DPP draws, the greedy points and randomly pivoted ones, and keeps those with the greatest
               objective for this y (the α-ELBO), or with the least trace if no y is given.  The result's ``bound`` holds
               for them (N-given, N-tilt-given; N-order for the trace).  O(R N M²) time after the first draw.
+              ``draws="certain"`` with y: draws until one is proved to have a divergence of at most the level of
+              ``rate(..., draws="certain")``, 5 draws on average; ``bound`` is then the proved divergence of the chosen
+              points, with confidence 1.
     kdpp      P(Z) ∝ |K_ZZ|.  Exact up to 2000 rows; beyond, the k-DPP of the Nyström approximation of rank r with r
               greedy points, r = 2M, with a proved ``tv`` (:func:`nystrom_tv`).  O(N r²) time.
     leverage  without replacement, ∝ ridge leverage scores: exact scores up to 2000 rows; beyond, upper bounds from r
@@ -84,8 +88,11 @@ def select(
     jitter : float or "auto"
         Added to the diagonal of K_ZZ to compute Q; the result's ``jitter`` is the amount.  "greedy" needs none.
         "best" compares without jitter; its bound includes the loss of the chosen points due to this jitter.
-    draws : int, optional
+    draws : int or "certain", optional
         R ≥ 1 of "best", 10 by default.
+    most : int, optional
+        Largest number of draws for "certain", 60 by default: all of them are above the level with probability at most
+        0.8^60 = 1.5e-6.
     y : array (N,) or (N, P), optional
         Targets for "best".  The kernel and the noise may have been fitted to them; M must not depend on the draws.
     noise : float, optional
@@ -94,7 +101,7 @@ def select(
         Order in (0, 1] of the divergence that "best" with y bounds.  Up to 2000 rows the objectives of this order are
         compared; beyond, the ELBOs, and the bound is α times that of order 1.
     delta : float
-        Probability with which the bound of "best" may fail.
+        Probability with which the bound of "best" may fail; not used with "certain".
     candidates : sequence of arrays (m, D)
         More inducing points for "best" to compare; any points may be given, the bound remains valid.
 
@@ -106,6 +113,9 @@ def select(
         that ``trace`` does not apply to them.
     NotPositiveDefinite
         if K_ZZ + jitter·I does not factorise.
+    NotConverged
+        for ``draws="certain"`` if none of ``most`` draws is proved to reach the level, or if the level is below the
+        rounding error of log p(y).
 
     >>> from gpbounds import SquaredExponential
     >>> chosen = select(SquaredExponential(), [0.0, 0.1, 1.0, 3.0], 4, trace=0.2)
@@ -124,7 +134,13 @@ def select(
             listed = " or ".join(filter(None, (", ".join(map(repr, users[:-1])), repr(users[-1]))))
             raise ValueError(f"{name}: expected only with method {listed}, got {method!r}")
     if method != "best":
-        for name, value in {"draws": draws, "y": y, "noise": noise, "candidates": candidates or None}.items():
+        for name, value in {
+            "draws": draws,
+            "most": most,
+            "y": y,
+            "noise": noise,
+            "candidates": candidates or None,
+        }.items():
             if value is not None:
                 raise ValueError(f"{name}: expected only with method 'best', got method {method!r}")
     if method in ("greedy", "rpcholesky") and jitter not in (0.0, "auto"):
@@ -153,6 +169,7 @@ def select(
             noise=noise,
             alpha=alpha,
             draws=draws,
+            most=most,
             delta=delta,
             rank=rank,
             jitter=jitter,

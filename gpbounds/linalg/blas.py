@@ -1,8 +1,8 @@
 """In-place BLAS routines on C-contiguous NumPy arrays, called without Python's lock, so that threads run in parallel.
 
-SciPy exports the addresses of its BLAS routines in `scipy.linalg.cython_blas`.  Its Python wrappers hold the lock;
-these calls do not.  BLAS reads a row-major (n, m) array as a column-major m × n matrix, so no array is transposed or
-copied.
+SciPy exports the addresses of its routines in `scipy.linalg.cython_blas` and `cython_lapack`.  Its Python wrappers
+hold the lock; these calls do not.  BLAS reads a row-major (n, m) array as a column-major m × n matrix, so no array is
+transposed or copied.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpbounds.arrays import Float
 
 @lru_cache
 def _routine(name: str) -> Any:
-    from scipy.linalg import cython_blas
+    from scipy.linalg import cython_blas, cython_lapack
 
-    capsule = cython_blas.__pyx_capi__[name]
+    capsule = (cython_blas.__pyx_capi__ | cython_lapack.__pyx_capi__)[name]
     signature = ctypes.pythonapi.PyCapsule_GetName
     signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
     address = ctypes.pythonapi.PyCapsule_GetPointer
@@ -86,9 +86,22 @@ def gram(B: Float, total: Float) -> None:
     _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), 1.0, total, _stride(total))
 
 
-def product(A: Float, B: Float, out: Float, *, keep: float = 0.0) -> None:
-    """``out`` (n, m) becomes A @ B + keep·out, for A (n, k) and B (k, m), each row-major or the transpose of such."""
+def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float = 1.0) -> None:
+    """``out`` (n, m) becomes scale·A @ B + keep·out; A (n, k) and B (k, m) are row-major or the transpose of such."""
     (n, k), m = A.shape, B.shape[1]
     left, right = A if fits(A) else A.T, B if fits(B) else B.T
     how = "N" if fits(B) else "T", "N" if fits(A) else "T"
-    _call("dgemm", *how, m, n, k, 1.0, right, _stride(right), left, _stride(left), keep, out, _stride(out))
+    _call("dgemm", *how, m, n, k, scale, right, _stride(right), left, _stride(left), keep, out, _stride(out))
+
+
+def factorise_tile(before: Float, tile: Float) -> bool:
+    """The lower triangle of ``tile`` (n, n) becomes the Cholesky factor of tile − before beforeᵀ; False if that fails.
+
+    The entries above the diagonal are neither read nor changed.
+    """
+    n, k = before.shape
+    if k:
+        _call("dsyrk", "U", "T", n, k, -1.0, before, _stride(before), 1.0, tile, _stride(tile))
+    fault = _routine("dpotrf")[1](0)
+    _call("dpotrf", "U", n, tile, _stride(tile), fault)
+    return fault.value == 0

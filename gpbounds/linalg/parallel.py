@@ -1,58 +1,167 @@
-"""Python threads with one BLAS thread each, so that matrix products and elementwise work use all cores together."""
+"""Lanes: Python threads with one BLAS thread each, which share matrix products and elementwise work.
+
+BLAS's own threads wait for each other in a loop.  Where another process uses one of the cores, each of their many
+meetings costs a time slice.  Lanes meet seldom, and sleep while they wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any
 
+WORTH = 10**7
+"""Flops from which lanes share the work.  Below it, starting them costs more time than a second worker saves."""
+
+_inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
+
+
+class _Blas:
+    """The thread pools of BLAS.  They belong to the process, so that concurrent callers must agree on their size."""
+
+    def __init__(self) -> None:
+        import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+        self._controller = ThreadpoolController()
+        self._lock = threading.Lock()
+        self._callers = 0
+        self._outside = 1
+        self._limit: Any = None
+
+    def threads(self) -> int:
+        """The number of threads that BLAS may use outside of `one_blas_thread`."""
+        with self._lock:
+            return self._outside if self._callers else self._now()
+
+    def _now(self) -> int:
+        return max((pool["num_threads"] for pool in self._controller.info() if pool["user_api"] == "blas"), default=1)
+
+    def limit(self) -> None:
+        """The first caller limits the pools to one thread."""
+        with self._lock:
+            if self._callers == 0:
+                self._outside = self._now()
+                self._limit = self._controller.limit(limits=1, user_api="blas") if self._outside > 1 else None
+            self._callers += 1
+
+    def release(self) -> None:
+        """The last caller restores them."""
+        with self._lock:
+            self._callers -= 1
+            if self._callers == 0 and self._limit is not None:
+                self._limit.restore_original_limits()
+
 
 @lru_cache
-def _controller() -> Any:
-    import scipy.linalg  # noqa: F401  (the controller finds only BLAS libraries that are loaded)
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController()
+def _blas() -> _Blas:
+    return _Blas()
 
 
-def threads() -> int:
-    """Number of threads that BLAS may use now, as set by OPENBLAS_NUM_THREADS and its like or by `threadpoolctl`."""
-    return max((pool["num_threads"] for pool in _controller().info() if pool["user_api"] == "blas"), default=1)
-
-
-WORTH = 10**7
-"""N·M² from which threads share the work.  Below it, synchronisation costs more time than a second thread saves."""
+def lanes() -> int:
+    """Number of lanes that may share work: BLAS's number of threads, as OPENBLAS_NUM_THREADS and its like or
+    `threadpoolctl` set it; 1 inside a lane.
+    """
+    return 1 if _inside.get() else _blas().threads()
 
 
 @contextmanager
-def limited_threads(work: int) -> Iterator[None]:
-    """Limit BLAS to one thread inside this context if ``work``, N·M² or similar, is less than `WORTH`.
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside this context; `lanes` stays what it was.
 
-    >>> with limited_threads(1000):
-    ...     threads()
-    1
+    >>> before = lanes()
+    >>> with one_blas_thread():
+    ...     lanes() == before
+    True
     """
-    if work >= WORTH:
+    blas = _blas()
+    blas.limit()
+    try:
         yield
-        return
-    with _controller().limit(limits=1, user_api="blas"):
-        yield
+    finally:
+        blas.release()
 
 
-def share(count: int, run: Callable[[int], None]) -> None:
-    """Call run(0) … run(count − 1), each in its own thread with one BLAS thread; with count = 1 in the caller's thread.
+def share(count: int, run: Callable[[int, int], None], after: Sequence[Sequence[int]] | None = None) -> None:
+    """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `lanes` workers takes the lowest ready task.
 
-    >>> squares = [0, 0]
-    >>> share(2, lambda i: squares.__setitem__(i, i * i))
+    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  A worker runs one task at a
+    time, so that it may have memory of its own.  A single worker runs them in order.  The first exception of a task
+    reaches the caller; tasks that have not begun are then left out.
+
+    >>> squares = [0, 0, 0]
+    >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
     >>> squares
-    [0, 1]
+    [0, 1, 4]
     """
-    if count == 1:
-        run(0)
-        return
-    from concurrent.futures import ThreadPoolExecutor
+    workers = min(lanes(), count)
+    with one_blas_thread():
+        if workers < 2:
+            for task in range(count):
+                run(task, 0)
+            return
+        queue = _Queue(count, run, after)
+        started = [
+            threading.Thread(target=copy_context().run, args=(queue.work, worker)) for worker in range(1, workers)
+        ]
+        for thread in started:
+            thread.start()
+        copy_context().run(queue.work, 0)
+        for thread in started:
+            thread.join()
+    if queue.fault is not None:
+        raise queue.fault
 
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
-        for call in [pool.submit(run, number) for number in range(count)]:
-            call.result()
+
+class _Queue:
+    """Tasks that wait for others, and the lanes' access to them."""
+
+    def __init__(self, count: int, run: Callable[[int, int], None], after: Sequence[Sequence[int]] | None) -> None:
+        self.run, self.left = run, count
+        self.fault: BaseException | None = None
+        self.changed = threading.Condition()
+        self.waits = [len(needed) for needed in after] if after else [0] * count
+        self.followers: list[list[int]] = [[] for _ in range(count)]
+        for task, needed in enumerate(after or ()):
+            for earlier in needed:
+                self.followers[earlier].append(task)
+        self.ready = [task for task, waits in enumerate(self.waits) if waits == 0]
+
+    def work(self, worker: int) -> None:
+        """Do tasks until none is left."""
+        _inside.set(True)
+        while (task := self._next()) is not None:
+            try:
+                self.run(task, worker)
+            except BaseException as fault:
+                with self.changed:
+                    self.fault, self.left = self.fault or fault, 0
+                    self.changed.notify_all()
+                return
+            self._done(task)
+
+    def _next(self) -> int | None:
+        with self.changed:
+            while not self.ready and self.left > 0:
+                self.changed.wait()
+            if self.left <= 0:
+                return None
+            return heapq.heappop(self.ready)
+
+    def _done(self, task: int) -> None:
+        with self.changed:
+            self.left -= 1
+            freed = 0
+            for follower in self.followers[task]:
+                self.waits[follower] -= 1
+                if self.waits[follower] == 0:
+                    heapq.heappush(self.ready, follower)
+                    freed += 1
+            if self.left <= 0:
+                self.changed.notify_all()
+            elif freed > 1:
+                self.changed.notify(freed - 1)

@@ -22,9 +22,7 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
     """
     xp, n = namespace(A, Y), A.shape[0]
     if xp is not np or n < 3:
-        spectrum = eigen(A, name, vectors=True)
-        assert spectrum.vectors is not None
-        return spectrum, np.asarray(host(((spectrum.vectors.T @ Y) ** 2).sum(axis=1)))
+        return _with_vectors(A, Y, name)
     from scipy.linalg import eigh_tridiagonal
     from scipy.linalg.lapack import dormqr, dsytrd
 
@@ -34,6 +32,15 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
     rotated = np.asfortranarray(Y, dtype=np.float64).copy(order="F")
     # the reflections act on rows 1 ... n - 1
     rotated[1:], _, _ = dormqr("L", "T", packed[1:, :-1], tau, np.asfortranarray(rotated[1:]), 64 * Y.shape[1])
-    values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
+    try:
+        values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
+    except np.linalg.LinAlgError:  # "stemr" fails on some matrices that are nearly diagonal
+        return _with_vectors(A, Y, name)
     spectrum = clipped(values[::-1], None, eigenvalue_rounding(values, EPS), name)
     return spectrum, ((W.T @ rotated) ** 2).sum(axis=1)[::-1]
+
+
+def _with_vectors(A: Array, Y: Array, name: str) -> tuple[Eigen, Float]:
+    spectrum = eigen(A, name, vectors=True)
+    assert spectrum.vectors is not None
+    return spectrum, np.asarray(host(((spectrum.vectors.T @ Y) ** 2).sum(axis=1)))

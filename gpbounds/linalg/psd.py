@@ -14,6 +14,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg.tiles import factorise
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.validation import non_negative
 
@@ -51,11 +52,9 @@ def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
     xp = namespace(A)
     shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
     if xp is np and shifted.dtype == np.float64 and shifted.size:
-        from scipy.linalg.lapack import dpotrf
-
-        # LAPACK expects Fortran order, so passing the transpose saves a copy
-        U, fault = dpotrf(shifted.T, lower=0, clean=1, overwrite_a=overwrite)
-        return None if fault or not np.isfinite(U).all() else U.T
+        shared = shifted is A and not overwrite
+        L: Array = np.array(shifted, order="C") if shared else np.ascontiguousarray(shifted)
+        return L if factorise(L) and np.isfinite(L).all() else None
     try:
         with failures_raise(xp):
             L = xp.linalg.cholesky(shifted)

@@ -10,6 +10,12 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.linalg import blas
+from gpbounds.linalg.inverses import inverse_by_rows
+from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
+from gpbounds.linalg.tiles import inverse_rows, tiles
+
+COLUMNS = 128
+"""Right-hand sides that one worker solves at a time."""
 
 
 def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -18,11 +24,19 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     >>> solve_triangular(np.array([[2.0, 0.0], [1.0, 1.0]]), np.array([2.0, 3.0]))
     array([1., 2.])
     """
-    if namespace(L, B) is np:
-        from scipy.linalg import solve_triangular as solve
-    else:
+    if namespace(L, B) is not np:
         from cupyx.scipy.linalg import solve_triangular as solve
-    return solve(L, B, lower=True, trans=1 if transposed else 0, check_finite=False)
+
+        return solve(L, B, lower=True, trans=1 if transposed else 0, check_finite=False)
+    if B.ndim == 2 and blas.fits(L) and B.dtype == np.float64 and L.shape[0] * B.size >= WORTH:
+        turned = np.array(B.T, order="C")
+        parts = [turned[start : start + COLUMNS] for start in range(0, turned.shape[0], COLUMNS)]
+        share(len(parts), lambda number, worker: blas.solve(L, parts[number], transposed))
+        return turned.T
+    from scipy.linalg import solve_triangular as solve
+
+    with one_blas_thread():
+        return solve(L, B, lower=True, trans=1 if transposed else 0, check_finite=False)
 
 
 def solve_rows(L: Array, B: Array) -> Array:
@@ -79,53 +93,27 @@ def inverse_factor(L: Array) -> Array:
     array([[ 0.5,  0. ],
            [-0.5,  1. ]])
     """
-    if namespace(L) is not np:
-        return _triangular(L, namespace(L).eye(L.shape[0]), transposed=False).T
-    from scipy.linalg.lapack import dtrtri
-
-    inverted, info = dtrtri(L.T, lower=0)
-    if info:
-        raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
-    return np.ascontiguousarray(np.triu(inverted).T)
-
-
-def half_inverse(L: Array) -> Array:
-    """The upper triangular H with H + Hᵀ = (L Lᵀ)⁻¹, which suffices for sums Σ H_ij B_ij with symmetric B.
-
-    H may overwrite the memory of ``L``.
-
-    >>> half_inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
-    array([[ 0.25, -0.5 ],
-           [ 0.  ,  0.5 ]])
-    """
-    xp, steps = namespace(L), L.shape[0] + 1
+    xp = namespace(L)
+    if not bool(xp.diagonal(L).all()):
+        row = int(xp.diagonal(L).argmin())
+        raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {row})")
     if xp is not np:
-        H = xp.triu(inverse(L))
-        H.reshape(-1)[::steps] *= 0.5
-        return H
-    H = _upper_inverse(L, overwrite=True)
-    H.ravel(order="K")[::steps] *= 0.5
-    return H
+        return _triangular(L, xp.eye(L.shape[0]), transposed=False).T
+    L = np.ascontiguousarray(L, dtype=np.float64)
+    inverted, parts = np.zeros(L.shape), tiles(L.shape[0])
 
+    def write(number: int, panel: Array) -> None:
+        inverted[parts[number].start :, parts[number]] = panel.T
 
-def _upper_inverse(L: Array, *, overwrite: bool = False) -> Array:
-    """The upper triangle of (L Lᵀ)⁻¹, 0 below, for L with 0 above its diagonal."""
-    from scipy.linalg.lapack import dpotri
-
-    inverted, info = dpotri(L.T, lower=0, overwrite_c=overwrite)
-    if info:
-        raise ValueError(f"L: expected a Cholesky factor, got a zero on its diagonal (row {info - 1})")
+    inverse_rows(L, write)
     return inverted
 
 
 def inverse(L: Array) -> Array:
-    """(L Lᵀ)⁻¹, symmetric, with two thirds of the flops of a solve for the identity.
+    """(L Lᵀ)⁻¹, symmetric.
 
     >>> inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
     array([[ 0.5, -0.5],
            [-0.5,  1. ]])
     """
-    if namespace(L) is np:
-        return mirrored(_upper_inverse(L))
-    turned = inverse_factor(L).T
-    return turned @ turned.T
+    return inverse_by_rows(np.tril(L) if namespace(L) is np else L).fill()

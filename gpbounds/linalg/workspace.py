@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +14,15 @@ from gpbounds.validation import count
 KEEP = 2**28
 """Default number of bytes of features kept between passes: all features at N = 32 000, M = 500."""
 
+_ALLOCATION = threading.Lock()
+
 
 @dataclass
 class Workspace:
     """Buffers that outlive a call, so that an optimiser's next call allocates no memory.
 
     ``keep`` is the number of bytes of features that may stay between the passes of one call; the other features are
-    recomputed.  Two threads must not share a workspace.
+    recomputed.  Lanes of one caller may share a workspace, two callers must not.
 
     >>> Workspace(keep=0).array("V", (2, 3), np).shape
     (2, 3)
@@ -34,9 +37,10 @@ class Workspace:
     def array(self, name: str, shape: tuple[int, ...], xp: Any) -> Array:
         """An array of ``shape`` with arbitrary entries; calls with the same ``name`` return the same memory."""
         size = int(np.prod(shape))
-        buffer = self._buffers.get(name)
-        if buffer is None or buffer.size < size or namespace(buffer) is not xp:
-            buffer = self._buffers[name] = xp.empty(size)
+        with _ALLOCATION:  # two lanes that ask for the same memory at once must get the same
+            buffer = self._buffers.get(name)
+            if buffer is None or buffer.size < size or namespace(buffer) is not xp:
+                buffer = self._buffers[name] = xp.empty(size)
         return buffer[:size].reshape(shape)
 
     def release(self) -> None:

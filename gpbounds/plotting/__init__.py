@@ -1,4 +1,4 @@
-"""Matplotlib figures of bounds, of divergences that subsets reach, and of certificates, from computed arrays.
+"""Matplotlib figures of bounds, of divergences that subsets reach, of certificates and of training, from arrays.
 
 The functions return figures; they do not show or save them, and do not change matplotlib's global state.
 """
@@ -25,6 +25,7 @@ from gpbounds.plotting.elements import (
 )
 from gpbounds.plotting.evidence import Bracket, bounds_and_evidence
 from gpbounds.plotting.figures import bound_curves, bound_vs_empirical
+from gpbounds.plotting.history import training
 
 __all__ = [
     "BLACK",
@@ -52,4 +53,5 @@ __all__ = [
     "plot_predictions",
     "plot_terms",
     "positive",
+    "training",
 ]

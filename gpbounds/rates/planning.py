@@ -15,7 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
 from gpbounds.rates.draws.line import LineStatement, line_statement
-from gpbounds.rates.draws.statement import DrawStatement, draw_statement
+from gpbounds.rates.draws.statement import NOT_CERTIFIED, DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only
@@ -60,6 +60,7 @@ def inducing_points(
     tv: float = 0.0,
     form: str = "sharpest",
     direction: str = "q||p",
+    certified: bool = False,
 ) -> Plan:
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
@@ -99,6 +100,8 @@ def inducing_points(
     target = float(validation.positive("target", target))
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
+    if certified and (y is None or simulate is not None):
+        raise ValueError(NOT_CERTIFIED)
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
@@ -116,7 +119,9 @@ def inducing_points(
     if y is None and on_a_line(law_of_inputs):
         line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
         return _several_draws(line, single, size, target)
-    statement = draw_statement(kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, **options)
+    statement = draw_statement(
+        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
+    )
     statement.require(np.asarray(float(size)))
     return _several_draws(statement, single, size, target)
 

@@ -12,7 +12,7 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.line import line_statement
-from gpbounds.rates.draws.statement import draw_statement
+from gpbounds.rates.draws.statement import NOT_CERTIFIED, draw_statement
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
 from gpbounds.rates.simulation import simulation
 from gpbounds.rates.to_come import ToCome
@@ -37,6 +37,7 @@ def rate(
     tv: ArrayLike = 0.0,
     form: str = "sharpest",
     direction: str = "q||p",
+    certified: bool = False,
 ) -> Bound:
     """Upper bound on the Rényi divergence D_α[q*‖p] of the best sparse posterior from the exact one.
 
@@ -66,7 +67,8 @@ def rate(
       trace is kept).
 
     ``draws="certain"`` with ``y``: draw until log p(y) minus the objective is proved not to exceed the value, which
-    takes 5 draws on average; the confidence is 1, and delta is not used.  With R = 10 the bound is about twice the 95 %
+    takes 5 draws on average; the confidence is 1, and delta is not used.  ``gpbounds.kdpp.select(...,
+    method="best", draws="certain", y=y)`` makes these draws.  With R = 10 the bound is about twice the 95 %
     quantile of the divergence that the same rule reaches.
 
     Before X is seen.  ``simulate=m`` (N-sim): any of these without ``y``, for any kernel and any law of inputs that can
@@ -112,6 +114,10 @@ def rate(
     form : "sharpest" or "printed"
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
+    certified : bool
+        True, with y and draws, up to 4096 rows: every rounding is enclosed, that of kernel entries, eigenvalues and
+        eigenvectors included (squared exponential and Matérn kernels of half-integer ν, their sums and products).  It
+        takes two to four times as long.
 
     Returns
     -------
@@ -141,6 +147,8 @@ def rate(
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
+    if certified and (y is None or simulate is not None):
+        raise ValueError(NOT_CERTIFIED)
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
@@ -157,7 +165,9 @@ def rate(
         size = one_size(data, "draws for inputs to come")
         line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
         return line.bound(inducing, **vars(numbers))
-    statement = draw_statement(kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, **options)
+    statement = draw_statement(
+        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
+    )
     statement.require(data)
     return statement.bound(inducing, **vars(numbers))
 

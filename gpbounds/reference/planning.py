@@ -49,7 +49,7 @@ def best_fixed(values: Sequence[Any], y_norm2: Any, M: int, noise: Any, alpha: A
 
 
 def _level(values: Sequence[Any], M: int, noise: Any, alpha: Any, p: Any, quadratic: Callable[..., Any]) -> Any:
-    basis, noise, alpha = [mp.mpf(float(value)) for value in values], mp.mpf(noise), mp.mpf(alpha)
+    basis, noise, alpha = [mp.mpf(value) for value in values], mp.mpf(noise), mp.mpf(alpha)
     missed = miss(basis, M)
     rho = [value * share for value, share in zip(basis, missed, strict=True)]
     shares = [value / (value + noise) for value in basis]

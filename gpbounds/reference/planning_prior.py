@@ -79,6 +79,13 @@ def tilted_prior(eigenvalues: Sequence[Any], M: int, noise: Any, delta: Any, R: 
     return mp.mpf(alpha) / 2 * (moment(theta, determinant, R) / delta) ** (mp.mpf(1) / R)
 
 
+def tilted_given(eigenvalues: Sequence[Any], squares: Sequence[Any], M: int, noise: Any, alpha: Any, p: Any) -> Any:
+    """(α/(2p)) [Σ θ_i s_i/(λ_i + σ²) + Σ miss_i d_i²], s_i = (Vᵀy)_i²  (N-tilt-given)."""
+    theta, determinant = tilted(eigenvalues, M, noise)
+    parts = zip(theta, squares, eigenvalues, strict=True)
+    return mp.mpf(alpha) / (2 * p) * (mp.fsum(t * mp.mpf(s) / (mp.mpf(v) + noise) for t, s, v in parts) + determinant)
+
+
 def joint_mean(eigenvalues: Sequence[Any], M: int, noise: Any, alpha: Any) -> Any:
     """g(τ) + ½ Σ miss_i [x/(1 − x) + log(1 − x)] at x = αh_i  (N-one)."""
     values, s2, alpha = [mp.mpf(v) for v in eigenvalues], mp.mpf(noise), mp.mpf(alpha)

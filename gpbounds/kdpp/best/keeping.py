@@ -54,16 +54,38 @@ def keep_best(
 
     A candidate that is no draw and does not factorise without jitter is compared with jitter.
     """
-    drawn = []
-    for i in range(problem.draws):
-        indices = source.draw(rng)
-        drawn.append(Candidate(f"draw {i + 1} of {problem.draws}", problem.X[indices], indices))
-    candidates = [*drawn, *_pivoted(problem, rng), *others]
-    values = [problem.without_jitter(each.Z, source.order) for each in candidates]
-    draws = values[: problem.draws]
+    drawn = [one_draw(problem, source, rng, f"draw {i + 1} of {problem.draws}") for i in range(problem.draws)]
+    draws = [problem.without_jitter(each.Z, source.order) for each in drawn]
+    kept, reached = the_best(problem, source, drawn, draws, rng, jitter, others)
+    return Kept(kept, reached, _bound(problem, source, draws, kept, reached))
+
+
+def one_draw(problem: Problem, source: Source, rng: np.random.Generator, name: str) -> Candidate:
+    """A draw from the law."""
+    indices = source.draw(rng)
+    return Candidate(name, problem.X[indices], indices)
+
+
+def the_best(
+    problem: Problem,
+    source: Source,
+    drawn: Sequence[Candidate],
+    draws: Sequence[Attained | None],
+    rng: np.random.Generator,
+    jitter: Jitter,
+    others: Sequence[Candidate],
+) -> tuple[Candidate, Attained]:
+    """The candidate with the greatest objective, and what it reaches with the jitter of the model.
+
+    The candidates are the draws, whose objectives without jitter are ``draws`` (None where one does not factorise),
+    points by other rules, and ``others``.
+    """
+    rivals = [*_pivoted(problem, rng), *others]
+    candidates = [*drawn, *rivals]
+    values = [*draws, *(problem.without_jitter(each.Z, source.order) for each in rivals)]
     if all(each is None for each in draws):
         values = [problem.attained(each.Z, source.order, jitter) for each in candidates]
-    for k in range(problem.draws, len(candidates)):
+    for k in range(len(draws), len(candidates)):
         if values[k] is None and jitter != 0.0:
             values[k] = problem.attained(candidates[k].Z, source.order, jitter)
     best = int(np.argmax([-np.inf if each is None else each.value for each in values]))
@@ -71,7 +93,7 @@ def keep_best(
     assert reached is not None
     if jitter not in (0.0, "auto"):
         reached = problem.attained(kept.Z, source.order, jitter)
-    return Kept(kept, reached, _bound(problem, source, draws, kept, reached))
+    return kept, reached
 
 
 def _pivoted(problem: Problem, rng: np.random.Generator) -> list[Candidate]:

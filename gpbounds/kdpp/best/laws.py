@@ -87,7 +87,7 @@ def low_rank_source(problem: Problem, rank: int | None) -> Source:
     name = f"k-DPP of the rank-r Nyström approximation with r greedy points, r = {pivots.indices.size}"
     sampler = FactorSampler(pivots.factor.T)
     p = share(problem.delta, problem.draws) - less
-    if p < problem.delta or not rows.reaches(M):
+    if p <= 0.0 or (problem.draws > 1 and p < problem.delta) or not rows.reaches(M):
         why = (
             f"the {name}, may differ so much from that of K that {problem.draws} of its draws prove less than one draw "
             "from that of K. A larger rank brings it closer"

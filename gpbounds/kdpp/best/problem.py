@@ -35,8 +35,9 @@ class Problem:
     alpha : float
         Order of the divergence.
     draws : int
-        R.
+        R; 1 if draws are made until one is proved to reach a level.
     delta : float
+        Probability with which all R draws may be above the bound.
     """
 
     kernel: Kernel

@@ -13,6 +13,8 @@ from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.rates.draws.sentences import BEST_OBJECTIVE, DRAWN, FIXED_BEFORE, checked_draws, record, share
 
+CERTAIN = "certain"
+"""The argument ``draws`` that asks for draws until one is proved to reach a level."""
 REDRAW = 0.8
 """Share p of the draws that may miss the level at which redrawing stops: 1/(1 − p) = 5 draws are expected."""
 UNTIL = (
@@ -159,7 +161,7 @@ def certain(
     The level is that of N-given for one draw and δ = 0.8: a draw is above it with probability at most 0.8, so at most
     1/(1 − 0.8) = 5 draws are expected until the objective is within the level of log p(y), or of a proved upper bound
     on log p(y) that is about as large.  The drawing stops when D_α itself is at most the level, so D_α is below the
-    level with certainty.
+    level with certainty.  `gpbounds.kdpp.select` with ``method="best", draws="certain"`` makes these draws.
 
     Parameters as :func:`best_given`.
 
@@ -170,6 +172,18 @@ def certain(
     (1.0, 5.0)
     """
     return redrawn(best_given(residual, quadratic, delta=REDRAW, alpha=alpha, tv=tv, outputs=outputs))
+
+
+def draws_argument(draws: Any) -> int | str:
+    """``draws`` as a checked number R ≥ 1, or "certain"."""
+    if isinstance(draws, str) and draws == CERTAIN:
+        return CERTAIN
+    try:
+        return validation.count("draws", draws)
+    except ValueError:
+        raise ValueError(
+            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got {draws!r}"
+        ) from None
 
 
 def redrawn(bound: Bound) -> Bound:
@@ -195,12 +209,17 @@ def _level(
 
 def margin(residual: MeanResidual, p: float, alpha: float) -> float:
     """Lower bound on max_{0≤a<1} [p(1 − αa) − αΩ_a]."""
-    order = np.argsort(-residual.shares, kind="stable")
-    shares, missed = residual.shares[order], np.cumsum(residual.miss[order])
+    points = tried(residual.shares, residual.miss, p)
+    return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
+
+
+def tried(shares: Float, miss: Float, p: float) -> set[float]:
+    """Values of a, among them the one with the greatest p(1 − αa) − αΩ_a if the means are exact."""
+    order = np.argsort(-shares, kind="stable")
+    sorted_shares, missed = shares[order], np.cumsum(miss[order])
     # the slope in a is α(Σ_{h_i > a} miss_i − p): from a = 0 on the bracket rises until less than p is missed above a
     above = np.flatnonzero(missed > p)
-    points = {*_TRIED, float(shares[above[0]]) if above.size else 0.0}
-    return max(p * (1.0 - alpha * a) * _DOWN - alpha * residual.omega_above(a) * _UP for a in points)
+    return {*_TRIED, float(sorted_shares[above[0]]) if above.size else 0.0}
 
 
 def _why(p: float, terms: dict[str, Any]) -> str:

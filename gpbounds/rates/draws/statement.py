@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, is_cupy
 from gpbounds.bound import Bound
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.adversary import adversary
 from gpbounds.rates.draws.broadcasting import broadcast
+from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds
 from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
-from gpbounds.rates.draws.given import REDRAW, best_fixed, best_given, redrawn
+from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
 from gpbounds.rates.draws.sentences import KNOWN
@@ -24,8 +26,11 @@ from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
-CERTAIN = "certain"
 LAWS = ("kdpp", "tilted")
+NOT_CERTIFIED = (
+    "certified: expected True only with y, draws and inputs=Empirical(X): only there is every rounding enclosed on "
+    "request. Other bounds say in their attribute `certified` whether they include rounding"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,7 @@ class DrawStatement:
 
     Attributes
     ----------
-    rows : DenseRows or StreamedRows
+    rows : DenseRows, StreamedRows, or EnclosedRows for bounds whose rounding is enclosed
     about : str
         The hypothesis on y: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a
         norm).
@@ -44,7 +49,7 @@ class DrawStatement:
     direction : str
     """
 
-    rows: DenseRows | StreamedRows
+    rows: DenseRows | StreamedRows | EnclosedRows
     about: str
     draws: int | str
     law: str | None
@@ -66,53 +71,64 @@ class DrawStatement:
         self, M: int, *, alpha: float, noise: float, delta: float, tv: float = 0.0, y_norm2: float | None = None
     ) -> Bound:
         """The least bound that is proved for one M."""
-        rows = self.rows
-        residual = rows.residual(M, noise)
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
         options |= {"alpha": alpha, "tv": tv}
-        bounds = []
-        if self.law != "tilted":
-            bounds.append(self._of_kdpp(residual, y_norm2, options))
-        if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
-            bounds += self._of_tilted(residual, options)
+        if isinstance(self.rows, EnclosedRows):
+            bounds = certified_bounds(self.rows, M, noise, law=self.law, **options)
+        else:
+            bounds = self._bounds(self.rows, M, noise, y_norm2, options)
         least = min(bounds, key=float)
         return self._finished(redrawn(least) if sure else least, M, alpha)
 
-    def _of_kdpp(self, residual: Any, y_norm2: float | None, options: dict[str, Any]) -> Bound:
+    def _bounds(
+        self, rows: DenseRows | StreamedRows, M: int, noise: float, y_norm2: float | None, options: dict[str, Any]
+    ) -> list[Bound]:
+        residual = rows.residual(M, noise)
+        bounds = []
+        if self.law != "tilted":
+            bounds.append(self._of_kdpp(rows, residual, y_norm2, options))
+        if self.law == "tilted" or (self.law is None and isinstance(rows, DenseRows) and self.about != "after"):
+            bounds += self._of_tilted(rows, residual, options)
+        return bounds
+
+    def _of_kdpp(
+        self, rows: DenseRows | StreamedRows, residual: Any, y_norm2: float | None, options: dict[str, Any]
+    ) -> Bound:
         if self.about == "given":
-            return best_given(residual, self.rows.quadratic(residual), outputs=self.rows.outputs, **options)
+            return best_given(residual, rows.quadratic(residual), outputs=rows.outputs, **options)
         if self.about == "prior":
-            dense = isinstance(self.rows, DenseRows)
+            dense = isinstance(rows, DenseRows)
             return least_prior(residual, **options) if dense else streamed_prior(residual, **options)
         assert y_norm2 is not None
         if self.about == "before":
             return best_fixed(residual, y_norm2, residual.greatest_weight, **options)
-        if isinstance(self.rows, DenseRows):
+        if isinstance(rows, DenseRows):
             return adversary(residual, y_norm2, **options)
-        rest = self.rows.N - residual.M
+        rest = rows.N - residual.M
         return adversary_from_trace(residual.trace, rest, y_norm2, noise=residual.noise, **options)
 
-    def _of_tilted(self, residual: Any, options: dict[str, Any]) -> list[Bound]:
+    def _of_tilted(self, rows: DenseRows | StreamedRows, residual: Any, options: dict[str, Any]) -> list[Bound]:
         if self.about == "given":
-            assert isinstance(self.rows, DenseRows)
-            return [tilted_given(residual, self.rows.squares, outputs=self.rows.outputs, **options)]
+            assert isinstance(rows, DenseRows)
+            return [tilted_given(residual, rows.squares, outputs=rows.outputs, **options)]
         if self.about != "prior":
             return []
-        if isinstance(self.rows, DenseRows):
+        if isinstance(rows, DenseRows):
             return [tilted_prior(residual, **options)]
-        return [tilted_from_trace(*self.rows.tilted(residual.M, residual.noise), noise=residual.noise, **options)]
+        return [tilted_from_trace(*rows.tilted(residual.M, residual.noise), noise=residual.noise, **options)]
 
     def _finished(self, bound: Bound, M: int, alpha: float) -> Bound:
         """The bound with the hypothesis on X, a remark on the numerical rank, and the direction (R-dir)."""
         assumptions = [given_inputs(self.rows.N), *bound.assumptions]
-        if isinstance(self.rows, DenseRows) and self.rows.numerical_rank <= M:
+        if not isinstance(self.rows, StreamedRows) and self.rows.numerical_rank <= M:
             assumptions.append(
                 f"M is not below the numerical rank {self.rows.numerical_rank} of k(X, X): its eigenvalues are rounded "
                 "upwards, so the bound is about k(X, X) itself, but rounding decides what a sampler draws there "
                 "(gpbounds.kdpp.rounding_tv)."
             )
-        bound = replace(bound, assumptions=tuple(assumptions))
+        certified = isinstance(self.rows, EnclosedRows) and math.isfinite(float(bound))
+        bound = replace(bound, assumptions=tuple(assumptions), certified=certified)
         if self.direction == "q||p":
             return bound
         return replace(
@@ -138,12 +154,14 @@ def draw_statement(
     law: str | None,
     form: str,
     direction: str,
+    certified: bool = False,
     dense: int = DENSE,
     first: int = FIRST_PIVOTS,
 ) -> DrawStatement:
     """The checked arguments of ``rate`` and ``inducing_points`` if draws or targets are passed.
 
-    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.
+    Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.  With ``certified`` every
+    rounding is enclosed: y given, and at most ``dense`` rows.
     """
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
@@ -157,7 +175,7 @@ def draw_statement(
         raise ValueError(
             "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
         )
-    count: int | str = CERTAIN if isinstance(draws, str) and draws == CERTAIN else _whole(draws)
+    count = draws_argument(draws)
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law is not None:
         validation.choice("law", law, LAWS)
@@ -173,16 +191,15 @@ def draw_statement(
         raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
     targets = None if y is None else as_targets(y, inputs.X)
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
+    if certified:
+        if about != "given" or columns is None:
+            raise ValueError(NOT_CERTIFIED)
+        if is_cupy(inputs.X) or inputs.N > dense:
+            raise ValueError(
+                f"certified: expected at most {dense} rows in host memory, where k(X, X) is decomposed, got {inputs.N}"
+            )
+        return DrawStatement(EnclosedRows(kernel, inputs.X, columns), about, count, law, direction)
     rows = rows_of(kernel, inputs.X, columns, dense=dense, first=first)
     if isinstance(rows, StreamedRows) and law == "tilted" and rows.N > DENSE:
         raise ValueError(f"law: expected 'kdpp' beyond {DENSE} rows, where k(X, X) is not decomposed; got 'tilted'")
     return DrawStatement(rows, about, count, law, direction)
-
-
-def _whole(draws: Any) -> int:
-    try:
-        return validation.count("draws", draws)
-    except ValueError:
-        raise ValueError(
-            f"draws: expected a whole number >= 1 of draws of which the best is kept, or {CERTAIN!r}, got {draws!r}"
-        ) from None

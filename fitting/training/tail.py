@@ -1,0 +1,120 @@
+"""The tail of a curve of training: what further iterations are expected to gain, and when that is less than matters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+LEAST = 32
+"""Iterations before which no estimate is made."""
+
+PERIODS = 4
+"""Number of periods that are compared; each ends where the next, twice as long, begins."""
+
+SLOWEST, FASTEST = 0.95, 0.6
+"""Limits of the ratio of the gains of successive periods; a curve may fall faster, but that cannot be relied on."""
+
+
+@dataclass(frozen=True)
+class Tail:
+    """The end of a curve after ``iterations`` steps.
+
+    The best value so far gains g₀ in the last half of all iterations, g₁ in the quarter before, g₂ in the eighth before
+    that, and so on.  For a curve that approaches its limit as t^(−a), the ratio g₀/g₁ is 2^(−a) throughout, and all
+    further doublings of the number of iterations gain g₀(r + r² + …) = g₀·r/(1 − r).
+
+    Attributes
+    ----------
+    iterations : int
+    gain : float
+        g₀.
+    ratio : float
+        r, the geometric mean of g₀/g₁, g₁/g₂, g₂/g₃, and at least 0.6.
+    """
+
+    iterations: int
+    gain: float
+    ratio: float
+
+    @property
+    def to_come(self) -> float:
+        """What all further iterations are expected to gain."""
+        return self.gain * self.ratio / (1.0 - self.ratio)
+
+    def until(self, tol: float) -> float:
+        """The number of iterations after which no more than ``tol`` is expected to be gained."""
+        if self.to_come <= tol:
+            return self.iterations
+        return self.iterations * 2.0 ** (math.log(tol / self.to_come) / math.log(self.ratio))
+
+
+def tail(values: Sequence[float]) -> Tail | None:
+    """The tail of a curve: its value at the start and after each iteration, larger is better; None if it is too short.
+
+    >>> curve = [-1.0 / t for t in range(1, 130)]
+    >>> end = tail(curve)
+    >>> end.iterations, round(end.gain, 4), round(end.to_come, 4)
+    (128, 0.0076, 0.0114)
+    """
+    n = len(values) - 1
+    if n < LEAST:
+        return None
+    ends = [n >> j for j in range(PERIODS + 1)]
+    best = np.maximum.accumulate(np.asarray(values, dtype=np.float64))[ends]
+    if not np.isfinite(best).all():
+        return None
+    gains = best[:-1] - best[1:]
+    if gains[0] <= 0.0:
+        return Tail(n, 0.0, FASTEST)
+    ratio = (gains[0] / gains[-1]) ** (1.0 / (PERIODS - 1)) if gains[-1] > 0.0 else SLOWEST
+    return Tail(n, float(gains[0]), float(np.clip(ratio, FASTEST, SLOWEST)))
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a run has settled: further iterations are expected to gain less than ``tol``.
+
+    Attributes
+    ----------
+    tol : float
+        In the unit below; 0 never ends a run.
+    unit : float
+        The unit in terms of the objective: N for nats per datum, 1 for a bound on the risk.
+    name : str
+        The unit in words.
+    symbol : str
+        How a progress bar names the objective.
+    sign : 1 or −1
+        The objective that is shown is ``sign`` times the value that is maximised.
+    """
+
+    tol: float
+    unit: float = 1.0
+    name: str = ""
+    symbol: str = "F"
+    sign: int = 1
+
+    def reason(self, values: Sequence[float]) -> str | None:
+        """A sentence if the curve has settled, otherwise None."""
+        end = tail(values) if self.tol > 0.0 else None
+        if end is None or end.to_come > self.tol * self.unit:
+            return None
+        to_come = f"{end.to_come / self.unit:.2g}{self.name and ' ' + self.name}"
+        return (
+            f"Stopped after {end.iterations} iterations: further ones are expected to gain {to_come}, and tol is "
+            f"{self.tol:g}."
+        )
+
+    def expected(self, values: Sequence[float]) -> int | None:
+        """The number of iterations after which the run is expected to have settled; None if that is not known yet."""
+        end = tail(values) if self.tol > 0.0 else None
+        if end is None:
+            return None
+        return math.ceil(min(end.until(self.tol * self.unit), 1e9))
+
+    def shown(self, value: float) -> str:
+        """The objective as a progress bar shows it."""
+        return f"{self.symbol} = {self.sign * value:.6g}"

@@ -1,0 +1,74 @@
+"""Proved bounds on the rounding error of each entry of a kernel matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpbounds.arrays import EPS, Float
+from gpbounds.kernels.base import Kernel, Product, Stationary, Sum
+from gpbounds.kernels.distances import squared_distances
+from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.squared_exponential import SquaredExponential
+
+U = 0.5 * EPS
+"""Largest relative error of one operation in double precision."""
+EXP_ULPS = 4
+"""Largest error of the platform's exp that is allowed for, in units of the last place."""
+TINY = 1e-300
+"""Absolute error allowed for where a correlation underflows."""
+
+
+def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
+    """E (N, N) with |k(x_i, x_j) − K_ij| ≤ E_ij, K = ``kernel(X)`` as it is computed in double precision.
+
+    X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic.  Squared exponential and Matérn
+    kernels of half-integer ν, and their sums and products.
+
+    Proof.  With u = 2⁻⁵³ each scaled coordinate x_d/ℓ_d has the relative error u, so the distance of two points is off
+    by at most δ = u(|x_i/ℓ| + |x_j/ℓ|); s = r² from rounded coordinates has the relative error (D + 2)u.  |d log k/dr|
+    is r for the squared exponential, and for Matérn at most √(2ν), as K_{ν−1} ≤ K_ν.  exp has the relative error 2u for
+    each ulp.  So log k is off by at most
+
+        κ = rδ + δ² + (s/2)(D + 4)u + 16u   or   κ = √(2ν)δ + z(D/2 + 5)u + (20p + 20)u,  z = √(2ν)r, ν = p + ½
+
+    (for Matérn: p factors exp(−z/p), whose relative errors add up to zu + 2·(exp's ulps)·pu, and fewer than 12
+    operations with positive numbers for each step of the recurrence), and |k − K| ≤ K(e^κ − 1).
+
+    Raises
+    ------
+    ValueError
+        for another kernel.
+
+    >>> X = np.array([[0.0], [1.0]])
+    >>> bool((entry_errors(SquaredExponential(), X) < 1e-14).all())
+    True
+    """
+    computed = kernel(X) if K is None else K
+    if isinstance(kernel, Sum):
+        return 1.01 * (entry_errors(kernel.k1, X) + entry_errors(kernel.k2, X) + U * computed)
+    if isinstance(kernel, Product):
+        left, right = kernel.k1(X), kernel.k2(X)
+        first, second = entry_errors(kernel.k1, X, left), entry_errors(kernel.k2, X, right)
+        return 1.01 * (first * right + left * second + first * second + U * computed)
+    if type(kernel) is SquaredExponential or (type(kernel) is Matern and kernel.is_half_integer):
+        log_error = _log_errors(kernel, X)
+        with np.errstate(over="ignore"):
+            error = (computed + TINY * kernel.variance) * np.expm1(log_error) * 1.01 + TINY * kernel.variance
+        return np.minimum(error, 1.01 * kernel.variance)
+    raise ValueError(
+        "kernel: expected a squared exponential, a Matérn kernel of half-integer nu, or sums and products of them, "
+        f"whose rounding errors are proved, got {kernel!r}"
+    )
+
+
+def _log_errors(kernel: Stationary, X: Float) -> Float:
+    """κ, rounded up by more than its own rounding."""
+    scaled = X / kernel.lengthscales(X.shape[1])
+    D, squared = X.shape[1], squared_distances(scaled, scaled)
+    norms = np.sqrt((scaled * scaled).sum(axis=1))
+    apart = 1.01 * U * (norms[:, None] + norms)
+    if isinstance(kernel, Matern):
+        scale, steps = np.sqrt(2.0 * kernel.nu), kernel.nu - 0.5
+        ulps = 2 * EXP_ULPS * max(steps, 1.0) + 12.0 * steps + 12.0
+        return 1.01 * (scale * apart + U * (scale * np.sqrt(squared) * (0.5 * D + 5.0) + ulps))
+    return 1.01 * (np.sqrt(squared) * apart + apart**2 + U * (0.5 * squared * (D + 4.0) + 2 * EXP_ULPS + 8.0))

@@ -1,0 +1,130 @@
+"""Lanes: tasks run once and in order; tiled factors and inverses are right, the same for any number of lanes."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
+
+from gpbounds.linalg import cholesky, solve_triangular
+from gpbounds.linalg.inverses import inverse_by_rows
+from gpbounds.linalg.parallel import lanes, one_blas_thread, share
+from gpbounds.linalg.tiles import TILE, factorise
+from gpbounds.linalg.triangular import inverse, inverse_factor
+
+SIZES = (1, 3 * TILE, 3 * TILE + 1, 5 * TILE + 17)
+
+
+def positive(N: int):
+    A = np.random.default_rng(N).standard_normal((N, N))
+    return A @ A.T / N + 0.1 * np.eye(N)
+
+
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 30), workers=st.integers(1, 4))
+def test_each_task_runs_once_after_those_that_it_waits_for(seed: int, count: int, workers: int) -> None:
+    rng = np.random.default_rng(seed)
+    after = [[int(e) for e in np.flatnonzero(rng.random(task) < 0.2)] for task in range(count)]
+    done: list[int] = []
+    busy = [False] * workers
+
+    def run(task: int, worker: int) -> None:
+        assert not busy[worker]
+        busy[worker] = True
+        assert set(after[task]) <= set(done)
+        assert lanes() == (1 if workers > 1 and count > 1 else workers)
+        done.append(task)
+        busy[worker] = False
+
+    with threadpool_limits(workers, "blas"):
+        share(count, run, after)
+    assert sorted(done) == list(range(count))
+    if workers == 1:
+        assert done == list(range(count))
+
+
+def test_lanes_run_at_the_same_time() -> None:
+    """Each of two tasks waits for the other to begin."""
+    begun = [threading.Event(), threading.Event()]
+
+    def run(task: int, worker: int) -> None:
+        begun[task].set()
+        assert begun[1 - task].wait(20.0)
+
+    with threadpool_limits(2, "blas"):
+        share(2, run)
+
+
+def test_the_first_fault_reaches_the_caller_and_ends_the_work() -> None:
+    begun: list[int] = []
+
+    def run(task: int, worker: int) -> None:
+        begun.append(task)
+        if task == 3:
+            raise ArithmeticError("task 3")
+        time.sleep(0.01)
+
+    with threadpool_limits(2, "blas"):
+        with pytest.raises(ArithmeticError, match="task 3"):
+            share(1000, run)
+        assert len(begun) < 20
+        assert lanes() == 2
+
+
+def test_callers_that_end_in_another_order_leave_blas_as_it_was() -> None:
+    with threadpool_limits(2, "blas"):
+        first, second = one_blas_thread(), one_blas_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert lanes() == 2
+        second.__exit__(None, None, None)
+        assert lanes() == 2
+
+
+@pytest.mark.parametrize("N", SIZES)
+def test_tiles_give_the_factor_and_the_inverse_whatever_the_lanes(N: int) -> None:
+    A = positive(N)
+    B = np.random.default_rng(0).standard_normal((N, 300))
+    results = []
+    for count in (1, 2, 3):
+        with threadpool_limits(count, "blas"), one_blas_thread():
+            L = cholesky(A).L
+            rows = inverse_by_rows(L.copy())
+            parts = [rows.rows(number, 0).copy() for number in range(len(rows.parts))]
+            squares = rows.squares()
+            results.append([L, inverse_factor(L), inverse(L), solve_triangular(L, B), squares, *parts])
+    for other in results[1:]:
+        for one, again in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, again)
+    L, of_L, of_A, solved, squares, *parts = results[0]
+    for factor in (L, of_L):
+        assert not np.triu(factor, 1).any()
+    np.testing.assert_allclose(L, np.linalg.cholesky(A), atol=1e-13)
+    np.testing.assert_allclose(of_L @ L, np.eye(N), atol=1e-12)
+    np.testing.assert_allclose(of_A @ A, np.eye(N), atol=1e-11)
+    np.testing.assert_array_equal(of_A, of_A.T)
+    np.testing.assert_allclose(L @ solved, B, atol=1e-12)
+    np.testing.assert_allclose(squares, (np.tril(of_L, -1) ** 2).sum(axis=0), rtol=1e-12)
+    for place, part in zip(rows.parts, parts, strict=True):
+        np.testing.assert_array_equal(np.tril(part[:, place]), np.tril(of_A[place, place]))
+        np.testing.assert_array_equal(part[:, : place.start], of_A[place, : place.start])
+
+
+@pytest.mark.parametrize("N", SIZES[1:])
+@pytest.mark.parametrize("where", [0.0, 0.5, 1.0])
+def test_a_matrix_that_is_not_positive_definite_is_refused_at_any_row(N: int, where: float) -> None:
+    A, row = positive(N), int(where * (N - 1))
+    A[row, row] = -1.0
+    for count in (1, 2):
+        with threadpool_limits(count, "blas"):
+            assert not factorise(A.copy())
+
+
+def test_a_factor_with_a_zero_on_its_diagonal_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"L: expected a Cholesky factor, got a zero on its diagonal \(row 1\)"):
+        inverse_factor(np.array([[1.0, 0.0], [1.0, 0.0]]))
