@@ -49,7 +49,7 @@ def test_the_default_start_finds_the_inputs_that_matter_where_that_of_scale_ends
 
 
 def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
-    X, y = waves(300, inputs=6)
+    X, y = waves(400, inputs=6)
     starts = []
 
     found = SparseGP._start

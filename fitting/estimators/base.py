@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -336,16 +337,25 @@ class GaussianProcess(_Regressor):
         """``given``, or the best of several fits of some rows, which are drawn by their numbers; more of them again."""
         if not self._pilots:
             return given
-        N = X.shape[0]
-        n = number_of_rows(N, X.shape[1], self._rank(N))
-        if attempt:
-            n = min(N, MOST, math.ceil(AGAIN * n))
-        rows = rows_of(N, n, 0 if self.random_state is None else session.seed, attempt)
+        rows = rows_of(X.shape[0], self._rows(attempt), 0 if self.random_state is None else session.seed, attempt)
         fixed = tuple(dict.fromkeys((*self.fixed, *(() if self.noise is None else ("noise",)))))
         xp = array_module(self.device)  # type: ignore[arg-type]
         limits, some = self._training_limits(given), (place(X[rows], xp), place(Y[rows], xp))
         name = "start again" if attempt else "start"
         return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name)
+
+    def _rows(self, attempt: int) -> int:
+        """The number of rows of the first pilot fit, or of a second one."""
+        N, D = self.X_train_.shape
+        n = number_of_rows(N, D, self._rank(N))
+        return min(N, MOST, math.ceil(AGAIN * n)) if attempt else n
+
+    def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:
+        """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
+        X, y = self.X_train_, self.y_train_
+        columns = y[:, None] if y.ndim == 1 else y
+        more = [lambda: self._start(given, X, columns, session, 1)] if self._rows(1) > self._rows(0) else []
+        return [*more, lambda: given] if self._pilots else []
 
     def _rank(self, N: int) -> int:
         """The number m for which a step of training costs about as much as N·m values of the kernel."""
@@ -366,9 +376,6 @@ class GaussianProcess(_Regressor):
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
 
-        def again() -> Parameters:
-            return self._start(given, X, y[:, None] if y.ndim == 1 else y, session, 1)
-
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -384,7 +391,8 @@ class GaussianProcess(_Regressor):
             session=session,
             progress=bool(self.progress),
             square=mean_square(y),
-            otherwise=again if self._pilots else None,
+            otherwise=self._others(given, session),
+            raises_noise=self._pilots and self.noise is None and "noise" not in self.fixed,
             **more,
         )
 

@@ -164,7 +164,7 @@ class InducingGP(WithInducing):
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
 
             first = replace(point, Z=xp.asarray(Z))
-            current = trainer if i == 0 else replace(trainer, otherwise=None)
+            current = trainer if i == 0 else replace(trainer, otherwise=(), raises_noise=False)
             outcomes = current.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")

@@ -25,6 +25,9 @@ LEAST = 1e-3
 """A model explains something if its objective exceeds that of noise alone by so many nats per target, or by so much of
 a bound on the risk."""
 
+MORE = 4.0
+"""Ratio of the noise variances that are compared before training starts."""
+
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
 
@@ -88,8 +91,10 @@ class Trainer:
         L-BFGS-B stops when no derivative is larger.
     square : float
         Mean square of the targets: the noise variance of a model without inputs.
-    otherwise : function or None
-        Finds a second start, for when training ends where everything is noise.
+    otherwise : sequence of functions
+        They find further starts, for when training ends where everything is noise.
+    raises_noise : bool
+        Whether a run may start with more noise than its first start has.
     """
 
     objective: Objective
@@ -108,20 +113,26 @@ class Trainer:
     prefix: str = ""
     gtol: float = 1e-5
     square: float = 1.0
-    otherwise: Callable[[], Parameters] | None = None
+    otherwise: Sequence[Callable[[], Parameters]] = ()
+    raises_noise: bool = False
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
         ``redraw(kernel, i)`` returns the inducing points of restart i.  A restart whose start has no value is skipped;
-        Ctrl-C ends all restarts.  If the first run ends where everything is noise, a run from ``otherwise()``
-        follows.
+        Ctrl-C ends all restarts.  As long as everything is noise where training ends, runs from ``otherwise`` follow.
         """
-        outcomes = [self.run(f"{name} start 0", start)]
-        noise = outcomes[0].run.status != "interrupted" and self.is_noise(outcomes[0])
-        if noise and self.otherwise is not None:
-            second = self.otherwise()
-            outcomes.append(self.run(f"{name} start again", replace(second, Z=redraw(second.kernel, 0))))
+        outcomes = [self.run(f"{name} start 0", self._with_more_noise(start) if self.raises_noise else start)]
+        noise = self.is_noise(outcomes[0])
+        for i, other in enumerate(self.otherwise):
+            if not noise or outcomes[-1].run.status == "interrupted":
+                break
+            second = other()
+            try:
+                outcomes.append(self.run(f"{name} otherwise {i}", replace(second, Z=redraw(second.kernel, 0))))
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue
+            noise = self.is_noise(outcomes[-1])
         for i in range(1, restarts + 1):
             if outcomes[-1].run.status == "interrupted":
                 break
@@ -133,6 +144,26 @@ class Trainer:
                 continue
         best, *others = sorted(outcomes, key=lambda outcome: -outcome.run.value)
         return [replace(best, noise=noise and self.is_noise(best)), *others]
+
+    def _with_more_noise(self, start: Parameters) -> Parameters:
+        """``start`` with that multiple of its noise, a power of `MORE`, from which the objective falls.
+
+        The noise of an exact fit is too small for few inducing points, where K - Q counts as noise.
+        """
+        high = self.limits.get("noise", (0.0, math.inf))[1]
+        best, value, noise = start, -math.inf, start.noise
+        while noise <= high:
+            point = replace(start, likelihood=Gaussian(noise))
+            try:
+                reached = -self.objective.minimised(self.objective.complete(point), gradient=False).value
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                reached = -math.inf
+            if value > -math.inf and not reached > value:
+                break
+            if reached > value:
+                best, value = point, reached
+            noise *= MORE
+        return best
 
     def is_noise(self, outcome: Outcome) -> bool:
         """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
