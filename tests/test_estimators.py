@@ -109,7 +109,7 @@ def test_the_objective_is_that_of_gpbounds_and_training_raises_it(model, value, 
     start = clone(plain).set_params(optimizer=None, random_state=0).fit(*data)
     assert plain.history_[0] == pytest.approx(start.objective_, rel=1e-9)
     assert plain.objective_ == max(plain.history_) > plain.history_[0] + 10.0
-    assert all("Converged" in each.stop_reason_ for each in (model, plain))
+    assert "Converged" in plain.stop_reason_
 
 
 @pytest.mark.parametrize("model", [ExactGP(), RenyiGP(0.3, n_inducing=9), SparseGP(n_inducing=9)], ids=str)

@@ -37,15 +37,20 @@ def noise_alone(y):
     return -0.5 * len(y) * (np.log(2.0 * np.pi * np.mean(y**2)) + 1.0)
 
 
-def test_the_default_start_finds_the_inputs_that_matter_where_that_of_scale_ends_at_noise():
-    X, y = waves(800)
+def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_noise():
+    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
+    rng = np.random.default_rng([INPUTS, 0])
+    X = rng.standard_normal((800, INPUTS))
+    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
+    y = clean + 0.1 * rng.standard_normal(800)
+    y = (y - y.mean()) / y.std()
     old, new = (
-        quiet(SparseGP(n_inducing=40, max_iter=30, start=start, random_state=0), X, y) for start in ("scale", "auto")
+        quiet(SparseGP(n_inducing=40, max_iter=40, start=start, random_state=0), X, y) for start in ("scale", "auto")
     )
     assert old.objective_ - noise_alone(y) < 1e-2 * len(y)
     assert new.objective_ - noise_alone(y) > 0.15 * len(y)
     lengths = new.kernel_.lengthscales(INPUTS)
-    assert np.sum(lengths[:RELEVANT] < 0.5 * lengths[RELEVANT:].min()) >= 2
+    assert np.sum(lengths[:RELEVANT] < 0.2 * lengths[RELEVANT:].min()) >= 2
 
 
 def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
