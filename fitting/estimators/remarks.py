@@ -65,7 +65,7 @@ def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
 def of_noise(noise: bool) -> list[Remark]:
     """A remark on a model that explains nothing."""
     text = (
-        "Everything is noise: the objective is that of a model without inputs. Either the inputs do not determine y, "
-        "or training needs another start (kernel, n_restarts), more rows or more inducing points."
+        "Everything is noise: the objective is no better than that of a model without inputs. Either the inputs do not "
+        "determine y, or training needs another start (kernel, n_restarts), more rows or more inducing points."
     )
     return [Remark("noise", text)] if noise else []

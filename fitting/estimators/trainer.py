@@ -168,10 +168,11 @@ class Trainer:
     def is_noise(self, outcome: Outcome) -> bool:
         """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
 
-        Known for one variance only, and for an objective of all rows; otherwise False.
+        Known for one variance that is trained, and for an objective of all rows; otherwise False.
         """
         point = outcome.parameters
-        if not isinstance(point.kernel, Stationary) or self.batch_size is not None or self.optimizer is None:
+        trained = self.optimizer is not None and "variance" not in self.fixed
+        if not isinstance(point.kernel, Stationary) or self.batch_size is not None or not trained:
             return False
         logs, noise = point.kernel.log_parameters, point.noise
         if "noise" not in self.fixed:
