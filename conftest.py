@@ -14,7 +14,7 @@ _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Hea
 settings.register_profile("quick", max_examples=25, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=400, **_common)
 SECONDS = {"thorough": 20.0}
-"""Seconds per property, by profile: a cheap property is tried on as many cases as fit into this time."""
+"""Processor seconds per property, by profile: a cheap property is tried on as many cases as fit into this time."""
 settings.load_profile("quick")
 
 

@@ -24,7 +24,7 @@ from fitting.rows import Chunk, Stream
 from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law
-from gpbounds.linalg.products import add_gram, add_product, product
+from gpbounds.linalg.products import add_gram, add_product, matmul, product
 from gpbounds.linalg.triangular import mirrored
 
 
@@ -85,7 +85,7 @@ class Diagonal:
         P, noise = source.P, float(back.noise)
         outer = q.mean @ q.mean.T
         if self.kept:
-            outer += P * (q.gained @ q.G)
+            outer += P * matmul(q.gained, q.G)
         else:
             outer -= P * q.gained
         if self.power == 0.0:
@@ -164,7 +164,7 @@ class Adjoints(Fit):
     """Sums of the second pass: pulled-back cotangents, V·diag(h)Vᵀ (upper triangle), and a part of ∂F/∂log σ²."""
 
     pulled: Pulled
-    heavy: Array
+    heavy: Array | float
     noise: Array | float
 
 
@@ -182,7 +182,8 @@ class _Reverse:
     def __init__(self, member: Diagonal, source: Stream, q: GramLaw, lifted: Lifted | None) -> None:
         self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
         self.pull = source.basis.pull_back()
-        self.heavy = namespace(source.X).zeros((source.basis.rank, source.basis.rank))
+        M = source.basis.rank
+        self.heavy: Array | float = namespace(source.X).zeros((M, M)) if lifted is None else 0.0
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0
         if lifted is None:

@@ -32,7 +32,7 @@ from fitting.signed import SignedGram
 from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
-from gpbounds.linalg.products import add_product, product
+from gpbounds.linalg.products import add_product, matmul, product
 
 
 def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
@@ -45,8 +45,8 @@ def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, 
         return Evaluation(value, None, total=total, kl=kl)
     adjoint = _Adjoint.of(q, losses, in_total, in_kl)
     back = source.reduce(lambda: _Reverse(member, q, source, loss, adjoint))
-    across = q.mean @ adjoint.moment.T + adjoint.twice @ q.G + adjoint.b_bar @ (q.precision @ q.mean).T
-    across += 2.0 * (q.covariance @ adjoint.H - (back.gram.sum() if member.power > 0.0 else adjoint.H))
+    across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
+    across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
     pulled = source.basis.finish(back.pulled, across)
     own = np.array([member.noise * float(back.noise)])
     if losses.in_parameters.size:  # the noise in the loss is the noise of the member
@@ -64,8 +64,8 @@ def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradie
     total, kl = float(sums.total), q.kl
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
-    pulled = source.basis.finish(sums.pulled, q.mean @ moment.T - 2.0 * (q.gained @ H))
-    factor = in_total * xp.tril(2.0 * (H @ q.factor)) + in_kl * q.kl_in_factor
+    pulled = source.basis.finish(sums.pulled, q.mean @ moment.T - 2.0 * matmul(q.gained, H))
+    factor = in_total * xp.tril(2.0 * matmul(H, q.factor)) + in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
     return Evaluation(value, derivatives, total=total, kl=kl)
@@ -139,7 +139,7 @@ class _Adjoint:
         S, moment, H = q.covariance, in_total * losses.mean, in_total * losses.gram.sum()
         b_bar = S @ (moment + in_kl * q.mean)
         cross = b_bar @ q.mean.T
-        twice = -2.0 * (S @ (H + in_kl * q.kl_in_covariance) @ S) - cross - cross.T
+        twice = -2.0 * matmul(matmul(S, H + in_kl * q.kl_in_covariance), S) - cross - cross.T
         return cls(in_total, moment, H, twice, b_bar, namespace(S).concatenate([q.mean, b_bar], axis=1))
 
 

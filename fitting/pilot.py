@@ -22,6 +22,7 @@ from fitting.training import Run, Session, train_lbfgs
 from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import one_blas_thread
 
 LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5))
 """The candidates: lengthscales in units of √D standard deviations, and the noise as a share of the mean square of y."""
@@ -191,7 +192,8 @@ def pilot_start(
             else run
         )
 
-    return layout.unpack(session.run(name, ROUNDS[-1][1], train).vector)
+    with one_blas_thread():
+        return layout.unpack(session.run(name, ROUNDS[-1][1], train).vector)
 
 
 def _kept(run: Run) -> None:

@@ -15,13 +15,8 @@ import numpy as np
 from fitting.basis import Basis
 from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.parallel import share
+from gpbounds.linalg.parallel import groups, share
 from gpbounds.linalg.workspace import Workspace
-
-WORTH = 10**7
-"""N·M² from which a pass forms several groups of chunks, which lanes can share."""
-GROUPS = 16
-"""Largest number of groups.  More groups than lanes let a worker that another process slows down do less."""
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
@@ -147,10 +142,7 @@ class Stream:
         return summed(each.statistics() for each in passes)
 
     def _groups(self) -> int:
-        """The number of groups: M × M sums of all of them take a quarter of the memory of N × M features."""
-        if namespace(self.X) is not np or self.N * self.basis.rank**2 < WORTH:
-            return 1
-        return max(1, min(len(self.parts), GROUPS, self.N // (4 * self.basis.rank)))
+        return groups(len(self.parts), self.N, self.basis.rank) if namespace(self.X) is np else 1
 
     def _run(self, each: Pass[S], numbers: range, worker: int) -> None:
         with np.errstate(

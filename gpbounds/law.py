@@ -15,6 +15,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.products import gram
 from gpbounds.linalg.triangular import inverse, inverse_factor
 from gpbounds.numerics.log1p import log1p_residual
 
@@ -122,7 +123,7 @@ class FactorLaw(Law):
     @property
     def kl_in_covariance(self) -> Array:
         half = inverse_factor(self.factor)
-        return 0.5 * self.P * (namespace(half).eye(self.M) - half.T @ half)
+        return 0.5 * self.P * (namespace(half).eye(self.M) - gram(half))
 
     @property
     def kl_in_factor(self) -> Array:

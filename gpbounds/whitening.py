@@ -21,6 +21,7 @@ from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, req
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.linalg.parallel import groups, share
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -213,13 +214,21 @@ def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, 
     xp = namespace(X, Z)
     whitener = inducing(kernel, Z, jitter)
     targets = xp.zeros((X.shape[0], 0), dtype=X.dtype) if y is None else y
-    gram = xp.zeros((whitener.M, whitener.M), dtype=X.dtype)
-    projected = xp.zeros((whitener.M, *targets.shape[1:]), dtype=targets.dtype)
-    residual = xp.empty(X.shape[0], dtype=X.dtype)
-    for rows, V in whitener.chunks(X, chunk):
-        gram += V @ V.T  # NumPy recognises V @ Vᵀ and computes half of it
-        projected += V @ targets[rows]
-        residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
+    N, M, parts = X.shape[0], whitener.M, list(slices(X.shape[0], chunk))
+    residual = xp.empty(N, dtype=X.dtype)
+    sums = groups(len(parts), N, M) if xp is np else 1
+    grams = [xp.zeros((M, M), dtype=X.dtype) for _ in range(sums)]
+    projections = [xp.zeros((M, *targets.shape[1:]), dtype=targets.dtype) for _ in range(sums)]
+
+    def add(group: int, worker: int) -> None:
+        for rows in parts[group::sums]:
+            V = whitener.whiten(X[rows])
+            grams[group] += V @ V.T  # NumPy recognises V @ Vᵀ and computes half of it
+            projections[group] += V @ targets[rows]
+            residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
+
+    share(sums, add)
+    gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
     known, rank = matched(X, Z) if whitener.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
     residual[xp.asarray(known)] = 0.0
     return Whitening(whitener, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from fitting import full
 from fitting.bounds import Target, risk_bound
+from fitting.evaluation import Evaluation
 from fitting.expected import of_loss
 from gpbounds import exact
 from gpbounds.arrays import place
@@ -335,3 +336,12 @@ def test_the_gpu_computes_what_the_cpu_does(cupy, noise: float) -> None:
                 rtol=1e-6,
                 atol=1e-7 * size,
             )
+
+
+def test_a_mean_of_losses_of_one_is_at_most_one() -> None:
+    """N losses of 1 can sum to N(1 + 2e-16), and a KL of 0 can come out as -1e-17."""
+    target = Target(Band(0.5), 3, delta=DELTA)
+    terms = target.terms(Evaluation(1.0, None, total=3.0 * np.nextafter(1.0, 2.0), kl=-1e-17))
+    assert terms.risk == 1.0
+    assert terms.kl == 0.0
+    assert target(3.0 * np.nextafter(1.0, 2.0), -1e-17) == target(3.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
-from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify, certifying
 from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Squared
 from gpbounds.pacbayes import Certificate, Charge, HyperGrid, Scaling, bound
@@ -259,3 +260,17 @@ def test_several_outputs_and_sums_of_kernels_are_refused():
     total = ExactGP(KERNEL + KERNEL, 0.2, **START).fit(X, Y)
     with pytest.raises(ValueError, match="kernel: expected a SquaredExponential or Matern kernel, got Sum"):
         certify(total, X, Y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_risk_that_is_rounded_above_one_is_not_refused(monkeypatch):
+    """The mean of N expected losses of 1 can be 1 + 2e-16, of which kl⁻¹ knows no bound."""
+    model = PACGP(0.5, max_iter=3).fit(X, Y)
+    usual = certify(model, X, Y, epsilon=0.5)
+    enclosed = certifying.enclose
+
+    def rounded_up(*arguments):
+        return replace(enclosed(*arguments), risk=math.nextafter(1.0, 2.0), risk_error=0.0)
+
+    monkeypatch.setattr(certifying, "enclose", rounded_up)
+    assert certify(model, X, Y, epsilon=0.5) == usual  # the certificate encloses its own numbers

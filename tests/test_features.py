@@ -296,3 +296,19 @@ def test_on_a_gpu_features_are_the_same(cupy, make) -> None:
         assert np.allclose(cupy.asnumpy(features(cupy.asarray(far))), features(far), rtol=1e-12, atol=1e-15)
         left = features.residual_diagonal(cupy.asarray(far))
         assert np.allclose(cupy.asnumpy(left), features.residual_diagonal(far), rtol=1e-11, atol=0.0)
+
+
+def test_one_phase_that_overflows_is_enough_to_refuse() -> None:
+    """The limit is for the highest frequency, also where the lowest one leaves room."""
+    features = FourierFeatures(Matern(0.5), 64, rng=0).fit(np.zeros((2, 1)))
+    sums = np.abs(features.frequencies).sum(axis=1)
+    assert sums.max() > 100.0 * sums.min()
+    x = 0.1 * np.finfo(np.float64).max / np.sqrt(sums.min() * sums.max())
+    with pytest.raises(NonFinite, match="expected phases"):
+        features(np.array([[x]]))
+
+
+def test_the_limits_of_a_lengthscale_are_excluded() -> None:
+    for ratio in (0.9995e-100, 1e-100, 1e100, 1.0005e100):
+        with pytest.raises(ValueError, match="between 1e-100 and 1e100"):
+            MercerFeatures(SquaredExponential(1.0, ratio), 2, inputs=Gaussian(1.0))

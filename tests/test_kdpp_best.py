@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -327,3 +328,20 @@ def test_large_data_are_drawn_until_a_bound_on_the_evidence_decides(
     assert first.bound.terms["level"] == np.inf
     assert "the first draw was accepted. Nothing is proved here" in first.bound.assumptions[0]
     assert gap(X, y, first, 1.0, rough) <= float(first.bound) < np.inf
+
+
+def test_a_refusal_states_the_confidence_asked_for() -> None:
+    """A Nyström approximation of rank M is far from a rough kernel: nothing is proved, at the same confidence."""
+    X, y = data(60, D=1)
+    problem = Problem(Matern(0.5), X, np.arange(60), 20, y[:, None], NOISE, 1.0, delta=0.1)
+    refused = laws.low_rank_source(problem, 20).before
+    assert refused.value == np.inf
+    assert refused.confidence == pytest.approx(0.9)
+    assert "prove less than one draw" in refused.assumptions[0]
+
+
+def test_a_trace_that_is_exactly_the_requested_one_is_reached() -> None:
+    X, _ = data(40)
+    chosen = kdpp.select(SMOOTH, X, 10)
+    assert replace(chosen, requested=chosen.trace).reached
+    assert not replace(chosen, requested=chosen.trace * (1.0 - 1e-12)).reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from math import comb
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpbounds import kdpp
 from gpbounds.kdpp.esp import scaled_esp
+from gpbounds.kdpp.expectations import _log_sum
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60))
@@ -94,3 +96,14 @@ WRONG = [
 def test_wrong_arguments_say_what_was_expected(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_sum_of_moments_is_complete_once_the_rest_is_small_beside_the_sum() -> None:
+    """At M = 0 the terms are c^j e_j.  64 ones and a geometric end: what follows 2^-58 is below 2^-60 of the sum."""
+    ends = 0.5 ** np.arange(1.0, 59.0)
+    e = np.concatenate([np.ones(65), ends])
+    log_sum, complete = _log_sum(e, np.zeros(e.size, dtype=np.int64), 0, 1.0)
+    assert complete
+    assert log_sum == pytest.approx(math.log(e.sum()), rel=1e-15)
+    _, early = _log_sum(e[:-8], np.zeros(e.size - 8, dtype=np.int64), 0, 1.0)
+    assert not early

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
+from gpbounds.kernels import Matern
 from gpbounds.linalg import cholesky, solve_triangular
 from gpbounds.linalg.inverses import inverse_by_rows
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
+from gpbounds.linalg.products import gram, matmul
 from gpbounds.linalg.tiles import TILE, factorise
 from gpbounds.linalg.triangular import inverse, inverse_factor
+from gpbounds.whitening import whiten
 
 SIZES = (1, 3 * TILE, 3 * TILE + 1, 5 * TILE + 17)
 
@@ -128,3 +131,36 @@ def test_a_matrix_that_is_not_positive_definite_is_refused_at_any_row(N: int, wh
 def test_a_factor_with_a_zero_on_its_diagonal_is_refused() -> None:
     with pytest.raises(ValueError, match=r"L: expected a Cholesky factor, got a zero on its diagonal \(row 1\)"):
         inverse_factor(np.array([[1.0, 0.0], [1.0, 0.0]]))
+
+
+def test_large_products_are_right_and_do_not_depend_on_the_lanes() -> None:
+    rng = np.random.default_rng(1)
+    A, B = rng.standard_normal((600, 301)), rng.standard_normal((301, 530))
+    results = []
+    for count in (1, 2, 3):
+        with threadpool_limits(count, "blas"):
+            results.append((matmul(A, B), gram(A.T), gram(A)))
+    for other in results[1:]:
+        for one, again in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, again)
+    product, outer, inner = results[0]
+    np.testing.assert_allclose(product, A @ B, atol=1e-11)
+    np.testing.assert_allclose(outer, A @ A.T, atol=1e-11)
+    np.testing.assert_allclose(inner, A.T @ A, atol=1e-11)
+    np.testing.assert_array_equal(outer, outer.T)
+
+
+def test_a_streamed_whitening_does_not_depend_on_the_lanes() -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((6000, 2))
+    results = []
+    for count in (1, 2, 3):
+        with threadpool_limits(count, "blas"):
+            white = whiten(Matern(1.5), X, X[:60], X, chunk=256)
+        results.append((white.gram, white.projected, white.residual))
+    for other in results[1:]:
+        for one, again in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, again)
+    V = white.inducing.whiten(X)
+    np.testing.assert_allclose(white.gram, V @ V.T, rtol=1e-11, atol=1e-9)
+    np.testing.assert_allclose(white.projected, V @ X, rtol=1e-11, atol=1e-9)

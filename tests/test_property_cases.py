@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cases import MOST, PropertyCases, of_size, settings_of
+from cases import MOST, PropertyCases, counts_in, line, of_size, settings_of, store, stored
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.internal.reflection import function_digest
@@ -92,3 +92,16 @@ def test_cheap_properties_are_tried_on_as_many_cases_as_fit_into_the_time() -> N
         cheap()
     assert cases.held == 3 * count
     assert settings_of(cheap).max_examples == count
+
+
+def test_a_thorough_run_in_two_parts_is_stored_as_their_sum(tmp_path):
+    first = {"cases": 1_234_567, "tests": 300, "violations": 0, "seconds": 3000.4}
+    second = {"cases": 21, "tests": 2, "violations": 1, "seconds": 10.0}
+    outputs = [f"...\nproperty cases: {line(counts)}\n1 passed in 2 s" for counts in (first, second)]
+    assert counts_in(outputs[0]) == first | {"seconds": 3000}
+    added = store(outputs, "abc", tmp_path / "thorough.json")
+    assert added == {"commit": "abc", "cases": 1_234_588, "tests": 302, "violations": 1, "seconds": 3010}
+    assert stored(tmp_path / "thorough.json") == added
+    assert stored(tmp_path / "none.json") is None
+    with pytest.raises(ValueError, match="property cases"):
+        counts_in("1 passed in 2 s")

@@ -11,53 +11,54 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from fitting import ExactGP, SparseGP, SparsePACGP
-from fitting.training import Ending, Session, tail, train_adam, train_lbfgs
-from fitting.training.tail import FASTEST, SLOWEST
+from fitting.training import Ending, Session, tail_of, train_adam, train_lbfgs
+from fitting.training.tail import FASTEST, LEAST, SLOWEST
 from fitting.training.watch import Watch
 
 
-@given(st.floats(0.1, 3.0), st.integers(64, 3000), st.floats(1e-3, 1e6), st.floats(-1e6, 1e6))
+@given(st.floats(0.2, 3.0), st.integers(512, 3000), st.floats(1e-3, 1e6), st.floats(-1e6, 1e6))
 def test_a_power_law_has_its_remaining_gain(exponent, n, size, limit):
     """limit − size·t^(−a) will gain size·t^(−a): the estimate is this, or more where the curve falls faster."""
     t = np.arange(1, n + 2, dtype=np.float64)
     curve = limit - size * t**-exponent
     assume(size * n**-exponent > 1e-8 * abs(limit))
-    end = tail(curve.tolist())
+    end = tail_of(curve.tolist())
     remaining = limit - curve[-1]
-    assert end.to_come > 0.97 * remaining
+    assert end.to_come > 0.9 * remaining
     if FASTEST < 2.0**-exponent < SLOWEST:
-        assert end.to_come == pytest.approx(remaining, rel=0.6)
+        assert end.to_come == pytest.approx(remaining, rel=0.3)
 
 
-@given(st.floats(0.9, 0.9999), st.integers(33, 2000))
+@given(st.floats(0.9, 0.9999), st.integers(49, 2000))
 def test_a_curve_that_falls_geometrically_is_never_thought_closer_than_it_is(rate, n):
     curve = -(rate ** np.arange(n + 1))
     remaining = rate**n
     assume(remaining > 1e-10)
-    assert tail(curve.tolist()).to_come > 0.99 * remaining or rate**n > 0.3  # before its first e-fold it looks straight
+    assume(remaining < 0.3)  # before, it looks straight
+    assert tail_of(curve.tolist()).to_come > 0.99 * remaining
 
 
-@given(st.floats(0.3, 0.7), st.integers(512, 5000))
+@given(st.floats(0.3, 0.55), st.integers(2048, 9000))
 def test_the_expected_end_of_a_power_law_is_its_end(exponent, n):
     curve = -(np.arange(1, n + 2, dtype=np.float64) ** -exponent)
-    ending = Ending(tail(curve).to_come)
+    ending = Ending(tail_of(curve).to_come)
     assert ending.expected(curve) == n
     assert ending.expected(curve[: n // 2 + 1]) == pytest.approx(n, rel=0.25)
 
 
-@pytest.mark.parametrize("n", [40, 500, 5000])
+@pytest.mark.parametrize("n", [50, 500, 5000])
 def test_steady_progress_does_not_end(n):
     curve = np.arange(n + 1.0)
     assert Ending(0.49 * n).reason(curve) is None
-    assert tail(curve).to_come > n  # the last half gained n/2
+    assert tail_of(curve).to_come > n  # the last half gained n/2
 
 
 def test_short_curves_and_tol_0_do_not_end():
-    assert tail([0.0] * 32) is None
-    assert Ending(1e300).reason([0.0] * 32) is None
-    assert Ending(1e300).reason([0.0] * 33) is not None
+    assert tail_of([0.0] * LEAST) is None
+    assert Ending(1e300).reason([0.0] * LEAST) is None
+    assert Ending(1e300).reason([0.0] * (LEAST + 1)) is not None
     assert Ending(0.0).reason([0.0] * 1000) is None
-    assert tail([-math.inf] * 20 + [0.0] * 20) is None
+    assert tail_of([-math.inf] * 30 + [0.0] * 30) is None
 
 
 def slow(seed):

@@ -1,16 +1,29 @@
-"""Count property cases: Hypothesis examples that the test accepted and passed."""
+"""Count property cases: Hypothesis examples that the test accepted and passed.
+
+    python verification/cases.py tests.log verification.log
+
+stores the counts of a thorough run, whose output was saved in these files, in ``verification/thorough.json`` for the
+claims report.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 
+THOROUGH = Path(__file__).parent / "thorough.json"
+"""The counts of the last thorough run."""
 MOST = 10_000
 """Largest number of cases of one property."""
 
@@ -21,8 +34,9 @@ class PropertyCases:
     Parameters
     ----------
     seconds : float
-        A property with cheap cases is run again on as many cases as fit into these seconds, at most `MOST`, so that a
-        million cases take hours instead of days.  A property that states its own number of cases keeps it.
+        A property with cheap cases is run again on as many cases as fit into these seconds of processor time, at most
+        `MOST`, so that a million cases take hours instead of days, and a busy machine tries as many.  A property that
+        states its own number of cases keeps it.
 
     Attributes
     ----------
@@ -70,11 +84,11 @@ class PropertyCases:
         if not getattr(test, "is_hypothesis_test", False):
             return (yield)
         self.tests += 1
-        before, begun = self.held, time.monotonic()
+        before, begun = self.held, time.process_time()
         with self.counting(test):
             outcome = yield
         first = self.held - before
-        more = self.affordable(test, first, time.monotonic() - begun)
+        more = self.affordable(test, first, time.process_time() - begun)
         if more:
             arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
             with self.counting(test), of_size(test, more):
@@ -96,11 +110,36 @@ class PropertyCases:
         return {"cases": self.held, "tests": self.tests, "violations": self.violated, "seconds": seconds}
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        record = self.record()
-        terminalreporter.write_line(
-            f"property cases: {record['cases']:,} in {record['tests']} tests, {record['violations']} violations, "
-            f"{record['seconds']:.0f} s"
-        )
+        terminalreporter.write_line(f"property cases: {line(self.record())}")
+
+
+def line(record: dict[str, Any]) -> str:
+    """The counts as text, as `counts_in` reads them."""
+    return (
+        f"{record['cases']:,} in {record['tests']} tests, {record['violations']} violations, {record['seconds']:.0f} s"
+    )
+
+
+def counts_in(output: str) -> dict[str, int]:
+    """The counts that the saved output of pytest ends with."""
+    found = re.findall(r"property cases: ([\d,]+) in (\d+) tests, (\d+) violations, (\d+) s", output)
+    if not found:
+        raise ValueError("expected the output of a run of pytest with the line 'property cases: ...', found none")
+    values = (int(value.replace(",", "")) for value in found[-1])
+    return dict(zip(("cases", "tests", "violations", "seconds"), values, strict=True))
+
+
+def stored(path: Path = THOROUGH) -> dict[str, Any] | None:
+    """The counts of the last thorough run and its commit; None if there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def store(outputs: Sequence[str], commit: str, path: Path = THOROUGH) -> dict[str, Any]:
+    """Add up the counts of runs of different folders, whose times add up too, and store them."""
+    parts = [counts_in(output) for output in outputs]
+    record = {"commit": commit} | {name: sum(part[name] for part in parts) for name in parts[0]}
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return record
 
 
 def settings_of(test: Callable[..., Any]) -> hypothesis.settings:
@@ -117,3 +156,8 @@ def of_size(test: Callable[..., Any], count: int) -> Iterator[None]:
         yield
     finally:
         test._hypothesis_internal_use_settings = true  # type: ignore[attr-defined]
+
+
+if __name__ == "__main__":
+    at = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True)
+    print(line(store([Path(name).read_text(encoding="utf-8") for name in sys.argv[1:]], at.stdout.strip())))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import cases
 import mpmath
 import pytest
 from cases import PropertyCases
@@ -57,6 +58,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     faults = score.stored()
     if faults:
         terminalreporter.write_line(f"mutation testing: {score.summary(faults)}")
+    thorough = cases.stored()
+    if thorough:
+        terminalreporter.write_line(f"thorough run at {thorough['commit']}: {cases.line(thorough)}")
     target = config.getoption("--claims-report")
     if target:
         records, marked = config.stash[_observer].records, config.stash[_marked]
@@ -71,6 +75,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         }
         counted = config.pluginmanager.get_plugin(PropertyCases.NAME)
         report[PropertyCases.NAME] = {"profile": config.getoption("--hypothesis-profile") or "quick"} | counted.record()
+        if thorough:
+            report["thorough run"] = thorough
         if faults:
             report["mutation testing"] = faults
         Path(target).write_text(json.dumps(report, indent=1) + "\n")

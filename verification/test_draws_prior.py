@@ -25,6 +25,7 @@ from gpbounds.rates.draws.prior import SHARES, _large_parts, _largest_scale, pri
 from gpbounds.rates.draws.sentences import share
 from gpbounds.rates.draws.tilted import tilted_given, tilted_means, tilted_prior
 from gpbounds.rates.draws.trace import determinant_quantile, trace_quantile, trace_variance
+from gpbounds.reference import kdpp as exact
 from gpbounds.reference import planning_prior as reference
 
 ORDERS = st.sampled_from([1.0, 0.999, 0.7, 0.5, 0.1])
@@ -301,3 +302,45 @@ def test_against_thirty_digits(
             observe.equal("N-order", mp.mpf(float(trace_quantile(residual, level=p))), quantile, rtol=1e-6)
         variance = reference.trace_variance(spectrum, M)
         observe.equal("N-vart", mp.mpf(float(trace_variance(residual))), variance, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.claim("N-least")
+@given(spectrum=SPECTRA, R=DRAWS, delta=st.floats(1e-4, 0.5), alpha=ORDERS)
+def test_the_two_failures_of_the_least_trace_share_delta(
+    observe: Observer, spectrum: list[float], R: int, delta: float, alpha: float
+) -> None:
+    """All R traces above T: p^R.  Σ w_i z_i² above cs: P(χ²₁ > c).  Together at most δ, and nearly δ."""
+    noise = 0.1
+    bound = least_trace(expected_residual(spectrum, 2, noise=noise), delta=delta, draws=R, alpha=alpha)
+    trace, p, c = (mp.mpf(bound.terms[name]) for name in ("trace", "p", "quantile"))
+    failure = p**R + mp.erfc(mp.sqrt(c / 2))
+    observe.upper("N-least", failure, delta, tol=1e-12 * delta)
+    observe.holds("N-least", failure >= delta * (1 - mp.mpf("1e-12")))
+    t = trace / mp.mpf(noise)
+    observe.equal("N-least", float(bound), mp.mpf(alpha) / 2 * ((1 + c) * t - mp.log1p(t)), rtol=1e-10)
+
+
+@pytest.mark.claim("N-ldet")
+@given(spectrum=SPECTRA, noise=st.floats(0.01, 10.0), alpha=st.floats(0.05, 0.95), level=st.floats(1e-4, 0.9))
+def test_the_quantile_of_the_determinant_is_markov_for_its_exact_mean(
+    observe: Observer, spectrum: list[float], noise: float, alpha: float, level: float
+) -> None:
+    beta = 1 - mp.mpf(alpha)
+    log_mean = exact.log_expected_determinant([mp.mpf(v) for v in spectrum], 2, beta / mp.mpf(noise))
+    truth = mp.mpf(alpha) / (2 * beta) * (log_mean - mp.log(mp.mpf(level)))
+    value = float(determinant_quantile(spectrum, 2, noise=noise, alpha=alpha, level=level))
+    observe.upper("N-ldet", truth, value)
+    observe.equal("N-ldet", value, truth, rtol=1e-9)
+
+
+@pytest.mark.claim("N-sub", "N-lowprior")
+def test_the_larger_of_two_lower_bounds_is_returned(observe: Observer) -> None:
+    """At α < 1 either can be the larger: many equal eigenvalues for any choice, one for the subsets."""
+    flat, single = np.eye(6) * 4.0, np.diag([4.0, 4.0, 0.1])
+    for K, M, at_least in ((flat, 2, 4.0), (single, 2, 0.0)):
+        bound = float(subset_gap(K, M, noise=0.5, alpha=0.5))
+        eigenvalues = sorted(np.diag(K))[::-1][M:]
+        any_choice = 0.5 * sum(np.log1p(value) for value in eigenvalues)  # β/σ² = 1
+        by_trace = 0.5 * np.log1p(float(least_subset_trace(K, M)))
+        observe.equal("N-sub", bound, max(any_choice, by_trace), rtol=1e-9)
+        assert any_choice >= by_trace + 0.1 * at_least / 4.0 or at_least == 0.0

@@ -14,7 +14,7 @@ from observer import Observer
 from test_kdpp import SPECTRA, kernel_matrix, rotated
 
 from gpbounds import SquaredExponential, kdpp
-from gpbounds.kdpp.streamed_residual import RitzForm, streamed_residual
+from gpbounds.kdpp.streamed_residual import RitzForm, StreamedResidual, greatest_weight, streamed_residual
 from gpbounds.linalg import eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.rates.draws.rows import DenseRows
@@ -209,3 +209,36 @@ def test_beyond_the_numerical_rank(observe: Observer, lengthscale: float) -> Non
         observe.upper("N-res", mp.fsum(rho), bounds.trace)
         form = mp.fsum(r * s / (v + noise) ** 2 for r, s, v in zip(rho, squares, truth, strict=True))
         observe.upper("N-res", form, rows.quadratic(rows.residual(M, noise)))
+
+
+@pytest.mark.claim("N-res")
+@given(ratio=st.floats(1e-12, 1e6), noise=st.floats(1e-6, 1e6))
+def test_the_greatest_weight_is_at_the_root(observe: Observer, ratio: float, noise: float) -> None:
+    """max over λ of rλ/((λ + r)(λ + σ²)²), at 2λ² + rλ = rσ², from above and to 2e-12."""
+    r, s = mp.mpf(ratio), mp.mpf(noise)
+    at = (mp.sqrt(r * r + 8 * r * s) - r) / 4
+    truth = r * at / ((at + r) * (at + s) ** 2)
+    for other in (at * mp.mpf("1.01"), at * mp.mpf("0.99")):
+        assert r * other / ((other + r) * (other + s) ** 2) < truth
+    observe.upper("N-res", truth, greatest_weight(ratio, noise))
+    observe.holds("N-res", greatest_weight(ratio, noise) <= truth * (1 + mp.mpf("2e-12")))
+
+
+@pytest.mark.claim("N-res")
+@given(ratio=st.floats(1e-4, 1e4), noise=st.floats(1e-3, 1e3), value=st.floats(1e-3, 1e3), left=st.floats(1e-9, 1e3))
+def test_what_the_pivots_leave_adds_at_most_the_greatest_slope(
+    observe: Observer, ratio: float, noise: float, value: float, left: float
+) -> None:
+    """b̄ of eigenvalues λ that grow by T in all; the slope of φ is at most min(1/(4σ²), r/σ⁴) + r/(4σ⁴), and 1/σ²."""
+    values = np.array([0.0, value])
+    r, s, T = mp.mpf(ratio), mp.mpf(noise), mp.mpf(left)
+
+    def phi(x: Any) -> Any:
+        return r * x * x / ((x + r) * (x + s) * s)
+
+    bound = StreamedResidual(1, ratio, 1.0, noise, left, values, values).excess
+    start = phi(mp.mpf(value))
+    for share in (0, mp.mpf("0.5"), 1):
+        observe.upper("N-res", phi(mp.mpf(value) + share * T) + phi((1 - share) * T), bound * (1 + 1e-13))
+    slope = min(min(1 / (4 * s), r / s**2) + r / (4 * s**2), 1 / s)
+    observe.equal("N-res", bound, start + slope * T, rtol=1e-13)

@@ -21,7 +21,7 @@ from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues, p
 from gpbounds.reference import planning_apriori as reference
 from gpbounds.reference.spectra import ratio
 from gpbounds.spectra import Spectrum, spectrum
-from gpbounds.spectra.box import BoxSpectrum
+from gpbounds.spectra.box import BoxSpectrum, _log_legendre_tail
 
 LAWS = [
     (SquaredExponential(), Gaussian()),
@@ -261,3 +261,19 @@ def test_what_a_box_spectrum_refuses_is_left_to_the_dominated_one() -> None:
     with pytest.raises(ValueError, match="at most 40 lengthscales"):
         BoxSpectrum(kernel, Uniform())
     assert not isinstance(population_spectrum(kernel, Uniform()), BoxSpectrum)
+
+
+@pytest.mark.claim("N-box")
+@given(g=st.floats(0.01, 6.0), M=st.integers(0, 60))
+def test_the_tail_of_the_legendre_coefficients_is_its_first_term_and_a_geometric_series(
+    observe: Observer, g: float, M: int
+) -> None:
+    ratio_ = mp.mpf(g) ** 2 / (2 * M + 3)
+    log_tail = _log_legendre_tail(g, M)
+    if ratio_ >= mp.mpf("0.9"):
+        assert log_tail == math.inf
+        return
+    first = mp.mpf(g) ** (2 * M) / mp.fac2(2 * M + 1)
+    truth = mp.nsum(lambda j: mp.mpf(g) ** (2 * j) / mp.fac2(2 * j + 1), [M, mp.inf])
+    observe.upper("N-box", truth, mp.exp(mp.mpf(log_tail)) * (1 + mp.mpf("1e-11")))
+    observe.equal("N-box", log_tail, mp.log(first / (1 - ratio_)), rtol=1e-13, atol=1e-12)

@@ -15,6 +15,7 @@ from observer import Observer
 from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.montecarlo import cover, exact_gradient, product_gradient, sample_product
 from gpbounds.montecarlo.panels import Panels
+from gpbounds.montecarlo.product import _Work
 from gpbounds.reference import montecarlo as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -263,3 +264,27 @@ def test_log_concavity_of_what_is_shifted() -> None:
             with mp.workdps(60):
                 at = mpf(float(np.random.default_rng(seed).normal()))
                 assert diff(lambda t, case=case: case.log_density(case.y, t), at, 2) < 0
+
+
+@pytest.mark.claim("D-10")
+@pytest.mark.parametrize("family", ["probit", "logit", "exp", "softplus", "student"])
+@given(seed=SEEDS)
+@settings(max_examples=8)
+def test_a_draw_is_kept_with_the_exact_ratio(observe: Observer, family: str, seed: int) -> None:
+    """log of product over envelope, less its value where they touch, at 50 digits."""
+    case, rng = draw(family, seed), np.random.default_rng(seed)
+    case = case if family != "student" or case.v * 1e8 > (case.m - float(case.y)) ** 2 else draw(family, 2 * seed)
+    y, scale = float(case.y), max(float(np.sqrt(case.v)), 1e-3)
+    kinds = ("widened",) if family == "student" else ("widened", "shifted")
+    for kind in kinds:
+        envelope = cover(case.likelihood, y, case.m, case.v, kind)
+        work = _Work(case.likelihood, *(np.array([float(z)]) for z in (y, case.m, case.v)), envelope, 1)
+        away = (10.0 ** rng.uniform(-3, 0.7, 12) * scale * rng.choice([-1, 1], 12))[:, None]
+        fast = work.log_ratio(away, np.array([0]))[:, 0]
+        contact = mpf(float(work.contact[0])) - mpf(case.m)
+        at_contact = log_product(case, contact) - log_proposal(case, envelope, contact)
+        for value, t in zip(fast, away[:, 0], strict=True):
+            place = contact + mpf(float(t))
+            truth = log_product(case, place) - log_proposal(case, envelope, place) - at_contact
+            parts = abs(case.log_density(case.y, mpf(case.m) + place)) + t * t / case.v + envelope.touch**2 / case.v
+            observe.equal("D-10", value, truth, rtol=1e-10, atol=3e-14 + 1e-13 * float(parts))

@@ -193,3 +193,17 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         kdpp.sample_eigen(values, vectors, 1, 0, weights=[1.0])
     with pytest.raises(ValueError, match="weights: expected numbers > 0 for the 2 eigenvalues"):
         kdpp.sample_eigen(values, vectors, 1, 0, weights=[1.0, 0.0, 1.0])
+
+
+@pytest.mark.claim("N-unif", "N-rpc")
+@settings(max_examples=100)
+@given(st.integers(3, 6), st.integers(1, 3), seeds)
+def test_the_bounds_of_exact_eigenvalues_are_rounded_upwards(observe: Observer, N: int, M: int, seed: int) -> None:
+    """No tolerance: the eigenvalues are the doubles themselves.  A large variance leaves λ almost as it is."""
+    rng = np.random.default_rng(seed)
+    values = 10.0 ** rng.uniform(-3, 1, N)
+    exact = [mp.mpf(float(value)) for value in values]
+    for variance in (values.max(), 1e4):
+        least = reference.uniform_residual(exact, M, mp.mpf(float(variance)))
+        observe.upper("N-unif", least, kdpp.uniform_residual(values, M, variance=variance))
+    observe.upper("N-rpc", reference.rpcholesky_residual(exact, M), kdpp.rpcholesky_residual(values, M))

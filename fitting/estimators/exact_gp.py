@@ -43,7 +43,7 @@ class ExactGP(GaussianProcess):
         Largest number of iterations of each run.
     tol : float or None
         Training stops when further iterations are expected to gain less than ``tol`` nats per datum, estimated from the
-        tail of the curve (`fitting.training.Tail`) after at least 32 iterations.  With 0 or None it goes on until
+        tail of the curve (`fitting.training.Tail`) after at least 48 iterations.  With 0 or None it goes on until
         rounding allows no progress or ``max_iter`` is reached.  A checkpoint continues with a smaller ``tol``, too.
     learning_rate : float
         Step length of Adam.

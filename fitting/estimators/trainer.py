@@ -17,6 +17,7 @@ from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Stationary
 from gpbounds.likelihoods import Gaussian
+from gpbounds.linalg.parallel import one_blas_thread
 
 SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
@@ -168,10 +169,10 @@ class Trainer:
     def is_noise(self, outcome: Outcome) -> bool:
         """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
 
-        Known for one variance that is trained, and for an objective of all rows; otherwise False.
+        Known for one variance that is trained to the end, and for an objective of all rows; otherwise False.
         """
         point = outcome.parameters
-        trained = self.optimizer is not None and "variance" not in self.fixed
+        trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"
         if not isinstance(point.kernel, Stationary) or self.batch_size is not None or not trained:
             return False
         logs, noise = point.kernel.log_parameters, point.noise
@@ -190,9 +191,10 @@ class Trainer:
             run = self._as_it_is(packing)
         else:
             # The session may hold an earlier part of this run, if it was stopped or max_iter has been raised since.
-            run = self.session.run(
-                name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
-            )
+            with one_blas_thread():
+                run = self.session.run(
+                    name, self.max_iter, lambda earlier, save: self._train(name, packing, earlier, save), self.ending
+                )
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 

@@ -4,6 +4,6 @@ from fitting.training.adam import Batches, train_adam
 from fitting.training.lbfgs import train_lbfgs
 from fitting.training.run import Loss, Run
 from fitting.training.session import Session
-from fitting.training.tail import Ending, Tail, tail
+from fitting.training.tail import Ending, Tail, tail_of
 
-__all__ = ["Batches", "Ending", "Loss", "Run", "Session", "Tail", "tail", "train_adam", "train_lbfgs"]
+__all__ = ["Batches", "Ending", "Loss", "Run", "Session", "Tail", "tail_of", "train_adam", "train_lbfgs"]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gpbounds.cli.options import Parser
+from gpbounds.linalg.parallel import one_blas_thread
 
 EPILOG = """\
 example:
@@ -43,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         args = build_parser().parse_args(argv)
-        args.run(args)
+        with one_blas_thread():  # what is large runs in lanes
+            args.run(args)
         sys.stdout.flush()
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)

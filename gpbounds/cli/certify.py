@@ -173,6 +173,13 @@ def add_train(actions: Any) -> None:
         default=1000,
         help="largest number of training iterations (default %(default)s)",
     )
+    group.add_argument(
+        "--tol",
+        type=float,
+        metavar="B",
+        default=0.001,
+        help="training stops when less of the bound is expected to be gained; 0 never (default %(default)s)",
+    )
     options.add_json(parser)
     parser.set_defaults(run=train)
 
@@ -213,6 +220,7 @@ def train(args: argparse.Namespace) -> None:
         inducing=args.inducing,
         objective=args.objective,
         iterations=args.iterations,
+        tol=args.tol,
         seed=args.seed,
         progress=sys.stderr.isatty(),
     )

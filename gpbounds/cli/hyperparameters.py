@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ def fit(
         limits={name: RANGES[kind] for name, kind in names.items() if free[kind]},
         tol=None,  # few parameters: the optimum itself, which does not depend on the path to it
         random_state=seed,
+        progress=sys.stderr.isatty(),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # `_sentences` reports it

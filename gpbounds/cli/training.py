@@ -15,7 +15,7 @@ from gpbounds.cli.rows import Rows
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.pacbayes import Certificate, HyperGrid
-from gpbounds.validation import count
+from gpbounds.validation import count, non_negative, scalar
 
 FULL_ROWS = 1500
 """Default limit for the exact posterior; the cost of each step is the cube of the number of rows."""
@@ -59,6 +59,7 @@ def train(
     inducing: int | None = None,
     objective: str = "kl",
     iterations: int = 1000,
+    tol: float = 0.001,
     seed: int = 0,
     progress: bool = False,
 ) -> Trained:
@@ -90,6 +91,7 @@ def train(
         "kernel": start(rows, nu, axes, shared),
         "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
         "max_iter": count("--iterations", iterations),
+        "tol": scalar(non_negative, "--tol", tol),
         "random_state": seed,
         "progress": progress,
     }
@@ -129,4 +131,4 @@ def _at_the_edge(certificate: Certificate) -> tuple[str, ...]:
 
 def _for_the_shell(text: str) -> str:
     """``text`` on one line, with the name of the option instead of the argument."""
-    return " ".join(text.split()).replace("max_iter", "--iterations")
+    return " ".join(text.split()).replace("max_iter", "--iterations").replace("tol is", "--tol is")

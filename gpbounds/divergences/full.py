@@ -22,6 +22,7 @@ from gpbounds.divergences.predictions import (
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, cholesky, eigen
 from gpbounds.linalg.matrices import symmetric_matrix
+from gpbounds.linalg.products import gram, matmul
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.validation import choice, noise_variance
 
@@ -125,14 +126,14 @@ class Spectral:
     @cached_property
     def steps(self) -> float:
         """(16 + 2N) eps + 2|UᵀU − I|: for eigenvectors that are nearly orthonormal and a product with them."""
-        gram = self.basis.T @ self.basis - namespace(self.r).eye(self.r.shape[0])
-        return (16.0 + 2.0 * self.r.shape[0]) * EPS + 2.0 * float((gram * gram).sum()) ** 0.5
+        excess = gram(self.basis) - namespace(self.r).eye(self.r.shape[0])
+        return (16.0 + 2.0 * self.r.shape[0]) * EPS + 2.0 * float((excess * excess).sum()) ** 0.5
 
     @cached_property
     def shift(self) -> float:
         """|E|: |K − U diag(λ) Uᵀ| as computed, steps·|K|, and N times the error of a kernel value."""
         values = namespace(self.r).asarray(self.eigen.values)
-        left = self.K - (self.basis * values) @ self.basis.T
+        left = self.K - matmul(self.basis * values, self.basis.T)
         own = float((left * left).sum()) ** 0.5 + self.steps * float(self.eigen.values[0])
         return own + self.r.shape[0] * self.entry_error
 
@@ -217,7 +218,7 @@ class FullPosterior:
         s, xp = self.spectral, namespace(self.X)
         N, scale = self.X.shape[0], self.noise * (1.0 + s.x)
         m, diagonal = mean_at(self.prior_mean, X), self.kernel.diag(X)
-        cross = self.kernel(X, self.X) @ s.basis
+        cross = matmul(self.kernel(X, self.X), s.basis)
         weights = cross / scale
         mean = m + weights @ s.rotated
         explained = (weights * cross).sum(axis=1)

@@ -73,7 +73,7 @@ def enclosed_eigen(A: Float, Y: Float, entry_errors: Float, name: str = "matrix"
     gram = W.T @ W
     gram[np.diag_indices(n)] -= 1.0
     size = float((W * W).sum()) * UP
-    f = UP * (np.linalg.norm(gram) + gamma * size + U * math.sqrt(n))
+    f = UP * (float(np.linalg.norm(gram)) + gamma * size + U * math.sqrt(n))
     if not f < 0.01:
         raise NotPositiveDefinite(f"{name}: expected eigenvectors that are nearly orthogonal, got ‖VᵀV − I‖ ≤ {f:.3g}")
     decomposed = residual * (1.0 / math.sqrt(1.0 - f) + (1.0 + f) / (1.0 - f) ** 1.5)

@@ -17,6 +17,9 @@ from typing import Any
 WORTH = 10**7
 """Flops from which lanes share the work.  Below it, starting them costs more time than a second worker saves."""
 
+GROUPS = 16
+"""Largest number of groups of chunks.  More groups than lanes let a lane that another process slows down do less."""
+
 _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
@@ -86,7 +89,19 @@ def one_blas_thread() -> Iterator[None]:
         blas.release()
 
 
-def share(count: int, run: Callable[[int, int], None], after: Sequence[Sequence[int]] | None = None) -> None:
+def groups(chunks: int, N: int, M: int) -> int:
+    """The number of groups in which a pass over N rows in ``chunks`` adds up sums of M × M numbers.
+
+    It depends on the size of the problem only.  The sums of all groups take at most a quarter of the memory of N × M
+    features.
+
+    >>> groups(32, 32_000, 500), groups(32, 32_000, 2000), groups(3, 100, 10)
+    (16, 4, 1)
+    """
+    return max(1, min(chunks, GROUPS, N // (4 * max(M, 1)))) if N * M * M >= WORTH else 1
+
+
+def share(count: int, run: Callable[[int, int], object], after: Sequence[Sequence[int]] | None = None) -> None:
     """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `lanes` workers takes the lowest ready task.
 
     A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  A worker runs one task at a
@@ -120,7 +135,7 @@ def share(count: int, run: Callable[[int, int], None], after: Sequence[Sequence[
 class _Queue:
     """Tasks that wait for others, and the lanes' access to them."""
 
-    def __init__(self, count: int, run: Callable[[int, int], None], after: Sequence[Sequence[int]] | None) -> None:
+    def __init__(self, count: int, run: Callable[[int, int], object], after: Sequence[Sequence[int]] | None) -> None:
         self.run, self.left = run, count
         self.fault: BaseException | None = None
         self.changed = threading.Condition()

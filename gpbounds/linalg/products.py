@@ -2,8 +2,52 @@
 
 from __future__ import annotations
 
-from gpbounds.arrays import Array
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
 from gpbounds.linalg import blas
+from gpbounds.linalg.parallel import WORTH, share
+
+ROWS = 256
+"""Rows of a large product that a lane computes at a time."""
+
+
+def matmul(A: Array, B: Array) -> Array:
+    """A @ B for matrices; lanes share the rows of a large product.
+
+    >>> matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    if namespace(A, B) is not np or A.size * B.shape[1] < WORTH:
+        return A @ B
+    out = np.empty((A.shape[0], B.shape[1]))
+    parts = [slice(start, start + ROWS) for start in range(0, A.shape[0], ROWS)]
+    share(len(parts), lambda number, worker: np.matmul(A[parts[number]], B, out=out[parts[number]]))
+    return out
+
+
+def gram(A: Array) -> Array:
+    """AᵀA for A (k, n); lanes share the rows of a large product.
+
+    >>> gram(np.array([[1.0, 2.0]]))
+    array([[1., 2.],
+           [2., 4.]])
+    """
+    n = A.shape[1]
+    if namespace(A) is not np or A.size * n < WORTH:
+        return A.T @ A
+    out = np.empty((n, n))
+    parts = [slice(start, min(start + ROWS, n)) for start in range(0, n, ROWS)]
+
+    def multiply(number: int, worker: int) -> None:
+        rows = parts[number]
+        out[rows, rows] = A[:, rows].T @ A[:, rows]  # NumPy makes it symmetric
+        np.matmul(A[:, rows].T, A[:, rows.stop :], out=out[rows, rows.stop :])
+        out[rows.stop :, rows] = out[rows, rows.stop :].T
+
+    share(len(parts), multiply)
+    return out
 
 
 def add_gram(total: Array, B: Array) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, host, namespace
 from gpbounds.errors import NonFinite
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.psd import Eigen, clipped, eigen, eigenvalue_rounding
 
 
@@ -28,16 +29,18 @@ def eigen_squares(A: Array, Y: Array, name: str = "matrix") -> tuple[Eigen, Floa
 
     if not np.isfinite(A).all():
         raise NonFinite(f"{name}: expected finite entries, got NaN or infinity")
-    packed, diagonal, beside, tau, _ = dsytrd(A.T, lower=1, lwork=64 * n)
-    rotated = np.asfortranarray(Y, dtype=np.float64).copy(order="F")
-    # the reflections act on rows 1 ... n - 1
-    rotated[1:], _, _ = dormqr("L", "T", packed[1:, :-1], tau, np.asfortranarray(rotated[1:]), 64 * Y.shape[1])
-    try:
-        values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
-    except np.linalg.LinAlgError:  # "stemr" fails on some matrices that are nearly diagonal
-        return _with_vectors(A, Y, name)
+    with one_blas_thread():
+        packed, diagonal, beside, tau, _ = dsytrd(A.T, lower=1, lwork=64 * n)
+        rotated = np.asfortranarray(Y, dtype=np.float64).copy(order="F")
+        # the reflections act on rows 1 ... n - 1
+        rotated[1:], _, _ = dormqr("L", "T", packed[1:, :-1], tau, np.asfortranarray(rotated[1:]), 64 * Y.shape[1])
+        try:
+            values, W = eigh_tridiagonal(diagonal, beside, lapack_driver="stemr")
+        except np.linalg.LinAlgError:  # "stemr" fails on some matrices that are nearly diagonal
+            return _with_vectors(A, Y, name)
+        components = W.T @ rotated
     spectrum = clipped(values[::-1], None, eigenvalue_rounding(values, EPS), name)
-    return spectrum, ((W.T @ rotated) ** 2).sum(axis=1)[::-1]
+    return spectrum, (components**2).sum(axis=1)[::-1]
 
 
 def _with_vectors(A: Array, Y: Array, name: str) -> tuple[Eigen, Float]:

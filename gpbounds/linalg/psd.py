@@ -14,6 +14,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.tiles import factorise
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.validation import non_negative
@@ -151,7 +152,8 @@ def eigen(A: Array, name: str = "matrix", *, vectors: bool = False, rounding: fl
         from scipy.linalg import eigh
 
         # divide and conquer gives vectors that are orthonormal to a few ulp, unlike "evr"
-        decomposition = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
+        with one_blas_thread():
+            decomposition = eigh(A, eigvals_only=not vectors, driver="evd" if vectors else None, check_finite=False)
     else:
         with failures_raise(xp):
             decomposition = xp.linalg.eigh(A) if vectors else xp.linalg.eigvalsh(A)

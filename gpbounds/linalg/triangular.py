@@ -6,6 +6,8 @@ A chunk is C-contiguous (n, M) with one vector per row: its rows b become L⁻¹
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
@@ -14,6 +16,8 @@ from gpbounds.linalg.inverses import inverse_by_rows
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 from gpbounds.linalg.tiles import inverse_rows, tiles
 
+ROWS = 256
+"""Rows of a chunk that one worker takes at a time."""
 COLUMNS = 128
 """Right-hand sides that one worker solves at a time."""
 
@@ -59,10 +63,19 @@ def lift_rows(L: Array, B: Array) -> Array:
 
 def _triangular(L: Array, B: Array, transposed: bool) -> Array:
     if blas.fits(L, B):
-        blas.solve(L, B, transposed)
+        _by_rows(lambda rows: blas.solve(L, rows, transposed), B)
         return B
     B[...] = solve_triangular(L, B.T, transposed=transposed).T
     return B
+
+
+def _by_rows(work: Callable[[Array], None], B: Array) -> None:
+    """``work`` on ``B`` (n, M); lanes share the rows if that is worth it."""
+    if B.size * B.shape[1] < WORTH:
+        work(B)
+        return
+    parts = [B[start : start + ROWS] for start in range(0, B.shape[0], ROWS)]
+    share(len(parts), lambda number, worker: work(parts[number]))
 
 
 def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -72,7 +85,7 @@ def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
     array([[8., 6.]])
     """
     if blas.fits(T, B):
-        blas.multiply(T, B, transposed)
+        _by_rows(lambda rows: blas.multiply(T, rows, transposed), B)
     else:
         B[...] = B @ (T if transposed else T.T)
     return B

@@ -117,7 +117,7 @@ def rate(
     certified : bool
         True, with y and draws, up to 4096 rows: every rounding is enclosed, that of kernel entries, eigenvalues and
         eigenvectors included (squared exponential and Matérn kernels of half-integer ν, their sums and products).  It
-        takes two to four times as long.
+        takes three to five times as long.
 
     Returns
     -------

@@ -140,7 +140,7 @@ def _dense(
         fit = float((targets**2).sum()) * alpha * record.trace / (noise * (noise + alpha * record.trace))
         terms = {"log-determinant": log_det, "targets": fit}
         return _pair(GAP, (lower, "R-gap"), (log_det + fit, "R-lem4"), terms, ANY_Y, record.jitter)
-    determinant = P * float(0.5 * np.log1p(of_y.w.sum()))
+    determinant = P * float(0.5 * np.log1p(of_y.total))
     price = float(psi(record.largest / noise, alpha))
     fit = 0.5 * float(np.sum(record.quadratic(targets, noise=noise))) * price
     terms = {"log-determinant": log_det, "determinant of I + αΞ⁻¹Δ": -determinant, "targets": fit}
@@ -275,7 +275,7 @@ def _expected_terms(of_y: Gap, log_det: float) -> dict[str, float]:
     n = max(record.rank, 1)
     return {
         "spectrum: Σ F(d_i)": float(F(d, a).sum()),
-        "W: L_det + ½[W − log(1 + W)]": log_det + float(0.5 * log1p_residual(of_y.w.sum())),
+        "W: L_det + ½[W − log(1 + W)]": log_det + float(0.5 * log1p_residual(of_y.total)),
         "trace: n F̂(T/(nσ²))": n * float(F_hat(record.trace / (n * noise), a)),
         "concavity: α(T/σ² − ½ Σ log(1 + d_i))": a * float(0.5 * (d + log1p_residual(d)).sum()),
     }

@@ -49,6 +49,11 @@ class Gap:
         """Eigenvalues of αΞ⁻¹Δ that may differ from 0."""
         return self.alpha * np.asarray(np.linalg.svd(self.H, compute_uv=False), dtype=np.float64) ** 2
 
+    @property
+    def total(self) -> float:
+        """αTr(Ξ⁻¹Δ) = Σ w."""
+        return self.alpha * float((self.H * self.H).sum())
+
     def at_zero(self) -> float:
         """D_α(0) = Σ G(d_i) + ½ log|I + (I + S₁)⁻¹(S − S₁)|, S = V(σ²I + βΔ)⁻¹Vᵀ, S₁ the same at β = 1.
 

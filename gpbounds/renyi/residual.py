@@ -15,6 +15,8 @@ from gpbounds.arrays import EPS, Float, as_host_points, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, Jitter, cholesky, eigen
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.linalg.products import gram, matmul
 from gpbounds.numerics.scalars import log_det_term
 from gpbounds.validation import finite, scalar
 from gpbounds.whitening import inducing, matched, with_jitter
@@ -99,8 +101,9 @@ class Nystrom:
 
     def quadratic(self, y: Float, *, noise: float) -> Any:
         """yᵀ(σ²I + Q)⁻¹y of each output, as min_a |y − Vᵀa|²/σ² + |a|²: a sum of squares, without cancellation."""
-        a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
-        return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
+        with one_blas_thread():
+            a = cholesky(noise * np.eye(self.M) + self.V @ self.V.T, name="σ²I + VVᵀ").solve(self.V @ y)
+            return ((y - self.V.T @ a) ** 2).sum(axis=0) / noise + (a**2).sum(axis=0)
 
     def order(self, alpha: Any, *, noise: float) -> float:
         """``alpha`` as a float, checked to be finite and < 1 + σ²/λ."""
@@ -124,7 +127,7 @@ class Nystrom:
 
     def rotated(self, A: Float) -> Float:
         """A (·, N) in the eigenbasis of Δ; its columns are in the order of ``eigenvalues``."""
-        return np.concatenate([A[:, ~self.known] @ self.basis, A[:, self.known]], axis=1)
+        return np.concatenate([matmul(A[:, ~self.known], self.basis), A[:, self.known]], axis=1)
 
 
 def with_jitter_named(jitter: float, assumptions: tuple[str, ...]) -> tuple[str, ...]:
@@ -171,7 +174,7 @@ def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     block = np.ix_(~known, ~known)
     V_unknown = V[:, ~known]
     residual = np.zeros_like(K)
-    residual[block] = K[block] - V_unknown.T @ V_unknown
+    residual[block] = K[block] - gram(V_unknown)
     norm = float(np.abs(K).sum(axis=1).max())
     basic = (X.shape[0] + Z.shape[0]) * EPS * norm
     spectrum = eigen(residual[block], "K - Q", vectors=True, rounding=max(basic, 1e-10 * norm))

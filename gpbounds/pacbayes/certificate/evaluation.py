@@ -9,6 +9,7 @@ from typing import Any
 from gpbounds import divergences
 from gpbounds.arrays import EPS, Float
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.priors import value_error
@@ -27,14 +28,15 @@ class Enclosed:
 
 def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss) -> Enclosed:
     """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
-    q, at_data = _build(posterior, kernel, X, y)
+    with one_blas_thread():
+        q, at_data = _build(posterior, kernel, X, y)
+        kl, kl_error = float(q.kl), float(q.kl_rounding)
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
     # Each sum and each quotient is rounded once.
     risk, risk_error = math.fsum(expected) / y.size, math.fsum(allowed) / y.size + 4.0 * EPS
-    kl_error = float(q.kl_rounding)
     kl_error = math.inf if math.isnan(kl_error) else kl_error
-    return Enclosed(risk, risk_error, float(q.kl), kl_error, float(getattr(q, "jitter", 0.0)))
+    return Enclosed(risk, risk_error, kl, kl_error, float(getattr(q, "jitter", 0.0)))
 
 
 def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
