@@ -34,7 +34,8 @@ def main() -> None:
     y = f + 0.3 * rng.standard_normal(len(X))
     train, test = slice(options.N), slice(options.N, None)
 
-    model = SparseGP(n_inducing=options.M, inducing="uniform", max_iter=options.steps, random_state=0, progress=True)
+    settings = {"max_iter": options.steps, "start": "scale", "random_state": 0, "progress": True}
+    model = SparseGP(n_inducing=options.M, inducing="uniform", **settings)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so few steps are no training to the end

@@ -24,8 +24,9 @@ from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law
 from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import add_gram
-from gpbounds.linalg.triangular import inverse, lift_rows, mirrored, solve_rows
+from gpbounds.linalg.triangular import lift_rows, mirrored, solve_rows
 from gpbounds.whitening import residual_diagonal
 
 

@@ -46,15 +46,16 @@ def strides(kernel: Kernel, X: Float) -> Float:
 
 def default_kernel(X: Float, Y: Float) -> SquaredExponential:
     """Squared exponential: its variance is the mean square of y, its lengthscales are √D standard deviations."""
-    return SquaredExponential(_square(Y), units(X) * math.sqrt(X.shape[1]))
+    return SquaredExponential(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
 
 
 def default_noise(Y: Float, kernel: Kernel) -> float:
     """A tenth of the mean square of y, and at least 1e-6 of the kernel's variance, so that K + σ²I factorises."""
-    return max(0.1 * _square(Y), 1e-6 * kernel.max_variance)
+    return max(0.1 * mean_square(Y), 1e-6 * kernel.max_variance)
 
 
-def _square(Y: Float) -> float:
+def mean_square(Y: Float) -> float:
+    """The mean square of y, 1 if y is 0; raises an error if it overflows."""
     with np.errstate(over="ignore", under="ignore"):
         square = float(np.mean(Y * Y))
     if not math.isfinite(square):

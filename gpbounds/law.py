@@ -15,8 +15,9 @@ import numpy as np
 
 from gpbounds.arrays import Array, host, namespace
 from gpbounds.linalg import Cholesky, cholesky
+from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram
-from gpbounds.linalg.triangular import inverse, inverse_factor
+from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.log1p import log1p_residual
 
 

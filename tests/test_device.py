@@ -93,7 +93,7 @@ def test_linear_algebra_of_chunks(cupy) -> None:
         lambda to: triangular.inverse_factor(to(L)),
         lambda to: inverses.inverse_by_rows(to(L)).rows(0, worker=0),
         lambda to: inverses.inverse_by_rows(to(L)).squares(),
-        lambda to: triangular.inverse(to(L)),
+        lambda to: inverses.inverse(to(L)),
         lambda to: products.product(to(B), to(L), to(np.zeros((13, 9)))),
         lambda to: products.add_product(to(B), to(L), to(np.ones((13, 9)))),
     ]

@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from gpbounds.kernels import Matern
 from gpbounds.linalg import cholesky, solve_triangular
-from gpbounds.linalg.inverses import inverse_by_rows
+from gpbounds.linalg.inverses import inverse, inverse_by_rows
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
 from gpbounds.linalg.products import gram, matmul
 from gpbounds.linalg.tiles import TILE, factorise
-from gpbounds.linalg.triangular import inverse, inverse_factor
+from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.whitening import whiten
 
 SIZES = (1, 3 * TILE, 3 * TILE + 1, 5 * TILE + 17)

@@ -202,3 +202,16 @@ def test_on_a_gpu_the_means_are_the_same(model, cupy):
     np.testing.assert_allclose(
         model.derivative_range(arrays[0]).second[1].get()[0], model.derivative_range(1).second[1]
     )
+
+
+@given(st.floats(-3.0, 14.0), st.floats(-3.0, 14.0), st.floats(4.0, 40.0))
+def test_a_long_interval_is_spread_over_as_many_steps(low_power, high_power, steps):
+    """t = x + κx³ reaches both ends, and x covers at most the steps, nearly all of them if the interval is long."""
+    low, high = np.array([10.0**low_power]), np.array([10.0**high_power])
+    kappa, first, last = trapezoid.spread(low, high, np.array([steps]))
+    for x, t in ((first, -low), (last, high)):
+        assert x + kappa * x**3 == pytest.approx(t, rel=1e-9)
+    length = float((last - first)[0])
+    assert length <= max(steps, float((low + high)[0]) if kappa[0] == 0.0 else steps) * (1.0 + 1e-12)
+    if min(low[0], high[0]) > 1e9 * steps:
+        assert length >= 0.99 * steps

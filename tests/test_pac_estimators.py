@@ -162,7 +162,7 @@ def test_training_lowers_the_certified_bound(name, fitted):
     model = fitted[name]
     start = clone(model).set_params(optimizer=None).fit(X, Y)
     assert model.bound_ < start.bound_ - 0.02
-    assert model.history_[-1] <= model.history_[0] - 0.02
+    assert model.history_[-1] <= model.history_[0] - 0.01  # training starts where the evidence of some rows is largest
     assert start.kernel_ == priors.with_hyperparameters(
         start.unrounded_kernel_, start.grid_.round(priors.hyperparameters(start.unrounded_kernel_))
     )
@@ -356,11 +356,11 @@ def test_other_posteriors_refuse_mini_batches_and_say_why(posterior):
 @pytest.mark.parametrize("at", [6, "on the grid"])
 def test_ctrl_c_leaves_a_certified_model_and_a_warning(at, monkeypatch, stopped):
     goals = (0.6, 0.8)
-    whole = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
-    calls = whole.runs_[0].evaluations + 2 if at == "on the grid" else at
+    whole = SparsePACGP(9, epsilon=goals, delta=DELTA, start="scale", random_state=0).fit(X, Y)
+    calls = whole.runs_[0].evaluations + 3 if at == "on the grid" else at  # one call compares the result with noise
     stopped(RiskBound, calls)
     with pytest.warns(ConvergenceWarning) as warned:
-        model = SparsePACGP(9, epsilon=goals, delta=DELTA, random_state=0).fit(X, Y)
+        model = SparsePACGP(9, epsilon=goals, delta=DELTA, start="scale", random_state=0).fit(X, Y)
     monkeypatch.undo()
     words = " ".join(str(w.message) for w in warned)
     assert "Interrupted after" in words

@@ -17,7 +17,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.base import Product, Sum
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.linalg import enclosed, psd
-from gpbounds.rates.draws.certified import certified_share
+from gpbounds.rates.draws.certified import EnclosedRows, certified_share
 from gpbounds.reference import planning as reference
 from gpbounds.reference import planning_prior as reference_tilted
 
@@ -129,7 +129,10 @@ def test_the_distance_of_a_decomposition_is_enclosed(observe: Observer, seed: in
 @given(seed=seeds)
 @pytest.mark.parametrize("law", ["kdpp", "tilted"])
 def test_a_certified_bound_is_above_that_of_the_exact_matrix(observe: Observer, seed: int, law: str) -> None:
-    """Kernels up to a condition number beyond 1/eps, equal rows, several outputs; and by no more than rounding."""
+    """Kernels up to a condition number beyond 1/eps, equal rows, several outputs; and by no more than rounding.
+
+    An error ε of K changes yᵀ(Q_n⁻¹ − K_n⁻¹)y by about ε|y|²/σ⁴ in the directions that K hardly has.
+    """
     rng = np.random.default_rng(seed)
     N, D, alpha = int(rng.integers(3, 8)), int(rng.integers(1, 3)), float(rng.choice([1.0, 0.5, 0.05]))
     X = rng.standard_normal((N, D))
@@ -140,16 +143,19 @@ def test_a_certified_bound_is_above_that_of_the_exact_matrix(observe: Observer, 
     M, R = int(rng.integers(1, N - 1)), int(rng.integers(1, 11))
     options: dict[str, Any] = {"inputs": Empirical(X), "y": Y, "noise": noise, "law": law, "draws": R}
     bound = rate(kernel, N, M, alpha, certified=True, **options)
+    error = EnclosedRows(kernel, X, Y).error / noise
+    added = 20.0 * error * (N + (Y**2).sum() / noise)
+    allowed = added * float(bound) / bound.terms["mean"] if np.isfinite(float(bound)) else np.inf
     with mp.workdps(DIGITS):
         exact = truth(matrix(kernel, X), Y, M, noise, alpha, mp.mpf(0.05) ** (mp.mpf(1) / R), law)
         observe.upper("N-enclosed", exact, mp.mpf(float(bound)))
-        if 1e-6 < exact < 1e4 and noise > 1e-3:
-            observe.holds("N-enclosed", float(bound) <= exact * (1 + mp.mpf("1e-5")))
+        if exact < 1e4:
+            observe.holds("N-enclosed", float(bound) <= exact * (1 + mp.mpf("1e-6")) + mp.mpf(allowed))
     assert bound.certified == bool(np.isfinite(float(bound)))
     plain = rate(kernel, N, M, alpha, **options)
     assert not plain.certified
     if np.isfinite(float(plain)):
-        assert float(bound) <= float(plain) * (1.0 + 1e-6) + 1e-6
+        assert float(bound) <= float(plain) * (1.0 + 1e-6) + allowed
 
 
 @pytest.mark.claim("N-enclosed")

@@ -207,3 +207,16 @@ def test_the_bounds_of_exact_eigenvalues_are_rounded_upwards(observe: Observer, 
         least = reference.uniform_residual(exact, M, mp.mpf(float(variance)))
         observe.upper("N-unif", least, kdpp.uniform_residual(values, M, variance=variance))
     observe.upper("N-rpc", reference.rpcholesky_residual(exact, M), kdpp.rpcholesky_residual(values, M))
+
+
+@pytest.mark.claim("N-tilt")
+@given(seeds, st.floats(1e-3, 10.0))
+def test_tilted_eigenvalues_are_those_of_the_matrix_times_itself_with_noise(
+    observe: Observer, seed: int, noise: float
+) -> None:
+    K = matrix("plain", 4, seed)
+    values = [max(v, mp.mpf(0)) for v in mp.eigsy(K, eigvals_only=True)]
+    truth = sorted(mp.eigsy(K * (K + mp.mpf(noise) * mp.eye(4)), eigvals_only=True))
+    fast = kdpp.tilted_eigenvalues([float(v) for v in values], noise=noise)
+    for value, exact in zip(sorted(fast), truth, strict=True):
+        observe.equal("N-tilt", value, exact, rtol=1e-14, atol=mp.mpf(10) ** -30)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,11 +21,12 @@ from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
-from fitting.starts import around, default_kernel, default_noise, strides, units, within
+from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
+from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
@@ -74,6 +77,7 @@ class GaussianProcess(_Regressor):
     tol: float | None = 0.01
     learning_rate: float = 0.05
     n_restarts: int = 0
+    start: str = "auto"
     fixed: tuple[str, ...] = ()
     limits: dict[str, tuple[float, float]] | None = None
     normalize_y: bool = False
@@ -111,9 +115,10 @@ class GaussianProcess(_Regressor):
         """
         self._check_arguments()
         points, columns = self._take(X, y)
-        problem = self._objective()
-        start = self._start(points, columns)
-        outcome, runs = self._search(self._trainer(problem, start), start, points, columns)
+        problem, session = self._objective(), self._session()
+        given = self._given(points, columns)
+        start = self._start(given, points, columns, session)
+        outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
         self._adopt(problem, outcome, runs)
         self._remark(self._remarks(outcome))
         return self
@@ -235,11 +240,11 @@ class GaussianProcess(_Regressor):
             if targets.ndim == 2 and not many:
                 raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(targets.shape)}")
             self.n_features_in_ = int(points.shape[1])
-            return host(points).astype(np.float64), targets.astype(np.float64)
+            return host(points).astype(np.float64, order="C"), targets.astype(np.float64, order="C")
         from sklearn.utils.validation import validate_data
 
         points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=many)
-        return np.array(points), np.array(targets, dtype=np.float64)
+        return np.array(points, order="C"), np.array(targets, dtype=np.float64, order="C")
 
     def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
         points, columns = self._inputs(X), self._normalised(Y)
@@ -286,6 +291,7 @@ class GaussianProcess(_Regressor):
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, ("lbfgs", "adam"))
         count("n_restarts", self.n_restarts, 0)
+        choice("start", self.start, ("auto", "evidence", "scale"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
 
     def _objective(self) -> FamilyObjective:
@@ -303,7 +309,7 @@ class GaussianProcess(_Regressor):
         """Limits of the hyperparameters of ``kernel`` and of the noise that the user has set."""
         return dict(self.limits or {})
 
-    def _start(self, X: Float, Y: Float) -> Parameters:
+    def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
         kernel, noise = self.kernel, self.noise
         if kernel is None:
@@ -311,14 +317,65 @@ class GaussianProcess(_Regressor):
             kernel = within(self._limits(kernel), kernel)
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
+        if self.kernel is not None and self.start == "evidence":
+            if not isinstance(kernel, Stationary):
+                raise ValueError(
+                    f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
+                    f"lengthscales of a squared exponential or Matérn kernel, not of {kernel!r}"
+                )
+            kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
 
-    def _trainer(self, problem: Objective, start: Parameters, **more: Any) -> Trainer:
-        """The trainer of ``problem`` with the settings of this estimator."""
+    @property
+    def _pilots(self) -> bool:
+        """Whether training starts from the best of several fits of some rows."""
+        return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
+
+    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+        """``given``, or the best of several fits of some rows, which are drawn by their numbers; more of them again."""
+        if not self._pilots:
+            return given
+        rows = rows_of(X.shape[0], self._rows(attempt), 0 if self.random_state is None else session.seed, attempt)
+        fixed = tuple(dict.fromkeys((*self.fixed, *(() if self.noise is None else ("noise",)))))
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        limits, some = self._training_limits(given), (place(X[rows], xp), place(Y[rows], xp))
+        name = "start again" if attempt else "start"
+        return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name)
+
+    def _rows(self, attempt: int) -> int:
+        """The number of rows of the first pilot fit, or of a second one."""
+        N, D = self.X_train_.shape
+        n = number_of_rows(N, D, self._rank(N))
+        return min(N, MOST, math.ceil(AGAIN * n)) if attempt else n
+
+    def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:
+        """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
+        X, y = self.X_train_, self.y_train_
+        columns = y[:, None] if y.ndim == 1 else y
+        more = [lambda: self._start(given, X, columns, session, 1)] if self._rows(1) > self._rows(0) else []
+        return [*more, lambda: given] if self._pilots else []
+
+    def _rank(self, N: int) -> int:
+        """The number m for which a step of training costs about as much as N·m values of the kernel."""
+        return max(N // 4, 1)
+
+    def _training_limits(self, given: Parameters) -> dict[str, tuple[float, float]]:
+        return {**around(given.kernel, given.noise), **self._limits(given.kernel)}
+
+    def _session(self) -> Session:
+        """The runs of this training, and its seed."""
         X, y = self.X_train_, self.y_train_
         label = fingerprint(self, X, y[:, None] if y.ndim == 1 else y) if self.checkpoint else ""
+        return Session(self.checkpoint, label, seed_of(self.random_state))
+
+    def _trainer(
+        self, problem: Objective, start: Parameters, given: Parameters, session: Session, **more: Any
+    ) -> Trainer:
+        """The trainer of ``problem`` with the settings of this estimator."""
+        X, y = self.X_train_, self.y_train_
+
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -327,12 +384,15 @@ class GaussianProcess(_Regressor):
             ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=self._batch(X.shape[0]),
-            limits={**around(start.kernel, start.noise), **self._limits(start.kernel)},
+            limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
             scale=strides(start.kernel, X),
-            session=Session(self.checkpoint, label, seed_of(self.random_state)),
+            session=session,
             progress=bool(self.progress),
+            square=mean_square(y),
+            otherwise=self._others(given, session),
+            raises_noise=self._pilots and self.noise is None and "noise" not in self.fixed,
             **more,
         )
 

@@ -26,10 +26,17 @@ class ExactGP(GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, optional
-        The start of training.  None: a squared exponential whose variance is the mean square of y, with a lengthscale
-        of √D standard deviations for each column.
+        The start of training.  None: a squared exponential with a lengthscale for each column, as ``start`` says.
     noise : float, optional
-        σ² at the start of training.  None: a tenth of the mean square of y (or 1e-6 of the kernel's variance).
+        σ² at the start of training.  None: as ``start`` says.
+    start : "auto", "evidence" or "scale"
+        "evidence": some rows (their numbers depend on ``random_state`` and N only; at most 1000) are fitted by log p(y)
+        from several lengthscales, and training starts at the best of these fits; if it ends where everything is noise,
+        more rows are fitted, and training starts again.  This finds the inputs that matter among many.  Of a kernel
+        that you pass, only the family and the ``fixed`` values count; a noise that you pass is the start.
+        "scale": a kernel that you pass is the start; None is a variance of the mean square of y and lengthscales of √D
+        standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's variance).
+        "auto": "evidence" if ``kernel`` is None and an optimiser trains, otherwise "scale".
     optimizer : "lbfgs", "adam" or None
         None does not train: the start is kept.
     max_iter : int
@@ -48,11 +55,12 @@ class ExactGP(GaussianProcess):
     fixed : tuple of str
         Hyperparameters that are not trained: names in ``kernel.parameter_names``, and "noise".
     limits : dict of name to (low, high), optional
-        Names that are not listed may change by a factor of 1e6 from the start.
+        Names that are not listed may change by a factor of 1e6 from the start that "scale" would choose.
     normalize_y : bool
         True subtracts the mean of each output and divides by its standard deviation, as scikit-learn does; kernel_,
         noise_ and objective_ then refer to the normalised targets, predictions to y.
     random_state : int, Generator, RandomState or None
+        None: the rows of ``start`` are the same in every fit, and restarts and drawn inducing points differ.
     device : "cpu", "cuda" or "auto"
         The device of training, prediction and `log_evidence_bounds`; "auto" is "cuda" if CuPy works.  Data are checked
         and kept in host memory, and each fit copies them to the device once.  Three steps run on the host: the choice

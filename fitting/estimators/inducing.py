@@ -28,8 +28,12 @@ ROUNDS = 3
 
 WAYS = ("greedy", "kdpp", "kmeans", "uniform")
 
+USUAL = 100
+"""Number of inducing points by which the rows of the default start are chosen for ``n_inducing="auto"``."""
+
 STREAM = 4
-"""Stream of random numbers for the draws after training; batches, restarts and starts use streams 1 to 3."""
+"""Stream of random numbers for the draws after training; batches, restarts and inducing points use streams 1 to 3, the
+default start stream 5."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -64,6 +68,11 @@ class WithInducing(GaussianProcess):
         first = replace(start, Z=draw(start.kernel, 0))
         outcomes = trainer.best_of("sparse", first, self.n_restarts, draw)
         return outcomes[0], [outcome.run for outcome in outcomes]
+
+    def _rank(self, N: int) -> int:
+        if not isinstance(self.inducing, str):
+            return len(self.inducing)
+        return USUAL if isinstance(self.n_inducing, str) else int(self.n_inducing)
 
     def _drawn(self, start: Parameters, X: Float, Y: Float, seed: int, i: int) -> Any:
         """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
@@ -155,7 +164,8 @@ class InducingGP(WithInducing):
                 return xp.asarray(choose_inducing(kernel, X, M, "greedy", np.random.default_rng(k)))
 
             first = replace(point, Z=xp.asarray(Z))
-            outcomes = trainer.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
+            current = trainer if i == 0 else replace(trainer, otherwise=(), raises_noise=False)
+            outcomes = current.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")
             point = outcome.parameters

@@ -100,7 +100,9 @@ class PacGaussianProcess(GaussianProcess):
         losses = losses_of(self.loss, self.epsilon)
         scalings = scalings_of(self.scaling, self.nonrigorous)
         points, columns = self._take(X, y)
-        start = self._within(self._start(points, columns))
+        session = self._session()
+        given = self._within(self._given(points, columns))
+        start = self._start(given, points, columns, session)
         grid, charges, kind = grid_of(self.grid, start.kernel), charges_of(losses), self._kind()
         declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
         options = {
@@ -112,7 +114,7 @@ class PacGaussianProcess(GaussianProcess):
         for i, loss in enumerate(losses):
             problem = kind.bound(*self._placed(), loss, start.kernel, **options)
             if shared_trainer is None:
-                shared_trainer = self._trainer(problem, start, gtol=GTOL)
+                shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
             interrupted = next((each for each in models if each.interrupted), None)
             if interrupted is None:

@@ -61,7 +61,7 @@ class PACGP(PacGaussianProcess):
         guarantees nothing.
     tol : float or None
         As in `ExactGP`, in units of B.
-    optimizer, max_iter, learning_rate, n_restarts, random_state, device, progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, learning_rate, n_restarts, start, random_state, device, progress, checkpoint : as in `ExactGP`
         ``max_iter`` applies to training before rounding, and again to training at the rounded θ.
     fixed : tuple of str
         Names of parameters that are not trained; hyperparameters of the kernel are still rounded to the grid.

@@ -15,7 +15,7 @@ import numpy as np
 
 from fitting.bounds import FreeBound, RiskBound, Terms
 from fitting.estimators.kinds import Forms, Kind
-from fitting.estimators.remarks import Remark, of_interruptions, of_run
+from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.training import Run
@@ -72,6 +72,7 @@ class Certified:
         remarks = of_interruptions(self.runs)
         for end in self.ends:
             remarks += of_run(end.run, batches)
+        remarks += of_noise(self.free.noise)
         names, last = self.point.kernel.parameter_names, self.ends[-1]
         for kind, edge, first, after in (
             ("lower limit", "lower", self.free.low, last.low),

@@ -8,7 +8,9 @@ from typing import Literal
 
 from fitting.training import Run
 
-Kind = Literal["iterations", "stalled", "interrupted", "lower limit", "upper limit", "gap", "vacuous", "untrained"]
+Kind = Literal[
+    "iterations", "stalled", "interrupted", "lower limit", "upper limit", "noise", "gap", "vacuous", "untrained"
+]
 
 HINTS = {
     "lower limit": "the data show no noise, or need a smaller value than `limits` allow",
@@ -24,8 +26,9 @@ class Remark:
     ----------
     kind : str
         "iterations": all were used.  "stalled": no step improved the objective.  "interrupted": by Ctrl-C.
-        "lower limit", "upper limit": parameters lie there.  "gap": more inducing points are needed than allowed.
-        "vacuous": the bound says nothing.  "untrained": a model was certified for an ε for which it was not trained.
+        "lower limit", "upper limit": parameters lie there.  "noise": the inputs explain nothing.  "gap": more inducing
+        points are needed than allowed.  "vacuous": the bound says nothing.  "untrained": a model was certified for an ε
+        for which it was not trained.
     text : str
         The remark as a sentence.
     names : tuple of str
@@ -57,3 +60,12 @@ def of_limits(low: tuple[str, ...], high: tuple[str, ...]) -> list[Remark]:
         for kind, names in by_kind
         if names
     ]
+
+
+def of_noise(noise: bool) -> list[Remark]:
+    """A remark on a model that explains nothing."""
+    text = (
+        "Everything is noise: the objective is no better than that of a model without inputs. Either the inputs do not "
+        "determine y, or training needs another start (kernel, n_restarts), more rows or more inducing points."
+    )
+    return [Remark("noise", text)] if noise else []

@@ -46,8 +46,8 @@ class SparsePACGP(PacGaussianProcess, WithInducing):
     inducing : "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
         The start of the inducing inputs; an array is in the units of the scaled inputs.
     learn_inducing : bool
-    optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state, device, progress, checkpoint : \
-as in `PACGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, random_state, device, progress, \
+checkpoint : as in `PACGP`
     batch_size : int, optional
         Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
         depend on all rows.  The certificate always covers all N rows.

@@ -9,16 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_run
+from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.evaluation import Objective, Parameters
 from fitting.parameters import Packing, packing_of
 from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Stationary
+from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg.parallel import one_blas_thread
 
 SPREAD = 1.0
 """Standard deviation of the log hyperparameters of a restart about those of the first start."""
+
+LEAST = 1e-3
+"""A model explains something if its objective exceeds that of noise alone by so many nats per target, or by so much of
+a bound on the risk."""
+
+MORE = 4.0
+"""Ratio of the noise variances that are compared before training starts."""
+
+NEGLIGIBLE = 1e-9
+"""Variance of a kernel, in units of the noise variance, that explains nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,16 +44,24 @@ class Outcome:
     run : Run
     low, high : tuples of str
         Names of parameters that lie on their lower or upper limit there.
+    noise : bool
+        Whether everything is noise there: see `Trainer.is_noise`.
     """
 
     parameters: Parameters
     run: Run
     low: tuple[str, ...]
     high: tuple[str, ...]
+    noise: bool = False
 
     def remarks(self, runs: Sequence[Run], batches: bool) -> list[Remark]:
         """Remarks on this outcome, the best of ``runs``."""
-        return [*of_interruptions(runs), *of_run(self.run, batches), *of_limits(self.low, self.high)]
+        return [
+            *of_interruptions(runs),
+            *of_run(self.run, batches),
+            *of_limits(self.low, self.high),
+            *of_noise(self.noise),
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +90,12 @@ class Trainer:
         Prefix of the names of all runs, for a session with several trainings.
     gtol : float
         L-BFGS-B stops when no derivative is larger.
+    square : float
+        Mean square of the targets: the noise variance of a model without inputs.
+    otherwise : sequence of functions
+        They find further starts, for when training ends where everything is noise.
+    raises_noise : bool
+        Whether a run may start with more noise than its first start has.
     """
 
     objective: Objective
@@ -87,14 +113,27 @@ class Trainer:
     progress: bool
     prefix: str = ""
     gtol: float = 1e-5
+    square: float = 1.0
+    otherwise: Sequence[Callable[[], Parameters]] = ()
+    raises_noise: bool = False
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
         ``redraw(kernel, i)`` returns the inducing points of restart i.  A restart whose start has no value is skipped;
-        Ctrl-C ends all restarts.
+        Ctrl-C ends all restarts.  As long as everything is noise where training ends, runs from ``otherwise`` follow.
         """
-        outcomes = [self.run(f"{name} start 0", start)]
+        outcomes = [self.run(f"{name} start 0", self._with_more_noise(start) if self.raises_noise else start)]
+        noise = self.is_noise(outcomes[0])
+        for i, other in enumerate(self.otherwise):
+            if not noise or outcomes[-1].run.status == "interrupted":
+                break
+            second = other()
+            try:
+                outcomes.append(self.run(f"{name} otherwise {i}", replace(second, Z=redraw(second.kernel, 0))))
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue
+            noise = self.is_noise(outcomes[-1])
         for i in range(1, restarts + 1):
             if outcomes[-1].run.status == "interrupted":
                 break
@@ -104,7 +143,45 @@ class Trainer:
                 outcomes.append(self.run(f"{name} start {i}", restart))
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
-        return sorted(outcomes, key=lambda outcome: -outcome.run.value)
+        best, *others = sorted(outcomes, key=lambda outcome: -outcome.run.value)
+        return [replace(best, noise=noise and self.is_noise(best)), *others]
+
+    def _with_more_noise(self, start: Parameters) -> Parameters:
+        """``start`` with that multiple of its noise, a power of `MORE`, from which the objective falls.
+
+        The noise of an exact fit is too small for few inducing points, where K - Q counts as noise.
+        """
+        high = self.limits.get("noise", (0.0, math.inf))[1]
+        best, value, noise = start, -math.inf, start.noise
+        while noise <= high:
+            point = replace(start, likelihood=Gaussian(noise))
+            try:
+                reached = -self.objective.minimised(self.objective.complete(point), gradient=False).value
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                reached = -math.inf
+            if value > -math.inf and not reached > value:
+                break
+            if reached > value:
+                best, value = point, reached
+            noise *= MORE
+        return best
+
+    def is_noise(self, outcome: Outcome) -> bool:
+        """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
+
+        Known for one variance that is trained to the end, and for an objective of all rows; otherwise False.
+        """
+        point = outcome.parameters
+        trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"
+        if not isinstance(point.kernel, Stationary) or self.batch_size is not None or not trained:
+            return False
+        logs, noise = point.kernel.log_parameters, point.noise
+        if "noise" not in self.fixed:
+            noise = self.square
+        logs[0] = math.log(NEGLIGIBLE * noise)
+        without = replace(point, kernel=point.kernel.with_log_parameters(logs), likelihood=Gaussian(noise), q=None)
+        value = -self.objective.minimised(self.objective.complete(without), gradient=False).value
+        return outcome.run.value < value + LEAST * self.ending.unit
 
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""

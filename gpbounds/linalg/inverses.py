@@ -8,6 +8,7 @@ from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import share
 from gpbounds.linalg.tiles import Panels, inverse_rows, tiles
+from gpbounds.linalg.triangular import inverse_factor
 
 
 class Inverse:
@@ -85,18 +86,19 @@ class Whole:
     """The same on CuPy, with one tile."""
 
     def __init__(self, L: Array) -> None:
-        from gpbounds.linalg.triangular import inverse_factor
-
         self.parts, self._inverse = [slice(0, L.shape[0])], inverse_factor(L)
 
     def rows(self, number: int, worker: int) -> Array:
+        """A⁻¹ (N, N): the one tile holds all rows."""
         return self.fill()
 
     def squares(self) -> Array:
+        """Σ_{k>i} (L⁻¹)_ki² for each i."""
         below = namespace(self._inverse).tril(self._inverse, -1)
         return (below * below).sum(axis=0)
 
     def fill(self) -> Array:
+        """A⁻¹ (N, N)."""
         return self._inverse.T @ self._inverse
 
 
@@ -109,3 +111,13 @@ def inverse_by_rows(L: Array) -> Inverse | Whole:
            [-0.5,  1. ]])
     """
     return Inverse(L) if namespace(L) is np and blas.fits(L) else Whole(L)
+
+
+def inverse(L: Array) -> Array:
+    """(L Lᵀ)⁻¹, symmetric.
+
+    >>> inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
+    array([[ 0.5, -0.5],
+           [-0.5,  1. ]])
+    """
+    return inverse_by_rows(np.tril(L) if namespace(L) is np else L).fill()

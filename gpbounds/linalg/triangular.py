@@ -1,4 +1,4 @@
-"""Solves, products and inverses with triangular matrices, in place on chunks of rows, on NumPy or CuPy.
+"""Solves, products and inverses of triangular matrices, in place on chunks of rows, on NumPy or CuPy.
 
 A chunk is C-contiguous (n, M) with one vector per row: its rows b become L⁻¹b, L⁻ᵀb, Tb.  On a CPU
 `gpbounds.linalg.blas` does the work, on a GPU CuPy.
@@ -12,7 +12,6 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.linalg import blas
-from gpbounds.linalg.inverses import inverse_by_rows
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 from gpbounds.linalg.tiles import inverse_rows, tiles
 
@@ -120,13 +119,3 @@ def inverse_factor(L: Array) -> Array:
 
     inverse_rows(L, write)
     return inverted
-
-
-def inverse(L: Array) -> Array:
-    """(L Lᵀ)⁻¹, symmetric.
-
-    >>> inverse(np.array([[2.0, 0.0], [1.0, 1.0]]))
-    array([[ 0.5, -0.5],
-           [-0.5,  1. ]])
-    """
-    return inverse_by_rows(np.tril(L) if namespace(L) is np else L).fill()

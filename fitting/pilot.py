@@ -1,0 +1,210 @@
+"""The default start of training: the exact evidence of some rows, maximised from several lengthscales.
+
+With many inputs of which few matter, the evidence has many optima.  One of them explains nothing: everything is noise.
+A sparse objective ends there more easily than the exact one, because its K − Q counts as noise until the lengthscales
+fit.  An exact fit of few rows is cheap.  Several of them compete: each round trains the remaining candidates further,
+and keeps those with the largest evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fitting.evaluation import Parameters
+from fitting.family import at_point, objective
+from fitting.parameters import Limits, packing_of
+from fitting.starts import mean_square, units
+from fitting.training import Run, Session, train_lbfgs
+from gpbounds.arrays import Array, Float
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Kernel
+from gpbounds.linalg.parallel import one_blas_thread
+
+LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5))
+"""The candidates: lengthscales in units of √D standard deviations, and the noise as a share of the mean square of y."""
+
+ROUNDS = ((5, 5), (2, 12), (1, 30))
+"""Of each round: how many candidates take part, and the number of iterations after which it ends."""
+
+FEWEST, EACH, MOST = 200, 4, 1000
+"""Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
+240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
+
+AGAIN = 2.5
+"""Factor of the number of rows of a second pilot fit, after training ended where everything is noise."""
+
+FAR = 20.0
+"""Largest lengthscale at the start, in units of √D standard deviations.  An input that some rows show as irrelevant may
+matter to all rows, and a longer lengthscale has almost no derivative."""
+
+TOLERANCE = 1e-5
+"""Relative change of the evidence at which an iteration of a pilot run is its last one."""
+
+
+def number_of_rows(N: int, D: int, rank: int) -> int:
+    """Rows of a pilot fit, whose step costs n²/2 values of the kernel, where one of training costs N·``rank``.
+
+    >>> number_of_rows(6500, 32, rank=100), number_of_rows(1500, 8, rank=50), number_of_rows(120, 8, rank=50)
+    (806, 273, 120)
+    """
+    return min(N, MOST, max(math.isqrt(N * rank), FEWEST + EACH * D))
+
+
+def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:
+    """The numbers of n of N rows, in increasing order; they depend on nothing else than the arguments."""
+    rng = np.random.default_rng([seed & (2**63 - 1), 5, attempt])
+    return np.sort(rng.choice(N, n, replace=False))
+
+
+def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:
+    """``limits``, with lengthscales up to `FAR` only, as far as ``limits`` allow that."""
+    nearer = dict(limits)
+    for name, own in _scales(start.kernel, X).items():
+        low, high = limits.get(name, (0.0, math.inf))
+        nearer[name] = (low, min(high, max(low, FAR * own)))
+    return nearer
+
+
+def at_scale(
+    kernel: Kernel,
+    X: Float,
+    Y: Float,
+    limits: Mapping[str, Limits],
+    fixed: Sequence[str],
+    *,
+    length: float = 1.0,
+    share: float = 0.1,
+) -> Kernel:
+    """The family of ``kernel``: lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
+
+    Its variance is the part 1 − ``share`` of the mean square of y.
+    """
+    scales = _scales(kernel, X)
+    values = {"variance": (1.0 - share) * mean_square(Y), **{name: length * own for name, own in scales.items()}}
+    logs = kernel.log_parameters
+    for i, name in enumerate(kernel.parameter_names):
+        if name not in fixed:
+            logs[i] = math.log(_clipped(name, values[name], limits))
+    return kernel.with_log_parameters(logs)
+
+
+def candidates(
+    start: Parameters, X: Float, Y: Float, limits: Mapping[str, Limits], fixed: Sequence[str]
+) -> list[Parameters]:
+    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``."""
+    points = []
+    for length, share in LENGTHS_AND_SHARES:
+        noise = start.noise if "noise" in fixed else _clipped("noise", share * mean_square(Y), limits)
+        points.append(at_point(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), noise))
+    return points
+
+
+def _scales(kernel: Kernel, X: Float) -> dict[str, float]:
+    """√D standard deviations for each lengthscale of ``kernel``; their geometric mean for one that columns share."""
+    spread = units(X) * math.sqrt(X.shape[1])
+    _, *names = kernel.parameter_names
+    own = spread if len(names) == len(spread) else [math.exp(np.log(spread).mean())]
+    return dict(zip(names, map(float, own), strict=True))
+
+
+def pilot(
+    X: Array, Y: Array, points: Sequence[Parameters], *, limits: Mapping[str, Limits], fixed: Sequence[str]
+) -> Run | None:
+    """The run to the largest evidence of the rows X (n, D), Y (n, P), from the best of the candidates ``points``.
+
+    The computation runs on the device of X.
+
+    Returns
+    -------
+    run : Run
+        Its `Run.evaluations` counts those of all candidates.  None if no candidate has a value.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        as there is nothing to keep yet.
+    """
+    problem = objective(X, Y, "exact")
+    layouts = [packing_of(point, fixed=fixed, limits=limits) for point in points]
+    losses = [layout.loss(problem) for layout in layouts]
+    runs: dict[int, Run] = {}
+    for places, iterations in ROUNDS:
+        for i in _best(runs, places) if runs else range(len(points)):
+            earlier, bounds = runs.get(i), layouts[i].bounds
+            if earlier is not None and earlier.is_over(iterations):
+                continue
+            low, high = np.array(bounds).T
+            start = np.clip(layouts[i].pack(points[i]), low, high)
+            try:
+                run = train_lbfgs(
+                    losses[i], start, bounds, max_iter=iterations, ftol=TOLERANCE, earlier=earlier, save=_kept
+                )
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue
+            if run.status == "interrupted":
+                raise KeyboardInterrupt
+            runs[i] = run
+    if not runs:
+        return None
+    best = _best(runs, 1)[0]
+    problem.data.space.release()
+    counts = {name: sum(getattr(run, name) for run in runs.values()) for name in ("evaluations", "failures")}
+    return replace(runs[best], status="converged", state={}, **counts)
+
+
+def pilot_start(
+    rows: tuple[Array, Array],
+    given: Parameters,
+    X: Float,
+    Y: Float,
+    *,
+    limits: Mapping[str, Limits],
+    fixed: Sequence[str],
+    session: Session,
+    name: str,
+) -> Parameters:
+    """The start of training from ``given``, by `pilot` of ``rows``; the ``session`` keeps it by ``name``.
+
+    Parameters
+    ----------
+    rows : arrays (n, D), (n, P)
+        Inputs and targets of some rows, on the device of training.
+    given : Parameters
+        The kernel's family, and the values of ``fixed`` parameters.
+    X, Y : arrays (N, D), (N, P)
+        All rows in host memory, for their scale.
+    """
+    nearer = near(limits, given, X)
+    points = candidates(given, X, Y, nearer, fixed)
+    layout = packing_of(points[0], fixed=fixed, limits=nearer)
+    if not layout.bounds:
+        return given
+
+    def train(earlier: Run | None, save: object) -> Run:
+        run = pilot(*rows, points, limits=nearer, fixed=fixed)
+        return (
+            Run(layout.pack(points[0]), -math.inf, (), "stalled", "No candidate has a value.", 0, 0)
+            if run is None
+            else run
+        )
+
+    with one_blas_thread():
+        return layout.unpack(session.run(name, ROUNDS[-1][1], train).vector)
+
+
+def _kept(run: Run) -> None:
+    """Makes a run keep its evaluations, from which it continues with the same curvature."""
+
+
+def _best(runs: Mapping[int, Run], places: int) -> list[int]:
+    """The candidates with the largest evidence, in the order of their numbers where they tie."""
+    return sorted(runs, key=lambda i: (-runs[i].value, i))[:places]
+
+
+def _clipped(name: str, value: float, limits: Mapping[str, Limits]) -> float:
+    low, high = limits.get(name, (0.0, math.inf))
+    return min(max(value, low), high)

@@ -1,0 +1,204 @@
+"""The default start of training: the pilot fit of some rows, what it finds, and what it depends on."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
+from fitting.family import at_point, objective
+from fitting.pilot import FAR, candidates, near, number_of_rows, pilot, rows_of
+from fitting.starts import around, default_kernel, default_noise, units
+from gpbounds import Matern, SquaredExponential
+
+INPUTS, RELEVANT = 30, 4
+
+
+def waves(N, seed=0, inputs=INPUTS):
+    """Inputs of which at most four matter, and targets with a tenth of noise."""
+    rng = np.random.default_rng([inputs, seed])
+    X = rng.standard_normal((N, inputs))
+    clean = np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.5 * X[:, 2 : 3 if inputs < 4 else 4].prod(axis=1)
+    y = clean + 0.1 * clean.std() * rng.standard_normal(N)
+    return X, (y - y.mean()) / y.std()
+
+
+def quiet(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+def noise_alone(y):
+    """max over σ² of log N(y; 0, σ²I)."""
+    return -0.5 * len(y) * (np.log(2.0 * np.pi * np.mean(y**2)) + 1.0)
+
+
+def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_noise():
+    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
+    rng = np.random.default_rng([INPUTS, 0])
+    X = rng.standard_normal((800, INPUTS))
+    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
+    y = clean + 0.1 * rng.standard_normal(800)
+    y = (y - y.mean()) / y.std()
+    old, new = (
+        quiet(SparseGP(n_inducing=40, max_iter=40, start=start, random_state=0), X, y) for start in ("scale", "auto")
+    )
+    assert old.objective_ - noise_alone(y) < 1e-2 * len(y)
+    assert new.objective_ - noise_alone(y) > 0.15 * len(y)
+    lengths = new.kernel_.lengthscales(INPUTS)
+    assert np.sum(lengths[:RELEVANT] < 0.2 * lengths[RELEVANT:].min()) >= 2
+
+
+def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
+    X, y = waves(400, inputs=6)
+    starts = []
+
+    found = SparseGP._start
+
+    def poor(self, given, X, Y, session, attempt=0):
+        """First a start from which training ends at noise."""
+        starts.append(attempt)
+        if attempt:
+            return found(self, given, X, Y, session, attempt)
+        return at_point(SquaredExponential(1e-3, 0.01 * np.ones(6)), 1.0)
+
+    monkeypatch.setattr(SparseGP, "_start", poor)
+    model = quiet(SparseGP(n_inducing=30, max_iter=30, random_state=0), X, y)
+    assert starts == [0, 1]
+    assert model.objective_ - noise_alone(y) > 0.1 * len(y)
+    assert "noise" not in [remark.kind for remark in model.remarks_]
+    assert len(model.runs_) == 2
+    assert model.runs_[1].value - noise_alone(y) < 1e-3 * len(y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ExactGP(max_iter=30), SparseGP(n_inducing=10, max_iter=30), SparsePACGP(n_inducing=8, max_iter=20)],
+    ids=lambda model: type(model).__name__,
+)
+def test_targets_that_no_input_determines_give_a_remark(model):
+    """A kernel that is nowhere negative cannot explain targets whose neighbours have opposite signs."""
+    X, y = np.linspace(0.0, 1.0, 120)[:, None], np.tile([1.0, -1.0], 60)
+    assert "noise" in [remark.kind for remark in quiet(model, X, y).remarks_]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ExactGP(max_iter=2),
+        SparseGP("vfe", n_inducing=9, max_iter=2),
+        SparseGP("pic", n_inducing=9, max_iter=3, block_size=40),
+        RenyiGP(n_inducing=9, max_iter=2),
+        PACGP(max_iter=2),
+        SparsePACGP(n_inducing=9, max_iter=2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_start_is_the_same_in_every_fit_and_for_every_source_of_rows(model, tmp_path, monkeypatch):
+    """Also without ``random_state``."""
+    monkeypatch.setattr("fitting.pilot.FEWEST", 60)
+    X, y = waves(100, inputs=3)
+    stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
+    stored[...] = X
+    wide = np.zeros((2 * len(X), 6))
+    wide[::2, ::2] = X
+    values = [
+        np.append(quiet(model, rows, y).kernel_.log_parameters, model.objective_)
+        for rows in (X, stored, np.asfortranarray(wide)[::2, ::2])
+    ]
+    assert np.array_equal(values[0], values[1])
+    assert np.array_equal(values[0], values[2])
+
+
+def test_the_rows_depend_on_the_seed_and_the_number_of_rows():
+    assert np.array_equal(rows_of(5000, 300, 4), rows_of(5000, 300, 4))
+    assert not np.array_equal(rows_of(5000, 300, 4), rows_of(5000, 300, 5))
+    assert not np.array_equal(rows_of(5000, 300, 4), rows_of(5000, 300, 4, attempt=1))
+    assert len(np.unique(rows_of(300, 300, 4))) == 300
+    assert np.all(np.diff(rows_of(5000, 300, 4)) > 0)
+
+
+@pytest.mark.parametrize(("N", "D", "rank"), [(50, 3, 10), (1000, 2, 40), (6500, 32, 100), (10**6, 8, 500)])
+def test_the_number_of_rows_has_its_limits(N, D, rank):
+    n = number_of_rows(N, D, rank)
+    assert n == min(N, 1000, max(200 + 4 * D, int(np.sqrt(N * rank))))
+
+
+def test_the_pilot_is_at_least_as_good_as_each_of_its_candidates():
+    X, y = waves(200, inputs=5)
+    Y = y[:, None]
+    kernel = default_kernel(X, Y)
+    given = at_point(kernel, default_noise(Y, kernel))
+    limits = near(around(given.kernel, given.noise), given, X)
+    points = candidates(given, X, Y, limits, ())
+    run = pilot(X, Y, points, limits=limits, fixed=())
+    evidence = objective(X, y, "exact")
+    assert all(run.value >= evidence.evaluate(p.kernel, p.noise, gradient=False).value for p in points)
+    assert run.value > noise_alone(y)
+
+
+def test_values_that_the_user_sets_are_kept():
+    """A noise that is passed is held while the lengthscales are searched; fixed values and limits hold."""
+    X, y = waves(150, inputs=4)
+    model = ExactGP(noise=0.3, fixed=("lengthscale[1]",), limits={"variance": (0.5, 0.7)}, random_state=0)
+    quiet(model, X, y)
+    assert model.kernel_.lengthscales(4)[1] == pytest.approx(2.0 * units(X)[1], rel=1e-12)
+    assert 0.5 * (1 - 1e-9) <= model.kernel_.variance <= 0.7 * (1 + 1e-9)
+    held = ExactGP(noise=0.3, fixed=("noise",), random_state=0)
+    assert quiet(held, X, y).noise_ == pytest.approx(0.3, rel=1e-12)
+
+
+def test_a_kernel_that_is_passed_is_the_start():
+    X, y = waves(120, inputs=3)
+    kernel = Matern(1.5, 0.7, [1.0, 2.0, 3.0])
+    model = quiet(ExactGP(kernel, 0.2), X, y)
+    start = objective(X, y, "exact").evaluate(kernel, 0.2).value
+    assert model.history_[0] == pytest.approx(start, rel=1e-12)
+    untrained = quiet(ExactGP(optimizer=None), X, y)
+    assert untrained.kernel_ == default_kernel(X, y[:, None])
+
+
+def test_the_search_keeps_the_family_of_a_kernel_that_is_passed():
+    X, y = waves(120, inputs=5)
+    far = Matern(2.5, 1.0, 1e3 * np.ones(5))
+    found = quiet(ExactGP(far, start="evidence", random_state=0), X, y)
+    assert isinstance(found.kernel_, Matern)
+    assert found.kernel_.nu == 2.5
+    shared = quiet(ExactGP(SquaredExponential(1.0, 1e3), start="evidence", random_state=0), X, y)
+    assert shared.kernel_.parameter_names == ("variance", "lengthscale")
+    assert min(found.objective_, shared.objective_) > noise_alone(y)
+
+
+def test_lengthscales_of_the_start_are_not_beyond_reach():
+    """`FAR`, and one step of training beyond."""
+    X, y = waves(120, inputs=8)
+    model = quiet(ExactGP(max_iter=1, random_state=0), X, y)
+    assert np.all(model.kernel_.lengthscales(8) <= 1.5 * FAR * np.sqrt(8) * units(X))
+
+
+def test_the_start_refuses_kernels_without_lengthscales():
+    X, y = waves(40, inputs=3)
+    kernel = SquaredExponential() + Matern(0.5)
+    with pytest.raises(ValueError, match="start: expected 'auto' or 'scale' for this kernel"):
+        ExactGP(kernel, start="evidence").fit(X, y)
+    with pytest.raises(ValueError, match="start: expected one of"):
+        ExactGP(start="best").fit(X, y)
+
+
+def test_a_checkpoint_keeps_the_start(tmp_path, monkeypatch):
+    X, y = waves(150, inputs=3)
+    path = tmp_path / "training.npz"
+    whole = quiet(SparseGP(n_inducing=8, max_iter=12, random_state=7), X, y)
+    part = quiet(SparseGP(n_inducing=8, max_iter=5, random_state=7, checkpoint=path), X, y)
+
+    def never(*arguments, **options):
+        raise AssertionError("the pilot fit was repeated")
+
+    monkeypatch.setattr("fitting.pilot.pilot", never)
+    rest = quiet(SparseGP(n_inducing=8, max_iter=12, random_state=7, checkpoint=path), X, y)
+    assert np.array_equal(rest.history_[:6], part.history_)
+    assert part.history_[0] == whole.history_[0]
