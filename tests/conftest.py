@@ -33,6 +33,25 @@ def pytest_runtest_setup(item):
             pytest.skip(reason)
 
 
+class Interrupting:
+    """A loss that counts its evaluations and raises at one of them, once."""
+
+    def __init__(self, loss, at=None, error=KeyboardInterrupt):
+        self.loss, self.at, self.error, self.calls = loss, at, error, 0
+
+    def __call__(self, x):
+        self.calls += 1
+        if self.calls == self.at:
+            raise self.error
+        return self.loss(x)
+
+
+@pytest.fixture
+def interrupting():
+    """``interrupting(loss, at, error)``: the loss that raises at evaluation ``at``; by default Ctrl-C."""
+    return Interrupting
+
+
 @pytest.fixture
 def stopped(monkeypatch):
     """``stopped(owner, at, error)``: call number ``at`` of ``owner.minimised`` raises; by default Ctrl-C."""

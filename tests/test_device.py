@@ -118,8 +118,14 @@ def test_a_factorisation_that_fails_is_noticed(cupy) -> None:
     twice = SE(np.repeat(X[:5], 2, axis=0))
     on_host, on_device = psd.cholesky(twice, "auto"), psd.cholesky(cupy.asarray(twice), "auto")
     assert on_device.jitter == pytest.approx(on_host.jitter, rel=1e-15)
-    # five eigenvalues are about 1e-12, each with an error of about 1e-15
+    # Five eigenvalues are about 1e-12, each with an error of about 1e-15: the factors differ, their products do not.
     assert on_device.logdet == pytest.approx(on_host.logdet, abs=5 * 10 * 1e-15 / 1e-12)
+    jittered = twice + on_host.jitter * np.eye(10)
+    for L in (on_host.L, host(on_device.L)):
+        np.testing.assert_allclose(L @ L.T, jittered, rtol=0.0, atol=1e-15 * len(L))
+    regular = SE(X[:9]) + 0.1 * np.eye(9)
+    logdets = [float(psd.cholesky(to(regular), 0.0).logdet) for to in (np.asarray, cupy.asarray)]
+    assert logdets[1] == pytest.approx(logdets[0], rel=1e-12)
 
 
 # ---------------------------------------------------------------------- bounds

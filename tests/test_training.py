@@ -23,19 +23,6 @@ def valley(x):
     return float(rosen(x)), rosen_der(x)
 
 
-class Interrupting:
-    """A loss that raises at one evaluation, once."""
-
-    def __init__(self, loss, at, error=KeyboardInterrupt):
-        self.loss, self.at, self.error, self.calls = loss, at, error, 0
-
-    def __call__(self, x):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return self.loss(x)
-
-
 def test_lbfgs_finds_the_minimum_and_says_so():
     run = train_lbfgs(valley, np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500, ftol=1e-15)
     assert run.status == "converged"
@@ -85,23 +72,23 @@ def test_no_value_at_the_start_is_an_error_that_says_why(train):
 
 @pytest.mark.parametrize("train", [train_lbfgs, train_adam])
 @pytest.mark.parametrize("at", [2, 7, 15])
-def test_ctrl_c_keeps_the_best_point_seen(train, at):
+def test_ctrl_c_keeps_the_best_point_seen(train, at, interrupting):
     values = []
 
     def loss(x):
         values.append(-rosen(x))
         return valley(x)
 
-    run = train(Interrupting(loss, at), np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500)
+    run = train(interrupting(loss, at), np.array([-1.2, 1.0, 3.0]), FREE, max_iter=500)
     assert run.status == "interrupted"
     assert "Interrupted" in run.reason
     assert run.value == max(values) == -rosen(run.vector)
 
 
 @pytest.mark.parametrize("train", [train_lbfgs, train_adam])
-def test_ctrl_c_before_there_is_a_point_goes_on(train):
+def test_ctrl_c_before_there_is_a_point_goes_on(train, interrupting):
     with pytest.raises(KeyboardInterrupt):
-        train(Interrupting(valley, 1), np.zeros(3), FREE, max_iter=5)
+        train(interrupting(valley, 1), np.zeros(3), FREE, max_iter=5)
 
 
 def textbook(gradient, x, steps, rate):
@@ -176,7 +163,7 @@ def test_adam_goes_on_bit_for_bit(loss, cut, tmp_path):
 
 
 @pytest.mark.parametrize("at", [13, 18, 29])
-def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path):
+def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path, interrupting):
     def train(loss, path):
         def train_once(earlier, save):
             return train_adam(loss, np.zeros(3), FREE, max_iter=40, earlier=earlier, save=save)
@@ -184,8 +171,8 @@ def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(at, tmp_path):
         return Session(path, "f", 0).run("only", 40, train_once)
 
     with pytest.raises(SystemError):
-        train(Interrupting(valley, at, SystemError), tmp_path / "killed")
-    stopped = train(Interrupting(valley, at), tmp_path / "stopped")
+        train(interrupting(valley, at, SystemError), tmp_path / "killed")
+    stopped = train(interrupting(valley, at), tmp_path / "stopped")
     assert (stopped.status, stopped.iterations) == ("interrupted", at - 2)  # of `at` evaluations, one was the start's
     whole = train(valley, None)
     assert train(valley, tmp_path / "stopped").values == whole.values

@@ -100,19 +100,6 @@ def test_adam_settles():
 # ---------------------------------------------------------------------- continued runs
 
 
-class Stopping:
-    """A loss that raises ``error`` at evaluation ``at``; counts its evaluations."""
-
-    def __init__(self, loss, at=None, error=SystemError):
-        self.loss, self.at, self.error, self.calls = loss, at, error, 0
-
-    def __call__(self, x):
-        self.calls += 1
-        if self.calls == self.at:
-            raise self.error
-        return self.loss(x)
-
-
 def trained(loss, start, bounds, path, max_iter, ending):
     def train(earlier, save):
         return train_lbfgs(loss, start, bounds, max_iter=max_iter, ending=ending, earlier=earlier, save=save)
@@ -122,7 +109,7 @@ def trained(loss, start, bounds, path, max_iter, ending):
 
 @pytest.mark.parametrize("cut", [5, 23, 41])
 @pytest.mark.parametrize("error", [SystemError, KeyboardInterrupt, None])
-def test_lbfgs_goes_on_bit_for_bit_and_settles_at_the_same_iteration(cut, error, tmp_path):
+def test_lbfgs_goes_on_bit_for_bit_and_settles_at_the_same_iteration(cut, error, tmp_path, interrupting):
     loss, start, bounds = slow(3)
     ending = Ending(1e-4 * loss(start)[0])
     whole = trained(loss, start, bounds, None, 500, ending)
@@ -131,18 +118,21 @@ def test_lbfgs_goes_on_bit_for_bit_and_settles_at_the_same_iteration(cut, error,
     if error is None:
         trained(loss, start, bounds, path, cut, ending)
     elif error is KeyboardInterrupt:
-        assert trained(Stopping(loss, cut, error), start, bounds, path, 500, ending).status == "interrupted"
+        assert trained(interrupting(loss, cut, error), start, bounds, path, 500, ending).status == "interrupted"
     else:
         with pytest.raises(error):
-            trained(Stopping(loss, cut, error), start, bounds, path, 500, ending)
+            trained(interrupting(loss, cut, error), start, bounds, path, 500, ending)
     stored = len(Session(path, "f", 0).runs["only"].state["losses"]) if path.exists() else 0
     assert stored > 0 or (error is SystemError and cut < 20)
-    counted = Stopping(loss)
+    counted = interrupting(loss)
     rest = trained(counted, start, bounds, path, 500, ending)
     assert (rest.values, rest.reason, rest.evaluations) == (whole.values, whole.reason, whole.evaluations)
     assert (rest.vector == whole.vector).all()
     assert counted.calls == whole.evaluations - stored
-    assert trained(Stopping(loss, 1), start, bounds, path, 500, ending).values == whole.values  # it is over
+    # the run is over: no evaluation is made
+    assert (
+        trained(interrupting(loss, 1, SystemError), start, bounds, path, 500, ending).values == whole.values
+    )  # it is over
 
 
 def test_a_settled_run_goes_on_with_a_smaller_tol(tmp_path):
