@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from draw_instances import Remembering
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential, kdpp
@@ -14,7 +15,7 @@ from gpbounds.kdpp.best import keeping, laws
 from gpbounds.kdpp.best.keeping import keep_best
 from gpbounds.kdpp.best.problem import Problem, Source
 from gpbounds.kernels import Kernel
-from gpbounds.renyi.attained import Attained, evidence_attained
+from gpbounds.renyi.attained import evidence_attained
 
 TIMES = 2000
 
@@ -31,17 +32,6 @@ def instance(name: str) -> tuple[Kernel, np.ndarray, np.ndarray, int, float]:
     kernel: Kernel = Matern(0.5, 1.0, 1.0) if name == "rough" else SquaredExponential(1.0, 1.0)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(10)) @ rng.standard_normal(10)
     return kernel, X, y, 4 if name == "rough" else 3, 0.1
-
-
-class Remembering(Problem):
-    """What each subset reaches is computed once: there are few of them."""
-
-    def without_jitter(self, Z: np.ndarray, order: float) -> Attained | None:
-        stored = self.__dict__.setdefault("seen", {})
-        key = (order, Z.tobytes())
-        if key not in stored:
-            stored[key] = super().without_jitter(Z, order)
-        return stored[key]
 
 
 def failures(source: Source, problem: Problem, truth: float, rng: np.random.Generator) -> tuple[int, float]:

@@ -10,6 +10,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from draw_instances import Remembering
 from hypothesis import given
 from hypothesis import strategies as st
 from observer import Observer
@@ -21,7 +22,7 @@ from gpbounds.kdpp.best.redrawing import redraw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.given import REDRAW
 from gpbounds.reference import renyi as reference
-from gpbounds.renyi.attained import Attained, evidence_attained
+from gpbounds.renyi.attained import evidence_attained
 
 TIMES = 2000
 
@@ -36,17 +37,6 @@ def probabilities(problem: Problem, law: str, Z: np.ndarray) -> np.ndarray:
     A = K @ K + problem.noise * K if "tilted" in law else K
     weights = np.maximum(np.linalg.det(A[Z[:, :, None], Z[:, None, :]]), 0.0)
     return weights / weights.sum()
-
-
-class Remembering(Problem):
-    """What each subset reaches is computed once: there are few of them."""
-
-    def without_jitter(self, Z: np.ndarray, order: float) -> Attained | None:
-        stored = self.__dict__.setdefault("seen", {})
-        key = (order, Z.tobytes())
-        if key not in stored:
-            stored[key] = super().without_jitter(Z, order)
-        return stored[key]
 
 
 @pytest.mark.claim("N-given", "N-tilt-given")
