@@ -26,7 +26,10 @@ PIVOTS = 3
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A proved upper bound on log p(y), its rounding included, with its claim; it does not depend on the draws."""
+    """An upper bound on log p(y) with its claim; it does not depend on the draws.
+
+    It includes a first-order allowance for rounding, not an enclosure: the bound that follows is not ``certified``.
+    """
 
     value: float
     rounding: float
