@@ -7,7 +7,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from observer import Observer
 from scipy.linalg import expm
@@ -75,8 +75,9 @@ def random_kernel(rng: np.random.Generator, D: int) -> Kernel:
 
 @pytest.mark.claim("N-enclosed")
 @given(seed=seeds)
+@example(seed=686)
 def test_the_error_of_each_kernel_entry_is_enclosed(observe: Observer, seed: int) -> None:
-    """Near, far, equal and offset points, to 60 digits."""
+    """Near, far, equal and offset points, to 60 digits; at seed 686 both factors of a product underflow."""
     rng = np.random.default_rng(seed)
     D = int(rng.integers(1, 4))
     X = rng.standard_normal((5, D)) * 10.0 ** rng.uniform(-3.0, 1.5) + 10.0 ** rng.uniform(0, 4) * rng.integers(2)

@@ -16,6 +16,8 @@ EXP_ULPS = 4
 """Largest error of the platform's exp that is allowed for, in units of the last place."""
 TINY = 1e-300
 """Absolute error allowed for where a correlation underflows."""
+SMALLEST = float(np.finfo(np.float64).tiny)
+"""Added to each bound, as a product of two bounds may underflow to 0."""
 
 
 def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
@@ -45,15 +47,15 @@ def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
     """
     computed = kernel(X) if K is None else K
     if isinstance(kernel, Sum):
-        return 1.01 * (entry_errors(kernel.k1, X) + entry_errors(kernel.k2, X) + U * computed)
+        return 1.01 * (entry_errors(kernel.k1, X) + entry_errors(kernel.k2, X) + U * computed) + SMALLEST
     if isinstance(kernel, Product):
         left, right = kernel.k1(X), kernel.k2(X)
         first, second = entry_errors(kernel.k1, X, left), entry_errors(kernel.k2, X, right)
-        return 1.01 * (first * right + left * second + first * second + U * computed)
+        return 1.01 * (first * right + left * second + first * second + U * computed) + SMALLEST
     if type(kernel) is SquaredExponential or (type(kernel) is Matern and kernel.is_half_integer):
         log_error = _log_errors(kernel, X)
         with np.errstate(over="ignore"):
-            error = (computed + TINY * kernel.variance) * np.expm1(log_error) * 1.01 + TINY * kernel.variance
+            error = (computed + TINY * kernel.variance) * np.expm1(log_error) * 1.01 + TINY * kernel.variance + SMALLEST
         return np.minimum(error, 1.01 * kernel.variance)
     raise ValueError(
         "kernel: expected a squared exponential, a Matérn kernel of half-integer nu, or sums and products of them, "
