@@ -24,7 +24,7 @@ import pytest
 
 THOROUGH = Path(__file__).parent / "thorough.json"
 """The counts of the last thorough run."""
-MOST = 10_000
+MOST = 20_000
 """Largest number of cases of one property."""
 
 
