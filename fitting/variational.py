@@ -3,7 +3,7 @@
     J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p),      m_i = wᵀv_i,    s_i = r_i + v_iᵀCCᵀv_i,
 
 with the losses of `fitting.expected` and a sum over n of the N rows.  For the loss "elbo" and β = 1, −J is a lower
-bound on log p(y).  For another β and for the other losses J bounds nothing (D-01, D-02); they are there to predict well.
+bound on log p(y).  For another β and for the other losses J bounds nothing (D-01, D-02); they serve predictions.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class VariationalObjective:
     def complete(self, point: Parameters) -> Parameters:
         """``point``, with the start of q if it has none.
 
-        For a Gaussian likelihood this is the minimiser for the loss "elbo", the posterior of VFE with the noise βσ²; for
-        the square loss its own minimiser, VFE's mean with the noise β and S = I (D-08).  Otherwise it is the prior.
+        For a Gaussian likelihood it minimises J of the loss "elbo" (VFE's posterior with the noise βσ²), or of the
+        square loss (VFE's mean with the noise β, and S = I, D-08).  Otherwise it is the prior.
         """
         if point.q is not None:
             return point
