@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fitting.family import member as member
     from fitting.family import objective as objective
     from fitting.parameters import packing as packing
+    from fitting.variational import variational_objective as variational_objective
 
 _HOME = {
     "ExactGP": "estimators",
@@ -38,6 +39,7 @@ _HOME = {
     "member": "family",
     "objective": "family",
     "packing": "parameters",
+    "variational_objective": "variational",
 }
 
 __all__ = sorted(_HOME)

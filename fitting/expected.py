@@ -1,14 +1,31 @@
-"""Expected losses of Gaussian predictions: a protocol that bounded losses and likelihoods share."""
+"""Expected losses of Gaussian predictions: a protocol that bounded losses and likelihoods share.
+
+With f ~ N(m, v), these are the losses of a likelihood p(y|f):
+
+| objective     | loss                 |                                                                             |
+|---------------|----------------------|-----------------------------------------------------------------------------|
+| "elbo"        | −E log p(y|f)        | Gibbs loss: with the KL, −ELBO                                              |
+| "log-loss"    | −log E p(y|f)        | direct loss minimisation; at most the Gibbs loss (D-02)                     |
+| "square-loss" | ½(y − m)²            | direct loss minimisation, for a Gaussian likelihood (D-08, D-09)            |
+| "power"       | −(1/a) log E p(y|f)^a | black-box α-divergence: a → 0 is the Gibbs loss, a = 1 the log loss (D-03) |
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpbounds.arrays import Array, Float
+from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.losses import Loss
+from gpbounds.validation import choice, closed_unit, scalar
+
+OBJECTIVES = ("elbo", "log-loss", "square-loss", "power")
+
+SMALLEST = 1e-6
+"""A smaller power of "power" counts as 0: the loss differs from its limit by about a/2 times the variance of log p."""
 
 
 class Expected(NamedTuple):
@@ -50,3 +67,52 @@ def of_loss(loss: Loss) -> ExpectedLoss:
         return Expected(values.sum(), in_mean[:, None], in_variance)
 
     return expected
+
+
+def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float = 1.0) -> ExpectedLoss:
+    """The expected losses of a likelihood, for one output; `Expected.in_parameters` are those of its own parameters.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+    objective : "elbo", "log-loss", "square-loss" or "power"
+        A row of the table above.
+    power : float in [0, 1]
+        a, for "power" only.  At 0 and below 1e-6 the loss is its limit, "elbo".
+
+    >>> from gpbounds.likelihoods import Gaussian
+    >>> y, m, v = np.array([[1.0]]), np.array([[0.0]]), np.array([0.5])
+    >>> [round(float(of_likelihood(Gaussian(0.5), name, 0.5)(y, m, v).total), 4) for name in OBJECTIVES]
+    [2.0724, 1.4189, 0.5, 1.6445]
+    """
+    choice("objective", objective, OBJECTIVES)
+    a = scalar(closed_unit, "power", power)
+    if objective == "square-loss":
+        if not isinstance(likelihood, Gaussian):
+            raise ValueError(
+                f"objective: expected 'elbo', 'log-loss' or 'power' for {likelihood!r}, got 'square-loss', which is "
+                "defined for a Gaussian likelihood only"
+            )
+        return _square_loss
+    asked: dict[str, Any] = {"gradient": True, "parameters": True}
+    if objective == "log-loss":
+        return _negated(lambda y, m, v: likelihood.log_expected_density(y, m, v, **asked))
+    if objective == "elbo" or a < SMALLEST:
+        return _negated(lambda y, m, v: likelihood.expected_log_density(y, m, v, **asked))
+    return _negated(lambda y, m, v: likelihood.log_expected_power(y, m, v, a, **asked), 1.0 / a)
+
+
+def _negated(means: Callable[..., tuple[Any, ...]], factor: float = 1.0) -> ExpectedLoss:
+    """The sum of −``factor`` times the values, with their derivatives."""
+
+    def expected(Y: Array, m: Array, v: Array) -> Expected:
+        values, in_mean, in_variance, *own = means(Y[:, 0], m[:, 0], v)
+        in_parameters = np.array([-factor * float(part.sum()) for part in own])
+        return Expected(-factor * values.sum(), -factor * in_mean[:, None], -factor * in_variance, in_parameters)
+
+    return expected
+
+
+def _square_loss(Y: Array, m: Array, v: Array) -> Expected:
+    difference = m - Y
+    return Expected(0.5 * (difference * difference).sum(), difference, 0.0 * v, np.zeros(1))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 
 SPAN = 1e6
 """By default every hyperparameter stays within this factor of its start."""
@@ -165,3 +166,28 @@ def enough_inducing(
         else:
             low = middle
     return Z[:high], gap
+
+
+def default_likelihood(likelihood: str | Likelihood, Y: Array) -> Likelihood:
+    """``likelihood``, or the one with this name and parameters at the scale of Y.
+
+    The noise of a Gaussian is a tenth of the mean square of y; a Student-t has that variance and four degrees of
+    freedom.
+
+    >>> default_likelihood("student-t", np.array([[2.0], [-2.0]]))
+    StudentT(df=4.0, scale=0.4472135954999579)
+    """
+    if isinstance(likelihood, Likelihood):
+        return likelihood
+    named: dict[str, Callable[[], Likelihood]] = {
+        "gaussian": lambda: Gaussian(0.1 * mean_square(host(Y))),
+        "probit": lambda: Bernoulli("probit"),
+        "logit": lambda: Bernoulli("logit"),
+        "poisson": lambda: Poisson("exp"),
+        "poisson-softplus": lambda: Poisson("softplus"),
+        "student-t": lambda: StudentT(4.0, math.sqrt(0.05 * mean_square(host(Y)))),
+    }
+    if not isinstance(likelihood, str) or likelihood not in named:
+        names = ", ".join(map(repr, named))
+        raise ValueError(f"likelihood: expected one of {names}, or a gpbounds likelihood, got {likelihood!r}")
+    return named[likelihood]()

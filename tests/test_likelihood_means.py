@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ import gpbounds.likelihoods.mixture as mixture
 import gpbounds.likelihoods.trapezoid as trapezoid
 from gpbounds.errors import NotConverged
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from gpbounds.reference import likelihoods as reference
 
 ALL = [
     Gaussian(0.3),
@@ -24,6 +26,16 @@ ALL = [
     StudentT(40.0, 0.05),
 ]
 every = pytest.mark.parametrize("model", ALL, ids=str)
+
+
+def exact(model):
+    if isinstance(model, Gaussian):
+        return reference.gaussian(mp.mpf(model.noise))
+    if isinstance(model, StudentT):
+        return reference.student_t(mp.mpf(model.df), mp.mpf(model.scale))
+    return reference.bernoulli(model.link) if isinstance(model, Bernoulli) else reference.poisson(model.link)
+
+
 MEANS = ("log_expected_density", "expected_log_density")
 
 
@@ -40,6 +52,69 @@ def test_gradients_are_derivatives(model, mean, seed):
         values = function(y, m + shift[0] * steps, v + shift[1] * steps)
         slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)
         assert abs(got - slope) <= 1e-9 * (1.0 + abs(got)) + 1e-13 * np.abs(values).max() / h
+
+
+@every
+@pytest.mark.parametrize(("a", "seed"), [(0.35, 1), (0.8, 2)])
+def test_means_of_powers_are_those_of_mpmath(model, a, seed):
+    """log E p^a, whose reference has p^a for p."""
+    rng = np.random.default_rng(seed)
+    y, m, v = 1.0, float(2.0 * rng.standard_normal()), float(10.0 ** rng.uniform(-2, 1.0))
+    log_density = exact(model)
+    bends = {Gaussian: [(y, 0.5)], StudentT: [(y, 0.05), (y, 1.0)]}.get(type(model), [(0.0, 1.0)])
+    with mp.workdps(20):
+        truth = reference.log_expected_density(lambda y, f: mp.mpf(a) * log_density(y, f), y, m, v, bends)
+    got = model.log_expected_power(y, m, v, a, gradient=True)
+    np.testing.assert_allclose(got, [float(part) for part in truth], rtol=1e-9, atol=1e-11)
+
+
+@every
+@pytest.mark.parametrize("mean", [*MEANS, "log_expected_power"])
+def test_derivatives_in_the_parameters_of_a_likelihood(model, mean):
+    m, v = np.linspace(-3.0, 4.0, 8), np.geomspace(1e-3, 30.0, 8)
+    more = (0.45,) if mean == "log_expected_power" else ()
+
+    def at(logs):
+        return getattr(model.with_log_parameters(logs), mean)(1, m, v, *more)
+
+    logs = model.log_parameters
+    first = getattr(model, mean)(1, m, v, *more, gradient=True)
+    value, by_mean, by_variance, *own = getattr(model, mean)(1, m, v, *more, gradient=True, parameters=True)
+    np.testing.assert_array_equal(first, [value, by_mean, by_variance])
+    assert len(own) == logs.size
+    for k, part in enumerate(own):
+        unit = 2e-4 * np.eye(logs.size)[k]
+        values = [at(logs + step * unit) for step in (-2, -1, 1, 2)]
+        slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * 2e-4)
+        np.testing.assert_allclose(part, slope, rtol=1e-8, atol=1e-8 * np.abs(values[0]).max())
+    with pytest.raises(ValueError, match="gradient=True"):
+        getattr(model, mean)(1, m, v, *more, parameters=True)
+
+
+def test_the_parameter_slopes_of_a_student_tend_to_those_of_a_gaussian():
+    """ν → ∞ at σ² = noise: ∂ log σ is twice ∂ log σ², and ∂ log ν falls like 1/ν."""
+    m, v = np.linspace(-2.0, 2.0, 5), 0.3
+    gaussian = Gaussian(0.49)
+    for mean in MEANS:
+        *_, by_noise = getattr(gaussian, mean)(1, m, v, gradient=True, parameters=True)
+        slopes = []
+        for df in (1e5, 1e7):
+            *_, by_df, by_scale = getattr(StudentT(df, 0.7), mean)(1, m, v, gradient=True, parameters=True)
+            slopes.append(by_df)
+        np.testing.assert_allclose(by_scale, 2.0 * by_noise, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(slopes[1], slopes[0] / 100.0, rtol=1e-3, atol=1e-9)
+
+
+@every
+def test_the_predictive_mean_is_the_mean_of_the_mean(model):
+    """E over N(m, v) of E[y|f], whose inner mean is that at variance 0, by Gauss–Hermite."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    m, v = np.array([-1.5, 0.0, 2.0]), 0.6
+    inner = model.predictive_mean(m[:, None] + np.sqrt(v) * nodes, 0.0)
+    np.testing.assert_allclose(model.predictive_mean(m, v), inner @ weights / weights.sum(), rtol=1e-8, atol=1e-14)
+    if isinstance(model, Poisson):
+        rate = np.exp(0.3) if model.link == "exp" else np.log1p(np.exp(0.3))
+        assert model.predictive_mean(0.3, 0.0) == pytest.approx(rate, rel=1e-12)
 
 
 @every

@@ -14,7 +14,7 @@ from gpbounds.arrays import Array, Float, broadcastable, namespace, over_blocks
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.records import Named
-from gpbounds.validation import choice
+from gpbounds.validation import choice, positive, scalar
 
 Numbers = ArrayLike | Array
 
@@ -27,6 +27,7 @@ class Likelihood(Named, ABC):
     """
 
     # A likelihood defines these, on flat arrays of equal length; `_targets` has checked y and put it in its convention.
+    # With ``gradient``, means over f are followed by ∂/∂m, ∂/∂v, and the derivatives in each of `log_parameters`.
     @abstractmethod
     def _targets(self, y: Array) -> Array: ...
 
@@ -41,6 +42,12 @@ class Likelihood(Named, ABC):
 
     @abstractmethod
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _predictive_mean(self, m: Array, v: Array) -> Array: ...
 
     @abstractmethod
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange: ...
@@ -116,7 +123,9 @@ class Likelihood(Named, ABC):
         _, (targets,) = broadcastable(y=y)
         return self._range(self._targets(targets), form, repaired)
 
-    def log_expected_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
+    def log_expected_density(
+        self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False, parameters: bool = False
+    ) -> Any:
         """log E p(y|f), f ~ N(m, v): minus the log-loss DLM term (D-02), the log predictive density.
 
         Computed in closed form where one exists (D-05, D-06); otherwise by quadrature: the relative error of E p is
@@ -130,6 +139,8 @@ class Likelihood(Named, ABC):
             Mean and variance of f, v ≥ 0.
         gradient : bool
             Return (value, ∂/∂m, ∂/∂v); at v = 0 their limits ℓ' and ½(ℓ'² + ℓ'').
+        parameters : bool
+            With ``gradient``: return the derivatives in each of `log_parameters`, too, in their order.
 
         Raises
         ------
@@ -138,25 +149,70 @@ class Likelihood(Named, ABC):
         NotConverged
             where the quadrature does not reach its accuracy.
         """
-        return self._expectation(self._log_expected_density, y, m, v, gradient)
+        return self._expectation(self._log_expected_density, y, m, v, gradient, parameters)
 
-    def expected_log_density(self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False) -> Any:
+    def log_expected_power(
+        self, y: Numbers, m: Numbers, v: Numbers, power: float, *, gradient: bool = False, parameters: bool = False
+    ) -> Any:
+        """log E p(y|f)^a, f ~ N(m, v), for a power a in (0, 1]: −a times the loss of black-box α-divergences (D-03).
+
+        At a = 1 it is `log_expected_density`; divided by a, it tends to `expected_log_density` as a → 0.  Accuracy,
+        parameters and errors are those of `log_expected_density`, which holds for the power p^a: for a Gaussian in
+        closed form, otherwise by quadrature.  A Student-t needs a > 1/(ν + 1), so that p^a has finite mass.
+
+        >>> from gpbounds.likelihoods import Poisson
+        >>> model = Poisson("exp")
+        >>> [round(float(model.log_expected_power(3, 1.0, 0.5, a)) / a, 6) for a in (1.0, 0.5, 1e-6)]
+        [-1.948294, -2.04866, -2.282101]
+        >>> round(float(model.expected_log_density(3, 1.0, 0.5)), 6)
+        -2.282102
+        """
+        a = scalar(positive, "power", power)
+        if a > 1.0:
+            raise ValueError(f"power: expected a number in (0, 1], got {power!r}")
+
+        def function(y: Array, m: Array, v: Array, with_gradient: bool) -> tuple[Array, ...]:
+            return self._log_expected_power(y, m, v, a, with_gradient)
+
+        return self._expectation(function, y, m, v, gradient, parameters)
+
+    def predictive_mean(self, m: Numbers, v: Numbers) -> Any:
+        """E y, y ~ p(y|f), f ~ N(m, v): the probability of a label 1, the mean of a count, m otherwise.
+
+        A Student-t with ν ≤ 1 has no mean: m is its median.
+
+        >>> from gpbounds.likelihoods import Poisson
+        >>> round(float(Poisson("exp").predictive_mean(1.0, 0.5)), 6)  # e^(m + v/2)
+        3.490343
+        """
+        xp, (means, variances) = broadcastable(m=m, v=v)
+        return over_blocks(lambda *a: (self._predictive_mean(*a),), xp, means, _variances(variances))[0]
+
+    def expected_log_density(
+        self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False, parameters: bool = False
+    ) -> Any:
         """E log p(y|f), f ~ N(m, v): the ELBO's term; at most `log_expected_density` (Jensen, D-02).
 
         Accuracy, parameters and errors are those of `log_expected_density`; the gradient's limits at v = 0 are ℓ' and
         ½ℓ''.
         """
-        return self._expectation(self._expected_log_density, y, m, v, gradient)
+        return self._expectation(self._expected_log_density, y, m, v, gradient, parameters)
 
     def _pointwise(self, function: Callable[..., tuple[Array, ...]], y: Numbers, f: Numbers) -> tuple[Any, ...]:
         xp, (targets, values) = broadcastable(y=y, f=f)
         return over_blocks(function, xp, self._targets(targets), values)
 
-    def _expectation(self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool) -> Any:
+    def _expectation(
+        self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool, parameters: bool
+    ) -> Any:
+        if parameters and not gradient:
+            raise ValueError("parameters: expected False without gradient=True, got True")
         xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
         targets = self._targets(targets)
         values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
-        return values if gradient else values[0]
+        if not gradient:
+            return values[0]
+        return values if parameters else values[:3]
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

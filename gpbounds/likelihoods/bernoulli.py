@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import log_mean
-from gpbounds.likelihoods.factors import LogCdf, Sigmoid, Softplus
+from gpbounds.likelihoods.factors import LogCdf, NormalCdf, Powered, Sigmoid, Softplus
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import log_cdf, mills, sigmoid, softplus
 from gpbounds.validation import choice
@@ -71,6 +71,14 @@ class Bernoulli(Likelihood):
             slope = mills(z)[0]
             return log_cdf(z), y * slope / xp.sqrt(total), -0.5 * z * slope / total
         return _signed(y, _log_mean_sigmoid(y * m, v, gradient))
+
+    def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
+        factor = NormalCdf() if self.link == "probit" else Sigmoid()
+        return _signed(y, log_mean(Powered(factor, power), y, y * m, v, gradient))
+
+    def _predictive_mean(self, m: Array, v: Array) -> Array:
+        one = namespace(m).ones(m.shape)
+        return namespace(m).exp(self._log_expected_density(one, m, v, False)[0])
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         """−E A(f) with log E A by quadrature: A = −log Φ or log(1 + e^−f) is log-concave."""

@@ -10,9 +10,11 @@ from gpbounds.likelihoods.special import (
     HAZARD,
     UNDERFLOW,
     bend,
+    log_cdf,
     log_factorial_excess,
     log_rate_solution,
     log_softplus,
+    mills,
     scipy_special,
     sigmoid,
     softplus,
@@ -34,6 +36,52 @@ class Sigmoid(Factor):
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
         down = sigmoid(-f)
         return down, -down * sigmoid(f)
+
+
+class NormalCdf(Factor):
+    """Φ(f); its zeros are at least 2.8 away from the real line."""
+
+    step = 0.5
+
+    def value(self, f: Array, y: Array) -> Array:
+        return log_cdf(f)
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        first, second, _ = mills(f)
+        return first, second
+
+
+class Powered(Factor):
+    """p^a for another factor p and a in (0, 1]: where p bends within a width, p^a does not bend more.
+
+    >>> import numpy as np
+    >>> factor = Powered(Sigmoid(), 0.5)
+    >>> np.exp(factor.value(np.zeros(1), np.ones(1))).round(6)
+    array([0.707107])
+    """
+
+    def __init__(self, factor: Factor, power: float) -> None:
+        self.factor, self.power, self.step = factor, power, factor.step
+
+    def value(self, f: Array, y: Array) -> Array:
+        return self.power * self.factor.value(f, y)
+
+    def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
+        first, second = self.factor.slopes(f, y)
+        return self.power * first, self.power * second
+
+    def base(self, f0: Array, y: Array) -> tuple[Array, ...]:
+        value, *rest = self.factor.base(f0, y)
+        return (self.power * value, value, *rest)
+
+    def rise(self, t: Array, f0: Array, y: Array, base: tuple[Array, ...]) -> Array:
+        return self.power * self.factor.rise(t, f0, y, base[1:])
+
+    def peak(self, y: Array) -> Array:
+        return self.factor.peak(y)
+
+    def bend(self, y: Array) -> Array:
+        return self.factor.bend(y)
 
 
 class Softplus(Factor):

@@ -56,11 +56,28 @@ class Gaussian(Likelihood):
         value = -HALF_LOG_TWO_PI - 0.5 * namespace(v).log(total) - 0.5 * d * d / total
         if not gradient:
             return (value,)
-        return value, d / total, 0.5 * (d * d / total - 1.0) / total
+        by_variance = 0.5 * (d * d / total - 1.0) / total
+        return value, d / total, by_variance, self.noise * by_variance
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        d = y - m
         value = self._log_density(y, m) - 0.5 * v / self.noise
-        return (value, (y - m) / self.noise, 0.0 * v - 0.5 / self.noise) if gradient else (value,)
+        if not gradient:
+            return (value,)
+        return value, d / self.noise, 0.0 * v - 0.5 / self.noise, 0.5 * ((d * d + v) / self.noise - 1.0)
+
+    def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
+        """N(y|f, σ²)^a is a multiple of N(y|f, σ²/a)."""
+        own = self.noise / power
+        wider = Gaussian(own)
+        factor = (1.0 - power) * HALF_LOG_TWO_PI + 0.5 * (math.log(own) - power * math.log(self.noise))
+        value, *rest = wider._log_expected_density(y, m, v, gradient)
+        if not gradient:
+            return (value + factor,)
+        return value + factor, rest[0], rest[1], rest[2] + 0.5 * (1.0 - power)
+
+    def _predictive_mean(self, m: Array, v: Array) -> Array:
+        return m + 0.0 * v
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         std = math.sqrt(self.noise)

@@ -35,7 +35,11 @@ Columns = Callable[..., Sequence[Array]]
 
 
 def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> tuple[Array, ...]:
-    """log E p for scale 1, and with ``gradient`` its derivatives in d and in v."""
+    """log E p for scale 1, and with ``gradient`` its derivatives in d, in v and in log ν.
+
+    With h = ½ν and the mixing law tilted by N(d|0, v + e^x), ∂_ν = ½[E(x − 1 + e^−x) without the tilt − with it], whose
+    first term is ψ(h) − log h, negated.
+    """
     xp = namespace(d)
     half, square = 0.5 * df, d * d
     best = _peak(square, v, df)
@@ -51,11 +55,15 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
         weight = xp.exp(log_weight - best - 0.5 * square * inverse) * xp.sqrt(inverse)
         if not gradient:
             return [weight]
-        return [weight, -weight * d * inverse, 0.5 * weight * (square * inverse - 1.0) * inverse]
+        slope = 0.5 * weight * (square * inverse - 1.0) * inverse
+        return [weight, -weight * d * inverse, slope, -half * (x + math.expm1(-x)) * weight]
 
-    sums = _marched(columns, (d, square, v, best), start, step, reach, 3 if gradient else 1)
+    sums = _marched(columns, (d, square, v, best), start, step, reach, 4 if gradient else 1)
     value = best + xp.log(sums[0]) - HALF_LOG_TWO_PI - _log_mass(half)
-    return (value, *(part / sums[0] for part in sums[1:]))
+    parts = [part / sums[0] for part in sums[1:]]
+    if gradient:
+        parts[2] = parts[2] - half * _log_mass_slope(half)
+    return (value, *parts)
 
 
 def _peak(square: Array, v: Array, df: float) -> Array:
@@ -92,8 +100,9 @@ def _peak(square: Array, v: Array, df: float) -> Array:
 
 
 def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> tuple[Array, ...]:
-    """−½(ν + 1) E log(1 + (y − f)²/ν), and with ``gradient`` its derivatives in d and in v.
+    """−½(ν + 1) E log(1 + (y − f)²/ν), and with ``gradient`` its derivatives in d, in v and in log ν.
 
+    It is −½(ν + 1)h(a, b), and ν∂_ν h = −(a∂_a + b∂_b)h, so that the last derivative is −½νh − v∂_v − ½d∂_d.
     The left tail is compressed by t = e^(u − e^−u)/(1 + a + b).
     """
     xp = namespace(d)
@@ -115,7 +124,10 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
 
     sums = _marched(columns, (a, b, size), LEFT, 0.25, xp.log(DROP * size), 3 if gradient else 1)
     factor = -0.5 * (df + 1.0)
-    return tuple(factor * part * c for part, c in zip(sums, (1.0, 2.0 * d / df, 1.0 / df), strict=False))
+    parts = [factor * part * c for part, c in zip(sums, (1.0, 2.0 * d / df, 1.0 / df), strict=False)]
+    if gradient:
+        parts.append(-0.5 * df * sums[0] - v * parts[2] - 0.5 * d * parts[1])
+    return tuple(parts)
 
 
 def _left_end(df: float) -> float:
@@ -136,6 +148,16 @@ def _log_mass(half: float) -> float:
     square = 1.0 / half**2
     series = (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square * (1 / 1680 - square / 1188)))) / half
     return HALF_LOG_TWO_PI - 0.5 * math.log(half) + series
+
+
+def _log_mass_slope(half: float) -> float:
+    """The derivative of `_log_mass`: ψ(h) − log h, by its series for large h, where the two cancel."""
+    if half < 15.0:
+        from scipy.special import digamma
+
+        return float(digamma(half)) - math.log(half)
+    square = 1.0 / half**2
+    return -0.5 / half - square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132))))
 
 
 def _marched(

@@ -10,7 +10,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
-from gpbounds.likelihoods.factors import ExponentialRate, Factor, Softplus, SoftplusRate
+from gpbounds.likelihoods.factors import ExponentialRate, Factor, Powered, Softplus, SoftplusRate
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import (
     log_factorial_excess,
@@ -78,6 +78,14 @@ class Poisson(Likelihood):
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         return log_mean(self._factor, y, m, v, gradient)
+
+    def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
+        return log_mean(Powered(self._factor, power), y, m, v, gradient)
+
+    def _predictive_mean(self, m: Array, v: Array) -> Array:
+        """E g: e^(m + v/2), or by quadrature."""
+        xp = namespace(m)
+        return xp.exp(m + 0.5 * v if self.link == "exp" else log_mean(Softplus(), 0.0 * m, m, v)[0])
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         log_factorial = scipy_special(y).gammaln(y + 1.0)

@@ -25,15 +25,16 @@ def log_constant(df: float) -> float:
 
 
 def log_constant_slope(df: float) -> float:
-    """The derivative of `log_constant` in log ν, by the derivative of its series for large ν.
+    """The derivative of `log_constant` in log ν.
 
-    >>> round(log_constant_slope(1.0), 6), f"{log_constant_slope(1e6):.7g}"
-    (0.193147, '2.5e-07')
+    >>> up, down = log_constant(4.0 * math.exp(1e-5)), log_constant(4.0 * math.exp(-1e-5))
+    >>> round((up - down) / 2e-5 / log_constant_slope(4.0), 8)
+    1.0
     """
     if df < 60.0:
         from scipy.special import digamma
 
-        return 0.5 * df * float(digamma(0.5 * (df + 1.0)) - digamma(0.5 * df)) - 0.5
+        return 0.5 * (df * float(digamma(0.5 * (df + 1.0)) - digamma(0.5 * df)) - 1.0)
     a = 0.5 * df
     return (1 / 8 - (3 / 192 - (5 / 640 - (119 / 14336 - 279 / 18432 / a**2) / a**2) / a**2) / a**2) / a
 
@@ -100,15 +101,42 @@ class StudentT(Likelihood):
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         parts = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((parts[0] - math.log(self.scale), *parts[1:]))
+        return self._rescaled(y - m, v, (parts[0] - math.log(self.scale), *parts[1:]))
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         parts = mean_log_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
-        return self._rescaled((parts[0] + self._log_c, *parts[1:]))
+        value, *rest = self._rescaled(y - m, v, (parts[0] + self._log_c, *parts[1:]))
+        if gradient:
+            rest[2] = rest[2] + log_constant_slope(self.df)
+        return (value, *rest)
 
-    def _rescaled(self, parts: tuple[Array, ...]) -> tuple[Array, ...]:
-        """Derivatives in d = (y − m)/σ and v/σ² as derivatives in m and v."""
-        return parts if len(parts) == 1 else (parts[0], -parts[1] / self.scale, parts[2] / self.scale**2)
+    def _log_expected_power(self, y: Array, m: Array, v: Array, power: float, gradient: bool) -> tuple[Array, ...]:
+        """p^a is a multiple of the density with ν' = a(ν + 1) − 1 and σ'² = σ²ν/ν'."""
+        df = power * (self.df + 1.0) - 1.0
+        if df <= 0.0:
+            raise ValueError(
+                f"power: expected more than 1/(df + 1) = {1.0 / (self.df + 1.0):.6g} for {self!r}, got {power:g}: the "
+                "power of the density has infinite mass"
+            )
+        other = StudentT(df, self.scale * math.sqrt(self.df / df))
+        value, *rest = other._log_expected_density(y, m, v, gradient)
+        value = value + (power * self._log_c - other._log_c)
+        if not gradient:
+            return (value,)
+        turn = power * self.df / df  # ∂ log ν'/∂ log ν
+        widening = 0.5 * (1.0 - turn)  # ∂ log σ'/∂ log ν
+        by_df = turn * (rest[2] - log_constant_slope(df)) + widening * (rest[3] + 1.0)
+        return value, rest[0], rest[1], by_df + power * log_constant_slope(self.df), rest[3] + (1.0 - power)
+
+    def _predictive_mean(self, m: Array, v: Array) -> Array:
+        return m + 0.0 * v
+
+    def _rescaled(self, d: Array, v: Array, parts: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Derivatives in d/σ = (y − m)/σ and v/σ² as derivatives in m, v, log ν and log σ."""
+        if len(parts) == 1:
+            return parts
+        by_mean, by_variance = -parts[1] / self.scale, parts[2] / self.scale**2
+        return parts[0], by_mean, by_variance, parts[3], d * by_mean - 2.0 * v * by_variance - 1.0
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""

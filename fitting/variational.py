@@ -1,0 +1,220 @@
+"""The variational objective J, for any likelihood, as a function of (kernel, likelihood, Z, q(v) = N(w, CCᵀ)).
+
+    J = (N/n) Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p),      m_i = wᵀv_i,    s_i = r_i + v_iᵀCCᵀv_i,
+
+with the losses of `fitting.expected` and a sum over n of the N rows.  For the loss "elbo" and β = 1, −J is a lower
+bound on log p(y).  For another β and for the other losses J bounds nothing (D-01, D-02); they serve predictions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from fitting import family
+from fitting.data import Data
+from fitting.evaluation import Evaluation, Parameters, finite_or_refused
+from fitting.expected import OBJECTIVES, of_likelihood
+from fitting.family import FamilyObjective, member
+from fitting.functional import free
+from fitting.parameters import Packing, law, packing_of
+from fitting.posterior import InducingPosterior
+from fitting.starts import default_likelihood
+from gpbounds.arrays import Array, namespace
+from gpbounds.kernels import Kernel
+from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Gaussian, Likelihood
+from gpbounds.linalg import Jitter
+from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.linalg.workspace import KEEP
+from gpbounds.validation import choice, closed_unit, positive, scalar
+from gpbounds.whitening import CHUNK, inducing
+
+
+@dataclass(frozen=True, eq=False)
+class VariationalObjective:
+    """J of one data set; made by `variational_objective`.
+
+    Attributes
+    ----------
+    data : Data
+    likelihood : Likelihood
+        The start of the likelihood.
+    loss : "elbo", "log-loss", "square-loss" or "power"
+    beta : float
+        Factor of KL(q‖p).
+    power : float
+        a, for "power".
+    weight : float
+        Factor of the sum of losses: N/n where n rows estimate the sum over N.
+    """
+
+    data: Data
+    likelihood: Likelihood
+    loss: str
+    beta: float = 1.0
+    power: float = 1.0
+    weight: float = 1.0
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.data.N
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The square loss does not depend on the noise."""
+        return ("noise",) if self.loss == "square-loss" else ()
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point``, with the start of q if it has none.
+
+        For a Gaussian likelihood it minimises J of the loss "elbo" (VFE's posterior with the noise βσ²), or of the
+        square loss (VFE's mean with the noise β, and S = I, D-08).  Otherwise it is the prior.
+        """
+        if point.q is not None:
+            return point
+        points = self.data.inputs(point.Z)
+        xp, M = namespace(points), int(points.shape[0])
+        if not isinstance(point.likelihood, Gaussian):
+            return replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
+        square = self.loss == "square-loss"
+        noise = self.beta if square else self.beta * point.noise
+        posterior = FamilyObjective(member("vfe"), self.data).posterior(point.kernel, noise, points)
+        assert isinstance(posterior, InducingPosterior)
+        factor = xp.eye(M) if square else posterior.q.factor
+        return replace(point, Z=points, q=FactorLaw(posterior.q.mean, factor))
+
+    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
+        """J at ``point``: an `fitting.evaluation.Objective`."""
+        q, weight, beta = point.q, self.weight, self.beta
+        assert q is not None
+        loss = of_likelihood(point.likelihood, self.loss, self.power)
+
+        def outer(total: float, kl: float) -> tuple[float, float, float]:
+            return weight * total + beta * kl, weight, beta
+
+        evaluation, jitter = self.data.sweep(
+            point.kernel, point.Z, lambda source: free(source, q, loss, outer, gradient=gradient)
+        )
+        assert evaluation.total is not None
+        return finite_or_refused(replace(evaluation, jitter=jitter, total=weight * evaluation.total))
+
+    def batch(self, rows: ArrayLike | Array) -> VariationalObjective:
+        """J with N/n times the losses of the n given rows; its mean over random rows is J, with all derivatives."""
+        part = self.data.only(rows)
+        return replace(self, data=part, weight=self.weight * self.data.N / part.N)
+
+    def evaluate(
+        self,
+        kernel: Kernel,
+        likelihood: Likelihood,
+        Z: ArrayLike | Array,
+        mean: ArrayLike | Array,
+        factor: ArrayLike | Array,
+        rows: ArrayLike | Array | None = None,
+        *,
+        gradient: bool = True,
+    ) -> Evaluation:
+        """−J, with its derivatives in the log hyperparameters, the likelihood's log parameters, Z, w and C.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        likelihood : Likelihood
+        Z : array (M, D), NumPy or CuPy as X is
+        mean : array (M,) or (M, 1)
+            w, of v = L⁻¹u, L Lᵀ = Kuu + jitter·I; its derivative has shape (M, 1).
+        factor : array (M, M)
+            C, lower triangular with a positive diagonal.
+        rows : array (n,) of int, optional
+            The sum is estimated from these rows only, as in `batch`.
+        gradient : bool
+            False computes the value only.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments, or where J is not finite.
+        NotPositiveDefinite
+            when Kuu does not factorise with any admitted jitter.
+        """
+        problem = self if rows is None else self.batch(rows)
+        points = self.data.inputs(Z)
+        q = law(mean, factor, int(points.shape[0]))
+        return -problem.minimised(Parameters(kernel, likelihood, points, q), gradient=gradient)
+
+    def packing(self, start: Parameters, **options: Any) -> Packing:
+        """The conversion between points and vectors, for training that starts at ``start``, completed.
+
+        ``options`` are those of `fitting.parameters.packing`: learn_Z, fixed, limits, scale.
+        """
+        fixed = tuple(dict.fromkeys((*options.pop("fixed", ()), *self.held)))
+        return packing_of(self.complete(start), fixed=fixed, **options)
+
+    def posterior(self, point: Parameters) -> InducingPosterior:
+        """The law of f at ``point``; its noise is that of a Gaussian likelihood, and 0 for others."""
+        assert point.q is not None
+        noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
+        with one_blas_thread():
+            points = inducing(point.kernel, self.data.inputs(point.Z), self.data.jitter)
+        return InducingPosterior(points, noise, point.q, self.data.single)
+
+
+def variational_objective(
+    X: ArrayLike | Array,
+    y: ArrayLike | Array,
+    likelihood: str | Likelihood = "gaussian",
+    objective: str = "elbo",
+    *,
+    beta: float = 1.0,
+    power: float = 1.0,
+    jitter: Jitter = "auto",
+    chunk: int = CHUNK,
+    keep: int = KEEP,
+) -> VariationalObjective:
+    """J of variational inference and of direct loss minimisation, for one output.
+
+    Claims D-01 … D-09 (Wei et al., DLM, §§1, 2, 5).
+
+    Parameters
+    ----------
+    X : array (N, D), NumPy or CuPy
+        All computations run on the device of X, in float64.
+    y : array (N,) or (N, 1)
+        Real numbers; labels in {0, 1} or {−1, 1}; counts.
+    likelihood : Likelihood, or "gaussian", "probit", "logit", "poisson", "poisson-softplus" or "student-t"
+        A name stands for parameters at the scale of y.  It decides which y are admitted; each point has its own.
+    objective : "elbo", "log-loss", "square-loss" or "power"
+        The loss, a row of the table in `fitting.expected`.
+    beta : float
+        β > 0.
+    power : float in [0, 1]
+        a, for "power".
+    jitter, chunk, keep : as in `fitting.family.objective`
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for wrong arguments, and for y that the likelihood does not admit.
+
+    >>> import numpy as np
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, Z, kernel = np.linspace(0.0, 6.0, 50), np.array([[1.0], [3.0], [5.0]]), SquaredExponential()
+    >>> J = variational_objective(X, np.sin(X) > 0.0, "probit")
+    >>> start = J.complete(Parameters(kernel, J.likelihood, Z))
+    >>> round(J.evaluate(kernel, J.likelihood, Z, start.q.mean, start.q.factor).value, 6)  # q is the prior
+    -50.0
+    """
+    choice("objective", objective, OBJECTIVES)
+    data = family.objective(X, y, "vfe", jitter=jitter, chunk=chunk, keep=keep).data
+    if data.Y.shape[1] != 1:
+        raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {data.Y.shape}")
+    chosen = default_likelihood(likelihood, data.Y)
+    of_likelihood(chosen, objective, power)
+    chosen.log_density(data.Y, 0.0)  # a likelihood may refuse targets
+    return VariationalObjective(
+        data, chosen, objective, scalar(positive, "beta", beta), scalar(closed_unit, "power", power)
+    )

@@ -1,0 +1,206 @@
+"""The variational objective: derivatives, batches, and the models it equals at its optimum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fitting.evaluation import Parameters
+from fitting.expected import of_likelihood
+from fitting.family import objective
+from fitting.training import train_lbfgs
+from fitting.variational import variational_objective
+from gpbounds.errors import NonFinite
+from gpbounds.kernels import SquaredExponential
+from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+
+KERNEL = SquaredExponential(1.3, [0.7, 1.4])
+LIKELIHOODS = [
+    Gaussian(0.3),
+    Bernoulli("probit"),
+    Bernoulli("logit"),
+    Poisson("exp"),
+    Poisson("softplus"),
+    StudentT(4.0, 0.5),
+]
+CASES = [(each, loss) for each in LIKELIHOODS for loss in ("elbo", "log-loss", "power")]
+CASES.append((LIKELIHOODS[0], "square-loss"))
+every_case = pytest.mark.parametrize(("likelihood", "loss"), CASES, ids=str)
+
+
+def problem(likelihood, seed: int, N: int = 12, M: int = 3):
+    """X, y, and a point."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.standard_normal((N, 2)), rng.standard_normal((M, 2))
+    f = np.sin(X @ rng.standard_normal(2)) + 0.3 * rng.standard_normal(N)
+    if isinstance(likelihood, Bernoulli):
+        f = np.where(f > 0.0, 1.0, 0.0)
+    elif isinstance(likelihood, Poisson):
+        f = rng.poisson(np.exp(f)).astype(float)
+    factor = 0.3 * np.tril(rng.standard_normal((M, M)))
+    factor[np.diag_indices(M)] = rng.uniform(0.3, 1.2, M)
+    return X, f, Parameters(KERNEL, likelihood, Z, FactorLaw(rng.standard_normal((M, 1)), factor))
+
+
+def flat(evaluation):
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], *(np.ravel(part) for part in vars(g).values())])
+
+
+def trained(J, start: Parameters, **options) -> tuple[Parameters, float]:
+    """The optimum, with the value of −J."""
+    layout = J.packing(start, **options)
+    run = train_lbfgs(layout.loss(J), layout.pack(layout.start), layout.bounds, max_iter=2000, ftol=1e-15, gtol=1e-9)
+    return layout.unpack(run.vector), run.value
+
+
+Q_ALONE = {"learn_Z": False, "fixed": (*KERNEL.parameter_names, "noise")}
+
+
+@every_case
+def test_derivatives_in_every_block(likelihood, loss):
+    X, y, point = problem(likelihood, 1)
+    J = variational_objective(X, y, likelihood, loss, beta=0.7, power=0.45, jitter=0.0, chunk=5)
+    layout = J.packing(point)
+    vector = layout.pack(point)
+    value, analytic = layout.loss(J)(vector)
+    assert layout.names[3 : 3 + likelihood.log_parameters.size - len(J.held)] == tuple(
+        name for name in likelihood.parameter_names if name not in J.held
+    )
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        step = rng.standard_normal(vector.size)
+        values = [layout.loss(J)(vector + t * 1e-3 * step)[0] for t in (-2, -1, 1, 2)]
+        numeric = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-3
+        assert analytic @ step == pytest.approx(numeric, rel=1e-7, abs=1e-7 * np.abs(analytic * step).sum())
+    evaluation = J.evaluate(point.kernel, likelihood, point.Z, point.q.mean, point.q.factor)
+    assert evaluation.value == -value
+
+
+@pytest.mark.parametrize(("likelihood", "loss"), [CASES[0], CASES[4], CASES[9]], ids=str)
+def test_it_is_the_sum_of_losses_and_kl_by_its_definition(likelihood, loss):
+    X, y, point = problem(likelihood, 3)
+    J = variational_objective(X, y, likelihood, loss, beta=2.5, jitter=0.0)
+    K, cross, own = KERNEL(point.Z), KERNEL(point.Z, X), KERNEL.diag(X)
+    V = np.linalg.solve(np.linalg.cholesky(K), cross)
+    S = point.q.factor @ point.q.factor.T
+    w = point.q.mean
+    m, s = V.T @ w, own - (V * V).sum(axis=0) + (V * (S @ V)).sum(axis=0)
+    kl = 0.5 * (np.trace(S) - 3 - np.linalg.slogdet(S)[1] + float((w * w).sum()))
+    total = float(of_likelihood(likelihood, loss)(y[:, None], m, s).total)
+    evaluation = J.minimised(point, gradient=False)
+    assert evaluation.value == pytest.approx(total + 2.5 * kl, rel=1e-10)
+    assert [evaluation.total, evaluation.kl] == pytest.approx([total, kl], rel=1e-10)
+
+
+@every_case
+def test_batches_average_to_the_whole(likelihood, loss):
+    """Value and every derivative, over the batches of an epoch."""
+    X, y, point = problem(likelihood, 4)
+    J = variational_objective(X, y, likelihood, loss, beta=0.5, power=0.45, jitter=0.0)
+    at = (point.kernel, likelihood, point.Z, point.q.mean, point.q.factor)
+    order = np.random.default_rng(0).permutation(12).reshape(4, 3)
+    parts = [flat(J.evaluate(*at, rows)) for rows in order]
+    whole = flat(J.evaluate(*at))
+    np.testing.assert_allclose(np.mean(parts, axis=0), whole, rtol=1e-10, atol=1e-10 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=str)
+def test_the_log_loss_is_at_most_the_gibbs_loss(likelihood):
+    """At one q (D-02), with the power between them."""
+    X, y, point = problem(likelihood, 5)
+    values = [
+        variational_objective(X, y, likelihood, loss, power=0.6).minimised(point, gradient=False).value
+        for loss in ("log-loss", "power", "elbo")
+    ]
+    assert values[0] < values[1] < values[2]
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.2, 5.0])
+def test_the_optimum_for_a_gaussian_is_vfe(beta):
+    """min over q of J is given by VFE whose noise is βσ² (SPEC of the collapsed form), for every β."""
+    X, y, point = problem(Gaussian(0.3), 6, N=40, M=5)
+    J = variational_objective(X, y, "gaussian", beta=beta, jitter=0.0)
+    start = replace(point, q=FactorLaw(np.zeros((5, 1)), np.eye(5)))
+    end, value = trained(J, start, **Q_ALONE)
+    collapsed = J.complete(replace(point, q=None))
+    assert value == pytest.approx(-J.minimised(collapsed, gradient=False).value, rel=1e-9)
+    np.testing.assert_allclose(end.q.mean, collapsed.q.mean, atol=1e-4)
+    np.testing.assert_allclose(end.q.factor, collapsed.q.factor, atol=1e-4)
+    if beta == 1.0:
+        vfe = objective(X, y, "vfe", jitter=0.0).evaluate(KERNEL, 0.3, point.Z).value
+        assert value == pytest.approx(vfe, rel=1e-9)
+    slopes = layout_slopes(J, collapsed)
+    assert np.abs(slopes).max() < 1e-8 * 40.0
+
+
+def layout_slopes(J, point):
+    layout = J.packing(point, **Q_ALONE)
+    return layout.loss(J)(layout.pack(point))[1]
+
+
+@pytest.mark.parametrize("beta", [0.05, 1.0, 3.0])
+def test_the_optimum_of_the_square_loss(beta):
+    """VFE's mean for the noise β, S = I, and the value ½β yᵀ(Q + βI)⁻¹y (D-08)."""
+    X, y, point = problem(Gaussian(0.3), 7, N=40, M=5)
+    J = variational_objective(X, y, "gaussian", "square-loss", beta=beta, jitter=0.0)
+    best = J.complete(replace(point, q=None))
+    assert np.abs(layout_slopes(J, best)).max() < 1e-9
+    cross = KERNEL(point.Z, X)
+    Q = cross.T @ np.linalg.solve(KERNEL(point.Z), cross)
+    value = 0.5 * beta * y @ np.linalg.solve(Q + beta * np.eye(40), y)
+    assert J.minimised(best, gradient=False).value == pytest.approx(value, rel=1e-9)
+    vfe = objective(X, y, "vfe", jitter=0.0).posterior(KERNEL, beta, point.Z)
+    np.testing.assert_allclose(J.posterior(best).predict(X)[0], vfe.predict(X)[0], atol=1e-10)
+
+
+def test_all_points_as_inducing_points_give_the_exact_gp():
+    X, y, point = problem(Gaussian(0.3), 8, N=15)
+    J = variational_objective(X, y, "gaussian")
+    best = J.complete(replace(point, Z=X, q=None))
+    exact = objective(X, y, "exact")
+    assert -J.minimised(best, gradient=False).value == pytest.approx(exact.evaluate(KERNEL, 0.3).value, rel=1e-6)
+    new = np.random.default_rng(0).standard_normal((6, 2))
+    for got, expected in zip(J.posterior(best).predict(new), exact.posterior(KERNEL, 0.3).predict(new), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_chunks_change_nothing_but_rounding():
+    X, y, point = problem(Poisson("exp"), 9, N=900, M=20)
+    at = (KERNEL, point.likelihood, point.Z, point.q.mean, point.q.factor)
+    whole, *others = (
+        flat(variational_objective(X, y, "poisson", "log-loss", **options).evaluate(*at))
+        for options in ({}, {"chunk": 100}, {"chunk": 300, "keep": 0})
+    )
+    for other in others:
+        np.testing.assert_allclose(other, whole, rtol=1e-9, atol=1e-11 * np.abs(whole).max())
+
+
+def test_a_mean_that_overflows_is_refused_as_not_finite():
+    """Training steps back from such a point."""
+    X, y, point = problem(Poisson("exp"), 10)
+    J = variational_objective(X, y, "poisson")
+    with pytest.raises(NonFinite, match="finite value"):
+        J.minimised(replace(point, q=FactorLaw(1e4 * np.ones((3, 1)), np.eye(3))))
+
+
+@pytest.mark.parametrize(
+    ("y", "arguments", "sentence"),
+    [
+        ([0.0, 1.0, 2.0], ("probit",), "labels"),
+        ([0.0, 1.5, 2.0], ("poisson",), "counts"),
+        ([0.0, -1.0, 2.0], ("poisson",), "counts"),
+        ([0.0, 1.0, 1.0], ("probit", "square-loss"), "Gaussian likelihood only"),
+        ([0.0, 1.0, 1.0], ("cauchy",), "expected one of 'gaussian'"),
+        ([0.0, 1.0, 1.0], ("gaussian", "mse"), "objective: expected one of"),
+        ([[0.0, 1.0], [1.0, 1.0], [1.0, 2.0]], ("gaussian",), "one target"),
+    ],
+)
+def test_wrong_arguments_are_named(y, arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        variational_objective([0.0, 1.0, 2.0], y, *arguments)
+    with pytest.raises(ValueError, match="beta"):
+        variational_objective([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], beta=0.0)
