@@ -20,6 +20,7 @@ V·diag(r̄)Vᵀ 1 where a > 0, the pull-back through L 1), and 5 for a free pos
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -35,7 +36,19 @@ from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.products import add_product, matmul, product
 
 
-def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
+@runtime_checkable
+class LossOfRows(Protocol):
+    """An expected loss that depends on which rows it gets, such as one with random samples for each row."""
+
+    def at(self, rows: slice) -> ExpectedLoss:
+        """The expected losses of the rows at these positions among all rows; threads call it concurrently."""
+
+
+Losses = ExpectedLoss | LossOfRows
+"""What the functions of this module take as a loss."""
+
+
+def collapsed(member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z)."""
     q, _ = member.posterior(source)
     losses = source.reduce(lambda: _Losses(q, source, loss, gradient))
@@ -54,7 +67,7 @@ def collapsed(member: Diagonal, source: Stream, loss: ExpectedLoss, goal: Goal, 
     return Evaluation(value, Gradient(pulled.kernel, own, pulled.Z), total=total, kl=kl)
 
 
-def free(source: Stream, q: FactorLaw, loss: ExpectedLoss, goal: Goal, *, gradient: bool = True) -> Evaluation:
+def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
     xp = namespace(source.X)
     if not gradient:
@@ -84,7 +97,7 @@ class LossSums(Statistics):
 class _Losses:
     """The pass over the losses; without ``gradient`` it computes their sum only."""
 
-    def __init__(self, q: Law, source: Stream, loss: ExpectedLoss, gradient: bool) -> None:
+    def __init__(self, q: Law, source: Stream, loss: Losses, gradient: bool) -> None:
         xp, M = namespace(source.X), source.basis.rank
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
@@ -110,16 +123,21 @@ class _Losses:
         return LossSums(self.total, own, self.mean, self.gram)
 
 
-def _losses(chunk: Chunk, q: Law, loss: ExpectedLoss) -> tuple[Array, Expected]:
+def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
     """v_iᵀSv_i (n,) and the expected losses of the chunk; the chunk keeps both."""
 
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
         within = namespace(V).einsum("ij,ij->i", V, turned)
-        return within, loss(chunk.Y, V @ q.mean, chunk.residual + within)
+        return within, _at(loss, chunk)(chunk.Y, V @ q.mean, chunk.residual + within)
 
     return chunk.recall("losses", compute)
+
+
+def _at(loss: Losses, chunk: Chunk) -> ExpectedLoss:
+    """The loss for the rows of a chunk."""
+    return loss.at(chunk.rows) if isinstance(loss, LossOfRows) else loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +176,7 @@ class _Reverse:
     With D = 1/c, it assembles V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D).
     """
 
-    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: ExpectedLoss, adjoint: _Adjoint) -> None:
+    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: _Adjoint) -> None:
         M = source.basis.rank
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
         self.pull, self.noise = source.basis.pull_back(), 0.0
@@ -202,7 +220,7 @@ class SingleSums(LossSums):
 class _Single(_Losses):
     """The single pass for a free q."""
 
-    def __init__(self, q: FactorLaw, source: Stream, loss: ExpectedLoss) -> None:
+    def __init__(self, q: FactorLaw, source: Stream, loss: Losses) -> None:
         super().__init__(q, source, loss, True)
         self.pull = source.basis.pull_back()
 
@@ -210,7 +228,7 @@ class _Single(_Losses):
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
         variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
-        expected = self.loss(chunk.Y, V @ self.q.mean, variance)
+        expected = _at(self.loss, chunk)(chunk.Y, V @ self.q.mean, variance)
         self.add(chunk, expected)
         bar -= V
         bar *= (2.0 * expected.in_variance)[:, None]

@@ -69,6 +69,25 @@ def test_log_density_and_its_derivatives_keep_their_digits(model, seed, reach):
                 )
 
 
+@pytest.mark.parametrize("df", [0.1, 1.0, 59.9, 60.1, 1e3, 1e8])
+def test_derivatives_of_student_t_in_its_parameters(df):
+    """In log ν and log σ against mpmath, at the target, near it, far from it, and where squares overflow."""
+    model, y = StudentT(df, 0.3), 0.7
+    f = np.array([0.7, 0.70001, 1.5, -40.0, 1e9])
+    computed = model.parameter_derivatives(y, f)
+    with mp.workdps(60):
+        for k in range(2):
+            for point, value in zip(f, computed[k], strict=True):
+
+                def along(t, k=k, point=point):
+                    scales = [mp.mpf(number) * mp.exp(t if j == k else 0) for j, number in enumerate((df, 0.3))]
+                    return reference.student_t(*scales)(mp.mpf(y), mp.mpf(float(point)))
+
+                size = 1.0 if k else min(1.0 / df, 1.0) + (((y - point) / 0.3) ** 2 < df) * ((y - point) / 0.3) ** 2
+                assert value == pytest.approx(float(mp.diff(along, 0)), rel=1e-10, abs=1e-14 * size)
+    np.testing.assert_allclose(model.parameter_derivatives(y, -1e200)[1], df, rtol=1e-14)
+
+
 @every
 def test_nothing_overflows_far_out(model):
     f = np.array([-1e4, -800.0, 800.0, 1e4])

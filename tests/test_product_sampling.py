@@ -7,7 +7,7 @@ import pytest
 
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.montecarlo import cover, sample_product
-from gpbounds.montecarlo.product import _Work
+from gpbounds.montecarlo.product import Rejection
 
 MODELS = [
     (Gaussian(0.3), lambda rng, n: 3.0 * rng.standard_normal(n)),
@@ -30,7 +30,7 @@ def test_no_acceptance_probability_exceeds_one(likelihood, targets, proposal):
     y, m, v = targets(rng, n), 8.0 * rng.standard_normal(n), 10.0 ** rng.uniform(-6, 3, n)
     envelope = cover(likelihood, y, m, v, proposal)
     assert ((envelope.acceptance > 0.0) & (envelope.acceptance <= 1.0)).all()
-    work = _Work(likelihood, y, m, v, envelope, 1)
+    work = Rejection(likelihood, y, m, v, envelope, 1)
     columns = np.arange(n)
     for scale in (1e-9, 1e-6, 1e-3, 1.0, 5.0):
         t = scale * np.sqrt(v) * rng.standard_normal((20, n))
@@ -50,7 +50,7 @@ def test_near_the_contact_rounding_makes_no_ratio_exceed_one(likelihood, targets
     n = 2000
     y, m, v = targets(rng, n), 2.0 * rng.standard_normal(n), 10.0 ** rng.uniform(-2, 1, n)
     for proposal in ("best", "widened"):
-        work = _Work(likelihood, y, m, v, cover(likelihood, y, m, v, proposal), 1)
+        work = Rejection(likelihood, y, m, v, cover(likelihood, y, m, v, proposal), 1)
         for scale in (1e-9, 1e-7, 1e-5):
             t = scale * np.sqrt(v) * rng.standard_normal((10, n))
             assert work.log_ratio(t, np.arange(n)).max() <= 0.0
@@ -118,7 +118,7 @@ def test_extremes(m, v):
         (lambda rng: sample_product(Poisson(), -1, 0.0, 1.0, 5, rng), "y: expected counts"),
         (lambda rng: sample_product(Poisson(), 3, 0.0, 1.0, 5, rng, "narrow"), "proposal: expected"),
         (lambda rng: sample_product(StudentT(3.0, 1.0), 3, 0.0, 1.0, 5, rng, "flat"), "not log-concave"),
-        (lambda rng: sample_product(Gaussian(1e-20), 1.0, 0.0, 1.0, 5, rng, "widened"), "acceptance above 1e-9"),
+        (lambda rng: sample_product(Gaussian(1e-20), 1.0, 0.0, 1.0, 5, rng, "widened"), "acceptance above 1e-09"),
         (lambda rng: cover(Poisson(), 3, 0.0, 1.0, "widened", 0.5), "n: expected widths >= 1"),
         (lambda rng: cover(Poisson(), 3, 0.0, 1.0, "best", 2.0), 'n: expected proposal="widened"'),
         (lambda rng: cover(Poisson(), [3, 4], [0.0, 1.0, 2.0], 1.0), "broadcast"),

@@ -15,7 +15,7 @@ from observer import Observer
 from gpbounds.likelihoods import Bernoulli, Poisson
 from gpbounds.montecarlo import cover, exact_gradient, product_gradient, sample_product
 from gpbounds.montecarlo.panels import Panels
-from gpbounds.montecarlo.product import _Work
+from gpbounds.montecarlo.product import Rejection
 from gpbounds.reference import montecarlo as reference
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -278,7 +278,7 @@ def test_a_draw_is_kept_with_the_exact_ratio(observe: Observer, family: str, see
     kinds = ("widened",) if family == "student" else ("widened", "shifted")
     for kind in kinds:
         envelope = cover(case.likelihood, y, case.m, case.v, kind)
-        work = _Work(case.likelihood, *(np.array([float(z)]) for z in (y, case.m, case.v)), envelope, 1)
+        work = Rejection(case.likelihood, *(np.array([float(z)]) for z in (y, case.m, case.v)), envelope, 1)
         away = (10.0 ** rng.uniform(-3, 0.7, 12) * scale * rng.choice([-1, 1], 12))[:, None]
         fast = work.log_ratio(away, np.array([0]))[:, 0]
         contact = mpf(float(work.contact[0])) - mpf(case.m)

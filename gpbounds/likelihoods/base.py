@@ -52,6 +52,10 @@ class Likelihood(Named, ABC):
     @abstractmethod
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange: ...
 
+    def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
+        """∂ log p(y|f)/∂ log_parameters, one array for each parameter."""
+        return ()
+
     def log_density(self, y: Numbers, f: Numbers) -> Any:
         """log p(y|f), relatively accurate in the tails; −∞ only where it leaves the range of doubles.
 
@@ -70,6 +74,15 @@ class Likelihood(Named, ABC):
         """ℓ', ℓ'', ℓ''': the derivatives of log p(y|f) in f.  Errors as in `log_density`."""
         first, second, third = self._pointwise(self._derivatives, y, f)
         return first, second, third
+
+    def parameter_derivatives(self, y: Numbers, f: Numbers) -> Any:
+        """The derivatives of log p(y|f) in `log_parameters`, shape (q, ...): 0 rows without parameters.
+
+        Errors as in `log_density`.
+        """
+        xp, (targets, values) = broadcastable(y=y, f=f)
+        parts = over_blocks(self._parameter_derivatives, xp, self._targets(targets), values)
+        return xp.stack(parts) if parts else xp.zeros((0, *np.broadcast_shapes(targets.shape, values.shape)))
 
     def density_derivatives(self, y: Numbers, f: Numbers) -> tuple[Any, Any, Any]:
         """φ, φ' = φℓ' and φ'' = φ(ℓ'² + ℓ''); 0 where φ underflows.  Errors as in `log_density`."""

@@ -48,6 +48,9 @@ class Gaussian(Likelihood):
     def _derivatives(self, y: Array, f: Array) -> tuple[Array, Array, Array]:
         return (y - f) / self.noise, 0.0 * f - 1.0 / self.noise, 0.0 * f
 
+    def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
+        return (0.5 * ((y - f) ** 2 / self.noise - 1.0),)
+
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         total, d = v + self.noise, y - m
         value = -HALF_LOG_TWO_PI - 0.5 * namespace(v).log(total) - 0.5 * d * d / total

@@ -92,6 +92,13 @@ class StudentT(Likelihood):
         third = 2.0 * (nu + 1.0) / scale**3 * z * (z * z - 3.0 * nu) / total**3
         return first, second, third
 
+    def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
+        """In log ν: ν·(log c)' + ½[w + ν(w − log(1 + x))], x = z²/ν, w = x/(1 + x); in log σ: (ν + 1)w − 1."""
+        x = ((y - f) / self.scale) ** 2 / self.df
+        w = 1.0 / (1.0 + 1.0 / x)  # right at 0 and at infinity
+        in_df = log_constant_slope(self.df) + 0.5 * (w + self.df * (w - namespace(f).log1p(x)))
+        return in_df, (self.df + 1.0) * w - 1.0
+
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
         parts = log_mean_student((y - m) / self.scale, v / self.scale**2, self.df, gradient)
         return self._rescaled(y - m, v, (parts[0] - math.log(self.scale), *parts[1:]))

@@ -126,17 +126,15 @@ def cover(
     log_mean = np.asarray(likelihood.log_expected_density(targets, means, spreads))
     if isinstance(likelihood, Gaussian) and proposal == "best":
         parts = _conjugate(likelihood, targets, means, spreads, log_mean)
-    elif proposal == "shifted":
-        parts = _shifted(likelihood, targets, means, spreads)
-    elif proposal == "flat":
-        parts = _flat(likelihood, targets, means, spreads, log_mean)
+    elif proposal in ("shifted", "flat"):
+        mode = _mode(likelihood, targets, means, spreads)
+        shifted = proposal == "shifted"
+        parts = _shifted(likelihood, *mode) if shifted else _flat(likelihood, *mode, log_mean)
     else:
         parts = _widened(likelihood, targets, means, spreads, None if width is None else width.ravel())
         if proposal == "best" and concave:
-            for other in (
-                _shifted(likelihood, targets, means, spreads),
-                _flat(likelihood, targets, means, spreads, log_mean),
-            ):
+            mode = _mode(likelihood, targets, means, spreads)
+            for other in (_shifted(likelihood, *mode), _flat(likelihood, *mode, log_mean)):
                 better = other[-1] < parts[-1]
                 parts = tuple(np.where(better, b, a) for a, b in zip(parts, other, strict=True))
     acceptance = np.minimum(np.exp(log_mean - parts[-1]), 1.0)
@@ -152,15 +150,18 @@ def _conjugate(likelihood: Gaussian, y: Float, m: Float, v: Float, log_mean: Flo
     return shift, likelihood.noise / (v + likelihood.noise), shift, 0.0 * v, log_mean
 
 
-def _shifted(likelihood: Likelihood, y: Float, m: Float, v: Float) -> Parts:
-    d = _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
+def _mode(likelihood: Likelihood, y: Float, m: Float, v: Float) -> tuple[Float, Float, Float, Float]:
+    """y, m and v, and d with the mode m + d of the product."""
+    return y, m, v, _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
+
+
+def _shifted(likelihood: Likelihood, y: Float, m: Float, v: Float, d: Float) -> Parts:
     top = np.asarray(likelihood.log_density(y, m + d))
     slope = np.asarray(likelihood.derivatives(y, m + d)[0])  # any tangent is valid, so d need not be the mode exactly
     return v * slope, np.ones(d.shape), d, 0.0 * d, _rounded_up(top, slope * (0.5 * v * slope - d), top)
 
 
-def _flat(likelihood: Likelihood, y: Float, m: Float, v: Float, log_mean: Float) -> Parts:
-    d = _crossing(likelihood, y, m, v, lambda d, part: (d / v[part], 1.0 / v[part]))
+def _flat(likelihood: Likelihood, y: Float, m: Float, v: Float, d: Float, log_mean: Float) -> Parts:
     top = np.asarray(likelihood.log_density(y, m + d))
     height = top - 0.5 * d * d / v
     slack = SLACK + MARGIN * (np.abs(log_mean) + np.abs(top) + np.abs(height))

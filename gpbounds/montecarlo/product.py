@@ -18,6 +18,7 @@ from gpbounds.montecarlo.envelopes import Envelope, cover
 BLOCK = 2**15
 """Number of proposals in a block, which fits a cache."""
 SPARE = 1.05
+LEAST_ACCEPTANCE = 1e-9
 WASTED = 10_000
 """Rounds after which sampling stops with an error: the acceptance is then not the computed one."""
 
@@ -93,23 +94,16 @@ def sample_product(
     y_, m_, v_ = triples(likelihood, y, m, np.asarray(validation.positive("v", v)))
     generator = np.random.default_rng(rng)
     envelope = cover(likelihood, y_, m_, v_, proposal)
-    rate = np.asarray(envelope.acceptance)
-    if rate.size and not rate.min() > 1e-9:
-        worst = int(np.argmin(rate))
-        raise ValueError(
-            f"expected an acceptance above 1e-9, got {float(rate.min()):.3g} at y = {float(y_.flat[worst]):g}, "
-            f"m = {float(m_.flat[worst]):g}, v = {float(v_.flat[worst]):g}: choose another proposal"
-        )
-    work = _Work(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), envelope, count)
+    work = Rejection(likelihood, y_.ravel(), m_.ravel(), v_.ravel(), envelope, count)
     if isinstance(likelihood, Gaussian) and proposal == "best":
-        work.draws += work.std * generator.standard_normal(work.draws.shape) + (m_.ravel() + work.shift)
-        work.proposals = work.accepted = work.draws.size
-    elif rate.size:
+        work.conjugate(generator.standard_normal(work.draws.shape))
+    else:
+        work.require_acceptance(LEAST_ACCEPTANCE)
         work.fill(generator)
     return ProductSample(work.draws.reshape((count, *y_.shape)), envelope, work.proposals, work.accepted)
 
 
-class _Work:
+class Rejection:
     """The columns (y, m, v): constants of their acceptance ratios, and their draws so far."""
 
     def __init__(self, likelihood: Likelihood, y: Float, m: Float, v: Float, cover: Envelope, size: int) -> None:
@@ -122,7 +116,7 @@ class _Work:
         flat = self.width > 0.0
         self.linear = np.where(flat, touch / v, np.where(self.shift != 0.0, self.shift / v, bent * touch))
         self.square = np.where(flat, 0.5 / v, np.where(self.shift != 0.0, 0.0, 0.5 * bent))
-        self.contact = m + touch
+        self.mean, self.v, self.contact = m, v, m + touch
         self.base = np.asarray(likelihood.log_density(y, self.contact)) + 1e-14
         self.sign = np.where(y > 0.0, 1.0, -1.0)
         self.y, self.likelihood = y, likelihood
@@ -131,6 +125,20 @@ class _Work:
         self.draws = np.zeros((size, y.size))
         self.have = np.zeros(y.size, dtype=np.int64)
         self.proposals = self.accepted = 0
+
+    def require_acceptance(self, least: float) -> None:
+        """Refuse columns of which at most the share ``least`` of the proposals would be accepted."""
+        if self.rate.size and not self.rate.min() > least:
+            worst = int(np.argmin(self.rate))
+            raise ValueError(
+                f"expected an acceptance above {least:g}, got {float(self.rate.min()):.3g} at y = {self.y[worst]:g}, "
+                f"m = {self.mean[worst]:g}, v = {self.v[worst]:g}: choose another proposal"
+            )
+
+    def conjugate(self, normals: Float) -> None:
+        """All draws of a Gaussian likelihood, whose product is the proposal, from standard normal numbers."""
+        self.draws += self.std * normals + (self.mean + self.shift)
+        self.proposals = self.accepted = self.draws.size
 
     def log_ratio(self, t: Float, c: Any) -> Float:
         """log(product/envelope) at contact + t, a column for each of ``c``, without the tails of flat proposals."""
@@ -170,19 +178,27 @@ class _Work:
     def propose(self, rows: int, c: Any, rng: np.random.Generator) -> tuple[Float, Float | float]:
         """Proposals as t = f − contact, and minus the logarithm of a flat envelope's tail there."""
         if self.width[c[0]] == 0.0:
-            t = rng.standard_normal((rows, c.size))
-            t *= self.std[c]
-            t += self.offset[c]
-            return t, 0.0
-        u = rng.uniform(-2.0, 2.0, (rows, c.size))
+            return self.near(rng.standard_normal((rows, c.size)), c), 0.0
+        return self.flat(rng.uniform(-2.0, 2.0, (rows, c.size)), c)
+
+    def near(self, normals: Float, c: Any) -> Float:
+        """Gaussian proposals from standard normal numbers, which are overwritten."""
+        normals *= self.std[c]
+        normals += self.offset[c]
+        return normals
+
+    def flat(self, u: Float, c: Any) -> tuple[Float, Float]:
+        """Flat proposals from uniform numbers in (−2, 2), and minus the logarithm of the envelope's tail there."""
         x = np.abs(u)
         tail = np.where(x > 1.0, -np.log1p(np.minimum(1.0 - x, 0.0)), 0.0)
-        t = self.width[c] * np.copysign(np.where(x > 1.0, 1.0 + tail, x), u)
-        return t, tail
+        return self.width[c] * np.copysign(np.where(x > 1.0, 1.0 + tail, x), u), tail
 
     def _round(self, c: Any, rows: int, rng: np.random.Generator) -> None:
         t, tail = self.propose(rows, c, rng)
-        kept = self.log_ratio(t, c) + tail > -rng.standard_exponential((rows, c.size))
+        self.keep(t, self.log_ratio(t, c) + tail > -rng.standard_exponential((rows, c.size)), c)
+
+    def keep(self, t: Float, kept: Any, c: Any) -> None:
+        """Add the proposals that are ``kept`` to the draws of their columns, as far as these lack some."""
         size = self.draws.shape[0]
         place = np.cumsum(kept, axis=0, dtype=np.int32)
         place += (self.have[c] - 1).astype(np.int32)
