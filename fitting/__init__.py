@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fitting.estimators import RenyiGP as RenyiGP
     from fitting.estimators import SparseGP as SparseGP
     from fitting.estimators import SparsePACGP as SparsePACGP
+    from fitting.estimators import VariationalGP as VariationalGP
+    from fitting.estimators import VariationalGPClassifier as VariationalGPClassifier
     from fitting.estimators import load as load
     from fitting.family import member as member
     from fitting.family import objective as objective
@@ -41,6 +43,8 @@ _HOME = {
     "RenyiGP": "estimators",
     "SparseGP": "estimators",
     "SparsePACGP": "estimators",
+    "VariationalGP": "estimators",
+    "VariationalGPClassifier": "estimators",
     "calibration_error": "metrics",
     "certify": "certifying",
     "classification_error": "metrics",

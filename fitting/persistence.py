@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fitting.family import FamilyObjective
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import host, namespace, place
 from gpbounds.kernels import Kernel
@@ -29,9 +28,7 @@ def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     return {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
-def posterior_from_arrays(
-    arrays: dict[str, Any], problem: FamilyObjective, kernel: Kernel, noise: float, Z: Any
-) -> Posterior:
+def posterior_from_arrays(arrays: dict[str, Any], problem: Any, kernel: Kernel, noise: float, Z: Any) -> Posterior:
     """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any."""
     if "posterior/L" not in arrays:
         return problem.posterior(kernel, noise, Z)

@@ -66,14 +66,15 @@ def mean_square(Y: Float) -> float:
     return square if square > 1e-250 else 1.0
 
 
-def around(kernel: Kernel, noise: float) -> dict[str, tuple[float, float]]:
+def around(kernel: Kernel, likelihood: Likelihood) -> dict[str, tuple[float, float]]:
     """Limits of every hyperparameter: a factor of 1e6 below and above its value.
 
-    >>> around(SquaredExponential(), 0.5)["noise"]
+    >>> around(SquaredExponential(), Gaussian(0.5))["noise"]
     (5e-07, 500000.0)
     """
-    values = np.exp(kernel.log_parameters).tolist()
-    pairs = zip((*kernel.parameter_names, "noise"), (*values, noise), strict=True)
+    names = likelihood.parameter_names
+    values = [*np.exp(kernel.log_parameters).tolist(), *(getattr(likelihood, name) for name in names)]
+    pairs = zip((*kernel.parameter_names, *names), values, strict=True)
     return {name: (value / SPAN, value * SPAN) for name, value in pairs}
 
 

@@ -133,7 +133,7 @@ def test_the_pilot_is_at_least_as_good_as_each_of_its_candidates():
     Y = y[:, None]
     kernel = default_kernel(X, Y)
     given = at_point(kernel, default_noise(Y, kernel))
-    limits = near(around(given.kernel, given.noise), given, X)
+    limits = near(around(given.kernel, given.likelihood), given, X)
     points = candidates(given, X, Y, limits, ())
     run = pilot(X, Y, points, limits=limits, fixed=())
     evidence = objective(X, y, "exact")

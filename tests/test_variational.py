@@ -10,6 +10,8 @@ import pytest
 from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
+from fitting.parameters import packing_of
+from fitting.tempered import TemperedVFE
 from fitting.training import train_lbfgs
 from fitting.variational import variational_objective
 from gpbounds.errors import NonFinite
@@ -140,6 +142,30 @@ def test_the_optimum_for_a_gaussian_is_vfe(beta):
 def layout_slopes(J, point):
     layout = J.packing(point, **Q_ALONE)
     return layout.loss(J)(layout.pack(point))[1]
+
+
+@pytest.mark.parametrize("beta", [0.2, 1.0, 5.0])
+def test_the_collapsed_form_of_every_beta(beta):
+    """Its value, its derivatives, and those of a batch."""
+    X, y, point = problem(Gaussian(0.3), 11, N=30, M=5)
+    J = variational_objective(X, y, "gaussian", beta=beta, jitter=0.0)
+    collapsed = TemperedVFE(objective(X, y, "vfe", jitter=0.0), beta)
+    layout = packing_of(replace(point, q=None))
+    for G in (collapsed, collapsed.batch(np.arange(7))):
+        vector = layout.pack(layout.start)
+        value, slopes = layout.loss(G)(vector)
+        step = np.random.default_rng(0).standard_normal(vector.size)
+        values = [layout.loss(G)(vector + t * 1e-4 * step)[0] for t in (-2, -1, 1, 2)]
+        numeric = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-4
+        assert slopes @ step == pytest.approx(numeric, rel=1e-7)
+        if G is collapsed:
+            best = J.complete(replace(point, q=None))
+            assert value == pytest.approx(J.minimised(best, gradient=False).value, rel=1e-12)
+            # the envelope theorem: derivatives at the best q are those of the minimum
+            own = J.minimised(best).gradient
+            np.testing.assert_allclose(slopes[:3], own.kernel, rtol=1e-8)
+            np.testing.assert_allclose(slopes[3:4], own.likelihood, rtol=1e-8)
+            np.testing.assert_allclose(slopes[4:], own.Z.ravel(), rtol=1e-7)
 
 
 @pytest.mark.parametrize("beta", [0.05, 1.0, 3.0])

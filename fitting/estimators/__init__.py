@@ -1,4 +1,4 @@
-"""Gaussian process regression in scikit-learn's protocol."""
+"""Gaussian processes in scikit-learn's protocol."""
 
 from __future__ import annotations
 
@@ -10,8 +10,20 @@ from fitting.estimators.pac_gp import PACGP
 from fitting.estimators.renyi_gp import RenyiGP
 from fitting.estimators.sparse_gp import SparseGP
 from fitting.estimators.sparse_pac_gp import SparsePACGP
+from fitting.estimators.variational_classifier import VariationalGPClassifier
+from fitting.estimators.variational_gp import VariationalGP
 
-__all__ = ["PACGP", "ExactGP", "GaussianProcess", "RenyiGP", "SparseGP", "SparsePACGP", "load"]
+__all__ = [
+    "PACGP",
+    "ExactGP",
+    "GaussianProcess",
+    "RenyiGP",
+    "SparseGP",
+    "SparsePACGP",
+    "VariationalGP",
+    "VariationalGPClassifier",
+    "load",
+]
 
 
 def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:

@@ -32,7 +32,11 @@ from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 
-class _Regressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class Regression(MultiOutputMixin, RegressorMixin):
+    """The protocol of a regressor, for estimators whose targets are real numbers; it comes first among their bases."""
+
+
+class _Arguments(BaseEstimator):
     """Arguments whose position each estimator decides."""
 
     kernel: Kernel | None
@@ -40,8 +44,8 @@ class _Regressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GaussianProcess(_Regressor):
-    """Gaussian process regression; use `ExactGP`, `RenyiGP` or `SparseGP`.
+class GaussianProcess(_Arguments):
+    """A Gaussian process; use `ExactGP`, `RenyiGP` or `SparseGP`, and `VariationalGP` for other likelihoods.
 
     The prior mean is 0: pass targets with a mean near 0, or ``normalize_y=True``.  Outputs share the hyperparameters
     and are independent given them.
@@ -142,6 +146,11 @@ class GaussianProcess(_Regressor):
         mean : array (N*,), or (N*, P) where y was (N, P)
         std : array of the same shape, or covariance (N*, N*), or (N*, N*, P)
         """
+        return self._latent(X, return_std, return_cov, noisy=noisy)
+
+    def _latent(
+        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+    ) -> Any:
         if return_std and return_cov:
             raise ValueError("return_std, return_cov: expected at most one of them, got both")
         self._fitted()
@@ -170,7 +179,7 @@ class GaussianProcess(_Regressor):
         value.  A model on a device computes mean and covariance there; the host factorises them and makes the draws.
         """
         n, rng = count("n_samples", n_samples), np.random.default_rng(seed_of(random_state))
-        mean, cov = (host(part) for part in self.predict(X, return_cov=True, noisy=noisy))
+        mean, cov = (host(part) for part in self._latent(X, return_cov=True, noisy=noisy))
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
@@ -311,7 +320,7 @@ class GaussianProcess(_Regressor):
 
     def _given(self, X: Float, Y: Float) -> Parameters:
         """The kernel and noise that the user passed, or those from the scale of the data, within the limits."""
-        kernel, noise = self.kernel, self.noise
+        kernel, noise = self.kernel, self._passed_noise
         if kernel is None:
             kernel = default_kernel(X, Y)
             kernel = within(self._limits(kernel), kernel)
@@ -329,6 +338,11 @@ class GaussianProcess(_Regressor):
         return at_point(kernel, float(positive("noise", noise)))
 
     @property
+    def _passed_noise(self) -> float | None:
+        """The noise that the user passed."""
+        return self.noise
+
+    @property
     def _pilots(self) -> bool:
         """Whether training starts from the best of several fits of some rows."""
         return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
@@ -338,9 +352,12 @@ class GaussianProcess(_Regressor):
         if not self._pilots:
             return given
         rows = rows_of(X.shape[0], self._rows(attempt), 0 if self.random_state is None else session.seed, attempt)
-        fixed = tuple(dict.fromkeys((*self.fixed, *(() if self.noise is None else ("noise",)))))
+        fixed = tuple(dict.fromkeys((*self.fixed, *(() if self._passed_noise is None else ("noise",)))))
         xp = array_module(self.device)  # type: ignore[arg-type]
-        limits, some = self._training_limits(given), (place(X[rows], xp), place(Y[rows], xp))
+        names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
+        fixed = tuple(name for name in fixed if name in names)  # the likelihood that is trained may have others
+        limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
+        some = (place(X[rows], xp), place(Y[rows], xp))
         name = "start again" if attempt else "start"
         return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name)
 
@@ -362,7 +379,7 @@ class GaussianProcess(_Regressor):
         return max(N // 4, 1)
 
     def _training_limits(self, given: Parameters) -> dict[str, tuple[float, float]]:
-        return {**around(given.kernel, given.noise), **self._limits(given.kernel)}
+        return {**around(given.kernel, given.likelihood), **self._limits(given.kernel)}
 
     def _session(self) -> Session:
         """The runs of this training, and its seed."""
@@ -392,7 +409,7 @@ class GaussianProcess(_Regressor):
             progress=bool(self.progress),
             square=mean_square(y),
             otherwise=self._others(given, session),
-            raises_noise=self._pilots and self.noise is None and "noise" not in self.fixed,
+            raises_noise=self._pilots and self._passed_noise is None and "noise" not in self.fixed,
             **more,
         )
 

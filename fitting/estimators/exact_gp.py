@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.base import GaussianProcess
+from fitting.estimators.base import GaussianProcess, Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
@@ -17,7 +17,7 @@ from gpbounds.kernels import Kernel
 
 
 @dataclass(eq=False, repr=False)
-class ExactGP(GaussianProcess):
+class ExactGP(Regression, GaussianProcess):
     """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
 
     A step takes O(N³) time and O(N²) memory; with ``batch_size`` B it takes O(B³) (sub-sampled covariances, Yue &

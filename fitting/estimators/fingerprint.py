@@ -11,6 +11,7 @@ import numpy as np
 from fitting.estimators.history import ADDED, FORMER, FREED
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
+from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling
 
@@ -39,7 +40,7 @@ def _words(name: str, value: Any) -> str:
         return json.dumps(shape)
     if name == "random_state" and not isinstance(value, int | np.integer):
         return "drawn"
-    if isinstance(value, HyperGrid | Loss | Scaling):
+    if isinstance(value, HyperGrid | Likelihood | Loss | Scaling):
         return repr(value)
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return repr(value.item() if isinstance(value, np.generic) else value)

@@ -7,12 +7,12 @@ from typing import Any
 FORMER = {"posterior": "form", "relaxation": "objective"}
 """Former name of each renamed argument."""
 
-PRESENT = {former: present for present, former in FORMER.items()}
-"""Present name of each former one."""
+PRESENT = {name: {former: present for present, former in FORMER.items()} for name in ("PACGP", "SparsePACGP")}
+"""Present name of each former one, by class."""
 
 FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
 _DRAWS = {"draws": 10, "delta": 0.05}
-ADDED: dict[str, dict[str, Any]] = {"RenyiGP": _DRAWS, "SparseGP": _DRAWS}
+ADDED: dict[str, dict[str, Any]] = {"RenyiGP": _DRAWS, "SparseGP": {**_DRAWS, "beta": 1.0}}
 """Arguments that were added, by class, with the values that leave training as it was before."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.bounds.target import RELAXATIONS
-from fitting.estimators.base import GaussianProcess
+from fitting.estimators.base import GaussianProcess, Regression
 from fitting.estimators.declared import Limits, box, charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
@@ -27,7 +27,7 @@ GTOL = 1e-8
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PacGaussianProcess(GaussianProcess):
+class PacGaussianProcess(Regression, GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
 
     With probability ≥ 1 − δ over the N rows, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + ln(ξ(N)/δ))/N).  These steps

@@ -18,14 +18,26 @@ from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
+from gpbounds.likelihoods import Likelihood
+from gpbounds.likelihoods import from_dict as likelihood_from_dict
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import schema
 
 KIND, VERSION = "model", 1
-NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "n_features_in_")
-ARRAYS = ("history_", "inducing_", "y_mean_", "y_scale_", "X_train_", "y_train_", "block_centres_", "block_units_")
+NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "n_features_in_")
+ARRAYS = (
+    "history_",
+    "inducing_",
+    "y_mean_",
+    "y_scale_",
+    "X_train_",
+    "y_train_",
+    "block_centres_",
+    "block_units_",
+    "beta_path_",
+)
 
 
 def write(path: str | os.PathLike[str], model: Any) -> None:
@@ -50,6 +62,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arguments[name] = {"grid": value.to_dict()}
         elif isinstance(value, Loss):
             arguments[name] = {"loss": value.to_dict()}
+        elif isinstance(value, Likelihood):
+            arguments[name] = {"likelihood": value.to_dict()}
         elif isinstance(value, Scaling):
             arguments[name] = {"scaling": value.to_dict()}
         elif name == "limits":
@@ -76,6 +90,10 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
     }
     if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
         about["bound"] = bound.to_dict()
+    if hasattr(model, "likelihood_"):
+        about["likelihood"] = model.likelihood_.to_dict()
+    if hasattr(model, "classes_"):
+        about["classes"] = model.classes_.tolist()
     if hasattr(model, "unrounded_kernel_"):
         about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
     write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))
@@ -90,7 +108,7 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     """The arguments of the constructor."""
     settings: dict[str, Any] = {}
     for stored, value in about["arguments"].items():
-        name = PRESENT.get(stored, stored)
+        name = PRESENT.get(about["class"], {}).get(stored, stored)
         if not isinstance(value, dict):
             settings[name] = value
         elif "kernel" in value:
@@ -101,6 +119,8 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
             settings[name] = HyperGrid(**value["grid"])
         elif "loss" in value:
             settings[name] = loss_from_dict(value["loss"])
+        elif "likelihood" in value:
+            settings[name] = likelihood_from_dict(value["likelihood"])
         elif "scaling" in value:
             settings[name] = Scaling(**value["scaling"])
         elif "limits" in value:
@@ -121,6 +141,10 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
+    if "likelihood" in about:
+        model.likelihood_ = likelihood_from_dict(about["likelihood"])
+    if "classes" in about:
+        model.classes_ = np.array(about["classes"])
     if "bound" in about:
         model.bound_ = Bound.from_dict(about["bound"])
     remarks = about.get("remarks", ())  # files of earlier versions have none
@@ -138,4 +162,4 @@ def posterior(model: Any, arrays: dict[str, Any]) -> Posterior:
     """The stored posterior, on the device of the model."""
     problem = model._objective()
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
-    return posterior_from_arrays(arrays, problem, model.kernel_, model.noise_, Z)
+    return posterior_from_arrays(arrays, problem, model.kernel_, getattr(model, "noise_", 0.0), Z)

@@ -10,9 +10,10 @@ import numpy as np
 from fitting.estimators.inducing import InducingGP
 from fitting.family import Member, member
 from fitting.starts import distinct_rows, units
+from fitting.tempered import TemperedVFE
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
-from gpbounds.validation import choice, count
+from gpbounds.validation import choice, count, positive, scalar
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
@@ -29,6 +30,9 @@ class SparseGP(InducingGP):
         Only the objective of "vfe" is a lower bound on log p(y).
     power : float, optional
         Power of K − Q in [0, 1], for "pep" only; None is ½.
+    beta : float
+        For "vfe": factor of KL(q‖p) in the objective, with q at its optimum (`fitting.tempered`).  For another number
+        than 1 the objective is no bound on log p(y).
     block_size : int
         For "pic": the average number of rows in a block.  Blocks are k-means clusters of the standardised rows; a new
         point belongs to the block with the nearest centre.
@@ -50,15 +54,22 @@ progress, checkpoint : as in `ExactGP`
     kernel: Kernel | None = None
     noise: float | None = None
     power: float | None = field(default=None, kw_only=True)
+    beta: float = field(default=1.0, kw_only=True)
     block_size: int = field(default=100, kw_only=True)
 
     def _member(self) -> Member:
         choice("method", self.method, METHODS)
+        if scalar(positive, "beta", self.beta) != 1.0 and self.method != "vfe":
+            raise ValueError(f"beta: expected 1 for method={self.method!r}, got {self.beta!r}: only 'vfe' has a factor")
         power = 0.5 if self.method == "pep" and self.power is None else self.power
         return member(self.method, power=power)
 
     def _bounded(self) -> bool:
-        return self.method == "vfe"
+        return self.method == "vfe" and self.beta == 1.0
+
+    def _objective(self) -> Any:
+        problem = super()._objective()
+        return problem if self.beta == 1.0 else TemperedVFE(problem, float(self.beta))
 
     def _prepare(self, X: Float) -> None:
         if self.method != "pic":

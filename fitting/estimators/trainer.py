@@ -169,11 +169,15 @@ class Trainer:
     def is_noise(self, outcome: Outcome) -> bool:
         """Whether ``outcome`` is not better, by `LEAST`, than a model without inputs, whose variance is nearly 0.
 
-        Known for one variance that is trained to the end, and for an objective of all rows; otherwise False.
+        Known for Gaussian noise, one variance that is trained to the end, and an objective of all rows; else False.
         """
         point = outcome.parameters
         trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"
-        if not isinstance(point.kernel, Stationary) or self.batch_size is not None or not trained:
+        if (
+            not (isinstance(point.kernel, Stationary) and isinstance(point.likelihood, Gaussian))
+            or self.batch_size is not None
+            or not trained
+        ):
             return False
         logs, noise = point.kernel.log_parameters, point.noise
         if "noise" not in self.fixed:

@@ -1,0 +1,114 @@
+"""The choice of β, the factor of KL(q‖p), by validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fitting.estimators.stages import Stages, at_its_best
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.training import Run
+from fitting.variational import VariationalObjective
+from gpbounds.arrays import Float, host
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.kernels import Kernel
+
+SHARE = 0.2
+"""Share of the rows on which each β is judged."""
+
+LEAST = 0.01
+"""The smallest β that is tried; the largest is the number of fitted rows, and each is half of the one before."""
+
+STREAM = 6
+"""Stream of random numbers that chooses the rows held out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Betas:
+    """The β that was chosen, each β with its loss on the rows held out, and all runs."""
+
+    best: float
+    path: Float
+    runs: list[Run]
+
+
+def grid(n: int) -> list[float]:
+    """n, n/2, n/4, … down to 0.01.
+
+    >>> len(grid(1000)), grid(4)[:4]
+    (17, [4.0, 2.0, 1.0, 0.5])
+    """
+    betas = [float(n)]
+    while 0.5 * betas[-1] >= LEAST:
+        betas.append(0.5 * betas[-1])
+    return betas
+
+
+def chosen_beta(
+    stages: Stages,
+    trainer: Trainer,
+    problem: VariationalObjective,
+    start: Parameters,
+    draw: Callable[[Float, Float, Kernel], Any],
+) -> Betas:
+    """The β with the least loss on a fifth of the rows, for models of the other rows; from large to small β.
+
+    Each β starts where the one before ended.  The loss is the mean of −log E p(y|f), for the square loss of (y − m)².
+
+    Parameters
+    ----------
+    draw : function
+        (X, Y, kernel) ↦ the first inducing points, of the rows that are fitted.
+    """
+    N = problem.N
+    held = round(SHARE * N)
+    if held < 1 or N - held < 1:
+        raise ValueError(f"beta: expected a number, or 'auto' with at least 3 rows, got 'auto' with {N}")
+    rng = np.random.default_rng([trainer.session.seed & (2**63 - 1), STREAM])
+    order = rng.permutation(N)
+    fitted, out = (problem.data.only(np.sort(rows)) for rows in (order[: N - held], order[N - held :]))
+    trainer = replace(trainer, N=fitted.N, prefix="validation ")
+    if trainer.batch_size is not None and trainer.batch_size >= fitted.N:
+        trainer = replace(trainer, batch_size=None)
+    base = replace(problem, data=fitted)
+    first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
+    elbo, runs = stages.by_elbo(trainer, replace(base, loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
+    point, path = elbo.parameters, []
+    for beta in grid(fitted.N):
+        if runs[-1].status == "interrupted":
+            break
+        tried = replace(base, beta=beta)
+        try:
+            outcome = _trained(stages, trainer, tried, point)
+        except (NotPositiveDefinite, NonFinite, ArithmeticError):
+            continue  # such a β has no model
+        runs.append(outcome.run)
+        point = outcome.parameters
+        path.append((beta, _loss(tried, point, out)))
+    if not path:
+        path.append((1.0, _loss(base, elbo.parameters, out)))
+    best = min(path, key=lambda pair: pair[1])[0]
+    return Betas(best, np.array(path), runs)
+
+
+def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:
+    name = f"{problem.beta:g}"
+    if stages.joint and problem.loss == "elbo":
+        outcomes, _ = Stages(True).by_elbo(
+            replace(trainer, otherwise=(), raises_noise=False), problem, point, lambda kernel, i: point.Z
+        )
+        return outcomes
+    return stages.onwards(trainer, problem, at_its_best(problem, point), name)
+
+
+def _loss(problem: VariationalObjective, point: Parameters, out: Any) -> float:
+    mean, variance = problem.posterior(point).predict(out.X)
+    y, mean = out.Y[:, 0], mean.reshape(-1)
+    if problem.loss == "square-loss":
+        return float(((y - mean) ** 2).mean())
+    value = -float(point.likelihood.log_expected_density(y, mean, variance).mean())
+    return value if np.isfinite(value) else np.inf

@@ -1,0 +1,98 @@
+"""The stages in which a variational objective J is trained.
+
+The ELBO with β = 1 comes first, except where J is a β-ELBO itself.  Then either q alone is trained by J, with all
+hyperparameters and inducing inputs as the ELBO left them, or everything by J: from the ELBO's optimum and from the
+first start, because a direct loss has several optima; the better end is kept.
+
+For a Gaussian likelihood and all rows, the ELBO is trained with its optimal q in closed form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.family import FamilyObjective, member
+from fitting.tempered import TemperedVFE
+from fitting.training import Run
+from fitting.variational import VariationalObjective
+from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.likelihoods import Gaussian
+
+HYPERPARAMETERS = ("joint", "fixed")
+
+Draw = Callable[[Any, int], Any]
+"""(kernel, i) ↦ the inducing points of restart i."""
+
+
+@dataclass(frozen=True)
+class Stages:
+    """How J is trained.
+
+    Attributes
+    ----------
+    joint : bool
+        Whether J trains the hyperparameters, too.
+    restarts : int
+        Number of random starts of the first stage besides the first one.
+    """
+
+    joint: bool
+    restarts: int = 0
+
+    def run(self, trainer: Trainer, start: Parameters, draw: Draw) -> tuple[Outcome, list[Run]]:
+        """The best outcome, whose parameters hold q, and all runs."""
+        problem = trainer.objective
+        assert isinstance(problem, VariationalObjective)
+        if problem.loss == "elbo" and (self.joint or problem.beta == 1.0):
+            return self.by_elbo(trainer, problem, start, draw)
+        elbo, runs = self.by_elbo(trainer, replace(problem, loss="elbo", beta=1.0), start, draw)
+        if elbo.run.status == "interrupted" or trainer.optimizer is None:
+            return replace(elbo, parameters=at_its_best(problem, elbo.parameters)), runs
+        outcomes = [self.onwards(trainer, problem, elbo.parameters, "after the ELBO")]
+        if self.joint and problem.loss != "square-loss" and outcomes[0].run.status != "interrupted":
+            with suppress(NotPositiveDefinite, NonFinite, ArithmeticError):  # the other start has a value
+                outcomes.append(self.onwards(trainer, problem, replace(start, q=None), "from the start"))
+        best = max(outcomes, key=lambda outcome: outcome.run.value)
+        return best, [*runs, *(outcome.run for outcome in outcomes)]
+
+    def by_elbo(
+        self, trainer: Trainer, problem: VariationalObjective, start: Parameters, draw: Draw
+    ) -> tuple[Outcome, list[Run]]:
+        """The best run that trains everything by a β-ELBO, from ``start`` and its restarts."""
+        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None
+        chosen = collapsed(problem) if collapses else problem
+        start = replace(start, q=None) if collapses else start
+        name = f"elbo {problem.beta:g}"
+        outcomes = replace(trainer, objective=chosen).best_of(name, start, self.restarts, draw)
+        best = replace(outcomes[0], parameters=problem.complete(outcomes[0].parameters))
+        return best, [outcome.run for outcome in outcomes]
+
+    def onwards(self, trainer: Trainer, problem: VariationalObjective, point: Parameters, name: str) -> Outcome:
+        """One run by J from ``point``: of q alone, or of everything.
+
+        The square loss is never given the variance of f: it falls to 0 as this variance grows.
+        """
+        names = (*point.kernel.parameter_names, *point.likelihood.parameter_names)
+        if not self.joint:
+            trainer = replace(trainer, fixed=names, learn_Z=False)
+        elif problem.loss == "square-loss":
+            variances = [each for each in point.kernel.parameter_names if "variance" in each]
+            trainer = replace(trainer, fixed=(*trainer.fixed, *variances))
+        return replace(trainer, objective=problem).run(name, at_its_best(problem, point))
+
+
+def at_its_best(problem: VariationalObjective, point: Parameters) -> Parameters:
+    """``point``, with the best q where it has a closed form: a β-ELBO or square loss of a Gaussian."""
+    closed = isinstance(point.likelihood, Gaussian) and problem.loss in ("elbo", "square-loss")
+    return problem.complete(replace(point, q=None) if closed else point)
+
+
+def collapsed(problem: VariationalObjective) -> FamilyObjective | TemperedVFE:
+    """The minimum over q of a β-ELBO with a Gaussian likelihood."""
+    vfe = FamilyObjective(member("vfe"), problem.data, problem.weight)
+    return vfe if problem.beta == 1.0 else TemperedVFE(vfe, problem.beta)

@@ -1,0 +1,261 @@
+"""The common part of the variational estimators: their stages of training, and their predictive laws."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.estimators.betas import Betas, chosen_beta
+from fitting.estimators.inducing import WithInducing
+from fitting.estimators.kinds import JITTER
+from fitting.estimators.stages import HYPERPARAMETERS, Stages
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.expected import OBJECTIVES, of_likelihood
+from fitting.family import Member, member
+from fitting.starts import within
+from fitting.training import Run, Session
+from fitting.variational import VariationalObjective, variational_objective
+from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.kernels import Kernel, Stationary
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from gpbounds.linalg import Jitter
+from gpbounds.validation import choice, closed_unit, count, positive, scalar
+
+GRADIENTS = ("exact",)
+"""Estimators of the derivatives of the losses."""
+
+STEEPEST = 100.0
+"""Largest variance of f in units of the link at the start of a classifier; training may exceed it."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Variational(WithInducing):
+    """Sparse Gaussian process with a free q(v) and any likelihood; use `VariationalGP` or `VariationalGPClassifier`.
+
+    Attributes
+    ----------
+    likelihood_ : Likelihood
+        With its trained parameters.
+    objective_ : float
+        −J on all rows, constants included.  For the objective "elbo" and β = 1 it is a lower bound on log p(y).
+    beta_ : float
+        β.
+    beta_path_ : array (k, 2)
+        Only for ``beta="auto"``: each β that was tried, and its mean loss on the rows held out.
+    """
+
+    beta: Any = 1.0
+    hyperparameters: str = "joint"
+    gradient: str = "exact"
+    samples: int = 10
+    power: float = 1.0
+    kernel: Kernel | None = None
+    batch_size: int | None = None
+
+    likelihood: Any
+    objective: str
+
+    @abstractmethod
+    def _checked_likelihood(self, Y: Float) -> Likelihood:
+        """The likelihood at its start, for the targets Y; refuses one that this estimator does not serve."""
+
+    def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
+        """Train on X (N, D) and y (N,).
+
+        The model keeps the best point seen; after Ctrl-C, too, with a warning.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, targets that the likelihood does not admit, NaN or infinity, or a checkpoint of other
+            data or settings.
+        NotPositiveDefinite
+            when a covariance does not factorise at the start of training.
+
+        Warns
+        -----
+        ConvergenceWarning
+            when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
+            its limit.
+        """
+        self._check_arguments()
+        points, columns = self._take(X, y)
+        likelihood = self._checked_likelihood(columns)
+        likelihood.log_density(columns, 0.0)  # a likelihood may refuse targets
+        of_likelihood(likelihood, self.objective, self.power)(columns[:1], columns[:1] * 0.0, np.ones(1))
+        session = self._session()
+        given = self._given(points, columns)
+        start = self._start(given, points, columns, session)
+        problem = self._objective(JITTER * start.kernel.max_variance)
+        trainer = self._trainer(problem, start, given, session)
+        runs: list[Run] = []
+        if isinstance(self.beta, str):
+            betas = self._validated(trainer, problem, start)
+            self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
+            problem = replace(problem, beta=self.beta_)
+            trainer = replace(trainer, objective=problem)
+        outcome, more = self._search(trainer, start, points, columns)
+        self._adopt(problem, outcome, [*runs, *more])
+        self._remark(self._remarks(outcome))
+        return self
+
+    def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
+        """log E p(y_i|f_i) at each row of X (N*, D), f ~ q: shape (N*,), on the device of X."""
+        mean, variance, xp = self._moments(X)
+        shift, scale = float(self.y_mean_[0]), float(self.y_scale_[0])
+        targets = place(self._targets(y), xp)
+        if tuple(targets.shape) != tuple(mean.shape):
+            raise ValueError(f"y: expected one target for each row of X, shape {mean.shape}, got {targets.shape}")
+        return self.likelihood_.log_expected_density((targets - shift) / scale, mean, variance) - np.log(scale)
+
+    def latent(self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance."""
+        return self._latent(X, return_std, return_cov)
+
+    def sample_y(
+        self, X: ArrayLike | Array, n_samples: int = 1, random_state: Any = 0, *, noisy: bool = False
+    ) -> Float:
+        """As `GaussianProcess.sample_y`; ``noisy`` is for a Gaussian likelihood only."""
+        self._fitted()
+        if noisy:
+            self._gaussian_only("noisy")
+        return super().sample_y(X, n_samples, random_state, noisy=noisy)
+
+    def log_evidence_bounds(self, **options: Any) -> Any:
+        """As `GaussianProcess.log_evidence_bounds`, for a Gaussian likelihood only."""
+        self._fitted()
+        self._gaussian_only("log_evidence_bounds")
+        return super().log_evidence_bounds(**options)
+
+    # ------------------------------------------------------------------ arguments
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+    def _member(self) -> Member:
+        return member("vfe")
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        choice("objective", self.objective, OBJECTIVES)
+        choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
+        choice("gradient", self.gradient, GRADIENTS)
+        count("samples", self.samples)
+        count("n_inducing", self.n_inducing)
+        scalar(closed_unit, "power", self.power)
+        if isinstance(self.beta, str):
+            choice("beta", self.beta, ("auto",))
+        else:
+            scalar(positive, "beta", self.beta)
+
+    def _gaussian_only(self, name: str) -> None:
+        if not isinstance(self.likelihood_, Gaussian):
+            raise ValueError(f"{name}: expected a Gaussian likelihood, got {self.likelihood_!r}")
+
+    # ------------------------------------------------------------------ the start
+
+    def _given(self, X: Float, Y: Float) -> Parameters:
+        likelihood = self._checked_likelihood(Y)
+        if isinstance(likelihood, Gaussian):
+            return super()._given(X, Y)
+        return replace(super()._given(X, _surrogate(likelihood, Y)), likelihood=likelihood)
+
+    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+        """As in the base class; for other likelihoods by exact fits to real numbers that stand for the targets."""
+        likelihood = given.likelihood
+        if isinstance(likelihood, Gaussian) or not self._pilots:
+            return super()._start(given, X, Y, session, attempt)
+        real = _surrogate(likelihood, Y)
+        mean = real.mean()
+        fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt)
+        kernel = fit.kernel
+        if isinstance(kernel, Stationary) and "variance" not in self.fixed:  # the prior mean of f is 0
+            logs = kernel.log_parameters
+            logs[0] = np.log(kernel.max_variance + mean**2)
+            kernel = within(self._training_limits(given), kernel.with_log_parameters(logs))
+        if isinstance(likelihood, StudentT) and isinstance(self.likelihood, str):
+            likelihood = replace(likelihood, scale=float(np.sqrt(fit.noise * (1.0 - 2.0 / likelihood.df))))
+        if isinstance(likelihood, Bernoulli) and isinstance(kernel, Stationary) and "variance" not in self.fixed:
+            # f in units in which the noise of the link is 1
+            logs = kernel.log_parameters
+            logs[0] = np.clip(logs[0] - np.log(fit.noise), 0.0, np.log(STEEPEST))
+            kernel = within(self._training_limits(given), kernel.with_log_parameters(logs))
+        return replace(given, kernel=kernel, likelihood=likelihood)
+
+    def _training_limits(self, given: Parameters) -> dict[str, tuple[float, float]]:
+        limits = super()._training_limits(given)
+        if self.objective == "power" and isinstance(given.likelihood, StudentT) and self.power > 0.0:
+            low, high = limits["df"]
+            limits["df"] = (max(low, 1.001 * (1.0 / self.power - 1.0)), high)  # p^a has finite mass
+        return limits
+
+    # ------------------------------------------------------------------ training
+
+    def _objective(self, jitter: Jitter = "auto") -> VariationalObjective:  # type: ignore[override]
+        X, y = self._placed()
+        beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
+        likelihood = self._checked_likelihood(self.y_train_)
+        return variational_objective(X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter)
+
+    def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
+        trainer = super()._trainer(problem, start, given, session, **more)
+        gaussian = isinstance(given.likelihood, Gaussian)
+        return replace(trainer, raises_noise=trainer.raises_noise and gaussian)
+
+    def _stages(self) -> Stages:
+        return Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))
+
+    def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        def draw(kernel: Kernel, i: int) -> Any:
+            return self._drawn(replace(start, kernel=kernel), X, Y, trainer.session.seed, i)
+
+        return self._stages().run(trainer, replace(start, Z=draw(start.kernel, 0)), draw)
+
+    def _validated(self, trainer: Trainer, problem: VariationalObjective, start: Parameters) -> Betas:
+        """β by validation on a fifth of the rows."""
+
+        def draw(X: Float, Y: Float, kernel: Kernel) -> Any:
+            return self._drawn(replace(start, kernel=kernel), X, Y, trainer.session.seed, 0)
+
+        return chosen_beta(self._stages(), trainer, problem, start, draw)
+
+    def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
+        point, run = problem.complete(outcome.parameters), outcome.run
+        self.kernel_, self.likelihood_, self.inducing_ = point.kernel, point.likelihood, host(point.Z)
+        if isinstance(point.likelihood, Gaussian):
+            self.noise_ = point.noise
+        self.beta_ = problem.beta
+        self.posterior_ = posterior = problem.posterior(point)
+        self.jitter_ = float(posterior.jitter)
+        self.objective_ = -problem.minimised(point, gradient=False).value
+        self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
+        self.n_iter_ = max(run.iterations, 1)
+        problem.data.space.release()
+
+    # ------------------------------------------------------------------ predictions
+
+    def _moments(self, X: ArrayLike | Array) -> tuple[Array, Array, Any]:
+        """Mean (N*,) and variance (N*,) of f in the units of the model, on the device of X, and its module."""
+        self._fitted()
+        points = self._new_points(X)
+        mean, variance = self.posterior_.predict(place(self._inputs(points), self._module()))
+        xp = namespace(points)
+        return place(mean, xp).reshape(-1), place(variance, xp), xp
+
+    def _targets(self, y: Any) -> Array:
+        """Targets in the convention of the likelihood."""
+        return np.asarray(host(y), dtype=np.float64)
+
+
+def _surrogate(likelihood: Likelihood, Y: Float) -> Float:
+    """Real numbers that stand for the targets in exact fits: labels ±1, and log(y + ½) for counts."""
+    if isinstance(likelihood, Bernoulli):
+        return np.where(Y > 0.0, 1.0, -1.0)
+    return np.log(Y + 0.5) if isinstance(likelihood, Poisson) else Y

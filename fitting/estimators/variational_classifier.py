@@ -1,0 +1,122 @@
+"""Sparse Gaussian process classification with two labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+
+from fitting.estimators.variational import Variational
+from fitting.starts import default_likelihood
+from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
+from gpbounds.likelihoods import Bernoulli, Likelihood
+
+
+@dataclass(eq=False, repr=False)
+class VariationalGPClassifier(ClassifierMixin, Variational):
+    """Sparse Gaussian process with a free law q of the inducing variables, for two labels of any kind.
+
+    The objective, its claims and its parameters are those of `VariationalGP`; p(y|f) = Φ(±f) or 1/(1 + e^∓f).
+    `sklearn.multiclass.OneVsRestClassifier` serves several labels.
+
+    Parameters
+    ----------
+    n_inducing : int
+    likelihood : "probit", "logit" or Bernoulli
+    objective : "elbo", "log-loss" or "power"
+    beta, hyperparameters, gradient, samples, power, batch_size, inducing, learn_inducing, optimizer, max_iter, tol, \
+learning_rate, n_restarts, fixed, limits, random_state, device, progress, checkpoint : as in `VariationalGP`
+    kernel, start : as in `VariationalGP`
+        The exact fits of ``start`` are those of the labels as −1 and 1; the variance of f starts at the ratio of signal
+        to noise.
+
+    Attributes
+    ----------
+    classes_ : array (2,)
+        The labels in their order; y = 1 of the likelihood is the second.
+
+    >>> X = np.linspace(0.0, 6.0, 60)[:, None]
+    >>> y = np.where(np.sin(X[:, 0]) > 0.0, "up", "down")
+    >>> model = VariationalGPClassifier(8, random_state=0).fit(X, y)
+    >>> model.predict([[1.5], [4.5]]).tolist(), bool(model.predict_proba([[1.5]])[0, 1] > 0.9)
+    (['up', 'down'], True)
+    """
+
+    n_inducing: int = 100
+    likelihood: Any = "probit"
+    objective: str = "elbo"
+    noise: ClassVar[None] = None  # type: ignore[misc]
+    normalize_y: ClassVar[bool] = False  # type: ignore[misc]
+
+    def predict(self, X: ArrayLike | Array) -> Any:  # type: ignore[override]
+        """The more probable label at X (N*, D): shape (N*,), in host memory."""
+        second = host(self.decision_function(X)) > 0.0
+        return self.classes_[second.astype(int)]
+
+    def decision_function(self, X: ArrayLike | Array) -> Array:
+        """The log odds of the second label at X (N*, D): positive where it is the more probable one."""
+        log_proba = self.predict_log_proba(X)
+        return log_proba[:, 1] - log_proba[:, 0]
+
+    def predict_proba(self, X: ArrayLike | Array) -> Array:
+        """E p(y|f) for each label: shape (N*, 2)."""
+        mean, variance, xp = self._moments(X)
+        return xp.stack([self.likelihood_.predictive_mean(sign * mean, variance) for sign in (-1.0, 1.0)], axis=1)
+
+    def predict_log_proba(self, X: ArrayLike | Array) -> Array:
+        """log E p(y|f) for each label, without underflow: shape (N*, 2)."""
+        mean, variance, xp = self._moments(X)
+        columns = [self.likelihood_.log_expected_density(sign, mean, variance) for sign in (-1.0, 1.0)]
+        return xp.stack(columns, axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _checked(self, X: Any, y: Any) -> tuple[Float, Float]:
+        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import column_or_1d, validate_data
+
+        if is_cupy(X) or is_cupy(y):
+            namespace(X, y)
+            points = as_points(X)
+            self.n_features_in_ = int(points.shape[1])
+            points, labels = host(points).astype(np.float64, order="C"), host(y)
+            if labels.shape != points.shape[:1]:
+                raise ValueError(f"y: expected one label for each row of X, shape (N,), got {labels.shape}")
+        else:
+            points, labels = validate_data(self, X, y, dtype=np.float64)
+            points = np.array(points, order="C")
+        check_classification_targets(labels)
+        labels = column_or_1d(labels, warn=True)
+        classes = np.unique(labels)
+        if classes.size > 2:
+            raise ValueError(
+                f"y: expected two labels, got {classes.size} classes. Only binary classification is supported. The "
+                "type of the target is multiclass: OneVsRestClassifier(VariationalGPClassifier()) of "
+                "sklearn.multiclass serves several labels"
+            )
+        if classes.size < 2:
+            raise ValueError(f"y: expected two labels, got one class alone: {classes.tolist()[0]!r}")
+        self.classes_ = classes
+        return points, np.where(labels == classes[1], 1.0, -1.0)
+
+    def _targets(self, y: Any) -> Array:
+        labels = np.asarray(host(y))
+        known = np.isin(labels, self.classes_)
+        if not known.all():
+            raise ValueError(f"y: expected labels in {self.classes_.tolist()}, got {labels[~known].tolist()[0]!r}")
+        return np.where(labels == self.classes_[1], 1.0, -1.0)
+
+    def _checked_likelihood(self, Y: Float) -> Likelihood:
+        likelihood = default_likelihood(self.likelihood, Y)
+        if not isinstance(likelihood, Bernoulli):
+            raise ValueError(
+                f"likelihood: expected 'probit', 'logit' or a Bernoulli, got {self.likelihood!r}: VariationalGP serves "
+                "real numbers and counts"
+            )
+        return likelihood

@@ -1,0 +1,114 @@
+"""Sparse Gaussian processes with any likelihood of real numbers or counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+
+from fitting.estimators.variational import Variational
+from fitting.starts import default_likelihood
+from gpbounds.arrays import Array, Float
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+
+
+@dataclass(eq=False, repr=False)
+class VariationalGP(RegressorMixin, Variational):
+    """Sparse Gaussian process with a free law q of the inducing variables, for real targets or counts.
+
+    It minimises J = Σ ℓ(y_i, m_i, s_i) + β·KL(q‖p) (`fitting.variational`) in the kernel, the likelihood's own
+    parameters, the inducing inputs and q.  A step takes O(NM²) time, or O(nM² + M³) with batches of n rows.
+
+    Claims D-01 … D-09 (Wei et al., DLM).  Only the objective "elbo" with β = 1 bounds log p(y).
+
+    Parameters
+    ----------
+    n_inducing : int
+        M; at most the distinct rows of X are used.
+    likelihood : Likelihood, or "gaussian", "student-t", "poisson" (rate e^f) or "poisson-softplus"
+        The start; its own parameters are trained unless they are ``fixed``.  A name stands for parameters at the scale
+        of y.
+    objective : "elbo", "log-loss", "square-loss" or "power"
+        ℓ: −E log p(y|f); −log E p(y|f), direct loss minimisation; ½(y − m)², for a Gaussian likelihood;
+        −(1/a) log E p(y|f)^a with a = ``power``.
+    beta : float or "auto"
+        "auto": a fifth of the rows judges β = n, n/2, n/4, … ≥ 0.01 by −log E p(y|f), or by the square loss for
+        "square-loss"; then all rows are fitted with the best.
+    hyperparameters : "joint" or "fixed"
+        "fixed": an ELBO (β = 1) trains everything, and ``objective`` then trains q alone.  "joint": ``objective``
+        trains everything, from the end of the ELBO and from the first start, of which the better is kept; for
+        "square-loss" the kernel's variance and the noise stay as the ELBO left them.
+    gradient : "exact"
+        Derivatives of the losses in closed form or by quadrature.
+    samples : int
+        Number of samples of each row, for gradients that are sampled.
+    power : float in [0, 1]
+        a, for "power".
+    kernel : Kernel, optional
+        As in `ExactGP`.  For counts the exact fits of ``start`` are those of log(y + ½).
+    noise : float, optional
+        σ² at the start, for a Gaussian likelihood only.
+    inducing, learn_inducing : as in `SparseGP`, without "best"
+    optimizer : "lbfgs", "adam" or None
+    batch_size : int, optional
+        Rows of a mini-batch, for Adam.
+    max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, progress, \
+checkpoint : as in `ExactGP`
+
+    >>> import numpy as np
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 6.0, 60)[:, None]
+    >>> y = np.random.default_rng(0).poisson(np.exp(1.0 + np.sin(X[:, 0])))
+    >>> model = VariationalGP(8, "poisson", kernel=SquaredExponential(), random_state=0).fit(X, y)
+    >>> bool(abs(model.predict([[1.5]])[0] - np.exp(2.0)) < 2.0)
+    True
+    """
+
+    n_inducing: int = 100
+    likelihood: Any = "gaussian"
+    objective: str = "elbo"
+    noise: float | None = field(default=None, kw_only=True)
+
+    def predict(
+        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+    ) -> Any:
+        """Mean of y at X (N*, D); for real targets, on request with the standard deviation or covariance of f.
+
+        Parameters
+        ----------
+        X : array (N*, D), NumPy or CuPy
+        return_std, return_cov : bool
+            At most one of the two, for real targets; `latent` has them for counts, too.
+        noisy : bool
+            True adds σ² to the variances, for a Gaussian likelihood only.
+        """
+        self._fitted()
+        if noisy:
+            self._gaussian_only("noisy")
+        if not isinstance(self.likelihood_, Poisson):
+            return self._latent(X, return_std, return_cov, noisy=noisy)
+        if return_std or return_cov:
+            raise ValueError(
+                "return_std, return_cov: expected False for counts, got True: latent(X, return_std=True) describes f"
+            )
+        mean, variance, _ = self._moments(X)
+        return self.likelihood_.predictive_mean(mean, variance)
+
+    @property
+    def _passed_noise(self) -> float | None:
+        return self.likelihood.noise if isinstance(self.likelihood, Gaussian) else self.noise
+
+    def _checked_likelihood(self, Y: Float) -> Likelihood:
+        likelihood = default_likelihood(self.likelihood, Y)
+        if isinstance(likelihood, Bernoulli):
+            raise ValueError(
+                f"likelihood: expected one of real numbers or counts, got {self.likelihood!r}: "
+                "VariationalGPClassifier serves labels"
+            )
+        if self.noise is not None and self.likelihood != "gaussian":
+            raise ValueError(f"noise: expected None for likelihood={self.likelihood!r}, got {self.noise!r}")
+        if self.normalize_y and isinstance(likelihood, Poisson):
+            raise ValueError("normalize_y: expected False for counts, got True")
+        return likelihood
