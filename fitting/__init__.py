@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from fitting.estimators import load as load
     from fitting.family import member as member
     from fitting.family import objective as objective
+    from fitting.metrics import calibration_error as calibration_error
+    from fitting.metrics import classification_error as classification_error
+    from fitting.metrics import coverage as coverage
+    from fitting.metrics import log_loss as log_loss
+    from fitting.metrics import mean_relative_error as mean_relative_error
+    from fitting.metrics import randomised_pit as randomised_pit
+    from fitting.metrics import square_loss as square_loss
     from fitting.parameters import packing as packing
     from fitting.variational import variational_objective as variational_objective
 
@@ -38,11 +45,18 @@ _HOME = {
     "SparsePACGP": "estimators",
     "VariationalGP": "estimators",
     "VariationalGPClassifier": "estimators",
+    "calibration_error": "metrics",
     "certify": "certifying",
+    "classification_error": "metrics",
+    "coverage": "metrics",
     "load": "estimators",
+    "log_loss": "metrics",
+    "mean_relative_error": "metrics",
     "member": "family",
     "objective": "family",
     "packing": "parameters",
+    "randomised_pit": "metrics",
+    "square_loss": "metrics",
     "variational_objective": "variational",
 }
 

@@ -87,6 +87,11 @@ class Bernoulli(Likelihood):
         value, *rest = _minus_exp(log_mean(Softplus(), y, -y * m, v, gradient))
         return _signed(-y, (value, *rest))
 
+    def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        xp, one = namespace(m), 0.0 * m + 1.0
+        of_zero = xp.exp(self._log_expected_density(-one, m, v, False)[0])
+        return xp.where(y > 0.0, of_zero, 0.0), xp.where(y > 0.0, 1.0, of_zero)
+
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         if self.link == "probit":
             steep, bent, claim = 1.0 / math.sqrt(2.0 * math.pi), 1.0 / math.sqrt(2.0 * math.pi * math.e), "D-32"

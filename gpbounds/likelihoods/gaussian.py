@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.ranges import DerivativeRange, record
-from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
+from gpbounds.likelihoods.special import HALF_LOG_TWO_PI, scipy_special
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,10 @@ class Gaussian(Likelihood):
 
     def _predictive_mean(self, m: Array, v: Array) -> Array:
         return m + 0.0 * v
+
+    def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        probability = scipy_special(y).ndtr((y - m) / namespace(v).sqrt(v + self.noise))
+        return probability, probability
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         std = math.sqrt(self.noise)

@@ -11,6 +11,7 @@ from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
 from gpbounds.likelihoods.factors import ExponentialRate, Factor, Powered, Softplus, SoftplusRate
+from gpbounds.likelihoods.probabilities import mean_probabilities
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import (
     log_factorial_excess,
@@ -98,6 +99,23 @@ class Poisson(Likelihood):
         logs = _mean_log_softplus(m, v, gradient)
         by_both = (y * part - rate * slope for part, slope in zip(logs[1:], slopes, strict=True))
         return (y * logs[0] - rate - log_factorial, *by_both)
+
+    def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        """Given g, P(Y ≤ y) = Γ(y + 1, g)/y!, which falls from 1 to 0 near g = y + 1."""
+        xp, special = namespace(y), scipy_special(y)
+
+        def given(f: Array, y: Array) -> list[Array]:
+            rate = xp.exp(f) if self.link == "exp" else softplus(f)
+            below = xp.where(y > 0.0, special.gammaincc(xp.maximum(y, 1.0), rate), 0.0)
+            return [below, special.gammaincc(y + 1.0, rate)]
+
+        count = y + 1.0
+        if self.link == "exp":
+            bend, width = xp.log(count), 1.0 / xp.sqrt(count)
+        else:
+            bend, width = count + xp.log1p(-xp.exp(-count)), xp.sqrt(count)
+        below, up_to = mean_probabilities(given, (y,), m, v, bend, width)
+        return below, up_to
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         claim = "D-34" if self.link == "exp" else "D-33"

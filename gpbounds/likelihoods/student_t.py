@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.mixture import log_mean_student, mean_log_student
+from gpbounds.likelihoods.probabilities import mean_probabilities
 from gpbounds.likelihoods.ranges import DerivativeRange, record
+from gpbounds.likelihoods.special import scipy_special
 
 
 def log_constant(df: float) -> float:
@@ -137,6 +139,18 @@ class StudentT(Likelihood):
             return parts
         by_mean, by_variance = -parts[1] / self.scale, parts[2] / self.scale**2
         return parts[0], by_mean, by_variance, parts[3], d * by_mean - 2.0 * v * by_variance - 1.0
+
+    def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
+        xp, betainc = namespace(y), scipy_special(y).betainc
+
+        def given(f: Array, y: Array) -> list[Array]:
+            z = (y - f) / self.scale
+            x = 1.0 / (1.0 + self.df / (z * z))
+            return [0.5 + 0.5 * xp.sign(z) * betainc(0.5, 0.5 * self.df, x)]
+
+        width = 0.0 * y + self.scale * math.sqrt(self.df / (1.0 + self.df))
+        (probability,) = mean_probabilities(given, (y,), m, v, y, width)
+        return probability, probability
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""
