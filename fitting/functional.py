@@ -86,7 +86,7 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
     across = q.mean @ moment.T - 2.0 * matmul(q.gained, H)
-    if sums.by_residual is not None:
+    if isinstance(sums.by_residual, SignedGram):
         across -= 2.0 * sums.by_residual.sum()
     pulled = source.basis.finish(sums.pulled, across)
     factor = in_total * xp.tril(2.0 * matmul(H, q.factor)) + in_kl * q.kl_in_factor
@@ -227,11 +227,11 @@ class _Reverse:
 class SingleSums(LossSums):
     """Sums of the single pass for a free q, before they are multiplied by ∂J/∂total.
 
-    ``by_residual`` is V·diag(∂ℓ/∂r)Vᵀ for a loss that depends on r by itself.
+    ``by_residual`` is V·diag(∂ℓ/∂r)Vᵀ for a loss that depends on r by itself, otherwise 0.
     """
 
     pulled: Pulled
-    by_residual: SignedGram | None
+    by_residual: SignedGram | float
 
 
 class _Single(_Losses):
@@ -241,7 +241,8 @@ class _Single(_Losses):
         super().__init__(q, source, loss, True)
         self.pull = source.basis.pull_back()
         xp, M = namespace(source.X), source.basis.rank
-        self.by_residual = SignedGram(xp.zeros((M, M))) if isinstance(loss, LossOfResiduals) else None
+        depends = isinstance(loss, LossOfResiduals)
+        self.by_residual: SignedGram | float = SignedGram(xp.zeros((M, M))) if depends else 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)
@@ -254,7 +255,7 @@ class _Single(_Losses):
         add_product(expected.in_mean, self.q.mean.T, bar)
         slopes = expected.in_variance
         if expected.in_residual is not None:
-            assert self.by_residual is not None
+            assert isinstance(self.by_residual, SignedGram)
             buffer = chunk.scratch("S")
             bar -= xp.multiply(V, (2.0 * expected.in_residual)[:, None], out=buffer)
             self.by_residual.add(V, expected.in_residual, buffer)

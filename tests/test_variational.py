@@ -211,11 +211,12 @@ def test_all_points_as_inducing_points_give_the_exact_gp():
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
-def test_chunks_change_nothing_but_rounding():
-    X, y, point = problem(Poisson("exp"), 9, N=900, M=20)
+@pytest.mark.parametrize(("likelihood", "loss"), [(Poisson("exp"), "log-loss"), (Gaussian(0.3), "pep")], ids=str)
+def test_chunks_change_nothing_but_rounding(likelihood, loss):
+    X, y, point = problem(likelihood, 9, N=1500, M=64)
     at = (KERNEL, point.likelihood, point.Z, point.q.mean, point.q.factor)
     whole, *others = (
-        flat(variational_objective(X, y, "poisson", "log-loss", **options).evaluate(*at))
+        flat(variational_objective(X, y, likelihood, loss, jitter=1e-4, **options).evaluate(*at))
         for options in ({}, {"chunk": 100}, {"chunk": 300, "keep": 0})
     )
     for other in others:
