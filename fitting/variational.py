@@ -22,14 +22,15 @@ from fitting.functional import free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
 from fitting.starts import default_likelihood
+from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
-from gpbounds.likelihoods import Gaussian, Likelihood
+from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import KEEP
-from gpbounds.validation import choice, closed_unit, positive, scalar
+from gpbounds.validation import choice, closed_unit, positive, positive_unit, scalar
 from gpbounds.whitening import CHUNK, inducing
 
 LOSSES = (*OBJECTIVES, "pep")
@@ -86,6 +87,24 @@ class VariationalObjective:
     def member(self) -> Member:
         """The member of the family whose posterior minimises J, or from whose posterior q starts."""
         return member("pep", power=self.power) if self.loss == "pep" else member("vfe")
+
+    def natural(self, start: Parameters, rate: float | None = None) -> NaturalSteps:
+        """Natural-gradient steps for q; by default ρ = 1 where one step reaches the optimum, and 0.1 elsewhere.
+
+        Parameters
+        ----------
+        start : Parameters
+            Its likelihood and its number of inducing inputs count.
+        rate : float in (0, 1], optional
+            ρ.
+        """
+        assert start.q is not None
+        if self.loss == "square-loss":
+            raise ValueError("loss: expected another loss than 'square-loss', whose best q has a closed form")
+        conjugate = isinstance(start.likelihood, Gaussian) and self.loss in ("elbo", "pep")
+        convex = conjugate or (self.loss == "elbo" and not isinstance(start.likelihood, StudentT))
+        rho = rate if rate is not None else 1.0 if conjugate and self.weight == 1.0 else 0.1
+        return NaturalSteps(start.q.M, self.beta, scalar(positive_unit, "rate", rho), convex)
 
     def complete(self, point: Parameters) -> Parameters:
         """``point``, with the start of q if it has none.

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fitting import VariationalGP, VariationalGPClassifier
 from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
@@ -248,3 +249,42 @@ def test_wrong_arguments_are_named(y, arguments, sentence):
         variational_objective([0.0, 1.0, 2.0], y, *arguments)
     with pytest.raises(ValueError, match="beta"):
         variational_objective([0.0, 1.0, 2.0], [0.0, 1.0, 1.0], beta=0.0)
+
+
+@pytest.mark.gpu
+@every_case
+def test_the_gpu_computes_what_the_cpu_does(cupy, likelihood, loss):
+    X, y, point = problem(likelihood, 13, N=60, M=6)
+    options = {"beta": 0.7, "power": 0.45, "chunk": 25, "jitter": 1e-6}
+    on_host = variational_objective(X, y, likelihood, loss, **options)
+    on_device = variational_objective(cupy.asarray(X), cupy.asarray(y), likelihood, loss, **options)
+    layout = on_host.packing(point)
+    vector = layout.pack(point)
+    q = FactorLaw(cupy.asarray(point.q.mean), cupy.asarray(point.q.factor))
+    placed = on_device.packing(replace(point, Z=cupy.asarray(point.Z), q=q))
+    np.testing.assert_array_equal(placed.pack(placed.start), vector)
+    (value, slopes), (also, others) = layout.loss(on_host)(vector), placed.loss(on_device)(vector)
+    assert also == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(others, slopes, rtol=1e-6, atol=1e-8 * np.abs(slopes).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "probit"])
+def test_estimators_train_and_predict_on_a_gpu(cupy, likelihood):
+    X, y, _ = problem(
+        {"gaussian": LIKELIHOODS[0], "poisson": LIKELIHOODS[3], "probit": LIKELIHOODS[1]}[likelihood], 14, N=40
+    )
+    settings = {"kernel": KERNEL, "random_state": 0, "max_iter": 6, "objective": "log-loss"}
+    kind = VariationalGPClassifier if likelihood == "probit" else VariationalGP
+    host_model = kind(5, likelihood, **settings).fit(X, y)
+    model = kind(5, likelihood, device="cuda", **settings).fit(cupy.asarray(X), cupy.asarray(y))
+    assert model.objective_ == pytest.approx(host_model.objective_, rel=1e-5)
+    mean = model.latent(cupy.asarray(X))
+    assert isinstance(mean, cupy.ndarray)
+    np.testing.assert_allclose(mean.get(), host_model.latent(X), atol=1e-3)
+    density = model.log_predictive_density(cupy.asarray(X), cupy.asarray(y))
+    np.testing.assert_allclose(density.get(), host_model.log_predictive_density(X, y), atol=1e-3)
+    if likelihood == "probit":
+        np.testing.assert_array_equal(model.predict(cupy.asarray(X)), host_model.predict(X))
+        assert isinstance(model.predict_proba(cupy.asarray(X)), cupy.ndarray)

@@ -298,10 +298,13 @@ class GaussianProcess(_Arguments):
     def _check_arguments(self) -> None:
         self._member()
         if self.optimizer is not None:
-            choice("optimizer", self.optimizer, ("lbfgs", "adam"))
+            choice("optimizer", self.optimizer, self._optimizers())
         count("n_restarts", self.n_restarts, 0)
         choice("start", self.start, ("auto", "evidence", "scale"))
         choice("device", self.device, ("cpu", "cuda", "auto"))
+
+    def _optimizers(self) -> tuple[str, ...]:
+        return ("lbfgs", "adam")
 
     def _objective(self) -> FamilyObjective:
         """F of the training data; predictions have the shape of y."""
@@ -424,7 +427,7 @@ class GaussianProcess(_Arguments):
         size = getattr(self, "batch_size", None)
         if size is None:
             return None
-        if self.optimizer != "adam":
+        if self.optimizer in (None, "lbfgs"):
             raise ValueError(f"batch_size: expected None unless optimizer='adam', got {size!r} for {self.optimizer!r}")
         return count("batch_size", size) if count("batch_size", size) < N else None
 

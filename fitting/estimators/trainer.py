@@ -73,8 +73,8 @@ class Trainer:
     objective : Objective
     N : int
         Number of rows.
-    optimizer : "lbfgs", "adam" or None
-        None does not train: the start is kept.
+    optimizer : "lbfgs", "adam", "natgrad" or None
+        "natgrad": Adam with natural-gradient steps for a free q.  None does not train: the start is kept.
     max_iter, learning_rate, batch_size : as in the estimators
     ending : Ending
         When a run has settled.
@@ -94,6 +94,8 @@ class Trainer:
         Mean square of the targets: the noise variance of a model without inputs.
     otherwise : sequence of functions
         They find further starts, for when training ends where everything is noise.
+    natural_rate : float or None
+        Rate of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
     raises_noise : bool
         Whether a run may start with more noise than its first start has.
     """
@@ -116,6 +118,7 @@ class Trainer:
     square: float = 1.0
     otherwise: Sequence[Callable[[], Parameters]] = ()
     raises_noise: bool = False
+    natural_rate: float | None = None
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -226,6 +229,11 @@ class Trainer:
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
         steps = loss if self.batch_size is None else self._batches(packing, self.batch_size)
+        if self.optimizer == "natgrad" and packing.start.q is not None:
+            rate = self.natural_rate
+            if rate is None and self.batch_size is not None:
+                rate = 0.1
+            shared["natural"] = self.objective.natural(packing.start, rate)  # type: ignore[attr-defined]
         return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
 
     def _batches(self, packing: Packing, size: int) -> Batches:

@@ -24,7 +24,7 @@ from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
-from gpbounds.validation import choice, closed_unit, count, positive, scalar
+from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 
 GRADIENTS = ("exact",)
 """Estimators of the derivatives of the losses."""
@@ -56,6 +56,7 @@ class Variational(WithInducing):
     power: float = 1.0
     kernel: Kernel | None = None
     batch_size: int | None = None
+    natural_rate: float | None = None
 
     likelihood: Any
     objective: str
@@ -141,6 +142,9 @@ class Variational(WithInducing):
         tags.target_tags.multi_output = False
         return tags
 
+    def _optimizers(self) -> tuple[str, ...]:
+        return ("lbfgs", "adam", "natgrad")
+
     def _member(self) -> Member:
         return member("vfe")
 
@@ -152,6 +156,10 @@ class Variational(WithInducing):
         count("samples", self.samples)
         count("n_inducing", self.n_inducing)
         scalar(closed_unit, "power", self.power)
+        if self.objective == "square-loss" and self.optimizer == "natgrad":
+            raise ValueError("optimizer: expected 'lbfgs' or 'adam' for objective='square-loss', got 'natgrad'")
+        if self.natural_rate is not None:
+            scalar(positive_unit, "natural_rate", self.natural_rate)
         if isinstance(self.beta, str):
             choice("beta", self.beta, ("auto",))
         else:
@@ -209,7 +217,8 @@ class Variational(WithInducing):
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
         gaussian = isinstance(given.likelihood, Gaussian)
-        return replace(trainer, raises_noise=trainer.raises_noise and gaussian)
+        raises = trainer.raises_noise and gaussian
+        return replace(trainer, raises_noise=raises, natural_rate=self.natural_rate)
 
     def _stages(self) -> Stages:
         return Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))

@@ -52,9 +52,13 @@ class VariationalGP(RegressorMixin, Variational):
     noise : float, optional
         σ² at the start, for a Gaussian likelihood only.
     inducing, learn_inducing : as in `SparseGP`, without "best"
-    optimizer : "lbfgs", "adam" or None
+    optimizer : "lbfgs", "adam", "natgrad" or None
+        "natgrad": natural-gradient steps for q (`fitting.training.natural`) and Adam for the rest.
     batch_size : int, optional
-        Rows of a mini-batch, for Adam.
+        Rows of a mini-batch, for "adam" and "natgrad".
+    natural_rate : float in (0, 1], optional
+        Rate ρ of natural-gradient steps.  None: 1 where one step reaches the optimum (a Gaussian likelihood, all rows),
+        otherwise 0.1.
     max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, progress, \
 checkpoint : as in `ExactGP`
 

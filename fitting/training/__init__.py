@@ -2,8 +2,20 @@
 
 from fitting.training.adam import Batches, train_adam
 from fitting.training.lbfgs import train_lbfgs
+from fitting.training.natural import NaturalSteps
 from fitting.training.run import Loss, Run
 from fitting.training.session import Session
 from fitting.training.tail import Ending, Tail, tail_of
 
-__all__ = ["Batches", "Ending", "Loss", "Run", "Session", "Tail", "tail_of", "train_adam", "train_lbfgs"]
+__all__ = [
+    "Batches",
+    "Ending",
+    "Loss",
+    "NaturalSteps",
+    "Run",
+    "Session",
+    "Tail",
+    "tail_of",
+    "train_adam",
+    "train_lbfgs",
+]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fitting.training.natural import NaturalSteps
 from fitting.training.run import Loss, Run
 from fitting.training.tail import Ending
 from fitting.training.watch import Watch
@@ -49,6 +50,7 @@ def train_adam(
     ending: Ending | None = None,
     ftol: float = 1e-9,
     rng: np.random.Generator | None = None,
+    natural: NaturalSteps | None = None,
     earlier: Run | None = None,
     save: Callable[[Run], None] | None = None,
     progress: bool = False,
@@ -71,6 +73,8 @@ def train_adam(
     learning_rate, ftol : float
     rng : numpy.random.Generator
         For `Batches`.
+    natural : NaturalSteps, optional
+        The last entries of the vector are a law, which takes natural-gradient steps instead of Adam's.
     ending, earlier, save, progress : as in `train_lbfgs`
 
     Raises
@@ -85,7 +89,7 @@ def train_adam(
     ending = None if isinstance(loss, Batches) else ending
     shown: dict[str, Any] = {"progress": progress, "label": label}
     watch = Watch(start, max_iter=max_iter, earlier=earlier, ending=ending, save=save, **shown)
-    walk = _Walk(watch, loss, bounds, learning_rate, np.random.default_rng(0) if rng is None else rng)
+    walk = _Walk(watch, loss, bounds, learning_rate, np.random.default_rng(0) if rng is None else rng, natural)
     if earlier is not None and earlier.state:
         walk.restore(earlier.state)
     watch.state = walk.state
@@ -105,8 +109,9 @@ class _Walk:
         bounds: list[tuple[float, float]],
         learning_rate: float,
         rng: np.random.Generator,
+        natural: NaturalSteps | None,
     ) -> None:
-        self.watch, self.loss, self.rng, self.rate = watch, loss, rng, learning_rate
+        self.watch, self.loss, self.rng, self.rate, self.natural = watch, loss, rng, learning_rate, natural
         self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x = np.clip(watch.best, self.low, self.high)
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
@@ -147,7 +152,11 @@ class _Walk:
         self.first = BETA1 * self.first + (1.0 - BETA1) * g
         self.second = BETA2 * self.second + (1.0 - BETA2) * g * g
         mean, square = self.first / (1.0 - BETA1**self.t), self.second / (1.0 - BETA2**self.t)
-        self.x = np.clip(self.x - self.rate * mean / (np.sqrt(square) + EPSILON), self.low, self.high)
+        moved = self.x - self.rate * mean / (np.sqrt(square) + EPSILON)
+        if self.natural is not None:
+            n = self.natural.size
+            moved[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
+        self.x = np.clip(moved, self.low, self.high)
         if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
             watch.keep(self.x, self._reference(self.x)[0])
         return f
