@@ -8,16 +8,19 @@ With f ~ N(m, v), these are the losses of a likelihood p(y|f):
 | "log-loss"    | −log E p(y|f)        | direct loss minimisation; at most the Gibbs loss (D-02)                     |
 | "square-loss" | ½(y − m)²            | direct loss minimisation, for a Gaussian likelihood (D-08, D-09)            |
 | "power"       | −(1/a) log E p(y|f)^a | black-box α-divergence: a → 0 is the Gibbs loss, a = 1 the log loss (D-03) |
+
+`PowerEP` is a loss that depends on K − Q, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.losses import Loss
 from gpbounds.validation import choice, closed_unit, scalar
@@ -40,12 +43,15 @@ class Expected(NamedTuple):
         Derivatives in the variances, which the outputs share.
     in_parameters : array (q,)
         Derivatives in the logarithms of the parameters of the loss; empty if it has none.
+    in_residual : array (n,) or None
+        Derivatives in the diagonal of K − Q at fixed variances, for a loss that depends on it by itself.
     """
 
     total: Array | float
     in_mean: Array
     in_variance: Array
     in_parameters: Float = np.zeros(0)
+    in_residual: Array | None = None
 
 
 ExpectedLoss = Callable[[Array, Array, Array], Expected]
@@ -69,6 +75,51 @@ def of_loss(loss: Loss) -> ExpectedLoss:
     return expected
 
 
+@dataclass(frozen=True)
+class PowerEP:
+    """The loss whose sum and KL(q‖p) have the objective of power EP as their minimum over q.
+
+    With e = σ² + a·r, r the diagonal of K − Q:
+
+        ½ log 2πe + [(y − m)² + v − r]/(2e) + ((1 − a)/(2a)) log(1 + a·r/σ²),        last term r/(2σ²) for a = 0.
+
+    The energy log N(y; 0, Q + aR + σ²I) − ((1 − a)/(2a)) Σ log(1 + a·r_i/σ²) is a maximum over q with the noise e_i in
+    place of σ², so that rows can be drawn at random.
+
+    Attributes
+    ----------
+    noise : float
+        σ².
+    power : float
+        a in [0, 1].
+
+    >>> rows = np.array([[1.0]]), np.array([[0.0]]), np.array([0.5])
+    >>> vfe, elbo = PowerEP(0.5, 0.0).given(np.array([0.2])), of_likelihood(Gaussian(0.5))
+    >>> round(float(vfe(*rows).total), 6), round(float(elbo(*rows).total), 6)
+    (2.072365, 2.072365)
+    """
+
+    noise: float
+    power: float
+
+    def given(self, residual: Array) -> ExpectedLoss:
+        """The losses of rows with this diagonal of K − Q: a `fitting.functional.LossOfResiduals`."""
+        a, s2, r = self.power, self.noise, residual
+        xp = namespace(r)
+        e = s2 + a * r
+        penalty = r / s2 if a == 0.0 else xp.log1p(a / s2 * r) / a
+
+        def expected(Y: Array, m: Array, v: Array) -> Expected:
+            d = (m - Y)[:, 0]
+            square = d * d + v - r
+            values = 0.5 * (xp.log(2.0 * np.pi * e) + square / e + (1.0 - a) * penalty)
+            by_noise = 0.5 * (s2 * (1.0 - square / e) - (1.0 - a) * r) / e
+            in_residual = -0.5 * a * square / (e * e)
+            return Expected(values.sum(), (d / e)[:, None], 0.5 / e, np.array([float(by_noise.sum())]), in_residual)
+
+        return expected
+
+
 def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float = 1.0) -> ExpectedLoss:
     """The expected losses of a likelihood, for one output; `Expected.in_parameters` are those of its own parameters.
 
@@ -88,11 +139,7 @@ def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float 
     choice("objective", objective, OBJECTIVES)
     a = scalar(closed_unit, "power", power)
     if objective == "square-loss":
-        if not isinstance(likelihood, Gaussian):
-            raise ValueError(
-                f"objective: expected 'elbo', 'log-loss' or 'power' for {likelihood!r}, got 'square-loss', which is "
-                "defined for a Gaussian likelihood only"
-            )
+        only_gaussian(likelihood, objective)
         return _square_loss
     asked: dict[str, Any] = {"gradient": True, "parameters": True}
     if objective == "log-loss":
@@ -100,6 +147,16 @@ def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float 
     if objective == "elbo" or a < SMALLEST:
         return _negated(lambda y, m, v: likelihood.expected_log_density(y, m, v, **asked))
     return _negated(lambda y, m, v: likelihood.log_expected_power(y, m, v, a, **asked), 1.0 / a)
+
+
+def only_gaussian(likelihood: Likelihood, objective: str) -> Gaussian:
+    """``likelihood``, which must be Gaussian for this objective."""
+    if not isinstance(likelihood, Gaussian):
+        raise ValueError(
+            f"objective: expected 'elbo', 'log-loss' or 'power' for {likelihood!r}, got {objective!r}, which is "
+            "defined for a Gaussian likelihood only"
+        )
+    return likelihood
 
 
 def _negated(means: Callable[..., tuple[Any, ...]], factor: float = 1.0) -> ExpectedLoss:

@@ -44,7 +44,15 @@ class LossOfRows(Protocol):
         """The expected losses of the rows at these positions among all rows; threads call it concurrently."""
 
 
-Losses = ExpectedLoss | LossOfRows
+@runtime_checkable
+class LossOfResiduals(Protocol):
+    """An expected loss that depends on the diagonal of K − Q by itself; for a free q only."""
+
+    def given(self, residual: Array) -> ExpectedLoss:
+        """The expected losses of rows with this diagonal of K − Q."""
+
+
+Losses = ExpectedLoss | LossOfRows | LossOfResiduals
 """What the functions of this module take as a loss."""
 
 
@@ -77,7 +85,10 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
     total, kl = float(sums.total), q.kl
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
-    pulled = source.basis.finish(sums.pulled, q.mean @ moment.T - 2.0 * matmul(q.gained, H))
+    across = q.mean @ moment.T - 2.0 * matmul(q.gained, H)
+    if isinstance(sums.by_residual, SignedGram):
+        across -= 2.0 * sums.by_residual.sum()
+    pulled = source.basis.finish(sums.pulled, across)
     factor = in_total * xp.tril(2.0 * matmul(H, q.factor)) + in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
@@ -137,6 +148,8 @@ def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
 
 def _at(loss: Losses, chunk: Chunk) -> ExpectedLoss:
     """The loss for the rows of a chunk."""
+    if isinstance(loss, LossOfResiduals):
+        return loss.given(chunk.residual)
     return loss.at(chunk.rows) if isinstance(loss, LossOfRows) else loss
 
 
@@ -212,9 +225,13 @@ class _Reverse:
 
 @dataclass(frozen=True, eq=False)
 class SingleSums(LossSums):
-    """Sums of the single pass for a free q, before they are multiplied by ∂J/∂total."""
+    """Sums of the single pass for a free q, before they are multiplied by ∂J/∂total.
+
+    ``by_residual`` is V·diag(∂ℓ/∂r)Vᵀ for a loss that depends on r by itself, otherwise 0.
+    """
 
     pulled: Pulled
+    by_residual: SignedGram | float
 
 
 class _Single(_Losses):
@@ -223,6 +240,9 @@ class _Single(_Losses):
     def __init__(self, q: FactorLaw, source: Stream, loss: Losses) -> None:
         super().__init__(q, source, loss, True)
         self.pull = source.basis.pull_back()
+        xp, M = namespace(source.X), source.basis.rank
+        depends = isinstance(loss, LossOfResiduals)
+        self.by_residual: SignedGram | float = SignedGram(xp.zeros((M, M))) if depends else 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)
@@ -233,8 +253,16 @@ class _Single(_Losses):
         bar -= V
         bar *= (2.0 * expected.in_variance)[:, None]
         add_product(expected.in_mean, self.q.mean.T, bar)
+        slopes = expected.in_variance
+        if expected.in_residual is not None:
+            assert isinstance(self.by_residual, SignedGram)
+            buffer = chunk.scratch("S")
+            bar -= xp.multiply(V, (2.0 * expected.in_residual)[:, None], out=buffer)
+            self.by_residual.add(V, expected.in_residual, buffer)
+            slopes = slopes + expected.in_residual
         self.pull.features(chunk.X, bar, chunk.K)
-        self.pull.diagonal(chunk.X, expected.in_variance)
+        self.pull.diagonal(chunk.X, slopes)
 
     def statistics(self) -> SingleSums:
-        return SingleSums(**vars(super().statistics()), pulled=self.pull.statistics())
+        sums = vars(super().statistics())
+        return SingleSums(**sums, pulled=self.pull.statistics(), by_residual=self.by_residual)

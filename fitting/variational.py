@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from fitting import family
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
-from fitting.expected import OBJECTIVES, of_likelihood
-from fitting.family import FamilyObjective, member
+from fitting.expected import OBJECTIVES, ExpectedLoss, PowerEP, of_likelihood, only_gaussian
+from fitting.family import FamilyObjective, Member, member
 from fitting.functional import free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
@@ -32,6 +32,20 @@ from gpbounds.linalg.workspace import KEEP
 from gpbounds.validation import choice, closed_unit, positive, scalar
 from gpbounds.whitening import CHUNK, inducing
 
+LOSSES = (*OBJECTIVES, "pep")
+
+
+def loss_of(likelihood: Likelihood, objective: str, power: float) -> ExpectedLoss | PowerEP:
+    """The loss with this name: one of `fitting.expected.of_likelihood`, or `fitting.expected.PowerEP`.
+
+    >>> loss_of(Gaussian(0.5), "pep", 1.0)
+    PowerEP(noise=0.5, power=1.0)
+    """
+    choice("objective", objective, LOSSES)
+    if objective == "pep":
+        return PowerEP(only_gaussian(likelihood, objective).noise, scalar(closed_unit, "power", power))
+    return of_likelihood(likelihood, objective, power)
+
 
 @dataclass(frozen=True, eq=False)
 class VariationalObjective:
@@ -42,11 +56,11 @@ class VariationalObjective:
     data : Data
     likelihood : Likelihood
         The start of the likelihood.
-    loss : "elbo", "log-loss", "square-loss" or "power"
+    loss : "elbo", "log-loss", "square-loss", "power" or "pep"
     beta : float
         Factor of KL(q‖p).
     power : float
-        a, for "power".
+        a, for "power" and "pep".
     weight : float
         Factor of the sum of losses: N/n where n rows estimate the sum over N.
     """
@@ -68,11 +82,16 @@ class VariationalObjective:
         """The square loss does not depend on the noise."""
         return ("noise",) if self.loss == "square-loss" else ()
 
+    @property
+    def member(self) -> Member:
+        """The member of the family whose posterior minimises J, or from whose posterior q starts."""
+        return member("pep", power=self.power) if self.loss == "pep" else member("vfe")
+
     def complete(self, point: Parameters) -> Parameters:
         """``point``, with the start of q if it has none.
 
-        For a Gaussian likelihood it minimises J of the loss "elbo" (VFE's posterior with the noise βσ²), or of the
-        square loss (VFE's mean with the noise β, and S = I, D-08).  Otherwise it is the prior.
+        For a Gaussian likelihood it minimises J of the loss "elbo" (VFE's posterior with the noise βσ²), of the square
+        loss (VFE's mean with the noise β, and S = I, D-08), or of power EP if β = 1.  Otherwise it is the prior.
         """
         if point.q is not None:
             return point
@@ -82,7 +101,7 @@ class VariationalObjective:
             return replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
         square = self.loss == "square-loss"
         noise = self.beta if square else self.beta * point.noise
-        posterior = FamilyObjective(member("vfe"), self.data).posterior(point.kernel, noise, points)
+        posterior = FamilyObjective(self.member, self.data).posterior(point.kernel, noise, points)
         assert isinstance(posterior, InducingPosterior)
         factor = xp.eye(M) if square else posterior.q.factor
         return replace(point, Z=points, q=FactorLaw(posterior.q.mean, factor))
@@ -91,7 +110,7 @@ class VariationalObjective:
         """J at ``point``: an `fitting.evaluation.Objective`."""
         q, weight, beta = point.q, self.weight, self.beta
         assert q is not None
-        loss = of_likelihood(point.likelihood, self.loss, self.power)
+        loss = loss_of(point.likelihood, self.loss, self.power)
 
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + beta * kl, weight, beta
@@ -187,12 +206,12 @@ def variational_objective(
         Real numbers; labels in {0, 1} or {−1, 1}; counts.
     likelihood : Likelihood, or "gaussian", "probit", "logit", "poisson", "poisson-softplus" or "student-t"
         A name stands for parameters at the scale of y.  It decides which y are admitted; each point has its own.
-    objective : "elbo", "log-loss", "square-loss" or "power"
-        The loss, a row of the table in `fitting.expected`.
+    objective : "elbo", "log-loss", "square-loss", "power" or "pep"
+        The loss: a row of the table in `fitting.expected`, or `fitting.expected.PowerEP`.
     beta : float
         β > 0.
     power : float in [0, 1]
-        a, for "power".
+        a, for "power" and "pep".
     jitter, chunk, keep : as in `fitting.family.objective`
 
     Raises
@@ -208,12 +227,11 @@ def variational_objective(
     >>> round(J.evaluate(kernel, J.likelihood, Z, start.q.mean, start.q.factor).value, 6)  # q is the prior
     -50.0
     """
-    choice("objective", objective, OBJECTIVES)
     data = family.objective(X, y, "vfe", jitter=jitter, chunk=chunk, keep=keep).data
     if data.Y.shape[1] != 1:
         raise ValueError(f"y: expected one target for each row of X, shape (N,) or (N, 1), got {data.Y.shape}")
     chosen = default_likelihood(likelihood, data.Y)
-    of_likelihood(chosen, objective, power)
+    loss_of(chosen, objective, power)
     chosen.log_density(data.Y, 0.0)  # a likelihood may refuse targets
     return VariationalObjective(
         data, chosen, objective, scalar(positive, "beta", beta), scalar(closed_unit, "power", power)

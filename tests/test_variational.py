@@ -29,7 +29,7 @@ LIKELIHOODS = [
     StudentT(4.0, 0.5),
 ]
 CASES = [(each, loss) for each in LIKELIHOODS for loss in ("elbo", "log-loss", "power")]
-CASES.append((LIKELIHOODS[0], "square-loss"))
+CASES += [(LIKELIHOODS[0], "square-loss"), (LIKELIHOODS[0], "pep")]
 every_case = pytest.mark.parametrize(("likelihood", "loss"), CASES, ids=str)
 
 
@@ -183,6 +183,23 @@ def test_the_optimum_of_the_square_loss(beta):
     np.testing.assert_allclose(J.posterior(best).predict(X)[0], vfe.predict(X)[0], atol=1e-10)
 
 
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+def test_power_ep_is_the_minimum_over_q_of_a_sum(power):
+    """Value, stationarity, and by the envelope theorem the derivatives of `SparseGP("pep")`'s objective."""
+    X, y, point = problem(Gaussian(0.3), 12, N=40, M=5)
+    J = variational_objective(X, y, "gaussian", "pep", power=power, jitter=0.0, chunk=7)
+    pep = objective(X, y, "pep", power=power, jitter=0.0).evaluate(KERNEL, 0.3, point.Z)
+    best = J.complete(replace(point, q=None))
+    here = -J.minimised(best)
+    assert here.value == pytest.approx(pep.value, rel=1e-11)
+    for block in ("kernel", "likelihood", "Z"):
+        expected = getattr(pep.gradient, block)
+        np.testing.assert_allclose(getattr(here.gradient, block), expected, atol=1e-9 * np.abs(expected).max())
+    assert np.abs(layout_slopes(J, best)).max() < 1e-8
+    _, value = trained(J, replace(point, q=FactorLaw(np.zeros((5, 1)), np.eye(5))), **Q_ALONE)
+    assert value == pytest.approx(pep.value, rel=1e-8)
+
+
 def test_all_points_as_inducing_points_give_the_exact_gp():
     X, y, point = problem(Gaussian(0.3), 8, N=15)
     J = variational_objective(X, y, "gaussian")
@@ -194,11 +211,12 @@ def test_all_points_as_inducing_points_give_the_exact_gp():
         np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
-def test_chunks_change_nothing_but_rounding():
-    X, y, point = problem(Poisson("exp"), 9, N=900, M=20)
+@pytest.mark.parametrize(("likelihood", "loss"), [(Poisson("exp"), "log-loss"), (Gaussian(0.3), "pep")], ids=str)
+def test_chunks_change_nothing_but_rounding(likelihood, loss):
+    X, y, point = problem(likelihood, 9, N=1500, M=64)
     at = (KERNEL, point.likelihood, point.Z, point.q.mean, point.q.factor)
     whole, *others = (
-        flat(variational_objective(X, y, "poisson", "log-loss", **options).evaluate(*at))
+        flat(variational_objective(X, y, likelihood, loss, jitter=1e-4, **options).evaluate(*at))
         for options in ({}, {"chunk": 100}, {"chunk": 300, "keep": 0})
     )
     for other in others:

@@ -84,6 +84,20 @@ def test_another_weight_of_the_kl_for_vfe(beta, data):
         SparseGP("vfe", beta=beta, inducing="best").fit(X, y)
 
 
+@pytest.mark.parametrize("power", [0.4, 1.0])
+def test_power_ep_by_mini_batches_and_in_closed_form(power, data):
+    X, y, *_ = data
+    sparse = SparseGP("pep", KERNEL, 0.05, power=power, inducing=Z, max_iter=30).fit(X, y)
+    model = VariationalGP(objective="pep", power=power, noise=0.05, max_iter=30, **GIVEN).fit(X, y)
+    F = objective(X, y, "pep", power=power, jitter=model.jitter_)
+    here = F.evaluate(model.kernel_, model.noise_, model.inducing_, gradient=False).value
+    assert model.objective_ == pytest.approx(here, rel=1e-8)
+    assert model.objective_ == pytest.approx(sparse.objective_, abs=0.1)
+    batches = clone(model).set_params(optimizer="adam", batch_size=30, max_iter=200, learning_rate=0.01).fit(X, y)
+    start = clone(model).set_params(optimizer=None).fit(X, y)
+    assert start.objective_ + 0.5 * (here - start.objective_) < batches.objective_ < here + 1.0
+
+
 def test_mini_batches_approach_the_optimum_of_all_rows(data):
     X, _, counts, _ = data
     q_alone = {"fixed": tuple(KERNEL.parameter_names), "learn_inducing": False}
@@ -295,6 +309,7 @@ def test_a_likelihood_keeps_what_is_fixed(data):
         (VariationalGP(likelihood=StudentT(2.0, 1.0), objective="power", power=0.2), "y", r"1/\(df \+ 1\)"),
         (VariationalGPClassifier(), "ones", "one class alone"),
         (VariationalGPClassifier(objective="square-loss"), "labels", "Gaussian likelihood only"),
+        (VariationalGPClassifier(objective="pep"), "labels", "Gaussian likelihood only"),
     ],
     ids=lambda each: str(each)[:40],
 )

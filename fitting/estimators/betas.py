@@ -97,7 +97,7 @@ def chosen_beta(
 
 def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:
     name = f"{problem.beta:g}"
-    if stages.joint and problem.loss == "elbo":
+    if stages.joint and problem.loss in ("elbo", "pep"):
         outcomes, _ = Stages(True).by_elbo(
             replace(trainer, otherwise=(), raises_noise=False), problem, point, lambda kernel, i: point.Z
         )

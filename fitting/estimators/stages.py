@@ -1,6 +1,6 @@
 """The stages in which a variational objective J is trained.
 
-The ELBO with β = 1 comes first, except where J is a β-ELBO itself.  Then either q alone is trained by J, with all
+The ELBO with β = 1 comes first, except where J is a β-ELBO or power EP.  Then either q alone is trained by J, with all
 hyperparameters and inducing inputs as the ELBO left them, or everything by J: from the ELBO's optimum and from the
 first start, because a direct loss has several optima; the better end is kept.
 
@@ -16,7 +16,7 @@ from typing import Any
 
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.family import FamilyObjective, member
+from fitting.family import FamilyObjective
 from fitting.tempered import TemperedVFE
 from fitting.training import Run
 from fitting.variational import VariationalObjective
@@ -48,7 +48,7 @@ class Stages:
         """The best outcome, whose parameters hold q, and all runs."""
         problem = trainer.objective
         assert isinstance(problem, VariationalObjective)
-        if problem.loss == "elbo" and (self.joint or problem.beta == 1.0):
+        if (problem.loss in ("elbo", "pep") and self.joint) or (problem.loss == "elbo" and problem.beta == 1.0):
             return self.by_elbo(trainer, problem, start, draw)
         elbo, runs = self.by_elbo(trainer, replace(problem, loss="elbo", beta=1.0), start, draw)
         if elbo.run.status == "interrupted" or trainer.optimizer is None:
@@ -63,11 +63,11 @@ class Stages:
     def by_elbo(
         self, trainer: Trainer, problem: VariationalObjective, start: Parameters, draw: Draw
     ) -> tuple[Outcome, list[Run]]:
-        """The best run that trains everything by a β-ELBO, from ``start`` and its restarts."""
-        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None
+        """The best run that trains everything by a β-ELBO or power EP, from ``start`` and its restarts."""
+        collapses = isinstance(start.likelihood, Gaussian) and trainer.batch_size is None and has_closed_form(problem)
         chosen = collapsed(problem) if collapses else problem
         start = replace(start, q=None) if collapses else start
-        name = f"elbo {problem.beta:g}"
+        name = f"{problem.loss} {problem.beta:g}"
         outcomes = replace(trainer, objective=chosen).best_of(name, start, self.restarts, draw)
         best = replace(outcomes[0], parameters=problem.complete(outcomes[0].parameters))
         return best, [outcome.run for outcome in outcomes]
@@ -87,12 +87,17 @@ class Stages:
 
 
 def at_its_best(problem: VariationalObjective, point: Parameters) -> Parameters:
-    """``point``, with the best q where it has a closed form: a β-ELBO or square loss of a Gaussian."""
-    closed = isinstance(point.likelihood, Gaussian) and problem.loss in ("elbo", "square-loss")
+    """``point``, with the best q where it has a closed form for a Gaussian."""
+    closed = isinstance(point.likelihood, Gaussian) and (problem.loss == "square-loss" or has_closed_form(problem))
     return problem.complete(replace(point, q=None) if closed else point)
 
 
+def has_closed_form(problem: VariationalObjective) -> bool:
+    """Whether `collapsed` has the minimum over q, for a Gaussian likelihood."""
+    return problem.loss == "elbo" or (problem.loss == "pep" and problem.beta == 1.0)
+
+
 def collapsed(problem: VariationalObjective) -> FamilyObjective | TemperedVFE:
-    """The minimum over q of a β-ELBO with a Gaussian likelihood."""
-    vfe = FamilyObjective(member("vfe"), problem.data, problem.weight)
-    return vfe if problem.beta == 1.0 else TemperedVFE(vfe, problem.beta)
+    """The minimum over q of a β-ELBO, or of power EP with β = 1, with a Gaussian likelihood."""
+    source = FamilyObjective(problem.member, problem.data, problem.weight)
+    return source if problem.beta == 1.0 else TemperedVFE(source, problem.beta)

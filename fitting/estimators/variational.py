@@ -15,11 +15,11 @@ from fitting.estimators.kinds import JITTER
 from fitting.estimators.stages import HYPERPARAMETERS, Stages
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.expected import OBJECTIVES, of_likelihood
+from fitting.expected import PowerEP
 from fitting.family import Member, member
 from fitting.starts import within
 from fitting.training import Run, Session
-from fitting.variational import VariationalObjective, variational_objective
+from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
@@ -87,7 +87,9 @@ class Variational(WithInducing):
         points, columns = self._take(X, y)
         likelihood = self._checked_likelihood(columns)
         likelihood.log_density(columns, 0.0)  # a likelihood may refuse targets
-        of_likelihood(likelihood, self.objective, self.power)(columns[:1], columns[:1] * 0.0, np.ones(1))
+        loss = loss_of(likelihood, self.objective, self.power)
+        if not isinstance(loss, PowerEP):
+            loss(columns[:1], columns[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
         given = self._given(points, columns)
         start = self._start(given, points, columns, session)
@@ -144,7 +146,7 @@ class Variational(WithInducing):
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
-        choice("objective", self.objective, OBJECTIVES)
+        choice("objective", self.objective, LOSSES)
         choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
         choice("gradient", self.gradient, GRADIENTS)
         count("samples", self.samples)

@@ -30,9 +30,10 @@ class VariationalGP(RegressorMixin, Variational):
     likelihood : Likelihood, or "gaussian", "student-t", "poisson" (rate e^f) or "poisson-softplus"
         The start; its own parameters are trained unless they are ``fixed``.  A name stands for parameters at the scale
         of y.
-    objective : "elbo", "log-loss", "square-loss" or "power"
+    objective : "elbo", "log-loss", "square-loss", "power" or "pep"
         ℓ: −E log p(y|f); −log E p(y|f), direct loss minimisation; ½(y − m)², for a Gaussian likelihood;
-        −(1/a) log E p(y|f)^a with a = ``power``.
+        −(1/a) log E p(y|f)^a with a = ``power``; power EP, for a Gaussian likelihood: a = 0 is VFE and 1 FITC, with
+        mini-batches, too.
     beta : float or "auto"
         "auto": a fifth of the rows judges β = n, n/2, n/4, … ≥ 0.01 by −log E p(y|f), or by the square loss for
         "square-loss"; then all rows are fitted with the best.
@@ -45,7 +46,7 @@ class VariationalGP(RegressorMixin, Variational):
     samples : int
         Number of samples of each row, for gradients that are sampled.
     power : float in [0, 1]
-        a, for "power".
+        a, for "power" and "pep".
     kernel : Kernel, optional
         As in `ExactGP`.  For counts the exact fits of ``start`` are those of log(y + ½).
     noise : float, optional
