@@ -100,8 +100,22 @@ def test_a_thorough_run_in_two_parts_is_stored_as_their_sum(tmp_path):
     outputs = [f"...\nproperty cases: {line(counts)}\n1 passed in 2 s" for counts in (first, second)]
     assert counts_in(outputs[0]) == first | {"seconds": 3000}
     added = store(outputs, "abc", tmp_path / "thorough.json")
-    assert added == {"commit": "abc", "cases": 1_234_588, "tests": 302, "violations": 1, "seconds": 3010}
+    assert added == {"commit": "abc", "cases": 1_234_588, "tests": 302, "violations": 1, "seconds": 3010, "mended": 0}
     assert stored(tmp_path / "thorough.json") == added
     assert stored(tmp_path / "none.json") is None
     with pytest.raises(ValueError, match="property cases"):
         counts_in("1 passed in 2 s")
+
+
+def test_a_check_that_is_mended_is_no_violation_and_is_named(tmp_path):
+    counts = {"cases": 100, "tests": 2, "violations": 2, "seconds": 10.0}
+    names = "FAILED verification/test_a.py::test_x - Assert\nFAILED verification/test_a.py::test_y\n"
+    failed = f"property cases: {line(counts)}\n{names}"
+    again = {"cases": 50, "tests": 1, "violations": 0, "seconds": 1.0}
+    passed = f"verification/test_a.py::test_x PASSED   [100%]\nproperty cases: {line(again)}\n"
+    added = store([failed, passed], "abc", tmp_path / "thorough.json")
+    assert (added["cases"], added["violations"], added["mended"]) == (150, 1, 1)
+    assert line(added).endswith("1 violations, 11 s (1 failing checks mended and run again)")
+    assert store([passed, failed], "abc", tmp_path / "other.json")["violations"] == 2  # it failed last
+    with pytest.raises(ValueError, match="test_x"):
+        store([failed.replace("2 violations", "0 violations"), passed], "abc", tmp_path / "none.json")

@@ -157,7 +157,12 @@ def test_ledgers_table(observe: Observer) -> None:
 @given(seed=SEEDS)
 @settings(max_examples=8)
 def test_integrals_by_enumeration(observe: Observer, seed: int) -> None:
-    """X of two or three values, all draws of L <= 4 enumerated; the expansions at L = 24 and 48."""
+    """X of two or three values, all draws of L <= 4 enumerated; the expansions at L = 24 and 48.
+
+    The rest times the next power of L stays bounded as L doubles.  The next coefficient may cancel at L = 24, which the
+    allowances cover (the largest of 1500 seeds needs half of them); a coefficient that is wrong by 1 %
+    exceeds them in half of the sets.
+    """
     rng = np.random.default_rng(seed)
     k = int(rng.integers(2, 4))
     values = [mpf(float(x)) for x in rng.uniform(0.2, 1.0, k)]
@@ -188,8 +193,8 @@ def test_integrals_by_enumeration(observe: Observer, seed: int) -> None:
         ratio_error = reference.ratio_mean(above, values, chances, L) - a / mean
         ratio_error += (cov / mean**2 - a * second / mean**3) / L
         left.append((abs(log_error) * L**3, abs(ratio_error) * L**2))
-    observe.upper("D-20", left[1][0], 1.5 * left[0][0] + mpf("1e-6"))  # O(L⁻³): L³ times the rest stays bounded
-    observe.upper("D-23", left[1][1], 1.5 * left[0][1] + mpf("1e-6"))
+    observe.upper("D-20", left[1][0], 1.5 * left[0][0] + 0.015 * second / mean**2)  # O(L⁻³)
+    observe.upper("D-23", left[1][1], 1.5 * left[0][1] + 0.033 * (abs(cov) + abs(a) * second / mean) / mean**2)
 
 
 @pytest.mark.claim("D-21")

@@ -29,7 +29,7 @@ def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> 
     reach = float((x * x).sum(axis=1).max()) + float((z * z).sum(axis=1).max())
     if expand and reach <= NEAR:
         table = xp.concatenate([x, x * x, xp.ones((x.shape[0], 1), dtype=x.dtype)], axis=1)
-        sums = W.T @ table
+        sums = (table.T @ W).T
         first, weights = sums[:, :D], sums[:, -1:]
         squares = (sums[:, D:-1] + z * (z * weights - 2.0 * first)).sum(axis=0)
         return host(squares), first - z * weights
