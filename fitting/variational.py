@@ -18,9 +18,10 @@ from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.expected import OBJECTIVES, ExpectedLoss, PowerEP, of_likelihood, only_gaussian
 from fitting.family import FamilyObjective, Member, member
-from fitting.functional import free
+from fitting.functional import Losses, free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
+from fitting.sampled import Sampling
 from fitting.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, namespace
@@ -30,6 +31,7 @@ from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import KEEP
+from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, positive, positive_unit, scalar
 from gpbounds.whitening import CHUNK, inducing
 
@@ -64,6 +66,8 @@ class VariationalObjective:
         a, for "power" and "pep".
     weight : float
         Factor of the sum of losses: N/n where n rows estimate the sum over N.
+    sampling : Sampling or None
+        How the losses of "log-loss" are sampled; None computes them exactly.
     """
 
     data: Data
@@ -72,6 +76,7 @@ class VariationalObjective:
     beta: float = 1.0
     power: float = 1.0
     weight: float = 1.0
+    sampling: Sampling | None = None
 
     @property
     def N(self) -> int:
@@ -129,7 +134,9 @@ class VariationalObjective:
         """J at ``point``: an `fitting.evaluation.Objective`."""
         q, weight, beta = point.q, self.weight, self.beta
         assert q is not None
-        loss = loss_of(point.likelihood, self.loss, self.power)
+        loss: Losses = loss_of(point.likelihood, self.loss, self.power)
+        if self.sampling is not None:
+            loss = self.sampling.loss(point.likelihood, 0)
 
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + beta * kl, weight, beta
@@ -144,6 +151,12 @@ class VariationalObjective:
         """J with N/n times the losses of the n given rows; its mean over random rows is J, with all derivatives."""
         part = self.data.only(rows)
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
+
+    def sampled(self, sampling: Sampling, seed: int) -> VariationalObjective:
+        """J of "log-loss" whose losses are sampled, with the samples that ``seed`` determines."""
+        if self.loss != "log-loss":
+            raise ValueError(f"objective: expected 'log-loss' for sampled losses, got {self.loss!r}")
+        return replace(self, sampling=replace(sampling, draws=Draws.of(seed)))
 
     def evaluate(
         self,

@@ -98,6 +98,21 @@ def test_power_ep_by_mini_batches_and_in_closed_form(power, data):
     assert start.objective_ + 0.5 * (here - start.objective_) < batches.objective_ < here + 1.0
 
 
+@pytest.mark.parametrize("batch_size", [None, 30])
+@pytest.mark.parametrize("gradient", ["bmc", "smooth-bmc", "ups"])
+def test_sampled_gradients_lower_the_exact_log_loss(gradient, batch_size, data):
+    """From the ELBO's q, at its hyperparameters."""
+    X, _, counts, _ = data
+    options = {"objective": "log-loss", "hyperparameters": "fixed", "optimizer": "adam", "learning_rate": 0.01, **GIVEN}
+    exact = VariationalGP(likelihood="poisson", max_iter=60, **options).fit(X, counts)
+    sampled = VariationalGP(
+        likelihood="poisson", max_iter=60, gradient=gradient, samples=20, batch_size=batch_size, **options
+    )
+    model = clone(sampled).fit(X, counts)
+    start = model.runs_[-1].values[0] if batch_size is None else -np.inf
+    assert start < model.objective_ <= exact.objective_ + 0.5
+
+
 def test_mini_batches_approach_the_optimum_of_all_rows(data):
     X, _, counts, _ = data
     q_alone = {"fixed": tuple(KERNEL.parameter_names), "learn_inducing": False}
@@ -256,7 +271,14 @@ def test_saved_and_loaded_it_predicts_bit_for_bit(likelihood, data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"optimizer": "adam", "batch_size": 20}, {"objective": "log-loss"}, {"beta": "auto"}], ids=str
+    "settings",
+    [
+        {"optimizer": "adam", "batch_size": 20},
+        {"objective": "log-loss"},
+        {"objective": "log-loss", "optimizer": "adam", "gradient": "bmc"},
+        {"beta": "auto"},
+    ],
+    ids=str,
 )
 def test_stopped_at_any_step_it_goes_on_to_the_same_numbers(settings, data, tmp_path, monkeypatch):
     from fitting.training.watch import Watch
@@ -269,7 +291,7 @@ def test_stopped_at_any_step_it_goes_on_to_the_same_numbers(settings, data, tmp_
     def stops(self, f):
         step(self, f)
         calls[0] += 1
-        if calls[0] == 24 if settings.get("optimizer") is None else calls[0] == 12:
+        if calls[0] == (12 if "batch_size" in settings else 27 if "gradient" in settings else 24):
             raise SystemExit
 
     monkeypatch.setattr(Watch, "step", stops)
@@ -301,6 +323,8 @@ def test_a_likelihood_keeps_what_is_fixed(data):
         (VariationalGP(likelihood="poisson", noise=0.1), "counts", "noise: expected None"),
         (VariationalGP(likelihood="poisson", objective="square-loss"), "counts", "Gaussian likelihood only"),
         (VariationalGP(gradient="exactly"), "y", "gradient: expected one of"),
+        (VariationalGP(gradient="bmc", objective="log-loss"), "y", "expected 'exact' for optimizer='lbfgs'"),
+        (VariationalGP(gradient="ups", optimizer="adam"), "y", "expected 'exact' for objective='elbo'"),
         (VariationalGP(hyperparameters="free"), "y", "hyperparameters: expected one of"),
         (VariationalGP(beta="best"), "y", "beta: expected one of"),
         (VariationalGP(beta=-1.0), "y", "beta"),

@@ -68,7 +68,7 @@ class Stages:
         chosen = collapsed(problem) if collapses else problem
         start = replace(start, q=None) if collapses else start
         name = f"{problem.loss} {problem.beta:g}"
-        outcomes = replace(trainer, objective=chosen).best_of(name, start, self.restarts, draw)
+        outcomes = replace(trainer, objective=chosen, sampling=None).best_of(name, start, self.restarts, draw)
         best = replace(outcomes[0], parameters=problem.complete(outcomes[0].parameters))
         return best, [outcome.run for outcome in outcomes]
 

@@ -12,6 +12,7 @@ import numpy as np
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.evaluation import Objective, Parameters
 from fitting.parameters import Packing, packing_of
+from fitting.sampled import Sampling
 from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -96,6 +97,8 @@ class Trainer:
         They find further starts, for when training ends where everything is noise.
     natural_rate : float or None
         Rate of natural-gradient steps; None takes 1 where one step reaches the optimum, otherwise 0.1.
+    sampling : Sampling or None
+        How Adam's losses are sampled, for a variational objective; new samples in every step.
     raises_noise : bool
         Whether a run may start with more noise than its first start has.
     """
@@ -119,6 +122,7 @@ class Trainer:
     otherwise: Sequence[Callable[[], Parameters]] = ()
     raises_noise: bool = False
     natural_rate: float | None = None
+    sampling: Sampling | None = None
 
     def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
@@ -228,7 +232,7 @@ class Trainer:
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
-        steps = loss if self.batch_size is None else self._batches(packing, self.batch_size)
+        steps = loss if self.batch_size is None and self.sampling is None else self._batches(packing)
         if self.optimizer == "natgrad" and packing.start.q is not None:
             rate = self.natural_rate
             if rate is None and self.batch_size is not None:
@@ -236,13 +240,21 @@ class Trainer:
             shared["natural"] = self.objective.natural(packing.start, rate)  # type: ignore[attr-defined]
         return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
 
-    def _batches(self, packing: Packing, size: int) -> Batches:
-        """Losses of random rows, by which the objective estimates the loss of all rows."""
+    def _batches(self, packing: Packing) -> Batches:
+        """Losses of random rows or with random samples, by which the objective estimates the loss of all rows."""
+
+        def rows(rng: np.random.Generator) -> Objective:
+            if self.batch_size is None:
+                return self.objective
+            return self.objective.batch(np.sort(rng.choice(self.N, self.batch_size, replace=False)))
 
         def draw(rng: np.random.Generator) -> Loss:
-            return packing.loss(self.objective.batch(np.sort(rng.choice(self.N, size, replace=False))))
+            part: Any = rows(rng)
+            if self.sampling is not None:
+                part = part.sampled(self.sampling, int(rng.integers(2**63)))
+            return packing.loss(part)
 
-        return Batches(draw, draw(np.random.default_rng([*_words(self.session.seed), 1])))
+        return Batches(draw, packing.loss(rows(np.random.default_rng([*_words(self.session.seed), 1]))))
 
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from fitting.estimators.betas import Betas, chosen_beta
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import JITTER
+from fitting.estimators.remarks import Remark
 from fitting.estimators.stages import HYPERPARAMETERS, Stages
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.expected import PowerEP
 from fitting.family import Member, member
+from fitting.sampled import Sampling
 from fitting.starts import within
 from fitting.training import Run, Session
 from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
@@ -24,9 +26,10 @@ from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
+from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 
-GRADIENTS = ("exact",)
+GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 """Estimators of the derivatives of the losses."""
 
 STEEPEST = 100.0
@@ -53,6 +56,7 @@ class Variational(WithInducing):
     hyperparameters: str = "joint"
     gradient: str = "exact"
     samples: int = 10
+    smoothing: float = 1e-4
     power: float = 1.0
     kernel: Kernel | None = None
     batch_size: int | None = None
@@ -154,6 +158,14 @@ class Variational(WithInducing):
         choice("hyperparameters", self.hyperparameters, HYPERPARAMETERS)
         choice("gradient", self.gradient, GRADIENTS)
         count("samples", self.samples)
+        scalar(positive, "smoothing", self.smoothing)
+        if self.gradient != "exact" and self.objective != "log-loss":
+            raise ValueError(f"gradient: expected 'exact' for objective={self.objective!r}, got {self.gradient!r}")
+        if self.gradient != "exact" and self.optimizer == "lbfgs":
+            raise ValueError(
+                f"gradient: expected 'exact' for optimizer='lbfgs', got {self.gradient!r}: every step has new samples, "
+                "which suits 'adam' and 'natgrad'"
+            )
         count("n_inducing", self.n_inducing)
         scalar(closed_unit, "power", self.power)
         if self.objective == "square-loss" and self.optimizer == "natgrad":
@@ -218,7 +230,16 @@ class Variational(WithInducing):
         trainer = super()._trainer(problem, start, given, session, **more)
         gaussian = isinstance(given.likelihood, Gaussian)
         raises = trainer.raises_noise and gaussian
-        return replace(trainer, raises_noise=raises, natural_rate=self.natural_rate)
+        return replace(trainer, raises_noise=raises, natural_rate=self.natural_rate, sampling=self._sampling())
+
+    def _sampling(self) -> Sampling | None:
+        if self.gradient == "exact":
+            return None
+        constant = self.smoothing if self.gradient == "smooth-bmc" else 0.0
+        return Sampling(self.gradient, Draws.of(0), self.samples, constant)
+
+    def _remarks(self, outcome: Outcome) -> list[Remark]:
+        return outcome.remarks(self.runs_, self.batch_size is not None or self.gradient != "exact")
 
     def _stages(self) -> Stages:
         return Stages(self.hyperparameters == "joint", count("n_restarts", self.n_restarts, 0))

@@ -41,10 +41,13 @@ class VariationalGP(RegressorMixin, Variational):
         "fixed": an ELBO (β = 1) trains everything, and ``objective`` then trains q alone.  "joint": ``objective``
         trains everything, from the end of the ELBO and from the first start, of which the better is kept; for
         "square-loss" the kernel's variance and the noise stay as the ELBO left them.
-    gradient : "exact"
-        Derivatives of the losses in closed form or by quadrature.
+    gradient : "exact", "bmc", "smooth-bmc" or "ups"
+        Derivatives of the losses in closed form or by quadrature; or, for "log-loss" with "adam" or "natgrad", from new
+        samples in every step (`fitting.sampled`).  The ELBO that comes first is exact, and so is ``objective_``.
     samples : int
         Number of samples of each row, for gradients that are sampled.
+    smoothing : float
+        c of "smooth-bmc", in units of p(y|f).
     power : float in [0, 1]
         a, for "power" and "pep".
     kernel : Kernel, optional
