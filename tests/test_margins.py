@@ -1,0 +1,90 @@
+"""Documented tolerances, margins and limits, each at its edge: a value 0.1 % beyond it must be noticed."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gpbounds import Gaussian, Matern, SquaredExponential
+from gpbounds.arrays import EPS
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.kdpp.residual import expected_residual
+from gpbounds.linalg import AUTO_LADDER
+from gpbounds.numerics.pairs import two_product
+from gpbounds.pacbayes.certificate.priors import value_error
+from gpbounds.rates.draws.tilted import tilted_given
+from gpbounds.renyi.residual import nystrom
+from gpbounds.renyi.streamed import streamed
+from gpbounds.spectra import spectrum
+from gpbounds.whitening import require_residual
+
+
+@given(a=st.integers(0, 2**52), b=st.integers(0, 2**52))
+@example(a=2**25 + 1, b=2**24 + 1)
+def test_a_product_of_pairs_is_exact_just_above_a_power_of_two(a: int, b: int) -> None:
+    """The halves have 26 bits each, also where the leading bits of a number are 1.000…"""
+    for shift in (0, 12):
+        x, y = 1.0 + (a >> shift) * 2.0**-52, 1.0 + (b >> shift) * 2.0**-52
+        high, low = two_product(x, y)
+        assert Fraction(high) + Fraction(low) == Fraction(x) * Fraction(y)
+
+
+def test_the_jitters_that_are_tried_are_those_of_the_glossary() -> None:
+    assert AUTO_LADDER == (0.0, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+
+
+@pytest.mark.parametrize(("M", "share"), [(10, 1e-10), (10_000, 100.0 * 10_000 * EPS)])
+def test_a_residual_is_refused_just_beyond_the_rounding_error(M: int, share: float) -> None:
+    require_residual(-0.9999 * share * 3.0, 3.0, M)
+    with pytest.raises(NotPositiveDefinite, match="rounding error"):
+        require_residual(-1.0001 * share * 3.0, 3.0, M)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dim", "units"),
+    [(SquaredExponential(2.0), 1, 2 * 17.6), (SquaredExponential(1.0), 7, 20.0), (Matern(2.5), 2, 0.4 * 5 + 32.0)],
+)
+def test_the_error_of_a_value_of_the_prior_is_the_one_that_is_derived(kernel, dim, units) -> None:
+    """0.4 eps for each of dim + 3 roundings of r² (v/e < 0.4 v), 8 eps for each step and for the product."""
+    assert value_error(kernel, dim) == pytest.approx(units * EPS, rel=1e-12)
+
+
+def test_nothing_is_proved_where_the_total_variation_eats_the_probability() -> None:
+    residual = expected_residual([3.0, 1.0], 1, noise=1.0)
+    assert float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.5)) == math.inf  # p = 0
+    assert math.isfinite(float(tilted_given(residual, [1.0, 1.0], delta=0.25, draws=2, tv=0.499)))
+
+
+def test_eigenvalues_allow_for_the_roundings_of_the_sums_they_come_from() -> None:
+    """VVᵀ sums N products, K − Q sums M of them: n·eps of the trace, or of the norm, for sums of n terms."""
+    rng = np.random.default_rng(0)
+    X, kernel = rng.standard_normal((40, 2)), SquaredExponential(2.0)
+    y, Z = rng.standard_normal(40), X[:7]
+    terms = streamed(kernel, X, y, Z, noise=0.1, jitter="auto")
+    assert terms.spectrum.rounding >= 40 * EPS * float(terms.white.gram.trace())
+    dense = nystrom(kernel, X, Z)
+    assert dense.rounding >= (40 + 7) * EPS * float(np.abs(dense.K).sum(axis=1).max())
+
+
+def test_an_input_without_effect_changes_no_tail_even_if_its_ratio_underflows() -> None:
+    """A lengthscale of 1e200 standard deviations: B = 1e-400; the spectrum is that of the other input."""
+    alone = spectrum(SquaredExponential(1.0, 1.0), inputs=Gaussian())
+    both = spectrum(SquaredExponential(1.0, [1.0, 1e200]), inputs=Gaussian(1.0, 2))
+    M = np.arange(1, 40)
+    np.testing.assert_allclose(both.log_tail(M), alone.log_tail(M), rtol=1e-12)
+
+
+def test_ratios_of_lengthscale_and_width_decide_the_spectrum() -> None:
+    """ℓ = (1, 2), s = (2, 1): the products agree, the ratios do not."""
+    both = spectrum(SquaredExponential(1.0, [1.0, 2.0]), inputs=Gaussian([2.0, 1.0]))
+    parts = [
+        spectrum(SquaredExponential(1.0, ell), inputs=Gaussian(s)).eigenvalues(40)
+        for ell, s in ((1.0, 2.0), (2.0, 1.0))
+    ]
+    expected = np.sort(np.outer(*parts).ravel())[::-1][:20]
+    np.testing.assert_allclose(both.eigenvalues(20), expected, rtol=1e-12)
