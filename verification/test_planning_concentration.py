@@ -277,6 +277,29 @@ def test_closed_form_against_a_search_over_a(
 
 
 @pytest.mark.claim("N-trace")
+@given(
+    t=st.floats(1e-6, 1e4),
+    r=st.floats(1e-6, 1e4),
+    alpha=st.floats(0.01, 1.0),
+    R=st.integers(1, 12),
+    delta=st.floats(0.01, 0.5),
+)
+def test_the_closed_form_is_rounded_upwards(
+    observe: Observer, t: float, r: float, alpha: float, R: int, delta: float
+) -> None:
+    """αW(p + t)/(2p(p + (1 − α)t)) to 40 digits, the least over the numbers of draws; no allowance."""
+    bound = float(prior_from_trace(t, r, noise=1.0, delta=delta, draws=R, alpha=alpha))
+    with mp.workdps(40):
+        T, a, largest = mp.mpf(t), mp.mpf(alpha), mp.mpf(r) / (mp.sqrt(r) + 1) ** 2
+        exact = []
+        for few in range(1, R + 1):
+            p = mp.mpf(delta) ** (mp.mpf(1) / few)
+            W = mp.fprod(T + 2 * largest * i for i in range(few)) ** (mp.mpf(1) / few)
+            exact.append(a * W * (p + T) / (2 * p * (p + (1 - a) * T)))
+        observe.upper("N-trace", min(exact), mp.mpf(bound))
+
+
+@pytest.mark.claim("N-trace")
 def test_limits(observe: Observer) -> None:
     """Small traces: α·t/(2p) and what y may add; more draws and smaller traces never hurt."""
     p = 0.05**0.1
