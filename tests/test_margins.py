@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpbounds import Gaussian, Matern, SquaredExponential
+from gpbounds import Gaussian, Matern, SquaredExponential, Uniform
 from gpbounds.arrays import EPS
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kdpp.residual import expected_residual
@@ -21,6 +21,8 @@ from gpbounds.rates.draws.tilted import tilted_given
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import streamed
 from gpbounds.spectra import spectrum
+from gpbounds.spectra.matern_uniform import MaternUniform
+from gpbounds.spectra.weyl import WeylLaw
 from gpbounds.whitening import require_residual
 
 
@@ -88,3 +90,18 @@ def test_ratios_of_lengthscale_and_width_decide_the_spectrum() -> None:
     ]
     expected = np.sort(np.outer(*parts).ravel())[::-1][:20]
     np.testing.assert_allclose(both.eigenvalues(20), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_weyls_law_has_the_whole_trace(dim: int) -> None:
+    """∫ N(λ) dλ = k(x, x), up to the error of the table; a volume of the ball off by 10⁻³ shows."""
+    law = WeylLaw(Matern(1.5), Uniform([0.0] * dim, [1.0] * dim))
+    assert float(law.log_tail(np.array([1e-30]))[0]) == pytest.approx(0.0, abs=2e-4)
+
+
+def test_beyond_the_ritz_values_is_at_most_what_they_leave_of_the_trace() -> None:
+    """ν = 9/2, ℓ = 0.05: the Legendre tail is 2.1e-7, and 1 less the Ritz values 1.75e-7."""
+    law = spectrum(Matern(4.5, 1.0, 0.05), inputs=Uniform())
+    assert isinstance(law, MaternUniform)
+    rest = 1.0 - float(law._ritz.sum())
+    assert float(np.exp(law._log_ky_fan[-1])) <= rest + 200.0 * law._ritz.size * EPS
