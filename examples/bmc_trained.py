@@ -46,6 +46,11 @@ LADDER = tuple(digit * 10**power for power in range(4) for digit in (1, 2, 5))
 """Numbers of samples among which the least sufficient one is sought."""
 ENTRIES = 1_000_000
 COLORS = {"printed": VERMILLION, "improved": BLUE, "chernoff": GREEN}
+STYLES: dict[str, dict[str, Any]] = {
+    "printed": {"linewidth": 1.6},
+    "improved": {"linewidth": 3.6, "alpha": 0.5},
+    "chernoff": {"linewidth": 1.4},
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +285,7 @@ def picture(steps: Sequence[Step], records: Sequence[Count], title: str) -> Any:
         last = own[-1]
         for rule, color in COLORS.items():
             ordered = np.sort(np.asarray(last.size(rule).L, dtype=np.float64))
-            sizes.step(ordered, np.arange(1, last.n + 1) / last.n, color=color, linewidth=1.6, label=rule)
+            sizes.step(ordered, np.arange(1, last.n + 1) / last.n, color=color, label=rule, **STYLES[rule])
         sizes.set_xscale("log")
         sizes.legend(fontsize=TEXT - 1, frameon=False)
         plain(sizes, f"samples that suffice at $t$ = {last.t}", "samples $L$", "share of the rows")

@@ -190,7 +190,6 @@ def picture(records: Sequence[Score], marks: Sequence[Mark], about: str) -> Any:
         draw(ax, [m for m in marks if m.method == "β-ELBO" and m.beta == 1.0], "0.3", ":", "ELBO (β = 1)")
         one = marks[0]
         plain(ax, f"ringnorm, N = {one.N:,}, β = {beta:g}", "epochs", "test log loss" if k == 0 else "")
-        ax.set_yscale("log")
     handles, labels = page.axes[-1].get_legend_handles_labels()
     page.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=TEXT, frameon=False)
     return page

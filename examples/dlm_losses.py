@@ -13,7 +13,7 @@ paper samples for counts; `dlm_sampling.py` measures what sampling changes.  Tra
 standardised by the training rows.
 
 The program prints the paper's claims 1, 3 and 6 with the verdict of its own numbers, and writes all of them as CSV
-beside the picture.
+beside the picture, after every model; `--resume` continues from there, and `--minutes` limits the time.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from dlm_setting import (
     checked,
     gaps,
     jobs,
+    load,
     markdown,
     parser,
     plain,
@@ -99,6 +100,7 @@ def trained(part: Task, method: str, M: int, steps: int, tol: float, **more: Any
     return Score(
         part.data,
         len(part.y),
+        M,
         part.split,
         method,
         float(getattr(model, "beta_", 1.0)),
@@ -108,6 +110,14 @@ def trained(part: Task, method: str, M: int, steps: int, tol: float, **more: Any
         stopped=model.stop_reason_,
         seconds=seconds,
     )
+
+
+def complete(records: Sequence[Score]) -> list[Score]:
+    """The scores of those splits on which all methods were trained."""
+    there: dict[tuple[str, int, int], set[str]] = {}
+    for r in records:
+        there.setdefault((r.data, r.n, r.split), set()).add(r.method)
+    return [r for r in records if set(methods(r.data)) <= there[r.data, r.n, r.split]]
 
 
 # The paper's claims
@@ -239,6 +249,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=30, steps=200)
     made.add_argument("--sizes", type=options.wholes, default=[250, 500, 1000], help="numbers n of training rows")
     made.add_argument("--tol", type=options.number, default=1e-3, help="tolerance of training, in nats per row")
+    made.add_argument("--resume", action="store_true", help="keep the models in the CSV file beside the picture")
+    made.add_argument(
+        "--minutes", type=options.number, default=np.inf, help="begin no model after so much processor time"
+    )
     made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_losses.png")
     args = made.parse_args(argv)
     if args.quick:
@@ -246,12 +260,20 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.only = args.only or ["Branin", "ringnorm", "waves"]
     checked(made, args, inducing=1, steps=1)
     names = present(args.only or DATA, args.data)
-    records: list[Score] = []
-    cases = [(data, n, split) for data in names for n in args.sizes for split in range(args.splits)]
-    for data, n, split, method in jobs([(*case, method) for case in cases for method in methods(case[0])], "model"):
+    path = args.out.with_suffix(".csv")
+    records = [record for record in load(path) if record.M == args.inducing] if args.resume else []
+    there = {(r.data, r.n, r.split, r.method) for r in records}
+    cases = [(data, n, split) for split in range(args.splits) for n in args.sizes for data in names]
+    work = [(*case, method) for case in cases for method in methods(case[0])]
+    for data, n, split, method in jobs([job for job in work if job not in there], "model"):
+        if time.process_time() > 60.0 * args.minutes:
+            break
         part = task(data, args.data, n, split, args.tests)
         records.append(trained(part, method, args.inducing, args.steps, args.tol))
         save(args.out, records)
+    records = complete(records)
+    if not records:
+        made.exit(2, "dlm_losses.py: --minutes: expected time for all models of a split, got too little\n")
     picture(records, args.inducing).savefig(args.out)
     print(tables(records))
     print("\n".join(claims(records)))

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from dlm_curves import Adam, Mark, curve, first_point, objective_of
 from dlm_setting import OUT, Task, cell, checked, jobs, markdown, parser, plain, present, save, task
+from matplotlib.ticker import NullFormatter
 from paired import paired
 
 from fitting.evaluation import Gradient, Parameters
@@ -279,6 +280,7 @@ def picture_of_curves(marks: Sequence[Mark], title: str) -> Any:
             ax.set_ylim(min(last) - 0.03 * np.ptp(last), np.quantile(last, 0.97) + 0.05 * np.ptp(last))
             if against == "seconds":
                 ax.set_xscale("log")
+                ax.xaxis.set_minor_formatter(NullFormatter())
             about = f"{data}, N = {rows[0].N:,}" if row == 0 else ""
             plain(ax, about, "epochs" if row == 0 else "processor seconds", "test log loss" if column == 0 else "")
     handles, labels = page.axes[0].get_legend_handles_labels()

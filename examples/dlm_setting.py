@@ -11,7 +11,7 @@ import argparse
 import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,6 +161,7 @@ class Score:
 
     data: str
     n: int
+    M: int
     split: int
     method: str
     beta: float
@@ -182,6 +183,16 @@ def save(path: Path, records: Sequence[Any]) -> None:
         table = csv.writer(file)
         table.writerow(names)
         table.writerows([[getattr(record, name) for name in names] for record in records])
+
+
+def load(path: Path) -> list[Score]:
+    """The scores that `save` wrote; an empty list if there is no file."""
+    if not path.exists():
+        return []
+    kinds: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    return [Score(**{each.name: kinds[str(each.type)](row[each.name]) for each in fields(Score)}) for row in rows]
 
 
 Setting = tuple[str, int]
