@@ -103,8 +103,13 @@ class Step:
             return sums / L
 
     def error(self, averages: np.ndarray) -> float:
-        """‖w_t‖, w_t = (1/n) Σ (e_i v_i, h_i vec v_iv_iᵀ), e, h the errors of φ'/φ and ½φ''/φ; NaN counts as 0."""
+        """‖w_t‖, w_t = (1/n) Σ (e_i v_i, h_i vec v_iv_iᵀ), with the errors e of φ'/φ and h of ½φ''/φ.
+
+        Rows without samples (NaN) have no error; it is infinite where an average of φ underflows to 0.
+        """
         mean, first, second = self.exact
+        if (averages[0] == 0.0).any():
+            return np.inf
         e = np.nan_to_num(averages[1] / averages[0] - first / mean)
         h = np.nan_to_num(0.5 * (averages[2] / averages[0] - second / mean))
         return float(np.sqrt(max(e @ self.gram @ e + h @ self.gram**2 @ h, 0.0)) / self.n)
@@ -258,16 +263,12 @@ def picture(steps: Sequence[Step], records: Sequence[Count], title: str) -> Any:
         for step, color in zip(own, palette, strict=False):
             few = [r for r in records if r.data == data and r.t == step.t and r.rule not in RULES]
             at = [r.median for r in few]
-            floor = 0.3 / max(r.repeats for r in few)
-            frequencies.plot(
-                at, [max(r.missed / r.repeats, floor) for r in few], color=color, marker="o", label=f"$t$ = {step.t}"
-            )
             proved = [r for r in records if r.data == data and r.t == step.t and r.rule == "chernoff"]
-            frequencies.plot(
-                [r.median for r in proved],
-                [max(r.missed / r.repeats, 0.3 / r.repeats) for r in proved],
-                color=color, marker="s", fillstyle="none", linestyle="none",
-            )  # fmt: skip
+            shares = [r.missed / r.repeats or np.nan for r in few]
+            frequencies.plot(at, shares, color=color, marker="o", label=f"$t$ = {step.t}")
+            none = [r for r in (*few, *proved) if not r.missed]
+            heights = [1.0 / r.repeats for r in none]
+            frequencies.plot([r.median for r in none], heights, color=color, marker="v", fillstyle="none", linestyle="")
             frequencies.axhline(few[0].promised, color=color, linewidth=0.9, linestyle=":")
             norms.plot(at, [r.largest for r in few], color=color, marker="o", label=f"$t$ = {step.t}")
         norms.axhline(1.0, color="0.4", linewidth=0.9, linestyle=":")
@@ -278,7 +279,7 @@ def picture(steps: Sequence[Step], records: Sequence[Count], title: str) -> Any:
         plain(
             frequencies,
             f"{data}: steps that miss $a_t$",
-            "samples $L$ (squares: median, chernoff)",
+            "samples $L$; chernoff: their median",
             "frequency; dotted: promised",
         )
         plain(norms, "largest error of a step", "samples $L$", r"$\max\,\|w_t\|\,/\,(\gamma_t c_3)$")
@@ -317,8 +318,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         shown = ["more than were tried" if L is None else str(L) for L in least]
         lines.append(f"{name}, t = {t}: least L for the tolerance a_t {shown[0]}, for ‖w_t‖ ≤ γ_t c₃ {shown[1]}.")
     title = (
-        f"bMC at step t of training q, n = {args.rows}, M = {args.inducing}, δ = {DELTA:g}, γ_t = 1/t\n"
-        "left: a count of 0 is drawn at 0.3 cases; middle: 1 is the proved bound"
+        f"bMC at step $t$ of training q, n = {args.rows}, M = {args.inducing}, δ = {DELTA:g}, $\\gamma_t = 1/t$\n"
+        "left: a triangle is a count of 0, drawn at one case, on the right of the least proved numbers of samples\n"
+        "middle: 1 is the proved bound"
     )
     picture([step for path in paths.values() for step in path], records, title).savefig(args.out)
     print(table(records))

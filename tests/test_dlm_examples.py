@@ -86,9 +86,12 @@ def test_a_tally_agrees_only_if_nothing_speaks_against_it(example):
 # dlm_losses
 
 
-def test_losses_of_all_methods_come_out_and_go_on_from_the_file(example, tmp_path, capsys):
+def test_losses_of_all_methods_come_out_and_go_on_from_the_file(example, tmp_path, capsys, monkeypatch):
     script, setting = example("dlm_losses"), example("dlm_setting")
     out = tmp_path / "losses.png"
+    for method, (_, arguments) in script.METHODS.items():  # one of them chooses β
+        if "beta" in arguments and method != "fixed square DLM":
+            monkeypatch.setitem(arguments, "beta", 0.5)
     few = ["--only", "Branin", "--sizes", "30", "--splits", "1", "--inducing", "4", "--steps", "3", "--tests", "50"]
     script.main([*few, "--tol", "0.1", "--out", str(out)])
     assert out.read_bytes().startswith(b"\x89PNG")
@@ -108,10 +111,10 @@ def test_losses_of_all_methods_come_out_and_go_on_from_the_file(example, tmp_pat
 def test_a_smaller_weight_of_the_kl_fits_the_training_rows_better(example):
     """The direct loss starts at the ELBO's optimum: −J of fixed DLM is no less than J there, and β = 1 costs most."""
     script, setting = example("dlm_losses"), example("dlm_setting")
-    part = setting.task("waves", Path(), 40, 0, 30)
-    values = [script.fitted(part, script.FIXED, 5, 25, 1e-3, beta=beta).objective_ for beta in (1.0, 0.3, 0.1)]
-    assert (np.diff(values) > 0.0).all()  # J increases with β for every q, as KL ≥ 0
-    assert values[0] > script.fitted(part, "ELBO", 5, 25, 1e-3).objective_
+    part = setting.task("Branin", Path(), 30, 0, 10)
+    values = [script.fitted(part, script.FIXED, 4, 6, 1e-3, beta=beta).objective_ for beta in (1.0, 0.1)]
+    assert values[1] > values[0]  # J increases with β for every q, as KL ≥ 0
+    assert values[0] > script.fitted(part, "ELBO", 4, 6, 1e-3).objective_
 
 
 # dlm_beta
@@ -122,11 +125,12 @@ def test_the_best_beta_has_the_least_loss_of_its_path(example):
     part = setting.task("Branin", Path(), 30, 0, 40)
     betas = script.grid(30, 50.0)
     assert betas == [30.0, 1.0, 0.6, 0.012]
-    records = script.paths(part, betas, 4, 6, 1e-2)
+    betas.pop()
+    records = script.paths(part, betas, 4, 4, 1e-2)
     for method in script.SHOWN:
         at, table = script.losses(records, ("Branin", 30), method)
         assert at.tolist() == sorted(betas)
-        assert table.shape == (1, 4)
+        assert table.shape == (1, 3)
         line = next(line for line in script.best_betas(records) if f"{method}:" in line)
         assert f"at β = {at[table[0].argmin()]:.2g}," in line
         assert ("does not agree" in line) == (at[table[0].argmin()] >= 1.0)
@@ -155,10 +159,10 @@ def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, caps
     out = tmp_path / "beta.png"
     few = ["--only", "Branin", "--sizes", "20", "--splits", "1", "--inducing", "3", "--steps", "2", "--tests", "20"]
     example("dlm_beta").main(
-        [*few, "--factor", "300", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
+        [*few, "--factor", "3000", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
     )
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert len(rows_of(out.with_suffix(".csv"))) == 3 * 3  # β = 20, 1, 0.067
+    assert len(rows_of(out.with_suffix(".csv"))) == 3 * 2  # β = 20 and 1
     assert {row["beta"] for row in rows_of(tmp_path / "beta_epochs.csv")} == {"0.1", "1.0", "10.0"}
     printed = capsys.readouterr().out
     assert "Claim 2 (Branin, n = 20, fixed DLM: β < 1)" in printed
@@ -171,10 +175,10 @@ def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, caps
 def test_drawn_gradients_have_their_exact_means(example):
     """bMC within 4.5 standard errors of what D-22 and D-24 give, uPS of 1; and bMC's bias is seen."""
     script, curves, setting = example("dlm_sampling"), example("dlm_curves"), example("dlm_setting")
-    part = setting.task("waves", Path(), 25, 0, 10)
-    start = curves.first_point(part, 4, part.kernel)
+    part = setting.task("waves", Path(), 12, 0, 10)
+    start = curves.first_point(part, 3, part.kernel)
     script.SIZES = (1, 3)
-    drawn, expected = script.gradients(part, start, 150), script.expected_projections(part, start)
+    drawn, expected = script.gradients(part, start, 60), script.expected_projections(part, start)
     for L in script.SIZES:
         for block in ("w", "C"):
             for method, truth in (("bmc", expected[L, block]), ("ups", 1.0)):
@@ -190,7 +194,6 @@ def test_bias_and_curves_come_out_as_pictures_and_tables(example, tmp_path, caps
     script = example("dlm_sampling")
     out = tmp_path / "sampling.png"
     large = ["--rows", "40", "--batch", "20", "--epochs", "1", "--tests", "20", "--splits", "1", "--inducing", "3"]
-    script.CURVES = {name: script.CURVES[name] for name in script.CURVES}
     script.main(["--quick", "--only", "ringnorm", *large, "--out", str(out)])
     assert out.read_bytes().startswith(b"\x89PNG")
     rows = rows_of(out.with_suffix(".csv"))
@@ -217,7 +220,7 @@ def test_the_promised_numbers_of_samples_keep_the_tolerance(step):
     sizes = {rule: np.asarray(here.size(rule).L, dtype=float) for rule in script.RULES}
     assert (sizes["chernoff"] <= sizes["improved"]).all()
     assert (sizes["improved"] <= sizes["printed"]).all()
-    records = {r.rule: r for r in script.counts(here, 10**6, 150, 1.2e6, 0)}
+    records = {r.rule: r for r in script.counts(here, 10**6, 60, 4e5, 0)}
     least = records["chernoff"]
     assert least.agrees
     assert least.missed <= binom.ppf(0.999, least.repeats, least.promised)
@@ -237,6 +240,8 @@ def test_the_error_of_a_step_is_that_of_its_gradient(step):
     e, h = averages[1] / averages[0] - first / mean, 0.5 * (averages[2] / averages[0] - second / mean)
     vectors = [np.append(a * v, b * np.outer(v, v)) for a, b, v in zip(e, h, here.V.T, strict=True)]
     assert here.error(averages) == pytest.approx(np.linalg.norm(np.mean(vectors, axis=0)), rel=1e-10)
+    averages[:, 0] = 0.0
+    assert here.error(averages) == np.inf  # every density of the first row underflowed
     few = here.averages(np.arange(here.n), np.random.default_rng(0))
     assert np.isnan(few[:, 0]).all()  # a row without samples has no average
     assert np.isfinite(few[:, 1:]).all()
