@@ -252,6 +252,7 @@ def picture_of_gradients(records: Sequence[Drawn], expected: dict[tuple[int, str
             if name == "square":
                 ax.set_xscale("log")
             labels = [f"{'bMC' if method == 'bmc' else 'uPS'}-{L}" for method, L in series]
+            ax.set_ylim(-0.2, len(series) + 0.1)
             ax.set_yticks(np.arange(len(series)) + 0.3, labels if column == 0 else [""] * len(series))
             plain(ax, f"gradient in {block}", symbol, "")
     return page

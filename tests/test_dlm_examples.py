@@ -175,10 +175,10 @@ def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, caps
 def test_drawn_gradients_have_their_exact_means(example):
     """bMC within 4.5 standard errors of what D-22 and D-24 give, uPS of 1; and bMC's bias is seen."""
     script, curves, setting = example("dlm_sampling"), example("dlm_curves"), example("dlm_setting")
-    part = setting.task("waves", Path(), 12, 0, 10)
+    part = setting.task("waves", Path(), 6, 0, 10)
     start = curves.first_point(part, 3, part.kernel)
     script.SIZES = (1, 3)
-    drawn, expected = script.gradients(part, start, 60), script.expected_projections(part, start)
+    drawn, expected = script.gradients(part, start, 25), script.expected_projections(part, start)
     for L in script.SIZES:
         for block in ("w", "C"):
             for method, truth in (("bmc", expected[L, block]), ("ups", 1.0)):
