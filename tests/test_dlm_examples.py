@@ -95,7 +95,7 @@ def test_losses_of_all_methods_come_out_and_go_on_from_the_file(example, tmp_pat
     few = ["--only", "Branin", "--sizes", "30", "--splits", "1", "--inducing", "4", "--steps", "3", "--tests", "50"]
     script.main([*few, "--tol", "0.1", "--out", str(out)])
     assert out.read_bytes().startswith(b"\x89PNG")
-    records = setting.load(out.with_suffix(".csv"))
+    records = setting.load(out.with_suffix(".csv"), setting.Score)
     assert [r.method for r in records] == script.methods("Branin")
     assert {r.method: r.beta for r in records}["ELBO"] == 1.0
     assert all(0.0 <= r.coverage50 <= r.coverage90 <= 1.0 for r in records)
@@ -104,7 +104,9 @@ def test_losses_of_all_methods_come_out_and_go_on_from_the_file(example, tmp_pat
         assert claim in printed
     setting.save(out, [replace(r, log_loss=float(k)) for k, r in enumerate(records)])
     script.main([*few, "--resume", "--out", str(out)])
-    assert [r.log_loss for r in setting.load(out.with_suffix(".csv"))] == list(range(7))  # none was trained again
+    assert [r.log_loss for r in setting.load(out.with_suffix(".csv"), setting.Score)] == list(
+        range(7)
+    )  # none was trained again
     assert "joint DLM is at times unstable): agrees" in capsys.readouterr().out
 
 
