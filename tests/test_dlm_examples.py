@@ -260,7 +260,7 @@ def test_counts_of_failures_come_out_as_picture_and_table(example, tmp_path, cap
     rows = rows_of(out.with_suffix(".csv"))
     assert {row["t"] for row in rows} == {"1", "2"}
     assert all(float(row["missed"]) <= float(row["repeats"]) for row in rows)
-    assert "chernoff: the promise agrees" in capsys.readouterr().out
+    assert "chernoff: the promise is kept" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
