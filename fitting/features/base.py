@@ -80,7 +80,10 @@ class TrainedMap(ABC):
         factor of ΞΞᵀ.  The other parameters are weights without bounds.
     """
 
-    rank: int
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number of features."""
 
     @property
     @abstractmethod

@@ -80,7 +80,7 @@ class Fourier(KernelMap):
         return cls(kernel, standard, drawn.amplitudes**2 * (len(standard) / kernel.variance))
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:
         return 2 * len(self.frequencies)
 
     def at(self, parameters: Float) -> FourierAt:

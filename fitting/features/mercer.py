@@ -63,7 +63,7 @@ class Mercer(KernelMap):
         return cls(kernel, features.degrees, np.array(mean), np.array(stds))
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:
         return len(self.degrees)
 
     def at(self, parameters: Float) -> MercerAt:

@@ -68,7 +68,7 @@ class Scaled(TrainedMap):
         return cls(inner, parameters)
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:
         return int(self.inner.rank)
 
     @property

@@ -106,7 +106,7 @@ class Projected(TrainedMap):
     weights: Float
 
     @property
-    def rank(self) -> int:  # type: ignore[override]
+    def rank(self) -> int:
         return self.inner.rank
 
     @property
