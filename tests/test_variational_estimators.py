@@ -250,6 +250,18 @@ def test_beta_is_chosen_by_validation(name, hyperparameters, data):
     assert again.objective_ == model.objective_  # all rows are fitted with the chosen β
 
 
+def test_a_large_beta_does_not_spoil_the_smaller_ones(data):
+    """With β = 48 or 12 the kernel forgets the inputs; β = 1.5 must not start from there, where it would stay."""
+    X, y, *_ = data
+    options = {"kernel": SquaredExponential(1.0, [1.0, 1.0]), "inducing": "kmeans", "max_iter": 20, "random_state": 0}
+    path = VariationalGP(5, beta="auto", **options).fit(X, y).beta_path_
+    losses = dict(path.tolist())
+    assert losses[48.0] == pytest.approx(losses[12.0], abs=1e-3)
+    assert losses[1.5] < losses[48.0] - 0.15
+    below = path[path[:, 0] < 1.0, 1]
+    assert (np.diff(below) < 0.0).all()  # these data are best fitted with a small β
+
+
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", StudentT(5.0, 0.3), "probit"], ids=str)
 def test_saved_and_loaded_it_predicts_bit_for_bit(likelihood, data, tmp_path):
     X, y, counts, f = data
