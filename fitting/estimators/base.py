@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
@@ -30,10 +30,6 @@ from gpbounds.kernels import Kernel, Stationary
 from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
-
-
-class Regression(MultiOutputMixin, RegressorMixin):
-    """The protocol of a regressor, for estimators whose targets are real numbers; it comes first among their bases."""
 
 
 class _Arguments(BaseEstimator):

@@ -12,6 +12,7 @@ from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.validation import open_unit, scalar
 
 
 @dataclass(eq=False, repr=False)
@@ -103,6 +104,25 @@ checkpoint : as in `ExactGP`
             )
         mean, variance, _ = self._moments(X)
         return self.likelihood_.predictive_mean(mean, variance)
+
+    def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
+        """The central interval of a new y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
+
+        They invert the predictive law exactly (`gpbounds.likelihoods.Likelihood.predictive_quantile`): an interval
+        holds y with a probability of ``level``, and of more for counts.
+
+        Returns
+        -------
+        low, high : arrays (N*,), on the device of X
+        """
+        share = scalar(open_unit, "level", level)
+        mean, variance, _ = self._moments(X)
+        shift, scale = float(self.y_mean_[0]), float(self.y_scale_[0])
+        ends = [
+            self.likelihood_.predictive_quantile(0.5 * (1.0 + sign * share), mean, variance) * scale + shift
+            for sign in (-1.0, 1.0)
+        ]
+        return ends[0], ends[1]
 
     @property
     def _passed_noise(self) -> float | None:
