@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -248,6 +249,42 @@ def test_beta_is_chosen_by_validation(name, hyperparameters, data):
     assert model.beta_ == model.beta_path_[model.beta_path_[:, 1].argmin(), 0]
     again = VariationalGP(beta=model.beta_, **options).fit(X, y)
     assert again.objective_ == model.objective_  # all rows are fitted with the chosen β
+
+
+@pytest.mark.parametrize("name", ["elbo", "log-loss"])
+@pytest.mark.parametrize("steps", [3, 14, 47])
+def test_ctrl_c_while_beta_is_chosen_keeps_the_best_so_far(name, steps, data, monkeypatch):
+    """In the ELBO, for the first β and for a later one: no further step, and the model of four fifths of the rows."""
+    from fitting.training.watch import Watch
+
+    X, y, *_ = data
+    options = {"objective": name, "max_iter": 10, "tol": 0.0, **GIVEN}
+    whole = VariationalGP(beta="auto", **options).fit(X, y)
+    step, calls = Watch.step, [0]
+
+    def stops(self, f):
+        step(self, f)
+        calls[0] += 1
+        if calls[0] == steps:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Watch, "step", stops)
+    with pytest.warns(ConvergenceWarning, match="Interrupted while beta was chosen"):
+        model = VariationalGP(beta="auto", **options).fit(X, y)
+    assert calls[0] == steps
+    path = model.beta_path_
+    np.testing.assert_array_equal(path[:-1], whole.beta_path_[: len(path) - 1])  # the last β was cut short
+    assert len(path) == {3: 1, 14: 1, 47: 4}[steps]
+    assert model.beta_ == path[path[:, 1].argmin(), 0]
+    assert "Interrupted" in model.stop_reason_
+    order = np.random.default_rng([0, 6]).permutation(60)
+    out = order[48:]
+    loss = -np.mean(model.log_predictive_density(X[out], y[out]))
+    assert loss == pytest.approx(path[:, 1].min(), rel=1e-6)
+    J = variational_objective(X, y, Gaussian(model.noise_), name, beta=model.beta_, jitter=model.jitter_)
+    q = model.posterior_.q
+    here = J.evaluate(model.kernel_, J.likelihood, model.inducing_, q.mean, q.factor, gradient=False).value
+    assert model.objective_ == pytest.approx(here, rel=1e-9)
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", StudentT(5.0, 0.3), "probit"], ids=str)

@@ -29,11 +29,26 @@ STREAM = 6
 
 @dataclass(frozen=True, eq=False)
 class Betas:
-    """The β that was chosen, each β with its loss on the rows held out, and all runs."""
+    """The β that was chosen, each β with its loss on the rows held out, and all runs.
+
+    Attributes
+    ----------
+    best : float
+    path : array (k, 2)
+    runs : list of Run
+    point : Parameters
+        The model of the fitted rows with the chosen β.
+    """
 
     best: float
     path: Float
     runs: list[Run]
+    point: Parameters
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.runs[-1].status == "interrupted"
 
 
 def grid(n: int) -> list[float]:
@@ -77,7 +92,7 @@ def chosen_beta(
     base = replace(problem, data=fitted)
     first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
     elbo, runs = stages.by_elbo(trainer, replace(base, loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
-    point, path = elbo.parameters, []
+    point, path, points = elbo.parameters, [], []
     for beta in grid(fitted.N):
         if runs[-1].status == "interrupted":
             break
@@ -89,10 +104,12 @@ def chosen_beta(
         runs.append(outcome.run)
         point = outcome.parameters
         path.append((beta, _loss(tried, point, out)))
+        points.append(point)
     if not path:
         path.append((1.0, _loss(base, elbo.parameters, out)))
-    best = min(path, key=lambda pair: pair[1])[0]
-    return Betas(best, np.array(path), runs)
+        points.append(elbo.parameters)
+    best = min(range(len(path)), key=lambda i: path[i][1])
+    return Betas(path[best][0], np.array(path), runs, points[best])
 
 
 def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:

@@ -72,7 +72,8 @@ class Variational(WithInducing):
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,).
 
-        The model keeps the best point seen; after Ctrl-C, too, with a warning.
+        The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
+        the model of the best β so far, which was trained on four fifths of the rows.
 
         Raises
         ------
@@ -101,12 +102,17 @@ class Variational(WithInducing):
         problem = self._objective(JITTER * start.kernel.max_variance)
         trainer = self._trainer(problem, start, given, session)
         runs: list[Run] = []
+        betas: Betas | None = None
         if isinstance(self.beta, str):
             betas = self._validated(trainer, problem, start)
             self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
             problem = replace(problem, beta=self.beta_)
             trainer = replace(trainer, objective=problem)
-        outcome, more = self._search(trainer, start, points, columns)
+        if betas is not None and betas.interrupted:
+            outcome = _untrained(trainer, betas)
+            more = [outcome.run]
+        else:
+            outcome, more = self._search(trainer, start, points, columns)
         self._adopt(problem, outcome, [*runs, *more])
         self._remark(self._remarks(outcome))
         return self
@@ -284,6 +290,13 @@ class Variational(WithInducing):
     def _targets(self, y: Any) -> Array:
         """Targets in the convention of the likelihood."""
         return np.asarray(host(y), dtype=np.float64)
+
+
+def _untrained(trainer: Trainer, betas: Betas) -> Outcome:
+    """The model that the search for β has kept, without training on all rows."""
+    outcome = replace(trainer, optimizer=None).run("kept", betas.point)
+    reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+    return replace(outcome, run=replace(outcome.run, status="interrupted", reason=reason))
 
 
 def _surrogate(likelihood: Likelihood, Y: Float) -> Float:
