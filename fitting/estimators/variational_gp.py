@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
@@ -79,6 +79,42 @@ checkpoint : as in `ExactGP`
     likelihood: Any = "gaussian"
     objective: str = "elbo"
     noise: float | None = field(default=None, kw_only=True)
+
+    def partial_fit(self, X: ArrayLike | Array, y: ArrayLike | Array, *, N: int | None = None) -> Self:
+        """Take stochastic steps on the rows X (n, D), y (n,), and keep the state of the optimiser for the next call.
+
+        A call takes one step, or one for every ``batch_size`` consecutive rows.  The first call chooses the start from
+        its own rows (kernel, likelihood, inducing points, units), as `fit` does from all; after `fit`, the first call
+        starts at the fitted model.  The steps are those of `fit` with mini-batches: natural-gradient steps for q with
+        "natgrad", and Adam's for the rest; with "lbfgs" Adam's for everything.  They minimise ``objective`` from the
+        first step on, without the ELBO that `fit` trains first; ``hyperparameters="fixed"`` trains q alone.
+
+        Parameters
+        ----------
+        N : int, optional
+            The number of rows of the whole data: the losses of n rows count N/n times.  None: as in the call before; in
+            the first call, the number of its rows.
+
+        The model is the end of the last step; ``objective_`` is the estimate of −J by the last batch, before its step.
+        ``X_train_`` and ``y_train_`` are the rows of the last call.  `save` does not store the state of the optimiser.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, for ``beta="auto"`` and ``optimizer=None``, and targets that the likelihood refuses.
+        NotPositiveDefinite, NonFinite, ArithmeticError
+            when J has no value at the start.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> model = VariationalGP(8, optimizer="natgrad", random_state=0)
+        >>> for _ in range(60):
+        ...     X = rng.uniform(0.0, 6.0, (50, 1))
+        ...     model = model.partial_fit(X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(50), N=3000)
+        >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.2)
+        True
+        """
+        return self._partial_fit(X, y, N)
 
     def predict(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
