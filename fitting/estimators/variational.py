@@ -79,6 +79,10 @@ class Variational(WithInducing):
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,).
 
+        A `numpy.memmap` X of doubles in C order stays on its disk: mini-batches read their rows, and passes over all
+        rows read them in chunks (two such passes with ``batch_size``).  Memory is needed for y, and for the rows that
+        the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads all rows into memory.
+
         The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
         the model of the best β so far, which was trained on four fifths of the rows.
 

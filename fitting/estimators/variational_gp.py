@@ -56,6 +56,7 @@ class VariationalGP(RegressorMixin, Variational):
     noise : float, optional
         σ² at the start, for a Gaussian likelihood only.
     inducing, learn_inducing : as in `SparseGP`, without "best"
+        Beyond 20 000 rows, the choice is made among so many random ones.
     optimizer : "lbfgs", "adam", "natgrad" or None
         "natgrad": natural-gradient steps for q (`fitting.training.natural`) and Adam for the rest.
     batch_size : int, optional
