@@ -1,7 +1,7 @@
 """Print a command of the README, so that CI runs the command that a reader runs.
 
 ``demo`` and ``test`` name the shell blocks that follow the comments ``<!-- command: demo -->`` and
-``<!-- command: test -->``; ``--until WORD`` omits the last part, ``&& WORD``, so that CI can run it with options.
+``<!-- command: test -->``; ``--until COMMAND`` omits the last part, ``&& COMMAND``, so that CI can run it with options.
 """
 
 import argparse

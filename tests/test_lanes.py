@@ -15,7 +15,9 @@ from gpbounds.kernels import Matern
 from gpbounds.linalg import cholesky, solve_triangular
 from gpbounds.linalg.inverses import inverse, inverse_by_rows
 from gpbounds.linalg.parallel import lanes, one_blas_thread, share
+from gpbounds.linalg.pivoted import pivoted
 from gpbounds.linalg.products import gram, matmul
+from gpbounds.linalg.symmetric import SymmetricProducts
 from gpbounds.linalg.tiles import TILE, factorise
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.whitening import whiten
@@ -164,3 +166,34 @@ def test_a_streamed_whitening_does_not_depend_on_the_lanes() -> None:
     V = white.inducing.whiten(X)
     np.testing.assert_allclose(white.gram, V @ V.T, rtol=1e-11, atol=1e-9)
     np.testing.assert_allclose(white.projected, V @ X, rtol=1e-11, atol=1e-9)
+
+
+def test_pivots_and_symmetric_products_do_not_depend_on_the_lanes() -> None:
+    rng = np.random.default_rng(3)
+    X, V = rng.standard_normal((5000, 3)), rng.standard_normal((5000, 2))
+    kernel = Matern(1.5, lengthscale=0.7)
+    results = []
+    for count in (1, 2, 3):
+        with threadpool_limits(count, "blas"):
+            chosen = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), kernel.diag(X), 100)
+            times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), 5000)
+            results.append((chosen.indices, chosen.factor, chosen.traces, times(V), times(V)))
+    for other in results[1:]:
+        for one, again in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, again)
+    np.testing.assert_allclose(results[0][3][:50], kernel(X[:50], X) @ V, rtol=1e-11, atol=1e-10)
+    np.testing.assert_array_equal(results[0][3], results[0][4])  # from the blocks that were kept
+
+
+def test_more_pivots_continue_an_earlier_choice() -> None:
+    X = np.random.default_rng(4).standard_normal((500, 2))
+    K = Matern(2.5)(X)
+    rows, diagonal = (lambda picked, columns: K[picked][:, columns]), K.diagonal()
+    whole, part = pivoted(rows, diagonal, 150), pivoted(rows, diagonal, 40)
+    before = part.factor.copy()
+    continued = pivoted(rows, diagonal, 150, before=part)
+    np.testing.assert_array_equal(continued.indices, whole.indices)
+    np.testing.assert_allclose(continued.factor, whole.factor, atol=1e-12)
+    np.testing.assert_allclose(continued.traces, whole.traces, atol=1e-10)
+    np.testing.assert_allclose(K.diagonal() - (whole.factor**2).sum(axis=0), continued.residual, atol=1e-11)
+    np.testing.assert_array_equal(part.factor, before)

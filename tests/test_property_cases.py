@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from cases import MOST, PropertyCases, counts_in, line, of_size, settings_of, store, stored
 from hypothesis import assume, given, settings
@@ -119,3 +121,15 @@ def test_a_check_that_is_mended_is_no_violation_and_is_named(tmp_path):
     assert store([passed, failed], "abc", tmp_path / "other.json")["violations"] == 2  # it failed last
     with pytest.raises(ValueError, match="test_x"):
         store([failed.replace("2 violations", "0 violations"), passed], "abc", tmp_path / "none.json")
+
+
+def test_the_counts_of_worker_processes_add_up() -> None:
+    whole = PropertyCases()
+    for cases, tests, violations in ((60, 2, 0), (25, 1, 1)):
+        worker, session = PropertyCases(), SimpleNamespace(config=SimpleNamespace(workeroutput={}))
+        worker.held, worker.tests, worker.violated = cases, tests, violations
+        worker.pytest_sessionfinish(session)
+        node = SimpleNamespace(workeroutput=session.config.workeroutput)
+        whole.pytest_testnodedown(node, None)
+    whole.pytest_testnodedown(SimpleNamespace(), "crashed")
+    assert (whole.held, whole.tests, whole.violated) == (85, 3, 1)

@@ -110,6 +110,20 @@ class PropertyCases:
         seconds = round(time.monotonic() - self.begun, 1)
         return {"cases": self.held, "tests": self.tests, "violations": self.violated, "seconds": seconds}
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A worker of pytest-xdist hands its counts over."""
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[self.NAME] = self.record()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Add the counts of a worker; one that crashed has none, and the run has failed."""
+        counts = getattr(node, "workeroutput", {}).get(self.NAME)
+        if counts:
+            self.held += counts["cases"]
+            self.tests += counts["tests"]
+            self.violated += counts["violations"]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"property cases: {line(self.record())}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cases
 import mpmath
@@ -30,6 +31,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for marker in item.iter_markers("claim"):
             for claim in marker.args:
                 marked.setdefault(claim, []).append(item.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A worker of pytest-xdist hands its records over, and the checks of each claim, which all workers collect."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["claims"] = (config.stash[_observer].plain(), config.stash[_marked])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Add the records of a worker; one that crashed has none, and the run has failed."""
+    records, marked = getattr(node, "workeroutput", {}).get("claims", ({}, {}))
+    node.config.stash[_observer].add(records)
+    node.config.stash[_marked].update(marked)
 
 
 @pytest.fixture(scope="session")

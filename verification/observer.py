@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median_low
 from typing import Any
 
@@ -51,6 +51,15 @@ class Record:
             "failure_frequencies": self.frequencies,
         }
 
+    def add(self, other: Record) -> None:
+        """Take over the figures of another part of the run."""
+        self.cases += other.cases
+        self.worst_slack = min(self.worst_slack, other.worst_slack)
+        self.ratios += other.ratios
+        self.worst_error = max(self.worst_error, other.worst_error)
+        self.counterexamples += [why for why in other.counterexamples if why not in self.counterexamples]
+        self.frequencies += other.frequencies
+
 
 class Observer:
     """Asserts statements about claims and records the results."""
@@ -61,6 +70,15 @@ class Observer:
     def _record(self, claim: str) -> Record:
         find(claim)  # raises an error for a mistyped id
         return self.records.setdefault(claim, Record())
+
+    def plain(self) -> dict[str, dict[str, Any]]:
+        """The records as dictionaries, which a worker process can hand over."""
+        return {claim: asdict(record) for claim, record in self.records.items()}
+
+    def add(self, plain: dict[str, dict[str, Any]]) -> None:
+        """Add the records of a worker process."""
+        for claim, fields in plain.items():
+            self._record(claim).add(Record(**fields))
 
     def upper(self, claim: str, truth: Any, bound: Any, *, tol: float = 0.0) -> None:
         """truth <= bound for each entry; ``tol`` is an absolute allowance for the rounding error of the truth."""

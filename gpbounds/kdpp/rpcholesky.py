@@ -87,7 +87,7 @@ def randomly_pivoted(
         if target is not None:
             reached = np.flatnonzero(traces[: t + 1] <= target)
             t = int(reached[0]) if reached.size else t
-    return Pivoted(chosen[:t], factor[:t], variances[:t], traces[: t + 1], float(left.max()))
+    return Pivoted(chosen[:t], factor[:t], variances[:t], traces[: t + 1], left)
 
 
 def _accepted(

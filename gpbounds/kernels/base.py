@@ -266,7 +266,7 @@ class Stationary(Kernel):
         right = left if X2 is None else self._scaled(X2, "X2")
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
-        return self.variance * self.correlation(squared_distances(left, right))
+        return self.covariance(squared_distances(left, right))
 
     def diag(self, X: ArrayLike | Array) -> Array:
         points = self._scaled(X, "X")

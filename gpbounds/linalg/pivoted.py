@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Float, Indices
+from gpbounds.linalg.parallel import one_blas_thread, share
 
 Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
@@ -23,7 +24,7 @@ BLOCK = 32
 """Largest number of choices between two updates of all N points."""
 CANDIDATES = 1024
 """Least number of points updated after every step; it is N/BLOCK if that is larger."""
-CHUNK = 2**13
+CHUNK = 2**12
 """Columns updated at a time; 32 rows of them fit into a cache."""
 
 
@@ -41,15 +42,20 @@ class Pivoted:
         The variance of each point when it was chosen; log|K_ZZ| is the sum of their logarithms.
     traces : array (m + 1,)
         Tr(K − Q) of the first 0, 1, …, m points.
-    left : float
-        The largest residual variance.
+    residual : array (N,)
+        The variances K_ii − |v_i|² that remain.
     """
 
     indices: Indices
     factor: Float
     variances: Float
     traces: Float
-    left: float
+    residual: Float
+
+    @property
+    def left(self) -> float:
+        """The largest residual variance."""
+        return float(self.residual.max())
 
     @property
     def log_det(self) -> float:
@@ -67,13 +73,21 @@ class Pivoted:
         return self
 
 
-def pivoted(rows: Rows, diagonal: Float, M: int, target: float | None = None, groups: Indices | None = None) -> Pivoted:
+@one_blas_thread()
+def pivoted(
+    rows: Rows,
+    diagonal: Float,
+    M: int,
+    target: float | None = None,
+    groups: Indices | None = None,
+    before: Pivoted | None = None,
+) -> Pivoted:
     """Choose at most M points, each with the largest variance given the earlier ones; ties go to the least index.
 
     The function stops as soon as Tr(K − Q) ≤ ``target``, with the fewest points that reach it, or if the largest
     residual variance falls to N·eps·max K_ii.  It needs N M² flops and an M × N factor; with a ``target`` the factor
     grows with the number of points.  Inputs with equal numbers in ``groups`` are equal, and the function chooses at
-    most one of them.
+    most one of them.  ``before`` is an earlier choice of fewer points, without a target; its points come first.
 
     >>> K = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.1], [0.0, 0.1, 0.5]])
     >>> choice = pivoted(lambda picked, columns: K[picked][:, columns], K.diagonal(), 3, target=0.2)
@@ -87,6 +101,14 @@ def pivoted(rows: Rows, diagonal: Float, M: int, target: float | None = None, gr
     variances, traces = np.empty(M), np.zeros(M + 1)
     traces[0] = left.sum()
     t = 0
+    if before is not None:
+        t, left = before.indices.size, before.residual.copy()
+        chosen[:t], factor[:t], variances[:t], traces[: t + 1] = (
+            before.indices,
+            before.factor,
+            before.variances,
+            before.traces,
+        )
     while t < M and left.max() > floor and not (target is not None and traces[t] <= target):
         near = _candidates(left)
         some = _choose(rows, left, factor[:t], near, min(BLOCK, M - t), floor, groups)
@@ -99,7 +121,7 @@ def pivoted(rows: Rows, diagonal: Float, M: int, target: float | None = None, gr
         if target is not None:
             reached = np.flatnonzero(traces[: t + 1] <= target)
             t = int(reached[0]) if reached.size else t
-    return Pivoted(chosen[:t], factor[:t], variances[:t], traces[: t + 1], float(left.max()))
+    return Pivoted(chosen[:t], factor[:t], variances[:t], traces[: t + 1], left)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,17 +181,19 @@ def _choose(
 
 
 def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups: Indices | None) -> Float:
-    """Write V's new rows, update all variances, and return Tr(K − Q) after each new point."""
+    """Write V's new rows, update all variances, and return Tr(K − Q) after each new point; lanes share the columns."""
     from scipy.linalg.blas import dtrsm
 
     N, b = left.size, some.indices.size
     weights = np.ascontiguousarray(factor[:t, some.indices].T)
-    traces = np.zeros(b)
     gone = np.full(N, b)
     for s in range(b):
         gone[some.indices[s] if groups is None else groups == groups[some.indices[s]]] = s
-    for start in range(0, N, CHUNK):
-        part = slice(start, min(start + CHUNK, N))
+    starts = range(0, N, CHUNK)
+    traces = np.zeros((len(starts), b))
+
+    def update(number: int, worker: int) -> None:
+        part = slice(starts[number], min(starts[number] + CHUNK, N))
         new = np.ascontiguousarray(rows(some.indices, part))
         if t:
             new -= weights @ factor[:t, part]
@@ -181,6 +205,8 @@ def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups:
             variance -= new[s] ** 2
             if some_drop:
                 variance[drops <= s] = 0.0
-            traces[s] += np.maximum(variance, 0.0).sum()
+            traces[number, s] = np.maximum(variance, 0.0).sum()
         np.maximum(variance, 0.0, out=variance)
-    return traces
+
+    share(len(starts), update)
+    return np.asarray(traces.sum(axis=0))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.linalg.parallel import share
 
 ROWS = 512
 """Rows of a block."""
+GROUPS = 8
+"""Number of groups of blocks; each adds up its products in memory of its own."""
 KEPT = 2**31
 """Bytes of blocks that are kept between products: half the matrix fits up to N = 23 000."""
 
@@ -31,27 +34,31 @@ class SymmetricProducts:
 
     def __init__(self, block: Callable[[slice, slice], Float], N: int) -> None:
         self.block, self.N = block, N
-        self._kept: list[Float] | None = [] if 4 * N * (N + ROWS) <= KEPT else None
+        self._starts = range(0, N, ROWS)
+        self._kept: list[Float | None] | None = [None] * len(self._starts) if 4 * N * (N + ROWS) <= KEPT else None
 
     def __call__(self, V: Float) -> Float:
-        """AV for V (N, P)."""
-        result = np.zeros((self.N, V.shape[1]))
-        for start, A in self._blocks():
-            stop = start + A.shape[0]
-            result[start:stop] += A @ V[start:]
-            result[stop:] += A[:, stop - start :].T @ V[start:stop]
-        return result
+        """AV for V (N, P); lanes share the blocks, whose sums are merged in a fixed order."""
+        parts = [range(first, len(self._starts), GROUPS) for first in range(min(GROUPS, len(self._starts)))]
+        sums = np.zeros((len(parts), self.N, V.shape[1]))
 
-    def _blocks(self) -> Iterator[tuple[int, Float]]:
-        starts = range(0, self.N, ROWS)
-        if self._kept and len(self._kept) == len(starts):
-            yield from zip(starts, self._kept, strict=True)
-            return
-        computed = []
-        for start in starts:
-            A = self.block(slice(start, min(start + ROWS, self.N)), slice(start, self.N))
-            if self._kept is not None:
-                computed.append(A)
-            yield start, A
+        def multiply(group: int, worker: int) -> None:
+            for number in parts[group]:
+                start, A = self._starts[number], self._rows(number)
+                stop = start + A.shape[0]
+                sums[group, start:stop] += A @ V[start:]
+                sums[group, stop:] += A[:, stop - start :].T @ V[start:stop]
+
+        share(len(parts), multiply)
+        return np.asarray(sums.sum(axis=0))
+
+    def _rows(self, number: int) -> Float:
+        """The rows of a block, on and right of the diagonal."""
+        kept = None if self._kept is None else self._kept[number]
+        if kept is not None:
+            return kept
+        start = self._starts[number]
+        A = self.block(slice(start, min(start + ROWS, self.N)), slice(start, self.N))
         if self._kept is not None:
-            self._kept = computed
+            self._kept[number] = A
+        return A

@@ -14,7 +14,7 @@ from gpbounds.arrays import Float
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import share
 
-TILE = 128
+TILE = 192
 """Rows of a tile; a matrix with fewer than four such tiles is one tile."""
 
 
@@ -22,7 +22,7 @@ def tiles(N: int) -> list[slice]:
     """The rows of each tile of N rows.
 
     >>> tiles(300), len(tiles(600))
-    ([slice(0, 300, None)], 5)
+    ([slice(0, 300, None)], 4)
     """
     size = TILE if N > 3 * TILE else max(N, 1)
     return [slice(start, min(start + size, N)) for start in range(0, N, size)]

@@ -15,6 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import eigen
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.pivoted import Pivoted, pivoted
+from gpbounds.linalg.products import gram, matmul
 from gpbounds.linalg.projections import eigen_squares
 from gpbounds.linalg.symmetric import SymmetricProducts
 
@@ -138,6 +139,7 @@ class StreamedRows(Rows):
         self._times = SymmetricProducts(lambda rows, columns: kernel(X[rows], X[columns]), self.N)
         self._factor: Pivoted | None = None
         self._ended = False
+        self._products = np.zeros((0, 0))
         self._spectrum = np.zeros(0)
         self._solved: dict[float, _Solved] = {}
 
@@ -192,19 +194,29 @@ class StreamedRows(Rows):
         wanted = min(most, max(self.first, 3 * M))
         if self.pivots < wanted and not self._ended:
             wanted = min(most, max(wanted, 2 * self.pivots))
-            X, kernel = self.X, self.kernel
-            self._factor = pivoted(lambda picked, columns: kernel(X[picked], X[columns]), self._diagonal, wanted)
-            self._ended = self._factor.indices.size < wanted
-            F = self._factor.factor
-            self._spectrum = eigen(F @ F.T, "FFᵀ", rounding=self.N * EPS * float(self._factor.traces[0])).values
+            self._grow(wanted)
         assert self._factor is not None
         return self._factor
+
+    def _grow(self, wanted: int) -> None:
+        """Add pivots up to the wanted number, and their products and eigenvalues."""
+        X, kernel, old = self.X, self.kernel, self.pivots
+        grown = pivoted(
+            lambda picked, columns: kernel(X[picked], X[columns]), self._diagonal, wanted, before=self._factor
+        )
+        F = grown.factor
+        products = np.empty((F.shape[0], F.shape[0]))
+        products[:old, :old], products[old:, old:] = self._products, gram(F[old:].T)
+        products[old:, :old] = matmul(F[old:], F[:old].T)
+        products[:old, old:] = products[old:, :old].T
+        self._factor, self._ended, self._products = grown, grown.indices.size < wanted, products
+        self._spectrum = eigen(products, "FFᵀ", rounding=self.N * EPS * float(grown.traces[0])).values
 
     def _solve(self, noise: float) -> _Solved:
         if noise not in self._solved:
             assert self.Y is not None
             F = self.factor(1).factor
-            values, basis = np.linalg.eigh(F @ F.T)
+            values, basis = np.linalg.eigh(self._products)
             values = np.maximum(values, 0.0)
 
             def inverse(V: Float, shift: float) -> Float:
