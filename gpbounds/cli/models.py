@@ -231,8 +231,8 @@ def without_inputs(own: Law, estimator: Any, train: Examples) -> Law:
 def remarks(estimator: Any) -> Sequence[str]:
     """The remarks of training, once each, with the names of options."""
     texts = (for_the_shell(remark.text) for remark in estimator.remarks_)
-    told = for_the_shell(estimator.stop_reason_)
-    return tuple(dict.fromkeys(text for text in texts if text not in told))
+    reason = for_the_shell(estimator.stop_reason_)
+    return tuple(dict.fromkeys(text for text in texts if text not in reason))
 
 
 def for_the_shell(text: str) -> str:
