@@ -180,7 +180,7 @@ class GaussianProcess(_Arguments):
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
-        rounding = 1e-8 * self.kernel_.max_variance
+        rounding = 1e-8 * self._largest_variance(X)
         eigenpairs = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
         assert eigenpairs.vectors is not None
         normal = rng.standard_normal((len(shared), means.shape[1] * n))
@@ -205,7 +205,8 @@ class GaussianProcess(_Arguments):
             **options,
         }
         settings["Z"] = place(settings["Z"], xp)
-        return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **settings)
+        X, y = place(self._bracket_points(), xp), place(self.y_train_, xp)
+        return evidence(self.kernel_, X, y, noise=self.noise_, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model and its data to one .npz file (arrays and JSON, with a version, no pickle)."""
@@ -405,7 +406,7 @@ class GaussianProcess(_Arguments):
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
-            scale=strides(start.kernel, X),
+            scale=self._strides(start.kernel, X),
             session=session,
             progress=bool(self.progress),
             square=mean_square(y),
@@ -413,6 +414,10 @@ class GaussianProcess(_Arguments):
             raises_noise=self._pilots and self._passed_noise is None and "noise" not in self.fixed,
             **more,
         )
+
+    def _strides(self, kernel: Kernel, X: Float) -> Float:
+        """Units of inducing inputs (D,)."""
+        return strides(kernel, X)
 
     def _ending(self) -> Ending:
         """When a run has settled: ``tol`` is in nats per datum."""
@@ -452,12 +457,20 @@ class GaussianProcess(_Arguments):
         for remark in remarks:
             warnings.warn(remark.text, ConvergenceWarning, stacklevel=3)
 
+    def _largest_variance(self, X: Any) -> float:
+        """The largest prior variance of f at X, in the units of the model."""
+        return self.kernel_.max_variance
+
     def _fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "posterior_")
 
     # ------------------------------------------------------------------ brackets of the evidence
+
+    def _bracket_points(self) -> Float:
+        """The data as inputs of ``kernel_``."""
+        return self.X_train_
 
     def _bracket_inducing(self) -> Float:
         """Inducing points of `log_evidence_bounds`."""

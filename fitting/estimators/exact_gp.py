@@ -86,7 +86,7 @@ class ExactGP(Regression, GaussianProcess):
         return member("exact")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _module(self) -> Any:

@@ -50,6 +50,8 @@ def _words(name: str, value: Any) -> str:
         return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, dict | list | tuple):
         return repr(sorted(value.items()) if isinstance(value, dict) else list(value))
+    if not hasattr(value, "__array__"):
+        return f"{type(value).__qualname__} {value!r}"
     return repr(host(value).tolist())
 
 
