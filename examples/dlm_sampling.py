@@ -24,7 +24,7 @@ import numpy as np
 from dlm_curves import Adam, Mark, curve, first_point, objective_of
 from dlm_setting import OUT, Task, cell, checked, jobs, markdown, parser, plain, present, save, task
 from matplotlib.ticker import NullFormatter
-from paired import Paired, paired
+from paired import Paired, Tally, paired
 
 from fitting.evaluation import Gradient, Parameters
 from fitting.sampled import Sampling
@@ -192,8 +192,7 @@ def claims(marks: Sequence[Mark], large: str) -> list[str]:
         word = verdict(level, list(many.values()))
         lines.append(f"4 (bMC-100 and uPS-10 reach the exact loss, to {LEVEL:g}): {word}; {each}.")
         few = gap(large, "uPS-1", "bMC-10")
-        word = "agrees" if few.mean < 0.0 else "does not agree"
-        lines.append(f"4 (uPS-1 has a smaller loss than bMC-10): {word}; {few}.")
+        lines.append(f"4 (uPS-1 has a smaller loss than bMC-10): {Tally([few])}.")
         times = {name: end(marks, large, name, "seconds").mean() for name in CURVES}
         word = "agrees" if times["bMC-100"] < times["uPS-10"] and times["bMC-10"] < times["uPS-1"] else "does not agree"
         shown = ", ".join(f"{name} {value / times['exact']:.1f}" for name, value in times.items() if name != "exact")

@@ -49,23 +49,23 @@ class Tally:
     gaps: Sequence[Paired]
 
     @property
-    def word(self) -> str:
-        """Whether the settings agree with "a is less, or level with b".
+    def counts(self) -> tuple[int, int]:
+        """In how many settings a is surely less, and in how many surely more."""
+        return sum(gap.surely_less for gap in self.gaps), sum(gap.surely_more for gap in self.gaps)
 
-        "agrees": a is surely more nowhere, and less by the mean in more than half of the settings; "does not agree": it
-        is surely less nowhere, and surely more somewhere or less by the mean in at most half of them.
-        """
-        low, high = (sum(getattr(gap, name) for gap in self.gaps) for name in ("surely_less", "surely_more"))
-        mostly = 2 * sum(gap.mean < 0.0 for gap in self.gaps) > len(self.gaps)
-        if mostly and not high:
-            return "agrees"
-        return "agrees in part" if mostly or low else "does not agree"
+    @property
+    def word(self) -> str:
+        """Whether the settings agree with "a is less": by those where a difference is sure."""
+        low, high = self.counts
+        if low and high:
+            return "agrees in part"
+        return "agrees" if low else "does not agree" if high else "undecided"
 
     def __str__(self) -> str:
-        means = np.array([gap.mean for gap in self.gaps])
-        low, high = (sum(getattr(gap, name) for gap in self.gaps) for name in ("surely_less", "surely_more"))
-        middle = float(np.median(means))
+        (low, high), means = self.counts, np.array([gap.mean for gap in self.gaps])
+        if means.size == 1:
+            return f"{self.word}; difference {self.gaps[0]}"
         return (
             f"{self.word}: less in {(means < 0.0).sum()} of {means.size} settings, surely in {low}, surely more in "
-            f"{high}; difference from {means.min():+.3f} to {means.max():+.3f}, median {middle:+.3f}"
+            f"{high}; differences {', '.join(map(str, self.gaps[:8]))}{', …' if means.size > 8 else ''}"
         )
