@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def example(monkeypatch):
     """An example as a module, imported as its script imports what lies beside it."""
     monkeypatch.syspath_prepend(EXAMPLES)
-    names = ("lowrank_setting", "lowrank_ranks", "lowrank_decay")
+    names = ("lowrank_setting", "lowrank_ranks", "lowrank_decay", "predictive_sandwich")
     yield importlib.import_module
     for name in names:
         sys.modules.pop(name, None)
@@ -84,3 +84,19 @@ def test_a_picture_comes_with_its_numbers(example, name, tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert {row["kernel"] for row in rows} == {"Gaussian kernel", "Matérn-1/2 kernel"}
     assert str(tmp_path / "picture.png") in capsys.readouterr().out
+
+
+def test_prop_4_holds_for_trained_models(example, tmp_path, capsys):
+    """Bounds are kept, and the mean of the predictive divergence is the difference of the chain rule (L-61)."""
+    script = example("predictive_sandwich")
+    for i, (name, dim) in enumerate(script.CASES):
+        row = script.row(name, dim, 12, 60, 2000, np.random.default_rng(i))
+        assert row.violations <= script.ETA * row.draws
+        assert row.low <= row.eigen_low <= row.eigen_high <= row.high
+        assert row.joint <= row.prior
+        assert row.mean <= row.mean_bound * 1.2
+        assert row.mean >= row.mean_bound * 0.8
+        assert row.bound <= row.printed
+    script.main(["--quick", "--draws", "5", "--out", str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.count("holds") == 3
