@@ -182,12 +182,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--N", type=options.whole, default=300, help="number of training points (default %(default)s)")
     parser.add_argument("--draws", type=options.whole, default=200, help="draws of y (default %(default)s)")
+    parser.add_argument("--ranks", type=options.whole, nargs="+", default=list(range(8, 50, 4)))
     parser.add_argument("--quick", action="store_true", help="N = 80, five ranks")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/predictive_sandwich.png"))
     args = parser.parse_args(argv)
     N = 80 if args.quick else args.N
-    ranks = [8, 12, 16, 24, 40] if args.quick else list(range(8, 50, 4))
+    ranks = [8, 12, 16, 24, 40] if args.quick else args.ranks
     rng = np.random.default_rng(args.seed)
     steps = [(name, dim, rank) for name, dim in CASES for rank in ranks]
     rows = [row(*step, N, args.draws, rng) for step in tqdm(steps, unit="model")]
