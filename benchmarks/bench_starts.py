@@ -6,7 +6,8 @@ Sets: every CSV file in DIR (the target in its last column), and generated ones 
 most four matter.  Of each set, --rows rows are trained on and 3/7 as many tested, standardised by the training rows.
 Random starts are log-normal about the scale of the data, with a standard deviation of 1 of every logarithm, and no
 further than 2.  Figures: F in nats per datum, or the PAC-Bayes bound B; RMSE and log loss of test targets; seconds of
-processor time of the whole fit.  A start succeeds where it ends within .01 nats (.001 of B) of the best that any start reaches.
+processor time of the whole fit.  A start succeeds where it ends within .01 nats (.001 of B) of the best that any start
+reaches.
 """
 
 from __future__ import annotations

@@ -229,11 +229,13 @@ def verdict(records: Sequence[Count]) -> list[str]:
         if not rows:
             continue
         repeats, promised = sum(r.repeats for r in rows), sum(r.promised * r.repeats for r in rows)
-        word = "agrees" if all(r.agrees for r in rows) else "does not agree"
+        word = "is kept" if all(r.agrees for r in rows) else "is broken"
+        whole = sum(r.repeats for r in rows if r.left_out == 0)
         lines.append(
-            f"{rule}: the promise {word}; {sum(r.missed for r in rows)} of {repeats} steps missed a tolerance, and "
-            f"{sum(r.errors for r in rows)} had ‖w_t‖ > γ_t c₃; promised are {promised:.1f} at most; "
-            f"the largest ‖w_t‖ was {max(r.largest for r in rows):.2g} of its bound."
+            f"{rule}: the promise {word} (all rows were drawn in {whole} of {repeats} steps); "
+            f"{sum(r.missed for r in rows)} of {repeats} steps missed a tolerance, and {sum(r.errors for r in rows)} "
+            f"had ‖w_t‖ > γ_t c₃; promised are {promised:.1f} at most; the largest ‖w_t‖ was "
+            f"{max(r.largest for r in rows):.2g} of its bound."
         )
     return lines
 

@@ -261,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     checked(made, args, inducing=1, steps=1)
     names = present(args.only or DATA, args.data)
     path = args.out.with_suffix(".csv")
-    records = [record for record in load(path) if record.M == args.inducing] if args.resume else []
+    records = [record for record in load(path, Score) if record.M == args.inducing] if args.resume else []
     there = {(r.data, r.n, r.split, r.method) for r in records}
     cases = [(data, n, split) for split in range(args.splits) for n in args.sizes for data in names]
     work = [(*case, method) for case in cases for method in methods(case[0])]

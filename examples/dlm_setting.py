@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from paired import Paired, paired
@@ -176,6 +176,9 @@ class Score:
     seconds: float
 
 
+Record = TypeVar("Record")
+
+
 def save(path: Path, records: Sequence[Any]) -> None:
     """Records of one kind as a CSV file beside the picture."""
     names = list(records[0].__dataclass_fields__)
@@ -185,14 +188,15 @@ def save(path: Path, records: Sequence[Any]) -> None:
         table.writerows([[getattr(record, name) for name in names] for record in records])
 
 
-def load(path: Path) -> list[Score]:
-    """The scores that `save` wrote; an empty list if there is no file."""
+def load(path: Path, kind: type[Record]) -> list[Record]:
+    """The records that `save` wrote; an empty list if there is no file."""
     if not path.exists():
         return []
     kinds: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "str": str}
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return [Score(**{each.name: kinds[str(each.type)](row[each.name]) for each in fields(Score)}) for row in rows]
+    names = {each.name: kinds[str(each.type)] for each in fields(kind)}  # type: ignore[arg-type]
+    return [kind(**{name: convert(row[name]) for name, convert in names.items()}) for row in rows]
 
 
 Setting = tuple[str, int]

@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.basis import Basis
 from fitting.inducing import inducing_basis
 from fitting.partition import Partition
 from fitting.rows import Stream
@@ -71,6 +72,10 @@ class Data:
         """The chunks of all rows with the features of the inducing points Z."""
         relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
         basis = inducing_basis(kernel, self.inputs(Z), jitter, relative)
+        return self.stream_of(basis)
+
+    def stream_of(self, basis: Basis) -> Stream:
+        """The chunks of all rows with the features of ``basis``."""
         size = min(self.chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else self.chunk
         pieces = list(slices(self.N, size)) if self.parts is None else self.parts.chunks(size)
         return Stream(basis, self.X, self.Y, pieces, self.space)

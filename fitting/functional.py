@@ -34,6 +34,7 @@ from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.products import add_product, matmul, product
+from gpbounds.linalg.triangular import multiply_rows
 
 
 @runtime_checkable
@@ -89,7 +90,7 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
     if isinstance(sums.by_residual, SignedGram):
         across -= 2.0 * sums.by_residual.sum()
     pulled = source.basis.finish(sums.pulled, across)
-    factor = in_total * xp.tril(2.0 * matmul(H, q.factor)) + in_kl * q.kl_in_factor
+    factor = in_total * xp.tril(2.0 * multiply_rows(q.factor, H.copy(), transposed=True)) + in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = pulled.gradient(in_total * sums.in_parameters, scale=in_total, mean=mean, factor=factor)
     return Evaluation(value, derivatives, total=total, kl=kl)

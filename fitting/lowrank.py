@@ -26,7 +26,6 @@ from gpbounds.kernels import Kernel
 from gpbounds.law import Law
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.validation import positive, scalar
-from gpbounds.whitening import slices
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +61,7 @@ class LowRankObjective:
 
     def stream(self, kernel: Kernel) -> Stream:
         """The chunks of all rows with the features of ``kernel``."""
-        data = self.data
-        pieces = list(slices(data.N, data.chunk))
-        return Stream(FeatureBasis.of(feature_kernel(kernel)), data.X, data.Y, pieces, data.space)
+        return self.data.stream_of(FeatureBasis.of(feature_kernel(kernel)))
 
     def evaluate(self, kernel: Kernel, noise: float, *, gradient: bool = True) -> Evaluation:
         """log p(y), summed over outputs, with its derivatives in the parameters of the features and in log noise.

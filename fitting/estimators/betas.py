@@ -29,11 +29,26 @@ STREAM = 6
 
 @dataclass(frozen=True, eq=False)
 class Betas:
-    """The β that was chosen, each β with its loss on the rows held out, and all runs."""
+    """The β that was chosen, each β with its loss on the rows held out, and all runs.
+
+    Attributes
+    ----------
+    best : float
+    path : array (k, 2)
+    runs : list of Run
+    point : Parameters
+        The model of the fitted rows with the chosen β.
+    """
 
     best: float
     path: Float
     runs: list[Run]
+    point: Parameters
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.runs[-1].status == "interrupted"
 
 
 def grid(n: int) -> list[float]:
@@ -89,24 +104,25 @@ def chosen_beta(
     base = replace(problem, data=fitted)
     first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
     elbo, runs = stages.by_elbo(trainer, replace(base, loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
-    path: list[tuple[float, float]] = []
+    tried: list[tuple[float, float, Parameters]] = []
     for betas in outwards(fitted.N):
         point = elbo.parameters
         for beta in betas:
             if runs[-1].status == "interrupted":
                 break
-            tried = replace(base, beta=beta)
+            own = replace(base, beta=beta)
             try:
-                outcome = _trained(stages, trainer, tried, point)
+                outcome = _trained(stages, trainer, own, point)
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue  # such a β has no model
             runs.append(outcome.run)
             point = outcome.parameters
-            path.append((beta, _loss(tried, point, out)))
-    if not path:
-        path.append((1.0, _loss(base, elbo.parameters, out)))
-    best = min(path, key=lambda pair: pair[1])[0]
-    return Betas(best, np.array(sorted(path, reverse=True)), runs)
+            tried.append((beta, _loss(own, point, out), point))
+    if not tried:
+        tried.append((1.0, _loss(base, elbo.parameters, out), elbo.parameters))
+    best, _, point = min(tried, key=lambda each: each[1])
+    path = sorted(((beta, loss) for beta, loss, _ in tried), reverse=True)
+    return Betas(best, np.array(path), runs, point)
 
 
 def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:

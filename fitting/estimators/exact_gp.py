@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.base import GaussianProcess, Regression
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member

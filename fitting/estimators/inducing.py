@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fitting.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
-from fitting.estimators.base import GaussianProcess, Regression
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer, with_inducing
 from fitting.evaluation import Parameters

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from fitting.divergence import LowRankKL, low_rank_kl
-from fitting.estimators.base import GaussianProcess, Regression
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, at_point, member, objective

@@ -209,7 +209,7 @@ class Trainer:
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
         name = self.prefix + name
-        packing = self._packing(start)
+        packing = self.packing(start)
         if self.optimizer is None or not packing.bounds:
             run = self._as_it_is(packing)
         else:
@@ -221,7 +221,8 @@ class Trainer:
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
-    def _packing(self, start: Parameters) -> Packing:
+    def packing(self, start: Parameters) -> Packing:
+        """The vector of a point: its free parameters, limits and units."""
         names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
         fixed = tuple(dict.fromkeys((*self.fixed, *self.objective.held)))
         limits = {key: pair for key, pair in self.limits.items() if key not in fixed and key in names}
