@@ -95,7 +95,7 @@ def scores(model: Any, data: tuple[np.ndarray, ...]) -> tuple[float, float]:
 
 
 def results(args: argparse.Namespace, sets: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    steps = [(s, name, r, m) for s in range(args.splits) for name in sets for r in args.ranks for m in MODELS]
+    steps = [(s, name, r, m) for s in range(args.splits) for name in sets for r in args.ranks for m in args.models]
     for seed, name, rank, model in tqdm(steps, unit="fit"):
         data = split(args.folder / f"{name}.csv.gz", args.rows, 3000, seed)
         begun = time.process_time()
@@ -127,6 +127,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=options.whole, default=1, help="random splits (default %(default)s)")
     parser.add_argument("--ranks", type=options.whole, nargs="+", default=[10, 50, 100])
     parser.add_argument("--iterations", type=options.whole, default=60, help="of L-BFGS-B (default %(default)s)")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--sets", nargs="+", choices=tuple(DIMS), default=list(DIMS))
     parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
     parser.add_argument("--quick", action="store_true", help="300 rows, rank 10, 10 iterations")
