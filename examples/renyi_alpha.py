@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 from lowrank_setting import write
+from paired import paired
 from regression_sets import Source, Split, sources, split
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
@@ -110,12 +111,6 @@ def values(scores: Sequence[Score], data: str, method: str, metric: str) -> tupl
     return np.array(orders, dtype=np.float64), np.array([[cells[seed, a] for a in orders] for seed in seeds])
 
 
-def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Mean of a − b over seeds, and its standard error (inf for one seed)."""
-    gap = a - b
-    return float(gap.mean()), float(gap.std(ddof=1) / np.sqrt(gap.size)) if gap.size > 1 else np.inf
-
-
 @dataclass(frozen=True)
 class Verdict:
     """The evidence of one data set for "the error is least at alpha near 1/2".
@@ -151,8 +146,6 @@ class Verdict:
 
 
 def verdict(scores: Sequence[Score], data: str, metric: str = "RMSE") -> Verdict:
-    from scipy.stats import t
-
     orders, draws = values(scores, data, "renyi", metric)
     pep = values(scores, data, "pep", metric)[1]
     best = int(np.argmin(draws.mean(axis=0)))
@@ -162,9 +155,9 @@ def verdict(scores: Sequence[Score], data: str, metric: str = "RMSE") -> Verdict
         "the exact GP": values(scores, data, "exact", metric)[1][:, 0],
         "the best power EP": pep[:, int(np.argmin(pep.mean(axis=0)))],
     }
-    rivals = {name: difference(draws[:, best], other) for name, other in others.items()}
-    sure = float(t.ppf(0.975, len(draws) - 1)) if len(draws) > 1 else np.inf
-    surely = tuple(name for name, (mean, error) in rivals.items() if mean < -sure * error)
+    gaps = {name: paired(draws[:, best], other) for name, other in others.items()}
+    rivals = {name: (gap.mean, gap.error) for name, gap in gaps.items()}
+    surely = tuple(name for name, gap in gaps.items() if gap.surely_less)
     return Verdict(data, metric, float(orders[best]), float(draws.mean(axis=0)[best]), rivals, surely)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fitting.certifying import certify as certify
     from fitting.estimators import PACGP as PACGP
     from fitting.estimators import ExactGP as ExactGP
+    from fitting.estimators import LowRankGP as LowRankGP
     from fitting.estimators import RenyiGP as RenyiGP
     from fitting.estimators import SparseGP as SparseGP
     from fitting.estimators import SparsePACGP as SparsePACGP
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ExactGP": "estimators",
+    "LowRankGP": "estimators",
     "PACGP": "estimators",
     "RenyiGP": "estimators",
     "SparseGP": "estimators",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from fitting.evaluation import Gradient
 from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float
 
@@ -17,23 +18,32 @@ class Pulled(Statistics):
     ----------
     kernel : array (p,)
         Derivatives in the kernel's `log_parameters`.
-    Z : array (M, D)
-        Derivatives in the inducing inputs.
+    Z : array (M, D), or 0
+        Derivatives in the inducing inputs, if the basis has them.
+    weights : array (p,), or 0
+        Derivatives in the weights of a feature map, if the basis has them.
     """
 
     kernel: Float
-    Z: Array
+    Z: Array | float = 0.0
+    weights: Float | float = 0.0
+
+    def gradient(self, likelihood: Float, *, scale: float = 1.0, **law: Array) -> Gradient:
+        """``scale`` times these derivatives, with those in the likelihood and in the mean and factor of a free law."""
+        blocks = {"Z": self.Z, "weights": self.weights}
+        own = {name: scale * block for name, block in blocks.items() if not isinstance(block, float)}
+        return Gradient(scale * self.kernel, likelihood, **own, **law)
 
 
 class PullBack(ABC):
     """Sums the pulled-back cotangents of the features of chunks; every thread has its own object."""
 
     @abstractmethod
-    def features(self, X: Array, cotangent: Array, K: Array) -> None:
-        """Add the cotangent V̄ (n, M) of the features of X, which is overwritten; `Basis.fill` has written ``K``."""
+    def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
+        """Add the cotangent V̄ (n, M) of the features of X, which is overwritten; `Basis.fill` has written K and V."""
 
     @abstractmethod
-    def lifted(self, X: Array, cotangent: Array, K: Array) -> None:
+    def lifted(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
         """Add a cotangent to which `Basis.lift` has been applied already; it is overwritten."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitting.basis import Pulled
-from fitting.evaluation import Evaluation, Gradient
+from fitting.evaluation import Evaluation
 from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.statistics import Statistics
@@ -88,7 +88,7 @@ class Blocks:
         if not gradient:
             return Evaluation(value, None)
         pulled = source.basis.finish(back.pulled, back.outer)
-        return Evaluation(value, Gradient(pulled.kernel, np.array([self.noise * float(back.noise)]), pulled.Z))
+        return Evaluation(value, pulled.gradient(np.array([self.noise * float(back.noise)])))
 
     def within(self, source: Stream, chunk: Chunk) -> Iterable[Block]:
         """The blocks of one chunk; the chunk keeps them if all blocks together fit into the memory allowed for Kuf."""
@@ -172,7 +172,7 @@ class _Reverse:
                 self._block(block, chunk.X[block.rows], V, e, cotangent[block.rows])
         if self.gradient:
             self.outer += cotangent.T @ chunk.V
-            self.pull.features(chunk.X, cotangent, chunk.K)
+            self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
 
     def _block(self, block: Block, X: Array, V: Array, e: Array, cotangent: Array) -> None:
         """Compute the cotangent V̄ᵀ (n, M) of one block, and pull back the cotangent of K_bb."""

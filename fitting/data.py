@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.basis import Basis
 from fitting.inducing import inducing_basis
 from fitting.partition import Partition
 from fitting.rows import Stream
@@ -20,6 +21,9 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import CHUNK, slices, with_jitter
 
 T = TypeVar("T")
+
+PIECES, LEAST = 8, 256
+"""Number of chunks into which few rows are cut for the lanes, and the least number of rows of such a chunk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +41,7 @@ class Data:
     jitter : float or "auto"
         Added to the diagonal of Kuu.
     chunk : int
-        Number of rows processed at a time.
+        Largest number of rows processed at a time; on a CPU fewer are if `PIECES` chunks need fewer.
     parts : Partition or None
         Blocks of rows that a chunk must not split.
     space : Workspace
@@ -68,7 +72,12 @@ class Data:
         """The chunks of all rows with the features of the inducing points Z."""
         relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
         basis = inducing_basis(kernel, self.inputs(Z), jitter, relative)
-        pieces = list(slices(self.N, self.chunk)) if self.parts is None else self.parts.chunks(self.chunk)
+        return self.stream_of(basis)
+
+    def stream_of(self, basis: Basis) -> Stream:
+        """The chunks of all rows with the features of ``basis``."""
+        size = min(self.chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else self.chunk
+        pieces = list(slices(self.N, size)) if self.parts is None else self.parts.chunks(size)
         return Stream(basis, self.X, self.Y, pieces, self.space)
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:

@@ -95,7 +95,7 @@ class Diagonal:
         else:
             outer -= mirrored(back.heavy)
         pulled = source.basis.finish(back.pulled, outer)
-        return Gradient(pulled.kernel, np.array([noise]), pulled.Z)
+        return pulled.gradient(np.array([noise]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +202,7 @@ class _Reverse:
         self.fit += total / s2
         self.noise += 0.5 * total / s2
         C = product(chunk.V, lifted.turn, chunk.scratch("W"))
-        self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K)
+        self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K, chunk.V)
         if self.member.kept:
             self.pull.diagonal(chunk.X, xp.full(e.shape[0], -0.5 * self.P / s2))
 
@@ -224,7 +224,7 @@ class _Reverse:
         add_product(c[:, None] * e, self.q.mean.T, shrunk)
         xp.multiply(V, xp.sqrt(h)[:, None], out=scaled)
         add_gram(self.heavy, scaled)
-        self.pull.features(chunk.X, shrunk, chunk.K)
+        self.pull.features(chunk.X, shrunk, chunk.K, chunk.V)
         self.pull.diagonal(chunk.X, 0.5 * (h - P * c))
 
     def statistics(self) -> Adjoints:

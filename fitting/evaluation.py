@@ -61,6 +61,8 @@ class Gradient:
         Derivatives in the mean of q(v).
     factor : array (M, M) or None
         Derivatives in the lower triangular factor of the covariance of q(v).
+    weights : array (p,) or None
+        Derivatives in the weights of a feature map.
     """
 
     kernel: Float
@@ -68,6 +70,7 @@ class Gradient:
     Z: Array | None = None
     mean: Array | None = None
     factor: Array | None = None
+    weights: Float | None = None
 
     @property
     def noise(self) -> float:
@@ -142,7 +145,12 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
         numbers["derivative in the hyperparameters"] = float(g.kernel.sum() + g.likelihood.sum())
         numbers |= {
             f"derivative in {block}": float(part.sum())
-            for block, part in (("Z", g.Z), ("the mean of q", g.mean), ("the factor of q", g.factor))
+            for block, part in (
+                ("Z", g.Z),
+                ("the mean of q", g.mean),
+                ("the factor of q", g.factor),
+                ("the weights of the features", g.weights),
+            )
             if part is not None
         }
     for name, number in numbers.items():

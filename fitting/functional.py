@@ -26,7 +26,7 @@ import numpy as np
 
 from fitting.basis import Pulled
 from fitting.diagonal import Diagonal
-from fitting.evaluation import Evaluation, Goal, Gradient
+from fitting.evaluation import Evaluation, Goal
 from fitting.expected import Expected, ExpectedLoss
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
@@ -34,6 +34,7 @@ from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.products import add_product, matmul, product
+from gpbounds.linalg.triangular import multiply_rows
 
 
 @runtime_checkable
@@ -72,7 +73,7 @@ def collapsed(member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gra
     own = np.array([member.noise * float(back.noise)])
     if losses.in_parameters.size:  # the noise in the loss is the noise of the member
         own += in_total * losses.in_parameters
-    return Evaluation(value, Gradient(pulled.kernel, own, pulled.Z), total=total, kl=kl)
+    return Evaluation(value, pulled.gradient(own), total=total, kl=kl)
 
 
 def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
@@ -89,9 +90,9 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
     if isinstance(sums.by_residual, SignedGram):
         across -= 2.0 * sums.by_residual.sum()
     pulled = source.basis.finish(sums.pulled, across)
-    factor = in_total * xp.tril(2.0 * matmul(H, q.factor)) + in_kl * q.kl_in_factor
+    factor = in_total * xp.tril(2.0 * multiply_rows(q.factor, H.copy(), transposed=True)) + in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
-    derivatives = Gradient(in_total * pulled.kernel, in_total * sums.in_parameters, in_total * pulled.Z, mean, factor)
+    derivatives = pulled.gradient(in_total * sums.in_parameters, scale=in_total, mean=mean, factor=factor)
     return Evaluation(value, derivatives, total=total, kl=kl)
 
 
@@ -216,7 +217,7 @@ class _Reverse:
         bar /= D[:, None]
         if a > 0.0:
             self.gram.add(V, r_bar, buffer)
-        self.pull.features(chunk.X, bar, chunk.K)
+        self.pull.features(chunk.X, bar, chunk.K, chunk.V)
         self.pull.diagonal(chunk.X, r_bar)
 
     def statistics(self) -> Adjoints:
@@ -260,7 +261,7 @@ class _Single(_Losses):
             bar -= xp.multiply(V, (2.0 * expected.in_residual)[:, None], out=buffer)
             self.by_residual.add(V, expected.in_residual, buffer)
             slopes = slopes + expected.in_residual
-        self.pull.features(chunk.X, bar, chunk.K)
+        self.pull.features(chunk.X, bar, chunk.K, chunk.V)
         self.pull.diagonal(chunk.X, slopes)
 
     def statistics(self) -> SingleSums:

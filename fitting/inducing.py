@@ -122,10 +122,10 @@ class InducingPullBack(PullBack):
         self.parameters = np.zeros(inducing.kernel.log_parameters.size)
         self.moved = namespace(inducing.Z).zeros(inducing.Z.shape)
 
-    def features(self, X: Array, cotangent: Array, K: Array) -> None:
-        self.lifted(X, self.basis.lift(cotangent), K)
+    def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
+        self.lifted(X, self.basis.lift(cotangent), K, V)
 
-    def lifted(self, X: Array, cotangent: Array, K: Array) -> None:
+    def lifted(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
         parameters, moved = self.inducing.kernel.pull(X, self.inducing.Z, cotangent, K)
         self.parameters += parameters
         self.moved += moved

@@ -2,7 +2,8 @@
 
 The vector holds the logarithms of positive numbers: hyperparameters of the kernel, parameters of the likelihood, the
 diagonal of the factor of q.  It holds inducing inputs divided by a scale of each dimension.  The order is fixed:
-kernel, likelihood, inducing inputs row by row, mean of q, lower triangle of its factor row by row.
+kernel, likelihood, weights of a feature map, inducing inputs row by row, mean of q, lower triangle of its factor row by
+row.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.evaluation import Gradient, Objective, Parameters
+from fitting.features.kernel import FeatureKernel
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
@@ -119,6 +121,36 @@ class InputsBlock(Block):
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
         return (host(gradient.Z) * self.scale).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class WeightsBlock(Block):
+    """The ``size`` weights of a feature map."""
+
+    size: int
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"weight[{i}]" for i in range(self.size))
+
+    @cached_property
+    def bounds(self) -> list[Limits]:  # type: ignore[override]
+        return [(-np.inf, np.inf)] * self.size
+
+    def pack(self, point: Parameters) -> Float:
+        return _features_of(point).weights
+
+    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+        return replace(point, kernel=_features_of(point).with_weights(entries))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        assert gradient.weights is not None
+        return gradient.weights
+
+
+def _features_of(point: Parameters) -> FeatureKernel:
+    assert isinstance(point.kernel, FeatureKernel)
+    return point.kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,6 +347,8 @@ def packing_of(
             _logs_of_limits(name, by_name, value) for name, value in zip(own, held.log_parameters[free], strict=True)
         ]
         blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
+    if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:
+        blocks.append(WeightsBlock(start.kernel.weights.size))
     if start.Z is not None:
         units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))
         if learn_Z:

@@ -12,9 +12,13 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
+from gpbounds.whitening import slices
 
 SPAN = 1e6
 """By default every hyperparameter stays within this factor of its start."""
+
+PIECE = 2**14
+"""Rows that are read at a time."""
 
 SMALL = 500
 """Up to this many rows, the gap that decides on M is bounded by dense algebra; beyond, by a bound in O(NM²)."""
@@ -26,9 +30,11 @@ def units(X: Float) -> Float:
     >>> units(np.array([[1.0, 7.0], [5.0, 7.0]]))
     array([2., 1.])
     """
-    largest = np.abs(X).max(axis=0)
-    scale = np.where(largest > 0.0, largest, 1.0)
-    spread = (X / scale).std(axis=0)  # squares neither over- nor underflow
+    pieces = [X[rows] for rows in slices(X.shape[0], PIECE)]  # a memory map is read piece by piece
+    largest = np.max([np.abs(piece).max(axis=0) for piece in pieces], axis=0)
+    scale = np.where(largest > 0.0, largest, 1.0)  # squares neither over- nor underflow
+    mean = sum((piece / scale).sum(axis=0) for piece in pieces) / X.shape[0]
+    spread = np.sqrt(sum(((piece / scale - mean) ** 2).sum(axis=0) for piece in pieces) / X.shape[0])
     return np.where(spread > 1e-12, spread * scale, 1.0)
 
 

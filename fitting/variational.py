@@ -152,6 +152,10 @@ class VariationalObjective:
         part = self.data.only(rows)
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
+    def standing_for(self, N: int) -> VariationalObjective:
+        """J in which the losses of these n rows count N/n times."""
+        return replace(self, weight=N / self.data.N)
+
     def sampled(self, sampling: Sampling, seed: int) -> VariationalObjective:
         """J of "log-loss" whose losses are sampled, with the samples that ``seed`` determines."""
         if self.loss != "log-loss":

@@ -89,8 +89,9 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
 
 def require_finite_rows(name: str, array: Array) -> None:
     """Raise `NonFinite` for NaN or infinity in a non-empty array of one or two dimensions, with the row numbers."""
-    xp = namespace(array)
-    finite = xp.isfinite(array.reshape(array.shape[0], -1)).all(axis=1)
+    xp, step = namespace(array), 2**16
+    pieces = [array[i : i + step] for i in range(0, array.shape[0], step)]  # a memory map is read piece by piece
+    finite = xp.concatenate([xp.isfinite(piece.reshape(piece.shape[0], -1)).all(axis=1) for piece in pieces])
     if not bool(finite.all()):
         rows = [int(i) for i in xp.flatnonzero(~finite)[:5]]
         raise NonFinite(f"{name}: expected finite numbers, got NaN or infinity in row(s) {rows} (first five shown)")

@@ -219,7 +219,11 @@ WRONG = [
     (lambda: weighted(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),
     (lambda: mercer(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),
     (lambda: mercer(inputs=Uniform()), "inputs: expected Gaussian, got Uniform"),
-    (lambda: mercer(order="tensor"), "order: expected one of 'best', 'degree', got 'tensor'"),
+    (
+        lambda: mercer(10, SquaredExponential(1.0, [1.0, 1.0]), Gaussian([1.0, 1.0]), order="grid"),
+        "rank: expected the 2-th power of a whole number for order='grid' in 2 dimensions, got 10; use 9 or 16",
+    ),
+    (lambda: mercer(order="tensor"), "order: expected one of 'best', 'degree', 'grid', got 'tensor'"),
     (lambda: mercer(mean=[0.0, 1.0]), r"mean: expected a number or one per dimension \(1\)"),
     (lambda: mercer(mean=np.nan), "mean: expected"),
     (lambda: mercer(kernel=SquaredExponential(1.0, [1.0, 2.0])), "expected inputs with 2 dimension"),

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from gpbounds import renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ("lowrank_setting", "regression_sets", "renyi_alpha", "bound_vs_trained")
+NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from gpbounds.linalg.tiles import TILE, factorise
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.whitening import whiten
 
-SIZES = (1, 3 * TILE, 3 * TILE + 1, 5 * TILE + 17)
+SIZES = (1, 2 * TILE, 2 * TILE + 1, 5 * TILE + 17)
 
 
 def positive(N: int):

@@ -122,7 +122,7 @@ def test_pivots_in_place_of_eigenvalues():
             assert both[0] >= 0.99 * plain
     assert streamed.pivots < 700
     options = {"inputs": Gaussian(1.0, 2), "simulate": 39, "rng": 0, "draws": 10}
-    bound = rate(KERNEL, 700, 60, 1.0, **options)
+    bound = rate(KERNEL, 700, 50, 1.0, **options)
     assert "N-tilt-trace" in bound.claim
 
 

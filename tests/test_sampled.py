@@ -222,8 +222,10 @@ def test_the_number_of_lanes_changes_no_bit_and_the_chunk_only_the_rounding(meth
     loss = sampling(method, 2).loss(likelihood, step=1)
 
     def flat(chunk):
-        source = Data(X, Y, True, 1e-6, chunk).stream(Matern(0.5, 1.3, 0.9), X[:50] + 1e-3, 1e-6)
-        evaluation = free(source, q, loss, lambda total, kl: (total + kl, 1.0, 1.0))
+        def evaluate(source):
+            return free(source, q, loss, lambda total, kl: (total + kl, 1.0, 1.0))
+
+        evaluation, _ = Data(X, Y, True, 1e-6, chunk).sweep(Matern(0.5, 1.3, 0.9), X[:50] + 1e-3, evaluate)
         g = evaluation.gradient
         return np.concatenate([[evaluation.value], g.kernel, g.Z.ravel(), g.mean.ravel(), g.factor.ravel()])
 

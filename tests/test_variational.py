@@ -50,7 +50,7 @@ def problem(likelihood, seed: int, N: int = 12, M: int = 3):
 
 def flat(evaluation):
     g = evaluation.gradient
-    return np.concatenate([[evaluation.value], *(np.ravel(part) for part in vars(g).values())])
+    return np.concatenate([[evaluation.value], *(np.ravel(part) for part in vars(g).values() if part is not None)])
 
 
 def trained(J, start: Parameters, **options) -> tuple[Parameters, float]:

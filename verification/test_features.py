@@ -349,6 +349,20 @@ def test_best_first_leaves_least(observe: Observer, seed: int, dim: int, rank: i
 
 
 @pytest.mark.claim("L-56")
+@given(seed=seeds, dim=st.integers(1, 3), width=st.integers(1, 4))
+def test_the_grid_of_features_leaves_no_less(observe: Observer, seed: int, dim: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    kernel, inputs = SquaredExponential(1.0, np.exp(rng.normal(size=dim))), Gaussian(np.exp(rng.normal(size=dim)))
+    best, grid = (MercerFeatures(kernel, width**dim, inputs=inputs, order=order) for order in ("best", "grid"))
+    observe.upper("L-56", best.tail, grid.tail * (1 + 1e-12))
+    observe.equal("L-56", grid.tail, 1.0 - grid.eigenvalues.sum(), atol=1e-13)
+    assert sorted(map(tuple, grid.degrees.tolist())) == sorted(itertools.product(range(width), repeat=dim))
+    X = rng.normal(size=(5, dim))
+    features = grid.fit(X)
+    observe.equal("L-56", features.residual_diagonal(X), 1.0 - (features(X) ** 2).sum(axis=1), atol=1e-12)
+
+
+@pytest.mark.claim("L-56")
 @given(dim=st.integers(1, 4), width=st.integers(1, 6), rho=ratio)
 def test_a_tensor_grid_is_never_better(observe: Observer, dim: int, width: int, rho: float) -> None:
     step = 2.0 * math.asinh(rho / 2.0)

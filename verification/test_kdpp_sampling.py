@@ -139,10 +139,10 @@ def test_the_walk_follows_the_law_after_the_proved_number_of_steps(
     rng = np.random.default_rng(N)
     X, kernel = rng.random(N), SquaredExponential(lengthscale=lengthscale, variance=2.0)
     expected = law(kernel(X), M)
-    samples = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(600)]
+    samples = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", tv=0.01) for _ in range(300)]
     observe.holds("N-walk", all(s.tv is not None and s.tv <= 0.01 for s in samples))
-    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in samples], expected) > 1e-4, cases=600)
-    hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(600)]
+    observe.holds("N-walk", p_value([tuple(s.indices.tolist()) for s in samples], expected) > 1e-4, cases=300)
+    hasty = [kdpp.sample_kernel(kernel, X, M, rng, "mcmc", max_steps=1) for _ in range(300)]
     observe.fails(
         "N-walk", p_value([tuple(s.indices.tolist()) for s in hasty], expected) > 1e-8, "one step is not enough (power)"
     )
@@ -517,12 +517,12 @@ def test_mean_trace_of_every_sampler(observe: Observer) -> None:
         "uniform": lambda: rng.choice(40, 6, replace=False),
     }
     for name, draw in samplers.items():
-        drawn = [kdpp.residual_trace(K, draw()) for _ in range(200)]
-        score = abs(np.mean(drawn) - truth) / (np.std(drawn) / np.sqrt(200))
+        drawn = [kdpp.residual_trace(K, draw()) for _ in range(100)]
+        score = abs(np.mean(drawn) - truth) / (np.std(drawn) / np.sqrt(100))
         if name == "uniform":
             observe.fails("N-dpp", score < 5, "uniform subsets: another mean (power of the check)")
         else:
-            observe.holds("R-lem3", score < 5, cases=200)
+            observe.holds("R-lem3", score < 5, cases=100)
 
 
 @pytest.mark.slow

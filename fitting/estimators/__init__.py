@@ -6,6 +6,7 @@ import os
 
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.exact_gp import ExactGP
+from fitting.estimators.low_rank_gp import LowRankGP
 from fitting.estimators.pac_gp import PACGP
 from fitting.estimators.renyi_gp import RenyiGP
 from fitting.estimators.sparse_gp import SparseGP
@@ -17,6 +18,7 @@ __all__ = [
     "PACGP",
     "ExactGP",
     "GaussianProcess",
+    "LowRankGP",
     "RenyiGP",
     "SparseGP",
     "SparsePACGP",

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
@@ -32,15 +32,12 @@ from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
 
 
-class Regression(MultiOutputMixin, RegressorMixin):
-    """The protocol of a regressor, for estimators whose targets are real numbers; it comes first among their bases."""
-
-
 class _Arguments(BaseEstimator):
     """Arguments whose position each estimator decides."""
 
     kernel: Kernel | None
     noise: float | None
+    n_features_in_: int
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -183,7 +180,7 @@ class GaussianProcess(_Arguments):
         single = mean.ndim == 1
         means = mean[:, None] if single else mean
         shared = (cov if single else cov[:, :, 0]) / self.y_scale_[0] ** 2
-        rounding = 1e-8 * self.kernel_.max_variance
+        rounding = 1e-8 * self._largest_variance(X)
         eigenpairs = eigen(shared, "the predictive covariance", vectors=True, rounding=rounding)
         assert eigenpairs.vectors is not None
         normal = rng.standard_normal((len(shared), means.shape[1] * n))
@@ -208,7 +205,8 @@ class GaussianProcess(_Arguments):
             **options,
         }
         settings["Z"] = place(settings["Z"], xp)
-        return evidence(self.kernel_, place(self.X_train_, xp), place(self.y_train_, xp), noise=self.noise_, **settings)
+        X, y = place(self._bracket_points(), xp), place(self.y_train_, xp)
+        return evidence(self.kernel_, X, y, noise=self.noise_, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model and its data to one .npz file (arrays and JSON, with a version, no pickle)."""
@@ -230,21 +228,22 @@ class GaussianProcess(_Arguments):
 
     # ------------------------------------------------------------------ data in, in the units of the model
 
-    def _take(self, X: Any, y: Any) -> tuple[Float, Float]:
+    def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Float, Float]:
         """X (N, D) and Y (N, P) in host memory and in the units of the model; stored as ``X_train_`` and ``y_train_``.
 
         Data are checked as scikit-learn checks them.  Attributes of an earlier fit are deleted.
         """
         for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
             delattr(self, name)
-        points, targets = self._checked(X, y)
+        points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
         return self._settle(points, targets[:, None] if single else targets, single)
 
-    def _checked(self, X: Any, y: Any) -> tuple[Float, Float]:
+    def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Float, Float]:
+        """X and y as arrays of the estimator; without ``reset``, X must have the columns of the fit before."""
         many = bool(self.__sklearn_tags__().target_tags.multi_output)
         if is_cupy(X) or is_cupy(y):
-            points = as_points(X)
+            points = as_points(X, "X", None if reset else self.n_features_in_)
             targets = host(as_targets(y, points))
             if targets.ndim == 2 and not many:
                 raise ValueError(f"y: expected one target for each row of X, shape (N,), got {tuple(targets.shape)}")
@@ -252,8 +251,8 @@ class GaussianProcess(_Arguments):
             return host(points).astype(np.float64, order="C"), targets.astype(np.float64, order="C")
         from sklearn.utils.validation import validate_data
 
-        points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=many)
-        return np.array(points, order="C"), np.array(targets, dtype=np.float64, order="C")
+        points, targets = validate_data(self, X, y, dtype=np.float64, y_numeric=True, multi_output=many, reset=reset)
+        return own_points(X, points), np.array(targets, dtype=np.float64, order="C")
 
     def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
         points, columns = self._inputs(X), self._normalised(Y)
@@ -407,7 +406,7 @@ class GaussianProcess(_Arguments):
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
-            scale=strides(start.kernel, X),
+            scale=self._strides(start.kernel, X),
             session=session,
             progress=bool(self.progress),
             square=mean_square(y),
@@ -415,6 +414,10 @@ class GaussianProcess(_Arguments):
             raises_noise=self._pilots and self._passed_noise is None and "noise" not in self.fixed,
             **more,
         )
+
+    def _strides(self, kernel: Kernel, X: Float) -> Float:
+        """Units of inducing inputs (D,)."""
+        return strides(kernel, X)
 
     def _ending(self) -> Ending:
         """When a run has settled: ``tol`` is in nats per datum."""
@@ -454,6 +457,10 @@ class GaussianProcess(_Arguments):
         for remark in remarks:
             warnings.warn(remark.text, ConvergenceWarning, stacklevel=3)
 
+    def _largest_variance(self, X: Any) -> float:
+        """The largest prior variance of f at X, in the units of the model."""
+        return self.kernel_.max_variance
+
     def _fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted
 
@@ -461,12 +468,23 @@ class GaussianProcess(_Arguments):
 
     # ------------------------------------------------------------------ brackets of the evidence
 
+    def _bracket_points(self) -> Float:
+        """The data as inputs of ``kernel_``."""
+        return self.X_train_
+
     def _bracket_inducing(self) -> Float:
         """Inducing points of `log_evidence_bounds`."""
         return self.inducing_
 
     def _bracket_options(self) -> dict[str, Any]:
         return {}
+
+
+def own_points(X: Any, points: Any) -> Float:
+    """A copy of the checked ``points`` of X; a memory map of doubles in C order stays on its disk."""
+    if isinstance(X, np.memmap) and np.shares_memory(X, points) and points.flags.c_contiguous:
+        return np.asarray(points)
+    return np.array(points, order="C")
 
 
 def _descendants(cls: type) -> list[type]:

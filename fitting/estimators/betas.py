@@ -29,11 +29,26 @@ STREAM = 6
 
 @dataclass(frozen=True, eq=False)
 class Betas:
-    """The β that was chosen, each β with its loss on the rows held out, and all runs."""
+    """The β that was chosen, each β with its loss on the rows held out, and all runs.
+
+    Attributes
+    ----------
+    best : float
+    path : array (k, 2)
+    runs : list of Run
+    point : Parameters
+        The model of the fitted rows with the chosen β.
+    """
 
     best: float
     path: Float
     runs: list[Run]
+    point: Parameters
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the search."""
+        return self.runs[-1].status == "interrupted"
 
 
 def grid(n: int) -> list[float]:
@@ -48,6 +63,16 @@ def grid(n: int) -> list[float]:
     return betas
 
 
+def outwards(n: int) -> tuple[list[float], list[float]]:
+    """The grid in two parts, each from the β next to 1 outwards: those below 1, and the others.
+
+    >>> outwards(4)[0][:3], outwards(4)[1]
+    ([0.5, 0.25, 0.125], [1.0, 2.0, 4.0])
+    """
+    betas = grid(n)
+    return [beta for beta in betas if beta < 1.0], [beta for beta in betas[::-1] if beta >= 1.0]
+
+
 def chosen_beta(
     stages: Stages,
     trainer: Trainer,
@@ -55,9 +80,11 @@ def chosen_beta(
     start: Parameters,
     draw: Callable[[Float, Float, Kernel], Any],
 ) -> Betas:
-    """The β with the least loss on a fifth of the rows, for models of the other rows; from large to small β.
+    """The β with the least loss on a fifth of the rows, for models of the other rows.
 
-    Each β starts where the one before ended.  The loss is the mean of −log E p(y|f), for the square loss of (y − m)².
+    The ELBO (β = 1) comes first, and each β starts where its neighbour towards 1 ended.  A large β can make the kernel
+    forget the inputs; training with a smaller one does not find back from there.  The loss is the mean of
+    −log E p(y|f), or of (y − m)² for the square loss.
 
     Parameters
     ----------
@@ -77,22 +104,25 @@ def chosen_beta(
     base = replace(problem, data=fitted)
     first = replace(start, Z=draw(host(fitted.X), host(fitted.Y), start.kernel))
     elbo, runs = stages.by_elbo(trainer, replace(base, loss="elbo", beta=1.0), first, lambda kernel, i: first.Z)
-    point, path = elbo.parameters, []
-    for beta in grid(fitted.N):
-        if runs[-1].status == "interrupted":
-            break
-        tried = replace(base, beta=beta)
-        try:
-            outcome = _trained(stages, trainer, tried, point)
-        except (NotPositiveDefinite, NonFinite, ArithmeticError):
-            continue  # such a β has no model
-        runs.append(outcome.run)
-        point = outcome.parameters
-        path.append((beta, _loss(tried, point, out)))
-    if not path:
-        path.append((1.0, _loss(base, elbo.parameters, out)))
-    best = min(path, key=lambda pair: pair[1])[0]
-    return Betas(best, np.array(path), runs)
+    tried: list[tuple[float, float, Parameters]] = []
+    for betas in outwards(fitted.N):
+        point = elbo.parameters
+        for beta in betas:
+            if runs[-1].status == "interrupted":
+                break
+            own = replace(base, beta=beta)
+            try:
+                outcome = _trained(stages, trainer, own, point)
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                continue  # such a β has no model
+            runs.append(outcome.run)
+            point = outcome.parameters
+            tried.append((beta, _loss(own, point, out), point))
+    if not tried:
+        tried.append((1.0, _loss(base, elbo.parameters, out), elbo.parameters))
+    best, _, point = min(tried, key=lambda each: each[1])
+    path = sorted(((beta, loss) for beta, loss, _ in tried), reverse=True)
+    return Betas(best, np.array(path), runs, point)
 
 
 def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, point: Parameters) -> Outcome:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.base import GaussianProcess, Regression
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
@@ -85,7 +86,7 @@ class ExactGP(Regression, GaussianProcess):
         return member("exact")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _module(self) -> Any:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from fitting.estimators.history import ADDED, FORMER, FREED
+from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling
+from gpbounds.whitening import slices
 
 FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
 """Arguments that may differ between a checkpoint and its continuation."""
@@ -30,7 +32,9 @@ def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):
-        digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        digest.update(f"{array.shape}".encode())
+        for rows in slices(array.shape[0], PIECE):
+            digest.update(np.ascontiguousarray(array[rows]).tobytes())
     return digest.hexdigest()
 
 
@@ -46,6 +50,8 @@ def _words(name: str, value: Any) -> str:
         return repr(value.item() if isinstance(value, np.generic) else value)
     if isinstance(value, dict | list | tuple):
         return repr(sorted(value.items()) if isinstance(value, dict) else list(value))
+    if not hasattr(value, "__array__"):
+        return f"{type(value).__qualname__} {value!r}"
     return repr(host(value).tolist())
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fitting.best import AFTER_TRAINING, at_jitter, best_inducing, gap_of, planned_number
-from fitting.estimators.base import GaussianProcess, Regression
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
 from fitting.estimators.remarks import Remark
-from fitting.estimators.trainer import Outcome, Trainer
+from fitting.estimators.trainer import Outcome, Trainer, with_inducing
 from fitting.evaluation import Parameters
 from fitting.family import FamilyObjective
 from fitting.starts import bounded_gap, choose_inducing, distinct_rows, enough_inducing
@@ -66,7 +67,7 @@ class WithInducing(GaussianProcess):
             return self._drawn(replace(start, kernel=kernel), X, Y, trainer.session.seed, i)
 
         first = replace(start, Z=draw(start.kernel, 0))
-        outcomes = trainer.best_of("sparse", first, self.n_restarts, draw)
+        outcomes = trainer.best_of("sparse", first, self.n_restarts, with_inducing(draw))
         return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _rank(self, N: int) -> int:
@@ -165,7 +166,7 @@ class InducingGP(Regression, WithInducing):
 
             first = replace(point, Z=xp.asarray(Z))
             current = trainer if i == 0 else replace(trainer, otherwise=(), raises_noise=False)
-            outcomes = current.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, draw)
+            outcomes = current.best_of(f"round {i}", first, self.n_restarts if i == 0 else 0, with_inducing(draw))
             outcome = outcomes[0]
             runs += sorted((attempt.run for attempt in outcomes), key=lambda run: run.status == "interrupted")
             point = outcome.parameters

@@ -90,7 +90,7 @@ class PACGP(PacGaussianProcess):
         return Full()
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda kernel, i: None)
+        outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
         return outcomes[0], [outcome.run for outcome in outcomes]
 
     def _module(self) -> Any:

@@ -42,7 +42,8 @@ ARRAYS = (
 
 def write(path: str | os.PathLike[str], model: Any) -> None:
     """Save a fitted ``model``; a ``random_state`` other than a number is saved as None."""
-    arrays = {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
+    arrays = posterior_to_arrays(model.posterior_)
+    arrays |= {name: host(getattr(model, name)) for name in ARRAYS if hasattr(model, name)}
     numbers = {name: getattr(model, name) for name in NUMBERS if hasattr(model, name)}
     arguments: dict[str, Any] = {}
     for name, value in model.get_params(deep=False).items():
@@ -96,7 +97,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         about["classes"] = model.classes_.tolist()
     if hasattr(model, "unrounded_kernel_"):
         about["unrounded_kernel"] = kernel_to_plain(model.unrounded_kernel_)
-    write_archive(path, about, arrays | posterior_to_arrays(model.posterior_))
+    write_archive(path, about, arrays)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:

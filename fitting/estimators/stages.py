@@ -9,12 +9,10 @@ For a Gaussian likelihood and all rows, the ELBO is trained with its optimal q i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
 
-from fitting.estimators.trainer import Outcome, Trainer
+from fitting.estimators.trainer import Draw, Outcome, Trainer, with_inducing
 from fitting.evaluation import Parameters
 from fitting.family import FamilyObjective
 from fitting.tempered import TemperedVFE
@@ -24,9 +22,6 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.likelihoods import Gaussian
 
 HYPERPARAMETERS = ("joint", "fixed")
-
-Draw = Callable[[Any, int], Any]
-"""(kernel, i) ↦ the inducing points of restart i."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,9 @@ class Stages:
         chosen = collapsed(problem) if collapses else problem
         start = replace(start, q=None) if collapses else start
         name = f"{problem.loss} {problem.beta:g}"
-        outcomes = replace(trainer, objective=chosen, sampling=None).best_of(name, start, self.restarts, draw)
+        outcomes = replace(trainer, objective=chosen, sampling=None).best_of(
+            name, start, self.restarts, with_inducing(draw)
+        )
         best = replace(outcomes[0], parameters=problem.complete(outcomes[0].parameters))
         return best, [outcome.run for outcome in outcomes]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from fitting.estimators.remarks import Remark, of_interruptions, of_limits, of_noise, of_run
 from fitting.evaluation import Objective, Parameters
+from fitting.features import FeatureKernel
 from fitting.parameters import Packing, packing_of
 from fitting.sampled import Sampling
 from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
@@ -32,6 +33,18 @@ MORE = 4.0
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
+
+
+Redraw = Callable[[Parameters, int], Parameters]
+"""(point, number of a start) ↦ the point with the inducing inputs or weights of this start."""
+
+Draw = Callable[[Any, int], Any]
+"""(kernel, number of a start) ↦ the inducing inputs of this start."""
+
+
+def with_inducing(draw: Draw) -> Redraw:
+    """(point, i) ↦ the point with the inducing inputs ``draw(kernel, i)``."""
+    return lambda point, i: replace(point, Z=draw(point.kernel, i))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +137,10 @@ class Trainer:
     natural_rate: float | None = None
     sampling: Sampling | None = None
 
-    def best_of(self, name: str, start: Parameters, restarts: int, redraw: Callable[[Any, int], Any]) -> list[Outcome]:
+    def best_of(self, name: str, start: Parameters, restarts: int, redraw: Redraw) -> list[Outcome]:
         """The runs from ``start`` and from ``restarts`` random points about it, the best first.
 
-        ``redraw(kernel, i)`` returns the inducing points of restart i.  A restart whose start has no value is skipped;
+        ``redraw(point, i)`` returns ``point`` with what start i draws.  A restart whose start has no value is skipped;
         Ctrl-C ends all restarts.  As long as everything is noise where training ends, runs from ``otherwise`` follow.
         """
         outcomes = [self.run(f"{name} start 0", self._with_more_noise(start) if self.raises_noise else start)]
@@ -137,7 +150,7 @@ class Trainer:
                 break
             second = other()
             try:
-                outcomes.append(self.run(f"{name} otherwise {i}", replace(second, Z=redraw(second.kernel, 0))))
+                outcomes.append(self.run(f"{name} otherwise {i}", redraw(second, 0)))
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
             noise = self.is_noise(outcomes[-1])
@@ -146,8 +159,7 @@ class Trainer:
                 break
             moved = self._perturbed(start, i)
             try:
-                restart = replace(moved, Z=redraw(moved.kernel, i))
-                outcomes.append(self.run(f"{name} start {i}", restart))
+                outcomes.append(self.run(f"{name} start {i}", redraw(moved, i)))
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 continue
         best, *others = sorted(outcomes, key=lambda outcome: -outcome.run.value)
@@ -181,7 +193,7 @@ class Trainer:
         point = outcome.parameters
         trained = self.optimizer is not None and "variance" not in self.fixed and outcome.run.status != "interrupted"
         if (
-            not (isinstance(point.kernel, Stationary) and isinstance(point.likelihood, Gaussian))
+            not (isinstance(point.kernel, Stationary | FeatureKernel) and isinstance(point.likelihood, Gaussian))
             or self.batch_size is not None
             or not trained
         ):
@@ -197,7 +209,7 @@ class Trainer:
     def run(self, name: str, start: Parameters) -> Outcome:
         """One run of the optimiser, or the finished run that the session holds."""
         name = self.prefix + name
-        packing = self._packing(start)
+        packing = self.packing(start)
         if self.optimizer is None or not packing.bounds:
             run = self._as_it_is(packing)
         else:
@@ -209,7 +221,8 @@ class Trainer:
         best = packing.start if run.state.get("kept") else packing.unpack(run.vector)
         return Outcome(best, run, *packing.at_lower_and_upper(run.vector))
 
-    def _packing(self, start: Parameters) -> Packing:
+    def packing(self, start: Parameters) -> Packing:
+        """The vector of a point: its free parameters, limits and units."""
         names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
         fixed = tuple(dict.fromkeys((*self.fixed, *self.objective.held)))
         limits = {key: pair for key, pair in self.limits.items() if key not in fixed and key in names}

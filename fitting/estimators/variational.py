@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.estimators.betas import Betas, chosen_beta
+from fitting.estimators.fingerprint import seed_of
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import JITTER
+from fitting.estimators.online import Online
 from fitting.estimators.remarks import Remark
 from fitting.estimators.stages import HYPERPARAMETERS, Stages
 from fitting.estimators.trainer import Outcome, Trainer
@@ -20,17 +22,22 @@ from fitting.expected import PowerEP
 from fitting.family import Member, member
 from fitting.sampled import Sampling
 from fitting.starts import within
-from fitting.training import Run, Session
+from fitting.training import Run, Session, Steps
 from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
+from gpbounds.linalg.workspace import KEEP
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
+from gpbounds.whitening import slices
 
 GRADIENTS = ("exact", "bmc", "smooth-bmc", "ups")
 """Estimators of the derivatives of the losses."""
+
+MANY = 20_000
+"""Inducing points are chosen among so many random rows, if there are more."""
 
 STEEPEST = 100.0
 """Largest variance of f in units of the link at the start of a classifier; training may exceed it."""
@@ -72,7 +79,12 @@ class Variational(WithInducing):
     def fit(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Self:
         """Train on X (N, D) and y (N,).
 
-        The model keeps the best point seen; after Ctrl-C, too, with a warning.
+        A `numpy.memmap` X of doubles in C order stays on its disk: mini-batches read their rows, and passes over all
+        rows read them in chunks (two such passes with ``batch_size``).  Memory is needed for y, and for the rows that
+        the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads all rows into memory.
+
+        The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
+        the model of the best β so far, which was trained on four fifths of the rows.
 
         Raises
         ------
@@ -101,15 +113,82 @@ class Variational(WithInducing):
         problem = self._objective(JITTER * start.kernel.max_variance)
         trainer = self._trainer(problem, start, given, session)
         runs: list[Run] = []
+        betas: Betas | None = None
         if isinstance(self.beta, str):
             betas = self._validated(trainer, problem, start)
             self.beta_, self.beta_path_, runs = betas.best, betas.path, betas.runs
             problem = replace(problem, beta=self.beta_)
             trainer = replace(trainer, objective=problem)
-        outcome, more = self._search(trainer, start, points, columns)
+        if betas is not None and betas.interrupted:
+            outcome = _untrained(trainer, betas)
+            more = [outcome.run]
+        else:
+            outcome, more = self._search(trainer, start, points, columns)
         self._adopt(problem, outcome, [*runs, *more])
         self._remark(self._remarks(outcome))
         return self
+
+    def _partial_fit(self, X: Any, y: Any, N: int | None, **checking: Any) -> Self:
+        self._check_arguments()
+        if isinstance(self.beta, str):
+            raise ValueError("beta: expected a number for partial_fit, got 'auto': fit chooses β by validation")
+        if self.optimizer is None:
+            raise ValueError("optimizer: expected 'adam', 'natgrad' or 'lbfgs' for partial_fit, got None")
+        fresh = not hasattr(self, "posterior_")
+        points, columns = self._take(X, y, **checking) if fresh else self._more(X, y)
+        self._checked_likelihood(columns).log_density(columns, 0.0)  # a likelihood may refuse targets
+        n = points.shape[0]
+        if N is not None and count("N", N) < n:
+            raise ValueError(f"N: expected the number of rows of all batches, at least {n}, got {N}")
+        if not hasattr(self, "online_"):
+            self.online_ = self._online(points, columns, fresh, n)
+        online = self.online_
+        online.N = online.N if N is None else int(N)
+        whole = self._objective(online.jitter)
+        size = n if self.batch_size is None else count("batch_size", self.batch_size)
+        for rows in slices(n, size):
+            online.step(whole.batch(np.arange(rows.start, rows.stop)), self._sampling())
+        point = online.settle(whole)
+        self._settle_at(whole, point)
+        self.objective_, self.history_, self.runs_ = online.values[-1], np.array(online.values), ()
+        self.n_iter_ = len(online.values)
+        self.stop_reason_ = f"Steps of partial_fit: {self.n_iter_}."
+        self._remark(online.remarks())
+        return self
+
+    def _online(self, X: Float, Y: Float, fresh: bool, N: int) -> Online:
+        """The state of the optimiser before its first step."""
+        session = Session(None, "", seed_of(self.random_state))
+        if fresh:
+            given = self._given(X, Y)
+            start = self._start(given, X, Y, session)
+            start, jitter = (
+                replace(start, Z=self._drawn(start, X, Y, session.seed, 0)),
+                JITTER * start.kernel.max_variance,
+            )
+        else:
+            xp = self._module()
+            q = self.posterior_.q  # type: ignore[attr-defined]
+            given = start = Parameters(self.kernel_, self.likelihood_, place(self.inducing_, xp), q)
+            jitter = self.jitter_
+        problem = self._objective(jitter)
+        trainer = replace(self._trainer(problem, start, given, session), objective=problem)
+        if self.hyperparameters == "fixed":
+            names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
+            trainer = replace(trainer, fixed=names, learn_Z=False)
+        packing = trainer.packing(start)
+        natural = None
+        if self.optimizer == "natgrad":
+            natural = problem.natural(packing.start, self.natural_rate or 0.1)
+        steps = Steps(packing.pack(packing.start), packing.bounds, trainer.learning_rate, natural)
+        return Online(packing, steps, np.random.default_rng(session.seed), N, jitter)
+
+    def _more(self, X: Any, y: Any) -> tuple[Float, Float]:
+        """Further rows, in the units of the first ones."""
+        points, targets = self._checked(X, y, reset=False)
+        columns = (targets[:, None] - self.y_mean_) / self.y_scale_
+        self.X_train_, self.y_train_ = points, columns[:, 0]
+        return points, columns
 
     def log_predictive_density(self, X: ArrayLike | Array, y: ArrayLike | Array) -> Array:
         """log E p(y_i|f_i) at each row of X (N*, D), f ~ q: shape (N*,), on the device of X."""
@@ -211,6 +290,11 @@ class Variational(WithInducing):
             kernel = within(self._training_limits(given), kernel.with_log_parameters(logs))
         return replace(given, kernel=kernel, likelihood=likelihood)
 
+    def _chosen(self, start: Parameters, X: Float, Y: Float, M: int, rng: np.random.Generator) -> Float:
+        if X.shape[0] > MANY:
+            X = X[np.sort(rng.choice(X.shape[0], MANY, replace=False))]
+        return super()._chosen(start, X, Y, M, rng)
+
     def _training_limits(self, given: Parameters) -> dict[str, tuple[float, float]]:
         limits = super()._training_limits(given)
         if self.objective == "power" and isinstance(given.likelihood, StudentT) and self.power > 0.0:
@@ -224,7 +308,10 @@ class Variational(WithInducing):
         X, y = self._placed()
         beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
         likelihood = self._checked_likelihood(self.y_train_)
-        return variational_objective(X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter)
+        keep = KEEP if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
+        return variational_objective(
+            X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
+        )
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
@@ -260,16 +347,20 @@ class Variational(WithInducing):
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = problem.complete(outcome.parameters), outcome.run
+        self._settle_at(problem, point)
+        self.objective_ = -problem.minimised(point, gradient=False).value
+        self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
+        self.n_iter_ = max(run.iterations, 1)
+        problem.data.space.release()
+
+    def _settle_at(self, problem: VariationalObjective, point: Parameters) -> None:
+        """Set the fitted attributes that ``point`` determines."""
         self.kernel_, self.likelihood_, self.inducing_ = point.kernel, point.likelihood, host(point.Z)
         if isinstance(point.likelihood, Gaussian):
             self.noise_ = point.noise
         self.beta_ = problem.beta
         self.posterior_ = posterior = problem.posterior(point)
         self.jitter_ = float(posterior.jitter)
-        self.objective_ = -problem.minimised(point, gradient=False).value
-        self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
-        self.n_iter_ = max(run.iterations, 1)
-        problem.data.space.release()
 
     # ------------------------------------------------------------------ predictions
 
@@ -284,6 +375,13 @@ class Variational(WithInducing):
     def _targets(self, y: Any) -> Array:
         """Targets in the convention of the likelihood."""
         return np.asarray(host(y), dtype=np.float64)
+
+
+def _untrained(trainer: Trainer, betas: Betas) -> Outcome:
+    """The model that the search for β has kept, without training on all rows."""
+    outcome = replace(trainer, optimizer=None).run("kept", betas.point)
+    reason = "Interrupted while beta was chosen: the model of the best one so far is kept, not trained on all rows."
+    return replace(outcome, run=replace(outcome.run, status="interrupted", reason=reason))
 
 
 def _surrogate(likelihood: Likelihood, Y: Float) -> Float:

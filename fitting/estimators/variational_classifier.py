@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
+from fitting.estimators.base import own_points
 from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
@@ -52,6 +53,16 @@ optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state
     noise: ClassVar[None] = None  # type: ignore[misc]
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
 
+    def partial_fit(
+        self, X: ArrayLike | Array, y: ArrayLike | Array, classes: ArrayLike | None = None, *, N: int | None = None
+    ) -> Self:
+        """As `VariationalGP.partial_fit`; the first call names both labels as ``classes``."""
+        if classes is None and not hasattr(self, "classes_"):
+            raise ValueError("classes: expected both labels in the first call of partial_fit, got None")
+        if classes is not None and hasattr(self, "classes_") and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(f"classes: expected {self.classes_.tolist()}, as in the first call, got {classes!r}")
+        return self._partial_fit(X, y, N, classes=classes)
+
     def predict(self, X: ArrayLike | Array) -> Any:  # type: ignore[override]
         """The more probable label at X (N*, D): shape (N*,), in host memory."""
         second = host(self.decision_function(X)) > 0.0
@@ -78,33 +89,25 @@ optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _checked(self, X: Any, y: Any) -> tuple[Float, Float]:
+    def _checked(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> tuple[Float, Float]:
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import column_or_1d, validate_data
 
         if is_cupy(X) or is_cupy(y):
             namespace(X, y)
-            points = as_points(X)
+            points = as_points(X, "X", None if reset else self.n_features_in_)
             self.n_features_in_ = int(points.shape[1])
             points, labels = host(points).astype(np.float64, order="C"), host(y)
             if labels.shape != points.shape[:1]:
                 raise ValueError(f"y: expected one label for each row of X, shape (N,), got {labels.shape}")
         else:
-            points, labels = validate_data(self, X, y, dtype=np.float64)
-            points = np.array(points, order="C")
+            points, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
+            points = own_points(X, points)
         check_classification_targets(labels)
         labels = column_or_1d(labels, warn=True)
-        classes = np.unique(labels)
-        if classes.size > 2:
-            raise ValueError(
-                f"y: expected two labels, got {classes.size} classes. Only binary classification is supported. The "
-                "type of the target is multiclass: OneVsRestClassifier(VariationalGPClassifier()) of "
-                "sklearn.multiclass serves several labels"
-            )
-        if classes.size < 2:
-            raise ValueError(f"y: expected two labels, got one class alone: {classes.tolist()[0]!r}")
-        self.classes_ = classes
-        return points, np.where(labels == classes[1], 1.0, -1.0)
+        if reset:
+            self.classes_ = _two(labels if classes is None else classes)
+        return points, self._targets(labels)
 
     def _targets(self, y: Any) -> Array:
         labels = np.asarray(host(y))
@@ -121,3 +124,17 @@ optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state
                 "real numbers and counts"
             )
         return likelihood
+
+
+def _two(labels: Any) -> Any:
+    """The two labels, in their order."""
+    classes = np.unique(labels)
+    if classes.size > 2:
+        raise ValueError(
+            f"y: expected two labels, got {classes.size} classes. Only binary classification is supported. The "
+            "type of the target is multiclass: OneVsRestClassifier(VariationalGPClassifier()) of "
+            "sklearn.multiclass serves several labels"
+        )
+    if classes.size < 2:
+        raise ValueError(f"y: expected two labels, got one class alone: {classes.tolist()[0]!r}")
+    return classes

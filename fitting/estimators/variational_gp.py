@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
@@ -12,6 +12,7 @@ from fitting.estimators.variational import Variational
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.validation import open_unit, scalar
 
 
 @dataclass(eq=False, repr=False)
@@ -55,6 +56,7 @@ class VariationalGP(RegressorMixin, Variational):
     noise : float, optional
         σ² at the start, for a Gaussian likelihood only.
     inducing, learn_inducing : as in `SparseGP`, without "best"
+        Beyond 20 000 rows, the choice is made among so many random ones.
     optimizer : "lbfgs", "adam", "natgrad" or None
         "natgrad": natural-gradient steps for q (`fitting.training.natural`) and Adam for the rest.
     batch_size : int, optional
@@ -78,6 +80,42 @@ checkpoint : as in `ExactGP`
     likelihood: Any = "gaussian"
     objective: str = "elbo"
     noise: float | None = field(default=None, kw_only=True)
+
+    def partial_fit(self, X: ArrayLike | Array, y: ArrayLike | Array, *, N: int | None = None) -> Self:
+        """Take stochastic steps on the rows X (n, D), y (n,), and keep the state of the optimiser for the next call.
+
+        A call takes one step, or one for every ``batch_size`` consecutive rows.  The first call chooses the start from
+        its own rows (kernel, likelihood, inducing points, units), as `fit` does from all; after `fit`, the first call
+        starts at the fitted model.  The steps are those of `fit` with mini-batches: natural-gradient steps for q with
+        "natgrad", and Adam's for the rest; with "lbfgs" Adam's for everything.  They minimise ``objective`` from the
+        first step on, without the ELBO that `fit` trains first; ``hyperparameters="fixed"`` trains q alone.
+
+        Parameters
+        ----------
+        N : int, optional
+            The number of rows of the whole data: the losses of n rows count N/n times.  None: as in the call before; in
+            the first call, the number of its rows.
+
+        The model is the end of the last step; ``objective_`` is the estimate of −J by the last batch, before its step.
+        ``X_train_`` and ``y_train_`` are the rows of the last call.  `save` does not store the state of the optimiser.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, for ``beta="auto"`` and ``optimizer=None``, and targets that the likelihood refuses.
+        NotPositiveDefinite, NonFinite, ArithmeticError
+            when J has no value at the start.
+
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> model = VariationalGP(8, optimizer="natgrad", random_state=0)
+        >>> for _ in range(60):
+        ...     X = rng.uniform(0.0, 6.0, (50, 1))
+        ...     model = model.partial_fit(X, np.sin(X[:, 0]) + 0.1 * rng.standard_normal(50), N=3000)
+        >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.2)
+        True
+        """
+        return self._partial_fit(X, y, N)
 
     def predict(
         self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
@@ -103,6 +141,25 @@ checkpoint : as in `ExactGP`
             )
         mean, variance, _ = self._moments(X)
         return self.likelihood_.predictive_mean(mean, variance)
+
+    def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
+        """The central interval of a new y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
+
+        They invert the predictive law exactly (`gpbounds.likelihoods.Likelihood.predictive_quantile`): an interval
+        holds y with a probability of ``level``, and of more for counts.
+
+        Returns
+        -------
+        low, high : arrays (N*,), on the device of X
+        """
+        share = scalar(open_unit, "level", level)
+        mean, variance, _ = self._moments(X)
+        shift, scale = float(self.y_mean_[0]), float(self.y_scale_[0])
+        ends = [
+            self.likelihood_.predictive_quantile(0.5 * (1.0 + sign * share), mean, variance) * scale + shift
+            for sign in (-1.0, 1.0)
+        ]
+        return ends[0], ends[1]
 
     @property
     def _passed_noise(self) -> float | None:

@@ -5,6 +5,7 @@ from fitting.training.lbfgs import train_lbfgs
 from fitting.training.natural import NaturalSteps
 from fitting.training.run import Loss, Run
 from fitting.training.session import Session
+from fitting.training.steps import Steps
 from fitting.training.tail import Ending, Tail, tail_of
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "NaturalSteps",
     "Run",
     "Session",
+    "Steps",
     "Tail",
     "tail_of",
     "train_adam",

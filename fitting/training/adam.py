@@ -11,11 +11,11 @@ import numpy as np
 
 from fitting.training.natural import NaturalSteps
 from fitting.training.run import Loss, Run
+from fitting.training.steps import Steps
 from fitting.training.tail import Ending
 from fitting.training.watch import Watch
 from gpbounds.arrays import Float
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 WINDOW = 50
 """A run on all data has converged after this many steps without progress."""
 REFERENCE = 10
@@ -89,9 +89,9 @@ def train_adam(
     ending = None if isinstance(loss, Batches) else ending
     shown: dict[str, Any] = {"progress": progress, "label": label}
     watch = Watch(start, max_iter=max_iter, earlier=earlier, ending=ending, save=save, **shown)
-    walk = _Walk(watch, loss, bounds, learning_rate, np.random.default_rng(0) if rng is None else rng, natural)
-    if earlier is not None and earlier.state:
-        walk.restore(earlier.state)
+    steps = Steps(watch.best, bounds, learning_rate, natural)
+    state = {} if earlier is None else earlier.state
+    walk = _Walk(watch, loss, steps, np.random.default_rng(0) if rng is None else rng, state)
     watch.state = walk.state
     try:
         return walk.go(max_iter, ftol)
@@ -103,32 +103,25 @@ def train_adam(
 
 class _Walk:
     def __init__(
-        self,
-        watch: Watch,
-        loss: Loss | Batches,
-        bounds: list[tuple[float, float]],
-        learning_rate: float,
-        rng: np.random.Generator,
-        natural: NaturalSteps | None,
+        self, watch: Watch, loss: Loss | Batches, steps: Steps, rng: np.random.Generator, earlier: dict[str, Any]
     ) -> None:
-        self.watch, self.loss, self.rng, self.rate, self.natural = watch, loss, rng, learning_rate, natural
-        self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
-        self.x = np.clip(watch.best, self.low, self.high)
-        self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
-        self.failed = 0
+        self.watch, self.loss, self.steps, self.rng = watch, loss, steps, rng
+        if earlier:
+            self.steps.restore(earlier)
+            self.rng.bit_generator.state = earlier["rng"]
         self._done = self._snapshot()
 
     def go(self, max_iter: int, ftol: float) -> Run:
         watch, batches = self.watch, isinstance(self.loss, Batches)
         if not watch.values:
-            f, _ = self._reference(self.x)
+            f, _ = self._reference(self.steps.x)
             watch.begin(f)
-            watch.keep(self.x, f)
+            watch.keep(self.steps.x, f)
         while watch.iterations < max_iter:
             f = self._advance()
             self._done = self._snapshot()  # the state that is kept if Ctrl-C interrupts the next step
             watch.step(f)
-            if self.failed >= PATIENCE:
+            if self.steps.failed >= PATIENCE:
                 return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen is kept.")
             if (settled := watch.settled()) is not None:
                 return watch.end("settled", settled)
@@ -139,26 +132,16 @@ class _Walk:
         return watch.end("iterations", f"All {max_iter} steps are used; raise max_iter to go on.")
 
     def _advance(self) -> float:
-        watch, loss = self.watch, self.loss
-        f, g = watch.measure(loss.draw(self.rng) if isinstance(loss, Batches) else loss, self.x)
+        watch, loss, steps = self.watch, self.loss, self.steps
+        f, g = watch.measure(loss.draw(self.rng) if isinstance(loss, Batches) else loss, steps.x)
         if not math.isfinite(f):
-            self.x, self.t, self.rate, self.failed = watch.best.copy(), 0, 0.5 * self.rate, self.failed + 1
-            self.first, self.second = np.zeros_like(self.x), np.zeros_like(self.x)
+            steps.back(watch.best)
             return f
-        self.failed = 0
         if not isinstance(loss, Batches):
-            watch.keep(self.x, f)
-        self.t += 1
-        self.first = BETA1 * self.first + (1.0 - BETA1) * g
-        self.second = BETA2 * self.second + (1.0 - BETA2) * g * g
-        mean, square = self.first / (1.0 - BETA1**self.t), self.second / (1.0 - BETA2**self.t)
-        moved = self.x - self.rate * mean / (np.sqrt(square) + EPSILON)
-        if self.natural is not None:
-            n = self.natural.size
-            moved[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
-        self.x = np.clip(moved, self.low, self.high)
+            watch.keep(steps.x, f)
+        steps.take(g)
         if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
-            watch.keep(self.x, self._reference(self.x)[0])
+            watch.keep(steps.x, self._reference(steps.x)[0])
         return f
 
     def _reference(self, x: Float) -> tuple[float, Float]:
@@ -172,15 +155,8 @@ class _Walk:
         return recent <= before + ftol * max(1.0, abs(before))
 
     def _snapshot(self) -> dict[str, Any]:
-        plain = {"t": self.t, "rate": self.rate, "failed": self.failed, "rng": self.rng.bit_generator.state}
-        return {"x": self.x, "first": self.first, "second": self.second, **plain}
+        return {**self.steps.state(), "rng": self.rng.bit_generator.state}
 
     def state(self) -> dict[str, Any]:
         """The state after the last complete step."""
         return self._done
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.x, self.first, self.second = state["x"], state["first"], state["second"]
-        self.t, self.rate, self.failed = state["t"], state["rate"], state["failed"]
-        self.rng.bit_generator.state = state["rng"]
-        self._done = self._snapshot()

@@ -20,6 +20,25 @@ FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 """Errors that count as an objective of −inf at a point."""
 
 
+def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
+    """The loss, its gradient and None; or (inf, 0) and the fault, if the loss has no value."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            f, g = loss(x)
+        if math.isfinite(f) and bool(np.isfinite(g).all()):
+            return f, g, None
+        fault: BaseException = ArithmeticError("the objective or its gradient is not finite")
+    except FAULTS as error:
+        fault = error
+    return math.inf, np.zeros_like(x), fault
+
+
+def no_start(fault: BaseException) -> BaseException:
+    """The error for a loss without a value at the start of training."""
+    message = f"The objective has no value at the start of training: {fault}"
+    return type(fault)(f"{message} Or start with a larger noise or a shorter lengthscale.")
+
+
 class Watch:
     """The record that the optimisers share; ``earlier`` is the run to continue, ``ending`` says when it has settled."""
 
@@ -53,17 +72,11 @@ class Watch:
     def measure(self, loss: Loss, x: Float) -> tuple[float, Float]:
         """The loss and its gradient; (inf, 0) if the loss has no value, which counts as a failure."""
         self.evaluations += 1
-        fault: BaseException | None = None
-        try:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                f, g = loss(x)
-            if math.isfinite(f) and bool(np.isfinite(g).all()):
-                return f, g
-        except FAULTS as error:
-            fault = error
-        self.failures += 1
-        self.fault = fault or ArithmeticError("the objective or its gradient is not finite")
-        return math.inf, np.zeros_like(x)
+        f, g, fault = measured(loss, x)
+        if fault is not None:
+            self.failures += 1
+            self.fault = fault
+        return f, g
 
     def keep(self, x: Float, f: float) -> None:
         """Store ``x`` if it is the best point so far."""
@@ -74,8 +87,7 @@ class Watch:
         """Store the value at the start, unless a run is continued; a start without a value is an error."""
         if not math.isfinite(f):
             assert self.fault is not None
-            message = f"The objective has no value at the start of training: {self.fault}"
-            raise type(self.fault)(f"{message} Or start with a larger noise or a shorter lengthscale.") from self.fault
+            raise no_start(self.fault) from self.fault
         if not self.values:
             self.values.append(-f)
 

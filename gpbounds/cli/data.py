@@ -91,12 +91,54 @@ def read_table(path: Path) -> tuple[Float, bool]:
     OSError
         if the file cannot be read.
     """
-    try:
-        lines = list(_lines(path))
-    except csv.Error as error:
-        raise ValueError(f"{path}: expected comma-separated numbers, but {error}") from None
+    lines = _all_lines(path)
     header = bool(lines) and not all(_is_number(cell) for cell in lines[0][1])
     body = lines[1:] if header else lines
+    return _numbers(path, body, header), header
+
+
+def read_with_words(path: Path, column: int) -> tuple[Float, list[str], str | None]:
+    """The numbers of a CSV file without one ``column``, the cells of this column, and its name.
+
+    The first line is a header if another cell than that of ``column`` holds no number.
+
+    Returns
+    -------
+    values : array (rows, columns - 1)
+    words : list of str
+        Without spaces around them.
+    name : str, optional
+        None without a header.
+
+    Raises
+    ------
+    ValueError, OSError
+        as `read_table`; for an empty cell in ``column``.
+    """
+    lines = _all_lines(path)
+    first = lines[0][1] if lines else []
+    header = not all(_is_number(cell) for i, cell in enumerate(first) if i != column)
+    body, words = [], []
+    for line, cells in lines[header:]:
+        if len(cells) != len(first):
+            raise ValueError(f"{path}: expected {len(first)} columns in every row, got {len(cells)} in line {line}")
+        if not cells[column].strip():
+            raise ValueError(f"{path}: expected a label, got an empty cell in line {line}, column {column + 1}")
+        words.append(cells[column].strip())
+        body.append((line, ["0" if i == column else cell for i, cell in enumerate(cells)]))
+    values = np.delete(_numbers(path, body, header), column, axis=1)
+    return values, words, first[column].strip() if header else None
+
+
+def _all_lines(path: Path) -> list[tuple[int, list[str]]]:
+    try:
+        return list(_lines(path))
+    except csv.Error as error:
+        raise ValueError(f"{path}: expected comma-separated numbers, but {error}") from None
+
+
+def _numbers(path: Path, body: list[tuple[int, list[str]]], header: bool) -> Float:
+    """The numbers of the lines of a table; every cell must hold one."""
     if not body:
         raise ValueError(f"{path}: expected rows of numbers, got {'a header line only' if header else 'none'}")
     width = len(body[0][1])
@@ -114,13 +156,18 @@ def read_table(path: Path) -> tuple[Float, bool]:
     if bad:
         shown = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise ValueError(f"{path}: expected finite numbers, got NaN or infinity in {len(bad)} row(s), line(s) {shown}")
-    return values, header
+    return values
+
+
+def first_cells(path: Path) -> list[str]:
+    """The cells of the first line, without spaces around them."""
+    return [cell.strip() for cell in next((cells for _, cells in _lines(path)), [])]
 
 
 def column_names(path: Path) -> list[str] | None:
-    """The stripped cells of the first line if it is a header; None if it holds numbers."""
-    cells = next((cells for _, cells in _lines(path)), [])
-    return None if all(_is_number(cell) for cell in cells) else [cell.strip() for cell in cells]
+    """The cells of the first line if it is a header; None if it holds numbers."""
+    cells = first_cells(path)
+    return None if all(_is_number(cell) for cell in cells) else cells
 
 
 def standardised(column: Float) -> Float | None:

@@ -101,7 +101,7 @@ def read(
     columns = column_names(path)
     if values.shape[1] < 2:
         raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
-    j = values.shape[1] - 1 if target is None else _column(target, columns, values.shape[1])
+    j = values.shape[1] - 1 if target is None else column_number(target, columns, values.shape[1])
     order = [k for k in range(values.shape[1]) if k != j] + [j]
     values = values[:, order]
     columns = columns and [columns[k] for k in order]
@@ -126,7 +126,8 @@ def read(
     return Rows(name, values[:, :-1], values[:, -1], columns, inputs, outputs, False, notes)
 
 
-def _column(target: str, columns: list[str] | None, width: int) -> int:
+def column_number(target: str, columns: list[str] | None, width: int) -> int:
+    """The number, from 0, of the column with this name or this number from 1."""
     if columns and columns.count(target) == 1:
         return columns.index(target)
     if columns and target in columns:

@@ -55,6 +55,9 @@ class Likelihood(Named, ABC):
     @abstractmethod
     def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]: ...
 
+    @abstractmethod
+    def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array: ...
+
     def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
         """∂ log p(y|f)/∂ log_parameters, one array for each parameter."""
         return ()
@@ -214,6 +217,33 @@ class Likelihood(Named, ABC):
         function = lambda y, m, v, gradient: self._predictive_cdf(y, m, v)  # noqa: E731
         below, up_to = self._expectation(function, y, m, v, True, False)
         return below, up_to
+
+    def predictive_quantile(self, p: Numbers, m: Numbers, v: Numbers) -> Any:
+        """The least y with P(Y ≤ y) ≥ p, for a target Y ~ p(y|f), f ~ N(m, v): the inverse of `predictive_cdf`.
+
+        Labels count as 0 and 1.  The root of P(Y ≤ y) = p is found to 1e-12 in probability for a Student-t; a count may
+        be the next one where p is within 1e-9 of P(Y ≤ y), the accuracy of `predictive_cdf`.
+
+        Parameters
+        ----------
+        p : array in (0, 1)
+        m, v : arrays
+            Mean and variance of f, v ≥ 0.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments, and for a quantile of a count that is not below 2^53.
+
+        >>> from gpbounds.likelihoods import Poisson
+        >>> Poisson("exp").predictive_quantile([0.025, 0.5, 0.975], 1.0, 0.25).tolist()
+        [0.0, 3.0, 9.0]
+        """
+        xp, (probabilities, means, variances) = broadcastable(p=p, m=m, v=v)
+        if not bool(((probabilities > 0.0) & (probabilities < 1.0)).all()):
+            raise ValueError(f"p: expected numbers in (0, 1), got {float(probabilities.min())!r}")
+        arrays = (probabilities, means, _variances(variances))
+        return over_blocks(lambda *a: (self._predictive_quantile(*a),), xp, *arrays)[0]
 
     def _pointwise(self, function: Callable[..., tuple[Array, ...]], y: Numbers, f: Numbers) -> tuple[Any, ...]:
         xp, (targets, values) = broadcastable(y=y, f=f)

@@ -92,6 +92,10 @@ class Bernoulli(Likelihood):
         of_zero = xp.exp(self._log_expected_density(-one, m, v, False)[0])
         return xp.where(y > 0.0, of_zero, 0.0), xp.where(y > 0.0, 1.0, of_zero)
 
+    def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array:
+        _, of_zero = self._predictive_cdf(0.0 * m, m, v)
+        return namespace(m).where(of_zero >= p, 0.0, 1.0)
+
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         if self.link == "probit":
             steep, bent, claim = 1.0 / math.sqrt(2.0 * math.pi), 1.0 / math.sqrt(2.0 * math.pi * math.e), "D-32"

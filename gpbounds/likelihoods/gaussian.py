@@ -83,6 +83,9 @@ class Gaussian(Likelihood):
         probability = scipy_special(y).ndtr((y - m) / namespace(v).sqrt(v + self.noise))
         return probability, probability
 
+    def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array:
+        return m + namespace(v).sqrt(v + self.noise) * scipy_special(p).ndtri(p)
+
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         std = math.sqrt(self.noise)
         c = math.exp(-HALF_LOG_TWO_PI) / std

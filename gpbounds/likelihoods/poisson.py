@@ -12,6 +12,7 @@ from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
 from gpbounds.likelihoods.factors import ExponentialRate, Factor, Powered, Softplus, SoftplusRate
 from gpbounds.likelihoods.probabilities import mean_probabilities
+from gpbounds.likelihoods.quantiles import least_counts
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import (
     log_factorial_excess,
@@ -116,6 +117,13 @@ class Poisson(Likelihood):
             bend, width = count + xp.log1p(-xp.exp(-count)), xp.sqrt(count)
         below, up_to = mean_probabilities(given, (y,), m, v, bend, width)
         return below, up_to
+
+    def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array:
+        xp = namespace(p)
+        normal = scipy_special(p).ndtri(p)
+        f = m + normal * xp.sqrt(v)
+        rate = xp.exp(f) if self.link == "exp" else softplus(f)
+        return least_counts(lambda y: self._predictive_cdf(y, m, v)[1] >= p, rate + normal * xp.sqrt(rate))
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         claim = "D-34" if self.link == "exp" else "D-33"

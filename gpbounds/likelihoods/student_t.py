@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.mixture import log_mean_student, mean_log_student
 from gpbounds.likelihoods.probabilities import mean_probabilities
+from gpbounds.likelihoods.quantiles import upper_roots
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import scipy_special
 
@@ -144,13 +146,31 @@ class StudentT(Likelihood):
         xp, betainc = namespace(y), scipy_special(y).betainc
 
         def given(f: Array, y: Array) -> list[Array]:
-            z = (y - f) / self.scale
-            x = 1.0 / (1.0 + self.df / (z * z))
-            return [0.5 + 0.5 * xp.sign(z) * betainc(0.5, 0.5 * self.df, x)]
+            z, half = (y - f) / self.scale, 0.5 * self.df
+            near = z * z < self.df  # incomplete beta functions lose digits where their argument is near 1
+            x = 1.0 / (1.0 + xp.where(near, self.df / (z * z), z * z / self.df))
+            both = 0.5 * xp.sign(z) * betainc(xp.where(near, 0.5, half), xp.where(near, half, 0.5), x)
+            return [xp.where(near, 0.5 + both, (z > 0.0) - both)]
 
         width = 0.0 * y + self.scale * math.sqrt(self.df / (1.0 + self.df))
         (probability,) = mean_probabilities(given, (y,), m, v, y, width)
         return probability, probability
+
+    def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array:
+        """The root, from √(z² + t²) with the quantiles z of N(0, v) and t of the Student-t."""
+        xp, special = namespace(p), scipy_special(p)
+        tail, up = xp.minimum(p, 1.0 - p), xp.maximum(p, 1.0 - p)
+        x = special.betaincinv(0.5 * self.df, 0.5, 2.0 * tail)
+        guess = xp.hypot(self.scale * xp.sqrt(self.df * (1.0 / x - 1.0)), xp.sqrt(v) * special.ndtri(tail))
+        if not bool(xp.isfinite(guess).all()):
+            raise ValueError(f"p: expected quantiles below 1e308, got {float(tail.min())!r} for {self!r}")
+
+        def excess(t: Array, part: Any) -> tuple[Array, Array]:
+            centre, spread = 0.0 * t, v[part]
+            density = xp.exp(self._log_expected_density(t, centre, spread, False)[0])
+            return up[part] - self._predictive_cdf(t, centre, spread)[0], density
+
+        return m + xp.sign(p - 0.5) * upper_roots(excess, guess)
 
     def _range(self, y: Array, form: str, repaired: bool) -> DerivativeRange:
         nu, c, holds, note = self.df, math.exp(self._log_c), True, ""

@@ -93,12 +93,12 @@ def groups(chunks: int, N: int, M: int) -> int:
     """The number of groups in which a pass over N rows in ``chunks`` adds up sums of M × M numbers.
 
     It depends on the size of the problem only.  The sums of all groups take at most a quarter of the memory of N × M
-    features.
+    features, but there are two groups where the work is worth two lanes.
 
-    >>> groups(32, 32_000, 500), groups(32, 32_000, 2000), groups(3, 100, 10)
-    (16, 4, 1)
+    >>> groups(32, 32_000, 500), groups(32, 32_000, 2000), groups(4, 1024, 500), groups(3, 100, 10)
+    (16, 4, 2, 1)
     """
-    return max(1, min(chunks, GROUPS, N // (4 * max(M, 1)))) if N * M * M >= WORTH else 1
+    return min(chunks, max(2, min(GROUPS, N // (4 * max(M, 1))))) if N * M * M >= WORTH else 1
 
 
 def share(count: int, run: Callable[[int, int], object], after: Sequence[Sequence[int]] | None = None) -> None:

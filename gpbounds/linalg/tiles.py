@@ -15,7 +15,7 @@ from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import share
 
 TILE = 192
-"""Rows of a tile; a matrix with fewer than four such tiles is one tile."""
+"""Rows of a tile; a matrix with fewer than three such tiles is one tile."""
 
 
 def tiles(N: int) -> list[slice]:
@@ -24,7 +24,7 @@ def tiles(N: int) -> list[slice]:
     >>> tiles(300), len(tiles(600))
     ([slice(0, 300, None)], 4)
     """
-    size = TILE if N > 3 * TILE else max(N, 1)
+    size = TILE if N > 2 * TILE else max(N, 1)
     return [slice(start, min(start + size, N)) for start in range(0, N, size)]
 
 

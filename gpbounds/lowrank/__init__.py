@@ -3,6 +3,7 @@
 from gpbounds.lowrank.approximation import kappa, kappa_inverse, spectral_kl
 from gpbounds.lowrank.comparison import kl_from_excess, kl_from_ratio, kl_from_residual, kl_from_traces, least_gamma
 from gpbounds.lowrank.divergence import kl, kl_features
+from gpbounds.lowrank.evidence import log_evidence, predict
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.fourier import fourier_kl, fourier_rank
 from gpbounds.lowrank.leverage import LeverageDensity, leverage_bound, leverage_density
@@ -29,10 +30,12 @@ __all__ = [
     "least_gamma",
     "leverage_bound",
     "leverage_density",
+    "log_evidence",
     "mercer_kl",
     "mercer_rank",
     "optimal_kl",
     "optimal_rank",
+    "predict",
     "residual_certificate",
     "spectral_kl",
 ]

@@ -25,6 +25,7 @@ from gpbounds.plotting.elements import (
 )
 from gpbounds.plotting.evidence import Bracket, bounds_and_evidence
 from gpbounds.plotting.figures import bound_curves, bound_vs_empirical
+from gpbounds.plotting.held_out import Intervals, Probabilities, labels_page, targets_page
 from gpbounds.plotting.history import training
 
 __all__ = [
@@ -42,16 +43,20 @@ __all__ = [
     "Band",
     "Bracket",
     "Curve",
+    "Intervals",
     "Predictions",
+    "Probabilities",
     "bound_curves",
     "bound_vs_empirical",
     "bounds_and_evidence",
     "certificate_page",
     "divergence_symbol",
+    "labels_page",
     "plot_band",
     "plot_curves",
     "plot_predictions",
     "plot_terms",
     "positive",
+    "targets_page",
     "training",
 ]

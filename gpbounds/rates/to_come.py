@@ -20,7 +20,7 @@ from gpbounds.rates.simulation import Simulation, simulated_bound
 
 DECOMPOSED = 600
 """Number of rows up to which K is always decomposed."""
-ROWS_PER_POINT = 6
+ROWS_PER_POINT = 12
 """K is also decomposed below this number of rows per inducing point, where three pivots per point cost as much."""
 PIVOTS = 64
 """Number of pivots at the start."""

@@ -32,6 +32,28 @@ def by_total_degree(dim: int, rank: int) -> Degrees:
     return np.array([np.bincount(term, minlength=dim) for term in itertools.islice(terms, rank)], dtype=np.int64)
 
 
+def on_grid(dim: int, rank: int) -> Degrees:
+    """The degrees {0, …, n − 1}^D, n = rank^(1/D), in lexicographic order, the last coordinate fastest.
+
+    Raises
+    ------
+    ValueError
+        if ``rank`` is not the D-th power of a whole number.
+
+    >>> on_grid(2, 4).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    n = round(rank ** (1.0 / dim))
+    if n**dim != rank:
+        below = n if n**dim < rank else n - 1
+        near = f"{below**dim} or {(below + 1) ** dim}" if below else "1"
+        raise ValueError(
+            f"rank: expected the {dim}-th power of a whole number for order='grid' in {dim} dimensions, got {rank}; "
+            f"use {near}"
+        )
+    return np.array(list(itertools.product(range(n), repeat=dim)), dtype=np.int64)
+
+
 def edges(degrees: Degrees) -> list[tuple[Degrees, NDArray[np.int64]]]:
     """The complement of the lower set ``degrees`` as disjoint orthants: for each d prefixes (E, d) and starts (E,).
 

@@ -1,0 +1,215 @@
+"""One training step of variational GPs on a mini-batch, beside other libraries where they are installed:
+
+    OPENBLAS_NUM_THREADS=2 OMP_NUM_THREADS=2 python benchmarks/bench_variational.py [--json FILE] [--rows 1024]
+
+A step is the value, its gradient in every parameter (kernel, likelihood, inducing inputs, q), and the update: by Adam,
+or by natural gradients for q and Adam for the rest.  float64, D = 8, Gaussian targets and labels (probit); every
+library in a process of its own, whose peak memory is reported.  The floor is the products' time at the rate of this
+machine's own matrix product: 5 NM² flops for the rows and 4 M³ for the rest.  Goals: 1.7 times as fast as the fastest
+of the others with Adam, 2.3 times with natural gradients, half of the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from bench_fitting import product_rate
+from harness import arguments, opening, save
+
+N, DIM = 20_000, 8
+TASKS = ("gaussian adam", "probit adam", "gaussian natgrad", "probit natgrad")
+GOALS = {"adam": 1.7, "natgrad": 2.3}
+Step = Callable[[], None]
+
+
+def data(likelihood: str, M: int) -> tuple[Any, Any, Any]:
+    """X (N, 8), y (N,) in real numbers or in {0, 1}, and Z (M, 8)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, DIM))
+    f = np.sin(X @ rng.standard_normal(DIM)) + 0.3 * rng.standard_normal(N)
+    return X, f if likelihood == "gaussian" else (f > 0.0).astype(float), X[rng.permutation(N)[:M]]
+
+
+def batches(rows: int) -> Callable[[], Any]:
+    rng = np.random.default_rng(1)
+    return lambda: rng.choice(N, rows, replace=False)
+
+
+def ours(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], None]:
+    """A function that runs some steps of the estimators' own loop."""
+    from fitting.evaluation import Parameters
+    from fitting.training.adam import Batches, train_adam
+    from fitting.variational import variational_objective
+    from gpbounds import SquaredExponential
+
+    X, y, Z = data(likelihood, M)
+    objective = variational_objective(X, y, likelihood)
+    kernel = SquaredExponential(1.0, np.full(DIM, 3.0))
+    packing = objective.packing(Parameters(kernel, objective.likelihood, Z))
+    draw = batches(rows)
+    losses = Batches(lambda rng: packing.loss(objective.batch(draw())), packing.loss(objective.batch(draw())))
+    natural = objective.batch(draw()).natural(packing.start) if optimizer == "natgrad" else None
+
+    def run(steps: int) -> None:
+        rng = np.random.default_rng(2)
+        train_adam(
+            losses, packing.pack(packing.start), packing.bounds, max_iter=steps, rng=rng, natural=natural,
+            learning_rate=1e-3,
+        )  # fmt: skip
+
+    return run
+
+
+def gpytorch(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], None]:
+    import gpytorch as library
+    import torch
+
+    X, y, Z = data(likelihood, M)
+    points, targets = torch.tensor(X), torch.tensor(y)
+    if optimizer == "natgrad":
+        q: Any = library.variational.NaturalVariationalDistribution(M)
+    else:
+        q = library.variational.CholeskyVariationalDistribution(M)
+
+    class Model(library.models.ApproximateGP):
+        def __init__(self) -> None:
+            super().__init__(library.variational.VariationalStrategy(self, torch.tensor(Z), q))
+            self.mean_module = library.means.ZeroMean()
+            self.covar_module = library.kernels.ScaleKernel(library.kernels.RBFKernel(ard_num_dims=DIM))
+
+        def forward(self, x: Any) -> Any:
+            return library.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    model = Model().double()
+    model.covar_module.outputscale, model.covar_module.base_kernel.lengthscale = 1.0, 3.0
+    law = (
+        library.likelihoods.GaussianLikelihood()
+        if likelihood == "gaussian"
+        else library.likelihoods.BernoulliLikelihood()
+    )
+    law = law.double()
+    bound = library.mlls.VariationalELBO(law, model, num_data=N)
+    if optimizer == "natgrad":
+        others = [*model.hyperparameters(), *law.parameters()]
+        steppers: list[Any] = [
+            library.optim.NGD(model.variational_parameters(), num_data=N, lr=0.1),
+            torch.optim.Adam(others, lr=1e-3),
+        ]
+    else:
+        steppers = [torch.optim.Adam([*model.parameters(), *law.parameters()], lr=1e-3)]
+    draw = batches(rows)
+    model.train()
+    law.train()
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            some = torch.as_tensor(draw())
+            for stepper in steppers:
+                stepper.zero_grad()
+            (-bound(model(points[some]), targets[some])).backward()
+            for stepper in steppers:
+                stepper.step()
+
+    return run
+
+
+def gpflow(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], None]:
+    import gpflow as library
+    import tensorflow as tf
+
+    X, y, Z = data(likelihood, M)
+    kernel = library.kernels.SquaredExponential(1.0, np.full(DIM, 3.0))
+    law = library.likelihoods.Gaussian(0.1) if likelihood == "gaussian" else library.likelihoods.Bernoulli()
+    model = library.models.SVGP(kernel, law, Z, num_data=N)
+    adam, natural = tf.optimizers.Adam(1e-3), library.optimizers.NaturalGradient(0.1)
+    if optimizer == "natgrad":
+        library.set_trainable(model.q_mu, False)
+        library.set_trainable(model.q_sqrt, False)
+
+    @tf.function
+    def step(points: Any, targets: Any) -> None:
+        loss = model.training_loss_closure((points, targets), compile=False)
+        if optimizer == "natgrad":
+            natural.minimize(loss, [(model.q_mu, model.q_sqrt)])
+        with tf.GradientTape() as tape:
+            value = loss()
+        variables = model.trainable_variables
+        adam.apply_gradients(zip(tape.gradient(value, variables), variables, strict=True))
+
+    draw = batches(rows)
+
+    def run(steps: int) -> None:
+        for _ in range(steps):
+            some = draw()
+            step(tf.constant(X[some]), tf.constant(y[some][:, None]))
+
+    return run
+
+
+LIBRARIES = {"fitting": ours, "gpytorch": gpytorch, "gpflow": gpflow}
+
+
+def child(library: str, task: str, rows: int, M: int, repeats: int) -> dict[str, Any]:
+    """Seconds of one step, each the mean of ten successive ones, and the peak of memory in this process."""
+    run = LIBRARIES[library](*task.split(), rows, M)
+    run(10)
+    seconds = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        run(10)
+        seconds.append((time.perf_counter() - begin) / 10)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"seconds": seconds, "peak_gb": peak / 1e9}
+
+
+def compared(task: str, options: Any, rate: float) -> list[dict[str, Any]]:
+    """One line for each library, and ours beside the fastest of the others."""
+    found: list[dict[str, Any]] = []
+    floor = (5.0 * options.rows * options.M**2 + 4.0 * options.M**3) / rate
+    for name in LIBRARIES:
+        arguments = {"child": name, "task": task, "rows": options.rows, "M": options.M, "repeats": options.repeats}
+        command = [sys.executable, __file__, *(f"--{key}={value}" for key, value in arguments.items())]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            print(f"{name}, {task:<24} {(ran.stderr.strip() or str(ran.returncode)).splitlines()[-1]}", flush=True)
+            continue
+        figures = json.loads(ran.stdout.splitlines()[-1])
+        median = statistics.median(figures["seconds"])
+        found.append({"library": name, "task": task, "median_s": median, "floor": floor / median, **figures})
+        times = f"{1e3 * median:>7.1f} ms {1e3 * min(figures['seconds']):>7.1f} ms {figures['peak_gb']:>6.2f} GB"
+        print(f"{name + ', ' + task:<32} {times} {floor / median:>6.0%}", flush=True)
+    mine = [line for line in found if line["library"] == "fitting"]
+    others = [line for line in found if line["library"] != "fitting"]
+    if mine and others:
+        best, goal = min(others, key=lambda line: float(line["median_s"])), GOALS[task.split()[1]]
+        times = best["median_s"] / mine[0]["median_s"]
+        print(f"  {times:.2f} times as fast as {best['library']}{'' if times >= goal else f'  MISSED: {goal:g} times'}")
+    return found
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--rows", type=int, default=1024, help="rows of a batch (default %(default)s)")
+    parser.add_argument("--M", type=int, default=500, help="inducing points (default %(default)s)")
+    for name in ("child", "task"):
+        parser.add_argument(f"--{name}", help="for the program's own use")
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(child(options.child, options.task, options.rows, options.M, options.repeats)))
+        return
+    about = opening(f"\n{'':<32} {'median':>10} {'least':>10} {'peak':>9} {'floor':>6}")
+    rate = product_rate()
+    lines = [line for task in TASKS for line in compared(task, options, rate)]
+    save(options.json, about, lines, product_rate=rate)
+
+
+if __name__ == "__main__":
+    main()

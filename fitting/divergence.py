@@ -1,0 +1,91 @@
+"""How far a trained low-rank GP is from the exact one with the same hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fitting.features import FeatureKernel, Fourier, Mercer, Projected
+from fitting.features.base import KernelMap
+from gpbounds.arrays import Float
+from gpbounds.bound import Bound
+from gpbounds.inputs import Gaussian
+from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
+
+LARGEST = 5000
+"""Largest number of rows for which the exact divergence is computed."""
+
+FITTED = "kernel, noise and input law are fixed before the data; a fit that has seen these data does not satisfy this"
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankKL:
+    """What is known about KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats; K is the kernel's matrix at the training inputs.
+
+    All compare one kernel with its approximation at the same hyperparameters and the same projection; none compares the
+    model with an exact GP that was trained by itself.
+
+    Attributes
+    ----------
+    prior : Bound or None
+        The a-priori bound: `gpbounds.lowrank.fourier_kl` for frequencies from the spectral density, `mercer_kl` for the
+        largest eigenvalues without projection, otherwise None.  NOT proved once hyperparameters were fitted to these
+        data: its frequencies (or inputs) must be drawn independently of the kernel and the noise.  It holds for
+        hyperparameters that were fixed in advance (``optimizer=None``), and for Mercer features if also the inputs
+        have the normal law that their moments describe.
+    exact : float or None
+        The divergence itself, by `gpbounds.lowrank.kl_features`, up to 5000 rows.  It remains true after any training.
+    residual : Bound or None
+        `gpbounds.lowrank.residual_certificate`, for Mercer features: K − ΞΞᵀ is positive semi-definite for every
+        kernel and every projection, so that this bound remains true after any training, projection included.
+    """
+
+    prior: Bound | None
+    exact: float | None
+    residual: Bound | None
+
+
+def low_rank_kl(kernel: FeatureKernel, X: Float, *, noise: float, delta: float = 0.05) -> LowRankKL:
+    """The divergence of features of a kernel at the rows X (N, D), bounded and computed.
+
+    Parameters
+    ----------
+    kernel : FeatureKernel
+        Fourier or Mercer features, with or without a projection.
+    X : array (N, D)
+    noise : float
+        σ².
+    delta : float
+        Probability with which the a-priori bound may fail.
+
+    >>> from gpbounds import SquaredExponential
+    >>> features = Mercer.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
+    >>> X = np.linspace(-2.0, 2.0, 50)[:, None]
+    >>> found = low_rank_kl(FeatureKernel(features, features.kernel.log_parameters), X, noise=0.1)
+    >>> bool(found.exact < found.residual < found.prior)
+    True
+    """
+    outer = kernel.features
+    inner = outer.inner if isinstance(outer, Projected) else outer
+    assert isinstance(inner, KernelMap)
+    approximated = inner.kernel_at(kernel.parameters)
+    inputs = outer.projection.project(kernel.weights, X) if isinstance(outer, Projected) else X
+    N, prior, residual, exact = len(X), None, None, None
+    if isinstance(inner, Fourier) and np.ptp(inner.weights) == 0.0:
+        m = len(inner.weights)
+        prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
+    if isinstance(inner, Mercer):
+        law = Gaussian(std=inner.stds)
+        features = MercerFeatures(approximated, inner.rank, inputs=law, order="best", mean=inner.mean)  # type: ignore[arg-type]
+        kept = sorted(map(tuple, inner.degrees.tolist()))
+        if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
+            prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
+        features.degrees = inner.degrees
+        left = features.fit(inputs).residual_diagonal(inputs)
+        residual = residual_certificate(left, noise=noise, rounding=1e-11 * float(left.max()))
+    if N <= LARGEST:
+        exact = kl_features(approximated(inputs), kernel.features(kernel.parameters, X), noise=noise)
+    if prior is not None:
+        prior = replace(prior, assumptions=(*prior.assumptions, f"{FITTED[0].upper()}{FITTED[1:]}."))
+    return LowRankKL(prior, exact, residual)

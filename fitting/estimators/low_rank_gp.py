@@ -1,0 +1,332 @@
+"""Low-rank Gaussian processes with trained features: Fourier, Mercer, or a map that the user wrote."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fitting.divergence import LowRankKL, low_rank_kl
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.regression import Regression
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.family import Member, at_point, member, objective
+from fitting.features import FeatureKernel, Fourier, Mercer, Projected, Projection, Scaled
+from fitting.features.base import KernelMap, TrainedMap
+from fitting.features.objects import checked_map
+from fitting.lowrank import LowRankObjective
+from fitting.starts import choose_inducing, mean_square, units
+from fitting.training import Run, Session
+from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
+from gpbounds.lowrank.features.degrees import on_grid
+from gpbounds.validation import choice, count, positive
+
+NAMES = ("fourier", "leverage", "mercer")
+ORDERS = ("degree", "best", "grid")
+
+ROUNDS = 3
+"""Largest number of trainings with ``order="best"``; each has the eigenfunctions that the one before prefers."""
+
+FREQUENCIES, WEIGHTS = 6, 7
+"""Streams of random numbers; batches, restarts, inducing points, draws and pilot fits use streams 1 to 5."""
+
+
+@dataclass(eq=False, repr=False)
+class LowRankGP(Regression, GaussianProcess):
+    """Gaussian process y ~ N(0, ΞΞᵀ + σ²I) with r features in each row of Ξ; its objective is log p(y).
+
+    A step takes O(Nr²) time and O(r² + r·chunk + N) memory.  There is no residual K − Q: far from the data the variance
+    is that of the features, less than that of the kernel which they approximate.
+
+    Parameters
+    ----------
+    features : "fourier", "leverage", "mercer", or an object
+        "fourier": cosines and sines of random frequencies, which are drawn once; the hyperparameters are trained.
+        "leverage": frequencies of large ridge leverage at the start of training are drawn more often; squared
+        exponential only.  "mercer": eigenfunctions of the squared exponential kernel under normal inputs.
+        An object is a `fitting.features.FeatureMap`; its parameters and a factor ("variance") of ΞΞᵀ are trained.
+    rank : int
+        r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  An object has its own.
+    kernel : Kernel, optional
+        As in `ExactGP`, of the projected inputs if there is a projection; SquaredExponential or Matern.
+    noise : float, optional
+        As in `ExactGP`.
+    dim : int, optional
+        d: the kernel is one of the standardised projection z = (x − mean)W of the inputs to d dimensions, and W (D, d)
+        is trained.  None: a kernel of all columns of x.  With a projection several starts help (``n_restarts``), as the
+        evidence has several optima.
+    order : "degree", "best" or "grid"
+        For "mercer", which eigenfunctions are kept: by total degree as in the paper; those of the largest eigenvalues,
+        chosen again after each of at most three trainings; or rank^(1/d) for each dimension.
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, \
+progress, checkpoint : as in `ExactGP`
+        ``random_state`` also draws the frequencies and the start of W.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel that the features approximate; for an object, ΞΞᵀ itself.
+    feature_kernel_ : FeatureKernel
+        φ(x)ᵀφ(x'), the covariance function of the model.
+    projection_ : array (D, d)
+        W, for which z has the variance 1 in each dimension; with ``dim`` only.
+    frequencies_ : array (r/2, d)
+        In radians per unit of x or z; with Fourier features only.
+
+    >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
+    >>> model = LowRankGP("fourier", rank=20, random_state=0).fit(X, y)
+    >>> mean, std = model.predict([[1.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.5)) < 0.1)
+    True
+    """
+
+    features: Any = "fourier"
+    rank: int = 100
+    kernel: Kernel | None = None
+    noise: float | None = None
+    dim: int | None = field(default=None, kw_only=True)
+    order: str = field(default="degree", kw_only=True)
+
+    # ------------------------------------------------------------------ arguments
+
+    @property
+    def _named(self) -> bool:
+        return isinstance(self.features, str)
+
+    def _member(self) -> Member:
+        return member("dtc")
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        choice("order", self.order, ORDERS)
+        if self.dim is not None:
+            count("dim", self.dim)
+        if not self._named:
+            checked_map(self.features)
+            for name in ("kernel", "dim"):
+                if getattr(self, name) is not None:
+                    raise ValueError(
+                        f"{name}: expected None for features that are an object, got {getattr(self, name)}"
+                    )
+            return
+        choice("features", self.features, NAMES)
+        families = (SquaredExponential, Matern) if self.features == "fourier" else (SquaredExponential,)
+        if self.kernel is not None and not isinstance(self.kernel, families):
+            expected = " or ".join(family.__name__ for family in families)
+            raise ValueError(f"kernel: expected {expected} for features={self.features!r}, got {self.kernel!r}")
+        if self.features != "mercer" and count("rank", self.rank) % 2:
+            raise ValueError(
+                f"rank: expected an even number (a cosine and a sine for each frequency), got {self.rank}; use "
+                f"{self.rank + 1}"
+            )
+
+    def _prepare(self, X: Float) -> None:
+        N, D = X.shape
+        r = count("rank", self.rank) if self._named else int(self.features.rank)
+        if r > N:
+            raise ValueError(
+                f"rank: expected at most the number of rows, {N}, got {r}: an exact GP costs less than such features"
+            )
+        if self.dim is not None and self.dim > D:
+            raise ValueError(f"dim: expected at most the number of columns of X, {D}, got {self.dim}")
+        if self._named and self.features == "mercer" and self.order == "grid":
+            on_grid(self.dim or D, r)
+        self._projection = None if self.dim is None else Projection.of(X, self.dim)
+
+    # ------------------------------------------------------------------ the start
+
+    @property
+    def _pilots(self) -> bool:
+        return self._named and super()._pilots
+
+    def _session(self) -> Session:
+        session = super()._session()
+        self._seed = session.seed
+        return session
+
+    def _rng(self, *stream: int) -> np.random.Generator:
+        return np.random.default_rng([self._seed & (2**63 - 1), *stream])
+
+    def _weights(self, X: Float, Y: Float, i: int) -> Float:
+        """W at start i."""
+        assert self._projection is not None
+        return self._projection.first(X, Y, self._rng(WEIGHTS, i))
+
+    def _projected(self, X: Float, Y: Float, i: int = 0) -> Float:
+        """The inputs of the kernel at start i."""
+        return X if self._projection is None else self._projection.project(self._weights(X, Y, i), X)
+
+    def _given(self, X: Float, Y: Float) -> Parameters:
+        if self._named:
+            inputs = self._projected(X, Y)
+            given = super()._given(inputs, Y)
+            assert isinstance(given.kernel, Stationary)
+            given.kernel.lengthscales(inputs.shape[1])  # a kernel of another dimension is an error
+            return given
+        points, square = self._placed()[0], mean_square(Y)
+        features = Scaled.of(self.features, points, self._rng(WEIGHTS, 0))
+        kernel = FeatureKernel(features, features.start(points, self._rng(WEIGHTS, 0)))
+        logs = np.array([math.log(square / max(float(kernel.diag(points).mean()), 1e-300))])
+        noise = 0.1 * square if self.noise is None else float(positive("noise", self.noise))
+        return at_point(kernel.with_log_parameters(logs), noise)
+
+    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+        return super()._start(given, self._projected(X, Y), Y, session, attempt)
+
+    def _rank(self, N: int) -> int:
+        return int(self.rank)
+
+    def _strides(self, kernel: Kernel, X: Float) -> Float:
+        return units(X)
+
+    # ------------------------------------------------------------------ training
+
+    def _objective(self) -> Any:
+        return LowRankObjective(objective(*self._placed(), self._member()).data)
+
+    def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        def redraw(point: Parameters, i: int) -> Parameters:
+            return self._featured(point, X, Y, i) if self._named else point
+
+        outcomes = trainer.best_of("low rank", redraw(start, 0), self.n_restarts, redraw)
+        best, runs = outcomes[0], [outcome.run for outcome in outcomes]
+        if not (self._named and self.features == "mercer" and self.order == "best") or trainer.optimizer is None:
+            return best, runs
+        current = best
+        for i in range(1, ROUNDS):
+            point, again = current.parameters, self._chosen_again(current.parameters)
+            if again is None or runs[-1].status == "interrupted":
+                break
+            current = trainer.run(f"low rank round {i}", replace(point, kernel=again))
+            runs.append(current.run)
+            best = max(best, current, key=lambda outcome: outcome.run.value)
+        return best, runs
+
+    def _featured(self, point: Parameters, X: Float, Y: Float, i: int) -> Parameters:
+        """``point`` with features of its kernel, and with W of start i."""
+        kernel = point.kernel
+        if isinstance(kernel, FeatureKernel):
+            kernel = kernel_map(kernel.features).kernel_at(kernel.parameters)
+        assert isinstance(kernel, Stationary)
+        inner = self._inner(kernel, point.noise, self._projected(X, Y, i))
+        features: TrainedMap = inner
+        parameters = kernel.log_parameters
+        if self._projection is not None:
+            weights = self._weights(X, Y, i)
+            features = Projected(inner, self._projection, weights)
+            parameters = np.concatenate([parameters, weights])
+        return replace(point, kernel=FeatureKernel(features, parameters))
+
+    def _inner(self, kernel: Stationary, noise: float, inputs: Float) -> KernelMap:
+        """The features of ``kernel`` that ``features`` names."""
+        rng = self._rng(FREQUENCIES)
+        if self.features == "fourier":
+            return Fourier.drawn(kernel, self.rank, inputs, rng)
+        if self.features == "leverage":
+            return Fourier.by_leverage(kernel, self.rank, inputs, rng, noise=noise)
+        assert isinstance(kernel, SquaredExponential)
+        mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+        if self._projection is None:
+            mean, stds = inputs.mean(axis=0), units(inputs)
+        return Mercer.chosen(kernel, self.rank, self.order, mean, stds)
+
+    def _chosen_again(self, point: Parameters) -> FeatureKernel | None:
+        """The kernel of ``point`` with the eigenfunctions of its largest eigenvalues; None if it has them already."""
+        kernel = point.kernel
+        assert isinstance(kernel, FeatureKernel)
+        inner = kernel_map(kernel.features)
+        assert isinstance(inner, Mercer)
+        at: Any = inner.kernel_at(kernel.parameters)
+        again = Mercer.chosen(at, self.rank, self.order, inner.mean, inner.stds)
+        if set(map(tuple, again.degrees.tolist())) == set(map(tuple, inner.degrees.tolist())):
+            return None
+        outer = kernel.features
+        return replace(kernel, features=replace(outer, inner=again) if isinstance(outer, Projected) else again)
+
+    def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
+        point, run = outcome.parameters, outcome.run
+        self.noise_, self.jitter_ = point.noise, 0.0
+        self.posterior_ = problem.posterior(point.kernel, point.noise)
+        self.kernel_ = approximated(self.feature_kernel_)
+        self.objective_ = run.value
+        self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
+        self.n_iter_ = max(run.iterations, 1)
+        problem.data.space.release()
+
+    # ------------------------------------------------------------------ the trained model
+
+    @property
+    def feature_kernel_(self) -> FeatureKernel:
+        """φ(x)ᵀφ(x'), the covariance function of the model."""
+        posterior: Any = self.posterior_
+        return posterior.kernel
+
+    @property
+    def projection_(self) -> Float:
+        """W (D, d)."""
+        features = self.feature_kernel_.features
+        if not isinstance(features, Projected):
+            raise AttributeError("projection_: this model has no projection")
+        W = features.projection.matrix(self.feature_kernel_.weights)
+        return W / features.projection.stds[:, None]
+
+    @property
+    def frequencies_(self) -> Float:
+        """ω (r/2, d), in radians per unit of x or z."""
+        kernel = self.feature_kernel_
+        inner = kernel_map(kernel.features) if self._named else None
+        if not isinstance(inner, Fourier):
+            raise AttributeError("frequencies_: this model has no Fourier features")
+        return inner.at(kernel.parameters[: inner.size]).frequencies
+
+    @cached_property
+    def kl_bound_(self) -> LowRankKL:
+        """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) on the training inputs: what is known, see `fitting.divergence.LowRankKL`.
+
+        K is the matrix of ``kernel_``.  Computed when it is read for the first time; the exact divergence takes O(N³).
+        An object has no such kernel, which is an error.
+        """
+        self._fitted()
+        if not self._named:
+            raise AttributeError("kl_bound_: expected features of a kernel, got an object")
+        return low_rank_kl(self.feature_kernel_, self.X_train_, noise=self.noise_)
+
+    def _largest_variance(self, X: Any) -> float:
+        xp = self._module()
+        return float(self.feature_kernel_.diag(place(host(self._new_points(X)), xp)).max())
+
+    def _module(self) -> Any:
+        posterior: Any = self.posterior_
+        return namespace(posterior.q.mean)
+
+    def _bracket_points(self) -> Array:
+        features = self.feature_kernel_.features
+        if isinstance(features, Projected):
+            return features.projection.project(self.feature_kernel_.weights, self.X_train_)
+        return self.X_train_
+
+    def _bracket_inducing(self) -> Float:
+        if not self._named:
+            raise ValueError("features: expected those of a kernel for log_evidence_bounds, got an object")
+        rng = np.random.default_rng(0)
+        return choose_inducing(self.kernel_, host(self._bracket_points()), int(self.rank), "greedy", rng)
+
+
+def kernel_map(features: TrainedMap) -> KernelMap:
+    """The features of a kernel, without the projection of its inputs."""
+    inner = features.inner if isinstance(features, Projected) else features
+    assert isinstance(inner, KernelMap)
+    return inner
+
+
+def approximated(kernel: FeatureKernel) -> Kernel:
+    """The kernel that the features of ``kernel`` approximate; ``kernel`` itself for an object."""
+    if isinstance(kernel.features, Scaled):
+        return kernel
+    return kernel_map(kernel.features).kernel_at(kernel.parameters)

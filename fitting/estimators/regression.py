@@ -1,0 +1,39 @@
+"""The protocol of estimators whose targets are real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from gpbounds.arrays import Array
+from gpbounds.validation import open_unit, scalar
+
+
+class Regression(MultiOutputMixin, RegressorMixin):
+    """The protocol of a regressor, for estimators whose targets are real numbers; it comes first among their bases."""
+
+    _latent: Callable[..., Any]
+
+    def predict_interval(self, X: ArrayLike | Array, level: float = 0.95) -> tuple[Array, Array]:
+        """The central interval of a new observation y at each row of X (N*, D): its (1 ∓ ``level``)/2 quantiles.
+
+        Returns
+        -------
+        low, high : arrays (N*,), or (N*, P) where y was (N, P)
+
+        >>> import numpy as np
+        >>> from fitting import ExactGP
+        >>> X = np.linspace(0.0, 6.0, 30)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(30)
+        >>> low, high = ExactGP().fit(X, y).predict_interval(X, level=0.9)
+        >>> bool(np.mean((low <= y) & (y <= high)) > 0.8)
+        True
+        """
+        share = scalar(open_unit, "level", level)
+        mean, std = self._latent(X, return_std=True, noisy=True)
+        reach = float(ndtri(0.5 * (1.0 + share))) * std
+        return mean - reach, mean + reach

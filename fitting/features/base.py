@@ -1,0 +1,156 @@
+"""The protocol of feature maps, and what the maps of this package have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.kernels import Stationary
+
+
+@runtime_checkable
+class FeatureMap(Protocol):
+    """A map φ from rows x (D,) to features φ(x) (rank,), with parameters that training changes.
+
+    The model is y ~ N(0, ΞΞᵀ + σ²I), where the rows of Ξ are features.  Parameters are one vector (p,) of real numbers
+    in float64 on the host; p may be 0.  Rows come in chunks, and chunks of one pass come from several threads: a map
+    must not change while it is used, and the features of a row must not depend on the other rows.
+
+    Attributes
+    ----------
+    rank : int
+        Number of features.
+    """
+
+    rank: int
+
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        """The parameters (p,) at which training starts, from all rows X (N, D)."""
+
+    def __call__(self, parameters: Float, X: Array) -> Array:
+        """Ξ (n, rank), for n rows X (n, D) on their device."""
+
+    def vjp(self, parameters: Float, X: Array) -> tuple[Array, Callable[[Array], Float]]:
+        """Ξ (n, rank), and the function from a cotangent (n, rank) to the derivatives of Σ cotangent·Ξ (p,).
+
+        The function may overwrite the cotangent.
+        """
+
+
+class FeaturesAt(ABC):
+    """The features of a map at fixed parameters; several threads use it at a time."""
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number of features."""
+
+    @abstractmethod
+    def fill(self, X: Array, V: Array) -> None:
+        """Write the features of X (n, D) into ``V`` (n, rank)."""
+
+    @abstractmethod
+    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+        """Derivatives of Σ cotangent·V in the parameters (p,), V as `fill` wrote it; the cotangent is overwritten."""
+
+
+class KernelFeaturesAt(FeaturesAt):
+    """Features that approximate a kernel; they also have derivatives in their inputs."""
+
+    @abstractmethod
+    def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:
+        """Derivatives in the kernel's `log_parameters` (p,), and in X (n, D)."""
+
+    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+        return self.pull_inputs(X, V, cotangent)[0]
+
+
+class TrainedMap(ABC):
+    """A `FeatureMap` of this package: it states its features at given parameters once for all chunks.
+
+    Attributes
+    ----------
+    rank : int
+    names : tuple of str
+        Names of the leading parameters, which are logarithms of positive hyperparameters; the first is "variance", a
+        factor of ΞΞᵀ.  The other parameters are weights without bounds.
+    """
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number of features."""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of the leading parameters."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of parameters."""
+
+    @abstractmethod
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        """The parameters at which training starts."""
+
+    @abstractmethod
+    def at(self, parameters: Float) -> FeaturesAt:
+        """The features at these parameters."""
+
+    def __call__(self, parameters: Float, X: Array) -> Array:
+        """Ξ (n, rank)."""
+        features = self.at(parameters)
+        V = namespace(X).empty((X.shape[0], self.rank))
+        features.fill(X, V)
+        return V
+
+    def vjp(self, parameters: Float, X: Array) -> tuple[Array, Callable[[Array], Float]]:
+        """Ξ, and the function from a cotangent to derivatives in the parameters."""
+        features = self.at(parameters)
+        V = namespace(X).empty((X.shape[0], self.rank))
+        features.fill(X, V)
+        return V, lambda cotangent: features.pull(X, V, cotangent)
+
+
+class KernelMap(TrainedMap):
+    """Features that approximate a stationary kernel; their parameters are its `log_parameters`.
+
+    Attributes
+    ----------
+    kernel : Stationary
+        Its family, and its hyperparameters at the start.
+    """
+
+    kernel: Stationary
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.kernel.parameter_names
+
+    @property
+    def size(self) -> int:
+        return len(self.names)
+
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        return self.kernel.log_parameters
+
+    def kernel_at(self, parameters: Float) -> Stationary:
+        """The kernel with these hyperparameters."""
+        kernel = self.kernel.with_log_parameters(parameters[: self.size])
+        assert isinstance(kernel, Stationary)
+        return kernel
+
+    @abstractmethod
+    def at(self, parameters: Float) -> KernelFeaturesAt:
+        """The features at these hyperparameters."""
+
+    def logs(self, in_variance: float, in_lengthscales: Float) -> Float:
+        """Derivatives in the kernel's `log_parameters`, from those in log variance and in each log lengthscale (D,)."""
+        each = in_lengthscales if self.kernel.dim is not None else [in_lengthscales.sum()]
+        return np.concatenate([[in_variance], each])

@@ -1,0 +1,75 @@
+"""A feature map as a basis: V = Ξ, and K = Q = ΞΞᵀ, so that K − Q is 0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitting.basis import Basis, PullBack, Pulled
+from fitting.features.base import FeaturesAt
+from fitting.features.kernel import FeatureKernel
+from gpbounds.arrays import Array, namespace
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureBasis(Basis):
+    """The features of a `FeatureKernel`.
+
+    Attributes
+    ----------
+    kernel : FeatureKernel
+    features : FeaturesAt
+        Its map at its parameters.
+    """
+
+    kernel: FeatureKernel
+    features: FeaturesAt
+
+    @classmethod
+    def of(cls, kernel: FeatureKernel) -> FeatureBasis:
+        """The basis of a kernel."""
+        return cls(kernel, kernel.features.at(kernel.parameters))
+
+    @property
+    def rank(self) -> int:
+        return self.features.rank
+
+    @property
+    def width(self) -> int:
+        return 0
+
+    def fill(self, X: Array, K: Array, V: Array) -> None:
+        self.features.fill(X, V)
+
+    def residual(self, X: Array, V: Array) -> Array:
+        return namespace(X).zeros(X.shape[0])
+
+    def lift(self, B: Array) -> Array:
+        return B
+
+    def pull_back(self) -> FeaturePullBack:
+        return FeaturePullBack(self)
+
+    def finish(self, pulled: Pulled, outer: Array) -> Pulled:
+        return pulled
+
+
+class FeaturePullBack(PullBack):
+    """Sums derivatives in the parameters of the map."""
+
+    def __init__(self, basis: FeatureBasis) -> None:
+        self.basis = basis
+        self.parameters = np.zeros(basis.kernel.parameters.size)
+
+    def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
+        self.parameters += self.basis.features.pull(X, V, cotangent)
+
+    lifted = features
+
+    def diagonal(self, X: Array, cotangent: Array) -> None:
+        """Nothing: a loss gets no variance from outside the features."""
+
+    def statistics(self) -> Pulled:
+        hyperparameters, weights = np.split(self.parameters, [len(self.basis.kernel.parameter_names)])
+        return Pulled(hyperparameters, weights=weights)

@@ -1,0 +1,134 @@
+"""Feature maps that a user wrote: a trained factor, and checks of every result."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitting.features.base import FeatureMap, FeaturesAt, TrainedMap
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.errors import NonFinite
+from gpbounds.validation import count
+
+PROTOCOL = ("rank", "start", "__call__", "vjp")
+
+
+def checked_map(features: Any) -> FeatureMap:
+    """``features`` if it has the members of `FeatureMap`; otherwise an error.
+
+    Raises
+    ------
+    ValueError
+        for another object.
+    """
+    missing = [name for name in PROTOCOL if not hasattr(features, name)]
+    if missing:
+        raise ValueError(
+            f"features: expected 'fourier', 'leverage', 'mercer' or an object with {', '.join(PROTOCOL)}, got "
+            f"{features!r} without {', '.join(missing)}"
+        )
+    count("features.rank", features.rank)
+    return features
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled(TrainedMap):
+    """√variance·φ(x) for a user's map φ: log variance, then the parameters of φ.
+
+    Attributes
+    ----------
+    inner : FeatureMap
+        φ.
+    parameters : array (p,)
+        Those of φ at the start.
+    """
+
+    inner: FeatureMap
+    parameters: Float
+
+    @classmethod
+    def of(cls, features: Any, X: Array, rng: np.random.Generator) -> Scaled:
+        """With the map's own start, which is checked.
+
+        Raises
+        ------
+        ValueError
+            for an object that is no `FeatureMap`, or a start that is no vector of finite numbers.
+        """
+        inner = checked_map(features)
+        parameters = np.asarray(inner.start(X, rng), dtype=np.float64)
+        if parameters.ndim != 1:
+            raise ValueError(f"features.start: expected a vector of parameters (p,), got shape {parameters.shape}")
+        if not np.isfinite(parameters).all():
+            first = int(np.flatnonzero(~np.isfinite(parameters))[0])
+            raise NonFinite(f"features.start: expected finite parameters, got {parameters[first]} for number {first}")
+        return cls(inner, parameters)
+
+    @property
+    def rank(self) -> int:
+        return int(self.inner.rank)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ("variance",)
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.parameters)
+
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        return np.concatenate([[0.0], self.parameters])
+
+    def at(self, parameters: Float) -> ScaledAt:
+        return ScaledAt(self.inner, math.exp(0.5 * float(parameters[0])), np.array(parameters[1:]))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledAt(FeaturesAt):
+    """The features at given parameters; wrong results of the user's functions are refused."""
+
+    inner: FeatureMap
+    scale: float
+    parameters: Float
+
+    @property
+    def rank(self) -> int:
+        return int(self.inner.rank)
+
+    def fill(self, X: Array, V: Array) -> None:
+        V[...] = self._checked(X, self.inner(self.parameters, X))
+        V *= self.scale
+
+    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+        xp = namespace(X)
+        variance = 0.5 * float(xp.vdot(cotangent, V))
+        if not self.parameters.size:
+            return np.array([variance])
+        Xi, pull = self.inner.vjp(self.parameters, X)
+        self._checked(X, Xi)
+        cotangent *= self.scale
+        own = np.asarray(pull(cotangent), dtype=np.float64)
+        if own.shape != self.parameters.shape:
+            raise ValueError(
+                f"features.vjp: expected derivatives of shape {self.parameters.shape}, one for each parameter, got "
+                f"{own.shape}"
+            )
+        if not np.isfinite(own).all():
+            first = int(np.flatnonzero(~np.isfinite(own))[0])
+            raise NonFinite(f"features.vjp: expected finite derivatives, got {own[first]} for parameter {first}")
+        return np.concatenate([[variance], own])
+
+    def _checked(self, X: Array, Xi: Array) -> Array:
+        xp, shape = namespace(X), (X.shape[0], self.rank)
+        if tuple(Xi.shape) != shape:
+            raise ValueError(
+                f"features: expected shape {shape} for {shape[0]} rows and rank {shape[1]}, got {tuple(Xi.shape)}"
+            )
+        finite = xp.isfinite(Xi).all(axis=1)
+        if not bool(finite.all()):
+            first = int(xp.argmin(finite))
+            raise NonFinite(f"features: expected finite numbers, got NaN or infinity for the row x = {X[first]}")
+        return Xi

@@ -1,0 +1,240 @@
+"""Models that ``gpbounds train`` fits: their options, training, and scores on rows that were held out."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.cli.examples import Examples
+from gpbounds.cli.options import UsageError
+from gpbounds.kernels.plain import stationary
+from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.pacbayes import Scaling
+
+CLASSES = {
+    "exact": "ExactGP",
+    "sparse": "SparseGP",
+    "renyi": "RenyiGP",
+    "variational": "VariationalGP",
+    "classifier": "VariationalGPClassifier",
+    "pac": "PACGP",
+    "sparse-pac": "SparsePACGP",
+}
+"""The estimator of each model."""
+
+SPARSE, FREE, CERTIFIED = ("sparse", "renyi"), ("variational", "classifier"), ("pac", "sparse-pac")
+
+MODELS_WITH: dict[str, tuple[str, ...]] = {
+    "--likelihood": FREE,
+    "--objective": (*FREE, *CERTIFIED),
+    "--beta": ("sparse", *FREE),
+    "--power": ("sparse", *FREE),
+    "--hyperparameters": FREE,
+    "--gradient": FREE,
+    "--samples": FREE,
+    "--method": ("sparse", "sparse-pac"),
+    "--alpha": ("renyi",),
+    "--inducing": (*SPARSE, *FREE, "sparse-pac"),
+    "--batch-size": ("exact", "renyi", *FREE),
+    "--epsilon": CERTIFIED,
+    "--delta": CERTIFIED,
+    "--loss": CERTIFIED,
+}
+"""The options that some models do not have, and the models that have them."""
+
+ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
+"""Arguments of the estimators whose names differ from those of the options."""
+
+LEVEL = 0.95
+"""Probability of the intervals whose coverage is reported."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """Predictions of a fitted model at rows with known targets.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+    y, mean, variance : arrays (n,)
+        Targets, and mean and variance of the latent f, in the units of the likelihood.
+    shift, scale : float
+        The target in the units of the file is shift + scale·y.
+    """
+
+    likelihood: Likelihood
+    y: Float
+    mean: Float
+    variance: Float
+    shift: float = 0.0
+    scale: float = 1.0
+
+    def predicted(self) -> Float:
+        """The predictive means, in the units of the file; for labels, probabilities of the second one."""
+        return self.shift + self.scale * self.likelihood.predictive_mean(self.mean, self.variance)
+
+    def interval(self, level: float) -> tuple[Float, Float]:
+        """The central intervals of targets, in the units of the file."""
+        low, high = (
+            self.shift + self.scale * self.likelihood.predictive_quantile(p, self.mean, self.variance)
+            for p in (0.5 * (1.0 - level), 0.5 * (1.0 + level))
+        )
+        return low, high
+
+    def scores(self) -> dict[str, float]:
+        """The scores of these predictions by name, errors in the units of the file."""
+        from fitting import metrics
+
+        about = (self.likelihood, self.y, self.mean, self.variance)
+        loss = metrics.log_loss(*about)
+        if isinstance(self.likelihood, Bernoulli):
+            return {
+                "error": metrics.classification_error(self.y, self.mean),
+                "log loss": loss,
+                "expected calibration error": metrics.calibration_error(self.y, self.predicted()),
+            }
+        found = {f"coverage of {100 * LEVEL:g} % intervals": metrics.coverage(*about, level=LEVEL)}
+        if isinstance(self.likelihood, Poisson):
+            return {
+                "mean relative error": metrics.mean_relative_error(self.y, self.predicted()),
+                "log loss": loss,
+                **found,
+            }
+        truth = self.shift + self.scale * self.y
+        rmse = math.sqrt(metrics.square_loss(truth, self.predicted()))
+        return {"RMSE": rmse, "log loss": loss + math.log(self.scale), **found}
+
+    def ranks(self, seed: int) -> Float:
+        """The randomised probability integral transform of each target, uniform under a true model."""
+        from fitting import metrics
+
+        return metrics.randomised_pit(self.likelihood, self.y, self.mean, self.variance, seed)
+
+
+def settings(model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the estimator for the options that were ``given``, by name.
+
+    Raises
+    ------
+    UsageError
+        for an option that the model does not have.
+    """
+    for option in given:
+        having = MODELS_WITH.get(option, tuple(CLASSES))
+        if model not in having:
+            raise UsageError(f"{option} is an option of --model {', '.join(having)}, got --model {model}")
+    arguments = {ARGUMENTS.get(option, option[2:].replace("-", "_")): value for option, value in given.items()}
+    if model in CERTIFIED and "objective" in arguments:
+        arguments["relaxation"] = arguments.pop("objective")
+    if model == "sparse-pac" and "method" in arguments:
+        arguments["posterior"] = arguments.pop("method")
+        if arguments["posterior"] == "free":
+            raise UsageError("--method: expected fitc or vfe for --model sparse-pac, got free, which has no noise")
+    if "batch_size" in arguments:
+        arguments.setdefault("optimizer", "adam")
+    return arguments
+
+
+def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float, progress: bool = False) -> Any:
+    """The estimator, fitted to the rows ``train``.
+
+    Every input has its own lengthscale, whose start is in standard deviations of the input, so that the units of the
+    columns do not matter.  Real targets are standardised, and predictions are in the units of the file.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        as the estimator, with the names of the options.
+    """
+    # The command line is an application above both packages: a test (tests/test_package.py) lists the files that import
+    # fitting.
+    from sklearn.exceptions import ConvergenceWarning
+
+    from fitting import estimators
+
+    chosen = dict(arguments)
+    if math.isfinite(nu):
+        chosen |= {"kernel": stationary(nu, 1.0, np.ones(train.D)), "start": "evidence"}
+    if model in CERTIFIED:
+        chosen |= {"scaling": own_scaling(train), "nonrigorous": True}
+    elif model != "classifier" and not str(chosen.get("likelihood", "")).startswith("poisson"):
+        chosen["normalize_y"] = True
+    try:
+        estimator = getattr(estimators, CLASSES[model])(progress=progress, **chosen)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
+            return estimator.fit(train.X, train.y)
+    except ValueError as error:
+        raise ValueError(in_words_of_the_shell(str(error), model)) from error
+
+
+def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
+    """Scalings to mean 0 and variance 1 of the rows for training; a constant column keeps its unit."""
+
+    def scaling(values: Float) -> Scaling:
+        std = values.std(axis=0)
+        return Scaling("same data", values.mean(axis=0), np.where(std > 1e-12 * np.abs(values).max(axis=0), std, 1.0))
+
+    return scaling(train.X), scaling(train.y)
+
+
+def in_words_of_the_shell(text: str, model: str) -> str:
+    """``text`` with the name of an option in place of the argument with which it begins."""
+    names = {value: key for key, value in ARGUMENTS.items()}
+    if model in CERTIFIED:
+        names |= {"relaxation": "--objective", "posterior": "--method"}
+    name, colon, rest = text.partition(":")
+    option = names.get(name, "--" + name.replace("_", "-"))
+    if colon and (name in names or option in MODELS_WITH or name in ("max_iter", "tol", "optimizer", "learning_rate")):
+        return f"{option}:{rest}"
+    return text
+
+
+def law(estimator: Any, rows: Examples) -> Law:
+    """The predictions of a fitted estimator at ``rows``."""
+    likelihood = getattr(estimator, "likelihood_", None) or Gaussian(estimator.noise_)
+    latent = getattr(estimator, "latent", estimator.predict)
+    mean, std = latent(rows.X, return_std=True)
+    shift, scale = float(estimator.y_mean_[0]), float(estimator.y_scale_[0])
+    y = rows.y
+    if isinstance(likelihood, Bernoulli):
+        unknown = ~np.isin(y, estimator.classes_)
+        if unknown.any():
+            raise ValueError(
+                f"y: expected the labels of the rows for training, {estimator.classes_.tolist()}, in the rows held "
+                f"out, got {y[unknown].tolist()[0]!r}"
+            )
+        y = np.where(y == estimator.classes_[1], 1.0, 0.0)
+    return Law(likelihood, (y - shift) / scale, (mean - shift) / scale, (std / scale) ** 2, shift, scale)
+
+
+def without_inputs(own: Law, estimator: Any, train: Examples) -> Law:
+    """One law for all rows: the Gaussian, the shares of labels, or the Poisson law of the targets for training."""
+    zero = 0.0 * own.y
+    if isinstance(own.likelihood, Bernoulli):
+        from scipy.special import ndtri
+
+        share = (np.sum(train.y == estimator.classes_[1]) + 0.5) / (train.N + 1.0)
+        return Law(Bernoulli("probit"), own.y, zero + float(ndtri(share)), zero)
+    if isinstance(own.likelihood, Poisson):
+        return Law(Poisson("exp"), own.y, zero + math.log((train.y.sum() + 0.5) / train.N), zero)
+    mean, variance = float(train.y.mean()), float(train.y.var())
+    return Law(Gaussian(variance), own.shift + own.scale * own.y, zero + mean, zero)
+
+
+def remarks(estimator: Any) -> Sequence[str]:
+    """The remarks of training, once each, with the names of options."""
+    texts = (for_the_shell(remark.text) for remark in estimator.remarks_)
+    reason = for_the_shell(estimator.stop_reason_)
+    return tuple(dict.fromkeys(text for text in texts if text not in reason))
+
+
+def for_the_shell(text: str) -> str:
+    """``text`` on one line, with the names of options instead of arguments."""
+    return " ".join(text.split()).replace("max_iter", "--max-iter").replace("tol is", "--tol is")

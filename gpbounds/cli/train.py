@@ -1,0 +1,194 @@
+"""``gpbounds train``: fit a model to a table, and score it on rows that it has not seen."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpbounds.cli import options, output
+
+EPILOG = """\
+example:
+  gpbounds train FILE.csv --model classifier --likelihood logit --inducing 50 --out model
+
+  holds out a fifth of the rows, trains a Gaussian process on the others, and prints its scores on the rows held out
+  beside those of one law for all rows.  It writes model/model.npz, which fitting.load reads, and a figure of the
+  predictions and of their calibration, model/predictions.png.
+
+The model predicts from raw rows, in the units of the file.  Every input has its own lengthscale, so that the units of
+the columns do not matter; real targets are standardised for training, labels and counts are not.
+
+--model pac and sparse-pac train by a risk bound.  It holds only for units that were fixed before the data were seen;
+here they come from the rows for training.  `gpbounds certify train` issues certificates that hold.
+"""
+
+
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "train", help="train any model on a table, and score it", description=options.purpose(__doc__), epilog=EPILOG
+    )
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=Path,
+        help="CSV (or .csv.gz) of raw values, header line optional; the labels of a classifier may be words",
+    )
+    parser.add_argument(
+        "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
+    )
+    parser.add_argument(
+        "--model",
+        choices=("exact", "sparse", "renyi", "variational", "classifier", "pac", "sparse-pac"),
+        default="sparse",
+        help="exact GP; sparse: VFE and its relatives; renyi: the Renyi bound; variational: any likelihood; "
+        "classifier: two labels; pac, sparse-pac: trained by a risk bound (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--held-out",
+        metavar="S",
+        type=options.number,
+        default=0.2,
+        help="share of the rows, drawn at random, on which the model is scored (default %(default)s)",
+    )
+    parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path(),
+        help="folder for model.npz and predictions.png; it is created if missing (default: the current folder)",
+    )
+    options.add_json(parser)
+    _add_model(parser.add_argument_group("the model"))
+    _add_loss(parser.add_argument_group("likelihood and loss (variational, classifier)"))
+    _add_bound(parser.add_argument_group("risk bound (pac, sparse-pac)"))
+    _add_training(parser.add_argument_group("training"))
+    parser.set_defaults(run=run)
+
+
+def _add_model(group: Any) -> None:
+    group.add_argument(
+        "--kernel",
+        metavar="NAME",
+        type=options.kernel_family,
+        default=math.inf,
+        help="se (default), matern12, matern32 or matern52, with a lengthscale for each input",
+    )
+    group.add_argument(
+        "--inducing", metavar="M", type=options.whole, help="number of inducing points, of sparse models (default 100)"
+    )
+    group.add_argument(
+        "--method",
+        choices=("vfe", "fitc", "dtc", "pep", "pic"),
+        help="of sparse (default vfe); of sparse-pac vfe or fitc (default)",
+    )
+    group.add_argument(
+        "--alpha", metavar="A", type=options.number, help="order of --model renyi, in [0, 1] (default 0.5)"
+    )
+    group.add_argument(
+        "--power", metavar="A", type=options.number, help="for --method pep and --objective power or pep"
+    )
+
+
+def _add_loss(group: Any) -> None:
+    group.add_argument(
+        "--likelihood",
+        choices=("gaussian", "student-t", "poisson", "poisson-softplus", "probit", "logit"),
+        help="variational: gaussian (default), student-t, poisson, poisson-softplus; classifier: probit (default), "
+        "logit",
+    )
+    group.add_argument(
+        "--objective",
+        choices=("elbo", "log-loss", "square-loss", "power", "pep", "kl", "pinsker"),
+        help="elbo (default); log-loss and square-loss: direct loss minimisation; power; pep: power EP.  Of pac and "
+        "sparse-pac: kl (default) or pinsker",
+    )
+    group.add_argument(
+        "--beta", metavar="B", type=_beta, help="factor of the KL term, or auto: chosen on a fifth of the rows"
+    )
+    group.add_argument(
+        "--hyperparameters",
+        choices=("joint", "fixed"),
+        help="joint (default): the objective trains everything; fixed: the ELBO trains the hyperparameters",
+    )
+    group.add_argument(
+        "--gradient", choices=("exact", "bmc", "smooth-bmc", "ups"), help="of the log loss: exact (default) or sampled"
+    )
+    group.add_argument(
+        "--samples", metavar="L", type=options.whole, help="samples of each row, for sampled gradients (default 10)"
+    )
+
+
+def _add_bound(group: Any) -> None:
+    group.add_argument(
+        "--epsilon", metavar="E", type=options.number, help="tolerated deviation, in standard deviations (default 0.6)"
+    )
+    group.add_argument("--delta", metavar="P", type=options.number, help="probability of failure (default 0.01)")
+    losses = ("band", "squared", "exponential", "relative", "interval")
+    group.add_argument("--loss", choices=losses, help="as in gpbounds certify train (default: band)")
+
+
+def _add_training(group: Any) -> None:
+    group.add_argument(
+        "--optimizer",
+        choices=("lbfgs", "adam", "natgrad"),
+        help="natgrad: natural gradients, of variational and classifier (default: lbfgs, with --batch-size adam)",
+    )
+    group.add_argument("--batch-size", metavar="N", type=options.whole, help="rows of a mini-batch (default: all rows)")
+    group.add_argument(
+        "--max-iter", metavar="K", type=options.whole, help="largest number of iterations of each run (default 1000)"
+    )
+    group.add_argument("--learning-rate", metavar="R", type=options.number, help="of adam (default 0.05)")
+    group.add_argument(
+        "--tol",
+        metavar="T",
+        type=options.number,
+        help="training stops when less is expected to be gained: nats per datum (default 0.01), of a bound (0.001)",
+    )
+    group.add_argument("--restarts", metavar="K", type=options.whole, help="further random starts (default 0)")
+    group.add_argument("--device", choices=("cpu", "cuda", "auto"), help="cuda needs CuPy (default: cpu)")
+
+
+def _beta(text: str) -> float | str:
+    return text if text == "auto" else options.number(text)
+
+
+OPTIONS = (
+    *("inducing", "method", "alpha", "power", "likelihood", "objective", "beta", "hyperparameters", "gradient"),
+    *("samples", "epsilon", "delta", "loss", "optimizer", "batch_size", "max_iter", "learning_rate", "tol", "restarts"),
+    "device",
+)
+"""Names of the options that become arguments of an estimator."""
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train a model, write it and its figure, and print its scores."""
+    from gpbounds.cli import examples, held_out, models
+
+    given = {f"--{name.replace('_', '-')}": getattr(args, name) for name in OPTIONS if getattr(args, name) is not None}
+    arguments = models.settings(args.model, given) | {"random_state": args.seed}
+    table = examples.read(args.file, args.target, labels=args.model == "classifier")
+    train, test = table.split(args.held_out, args.seed)
+    files = {"model": args.out / "model.npz", "picture": args.out / "predictions.png"}
+    if any(path.exists() and path.samefile(args.file) for path in files.values()):
+        raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.file}")
+    print(f"Training on {train.N} of the {table.N} rows of {table.name} ...", file=sys.stderr)
+    estimator = models.fitted(args.model, arguments, train, args.kernel, progress=sys.stderr.isatty())
+    own = models.law(estimator, test)
+    result = held_out.Result(
+        args.model, train, test, estimator, own, models.without_inputs(own, estimator, train), args.seed
+    )
+    args.out.mkdir(parents=True, exist_ok=True)
+    estimator.set_params(progress=False).save(files["model"])
+    held_out.picture(result).savefig(files["picture"])
+    if args.json:
+        written = {name: str(path) for name, path in files.items()}
+        output.print_json({"command": "train", **held_out.record(result), "files": written})
+        return
+    print(held_out.report(result))
+    print(f"\nSaved {', '.join(str(path) for path in files.values())}")
+    print(f'Load it:\n  python -c "import fitting; print(fitting.load({str(files["model"])!r}))"')

@@ -1,1 +1,0 @@
-"""What is frozen, part by part: ``run(store, writing)`` gives {id: {"rule": ..., "value": ...}}."""
