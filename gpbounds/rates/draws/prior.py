@@ -105,7 +105,7 @@ class _Knots:
 
 
 def _largest_scale(
-    a: Float, omega: Float, mean: float, top_and_sums: tuple[float, Float], p: float, alpha: float, R: int
+    a: Float, omega: Float, mean: float, top_and_sums: tuple[Float, Float], p: float, alpha: float, R: int
 ) -> Float:
     """The largest c with ‖c(Q_y + b̄) + Ω_a‖_R ≤ p(1 − αa)/α, up to a little less, for each a; 0 where none is.
 
