@@ -551,9 +551,10 @@ def test_a_curve_ends_where_there_is_nothing_left_to_see(capsys, tmp_path):
 # demo and study
 
 
-def test_the_demo_as_a_reader_runs_it(capsys, tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [("--draws", 1), pytest.param((), marks=pytest.mark.slow)], ids=str)
+def test_the_demo_as_a_reader_runs_it(options, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = ask(capsys, "demo")
+    text = ask(capsys, "demo", *options)
     assert (tmp_path / "bound_vs_empirical.png").read_bytes().startswith(b"\x89PNG")
     for words in (
         "diabetes, N = 295, D = 10",

@@ -21,7 +21,7 @@ from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
 
 NOISE = 0.2
 KERNEL = gpbounds.SquaredExponential(1.5, [0.7, 0.9])
-FIXED = ("--lengthscale", "0.7,0.9", "--variance", "1.5", "--noise", "0.2")
+FIXED = ("--lengthscale", "0.7,0.9", "--variance", "1.5", "--noise", "0.2", "--simulate", "0")
 
 
 def ask(capsys, *words):
@@ -80,7 +80,7 @@ def test_the_least_size_is_found_wherever_it_lies(answer, first, last, end):
 def test_after_the_fact_the_gap_of_the_points_chosen_is_proved_small(capsys, table, method, alpha):
     data = load(table)
     words = ("plan", "--data", table, *FIXED, "--target", 0.3, "--alpha", alpha, "--select", method)
-    answer = ask_json(capsys, *words, "--old-forms", "--simulate", 0)
+    answer = ask_json(capsys, *words, "--old-forms")
     after = answer["after the fact"]
     (aware,) = [plan for plan in answer["plans"] if plan["case"] == "data-aware" and plan["y_norm2"] is not None]
     chooser = Chooser(KERNEL, data.X, method, 0)

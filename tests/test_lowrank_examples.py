@@ -19,7 +19,14 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def example(monkeypatch):
     """An example as a module, imported as its script imports what lies beside it."""
     monkeypatch.syspath_prepend(EXAMPLES)
-    names = ("lowrank_setting", "lowrank_ranks", "lowrank_decay")
+    names = (
+        "lowrank_setting",
+        "lowrank_ranks",
+        "lowrank_decay",
+        "predictive_sandwich",
+        "lowrank_tables",
+        "regression_sets",
+    )
     yield importlib.import_module
     for name in names:
         sys.modules.pop(name, None)
@@ -84,3 +91,39 @@ def test_a_picture_comes_with_its_numbers(example, name, tmp_path, capsys):
         rows = list(csv.DictReader(file))
     assert {row["kernel"] for row in rows} == {"Gaussian kernel", "Matérn-1/2 kernel"}
     assert str(tmp_path / "picture.png") in capsys.readouterr().out
+
+
+def test_prop_4_holds_for_trained_models(example, tmp_path, capsys):
+    """Bounds are kept, and the mean of the predictive divergence is the difference of the chain rule (L-61)."""
+    script = example("predictive_sandwich")
+    for i, (name, dim) in enumerate(script.CASES):
+        row = script.row(name, dim, 12, 40, 2000, np.random.default_rng(i))
+        assert row.violations <= script.ETA * row.draws
+        assert row.low <= row.eigen_low <= row.eigen_high <= row.high
+        assert row.joint <= row.prior
+        assert row.mean <= row.mean_bound * 1.2
+        assert row.mean >= row.mean_bound * 0.8
+        assert row.bound <= row.printed
+    script.main(["--N", "40", "--ranks", "8", "--draws", "5", "--out", str(tmp_path / "picture.png")])
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out.count("(allowed 5%): holds") == 3
+
+
+def test_tables_have_every_number_beside_the_printed_one(example, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 6))
+    table = np.column_stack([X, np.sin(X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(120)])
+    np.savetxt(tmp_path / "protein.csv.gz", table, delimiter=",")
+    script = example("lowrank_tables")
+    options = ["--rows", "80", "--ranks", "10", "--iterations", "30", "--sets", "protein"]
+    script.main([*options, "--folder", str(tmp_path), "--out", str(tmp_path / "tables.csv")])
+    with (tmp_path / "tables.csv").open(encoding="utf-8") as file:
+        rows = {row["model"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(script.MODELS)
+    out = capsys.readouterr().out
+    for model, row in rows.items():
+        nlpd, rmse = script.printed("protein", model, 10)
+        assert f"{float(row['nlpd']):.3f} *({nlpd:.2f})*" in out
+        assert f"{float(row['rmse']):.3f} *({rmse:.2f})*" in out
+        assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) - 0.5
+    assert float(rows["MGP"]["rmse"]) < 0.8

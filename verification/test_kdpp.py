@@ -416,7 +416,7 @@ def test_log_esp_of_large_spectra(observe: Observer) -> None:
     flat = kdpp.log_esp(np.ones(20_000), 10_000)  # the binomials reach 10^6018
     observe.equal("R-lem3", flat[[1, 50, 10_000]], [mp.log(comb(20_000, j)) for j in (1, 50, 10_000)], rtol=1e-14)
     rng = np.random.default_rng(0)
-    for values in (10.0 ** rng.uniform(-300, 300, 50_000), np.arange(1.0, 50_001.0) ** -2):
+    for values in (10.0 ** rng.uniform(-300, 300, 10_000), np.arange(1.0, 10_001.0) ** -2):
         exact = reference.log_esp(values, 6)
         observe.equal("R-lem3", kdpp.log_esp(values, 6), exact, rtol=1e-12, atol=1e-12)
 

@@ -273,8 +273,7 @@ progress, checkpoint : as in `ExactGP`
         features = self.feature_kernel_.features
         if not isinstance(features, Projected):
             raise AttributeError("projection_: this model has no projection")
-        W = features.projection.matrix(self.feature_kernel_.weights)
-        return W / features.projection.stds[:, None]
+        return features.projection.matrix(self.feature_kernel_.weights)
 
     @property
     def frequencies_(self) -> Float:

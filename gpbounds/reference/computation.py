@@ -10,6 +10,7 @@ from typing import Any
 
 from mpmath import eigsy, eye, log, mp, mpf, pi, sqrt
 
+from gpbounds.reference import matrices
 from gpbounds.reference.divergences import log_det, solve, trace
 from gpbounds.reference.renyi import inducing_posterior, nystrom, xi
 
@@ -37,7 +38,7 @@ def log_det_by_xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
 
 def inverse_by_xi(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
     """A⁻¹ = σ²[Ξ⁻¹ + Ξ⁻¹Kfu (Kuu − Kuf Ξ⁻¹ Kfu)⁻¹ Kuf Ξ⁻¹] (R-grad-wood)."""
-    inverse = xi(Kff, Kuf, Kuu, noise, alpha) ** -1
+    inverse = matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
     thin = Kuf * inverse
     return noise * (inverse + thin.T * solve(posterior_covariance(Kff, Kuf, Kuu, noise, alpha), thin))
 
@@ -71,12 +72,12 @@ def gradient(
     (Kff, Kuf, Kuu), (Kff_dot, Kuf_dot, Kuu_dot) = prior, prior_dot
     alpha = mpf(alpha)
     residual, Q_dot = Kff - nystrom(Kuf, Kuu), nystrom_tangent(Kuf, Kuu, Kuf_dot, Kuu_dot)
-    inverse = xi(Kff, Kuf, Kuu, noise, alpha) ** -1
+    inverse = matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
     xi_dot = noise_dot * eye(Kff.rows) + (1 - alpha) * Kff_dot + alpha * Q_dot
     change = (Kff_dot - Q_dot) / noise - noise_dot / noise**2 * residual
     weights = inverse * y
     fit = (weights.T * xi_dot * weights)[0] / 2
-    inner = scaled_residual(Kff, Kuf, Kuu, noise, alpha) ** -1
+    inner = matrices.inverse(scaled_residual(Kff, Kuf, Kuu, noise, alpha))
     return fit, -trace(inverse * xi_dot) / 2, -alpha / 2 * trace(inner * change)
 
 

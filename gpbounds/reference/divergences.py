@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mpmath import cholesky, det, inf, log, mpf
+from mpmath import cholesky, inf, log, mpf
+
+from gpbounds.reference.matrices import det, inverse
 
 
 def log_det(A: Any) -> Any:
@@ -18,7 +20,7 @@ def log_det(A: Any) -> Any:
 
 def solve(A: Any, B: Any) -> Any:
     """A⁻¹B."""
-    return A**-1 * B
+    return inverse(A) * B
 
 
 def trace(A: Any) -> Any:
@@ -39,7 +41,7 @@ def gaussian_kl(mean1: Any, cov1: Any, mean2: Any, cov2: Any) -> Any:
     """KL[N1‖N2] = ½[Tr(Σ₂⁻¹Σ₁) − n + m'Σ₂⁻¹m + log(|Σ₂|/|Σ₁|)], m = μ₁ − μ₂."""
     shift = mean1 - mean2
     quadratic = (shift.T * solve(cov2, shift))[0]
-    return (trace(cov2**-1 * cov1) - cov1.rows + quadratic + log_det(cov2) - log_det(cov1)) / 2
+    return (trace(inverse(cov2) * cov1) - cov1.rows + quadratic + log_det(cov2) - log_det(cov1)) / 2
 
 
 def gaussian_renyi(mean1: Any, cov1: Any, mean2: Any, cov2: Any, alpha: Any) -> Any:

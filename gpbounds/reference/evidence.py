@@ -9,7 +9,7 @@ from typing import Any
 
 from mpmath import eye, log, mp, mpf, pi, sqrt
 
-from gpbounds.reference import renyi
+from gpbounds.reference import matrices, renyi
 from gpbounds.reference.divergences import log_det, trace
 
 
@@ -30,7 +30,7 @@ def elbo(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, alpha: Any) -> Any:
 
 def form(y: Any, A: Any) -> Any:
     """yᵀA⁻¹y."""
-    return (y.T * A**-1 * y)[0]
+    return (y.T * matrices.inverse(A) * y)[0]
 
 
 def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
@@ -48,7 +48,7 @@ def log1p_sum_bounds(s: Any, q: Any, n: int, m: Any) -> tuple[Any, Any]:
 def log_det_bounds(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
     """Lower and upper bound on log|K_n| − log|Ξ| from Tr(αΞ⁻¹Δ) and Tr((αΞ⁻¹Δ)²)."""
     residual = Kff - renyi.nystrom(Kuf, Kuu)
-    ratio = alpha * renyi.xi(Kff, Kuf, Kuu, noise, alpha) ** -1 * residual
+    ratio = alpha * matrices.inverse(renyi.xi(Kff, Kuf, Kuu, noise, alpha)) * residual
     s, q = trace(ratio), trace(ratio * ratio)
     if s < mpf("1e-40"):
         return mpf(0), mpf(0)
@@ -76,7 +76,7 @@ def spread(w: Any, residual: Any, block: int) -> Any:
 
 def weighted_form(y: Any, B: Any, residual: Any, shift: Any, block: int) -> Any:
     """(wᵀy)²/(wᵀBw + spread) at w = (B + shift·I)⁻¹y: a lower bound on yᵀK_n⁻¹y."""
-    w = (B + shift * eye(B.rows)) ** -1 * y
+    w = matrices.inverse(B + shift * eye(B.rows)) * y
     curvature = (w.T * B * w)[0] + spread(w, residual, block)
     return (w.T * y)[0] ** 2 / curvature if curvature > 0 else mpf(0)
 

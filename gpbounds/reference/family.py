@@ -10,7 +10,7 @@ from typing import Any
 
 from mpmath import exp, eye, mp, mpf, sqrt
 
-from gpbounds.reference import renyi
+from gpbounds.reference import matrices, renyi
 from gpbounds.reference.divergences import log_det, solve, trace
 from gpbounds.reference.evidence import columns
 
@@ -51,7 +51,7 @@ def objective(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, power: Any, bloc
 def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, Y: Any, noise: Any, power: Any, blocks: Blocks) -> tuple[Any, Any]:
     """q(u) = N(Kuf Ξ⁻¹Y, Kuu − Kuf Ξ⁻¹Kfu), Ξ = Q + aR + σ²I: means (M × P) and covariance."""
     Q, R = parts(Kff, Kuf, Kuu, blocks)
-    inverse = (Q + mpf(power) * R + noise * eye(Kff.rows)) ** -1
+    inverse = matrices.inverse(Q + mpf(power) * R + noise * eye(Kff.rows))
     return Kuf * inverse * Y, Kuu - Kuf * inverse * Kuf.T
 
 
@@ -72,7 +72,7 @@ def predict(
     Kff, Kuf, Kuu = prior
     Kss, Ksf, Kus = new
     Q, R = parts(Kff, Kuf, Kuu, blocks)
-    inverse = (Q + mpf(power) * R + noise * eye(Kff.rows)) ** -1
+    inverse = matrices.inverse(Q + mpf(power) * R + noise * eye(Kff.rows))
     cross, own = Kus.T * solve(Kuu, Kuf), Kss.copy()
     if homes is not None:
         own = renyi.nystrom(Kus, Kuu)

@@ -16,9 +16,9 @@ import mpmath as mp
 def esp(eigenvalues: Sequence[Any], k_max: int) -> list[Any]:
     """e_0 … e_kmax by e_j ← e_j + λ e_{j−1}, for one eigenvalue at a time."""
     e = [mp.mpf(1)] + [mp.mpf(0)] * k_max
-    for value in eigenvalues:
+    for value in map(mp.mpf, eigenvalues):
         for j in range(k_max, 0, -1):
-            e[j] += mp.mpf(value) * e[j - 1]
+            e[j] += value * e[j - 1]
     return e
 
 

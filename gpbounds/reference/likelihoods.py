@@ -6,6 +6,7 @@ A likelihood is a function log p(y, f).  Derivatives are numerical, means are qu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from mpmath import diff, erfc, exp, gamma, log, log1p, loggamma, mp, mpf, pi, quad, sqrt
@@ -114,7 +115,11 @@ def log_expected_density(log_density: LogDensity, y: Any, m: Any, v: Any, points
 
 
 def _integrals(function: Function, m: Any, v: Any, grid: Sequence[Any]) -> list[Any]:
-    """∫ function, alone and times the two scores of N(m, v); scaled, since quadrature has an absolute tolerance."""
+    """∫ function, alone and times the two scores of N(m, v); scaled, since quadrature has an absolute tolerance.
+
+    The three quadratures share their nodes, at which the function is computed once.
+    """
+    function = cache(function)
     s, size = sqrt(v), max(abs(function(c)) for c in grid)
     integrals = []
     for unit, score in (
@@ -151,10 +156,17 @@ def _brackets(height: Function, m: Any, v: Any, points: Points) -> list[tuple[An
 def highest(height: Function, low: Any, high: Any) -> Any:
     """Where ``height`` is largest in (low, high), by golden sections."""
     ratio = (sqrt(mpf(5)) - 1) / 2
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    of_left, of_right = height(left), height(right)
     for _ in range(90):
-        step = ratio * (high - low)
-        left, right = high - step, low + step
-        low, high = (low, right) if height(left) >= height(right) else (left, high)
+        if of_left >= of_right:
+            high, right, of_right = right, left, of_left
+            left = high - ratio * (high - low)
+            of_left = height(left)
+        else:
+            low, left, of_left = left, right, of_right
+            right = low + ratio * (high - low)
+            of_right = height(right)
     return (low + high) / 2
 
 

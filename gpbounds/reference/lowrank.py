@@ -9,6 +9,7 @@ from typing import Any
 
 from mpmath import eigsy, eye, log, mp, mpf, sqrt
 
+from gpbounds.reference import matrices
 from gpbounds.reference.divergences import gaussian_kl, log_det, solve
 
 
@@ -54,7 +55,7 @@ def woodbury_log_det(features: Any, noise: Any) -> Any:
 
 def predict(K: Any, cross: Any, new: Any, y: Any, noise: Any) -> tuple[Any, Any]:
     """Mean and covariance of noisy y_* given y: K_*A⁻¹y, K_** + σ²I − K_*A⁻¹K_*ᵀ, A = K + σ²I (L-01)."""
-    inverse = noisy(K, noise) ** -1
+    inverse = matrices.inverse(noisy(K, noise))
     return cross * inverse * y, noisy(new, noise) - cross * inverse * cross.T
 
 

@@ -60,7 +60,8 @@ def overlap(W: Any, A: Any) -> Any:
 def shell_bound(radius: Any, widths: Sequence[Any], n: Any, A: Any, h: Any) -> Any:
     """N-shell: e^{r²/(4A)} Π E(W'_j − |t|)₊ + n p(η) (1 − Π_j (1 − Φc(h) − Φc(h + W_j/s)))² at |η| = r."""
     s = mp.sqrt(mp.mpf(A) + mp.mpf(1) / 2) / (2 * mp.pi)
-    first = mp.exp(mp.mpf(radius) ** 2 / (4 * mp.mpf(A))) * mp.fprod(overlap(W + 2 * h * s, A) for W in widths)
+    overlaps = {W: overlap(W + 2 * h * s, A) for W in set(widths)}
+    first = mp.exp(mp.mpf(radius) ** 2 / (4 * mp.mpf(A))) * mp.fprod(overlaps[W] for W in widths)
     inside = mp.fprod(1 - upper_normal(h) - upper_normal(h + W / s) for W in widths)
     gauss = (2 * mp.pi) ** (-mp.mpf(len(widths)) / 2) * mp.exp(-(mp.mpf(radius) ** 2) / 2)
     return first + n * gauss * (1 - inside) ** 2

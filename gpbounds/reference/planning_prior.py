@@ -38,9 +38,13 @@ def prior_moments(eigenvalues: Sequence[Any], M: int, noise: Any, delta: Any, R:
     excess = mp.fsum(mi * v * hi / s2 for mi, v, hi in zip(m, values, h, strict=True))
     omega = mp.fsum(mi * max(hi - a, 0) for mi, hi in zip(m, h, strict=True))
 
+    moments = [moment(theta, excess, k) for k in range(R + 1)]
+
     def probability(B: Any) -> Any:
+        """E (c(Q + excess) + αΩ)^R/(1 − αa)^R, by the binomial theorem."""
         c = alpha / (2 * B)
-        return moment([c * t for t in theta], c * excess + alpha * omega, R) / (1 - alpha * a) ** R
+        terms = (mp.binomial(R, k) * c**k * moments[k] * (alpha * omega) ** (R - k) for k in range(R + 1))
+        return mp.fsum(terms) / (1 - alpha * a) ** R
 
     low, high = mp.mpf(10) ** -30, mp.mpf(10) ** 30
     if probability(high) > delta:

@@ -9,6 +9,7 @@ from typing import Any
 
 from mpmath import diag, eigsy, eye, log, mpf, pi
 
+from gpbounds.reference import matrices
 from gpbounds.reference.divergences import gaussian_kl, log_det, solve, trace
 
 
@@ -16,7 +17,7 @@ def posterior_kl(K: Any, r: Any, noise: Any) -> Any:
     """½log|K + σ²I| − (N/2)log σ² − ½tr K(K + σ²I)⁻¹ + ½rᵀ(K + σ²I)⁻¹K(K + σ²I)⁻¹r  (P-22)."""
     A = K + noise * eye(K.rows)
     a = solve(A, r)
-    return (log_det(A) - K.rows * log(noise) - trace(K * A**-1) + (a.T * K * a)[0]) / 2
+    return (log_det(A) - K.rows * log(noise) - trace(K * matrices.inverse(A)) + (a.T * K * a)[0]) / 2
 
 
 def spectral_kl(K: Any, r: Any, noise: Any) -> Any:
@@ -60,7 +61,7 @@ def collapsed_kl(K: Any, Kuf: Any, Kuu: Any, r: Any, noise: Any, power: Any) -> 
     P = Kuu + Kuf * solve(D, Kuf.T)
     c = Kuf * solve(D, r)
     e = solve(P, c)
-    return (log_det(P) - log_det(Kuu) + trace(Kuu * P**-1) - Kuu.rows + (e.T * Kuu * e)[0]) / 2
+    return (log_det(P) - log_det(Kuu) + trace(Kuu * matrices.inverse(P)) - Kuu.rows + (e.T * Kuu * e)[0]) / 2
 
 
 def sparse_kl(Kuu: Any, shift: Any, B: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from mpmath import diag, eigsy, eye, log, mp, mpf, pi, sqrt
 
+from gpbounds.reference import matrices
 from gpbounds.reference.divergences import gaussian_renyi, is_positive_definite, log_det, solve, trace
 from gpbounds.reference.scalars import G, scaled_log
 
@@ -63,7 +64,7 @@ def elbo(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
 def elbo_slope(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any) -> Any:
     """S₁ = −dL_α/dα at α = 1 (R-lim1)."""
     residual = Kff - nystrom(Kuf, Kuu)
-    B_inv = (noise * eye(Kff.rows) + Kff - residual) ** -1
+    B_inv = matrices.inverse(noise * eye(Kff.rows) + Kff - residual)
     quadratic = (y.T * B_inv * residual * B_inv * y)[0]
     ratio = residual / noise
     return (quadratic - trace(B_inv * residual) + trace(ratio) + trace(ratio * ratio) / 2) / 2
@@ -81,7 +82,7 @@ def elbo_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: An
     const += -(N * log(2 * pi) + log_det(R) + (y.T * solve(R, y))[0]) / 2
     const += -alpha / 2 * (M * log(2 * pi) + log_det(cov) + (mean.T * solve(cov, mean))[0])
     const += -beta / 2 * (M * log(2 * pi) + log_det(Kuu))
-    H = P.T * solve(R, P) + alpha * cov**-1 + beta * Kuu**-1
+    H = P.T * solve(R, P) + alpha * matrices.inverse(cov) + beta * matrices.inverse(Kuu)
     h = P.T * solve(R, y) + alpha * solve(cov, mean)
     if not is_positive_definite(H):
         return None
@@ -90,7 +91,7 @@ def elbo_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: An
 
 def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:
     """q*(U) = N(Kuf Ξ⁻¹ y, Kuu − Kuf Ξ⁻¹ Kfu) (R-qstar)."""
-    inverse = xi(Kff, Kuf, Kuu, noise, alpha) ** -1
+    inverse = matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha))
     return Kuf * inverse * y, Kuu - Kuf * inverse * Kuf.T
 
 
@@ -99,7 +100,7 @@ def joint_laws(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise:
     N, M = Kff.rows, Kuu.rows
     prior = mp.zeros(N + M)
     prior[:N, :N], prior[:N, N:], prior[N:, :N], prior[N:, N:] = Kff, Kuf.T, Kuf, Kuu
-    gain = prior[:, :N] * (Kff + noise * eye(N)) ** -1
+    gain = prior[:, :N] * matrices.inverse(Kff + noise * eye(N))
     lift = mp.zeros(N + M, M)
     lift[:N, :], lift[N:, :] = solve(Kuu, Kuf).T, eye(M)
     joint = lift * cov * lift.T
@@ -123,13 +124,13 @@ def expected_gap(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any, second_mo
     exact = Kff + noise * eye(Kff.rows)
     S = exact if second_moment is None else second_moment
     at_zero = exact_gap(Kff, Kuf, Kuu, mp.zeros(Kff.rows, 1), noise, alpha)
-    return at_zero + trace((xi(Kff, Kuf, Kuu, noise, alpha) ** -1 - exact**-1) * S) / 2
+    return at_zero + trace((matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - matrices.inverse(exact)) * S) / 2
 
 
 def gap_variance(Kff: Any, Kuf: Any, Kuu: Any, noise: Any, alpha: Any) -> Any:
     """Var_y D_α for y ~ N(0, K_n): ½ Tr[(C K_n)²] for the quadratic form ½ y'Cy, C = Ξ⁻¹ − K_n⁻¹."""
     exact = Kff + noise * eye(Kff.rows)
-    C = (xi(Kff, Kuf, Kuu, noise, alpha) ** -1 - exact**-1) * exact
+    C = (matrices.inverse(xi(Kff, Kuf, Kuu, noise, alpha)) - matrices.inverse(exact)) * exact
     return trace(C * C) / 2
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
@@ -105,7 +105,7 @@ class _Knots:
 
 
 def _largest_scale(
-    a: Float, omega: Float, mean: float, top_and_sums: tuple[float, Float], p: float, alpha: float, R: int
+    a: Float, omega: Float, mean: float, top_and_sums: tuple[Float, Float], p: float, alpha: float, R: int
 ) -> Float:
     """The largest c with ‖c(Q_y + b̄) + Ω_a‖_R ≤ p(1 − αa)/α, up to a little less, for each a; 0 where none is.
 
@@ -170,16 +170,14 @@ def prior_large(
         return record(math.inf, delta, claim, terms, assumptions, alpha=alpha, why=why)
     ordered, splits = np.sort(form)[::-1], _splits(delta, R, tv)
     gaps, large = _large_parts(residual, alpha)
-    best, place = math.inf, 0.0
-    for gap, rest in zip(gaps, large, strict=True):
-        weights = alpha * ordered / gap
-        weights[0] += rest
-        value = 0.5 * gaussian_forms.norm(weights, alpha * base, R) / p
-        if value < best:
-            best, place = value, 1.0 - float(gap)
+    weights = alpha * ordered / gaps[:, None]
+    weights[:, 0] += large
+    values = 0.5 * gaussian_forms.norm(weights, alpha * base, R) / p
+    i = int(values.argmin())
+    best, place = float(values[i]), 1.0 - float(gaps[i])
     quantiles = {d1: alpha * gaussian_forms.chernoff_quantile(form, d1) for d1 in {d1 for d1, _, _ in splits}}
-    for d1, d2, q in splits:
-        values = 0.5 * (quantiles[d1] / gaps + alpha * base + float(chi2.isf(d2, 1)) * large) / q
+    for d1, c, q in splits:
+        values = 0.5 * (quantiles[d1] / gaps + alpha * base + c * large) / q
         i = int(values.argmin())
         if values[i] < best:
             best, place = float(values[i]), 1.0 - float(gaps[i])
@@ -198,12 +196,14 @@ def _large_parts(residual: ExpectedResidual, alpha: float) -> tuple[Float, Float
 
 
 def _splits(delta: float, R: int, tv: float) -> list[tuple[float, float, float]]:
-    """(δ₁, δ₂, p) with δ₁ + δ₂ + (p + tv)^R = δ, p > 0, and χ²₁'s (1 − δ₂)-quantile above 1.5364."""
+    """(δ₁, c, p) with δ₁ + δ₂ + (p + tv)^R = δ, p > 0, and c, the (1 − δ₂)-quantile of χ²₁, above 1.5364."""
     splits = []
-    for first in SHARES:
-        for second in SHARES:
-            d1, d2 = delta * first * 0.5, delta * second
+    for second in SHARES:
+        d2 = delta * second
+        c = float(chdtri(1.0, d2))
+        for first in SHARES:
+            d1 = delta * first * 0.5
             left = delta - d1 - d2
-            if left > 0.0 and chi2.isf(d2, 1) > PEAK and (p := share(left, R, tv)) > 0.0:
-                splits.append((d1, d2, p))
+            if left > 0.0 and c > PEAK and (p := share(left, R, tv)) > 0.0:
+                splits.append((d1, c, p))
     return splits

@@ -141,7 +141,7 @@ def tilted_prior(
     delta, draws, alpha, tv = checked_draws(delta, draws, alpha, tv)
     R = min(draws, gaussian_forms.MOST)
     means, p = tilted_means(residual), share(delta, R, tv)
-    half = 0.5 * alpha * gaussian_forms.norm(means.theta, means.determinant, R)
+    half = 0.5 * alpha * float(gaussian_forms.norm(means.theta, means.determinant, R))
     terms = {"mean": 0.5 * alpha * (float(means.theta.sum()) + means.determinant), "p": p}
     why = f"p = δ^(1/R) − tv = {p:.3g} is not positive"
     value = half / p if p > 0.0 else math.inf
