@@ -37,10 +37,10 @@ class FeatureBasis(Basis):
 
     @property
     def width(self) -> int:
-        return 0
+        return self.features.width
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        self.features.fill(X, V)
+        self.features.fill(X, K, V)
 
     def residual(self, X: Array, V: Array) -> Array:
         return namespace(X).zeros(X.shape[0])
@@ -63,7 +63,7 @@ class FeaturePullBack(PullBack):
         self.parameters = np.zeros(basis.kernel.parameters.size)
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        self.parameters += self.basis.features.pull(X, V, cotangent)
+        self.parameters += self.basis.features.pull(X, K, V, cotangent)
 
     lifted = features
 
