@@ -99,7 +99,7 @@ def test_gradients_of_batches_average_to_that_of_all_rows(kind: str, seed: int) 
 @each_kind
 @given(seed=SEEDS)
 def test_a_natural_step_on_all_rows_reaches_the_best_q(kind: str, seed: int) -> None:
-    exact, bound, point = setting(kind, seed)
+    _, bound, point = setting(kind, seed)
     start = somewhere(point, seed)
     layout = packing_of(start)
     vector = layout.pack(start)

@@ -39,6 +39,10 @@ class FeatureBasis(Basis):
     def width(self) -> int:
         return self.features.width
 
+    @property
+    def exact(self) -> bool:
+        return True
+
     def fill(self, X: Array, K: Array, V: Array) -> None:
         self.features.fill(X, K, V)
 
@@ -68,7 +72,7 @@ class FeaturePullBack(PullBack):
     lifted = features
 
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        """Nothing: a loss gets no variance from outside the features."""
+        """Nothing: the variance is that of the features, whose cotangent includes it."""
 
     def statistics(self) -> Pulled:
         hyperparameters, weights = np.split(self.parameters, [len(self.basis.kernel.parameter_names)])
