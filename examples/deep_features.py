@@ -130,7 +130,10 @@ def cases(args: argparse.Namespace, sets: Sequence[str]) -> list[Case]:
 
 def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[Any, ...]]:
     networks: dict[Any, tuple[Regressor, float]] = {}
+    ends = time.monotonic() + 60.0 * args.minutes
     for part, name, model, rank, d, rows, seed in tqdm(todo, unit="model"):
+        if time.monotonic() > ends:
+            return
         data = split(args.folder / f"{name}.csv.gz", rows, 10**9, seed)
         X, y, X_test, y_test = data
         begun = time.process_time()
@@ -233,6 +236,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--dims", type=options.whole, nargs="+", default=[1, 2])
     parser.add_argument("--sizes", type=options.whole, nargs="+", default=[1000, 2000, 4000, 8000])
     parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further model after so many")
     parser.add_argument("--quick", action="store_true", help="elevators, 1000 rows, one split, 2 epochs")
     parser.add_argument("--resume", action="store_true", help="keep the rows of the CSV file")
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/deep_features.png"))

@@ -15,9 +15,10 @@ from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, at_point, member, objective
-from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, Projection, Scaled
-from fitting.features.base import KernelMap, TrainedMap
+from fitting.features import Composed, FeatureKernel, FourierMap, Projection, Scaled
+from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
+from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import kernel_map
 from fitting.lowrank import LowRankObjective
@@ -28,8 +29,6 @@ from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
 from gpbounds.lowrank.features.degrees import on_grid
 from gpbounds.validation import choice, count, positive
-
-NAMES = ("fourier", "leverage", "mercer")
 
 ROUNDS = 3
 """Largest number of trainings with ``order="best"``; each has the eigenfunctions that the one before prefers."""
@@ -223,7 +222,7 @@ progress, checkpoint : as in `ExactGP`
             return best, runs
         current = best
         for i in range(1, ROUNDS):
-            point, again = current.parameters, self._chosen_again(current.parameters)
+            point, again = current.parameters, chosen_again(current.parameters.kernel, self.rank, self.order)
             if again is None or runs[-1].status == "interrupted":
                 break
             current = trainer.run(f"low rank round {i}", replace(point, kernel=again, q=None))
@@ -237,7 +236,14 @@ progress, checkpoint : as in `ExactGP`
         if isinstance(kernel, FeatureKernel):
             kernel = kernel_map(kernel.features).kernel_at(kernel.parameters)
         assert isinstance(kernel, Stationary)
-        inner = self._inner(kernel, point.noise, self._projected(X, Y, i))
+        inputs = self._projected(X, Y, i)
+        mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+        if self._projection is None:
+            mean, stds = inputs.mean(axis=0), units(inputs)
+        rng = self._rng(FREQUENCIES)
+        inner = named_map(
+            self.features, kernel, self.rank, inputs, rng, noise=point.noise, order=self.order, mean=mean, stds=stds
+        )
         features: TrainedMap = inner
         parameters = kernel.log_parameters
         if self._projection is not None:
@@ -245,32 +251,6 @@ progress, checkpoint : as in `ExactGP`
             features = Composed(inner, self._projection, weights)
             parameters = np.concatenate([parameters, weights])
         return replace(point, kernel=FeatureKernel(features, parameters))
-
-    def _inner(self, kernel: Stationary, noise: float, inputs: Float) -> KernelMap:
-        """The features of ``kernel`` that ``features`` names."""
-        rng = self._rng(FREQUENCIES)
-        if self.features == "fourier":
-            return FourierMap.drawn(kernel, self.rank, inputs, rng)
-        if self.features == "leverage":
-            return FourierMap.by_leverage(kernel, self.rank, inputs, rng, noise=noise)
-        assert isinstance(kernel, SquaredExponential)
-        mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
-        if self._projection is None:
-            mean, stds = inputs.mean(axis=0), units(inputs)
-        return MercerMap.chosen(kernel, self.rank, self.order, mean, stds)
-
-    def _chosen_again(self, point: Parameters) -> FeatureKernel | None:
-        """The kernel of ``point`` with the eigenfunctions of its largest eigenvalues; None if it has them already."""
-        kernel = point.kernel
-        assert isinstance(kernel, FeatureKernel)
-        inner = kernel_map(kernel.features)
-        assert isinstance(inner, MercerMap)
-        at: Any = inner.kernel_at(kernel.parameters)
-        again = MercerMap.chosen(at, self.rank, self.order, inner.mean, inner.stds)
-        if set(map(tuple, again.degrees.tolist())) == set(map(tuple, inner.degrees.tolist())):
-            return None
-        outer = kernel.features
-        return replace(kernel, features=replace(outer, inner=again) if isinstance(outer, Composed) else again)
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
@@ -348,10 +328,3 @@ def _at_most_rows(rank: int, N: int) -> None:
         raise ValueError(
             f"rank: expected at most the number of rows, {N}, got {rank}: an exact GP costs less than such features"
         )
-
-
-def approximated(kernel: FeatureKernel) -> Kernel:
-    """The kernel that the features of ``kernel`` approximate; ``kernel`` itself for an object."""
-    if isinstance(kernel.features, Scaled):
-        return kernel
-    return kernel_map(kernel.features).kernel_at(kernel.parameters)

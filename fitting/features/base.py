@@ -57,6 +57,11 @@ class FeaturesAt(ABC):
         """The number of values per row that `pull` needs besides the features."""
         return 0
 
+    @property
+    def effort(self) -> int:
+        """The number m for which computing the features takes about m² flops per row, and at least the rank."""
+        return self.rank
+
     @abstractmethod
     def fill(self, X: Array, K: Array, V: Array) -> None:
         """Write the features of X (n, D) into ``V`` (n, rank), and into ``K`` (n, width) what `pull` needs."""

@@ -40,6 +40,10 @@ class FeatureBasis(Basis):
         return self.features.width
 
     @property
+    def effort(self) -> int:
+        return self.features.effort
+
+    @property
     def exact(self) -> bool:
         return True
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class Network(Transform):
 
     @cached_property
     def size(self) -> int:
-        return sum((n + 1) * m for n, m in zip(self.sizes, self.sizes[1:], strict=False))
+        return sum((n + 1) * m for n, m in pairwise(self.sizes))
 
     def layers(self, weights: Array) -> list[Layer]:
         """The layers, as views of the weights."""
@@ -100,7 +101,7 @@ class Network(Transform):
 
     def _layers(self, weights: Array) -> Iterator[Layer]:
         at = column = 0
-        for n, m in zip(self.sizes, self.sizes[1:], strict=False):
+        for n, m in pairwise(self.sizes):
             W, b = weights[at : at + n * m].reshape(n, m), weights[at + n * m : at + (n + 1) * m]
             yield Layer(W, b, slice(column, column + m))
             at, column = at + (n + 1) * m, column + m

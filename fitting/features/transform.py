@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -93,7 +94,7 @@ class Composed(TrainedMap):
 
     def at(self, parameters: Float) -> ComposedAt:
         logs, weights = np.split(parameters, [self.inner.size])
-        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim)
+        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim, weights.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,7 @@ class ComposedAt(FeaturesAt):
     inner: KernelFeaturesAt
     transform: TransformAt
     dim: int
+    size: int
 
     @property
     def rank(self) -> int:
@@ -111,6 +113,10 @@ class ComposedAt(FeaturesAt):
     @property
     def width(self) -> int:
         return self.transform.width
+
+    @property
+    def effort(self) -> int:
+        return max(self.rank, math.isqrt(self.size))
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
         self.transform.fill(X, K)
