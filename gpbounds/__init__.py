@@ -47,7 +47,7 @@ _MODULE_OF = {
     "spectrum": "spectra",
 }
 _PACKAGES = (
-    *("claims", "divergences", "inputs", "kdpp", "kernels", "likelihoods", "losses"),
+    *("claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
     *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
     *("sandwich", "spectra", "whitening"),
 )

@@ -53,9 +53,9 @@ def _range(nodes: Nodes) -> tuple[float, float]:
 
 def _outermost(nodes: Nodes, quantile: float, degree: int, low: float, high: float) -> float:
     """The best lower bound on the least eigenvalue."""
+    if high - low <= 1e-6 * abs(high):  # nearly one eigenvalue: any interval around it will do
+        low, high = low - 1e-6 * abs(low), high + 1e-6 * abs(high)
     width = high - low
-    if width <= 1e-12 * abs(high):
-        width = max(abs(high), 1e-300) * 1e-6  # one eigenvalue: any interval around it will do
     inner = low + width * np.concatenate([[0.0], np.geomspace(1e-4, 0.5, INTERVALS - 1)])
     best = -np.inf
     for left in inner:
