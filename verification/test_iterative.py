@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from observer import Observer
 
-from gpbounds.iterative.blocks import Blocks
 from gpbounds.iterative.edges import edges
-from gpbounds.iterative.factor import factor
 from gpbounds.iterative.krylov import Lanczos, Tridiagonal
 from gpbounds.iterative.log_det import trace_log
 from gpbounds.iterative.quadrature import gauss, radau
@@ -25,6 +23,8 @@ from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.reference import iterative as reference
 from gpbounds.reference.divergences import log_det, trace
 from gpbounds.reference.renyi import matrix
+from gpbounds.vecchia.blocks import Blocks
+from gpbounds.vecchia.factor import factor
 
 SEEDS = st.integers(0, 2**32 - 1)
 TINY = mpf("1e-30")

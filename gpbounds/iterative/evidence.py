@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_points, host, namespace
 from gpbounds.bound import Bound
-from gpbounds.iterative.blocks import near
-from gpbounds.iterative.factor import Factor, factor
 from gpbounds.iterative.krylov import Lanczos, Tridiagonal
 from gpbounds.iterative.log_det import TraceLog, trace_log
 from gpbounds.iterative.products import Products
@@ -22,6 +20,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.renyi.quadratic import two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar
+from gpbounds.vecchia import Factor, factor, near
 from gpbounds.whitening import as_targets
 
 QUANTITY = "log p(y)"

@@ -10,11 +10,11 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.iterative.blocks import Blocks
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.vecchia.blocks import Blocks
 
 GROUPS = 4
 """Groups of blocks whose contributions to Uᵀw are added up separately, so that lanes can share them."""
