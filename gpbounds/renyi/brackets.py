@@ -147,9 +147,9 @@ class Bracket:
 
     def vecchia(self) -> float:
         """The lower bound with log|P| of a block Vecchia factor in place of log|K_n|, rows in an order of seed 0."""
-        problem, rng = self.problem, np.random.default_rng(0)
+        problem = self.problem
         kernel, X = problem.white.inducing.kernel, problem.white.X
-        blocks = near(kernel, X, block=BLOCK_ROWS, neighbours=NEIGHBOURS, rng=rng)
+        blocks = near(kernel, X, block=BLOCK_ROWS, neighbours=NEIGHBOURS, rng=0)
         U = factor(kernel, X[namespace(X).asarray(blocks.order)], noise=problem.noise, blocks=blocks)
         return self.penalty(problem.N * float(np.log(2.0 * np.pi)) + U.log_det) - self.half_quadratic[1]
 

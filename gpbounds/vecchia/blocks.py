@@ -60,21 +60,22 @@ class Blocks:
         return all(chosen.size == part.start for part, chosen in zip(self.parts, self.sets, strict=True))
 
 
-def near(kernel: Kernel, X: Any, *, block: int, neighbours: int, rng: np.random.Generator) -> Blocks:
+def near(
+    kernel: Kernel, X: Any, *, block: int, neighbours: int, rng: np.random.Generator | int | None = None
+) -> Blocks:
     """Blocks of at most ``block`` rows by bisection along principal directions, in random order; S_j are the
     ``neighbours`` earlier rows nearest to a member of block j, distances in units of lengthscales.
 
     Rows further from the block's centre than 4·neighbours others are not considered.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> X, rng = np.arange(6.0)[:, None], np.random.default_rng(0)
-    >>> blocks = near(SquaredExponential(), X, block=3, neighbours=1, rng=rng)
+    >>> blocks = near(SquaredExponential(), np.arange(6.0)[:, None], block=3, neighbours=1, rng=0)
     >>> [blocks.order[part].tolist() for part in blocks.parts], [chosen.tolist() for chosen in blocks.sets]
     ([[0, 1, 2], [3, 4, 5]], [[], [2]])
     """
     points = host(X) / scales(kernel, host(X))
     leaves = _bisected(points, block)
-    leaves = [leaves[i] for i in rng.permutation(len(leaves))]
+    leaves = [leaves[i] for i in np.random.default_rng(rng).permutation(len(leaves))]
     order, ends = np.concatenate(leaves), np.cumsum([0, *(leaf.size for leaf in leaves)])
     parts = [slice(int(start), int(stop)) for start, stop in pairwise(ends)]
     ordered, sets = points[order], [np.empty(0, dtype=np.int64)] * len(parts)
