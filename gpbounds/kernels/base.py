@@ -16,7 +16,6 @@ from gpbounds.kernels.distances import fused, squared_distances
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
 
-
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
 
