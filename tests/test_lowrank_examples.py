@@ -143,7 +143,7 @@ def small(tmp_path):
 
 def test_deep_tables_have_every_number_beside_the_printed_one(example, small, capsys):
     script = example("deep_features")
-    options = ["--sets", "elevators", "--splits", "1", "--epochs", "20", "--pretraining", "5", "--parts", "tables"]
+    options = ["--sets", "elevators", "--splits", "1", "--epochs", "5", "--pretraining", "2", "--parts", "tables"]
     where = ["--folder", str(small), "--out", str(small / "deep.png")]
     script.main([*options, *where])
     with (small / "deep.csv").open(encoding="utf-8") as file:
