@@ -15,11 +15,11 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from gpbounds.iterative.edges import edges
-from gpbounds.iterative.krylov import Lanczos, Tridiagonal
 from gpbounds.iterative.log_det import trace_log
-from gpbounds.iterative.quadrature import gauss, radau
 from gpbounds.iterative.tails import THIRD_MOMENT, chernoff, frobenius, half_width
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
+from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.reference import iterative as reference
 from gpbounds.reference.divergences import log_det, trace
 from gpbounds.reference.renyi import matrix

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.iterative.edges import edges
-from gpbounds.iterative.krylov import Tridiagonal
-from gpbounds.iterative.quadrature import gauss, radau
 from gpbounds.iterative.tails import frobenius, half_width
+from gpbounds.linalg.lanczos import Tridiagonal
+from gpbounds.linalg.quadrature import gauss, radau
 
 EDGE, NORM, TAIL = 0.02, 0.08, 0.44
 """Shares of δ: two edges, the Frobenius norm, two tails."""
