@@ -59,9 +59,9 @@ def from_sklearn(transformer: Any) -> FeatureChoice:
     >>> from sklearn.kernel_approximation import RBFSampler
     >>> from fitting import LowRankGP
     >>> X = np.linspace(0.0, 6.0, 40)[:, None]
-    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).standard_normal(40)
     >>> model = LowRankGP(from_sklearn(RBFSampler(gamma=0.5, n_components=30)), random_state=0).fit(X, y)
-    >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.1)
+    >>> bool(abs(model.predict([[1.5]])[0] - np.sin(1.5)) < 0.2)
     True
     """
     return SklearnFeatures(transformer)
