@@ -25,6 +25,7 @@ def example(monkeypatch):
         "lowrank_decay",
         "predictive_sandwich",
         "lowrank_tables",
+        "dlm_setting",
         "regression_sets",
     )
     yield importlib.import_module
@@ -109,21 +110,27 @@ def test_prop_4_holds_for_trained_models(example, tmp_path, capsys):
     assert capsys.readouterr().out.count("(allowed 5%): holds") == 3
 
 
-def test_tables_have_every_number_beside_the_printed_one(example, tmp_path, capsys):
+def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6))
     table = np.column_stack([X, np.sin(X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(120)])
     np.savetxt(tmp_path / "protein.csv.gz", table, delimiter=",")
     script = example("lowrank_tables")
-    options = ["--rows", "80", "--ranks", "10", "--iterations", "30", "--sets", "protein"]
-    script.main([*options, "--folder", str(tmp_path), "--out", str(tmp_path / "tables.csv")])
-    with (tmp_path / "tables.csv").open(encoding="utf-8") as file:
-        rows = {row["model"]: row for row in csv.DictReader(file)}
-    assert set(rows) == set(script.MODELS)
+    monkeypatch.setattr(script, "DIMS", (2, 3))
+    monkeypatch.setattr(script, "FOLDS", 2)
+    options = ["--rows", "80", "--ranks", "10", "--iterations", "20", "--sets", "protein", "--folder", str(tmp_path)]
+    options += ["--splits", "2", "--out", str(tmp_path / "tables.csv")]
+    script.main(options)
     out = capsys.readouterr().out
-    for model, row in rows.items():
-        nlpd, rmse = script.printed("protein", model, 10)
-        assert f"{float(row['nlpd']):.3f} *({nlpd:.2f})*" in out
-        assert f"{float(row['rmse']):.3f} *({rmse:.2f})*" in out
-        assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) - 0.5
-    assert float(rows["MGP"]["rmse"]) < 0.8
+    found = script.load(tmp_path / "tables.csv", script.Score)
+    assert {(s.model, s.split) for s in found} == {(model, i) for model in script.MODELS for i in range(2)}
+    for model in script.MODELS:
+        for what, paper in zip(("nlpd", "rmse"), script.printed("protein", model, 10), strict=True):
+            a, b = (getattr(score, what) for score in found if score.model == model)
+            assert f"{0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} *({paper:.2f})*" in out
+    assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in found)
+    assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in found)
+    assert max(s.rmse for s in found if s.model == "MGP") < 0.8
+    monkeypatch.setattr(script, "trained", None)  # no model is left to train
+    script.main([*options, "--resume"])
+    assert capsys.readouterr().out == out
