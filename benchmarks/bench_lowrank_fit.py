@@ -94,16 +94,21 @@ def gpytorch(X: Any, y: Any, m: int) -> tuple[Loss, Any]:
 LIBRARIES = {"fitting": ours, "gpytorch": gpytorch}
 
 
-def child(library: str, task: str, N: int, m: int, repeats: int, steps: int) -> dict[str, Any]:
-    """Seconds of single evaluations after a first one, or of a fit; and the peak of memory in this process."""
+def fitted(loss: Loss, start: Any, steps: int) -> float:
+    """The loss after training."""
     from scipy.optimize import minimize
 
+    return float(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).fun)
+
+
+def child(library: str, task: str, N: int, m: int, repeats: int, steps: int) -> dict[str, Any]:
+    """Seconds of single evaluations after a first one, or of a fit; and the peak of memory in this process."""
     loss, start = LIBRARIES[library](*data(N), m)
     value, seconds = -loss(start)[0], []
-    for i in range(1 if task == "fit" else 3 if task == "million" else repeats):
+    for i in range({"value": repeats, "fit": 1, "million": 3}[task]):
         begin = time.perf_counter()
         if task == "fit":
-            value = -float(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": steps}).fun)
+            value = -fitted(loss, start, steps)
         else:
             loss(start + 1e-9 * i)  # so that no result can come from a cache
         seconds.append(time.perf_counter() - begin)

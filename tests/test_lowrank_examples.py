@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpbounds.lowrank import FourierFeatures, kl_features, optimal_rank
+from gpbounds.lowrank import FourierFeatures, kl, kl_features, optimal_rank
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -24,6 +24,7 @@ def example(monkeypatch):
         "lowrank_ranks",
         "lowrank_decay",
         "predictive_sandwich",
+        "trained_divergence",
         "lowrank_tables",
         "dlm_setting",
         "regression_sets",
@@ -108,6 +109,25 @@ def test_prop_4_holds_for_trained_models(example, tmp_path, capsys):
     script.main(["--N", "40", "--ranks", "8", "--draws", "5", "--out", str(tmp_path / "picture.png")])
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
     assert capsys.readouterr().out.count("(allowed 5%): holds") == 3
+
+
+def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
+    script = example("trained_divergence")
+    rng = np.random.default_rng(3)
+    X, y = script.data(60, rng)
+    mercer = [script.mercer_row(rank, X, y) for rank in (8, 14)]
+    assert all(0.0 < row.own <= row.residual <= row.bound <= row.printed for row in mercer)
+    assert mercer[1].own < mercer[0].own
+    model = script.trained("fourier", 16, X, y)
+    own, more, many = (script.fourier_row(rank, model, X, 3, rng) for rank in (16, 64, 4096))
+    K, Sigma = model.kernel_(X), model.feature_kernel_(X)
+    assert own.own == pytest.approx(kl(K, Sigma, noise=model.noise_), rel=1e-7)
+    assert np.isnan(more.own)
+    assert np.isfinite(many.bound)
+    assert many.leverage_most <= many.leverage_bound <= many.bound
+    assert many.plain_most <= many.bound
+    assert many.plain < more.plain < own.plain
+    script.picture([*mercer, own, more, many], 60).savefig(tmp_path / "picture.png")
 
 
 def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):
