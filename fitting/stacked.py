@@ -34,10 +34,12 @@ class Stacking:
         self.weights, self.R = weights, None
 
     def chunk(self, chunk: Chunk) -> None:
+        """Put the weighted rows under the triangle so far."""
         xp = namespace(chunk.V)
         c = self.weights(chunk.residual)
         rows = xp.sqrt(c)[:, None] * xp.concatenate([chunk.V, chunk.Y], axis=1)
         self.R = triangular(rows if self.R is None else xp.concatenate([self.R, rows]))
 
     def statistics(self) -> Triangle:
+        """The triangle of all chunks so far."""
         return Triangle(self.R)
