@@ -88,11 +88,11 @@ def printed(data: str, model: str, rank: int) -> tuple[float | None, float | Non
 
 @cache
 def split(path: Path, rows: int, seed: int) -> Rows:
-    """Standardised training rows, at most ``rows``, and the 10 % for testing."""
+    """Standardised training rows, all or the first ``rows`` > 0 of the 90 %, and the 10 % for testing."""
     values, _ = read_table(path)
     values = values[np.random.default_rng(seed).permutation(len(values))]
     cut = round(0.9 * len(values))
-    first, rest = values[: min(cut, rows)], values[cut:]
+    first, rest = values[: min(cut, rows or cut)], values[cut:]
     mean, scale = first.mean(axis=0), first.std(axis=0)
     scale[scale == 0.0] = 1.0
     first, rest = (first - mean) / scale, (rest - mean) / scale
@@ -172,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--rows", type=options.whole, default=10**9, help="at most so many training rows (default all)")
+    parser.add_argument("--rows", type=options.whole, default=0, help="at most so many training rows, 0 for all")
     parser.add_argument("--splits", type=options.whole, default=5, help="random splits (default %(default)s)")
     parser.add_argument("--ranks", type=options.whole, nargs="+", default=list(RANKS))
     parser.add_argument("--iterations", type=options.whole, default=100, help="of L-BFGS-B (default %(default)s)")

@@ -28,6 +28,8 @@ def example(monkeypatch):
         "lowrank_tables",
         "dlm_setting",
         "regression_sets",
+        "deep_features",
+        "deep_schemes",
     )
     yield importlib.import_module
     for name in names:
@@ -154,3 +156,48 @@ def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, t
     monkeypatch.setattr(script, "trained", None)  # no model is left to train
     script.main([*options, "--resume"])
     assert capsys.readouterr().out == out
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A folder with a small table in the place of elevators: y depends on one direction, noise 0.1."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5))
+    table = np.column_stack([X, np.sin(2.0 * X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(400)])
+    np.savetxt(tmp_path / "elevators.csv.gz", table, delimiter=",")
+    return tmp_path
+
+
+def test_deep_tables_have_every_number_beside_the_printed_one(example, small, capsys):
+    script = example("deep_features")
+    options = ["--sets", "elevators", "--splits", "1", "--epochs", "5", "--pretraining", "2", "--parts", "tables"]
+    where = ["--folder", str(small), "--out", str(small / "deep.png")]
+    script.main([*options, *where])
+    with (small / "deep.csv").open(encoding="utf-8") as file:
+        rows = {row["model"]: row for row in csv.DictReader(file)}
+    assert set(rows) == {"DMGP", "DFGP", "DNN+S", "DNN+M", "DNN+F"}
+    out = capsys.readouterr().out
+    for model, row in rows.items():
+        nlpd, rmse = script.PRINTED["elevators"][model]
+        assert f"| {model} | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
+        assert float(row["rmse"]) < 1.0
+        assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) + 0.5 - 0.5
+    before = (small / "deep.csv").read_text()
+    script.results = lambda args, todo: iter(todo)  # what would be trained
+    script.main([*options, *where, "--resume"])
+    assert (small / "deep.csv").read_text() == before
+
+
+def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys):
+    script = example("deep_schemes")
+    where = ["--folder", str(small), "--out", str(small / "schemes.png")]
+    script.main(["--rows", "300", "--epochs", "6", *where])
+    out = capsys.readouterr().out
+    with (small / "schemes.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in script.SCHEMES:
+        values = [float(row["log_evidence_per_row"]) for row in rows if row["scheme"] == name]
+        assert len(values) == 7
+        assert values[-1] > values[0]
+        assert f"{name}: log p(y)/N = {values[-1]:.4f} after 6 epochs" in out
+    assert (small / "schemes.png").read_bytes().startswith(b"\x89PNG")
