@@ -135,7 +135,7 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
     for part, name, model, rank, d, rows, seed in tqdm(todo, unit="model"):
         if time.monotonic() > ends:
             return
-        data = split(args.folder / f"{name}.csv.gz", rows, 10**9, seed)
+        data = split(args.folder / f"{name}.csv.gz", rows, seed)
         X, y, X_test, y_test = data
         begun = time.process_time()
         if model in DEEP:

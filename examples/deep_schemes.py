@@ -122,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/deep_schemes.png"))
     args = parser.parse_args(argv)
     rows, epochs = (1000, 3) if args.quick else (args.rows, args.epochs)
-    X, y, _, _ = split(args.folder / f"{args.data}.csv.gz", rows, 0, args.seed)
+    X, y, _, _ = split(args.folder / f"{args.data}.csv.gz", rows, args.seed)
     rng = np.random.default_rng(args.seed)
     features = trained_map(MLP(HIDDEN, 4, then=Fourier(40)), X, y[:, None], rng)
     start = at_point(FeatureKernel(features, features.start(X, rng)), 0.1 * float(np.mean(y * y)))

@@ -194,6 +194,50 @@ def test_divergences_are_ordered_and_exact() -> None:
 
 
 @quiet
+@pytest.mark.parametrize(
+    "settings", [{"features": "mercer", "dim": 2, "rank": 10}, {"features": "fourier", "rank": 20}]
+)
+def test_divergences_of_trained_models_are_exact_and_below_what_stays_proved(settings: dict) -> None:
+    """The certificate needs no independence; the exact number is that of dense matrices of the trained kernel."""
+    rng = np.random.default_rng(9)
+    inputs = rng.standard_normal((70, 3))
+    target = np.sin(inputs @ [1.0, 0.5, 0.0]) + 0.1 * rng.standard_normal(70)
+    fit = LowRankGP(**settings, start="scale", max_iter=25, random_state=0).fit(inputs, target)
+    seen = inputs
+    if "dim" in settings:
+        seen = (inputs - inputs.mean(axis=0)) @ fit.projection_
+        assert np.allclose(seen.std(axis=0), 1.0)
+    K, Sigma, found = fit.kernel_(seen), fit.feature_kernel_(inputs), fit.kl_bound_
+    dense = 0.5 * (
+        np.trace(np.linalg.solve(Sigma + fit.noise_ * np.eye(70), K + fit.noise_ * np.eye(70)))
+        - 70.0
+        + np.linalg.slogdet(Sigma + fit.noise_ * np.eye(70))[1]
+        - np.linalg.slogdet(K + fit.noise_ * np.eye(70))[1]
+    )
+    assert found.exact == pytest.approx(dense, rel=1e-6)
+    if "dim" in settings:
+        assert found.prior is None
+        assert found.exact <= found.residual
+    else:
+        assert found.residual is None
+        assert float(found.prior) == float(fourier_kl(fit.kernel_, 70, 10, noise=fit.noise_, features="classical"))
+
+
+@quiet
+def test_a_finite_bound_before_the_frequencies_are_drawn_is_kept_by_19_of_20_draws() -> None:
+    """Hyperparameters fixed in advance: the case in which the docstring says that the a-priori bound is proved."""
+    inputs = np.random.default_rng(10).standard_normal((40, 1))
+    found = [
+        LowRankGP("fourier", 40, SquaredExponential(), 60.0, optimizer=None, random_state=seed)
+        .fit(inputs, inputs[:, 0])
+        .kl_bound_
+        for seed in range(20)
+    ]
+    assert np.isfinite(float(found[0].prior))
+    assert sum(each.exact > each.prior for each in found) <= 1
+
+
+@quiet
 def test_the_protocol_of_scikit_learn() -> None:
     search = GridSearchCV(
         make_pipeline(StandardScaler(), LowRankGP("mercer", order="best", max_iter=5, start="scale", random_state=0)),

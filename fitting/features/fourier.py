@@ -17,6 +17,7 @@ from fitting.features.base import KernelFeaturesAt, KernelMap
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Stationary
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures
+from gpbounds.lowrank.features.fourier import cosines_and_sines
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +110,7 @@ class FourierAt(KernelFeaturesAt):
         return np.sqrt(self.map.weights * (self.kernel.variance / len(self.map.weights)))
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        xp, m = namespace(X), self.rank // 2
-        phases = X @ xp.asarray(self.frequencies.T)
-        amplitudes = xp.asarray(self.amplitudes)
-        for function, columns in ((xp.cos, V[:, :m]), (xp.sin, V[:, m:])):
-            function(phases, out=columns)
-            columns *= amplitudes
+        cosines_and_sines(X, self.frequencies, self.amplitudes, V)
 
     def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:
         turned, variance = self._turned(V, cotangent)
