@@ -183,7 +183,7 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     out = capsys.readouterr().out
     for model, row in rows.items():
         nlpd, rmse = script.PRINTED["elevators"][model]
-        assert f"| {model} | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
+        assert f"| {model} | 5 | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
         assert float(row["rmse"]) < 1.0
         assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) + 0.5 - 0.5
     before = (small / "deep.csv").read_text()
