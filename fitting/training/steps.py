@@ -44,14 +44,23 @@ class Steps:
         """One step, for the gradient g at the current vector."""
         self.failed = 0
         self.t += 1
-        self.first = BETA1 * self.first + (1.0 - BETA1) * g
-        self.second = BETA2 * self.second + (1.0 - BETA2) * g * g
-        mean, square = self.first / (1.0 - BETA1**self.t), self.second / (1.0 - BETA2**self.t)
-        moved = self.x - self.rate * mean / (np.sqrt(square) + EPSILON)
+        work = (1.0 - BETA1) * g
+        self.first = np.multiply(BETA1, self.first)
+        self.first += work
+        np.multiply(g, g, out=work)
+        work *= 1.0 - BETA2
+        self.second = np.multiply(BETA2, self.second)
+        self.second += work
+        np.multiply(self.second, 1.0 / (1.0 - BETA2**self.t), out=work)
+        np.sqrt(work, out=work)
+        work += EPSILON
+        np.divide(self.first, work, out=work)
+        work *= -self.rate / (1.0 - BETA1**self.t)
+        work += self.x
         if self.natural is not None:
             n = self.natural.size
-            moved[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
-        self.x = np.clip(moved, self.low, self.high)
+            work[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
+        self.x = np.clip(work, self.low, self.high, out=work)
 
     def back(self, x: Float) -> None:
         """Return to x from a point without a value: the moments begin anew, and the step length is halved."""
