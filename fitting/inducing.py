@@ -18,7 +18,7 @@ from fitting.basis import Basis, PullBack, Pulled
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.triangular import inverse_factor, lift_rows, multiply_rows, solve_rows
+from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
 from gpbounds.whitening import Inducing, inducing, residual_diagonal
 
 TAME = 1e5
@@ -87,12 +87,10 @@ class InducingBasis(Basis):
         return InducingPullBack(self)
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        xp, L, kernel, Z = namespace(outer), self.inducing.chol.L, self.kernel, self.inducing.Z
-        lower = xp.tril(outer, -1)
-        symmetric = lower + lower.T + xp.diag(xp.diagonal(outer))
-        symmetric *= -0.5
-        half = lift_rows(L, xp.ascontiguousarray(symmetric))  # rows: (L⁻ᵀS)ᵀ = S L⁻¹
-        Kuu_bar = lift_rows(L, xp.ascontiguousarray(half.T))
+        xp, kernel, Z = namespace(outer), self.kernel, self.inducing.Z
+        half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
+        half *= -0.5
+        Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
         own = np.zeros_like(pulled.kernel)
         if self.relative_jitter:
             own += kernel.pull_diag(Z[:1], xp.full(1, self.relative_jitter * float(Kuu_bar.trace())))

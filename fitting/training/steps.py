@@ -44,14 +44,24 @@ class Steps:
         """One step, for the gradient g at the current vector."""
         self.failed = 0
         self.t += 1
-        self.first = BETA1 * self.first + (1.0 - BETA1) * g
-        self.second = BETA2 * self.second + (1.0 - BETA2) * g * g
-        mean, square = self.first / (1.0 - BETA1**self.t), self.second / (1.0 - BETA2**self.t)
-        moved = self.x - self.rate * mean / (np.sqrt(square) + EPSILON)
+        n = self.x.size if self.natural is None else self.x.size - self.natural.size
+        moved = np.empty_like(self.x)
+        moved[:n] = self._moved(g[:n], n)
         if self.natural is not None:
-            n = self.natural.size
-            moved[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
-        self.x = np.clip(moved, self.low, self.high)
+            moved[n:] = self.natural.moved(self.x[n:], g[n:], self.t)
+        self.x = np.clip(moved, self.low, self.high, out=moved)
+
+    def _moved(self, g: Float, n: int) -> Float:
+        """The first n entries after a step of Adam."""
+        first, second = self.first.copy(), self.second.copy()  # no later step changes a `state`
+        first[:n] += (1.0 - BETA1) * (g - first[:n])
+        second[:n] += (1.0 - BETA2) * (g * g - second[:n])
+        self.first, self.second = first, second
+        size = np.sqrt(second[:n] / (1.0 - BETA2**self.t))
+        size += EPSILON
+        step = first[:n] / size
+        step *= self.rate / (1.0 - BETA1**self.t)
+        return np.subtract(self.x[:n], step, out=step)
 
     def back(self, x: Float) -> None:
         """Return to x from a point without a value: the moments begin anew, and the step length is halved."""
