@@ -47,9 +47,9 @@ _MODULE_OF = {
     "spectrum": "spectra",
 }
 _PACKAGES = (
-    *("claims", "divergences", "inputs", "kdpp", "kernels", "likelihoods", "losses"),
+    *("claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
     *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
-    *("sandwich", "spectra", "whitening"),
+    *("sandwich", "spectra", "vecchia", "whitening"),
 )
 
 __all__ = sorted([*_MODULE_OF, *_PACKAGES])

@@ -121,6 +121,22 @@ def test_expanded_and_plain_sums_agree(seed: int, spread: float) -> None:
     np.testing.assert_allclose(fast[1], slow[1], rtol=1e-11, atol=1e-12 * size * spread)
 
 
+def test_only_dimensions_that_reach_far_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    spread = np.array([0.1, 300.0, 20.0, 1e5, 20.0])  # the third and the fifth exceed the limit only together
+    x, z, W = spread * rng.uniform(-1.0, 1.0, (40, 5)), spread * rng.uniform(-1.0, 1.0, (7, 5)), rng.random((40, 7))
+    squares, moved = pull_distances(x, z, W)
+    difference = x[:, None, :] - z
+    np.testing.assert_allclose(squares, np.einsum("ij,ijd->d", W, difference**2), rtol=1e-12)
+    size = np.einsum("ij,ijd->jd", W, np.abs(difference))
+    assert (np.abs(moved - np.einsum("ij,ijd->jd", W, difference)) <= 1e-12 * size).all()
+    asked: list[str] = []
+    einsum = np.einsum
+    monkeypatch.setattr(np, "einsum", lambda *a: asked.append(a[0]) or einsum(*a))
+    pull_distances(x, z, W)
+    assert len(asked) == 2
+
+
 def test_no_array_of_all_differences_is_formed() -> None:
     N, M, D = 2000, 100, 50
     rng = np.random.default_rng(3)

@@ -85,9 +85,10 @@ def brackets(
 
     from gpbounds.errors import NotPositiveDefinite
     from gpbounds.renyi import evidence, log_evidence
+    from gpbounds.renyi.brackets import BLOCKS, CHEAP
 
     chooser = Chooser(kernel, data.X, method, seed)
-    members = "all" if data.N <= rows else "cheap"
+    members = (*CHEAP, *BLOCKS) if data.N <= rows else CHEAP  # those that depend on the inducing points
     sizes, pairs = [], []
     for M in tqdm(counts, desc=f"Evidence, {chooser.name}", unit="subset", leave=False, disable=None):
         try:

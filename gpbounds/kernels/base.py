@@ -16,6 +16,9 @@ from gpbounds.kernels.distances import fused, squared_distances
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
 
+PIECE = 2**16
+"""Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
+
 
 class Kernel(ABC):
     """A positive semi-definite function k(x, x') on R^D.
@@ -215,11 +218,15 @@ class Stationary(Kernel):
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
-        if namespace(left) is not np and self.formula:
+        on_host = namespace(left) is np
+        if not on_host and self.formula:
             return fused(self.formula, left, right, self.variance, out)
-        K = self.covariance(squared_distances(left, right, out))
-        if K is not out:
-            out[...] = K
+        step = max(1, PIECE // max(right.shape[0], 1) if on_host else left.shape[0])
+        for start in range(0, left.shape[0], step):
+            piece = out[start : start + step]
+            K = self.covariance(squared_distances(left[start : start + step], right, piece))
+            if K is not piece:
+                piece[...] = K
         return out
 
     @property

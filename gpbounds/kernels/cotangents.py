@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpbounds.arrays import Array, Float, host, namespace
 
 NEAR = 1000.0
-"""Squared scaled distance from the centre up to which Σ W(x − z)² is expanded; the error is at most 1000 eps Σ W."""
+"""Squared scaled distance from the centre, in one dimension, up to which Σ W(x − z)² is expanded there; the error is at
+most 1000 eps Σ W."""
 
 
 def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> tuple[Float, Array]:
     """Σ_ij W_ij (x_id − z_jd)² for each d, and Σ_i W_ij (x_id − z_jd), for x (N, D), z (M, D), W (N, M).
 
-    The function uses one matrix product with [x, x², 1] if this loses no digits, and otherwise a loop over dimensions.
+    One matrix product with [x, x², 1] serves all dimensions in which this loses no digits; the others take turns.
 
     Returns
     -------
@@ -26,16 +29,18 @@ def pull_distances(left: Array, right: Array, W: Array, expand: bool = True) -> 
     xp, D = namespace(left, right, W), left.shape[1]
     middle = right.mean(axis=0)
     x, z = left - middle, right - middle
-    reach = float((x * x).sum(axis=1).max()) + float((z * z).sum(axis=1).max())
-    if expand and reach <= NEAR:
+    reach = host((x * x).max(axis=0) + (z * z).max(axis=0))
+    near = expand & (reach <= NEAR)
+    squares, moved = xp.empty(D), xp.empty((z.shape[0], D), dtype=z.dtype)
+    if near.any():
+        columns = xp.asarray(np.flatnonzero(near))
+        x, z, n = x[:, columns], z[:, columns], columns.size
         table = xp.concatenate([x, x * x, xp.ones((x.shape[0], 1), dtype=x.dtype)], axis=1)
         sums = (table.T @ W).T
-        first, weights = sums[:, :D], sums[:, -1:]
-        squares = (sums[:, D:-1] + z * (z * weights - 2.0 * first)).sum(axis=0)
-        return host(squares), first - z * weights
-    squares = xp.empty(D)
-    moved = xp.empty((z.shape[0], D), dtype=z.dtype)
-    for d in range(D):
+        first, weights = sums[:, :n], sums[:, -1:]
+        squares[columns] = (sums[:, n:-1] + z * (z * weights - 2.0 * first)).sum(axis=0)
+        moved[:, columns] = first - z * weights
+    for d in np.flatnonzero(~near):
         difference = left[:, d, None] - right[None, :, d]
         weighted = W * difference
         moved[:, d] = weighted.sum(axis=0)

@@ -1,0 +1,5 @@
+"""Log evidence of an exact GP at large N by iterations, between proved bounds (claims N-vecchia, N-slq)."""
+
+from gpbounds.iterative.evidence import evidence
+
+__all__ = ["evidence"]

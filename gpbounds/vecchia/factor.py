@@ -1,0 +1,143 @@
+"""The block Vecchia factor U of (K + σ²I)⁻¹, and its products with vectors (N-vecchia)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Array, namespace
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.parallel import WORTH, share
+from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.vecchia.blocks import Blocks
+
+GROUPS = 4
+"""Groups of blocks whose contributions to Uᵀw are added up separately, so that lanes can share them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """U (N, N) with P⁻¹ = UᵀU ≈ (K + σ²I)⁻¹; row block j is zero outside S_j and B_j.  Memory: N(p + b) numbers.
+
+    With c = (S_j, B_j) and the Cholesky factor [[L₁₁, 0], [L₂₁, L₂₂]] of (K + σ²I)[c, c], the row block is
+    [−L₂₂⁻¹L₂₁L₁₁⁻¹, L₂₂⁻¹], the last rows of the inverse factor.  For B = U(K + σ²I)Uᵀ (N-vecchia):
+
+        the diagonal blocks of B are I, so tr B = N;
+        log|K + σ²I| = log|P| − Σ_i ψ(b_i) ≤ log|P|,  b_i the eigenvalues of B,  ψ(x) = x − 1 − log x ≥ 0.
+
+    Proof.  Row block j applied to y gives L₂₂⁻¹(y_B − E[y_B | y_S]), whose covariance for y ~ N(0, K + σ²I) is I.
+    log|B| = log|K + σ²I| − log|P| and Σψ(b_i) = tr B − N − log|B|.
+
+    Attributes
+    ----------
+    blocks : Blocks
+    weights : list of arrays
+        The nonzero columns (S_j, B_j) of each row block.
+    log_det : float
+        log|P| = 2Σ_j log|L₂₂|.
+    """
+
+    blocks: Blocks
+    weights: list[Array]
+    log_det: float
+
+    @property
+    def N(self) -> int:
+        """Number of rows."""
+        return int(self.blocks.order.size)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers are stored."""
+        return sum(W.size for W in self.weights)
+
+    def times(self, V: Array) -> Array:
+        """UV for V (N, m)."""
+        out, blocks = namespace(V).empty_like(V), self.blocks
+
+        def multiply(number: int, worker: int) -> None:
+            W, part, chosen = self.weights[number], blocks.parts[number], blocks.sets[number]
+            out[part] = W[:, chosen.size :] @ V[part]
+            if chosen.size:
+                out[part] += W[:, : chosen.size] @ V[chosen]
+
+        self._each(range(len(self.weights)), multiply, V)
+        return out
+
+    def transposed_times(self, V: Array) -> Array:
+        """UᵀV for V (N, m)."""
+        xp, blocks = namespace(V), self.blocks
+        numbers = range(len(self.weights))
+        count = min(GROUPS, len(self.weights)) if self.numbers * V.shape[1] >= WORTH else 1
+        sums = [xp.zeros_like(V) for _ in range(count)]
+
+        def add(group: int, worker: int) -> None:
+            for number in numbers[group::count]:
+                W, part, chosen = self.weights[number], blocks.parts[number], blocks.sets[number]
+                sums[group][part] += W[:, chosen.size :].T @ V[part]
+                if chosen.size:
+                    sums[group][chosen] += W[:, : chosen.size].T @ V[part]
+
+        self._each(range(count), add, V)
+        for other in sums[1:]:
+            sums[0] += other
+        return sums[0]
+
+    def _each(self, numbers: range, run: Callable[[int, int], Any], V: Array) -> None:
+        """Lanes share the tasks on a host; a GPU runs them in order."""
+        if namespace(V) is np and self.numbers * V.shape[1] >= WORTH:
+            share(len(numbers), run)
+        else:
+            for number in numbers:
+                run(number, 0)
+
+
+def factor(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks) -> Factor:
+    """The factor for the rows X (N, D) in the order of ``blocks``: O(N(p + b)³/b) flops.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if σ² is below the rounding error of K.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X, rows = np.array([[0.0], [1.0], [2.0]]), np.arange(3)
+    >>> whole = Blocks(rows, [slice(0, 3)], [rows[:0]])
+    >>> U = factor(SquaredExponential(), X, noise=0.1, blocks=whole)
+    >>> B = U.times(SquaredExponential()(X) + 0.1 * np.eye(3)) @ U.transposed_times(np.eye(3))
+    >>> bool(np.allclose(B, np.eye(3)))
+    True
+    """
+    xp, count = namespace(X), len(blocks.parts)
+    weights: list[Any] = [None] * count
+    halves = np.zeros(count)
+
+    def fill(number: int, worker: int) -> None:
+        part, chosen = blocks.parts[number], blocks.sets[number]
+        rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
+        n, b = rows.shape[0], part.stop - part.start
+        K = kernel.fill(rows, rows, xp.empty((n, n)))
+        K.reshape(-1)[:: n + 1] += noise
+        try:
+            L = cholesky(K, name="K + σ²I", overwrite=True).L
+        except NotPositiveDefinite:
+            raise NotPositiveDefinite(
+                f"noise: expected σ² above the rounding error of K, about {n * 2.0**-53 * float(K.max()) * n:.2g}, got "
+                f"{noise:.3g}: (K + σ²I) of {n} rows does not factorise. Use a larger noise variance."
+            ) from None
+        last = xp.zeros((n, b))
+        last[n - b :] = xp.eye(b)
+        weights[number] = xp.ascontiguousarray(solve_triangular(L, last, transposed=True).T)
+        halves[number] = float(xp.log(xp.diagonal(L)[n - b :]).sum())
+
+    if xp is np:
+        share(count, fill)
+    else:
+        for number in range(count):
+            fill(number, 0)
+    return Factor(blocks, weights, 2.0 * float(halves.sum()))
