@@ -39,7 +39,7 @@ class Result:
     def what(self) -> str:
         """The estimator, and its settings that were not left out, in one sentence."""
         about = [type(self.estimator).__name__]
-        for name in ("method", "objective", "posterior", "relaxation"):
+        for name in ("method", "features", "rank", "objective", "posterior", "relaxation"):
             value = getattr(self.estimator, name, None)
             if value is not None:
                 about.append(f"{name} {value}")

@@ -121,11 +121,13 @@ class LogCdf(Factor):
         xp = namespace(f)
         _, size, tail, hazard = self._parts(f)
         x = xp.abs(f)
-        tall = xp.maximum(x, 10.0)
-        fraction = 0.0 * x
-        for k in range(8, 0, -1):
-            fraction = k / (tall + fraction)
-        excess = xp.where(x > 10.0, fraction, hazard - x)  # H − x = 1/(x + 2/(x + …))
+        excess, far = hazard - x, x > 10.0
+        if bool(far.any()):
+            tall = xp.maximum(x, 10.0)
+            fraction = 0.0 * x
+            for k in range(8, 0, -1):
+                fraction = k / (tall + fraction)
+            excess = xp.where(far, fraction, excess)  # H − x = 1/(x + 2/(x + …))
         steep = xp.where(f > 0.0, hazard * tail / (1.0 - tail), hazard)
         first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
         return first, -first * xp.where(f > 0.0, f + steep, excess)
