@@ -23,6 +23,8 @@ FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
     """The loss, its gradient and None; or (inf, 0) and the fault, if the loss has no value."""
     try:
+        if not bool(np.isfinite(x).all()):  # a step from slopes whose squares overflow
+            raise ArithmeticError("the optimiser asked for a point that is not finite")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             f, g = loss(x)
         if math.isfinite(f) and bool(np.isfinite(g).all()):
