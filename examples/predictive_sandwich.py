@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
 
 from fitting import LowRankGP
-from fitting.features import FeatureKernel, Fourier, Mercer
+from fitting.features import FeatureKernel, FourierMap, MercerMap
 from gpbounds import Gaussian
 from gpbounds.cli import options
 from gpbounds.lowrank import fourier_kl, kl_features, mercer_kl
@@ -95,10 +95,10 @@ def row(name: str, dim: int, rank: int, N: int, draws: int, rng: np.random.Gener
     kernel, noise = model.kernel_, model.noise_
     X = rng.standard_normal((N + TESTS, dim))
     if name == "mercer":
-        features: Any = Mercer.chosen(kernel, rank, "best", np.zeros(dim), np.ones(dim))
+        features: Any = MercerMap.chosen(kernel, rank, "best", np.zeros(dim), np.ones(dim))
         prior = mercer_kl(kernel, len(X), rank, inputs=Gaussian(dim=dim), noise=noise, delta=DELTA)
     else:
-        features = Fourier.drawn(kernel, rank, X, rng)
+        features = FourierMap.drawn(kernel, rank, X, rng)
         prior = fourier_kl(kernel, len(X), rank // 2, noise=noise, delta=DELTA, features="classical")
     Xi = FeatureKernel(features, kernel.log_parameters).features(kernel.log_parameters, X)
     K = kernel(X)

@@ -71,6 +71,16 @@ class Basis(ABC):
     def width(self) -> int:
         """The number of values per row that the pull-back needs besides the features."""
 
+    @property
+    def effort(self) -> int:
+        """The number m for which a pass takes about m² flops per row; several lanes share passes that take long."""
+        return self.rank
+
+    @property
+    def exact(self) -> bool:
+        """Whether K = Q at all parameters, so that the residual is 0 and has no derivatives."""
+        return False
+
     def prepare(self) -> None:  # noqa: B027  (most bases compute nothing)
         """Compute what several threads read later."""
 

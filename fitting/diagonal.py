@@ -21,9 +21,10 @@ import numpy as np
 from fitting.basis import Pulled
 from fitting.evaluation import Evaluation, Gradient
 from fitting.rows import Chunk, Stream
+from fitting.stacked import Stacking
 from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
-from gpbounds.law import GramLaw, gram_law
+from gpbounds.law import GramLaw, gram_law, root_law, strong
 from gpbounds.linalg.products import add_gram, add_product, matmul, product
 from gpbounds.linalg.triangular import mirrored
 
@@ -47,7 +48,10 @@ class Diagonal:
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""
         sums = source.reduce(lambda: _Forward(self, source))
-        return gram_law(mirrored(sums.G), sums.b), sums
+        G = mirrored(sums.G)
+        if not strong(G):
+            return gram_law(G, sums.b), sums
+        return root_law(G, source.reduce(lambda: Stacking(self.precision)).R), sums
 
     def evaluate(self, source: Stream, *, gradient: bool = True) -> Evaluation:
         """F, and its derivatives in (kernel, log σ², Z)."""

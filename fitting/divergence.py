@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fitting.features import FeatureKernel, Fourier, Mercer, Projected
+from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap
 from fitting.features.base import KernelMap
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
@@ -16,15 +16,16 @@ from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl,
 LARGEST = 5000
 """Largest number of rows for which the exact divergence is computed."""
 
-FITTED = "kernel, noise and input law are fixed before the data; a fit that has seen these data does not satisfy this"
+FITTED = "Kernel, noise and input law are fixed before the data; a fit that has seen these data does not satisfy this."
+TRANSFORMED = "The map z = g(x) was fitted to the data; the bound is one for a z that is given."
 
 
 @dataclass(frozen=True, eq=False)
 class LowRankKL:
     """What is known about KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) in nats; K is the kernel's matrix at the training inputs.
 
-    All compare one kernel with its approximation at the same hyperparameters and the same projection; none compares the
-    model with an exact GP that was trained by itself.
+    All compare one kernel with its approximation at the same hyperparameters and the same projection or network; none
+    compares the model with an exact GP that was trained by itself.
 
     Attributes
     ----------
@@ -60,22 +61,22 @@ def low_rank_kl(kernel: FeatureKernel, X: Float, *, noise: float, delta: float =
         Probability with which the a-priori bound may fail.
 
     >>> from gpbounds import SquaredExponential
-    >>> features = Mercer.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
+    >>> features = MercerMap.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
     >>> X = np.linspace(-2.0, 2.0, 50)[:, None]
     >>> found = low_rank_kl(FeatureKernel(features, features.kernel.log_parameters), X, noise=0.1)
     >>> bool(found.exact < found.residual < found.prior)
     True
     """
     outer = kernel.features
-    inner = outer.inner if isinstance(outer, Projected) else outer
+    inner = outer.inner if isinstance(outer, Composed) else outer
     assert isinstance(inner, KernelMap)
     approximated = inner.kernel_at(kernel.parameters)
-    inputs = outer.projection.project(kernel.weights, X) if isinstance(outer, Projected) else X
+    inputs = outer.transform.project(kernel.weights, X) if isinstance(outer, Composed) else X
     N, prior, residual, exact = len(X), None, None, None
-    if isinstance(inner, Fourier) and np.ptp(inner.weights) == 0.0:
+    if isinstance(inner, FourierMap) and np.ptp(inner.weights) == 0.0:
         m = len(inner.weights)
         prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
-    if isinstance(inner, Mercer):
+    if isinstance(inner, MercerMap):
         law = Gaussian(std=inner.stds)
         features = MercerFeatures(approximated, inner.rank, inputs=law, order="best", mean=inner.mean)  # type: ignore[arg-type]
         kept = sorted(map(tuple, inner.degrees.tolist()))
@@ -87,5 +88,6 @@ def low_rank_kl(kernel: FeatureKernel, X: Float, *, noise: float, delta: float =
     if N <= LARGEST:
         exact = kl_features(approximated(inputs), kernel.features(kernel.parameters, X), noise=noise)
     if prior is not None:
-        prior = replace(prior, assumptions=(*prior.assumptions, f"{FITTED[0].upper()}{FITTED[1:]}."))
+        more = [FITTED, TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
+        prior = replace(prior, assumptions=(*prior.assumptions, *more))
     return LowRankKL(prior, exact, residual)

@@ -5,10 +5,10 @@ q(v) = N(w, S), row i has the mean m_i = wᵀv_i and the latent variance s_i = r
 O(M² + M·chunk + N) memory.  With m̄ and s̄ the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and
 w̄ = Vm̄ + ∂J/∂w,
 
-    V̄ = wm̄ᵀ + 2(S − I)V·diag(s̄),   V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,   r̄ = s̄,
+    V̄ = wm̄ᵀ + 2(S − I)V·diag(s̄),   V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,   r̄ = s̄
 
-and for the collapsed posteriors of FITC, VFE and DTC, S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), these
-terms are added to V̄, V̄Vᵀ and r̄:
+(2S in place of 2(S − I) for features whose Q is K, as r = 0 then), and for the collapsed posteriors of FITC, VFE and
+DTC, S = (I + VCVᵀ)⁻¹ and w = SVCY with c = 1/(σ² + a·r), these terms are added to V̄, V̄Vᵀ and r̄:
 
     2ĀVC + b̄(CY)ᵀ − 2V·diag(aD̄),   2ĀG + b̄bᵀ − 2V·diag(aD̄)Vᵀ,   aD̄,
     b̄ = Sw̄,   Ā = −S(H + ∂J/∂S)S − ½(b̄wᵀ + wb̄ᵀ),   D̄_i = −c_i²(v_iᵀĀv_i + b̄ᵀv_i·y_i).
@@ -292,7 +292,8 @@ class _Single(_Losses):
         variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
         expected = _at(self.loss, chunk)(chunk.Y, V @ self.q.mean, variance)
         self.add(chunk, expected)
-        bar -= V
+        if not chunk.basis.exact:  # r_i contains −|v_i|²
+            bar -= V
         bar *= (2.0 * expected.in_variance)[:, None]
         add_product(expected.in_mean, self.q.mean.T, bar)
         slopes = expected.in_variance

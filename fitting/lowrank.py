@@ -37,10 +37,10 @@ class LowRankObjective:
     data : Data
 
     >>> from fitting.family import objective
-    >>> from fitting.features import Mercer
+    >>> from fitting.features import MercerMap
     >>> from gpbounds import SquaredExponential
     >>> data = objective([0.0, 1.0, 2.0], [1.0, 0.5, -0.5]).data
-    >>> features = Mercer.chosen(SquaredExponential(), 20, "best", np.zeros(1), np.ones(1))
+    >>> features = MercerMap.chosen(SquaredExponential(), 20, "best", np.zeros(1), np.ones(1))
     >>> kernel = FeatureKernel(features, features.kernel.log_parameters)
     >>> round(LowRankObjective(data).evaluate(kernel, 0.1).value, 4)  # as the exact GP: gpbounds.renyi.log_evidence
     -3.2002

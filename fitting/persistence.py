@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from fitting.features import FeatureKernel, Fourier, Mercer, Projected, Projection
-from fitting.features.base import KernelMap, TrainedMap
+from fitting.features import FeatureKernel
+from fitting.features.stored import from_plain, joined, parted, to_plain
 from fitting.lowrank import FeaturePosterior
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import host, namespace, place
-from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw, GramLaw
 from gpbounds.linalg import Cholesky
 from gpbounds.whitening import Inducing
@@ -36,13 +37,19 @@ def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     return {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
-def posterior_from_arrays(arrays: dict[str, Any], problem: Any, kernel: Kernel, noise: float, Z: Any) -> Posterior:
-    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any."""
+def posterior_from_arrays(
+    arrays: dict[str, Any], problem: Any, kernel: Kernel | None, noise: float, Z: Any, own: Mapping[str, Any]
+) -> Posterior:
+    """The posterior of ``problem`` at (kernel, noise, Z), from the arrays of `posterior_to_arrays` if there are any.
+
+    ``own`` are the user's classes of features by name.
+    """
     if "posterior/parameters" in arrays:
-        return features_from_arrays(arrays, problem.data, kernel, noise)
+        return features_from_arrays(arrays, problem.data, noise, own)
     if "posterior/L" not in arrays:
         return problem.posterior(kernel, noise, Z)
     data = problem.data
+    assert kernel is not None
     part = {name.partition("/")[2]: value for name, value in arrays.items() if name.startswith("posterior/")}
     jitter = float(part.pop("jitter"))
     part = {name: place(value, namespace(data.X)) for name, value in part.items()}
@@ -57,49 +64,26 @@ def posterior_from_arrays(arrays: dict[str, Any], problem: Any, kernel: Kernel, 
 
 
 def features_to_arrays(posterior: FeaturePosterior) -> dict[str, Any]:
-    """The arrays of a posterior of features of a kernel.
+    """The arrays of a posterior of features, and the JSON of their map as bytes.
 
     Raises
     ------
     ValueError
-        for features that a user wrote: they are code.
+        for features that a user wrote, without methods that store them.
     """
     kernel, q = posterior.kernel, posterior.q
-    outer = kernel.features
-    inner = outer.inner if isinstance(outer, Projected) else outer
-    if not isinstance(inner, Fourier | Mercer) or not isinstance(q, GramLaw):
-        raise ValueError(
-            "save: expected features given by name, got an object, which is code: store feature_kernel_.parameters "
-            "and pass them to the object"
-        )
+    plain, arrays = parted(to_plain(kernel.features), "posterior/features")
+    arrays["posterior/features"] = np.frombuffer(json.dumps(plain).encode(), dtype=np.uint8)
+    assert isinstance(q, GramLaw)
     values = {"G": q.G, "A": q.chol.L, "w": q.mean, "parameters": kernel.parameters}
-    values |= {f"map.{each.name}": getattr(inner, each.name) for each in fields(inner) if each.name != "kernel"}
-    if isinstance(outer, Projected):
-        values |= {f"projection.{each.name}": getattr(outer.projection, each.name) for each in fields(Projection)}
-        values["start"] = outer.weights
-    return {f"posterior/{name}": host(value) for name, value in values.items()}
+    return arrays | {f"posterior/{name}": host(value) for name, value in values.items()}
 
 
-def features_from_arrays(arrays: dict[str, Any], data: Any, kernel: Kernel, noise: float) -> FeaturePosterior:
-    """The posterior, from the arrays of `features_to_arrays` and the kernel that the features approximate."""
-    part = {name.partition("/")[2]: value for name, value in arrays.items() if name.startswith("posterior/")}
-    parameters, own = part["parameters"], _group(part, "map.")
-    assert isinstance(kernel, Stationary)
-    features: TrainedMap
-    inner: KernelMap
-    if "degrees" in own:
-        assert isinstance(kernel, SquaredExponential)
-        features = inner = Mercer(kernel, **own)
-    else:
-        features = inner = Fourier(kernel, **own)
-    if "start" in part:
-        moments = _group(part, "projection.")
-        features = Projected(inner, Projection(**{**moments, "dim": int(moments["dim"])}), part["start"])
+def features_from_arrays(arrays: dict[str, Any], data: Any, noise: float, own: Mapping[str, Any]) -> FeaturePosterior:
+    """The posterior, from the arrays of `features_to_arrays`; ``own`` are the user's classes by name."""
+    plain = json.loads(arrays["posterior/features"].tobytes())
+    features = from_plain(joined(plain, arrays), own)
     xp = namespace(data.X)
-    q = GramLaw(place(part["w"], xp), place(part["G"], xp), Cholesky(place(part["A"], xp), 0.0))
-    columns = int(data.X.shape[1])
-    return FeaturePosterior(FeatureKernel(features, parameters), noise, q, data.single, columns)
-
-
-def _group(part: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): np.asarray(v) for name, v in part.items() if name.startswith(prefix)}
+    G, A, w = (place(arrays[f"posterior/{name}"], xp) for name in ("G", "A", "w"))
+    kernel = FeatureKernel(features, arrays["posterior/parameters"])
+    return FeaturePosterior(kernel, noise, GramLaw(w, G, Cholesky(A, 0.0)), data.single, int(data.X.shape[1]))

@@ -142,7 +142,7 @@ class Stream:
         return summed(each.statistics() for each in passes)
 
     def _groups(self) -> int:
-        return groups(len(self.parts), self.N, self.basis.rank) if namespace(self.X) is np else 1
+        return groups(len(self.parts), self.N, self.basis.effort) if namespace(self.X) is np else 1
 
     def _run(self, each: Pass[S], numbers: range, worker: int) -> None:
         with np.errstate(

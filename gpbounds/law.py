@@ -3,6 +3,10 @@
 Two classes represent S: `FactorLaw` by a factor C with CCᵀ = S, for a free q; `GramLaw` by the matrix G with
 S = (I + G)⁻¹, if q is the posterior given Gaussian rows and G the weighted Gram matrix of their features. Each class is
 accurate where the formulas of the other cancel.
+
+The rounding of G changes eigenvalues of I + G near 1 by about eps·λ, λ the largest: `gram_law` is accurate if λ is
+moderate.  `root_law` takes R with RᵀR = I + G from a QR decomposition of the rows themselves, which changes them by
+about eps·√λ only.
 """
 
 from __future__ import annotations
@@ -14,11 +18,15 @@ from functools import cached_property
 import numpy as np
 
 from gpbounds.arrays import Array, host, namespace
+from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.log1p import log1p_residual
+
+STRONG, STRONGEST = 1e10, 1e18
+"""tr G up to which `gram_law`, and up to which `root_law`, keep about six digits of values and five of gradients."""
 
 
 class Law(ABC):
@@ -168,12 +176,17 @@ class GramLaw(Law):
         U is the Cholesky factor of I + G with rows and columns reversed, reversed back.
         """
         xp = namespace(self.G)
-        turned = cholesky(self.precision[::-1, ::-1], name="I + G")
+        if strong(self.G):
+            turned = Cholesky(xp.ascontiguousarray(triangular(self.chol.L.T[:, ::-1]).T), 0.0)
+        else:
+            turned = cholesky(self.precision[::-1, ::-1], name="I + G")
         return xp.tril(xp.ascontiguousarray(turned.solve_lower(xp.eye(self.M)).T[::-1, ::-1]))
 
     @cached_property
     def gained(self) -> Array:
-        """I − S = SG, without the cancellation of I − S for weak data."""
+        """I − S, as SG for weak data, where the difference cancels."""
+        if strong(self.G):
+            return namespace(self.G).eye(self.M) - self.covariance
         return self.chol.solve(self.G)
 
     def half(self, V: Array) -> Array:
@@ -199,6 +212,47 @@ def gram_law(G: Array, b: Array) -> GramLaw:
     """
     chol = cholesky(G + namespace(G).eye(G.shape[0]), name="I + G")
     return GramLaw(chol.solve(b), G, chol)
+
+
+def strong(G: Array) -> bool:
+    """Whether G is so large that its rounding costs digits of the small eigenvalues of I + G; see `root_law`."""
+    return float(G.trace()) > STRONG
+
+
+def root_law(G: Array, R: Array) -> GramLaw:
+    """The law from G = Σ_i c_i v_i v_iᵀ, and R (k, M + P) with RᵀR = Σ_i c_i [v_i y_i][v_i y_i]ᵀ.
+
+    The triangle of R over the prior's rows [I 0] is [Lᵀ L⁻¹b] in its first M rows, LLᵀ = I + G.
+
+    Raises
+    ------
+    NotPositiveDefinite
+        if tr G is above 1e18: rounding of the rows themselves then changes small eigenvalues of I + G.
+    """
+    xp, M = namespace(G), int(G.shape[0])
+    if float(G.trace()) > STRONGEST:
+        raise NotPositiveDefinite(
+            f"I + G: expected a Gram matrix G of weighted features with trace at most {STRONGEST:g}, got "
+            f"{float(G.trace()):.3g}: float64 loses the directions in which the data say little. Use a larger noise "
+            "variance, or features of a smaller scale."
+        )
+    below = xp.zeros((M, int(R.shape[1])))
+    below[:, :M] = xp.eye(M)
+    triangle = triangular(xp.concatenate([R, below]))[:M]
+    chol = Cholesky(xp.ascontiguousarray(triangle[:, :M].T), 0.0)
+    return GramLaw(chol.solve_upper(triangle[:, M:]), G, chol)
+
+
+def triangular(rows: Array) -> Array:
+    """The upper triangular R with RᵀR = rowsᵀrows by Householder reflections, and a diagonal that is not negative.
+
+    >>> abs(triangular(np.array([[3.0, 1.0], [4.0, 1.0]]))).round(2)
+    array([[5. , 1.4],
+           [0. , 0.2]])
+    """
+    xp = namespace(rows)
+    R = xp.linalg.qr(xp.ascontiguousarray(rows), mode="r")
+    return R * xp.where(xp.diagonal(R) < 0.0, -1.0, 1.0)[:, None]
 
 
 def _squared(array: Array) -> float:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from fitting.family import at_point, objective
-from fitting.features import FeatureKernel, Fourier, Mercer, Projected, Projection, Scaled
+from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap, Projection, Scaled
 from fitting.lowrank import LowRankObjective
 from fitting.parameters import packing_of
 from gpbounds import NonFinite
@@ -53,14 +53,14 @@ def maps(seed: int, D: int = 3):
     W = rng.standard_normal(2 * D)
     flat = SquaredExponential(1.4, [0.8, 1.9])
     found = {
-        "fourier": Fourier.drawn(ard, 8, X, rng),
-        "fourier, one lengthscale": Fourier.drawn(shared, 6, X, rng),
-        "fourier, Matérn": Fourier.drawn(matern, 8, X, rng),
-        "leverage": Fourier.by_leverage(ard, 8, X, rng, noise=0.1),
-        "mercer": Mercer.chosen(ard, 9, "best", X.mean(axis=0), X.std(axis=0)),
-        "mercer, one lengthscale": Mercer.chosen(shared, 7, "degree", X.mean(axis=0), X.std(axis=0)),
-        "projected fourier": Projected(Fourier.drawn(flat, 8, np.zeros((1, 2)), rng), projection, W),
-        "projected mercer": Projected(Mercer.chosen(flat, 9, "grid", np.zeros(2), np.ones(2)), projection, W),
+        "fourier": FourierMap.drawn(ard, 8, X, rng),
+        "fourier, one lengthscale": FourierMap.drawn(shared, 6, X, rng),
+        "fourier, Matérn": FourierMap.drawn(matern, 8, X, rng),
+        "leverage": FourierMap.by_leverage(ard, 8, X, rng, noise=0.1),
+        "mercer": MercerMap.chosen(ard, 9, "best", X.mean(axis=0), X.std(axis=0)),
+        "mercer, one lengthscale": MercerMap.chosen(shared, 7, "degree", X.mean(axis=0), X.std(axis=0)),
+        "projected fourier": Composed(FourierMap.drawn(flat, 8, np.zeros((1, 2)), rng), projection, W),
+        "projected mercer": Composed(MercerMap.chosen(flat, 9, "grid", np.zeros(2), np.ones(2)), projection, W),
         "user's": Scaled.of(Tanh(), X, rng),
     }
     return X, found
@@ -88,14 +88,12 @@ def test_pull_backs_to_inputs_are_derivatives(seed: int) -> None:
     rng = np.random.default_rng(seed)
     for name in ("fourier", "mercer", "mercer, one lengthscale"):
         features = found[name].at(found[name].kernel.log_parameters)
-        V, cotangent = np.empty((len(X), features.rank)), rng.standard_normal((len(X), features.rank))
-        features.fill(X, V)
+        V, cotangent = features.filled(X)[1], rng.standard_normal((len(X), features.rank))
         moved = features.pull_inputs(X, V, cotangent.copy())[1]
         direction = rng.standard_normal(X.shape)
         values = []
         for t in (-2e-4, -1e-4, 1e-4, 2e-4):
-            features.fill(X + t * direction, V)
-            values.append(float(np.vdot(cotangent, V)))
+            values.append(float(np.vdot(cotangent, features.filled(X + t * direction)[1])))
         numeric = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / 12e-4
         assert np.vdot(moved, direction) == pytest.approx(numeric, rel=1e-7, abs=1e-8), name
 
@@ -108,9 +106,9 @@ def test_maps_are_the_features_of_the_library(order: str, seed: int) -> None:
     X = rng.standard_normal((9, 2))
     kernel, std = SquaredExponential(1.3, rng.uniform(0.4, 2.0, 2)), rng.uniform(0.5, 2.0, 2)
     pairs = [
-        (Fourier.drawn(kernel, 10, X, seed), FourierFeatures(kernel, 10, seed)),
+        (FourierMap.drawn(kernel, 10, X, seed), FourierFeatures(kernel, 10, seed)),
         (
-            Mercer.chosen(kernel, 9, order, X[0], std),
+            MercerMap.chosen(kernel, 9, order, X[0], std),
             MercerFeatures(kernel, 9, inputs=Gaussian(std), order=order, mean=X[0]),
         ),
     ]
@@ -118,7 +116,7 @@ def test_maps_are_the_features_of_the_library(order: str, seed: int) -> None:
         np.testing.assert_allclose(trained(kernel.log_parameters, X), fixed.fit(X)(X), rtol=1e-12, atol=1e-14)
     width = np.ptp(X, axis=0)
     fixed = LeverageFourierFeatures(kernel, 10, noise=0.1, N=9, width=width, rng=seed).fit(X)
-    trained = Fourier.by_leverage(kernel, 10, X, seed, noise=0.1)
+    trained = FourierMap.by_leverage(kernel, 10, X, seed, noise=0.1)
     np.testing.assert_allclose(trained(kernel.log_parameters, X), fixed(X), rtol=1e-12, atol=1e-14)
 
 
@@ -127,15 +125,17 @@ def test_many_features_are_the_kernel_at_every_hyperparameter() -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((20, 2))
     start, other = SquaredExponential(1.0, [1.0, 1.0]), SquaredExponential(1.6, [1.3, 2.1])
-    mercer = Mercer.chosen(start, 900, "grid", np.zeros(2), np.ones(2))
+    mercer = MercerMap.chosen(start, 900, "grid", np.zeros(2), np.ones(2))
     assert np.abs(FeatureKernel(mercer, other.log_parameters)(X) - other(X)).max() < 1e-9
     rough = Matern(2.5, 1.6, [1.3, 2.1])
     for made, kernel in (
-        (Fourier.drawn(start, 20_000, X, rng), other),
-        (Fourier.drawn(Matern(2.5), 20_000, X, 0), rough),
+        (FourierMap.drawn(start, 20_000, X, rng), other),
+        (FourierMap.drawn(Matern(2.5), 20_000, X, 0), rough),
     ):
         if made.kernel.dim is None:
-            made = Fourier(rough, Fourier.drawn(Matern(2.5, 1.0, [1.0, 1.0]), 20_000, X, 0).frequencies, made.weights)
+            made = FourierMap(
+                rough, FourierMap.drawn(Matern(2.5, 1.0, [1.0, 1.0]), 20_000, X, 0).frequencies, made.weights
+            )
         assert np.abs(FeatureKernel(made, kernel.log_parameters)(X) - kernel(X)).max() < 0.08
 
 
@@ -273,7 +273,7 @@ def test_the_number_of_lanes_changes_no_bit() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2))
     kernel = SquaredExponential(1.0, [0.7, 1.1])
-    for features in (Fourier.drawn(kernel, 64, X, 0), Mercer.chosen(kernel, 60, "best", np.zeros(2), np.ones(2))):
+    for features in (FourierMap.drawn(kernel, 64, X, 0), MercerMap.chosen(kernel, 60, "best", np.zeros(2), np.ones(2))):
         results = []
         for lanes in (1, 2, 3):
             with threadpool_limits(lanes, "blas"):
@@ -286,7 +286,7 @@ def test_the_number_of_lanes_changes_no_bit() -> None:
 def test_mercer_features_of_full_rank_are_the_exact_gp() -> None:
     X = np.random.default_rng(1).standard_normal((30, 1))
     kernel = SquaredExponential(1.4, 0.9)
-    features = Mercer.chosen(kernel, 60, "best", np.zeros(1), np.ones(1))
+    features = MercerMap.chosen(kernel, 60, "best", np.zeros(1), np.ones(1))
     low, exact = problem(X), objective(X, problem(X).data.Y, "exact")
     ours, theirs = low.evaluate(FeatureKernel(features, kernel.log_parameters), 0.1), exact.evaluate(kernel, 0.1)
     assert ours.value == pytest.approx(theirs.value, rel=1e-11)
@@ -303,7 +303,7 @@ def test_mercer_features_of_full_rank_are_the_exact_gp() -> None:
 def test_public_functions_are_the_objective_and_its_posterior(seed: int, rank: int, P: int | None) -> None:
     rng = np.random.default_rng(seed)
     X, new = rng.standard_normal((9, 1)), rng.standard_normal((4, 1))
-    features = Mercer.chosen(SquaredExponential(1.0, 0.7), rank, "best", np.zeros(1), np.ones(1))
+    features = MercerMap.chosen(SquaredExponential(1.0, 0.7), rank, "best", np.zeros(1), np.ones(1))
     kernel, F = FeatureKernel(features, features.kernel.log_parameters), problem(X, P, seed)
     y = F.data.Y if P else F.data.Y[:, 0]
     Xi, Xi_new = features(kernel.parameters, X), features(kernel.parameters, new)

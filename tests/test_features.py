@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import itertools
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from gpbounds import Gaussian, Matern, NonFinite, SquaredExponential, Uniform, spectrum
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.features import base
+from gpbounds.lowrank.features.fourier import cosines_and_sines
 from gpbounds.lowrank.features.hermite import Expansion
 
 SE = SquaredExponential()
@@ -70,6 +72,18 @@ def test_the_variance_is_a_factor(make):
     if make is weighted:
         scaled = make(kernel=SquaredExponential(4.0), noise=0.04)
     assert np.abs(scaled.fit(X)(X) - 2.0 * unit).max() < 1e-13
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e4, 1e9, 1e15])
+def test_one_tangent_gives_both_functions(scale):
+    """Beside mpmath, at random phases and at the multiples of π/4, where tangents are 0, 1 or huge."""
+    phases = np.concatenate([np.random.default_rng(0).uniform(-scale, scale, 200), np.arange(-40, 41) * np.pi / 4])
+    out = np.empty((len(phases), 2))
+    cosines_and_sines(phases[:, None], np.ones((1, 1)), np.array([0.7]), out)
+    with mp.workdps(60):
+        exact = [[mp.mpf(0.7) * f(mp.mpf(float(x))) for f in (mp.cos, mp.sin)] for x in phases]
+        errors = [abs(out[i, j] - exact[i][j]) for i in range(len(phases)) for j in range(2)]
+    assert max(errors) < 4.0 * np.finfo(np.float64).eps * 0.7
 
 
 @given(seed=seeds, dim=st.integers(1, 4), nu=st.sampled_from([None, 0.5, 1.2, 2.5]))

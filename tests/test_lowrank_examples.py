@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpbounds.lowrank import FourierFeatures, kl_features, optimal_rank
+from gpbounds.lowrank import FourierFeatures, kl, kl_features, optimal_rank
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -24,8 +24,12 @@ def example(monkeypatch):
         "lowrank_ranks",
         "lowrank_decay",
         "predictive_sandwich",
+        "trained_divergence",
         "lowrank_tables",
+        "dlm_setting",
         "regression_sets",
+        "deep_features",
+        "deep_schemes",
     )
     yield importlib.import_module
     for name in names:
@@ -109,21 +113,91 @@ def test_prop_4_holds_for_trained_models(example, tmp_path, capsys):
     assert capsys.readouterr().out.count("(allowed 5%): holds") == 3
 
 
-def test_tables_have_every_number_beside_the_printed_one(example, tmp_path, capsys):
+def test_bounds_lie_above_the_divergences_of_trained_models(example, tmp_path):
+    script = example("trained_divergence")
+    rng = np.random.default_rng(3)
+    X, y = script.data(60, rng)
+    mercer = [script.mercer_row(rank, X, y) for rank in (8, 14)]
+    assert all(0.0 < row.own <= row.residual <= row.bound <= row.printed for row in mercer)
+    assert mercer[1].own < mercer[0].own
+    model = script.trained("fourier", 16, X, y)
+    own, more, many = (script.fourier_row(rank, model, X, 3, rng) for rank in (16, 64, 4096))
+    K, Sigma = model.kernel_(X), model.feature_kernel_(X)
+    assert own.own == pytest.approx(kl(K, Sigma, noise=model.noise_), rel=1e-7)
+    assert np.isnan(more.own)
+    assert np.isfinite(many.bound)
+    assert many.leverage_most <= many.leverage_bound <= many.bound
+    assert many.plain_most <= many.bound
+    assert many.plain < more.plain < own.plain
+    script.picture([*mercer, own, more, many], 60).savefig(tmp_path / "picture.png")
+
+
+def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 6))
     table = np.column_stack([X, np.sin(X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(120)])
     np.savetxt(tmp_path / "protein.csv.gz", table, delimiter=",")
     script = example("lowrank_tables")
-    options = ["--rows", "80", "--ranks", "10", "--iterations", "30", "--sets", "protein"]
-    script.main([*options, "--folder", str(tmp_path), "--out", str(tmp_path / "tables.csv")])
-    with (tmp_path / "tables.csv").open(encoding="utf-8") as file:
+    monkeypatch.setattr(script, "DIMS", (2, 3))
+    monkeypatch.setattr(script, "FOLDS", 2)
+    options = ["--rows", "80", "--ranks", "10", "--iterations", "20", "--sets", "protein", "--folder", str(tmp_path)]
+    options += ["--splits", "2", "--out", str(tmp_path / "tables.csv")]
+    script.main(options)
+    out = capsys.readouterr().out
+    found = script.load(tmp_path / "tables.csv", script.Score)
+    assert {(s.model, s.split) for s in found} == {(model, i) for model in script.MODELS for i in range(2)}
+    for model in script.MODELS:
+        for what, paper in zip(("nlpd", "rmse"), script.printed("protein", model, 10), strict=True):
+            a, b = (getattr(score, what) for score in found if score.model == model)
+            assert f"{0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} *({paper:.2f})*" in out
+    assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in found)
+    assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in found)
+    assert max(s.rmse for s in found if s.model == "MGP") < 0.8
+    monkeypatch.setattr(script, "trained", None)  # no model is left to train
+    script.main([*options, "--resume"])
+    assert capsys.readouterr().out == out
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A folder with a small table in the place of elevators: y depends on one direction, noise 0.1."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 5))
+    table = np.column_stack([X, np.sin(2.0 * X[:, 0] + X[:, 1]) + 0.1 * rng.standard_normal(400)])
+    np.savetxt(tmp_path / "elevators.csv.gz", table, delimiter=",")
+    return tmp_path
+
+
+def test_deep_tables_have_every_number_beside_the_printed_one(example, small, capsys):
+    script = example("deep_features")
+    options = ["--sets", "elevators", "--splits", "1", "--epochs", "5", "--pretraining", "2", "--parts", "tables"]
+    where = ["--folder", str(small), "--out", str(small / "deep.png")]
+    script.main([*options, *where])
+    with (small / "deep.csv").open(encoding="utf-8") as file:
         rows = {row["model"]: row for row in csv.DictReader(file)}
-    assert set(rows) == set(script.MODELS)
+    assert set(rows) == {"DMGP", "DFGP", "DNN+S", "DNN+M", "DNN+F"}
     out = capsys.readouterr().out
     for model, row in rows.items():
-        nlpd, rmse = script.printed("protein", model, 10)
-        assert f"{float(row['nlpd']):.3f} *({nlpd:.2f})*" in out
-        assert f"{float(row['rmse']):.3f} *({rmse:.2f})*" in out
-        assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) - 0.5
-    assert float(rows["MGP"]["rmse"]) < 0.8
+        nlpd, rmse = script.PRINTED["elevators"][model]
+        assert f"| {model} | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
+        assert float(row["rmse"]) < 1.0
+        assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) + 0.5 - 0.5
+    before = (small / "deep.csv").read_text()
+    script.results = lambda args, todo: iter(todo)  # what would be trained
+    script.main([*options, *where, "--resume"])
+    assert (small / "deep.csv").read_text() == before
+
+
+def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys):
+    script = example("deep_schemes")
+    where = ["--folder", str(small), "--out", str(small / "schemes.png")]
+    script.main(["--rows", "300", "--epochs", "6", *where])
+    out = capsys.readouterr().out
+    with (small / "schemes.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in script.SCHEMES:
+        values = [float(row["log_evidence_per_row"]) for row in rows if row["scheme"] == name]
+        assert len(values) == 7
+        assert values[-1] > values[0]
+        assert f"{name}: log p(y)/N = {values[-1]:.4f} after 6 epochs" in out
+    assert (small / "schemes.png").read_bytes().startswith(b"\x89PNG")

@@ -15,11 +15,11 @@ from mpmath import mp, mpf
 from observer import Observer
 
 from gpbounds.iterative.edges import edges
-from gpbounds.iterative.krylov import Lanczos, Tridiagonal
 from gpbounds.iterative.log_det import trace_log
-from gpbounds.iterative.quadrature import gauss, radau
 from gpbounds.iterative.tails import THIRD_MOMENT, chernoff, frobenius, half_width
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
+from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.reference import iterative as reference
 from gpbounds.reference.divergences import log_det, trace
 from gpbounds.reference.renyi import matrix
@@ -217,6 +217,17 @@ def test_tails_hold_as_often_as_promised(observe: Observer, name: str, probes: i
     forms = squares @ (A * A)
     bounds = np.array([frobenius(s, size, probes, delta) for s in forms[:5000]])
     observe.frequency("N-slqtail", int((bounds < norm).sum()), 5000, delta)
+
+
+@pytest.mark.claim("N-slq")
+def test_edges_that_failed(observe: Observer) -> None:
+    """A pilot that says λ ≈ 1, and main probes that show smaller and larger eigenvalues: no NaN, wider edges."""
+    rng = np.random.default_rng(8)
+    main = probe_batches(spectrum(rng, 200, "spread"), 1, 16, 8, rng)
+    found = trace_log(main, probe_batches(np.ones(200), 1, 7, 8, rng), 200, delta=0.05)
+    observe.holds("N-slq", -np.inf < found.low <= found.high)
+    points = gauss(main).points
+    observe.holds("N-slq", found.least < points.min() <= points.max() <= found.greatest)
 
 
 def coverage(observe: Observer, name: str, probes: int, delta: float, runs: int) -> None:

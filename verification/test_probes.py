@@ -12,8 +12,10 @@ from mpmath import eye, log, mp, mpf
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, gram, instance
 
+from gpbounds.kernels import Matern
 from gpbounds.reference import computation, renyi
 from gpbounds.reference.divergences import log_det, trace
+from gpbounds.renyi import log_det_estimate, nystrom
 
 TINY = mpf("1e-30")
 
@@ -117,3 +119,24 @@ def test_probe_estimates_by_simulation(observe: Observer) -> None:
         observe.equal("R-hutch", values.mean(), np.trace(matrix), atol=5 * np.sqrt(variance / 40_000))
         fourth = ((values - values.mean()) ** 4).mean() - variance**2
         observe.equal("R-hutch", values.var(), variance, atol=5 * np.sqrt(fourth / 40_000))
+
+
+@pytest.mark.claim("R-lanczos", "R-hutch")
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.9, 1.0])
+def test_the_computed_estimate(observe: Observer, alpha: float) -> None:
+    """400 probes and N steps: within 5 standard errors, which are those of the probes' variance; few steps: above."""
+    rng = np.random.default_rng(2)
+    X, kernel, noise = rng.uniform(0, 3, (14, 1)), Matern(1.5), 0.05
+    K, Q = kernel(X), nystrom(kernel, X, X[:4], jitter=0.0).Q
+    truth = float(np.linalg.slogdet(noise * np.eye(14) + alpha * Q + (1 - alpha) * K)[1])
+    found = [
+        log_det_estimate(kernel, X, X[:4], noise=noise, alpha=alpha, probes=400, steps=k, rng=3, jitter=0.0)
+        for k in (2, 14)
+    ]
+    observe.equal("R-lanczos", found[1].value, truth, atol=5 * found[1].standard_error + 1e-10)
+    observe.holds("R-lanczos", found[0].value >= found[1].value - 1e-10)
+    values, vectors = np.linalg.eigh(Q + noise * np.eye(14))
+    root = vectors / np.sqrt(values) @ vectors.T
+    inner = np.linalg.eigvalsh(root @ (noise * np.eye(14) + alpha * Q + (1 - alpha) * K) @ root)
+    deviation = np.sqrt(2 * (np.log(inner) ** 2).sum() / 400)
+    observe.equal("R-hutch", found[1].standard_error, deviation, rtol=0.25, atol=1e-12)

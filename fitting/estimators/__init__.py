@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from fitting.estimators.base import GaussianProcess
 from fitting.estimators.exact_gp import ExactGP
@@ -28,14 +29,15 @@ __all__ = [
 ]
 
 
-def load(path: str | os.PathLike[str], device: str | None = None) -> GaussianProcess:
+def load(path: str | os.PathLike[str], device: str | None = None, features: Any = None) -> GaussianProcess:
     """The model that `GaussianProcess.save` wrote to ``path``; it predicts bit for bit as before.
 
     ``device`` overrides the device of training: "cpu" loads a model that was trained on a GPU on a machine without one.
+    ``features`` is the class, or a tuple of classes, of features that a user wrote; see `fitting.features.stored`.
 
     Raises
     ------
     ValueError
         for a file that is not a model, or of another version.
     """
-    return GaussianProcess.load(path, device)
+    return GaussianProcess.load(path, device, features)

@@ -21,6 +21,7 @@ from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
+from fitting.features.stored import by_name
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
@@ -214,16 +215,17 @@ class GaussianProcess(_Arguments):
         saving.write(path, self)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], device: str | None = None) -> Self:
+    def load(cls, path: str | os.PathLike[str], device: str | None = None, features: Any = None) -> Self:
         """The model in the file that `save` wrote, on ``device`` or on that of training; see `fitting.load`."""
         about, arrays = saving.read(path)
         kinds = {kind.__name__: kind for kind in (cls, *_descendants(cls))}
         if about["class"] not in kinds:
             raise ValueError(f"path: expected a saved {cls.__name__}, got a {about['class']} in {os.fspath(path)!r}")
-        arguments = saving.arguments(about, arrays) | ({} if device is None else {"device": device})
+        own = by_name(features)
+        arguments = saving.arguments(about, arrays, own) | ({} if device is None else {"device": device})
         model = kinds[about["class"]](**arguments)
         saving.restore(model, about, arrays)
-        model.posterior_ = saving.posterior(model, arrays)
+        model.posterior_ = saving.posterior(model, arrays, own)
         return model
 
     # ------------------------------------------------------------------ data in, in the units of the model

@@ -14,5 +14,9 @@ FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
 _DRAWS = {"draws": 10, "delta": 0.05}
-ADDED: dict[str, dict[str, Any]] = {"RenyiGP": _DRAWS, "SparseGP": {**_DRAWS, "beta": 1.0}}
+ADDED: dict[str, dict[str, Any]] = {
+    "LowRankGP": {"batch_size": None},
+    "RenyiGP": _DRAWS,
+    "SparseGP": {**_DRAWS, "beta": 1.0},
+}
 """Arguments that were added, by class, with the values that leave training as it was before."""

@@ -15,19 +15,20 @@ from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, at_point, member, objective
-from fitting.features import FeatureKernel, Fourier, Mercer, Projected, Projection, Scaled
-from fitting.features.base import KernelMap, TrainedMap
-from fitting.features.objects import checked_map
+from fitting.features import Composed, FeatureKernel, FourierMap, Projection, Scaled
+from fitting.features.base import TrainedMap
+from fitting.features.choices import ORDERS, even, of_families
+from fitting.features.named import NAMES, approximated, chosen_again, named_map
+from fitting.features.objects import check_features, trained_map
+from fitting.features.transform import kernel_map
 from fitting.lowrank import LowRankObjective
+from fitting.lowrank_batches import LowRankBound
 from fitting.starts import choose_inducing, mean_square, units
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
 from gpbounds.lowrank.features.degrees import on_grid
 from gpbounds.validation import choice, count, positive
-
-NAMES = ("fourier", "leverage", "mercer")
-ORDERS = ("degree", "best", "grid")
 
 ROUNDS = 3
 """Largest number of trainings with ``order="best"``; each has the eigenfunctions that the one before prefers."""
@@ -49,7 +50,8 @@ class LowRankGP(Regression, GaussianProcess):
         "fourier": cosines and sines of random frequencies, which are drawn once; the hyperparameters are trained.
         "leverage": frequencies of large ridge leverage at the start of training are drawn more often; squared
         exponential only.  "mercer": eigenfunctions of the squared exponential kernel under normal inputs.
-        An object is a `fitting.features.FeatureMap`; its parameters and a factor ("variance") of ΞΞᵀ are trained.
+        An object is a `fitting.features.MLP`, with which the kernel is deep, or any other
+        `fitting.features.FeatureMap`; its parameters and a factor ("variance") of ΞΞᵀ are trained.
     rank : int
         r, number of columns of Ξ, at most the number of rows; 300 frequencies are rank 600.  An object has its own.
     kernel : Kernel, optional
@@ -63,6 +65,11 @@ class LowRankGP(Regression, GaussianProcess):
     order : "degree", "best" or "grid"
         For "mercer", which eigenfunctions are kept: by total degree as in the paper; those of the largest eigenvalues,
         chosen again after each of at most three trainings; or rank^(1/d) for each dimension.
+    batch_size : int, optional
+        Rows of a mini-batch, for optimizer="adam" and one output.  Each step then takes n random rows of the sum of
+        which log p(y) is the maximum over q(v) (`fitting.lowrank_batches`): a natural-gradient step for q, and Adam's
+        for all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
+        ``objective_`` and its posterior.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, \
 progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
@@ -92,6 +99,7 @@ progress, checkpoint : as in `ExactGP`
     noise: float | None = None
     dim: int | None = field(default=None, kw_only=True)
     order: str = field(default="degree", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
 
     # ------------------------------------------------------------------ arguments
 
@@ -108,7 +116,7 @@ progress, checkpoint : as in `ExactGP`
         if self.dim is not None:
             count("dim", self.dim)
         if not self._named:
-            checked_map(self.features)
+            check_features(self.features)
             for name in ("kernel", "dim"):
                 if getattr(self, name) is not None:
                     raise ValueError(
@@ -117,26 +125,19 @@ progress, checkpoint : as in `ExactGP`
             return
         choice("features", self.features, NAMES)
         families = (SquaredExponential, Matern) if self.features == "fourier" else (SquaredExponential,)
-        if self.kernel is not None and not isinstance(self.kernel, families):
-            expected = " or ".join(family.__name__ for family in families)
-            raise ValueError(f"kernel: expected {expected} for features={self.features!r}, got {self.kernel!r}")
-        if self.features != "mercer" and count("rank", self.rank) % 2:
-            raise ValueError(
-                f"rank: expected an even number (a cosine and a sine for each frequency), got {self.rank}; use "
-                f"{self.rank + 1}"
-            )
+        of_families("kernel", self.kernel, repr(self.features), families)
+        count("rank", self.rank)
+        if self.features != "mercer":
+            even("rank", self.rank)
 
     def _prepare(self, X: Float) -> None:
         N, D = X.shape
-        r = count("rank", self.rank) if self._named else int(self.features.rank)
-        if r > N:
-            raise ValueError(
-                f"rank: expected at most the number of rows, {N}, got {r}: an exact GP costs less than such features"
-            )
+        if self._named:
+            _at_most_rows(self.rank, N)
         if self.dim is not None and self.dim > D:
             raise ValueError(f"dim: expected at most the number of columns of X, {D}, got {self.dim}")
         if self._named and self.features == "mercer" and self.order == "grid":
-            on_grid(self.dim or D, r)
+            on_grid(self.dim or D, self.rank)
         self._projection = None if self.dim is None else Projection.of(X, self.dim)
 
     # ------------------------------------------------------------------ the start
@@ -169,12 +170,21 @@ progress, checkpoint : as in `ExactGP`
             assert isinstance(given.kernel, Stationary)
             given.kernel.lengthscales(inputs.shape[1])  # a kernel of another dimension is an error
             return given
-        points, square = self._placed()[0], mean_square(Y)
-        features = Scaled.of(self.features, points, self._rng(WEIGHTS, 0))
-        kernel = FeatureKernel(features, features.start(points, self._rng(WEIGHTS, 0)))
-        logs = np.array([math.log(square / max(float(kernel.diag(points).mean()), 1e-300))])
-        noise = 0.1 * square if self.noise is None else float(positive("noise", self.noise))
-        return at_point(kernel.with_log_parameters(logs), noise)
+        kernel = self._of_object(Y)
+        noise = 0.1 * mean_square(Y) if self.noise is None else float(positive("noise", self.noise))
+        return at_point(kernel, noise)
+
+    def _of_object(self, Y: Float, i: int = 0) -> FeatureKernel:
+        """The covariance function of features that are an object, at start i."""
+        X, y = self._placed()
+        rng = self._rng(WEIGHTS, i)
+        features = trained_map(self.features, X, y[:, None] if y.ndim == 1 else y, rng)
+        _at_most_rows(features.rank, len(Y))
+        kernel = FeatureKernel(features, features.start(X, rng))
+        if not isinstance(features, Scaled):
+            return kernel
+        mean = max(float(kernel.diag(X).mean()), 1e-300)
+        return kernel.with_log_parameters(np.array([math.log(mean_square(Y) / mean)]))
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         return super()._start(given, self._projected(X, Y), Y, session, attempt)
@@ -190,9 +200,21 @@ progress, checkpoint : as in `ExactGP`
     def _objective(self) -> Any:
         return LowRankObjective(objective(*self._placed(), self._member()).data)
 
+    def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
+        trainer = super()._trainer(problem, start, given, session, **more)
+        if trainer.batch_size is None:
+            return trainer
+        if problem.data.Y.shape[1] != 1:
+            raise ValueError(f"batch_size: expected None for {problem.data.Y.shape[1]} outputs, got {self.batch_size}")
+        return replace(trainer, objective=LowRankBound(problem.data), optimizer="natgrad")
+
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         def redraw(point: Parameters, i: int) -> Parameters:
-            return self._featured(point, X, Y, i) if self._named else point
+            if self._named:
+                return self._featured(point, X, Y, i)
+            if i == 0 or not hasattr(self.features, "prepare"):
+                return point
+            return replace(point, kernel=self._of_object(Y, i).with_log_parameters(point.kernel.log_parameters))
 
         outcomes = trainer.best_of("low rank", redraw(start, 0), self.n_restarts, redraw)
         best, runs = outcomes[0], [outcome.run for outcome in outcomes]
@@ -200,10 +222,10 @@ progress, checkpoint : as in `ExactGP`
             return best, runs
         current = best
         for i in range(1, ROUNDS):
-            point, again = current.parameters, self._chosen_again(current.parameters)
+            point, again = current.parameters, chosen_again(current.parameters.kernel, self.rank, self.order)
             if again is None or runs[-1].status == "interrupted":
                 break
-            current = trainer.run(f"low rank round {i}", replace(point, kernel=again))
+            current = trainer.run(f"low rank round {i}", replace(point, kernel=again, q=None))
             runs.append(current.run)
             best = max(best, current, key=lambda outcome: outcome.run.value)
         return best, runs
@@ -214,40 +236,21 @@ progress, checkpoint : as in `ExactGP`
         if isinstance(kernel, FeatureKernel):
             kernel = kernel_map(kernel.features).kernel_at(kernel.parameters)
         assert isinstance(kernel, Stationary)
-        inner = self._inner(kernel, point.noise, self._projected(X, Y, i))
+        inputs = self._projected(X, Y, i)
+        mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
+        if self._projection is None:
+            mean, stds = inputs.mean(axis=0), units(inputs)
+        rng = self._rng(FREQUENCIES)
+        inner = named_map(
+            self.features, kernel, self.rank, inputs, rng, noise=point.noise, order=self.order, mean=mean, stds=stds
+        )
         features: TrainedMap = inner
         parameters = kernel.log_parameters
         if self._projection is not None:
             weights = self._weights(X, Y, i)
-            features = Projected(inner, self._projection, weights)
+            features = Composed(inner, self._projection, weights)
             parameters = np.concatenate([parameters, weights])
         return replace(point, kernel=FeatureKernel(features, parameters))
-
-    def _inner(self, kernel: Stationary, noise: float, inputs: Float) -> KernelMap:
-        """The features of ``kernel`` that ``features`` names."""
-        rng = self._rng(FREQUENCIES)
-        if self.features == "fourier":
-            return Fourier.drawn(kernel, self.rank, inputs, rng)
-        if self.features == "leverage":
-            return Fourier.by_leverage(kernel, self.rank, inputs, rng, noise=noise)
-        assert isinstance(kernel, SquaredExponential)
-        mean, stds = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
-        if self._projection is None:
-            mean, stds = inputs.mean(axis=0), units(inputs)
-        return Mercer.chosen(kernel, self.rank, self.order, mean, stds)
-
-    def _chosen_again(self, point: Parameters) -> FeatureKernel | None:
-        """The kernel of ``point`` with the eigenfunctions of its largest eigenvalues; None if it has them already."""
-        kernel = point.kernel
-        assert isinstance(kernel, FeatureKernel)
-        inner = kernel_map(kernel.features)
-        assert isinstance(inner, Mercer)
-        at: Any = inner.kernel_at(kernel.parameters)
-        again = Mercer.chosen(at, self.rank, self.order, inner.mean, inner.stds)
-        if set(map(tuple, again.degrees.tolist())) == set(map(tuple, inner.degrees.tolist())):
-            return None
-        outer = kernel.features
-        return replace(kernel, features=replace(outer, inner=again) if isinstance(outer, Projected) else again)
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
@@ -255,6 +258,8 @@ progress, checkpoint : as in `ExactGP`
         self.posterior_ = problem.posterior(point.kernel, point.noise)
         self.kernel_ = approximated(self.feature_kernel_)
         self.objective_ = run.value
+        if self._batch(len(self.X_train_)) is not None:
+            self.objective_ = problem.evaluate(point.kernel, point.noise, gradient=False).value
         self.history_, self.stop_reason_, self.runs_ = np.array(run.values), run.reason, tuple(runs)
         self.n_iter_ = max(run.iterations, 1)
         problem.data.space.release()
@@ -271,16 +276,16 @@ progress, checkpoint : as in `ExactGP`
     def projection_(self) -> Float:
         """W (D, d)."""
         features = self.feature_kernel_.features
-        if not isinstance(features, Projected):
-            raise AttributeError("projection_: this model has no projection")
-        return features.projection.matrix(self.feature_kernel_.weights)
+        if not (isinstance(features, Composed) and isinstance(features.transform, Projection)):
+            raise AttributeError("projection_: this model has no linear projection")
+        return features.transform.matrix(self.feature_kernel_.weights)
 
     @property
     def frequencies_(self) -> Float:
         """ω (r/2, d), in radians per unit of x or z."""
         kernel = self.feature_kernel_
-        inner = kernel_map(kernel.features) if self._named else None
-        if not isinstance(inner, Fourier):
+        inner = None if isinstance(kernel.features, Scaled) else kernel_map(kernel.features)
+        if not isinstance(inner, FourierMap):
             raise AttributeError("frequencies_: this model has no Fourier features")
         return inner.at(kernel.parameters[: inner.size]).frequencies
 
@@ -289,10 +294,10 @@ progress, checkpoint : as in `ExactGP`
         """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) on the training inputs: what is known, see `fitting.divergence.LowRankKL`.
 
         K is the matrix of ``kernel_``.  Computed when it is read for the first time; the exact divergence takes O(N³).
-        An object has no such kernel, which is an error.
+        An object other than an `MLP` with kernel features has no such kernel, which is an error.
         """
         self._fitted()
-        if not self._named:
+        if isinstance(self.feature_kernel_.features, Scaled):
             raise AttributeError("kl_bound_: expected features of a kernel, got an object")
         return low_rank_kl(self.feature_kernel_, self.X_train_, noise=self.noise_)
 
@@ -306,26 +311,20 @@ progress, checkpoint : as in `ExactGP`
 
     def _bracket_points(self) -> Array:
         features = self.feature_kernel_.features
-        if isinstance(features, Projected):
-            return features.projection.project(self.feature_kernel_.weights, self.X_train_)
+        if isinstance(features, Composed):
+            return features.transform.project(self.feature_kernel_.weights, self.X_train_)
         return self.X_train_
 
     def _bracket_inducing(self) -> Float:
-        if not self._named:
+        features = self.feature_kernel_.features
+        if isinstance(features, Scaled):
             raise ValueError("features: expected those of a kernel for log_evidence_bounds, got an object")
         rng = np.random.default_rng(0)
-        return choose_inducing(self.kernel_, host(self._bracket_points()), int(self.rank), "greedy", rng)
+        return choose_inducing(self.kernel_, host(self._bracket_points()), features.rank, "greedy", rng)
 
 
-def kernel_map(features: TrainedMap) -> KernelMap:
-    """The features of a kernel, without the projection of its inputs."""
-    inner = features.inner if isinstance(features, Projected) else features
-    assert isinstance(inner, KernelMap)
-    return inner
-
-
-def approximated(kernel: FeatureKernel) -> Kernel:
-    """The kernel that the features of ``kernel`` approximate; ``kernel`` itself for an object."""
-    if isinstance(kernel.features, Scaled):
-        return kernel
-    return kernel_map(kernel.features).kernel_at(kernel.parameters)
+def _at_most_rows(rank: int, N: int) -> None:
+    if rank > N:
+        raise ValueError(
+            f"rank: expected at most the number of rows, {N}, got {rank}: an exact GP costs less than such features"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 from fitting.archive import read_archive, write_archive
 from fitting.estimators.history import PRESENT
 from fitting.estimators.remarks import Remark
+from fitting.features import FeatureKernel
+from fitting.features.stored import from_plain, joined, parted, to_plain
 from fitting.persistence import posterior_from_arrays, posterior_to_arrays
 from fitting.posterior import Posterior
 from fitting.training import Run
@@ -69,6 +72,9 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arguments[name] = {"scaling": value.to_dict()}
         elif name == "limits":
             arguments[name] = {"limits": {key: [float(low), float(high)] for key, (low, high) in value.items()}}
+        elif name == "features":
+            arguments[name], more = parted({"features": to_plain(value)}, "argument/features")
+            arrays |= more
         else:
             arguments[name], arrays[f"argument/{name}"] = {"array": name}, host(value)
     runs = []
@@ -82,7 +88,7 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "version": VERSION,
         "class": type(model).__name__,
         "arguments": arguments,
-        "kernel": kernel_to_plain(model.kernel_),
+        "kernel": None if isinstance(model.kernel_, FeatureKernel) else kernel_to_plain(model.kernel_),
         "found": numbers,
         "runs": runs,
         "remarks": [asdict(remark) for remark in model.remarks_],
@@ -105,8 +111,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return read_archive(path, KIND, VERSION)
 
 
-def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the constructor."""
+def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the constructor; ``own`` are the user's classes of features by name."""
     settings: dict[str, Any] = {}
     for stored, value in about["arguments"].items():
         name = PRESENT.get(about["class"], {}).get(stored, stored)
@@ -124,6 +130,8 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
             settings[name] = likelihood_from_dict(value["likelihood"])
         elif "scaling" in value:
             settings[name] = Scaling(**value["scaling"])
+        elif "features" in value:
+            settings[name] = from_plain(joined(value["features"], arrays), own)
         elif "limits" in value:
             settings[name] = {key: (low, high) for key, (low, high) in value["limits"].items()}
         else:
@@ -138,7 +146,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     for name in ARRAYS:
         if name in arrays:
             setattr(model, name, arrays[name])
-    model.kernel_ = kernel_from_plain(about["kernel"])
+    if about["kernel"] is not None:  # features without a kernel are in the posterior
+        model.kernel_ = kernel_from_plain(about["kernel"])
     if about.get("certificates"):
         model._certified([Certificate(**schema.from_dict(record)) for record in about["certificates"]])
         model.unrounded_kernel_ = kernel_from_plain(about["unrounded_kernel"])
@@ -159,8 +168,11 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     )
 
 
-def posterior(model: Any, arrays: dict[str, Any]) -> Posterior:
-    """The stored posterior, on the device of the model."""
+def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Posterior:
+    """The stored posterior, on the device of the model; ``own`` are the user's classes of features by name."""
     problem = model._objective()
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
-    return posterior_from_arrays(arrays, problem, model.kernel_, getattr(model, "noise_", 0.0), Z)
+    kernel, noise = getattr(model, "kernel_", None), getattr(model, "noise_", 0.0)
+    found = posterior_from_arrays(arrays, problem, kernel, noise, Z, own)
+    model.kernel_ = found.kernel if kernel is None else kernel
+    return found

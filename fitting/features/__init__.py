@@ -1,10 +1,32 @@
 """Feature maps with derivatives: the features of low-rank Gaussian processes that are trained."""
 
+from fitting.features.adapters import from_jax, from_sklearn, from_torch
 from fitting.features.base import FeatureMap, FeaturesAt
-from fitting.features.fourier import Fourier
+from fitting.features.choices import FeatureChoice, Fourier, Mercer
+from fitting.features.fourier import FourierMap
 from fitting.features.kernel import FeatureKernel
-from fitting.features.mercer import Mercer
+from fitting.features.mercer import MercerMap
+from fitting.features.mlp import MLP
+from fitting.features.network import Network
 from fitting.features.objects import Scaled
-from fitting.features.projection import Projected, Projection
+from fitting.features.projection import Projection
+from fitting.features.transform import Composed
 
-__all__ = ["FeatureKernel", "FeatureMap", "FeaturesAt", "Fourier", "Mercer", "Projected", "Projection", "Scaled"]
+__all__ = [
+    "MLP",
+    "Composed",
+    "FeatureChoice",
+    "FeatureKernel",
+    "FeatureMap",
+    "FeaturesAt",
+    "Fourier",
+    "FourierMap",
+    "Mercer",
+    "MercerMap",
+    "Network",
+    "Projection",
+    "Scaled",
+    "from_jax",
+    "from_sklearn",
+    "from_torch",
+]

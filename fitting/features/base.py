@@ -18,7 +18,8 @@ class FeatureMap(Protocol):
 
     The model is y ~ N(0, ΞΞᵀ + σ²I), where the rows of Ξ are features.  Parameters are one vector (p,) of real numbers
     in float64 on the host; p may be 0.  Rows come in chunks, and chunks of one pass come from several threads: a map
-    must not change while it is used, and the features of a row must not depend on the other rows.
+    must not change while it is used, and the features of a row must not depend on the other rows.  A map that depends
+    on the data, or on random numbers, is made by an object with ``prepare(X, Y, rng)``, a `FeatureChoice`.
 
     Attributes
     ----------
@@ -26,7 +27,9 @@ class FeatureMap(Protocol):
         Number of features.
     """
 
-    rank: int
+    @property
+    def rank(self) -> int:
+        """Number of features; an attribute is enough."""
 
     def start(self, X: Array, rng: np.random.Generator) -> Float:
         """The parameters (p,) at which training starts, from all rows X (N, D)."""
@@ -49,13 +52,30 @@ class FeaturesAt(ABC):
     def rank(self) -> int:
         """Number of features."""
 
-    @abstractmethod
-    def fill(self, X: Array, V: Array) -> None:
-        """Write the features of X (n, D) into ``V`` (n, rank)."""
+    @property
+    def width(self) -> int:
+        """The number of values per row that `pull` needs besides the features."""
+        return 0
+
+    @property
+    def effort(self) -> int:
+        """The number m for which computing the features takes about m² flops per row, and at least the rank."""
+        return self.rank
 
     @abstractmethod
-    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ cotangent·V in the parameters (p,), V as `fill` wrote it; the cotangent is overwritten."""
+    def fill(self, X: Array, K: Array, V: Array) -> None:
+        """Write the features of X (n, D) into ``V`` (n, rank), and into ``K`` (n, width) what `pull` needs."""
+
+    @abstractmethod
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
+        """Derivatives of Σ cotangent·V in the parameters (p,), for K and V of `fill`; the cotangent is overwritten."""
+
+    def filled(self, X: Array) -> tuple[Array, Array]:
+        """K (n, width) and V (n, rank) of X, in new memory."""
+        xp, n = namespace(X), X.shape[0]
+        K, V = xp.empty((n, self.width)), xp.empty((n, self.rank))
+        self.fill(X, K, V)
+        return K, V
 
 
 class KernelFeaturesAt(FeaturesAt):
@@ -65,7 +85,7 @@ class KernelFeaturesAt(FeaturesAt):
     def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:
         """Derivatives in the kernel's `log_parameters` (p,), and in X (n, D)."""
 
-    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         return self.pull_inputs(X, V, cotangent)[0]
 
 
@@ -105,17 +125,13 @@ class TrainedMap(ABC):
 
     def __call__(self, parameters: Float, X: Array) -> Array:
         """Ξ (n, rank)."""
-        features = self.at(parameters)
-        V = namespace(X).empty((X.shape[0], self.rank))
-        features.fill(X, V)
-        return V
+        return self.at(parameters).filled(X)[1]
 
     def vjp(self, parameters: Float, X: Array) -> tuple[Array, Callable[[Array], Float]]:
         """Ξ, and the function from a cotangent to derivatives in the parameters."""
         features = self.at(parameters)
-        V = namespace(X).empty((X.shape[0], self.rank))
-        features.fill(X, V)
-        return V, lambda cotangent: features.pull(X, V, cotangent)
+        K, V = features.filled(X)
+        return V, lambda cotangent: features.pull(X, K, V, cotangent)
 
 
 class KernelMap(TrainedMap):

@@ -37,10 +37,18 @@ class FeatureBasis(Basis):
 
     @property
     def width(self) -> int:
-        return 0
+        return self.features.width
+
+    @property
+    def effort(self) -> int:
+        return self.features.effort
+
+    @property
+    def exact(self) -> bool:
+        return True
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        self.features.fill(X, V)
+        self.features.fill(X, K, V)
 
     def residual(self, X: Array, V: Array) -> Array:
         return namespace(X).zeros(X.shape[0])
@@ -63,12 +71,12 @@ class FeaturePullBack(PullBack):
         self.parameters = np.zeros(basis.kernel.parameters.size)
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        self.parameters += self.basis.features.pull(X, V, cotangent)
+        self.parameters += self.basis.features.pull(X, K, V, cotangent)
 
     lifted = features
 
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        """Nothing: a loss gets no variance from outside the features."""
+        """Nothing: the variance is that of the features, whose cotangent includes it."""
 
     def statistics(self) -> Pulled:
         hyperparameters, weights = np.split(self.parameters, [len(self.basis.kernel.parameter_names)])

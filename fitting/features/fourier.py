@@ -17,10 +17,11 @@ from fitting.features.base import KernelFeaturesAt, KernelMap
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Stationary
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures
+from gpbounds.lowrank.features.fourier import cosines_and_sines
 
 
 @dataclass(frozen=True, eq=False)
-class Fourier(KernelMap):
+class FourierMap(KernelMap):
     """Cosines and sines of m frequencies: rank 2m.
 
     Attributes
@@ -32,7 +33,7 @@ class Fourier(KernelMap):
         w; 1 for frequencies from the spectral density.  They do not depend on the hyperparameters.
 
     >>> from gpbounds import SquaredExponential
-    >>> features = Fourier.drawn(SquaredExponential(), 10_000, np.array([[0.0], [1.0]]), rng=0)
+    >>> features = FourierMap.drawn(SquaredExponential(), 10_000, np.array([[0.0], [1.0]]), rng=0)
     >>> Xi = features(features.kernel.log_parameters, np.array([[0.0], [1.0]]))
     >>> (Xi @ Xi.T).round(2)  # k: 1, exp(-1/2) = 0.61
     array([[1.  , 0.61],
@@ -44,7 +45,7 @@ class Fourier(KernelMap):
     weights: Float
 
     @classmethod
-    def drawn(cls, kernel: Stationary, rank: int, X: Array, rng: int | np.random.Generator) -> Fourier:
+    def drawn(cls, kernel: Stationary, rank: int, X: Array, rng: int | np.random.Generator) -> FourierMap:
         """rank/2 frequencies from the spectral density, as `gpbounds.lowrank.FourierFeatures` draws them.
 
         Raises
@@ -58,7 +59,7 @@ class Fourier(KernelMap):
     @classmethod
     def by_leverage(
         cls, kernel: Stationary, rank: int, X: Array, rng: int | np.random.Generator, *, noise: float
-    ) -> Fourier:
+    ) -> FourierMap:
         """rank/2 frequencies by ridge leverage, as `gpbounds.lowrank.LeverageFourierFeatures` draws them.
 
         The density belongs to ``kernel`` and ``noise``; frequencies and weights do not change with them afterwards.
@@ -74,7 +75,7 @@ class Fourier(KernelMap):
         return cls._of(kernel, LeverageFourierFeatures(kernel, rank, **about).fit(points))  # type: ignore[arg-type]
 
     @classmethod
-    def _of(cls, kernel: Stationary, drawn: FourierFeatures | LeverageFourierFeatures) -> Fourier:
+    def _of(cls, kernel: Stationary, drawn: FourierFeatures | LeverageFourierFeatures) -> FourierMap:
         frequencies = drawn.frequencies
         standard = frequencies * kernel.lengthscales(frequencies.shape[1])
         return cls(kernel, standard, drawn.amplitudes**2 * (len(standard) / kernel.variance))
@@ -91,7 +92,7 @@ class Fourier(KernelMap):
 class FourierAt(KernelFeaturesAt):
     """The features at one kernel."""
 
-    map: Fourier
+    map: FourierMap
     kernel: Stationary
 
     @property
@@ -108,20 +109,15 @@ class FourierAt(KernelFeaturesAt):
         """a (m,)."""
         return np.sqrt(self.map.weights * (self.kernel.variance / len(self.map.weights)))
 
-    def fill(self, X: Array, V: Array) -> None:
-        xp, m = namespace(X), self.rank // 2
-        phases = X @ xp.asarray(self.frequencies.T)
-        amplitudes = xp.asarray(self.amplitudes)
-        for function, columns in ((xp.cos, V[:, :m]), (xp.sin, V[:, m:])):
-            function(phases, out=columns)
-            columns *= amplitudes
+    def fill(self, X: Array, K: Array, V: Array) -> None:
+        cosines_and_sines(X, self.frequencies, self.amplitudes, V)
 
     def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:
         turned, variance = self._turned(V, cotangent)
         moved = turned @ namespace(X).asarray(-self.frequencies)
         return self.map.logs(variance, -host((X * moved).sum(axis=0))), moved
 
-    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         turned, variance = self._turned(V, cotangent)
         return self.map.logs(variance, (host(X.T @ turned) * self.frequencies.T).sum(axis=1))
 

@@ -23,9 +23,9 @@ class FeatureKernel(Kernel):
     parameters : array (p,)
         Logarithms of the positive hyperparameters that ``features.names`` names, then weights.
 
-    >>> from fitting.features import Mercer
+    >>> from fitting.features import MercerMap
     >>> from gpbounds import SquaredExponential
-    >>> features = Mercer.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
+    >>> features = MercerMap.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
     >>> kernel = FeatureKernel(features, features.kernel.log_parameters)
     >>> kernel.parameter_names, kernel([[0.0]], [[1.0]]).round(4)  # exp(-1/2) = 0.6065
     (('variance', 'lengthscale'), array([[0.6065]]))

@@ -28,7 +28,7 @@ from gpbounds.lowrank.features.hermite import Expansion
 
 
 @dataclass(frozen=True, eq=False)
-class Mercer(KernelMap):
+class MercerMap(KernelMap):
     """The eigenfunctions with given degrees; they stay the same while hyperparameters change.
 
     Attributes
@@ -38,7 +38,7 @@ class Mercer(KernelMap):
     mean, stds : arrays (D,)
         The law N(mean, diag(stds²)) that defines the eigenfunctions.
 
-    >>> features = Mercer.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
+    >>> features = MercerMap.chosen(SquaredExponential(), 12, "best", np.zeros(1), np.ones(1))
     >>> Xi = features(features.kernel.log_parameters, np.array([[0.0], [1.0]]))
     >>> (Xi @ Xi.T).round(4)  # k: 1, exp(-1/2) = 0.6065
     array([[1.    , 0.6065],
@@ -51,7 +51,7 @@ class Mercer(KernelMap):
     stds: Float = field(default_factory=lambda: np.ones(1))
 
     @classmethod
-    def chosen(cls, kernel: SquaredExponential, rank: int, order: str, mean: Float, stds: Float) -> Mercer:
+    def chosen(cls, kernel: SquaredExponential, rank: int, order: str, mean: Float, stds: Float) -> MercerMap:
         """The eigenfunctions that `gpbounds.lowrank.MercerFeatures` keeps at this kernel, by "best", "degree", "grid".
 
         Raises
@@ -74,7 +74,7 @@ class Mercer(KernelMap):
 class MercerAt(KernelFeaturesAt):
     """The features at one kernel."""
 
-    map: Mercer
+    map: MercerMap
     kernel: Stationary
 
     @property
@@ -88,7 +88,7 @@ class MercerAt(KernelFeaturesAt):
         lengthscales = self.kernel.lengthscales(len(stds))
         return tuple(_Factor(float(ell), float(s), n) for ell, s, n in zip(lengthscales, stds, degrees.T, strict=True))
 
-    def fill(self, X: Array, V: Array) -> None:
+    def fill(self, X: Array, K: Array, V: Array) -> None:
         values: Array = math.sqrt(self.kernel.variance)
         for d, factor in enumerate(self.factors):
             table = factor.table(self._centred(X, d))

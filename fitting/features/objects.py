@@ -1,4 +1,4 @@
-"""Feature maps that a user wrote: a trained factor, and checks of every result."""
+"""Feature maps that a user passes as an object: made for the data, a trained factor, checks of every result."""
 
 from __future__ import annotations
 
@@ -14,6 +14,28 @@ from gpbounds.errors import NonFinite
 from gpbounds.validation import count
 
 PROTOCOL = ("rank", "start", "__call__", "vjp")
+
+
+def check_features(features: Any) -> None:
+    """Refuse an object that is neither a `FeatureMap` nor makes one (`fitting.features.FeatureChoice`)."""
+    if isinstance(features, type):
+        raise ValueError(f"features: expected an object, got the class {features.__name__}: call it with arguments")
+    if not hasattr(features, "prepare"):
+        checked_map(features)
+    elif hasattr(features, "check"):
+        features.check()
+
+
+def trained_map(features: Any, X: Array, Y: Array, rng: np.random.Generator) -> TrainedMap:
+    """The map of ``features`` for all rows X (N, D) and targets Y (N, P), with a trained factor.
+
+    Raises
+    ------
+    ValueError
+        for an object that is no `FeatureMap` and makes none, or a start that is no vector of finite numbers.
+    """
+    made = features.prepare(X, Y, rng) if hasattr(features, "prepare") else features
+    return made if isinstance(made, TrainedMap) else Scaled.of(made, X, rng)
 
 
 def checked_map(features: Any) -> FeatureMap:
@@ -98,11 +120,11 @@ class ScaledAt(FeaturesAt):
     def rank(self) -> int:
         return int(self.inner.rank)
 
-    def fill(self, X: Array, V: Array) -> None:
+    def fill(self, X: Array, K: Array, V: Array) -> None:
         V[...] = self._checked(X, self.inner(self.parameters, X))
         V *= self.scale
 
-    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         xp = namespace(X)
         variance = 0.5 * float(xp.vdot(cotangent, V))
         if not self.parameters.size:

@@ -1,4 +1,4 @@
-"""Features of a trained linear projection of the inputs to d dimensions.
+"""A trained linear projection of the inputs to d dimensions.
 
 With x̃ = Bᵀ(x − mean) the inputs in k uncorrelated coordinates of variance 1, and u_j the columns of U (k, d):
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.features.base import FeaturesAt, KernelFeaturesAt, KernelMap, TrainedMap
+from fitting.features.transform import Transform, TransformAt
 from fitting.starts import units
 from gpbounds.arrays import Array, Float, host, namespace
 
@@ -28,7 +28,7 @@ DEPENDENT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
-class Projection:
+class Projection(Transform):
     """Standardised projections z of x; see the module.
 
     Attributes
@@ -69,17 +69,8 @@ class Projection:
         xp = namespace(X)
         return (X - xp.asarray(self.mean)) @ xp.asarray(self.whitening)
 
-    def project(self, weights: Float, X: Array) -> Array:
-        """z (n, d)."""
-        xp = namespace(X)
-        return (X - xp.asarray(self.mean)) @ xp.asarray(self.matrix(weights))
-
-    def pull(self, weights: Float, X: Array, z: Array, cotangent: Array) -> Float:
-        """Derivatives in the entries of U (k·d,), from the cotangent of z (n, d)."""
-        U = weights.reshape(-1, self.dim)
-        norms = np.linalg.norm(U, axis=0)
-        along = host((z * cotangent).sum(axis=0))
-        return ((host(self.whitened(X).T @ cotangent) - U * (along / norms)) / norms).ravel()
+    def at(self, weights: Float) -> ProjectionAt:
+        return ProjectionAt(self, weights)
 
     def first(self, X: Float, Y: Float, rng: np.random.Generator) -> Float:
         """U at the start: the least-squares direction of the targets, then normal entries."""
@@ -91,58 +82,22 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class Projected(TrainedMap):
-    """Features of a kernel of the projections: its hyperparameters, then the entries of U row by row.
+class ProjectionAt(TransformAt):
+    """The projection at one U."""
 
-    Attributes
-    ----------
-    inner : KernelMap
-        Features on R^d.
-    projection : Projection
-    weights : array (k·d,)
-        U at the start.
-    """
-
-    inner: KernelMap
-    projection: Projection
+    map: Projection
     weights: Float
 
     @property
-    def rank(self) -> int:
-        return self.inner.rank
+    def width(self) -> int:
+        return self.map.dim
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.inner.names
+    def fill(self, X: Array, K: Array) -> None:
+        xp = namespace(X)
+        K[...] = (X - xp.asarray(self.map.mean)) @ xp.asarray(self.map.matrix(self.weights))
 
-    @property
-    def size(self) -> int:
-        return self.inner.size + self.projection.size
-
-    def start(self, X: Array, rng: np.random.Generator) -> Float:
-        return np.concatenate([self.inner.start(X, rng), self.weights])
-
-    def at(self, parameters: Float) -> ProjectedAt:
-        logs, weights = np.split(parameters, [self.inner.size])
-        return ProjectedAt(self.inner.at(logs), self.projection, weights)
-
-
-@dataclass(frozen=True, eq=False)
-class ProjectedAt(FeaturesAt):
-    """The features at one kernel and one U."""
-
-    inner: KernelFeaturesAt
-    projection: Projection
-    weights: Float
-
-    @property
-    def rank(self) -> int:
-        return self.inner.rank
-
-    def fill(self, X: Array, V: Array) -> None:
-        self.inner.fill(self.projection.project(self.weights, X), V)
-
-    def pull(self, X: Array, V: Array, cotangent: Array) -> Float:
-        z = self.projection.project(self.weights, X)
-        logs, moved = self.inner.pull_inputs(z, V, cotangent)
-        return np.concatenate([logs, self.projection.pull(self.weights, X, z, moved)])
+    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
+        U = self.weights.reshape(-1, self.map.dim)
+        norms = np.linalg.norm(U, axis=0)
+        along = host((K * cotangent).sum(axis=0))
+        return ((host(self.map.whitened(X).T @ cotangent) - U * (along / norms)) / norms).ravel()

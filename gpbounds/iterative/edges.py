@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from gpbounds.arrays import Float
-from gpbounds.iterative.krylov import Tridiagonal
-from gpbounds.iterative.quadrature import Nodes, gauss
+from gpbounds.linalg.lanczos import Tridiagonal
+from gpbounds.linalg.quadrature import Nodes, gauss
 from gpbounds.validation import open_unit, scalar
 
 INTERVALS = 26
@@ -27,7 +27,7 @@ def edges(T: Tridiagonal, *, delta: float) -> tuple[float, float]:
     does not depend on g.  The same holds for λ_max.  a may be negative, when it says nothing.
 
     >>> rng, values = np.random.default_rng(0), np.linspace(0.5, 2.0, 200)
-    >>> from gpbounds.iterative.krylov import Lanczos
+    >>> from gpbounds.linalg.lanczos import Lanczos
     >>> run = Lanczos(lambda V: values[:, None] * V, rng.standard_normal((200, 7)))
     >>> run.advance(24)
     >>> a, b = edges(run.tridiagonal(), delta=0.001)

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_points, host, namespace
 from gpbounds.bound import Bound
-from gpbounds.iterative.krylov import Lanczos, Tridiagonal
 from gpbounds.iterative.log_det import TraceLog, trace_log
 from gpbounds.iterative.products import Products
-from gpbounds.iterative.quadrature import gauss, radau
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
+from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.renyi.quadratic import two_sided
 from gpbounds.renyi.streamed import Streamed, streamed
 from gpbounds.validation import count, noise_variance, open_unit, positive, scalar

@@ -9,9 +9,9 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.iterative.edges import edges
-from gpbounds.iterative.krylov import Tridiagonal
-from gpbounds.iterative.quadrature import gauss, radau
 from gpbounds.iterative.tails import frobenius, half_width
+from gpbounds.linalg.lanczos import Tridiagonal
+from gpbounds.linalg.quadrature import gauss, radau
 
 EDGE, NORM, TAIL = 0.02, 0.08, 0.44
 """Shares of δ: two edges, the Frobenius norm, two tails."""
@@ -60,7 +60,8 @@ def trace_log(main: Tridiagonal, pilot: Tridiagonal, N: int, *, delta: float) ->
         ‖A‖_F ≤ F̂                                     N-slqtail, s² from log²x, x log x      0.08·delta
         −ε₋ ≤ mean zᵀAz − tr A ≤ ε₊                   N-slqtail, sup f = −c₀, Λ = max|f|     0.44·delta each
 
-    The tails increase in (F̂, Λ), so that upper bounds on them serve.
+    The tails increase in (F̂, Λ), so that upper bounds on them serve.  Eigenvalues of Lanczos matrices lie between λ_min
+    and λ_max: where one of the main probes' is outside [a, b], an edge has failed, and [a, b] is widened to it.
 
     Parameters
     ----------
@@ -69,8 +70,9 @@ def trace_log(main: Tridiagonal, pilot: Tridiagonal, N: int, *, delta: float) ->
     N : int
     delta : float
     """
-    a, b = edges(pilot, delta=EDGE * delta)
     nodes, m = gauss(main), main.squares.size
+    a, b = edges(pilot, delta=EDGE * delta)
+    a, b = min(a, (1.0 - 1e-6) * float(nodes.points.min())), max(b, float(nodes.points.max()))
     some = gauss(pilot)
     c0 = float((some.of(np.log) - some.of(lambda x: x - 1.0)).sum() / pilot.squares.sum())
     linear = nodes.of(lambda x: x - 1.0 + c0)

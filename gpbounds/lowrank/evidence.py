@@ -7,7 +7,7 @@ import math
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.law import GramLaw, gram_law
+from gpbounds.law import GramLaw, gram_law, root_law, strong
 from gpbounds.linalg.matrices import finite_matrix
 from gpbounds.linalg.products import gram
 from gpbounds.validation import noise_variance
@@ -101,7 +101,11 @@ def _law(features: ArrayLike | Array, y: ArrayLike | Array, noise: float) -> tup
     """Ξ, y, the posterior of the weights of the features, and σ²."""
     s2, Xi = noise_variance(noise), _matrix("features", features)
     targets = as_targets(y, Xi)
-    return Xi, targets, gram_law(gram(Xi) / s2, Xi.T @ targets.reshape(len(Xi), -1) / s2), s2
+    Y, G = targets.reshape(len(Xi), -1), gram(Xi) / s2
+    if strong(G):
+        rows = namespace(Xi).concatenate([Xi, Y], axis=1) / math.sqrt(s2)
+        return Xi, targets, root_law(G, rows), s2
+    return Xi, targets, gram_law(G, Xi.T @ Y / s2), s2
 
 
 def _matrix(name: str, values: ArrayLike | Array) -> Array:

@@ -4,6 +4,7 @@ from gpbounds.renyi.brackets import evidence
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
+from gpbounds.renyi.log_det import LogDet, log_det_estimate
 from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, predict
@@ -11,6 +12,7 @@ from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
 
 __all__ = [
+    "LogDet",
     "Model",
     "Nystrom",
     "direction_factor",
@@ -26,6 +28,7 @@ __all__ = [
     "gap_from_trace",
     "gap_variance",
     "inducing_posterior",
+    "log_det_estimate",
     "log_evidence",
     "minimum_gap",
     "needed",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.iterative.krylov import Tridiagonal
+from gpbounds.linalg.lanczos import Tridiagonal
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,147 @@
+"""Mini-batches for deep kernels: the variational form beside the semi-stochastic scheme of paper 001 (supplement).
+
+    python examples/deep_schemes.py [--quick] [--rows 4000] [--epochs 20] [--out examples/output/deep_schemes.png]
+
+Both train DFGP (d = 4, rank 40) by Adam in batches of 1000 rows, from the same network after 5 epochs of least squares.
+The variational form takes a natural-gradient step for q and one of Adam for all parameters in each batch; its gradients
+have no bias.  The scheme of the paper (Al-Shedivat et al., 2017) passes over all rows once per epoch, takes one step of
+the kernel's hyperparameters and the noise there, and then updates the network by batches whose cotangents hold the
+stale mean and covariance of the weights of that pass.  The curves are log p(y)/N of all training rows, computed exactly
+after each epoch, against epochs and against processor time, of which this evaluation is no part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from deep_features import BATCH, HIDDEN, RATE
+from lowrank_setting import write
+from lowrank_tables import split
+from regression_sets import UCI
+
+from fitting.evaluation import Parameters
+from fitting.family import at_point, objective
+from fitting.features import MLP, FeatureKernel, Fourier
+from fitting.features.objects import trained_map
+from fitting.lowrank import LowRankObjective
+from fitting.lowrank_batches import LowRankBound
+from fitting.parameters import packing_of
+from fitting.training import Steps
+from gpbounds.cli import options
+from gpbounds.linalg.parallel import one_blas_thread
+
+SCHEMES = ("variational form", "semi-stochastic scheme")
+Epochs = Iterator[Parameters]
+"""The point after each epoch."""
+
+
+def parts(N: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """The batches of one epoch."""
+    return [np.sort(rows) for rows in np.array_split(rng.permutation(N), max(1, round(N / BATCH)))]
+
+
+def variational(F: LowRankObjective, start: Parameters, rng: np.random.Generator) -> Epochs:
+    bound = LowRankBound(F.data)
+    layout = packing_of(bound.complete(start))
+    steps = Steps(layout.pack(layout.start), layout.bounds, RATE, bound.natural(layout.start))
+    while True:
+        for rows in parts(F.N, rng):
+            steps.take(layout.loss(bound.batch(rows))(steps.x)[1])
+        yield layout.unpack(steps.x)
+
+
+def semi_stochastic(F: LowRankObjective, start: Parameters, rng: np.random.Generator) -> Epochs:
+    layout, point = packing_of(start), start
+    kernel: Any = start.kernel
+    X, Y, few = F.data.X, F.data.Y, len(layout.bounds) - kernel.weights.size
+    weights = Steps(kernel.weights, [(-np.inf, np.inf)] * kernel.weights.size, RATE)
+    others = Steps(np.zeros(few), [(-np.inf, np.inf)] * few, RATE * len(parts(F.N, rng)))
+    first = np.concatenate([kernel.log_parameters, start.likelihood.log_parameters])
+    while True:
+        slopes = F.evaluate(point.kernel, point.noise).gradient
+        assert slopes is not None
+        q = F.posterior(point.kernel, point.noise).q
+        w, S, noise = q.mean, q.covariance, point.noise  # stale until the next epoch
+        others.take(-np.concatenate([slopes.kernel, slopes.likelihood]))
+        for rows in parts(F.N, rng):
+            held: Any = point.kernel.with_weights(weights.x)  # type: ignore[attr-defined]
+            Xi, pull = held.features.vjp(held.parameters, X[rows])
+            cotangent = ((Y[rows] - Xi @ w) @ w.T - Xi @ S) / noise
+            weights.take(-pull(cotangent)[-weights.x.size :])
+        logs = first + others.x
+        kernel = point.kernel.with_weights(weights.x)  # type: ignore[attr-defined]
+        own = kernel.log_parameters.size
+        likelihood = point.likelihood.with_log_parameters(logs[own:])
+        point = replace(point, kernel=kernel.with_log_parameters(logs[:own]), likelihood=likelihood)
+        yield point
+
+
+def curve(F: LowRankObjective, epochs: Epochs, count: int) -> list[tuple[int, float, float]]:
+    """(epoch, log p(y)/N, seconds) after each of ``count`` epochs."""
+    found, seconds = [], 0.0
+    with one_blas_thread():
+        for epoch in range(1, count + 1):
+            begun = time.process_time()
+            point = next(epochs)
+            seconds += time.process_time() - begun
+            value = F.evaluate(point.kernel, point.noise, gradient=False).value / F.N
+            found.append((epoch, value, round(seconds, 3)))
+    return found
+
+
+def picture(curves: dict[str, list[tuple[int, float, float]]]) -> Any:
+    from gpbounds.plotting import BLUE, VERMILLION
+    from gpbounds.plotting.elements import TEXT, axes, figure
+
+    page = figure(9.6, 3.8)
+    for i, (column, label) in enumerate(((0, "Epochs"), (2, "Seconds of one core"))):
+        ax = axes(page, "log p(y) / N, nats", 121 + i, "linear")
+        for (name, points), color in zip(curves.items(), (BLUE, VERMILLION), strict=True):
+            ax.plot([p[column] for p in points], [p[1] for p in points], "o-", ms=3, color=color, label=name)
+        ax.set_xlabel(label, fontsize=TEXT)
+        ax.legend(fontsize=TEXT - 1, frameon=False)
+    return page
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--data", default="elevators", help="NAME of NAME.csv.gz (default %(default)s)")
+    parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
+    parser.add_argument("--rows", type=options.whole, default=4000, help="training rows (default %(default)s)")
+    parser.add_argument("--epochs", type=options.whole, default=20)
+    parser.add_argument("--quick", action="store_true", help="1000 rows, 3 epochs")
+    parser.add_argument("--seed", type=options.whole, default=0)
+    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/deep_schemes.png"))
+    args = parser.parse_args(argv)
+    rows, epochs = (1000, 3) if args.quick else (args.rows, args.epochs)
+    X, y, _, _ = split(args.folder / f"{args.data}.csv.gz", rows, args.seed)
+    rng = np.random.default_rng(args.seed)
+    features = trained_map(MLP(HIDDEN, 4, then=Fourier(40)), X, y[:, None], rng)
+    start = at_point(FeatureKernel(features, features.start(X, rng)), 0.1 * float(np.mean(y * y)))
+    F = LowRankObjective(objective(X, y).data)
+    value = F.evaluate(start.kernel, start.noise, gradient=False).value / F.N
+    found = {}
+    for name, scheme in zip(SCHEMES, (variational, semi_stochastic), strict=True):
+        found[name] = [(0, value, 0.0), *curve(F, scheme(F, start, np.random.default_rng(args.seed)), epochs)]
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    picture(found).savefig(args.out)
+    write(
+        args.out,
+        ("scheme", "epoch", "log_evidence_per_row", "seconds"),
+        [(name, *p) for name, c in found.items() for p in c],
+    )
+    for name, points in found.items():
+        print(f"{name}: log p(y)/N = {points[-1][1]:.4f} after {epochs} epochs, {points[-1][2] / epochs:.2f} s each")
+    print(args.out)
+
+
+if __name__ == "__main__":
+    main()

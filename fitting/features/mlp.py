@@ -1,0 +1,90 @@
+"""A deep kernel: features of the outputs of a network, all trained together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fitting.features.base import FeatureMap
+from fitting.features.choices import FeatureChoice, KernelChoice
+from fitting.features.network import ACTIVATIONS, Network
+from fitting.features.objects import Scaled
+from fitting.features.pretraining import Regressor, least_squares
+from fitting.features.transform import Composed
+from fitting.starts import units
+from gpbounds.arrays import Array, host
+from gpbounds.validation import choice, count, positive, scalar
+
+
+@dataclass(eq=False, repr=False)
+class MLP(FeatureChoice):
+    """Features φ(z) of z = g(x), g a fully connected network from D inputs through ``hidden`` layers to d outputs.
+
+    Daskalakis et al., supplement: with ``then=Mercer(15)`` and d = 1 the model is DMGP, with ``then=Fourier(40)`` and
+    d = 4 DFGP.  Before the features are trained, the network is fitted by least squares.  z is then shifted and scaled
+    to mean 0 and variance 1 over the rows; the two constants do not change in training (the paper's follow the
+    weights), so that features of a row never depend on other rows.
+
+    Parameters
+    ----------
+    hidden : tuple of int
+        Sizes of the hidden layers.
+    d : int
+        Number of outputs.
+    activation : "tanh" or "relu"
+        Of the hidden layers.
+    then : Fourier or Mercer, optional
+        φ.  None: the features are z itself.
+    pretraining : int
+        Number of passes of Adam over the rows for the least squares; 0 starts at random weights.
+    batch_size, learning_rate : int, float
+        Of the least squares.
+
+    >>> X = np.linspace(-1.0, 1.0, 8)[:, None]
+    >>> features = MLP((5,), d=2).prepare(X, np.sin(X), np.random.default_rng(0))
+    >>> features.rank, features.size  # log variance, 1·5 + 5, 5·2 + 2
+    (2, 23)
+    """
+
+    hidden: tuple[int, ...] = (512, 256, 64)
+    d: int = 4
+    activation: str = "tanh"
+    then: KernelChoice | None = None
+    pretraining: int = 5
+    batch_size: int = 1000
+    learning_rate: float = 1e-3
+
+    def check(self) -> None:
+        for i, size in enumerate(self.hidden):
+            count(f"hidden[{i}]", size)
+        count("d", self.d)
+        choice("activation", self.activation, tuple(ACTIVATIONS))
+        count("pretraining", self.pretraining, 0)
+        count("batch_size", self.batch_size)
+        scalar(positive, "learning_rate", self.learning_rate)
+        if self.then is None:
+            return
+        if not isinstance(self.then, KernelChoice):
+            raise ValueError(f"then: expected Fourier(...), Mercer(...) or None, got {self.then!r}")
+        self.then.check()
+
+    def regressor(self, X: Array, Y: Array, rng: np.random.Generator) -> Regressor:
+        """The network after the least squares, with its last linear layer."""
+        self.check()
+        network = Network((int(X.shape[1]), *self.hidden, self.d), self.activation)
+        how: dict[str, Any] = {"batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        return least_squares(network, X, Y, rng, epochs=self.pretraining, **how)
+
+    def prepare(self, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
+        return self.after(self.regressor(X, Y, rng), X, Y, rng)
+
+    def after(self, start: Regressor, X: Array, Y: Array, rng: np.random.Generator) -> FeatureMap:
+        """The features with the network of ``start``."""
+        z = host(start.network.project(start.weights, X))
+        network = replace(start.network, shift=z.mean(axis=0), scale=units(z))
+        if self.then is None:
+            return Scaled(network, start.weights)
+        inner = self.then.prepare((z - network.shift) / network.scale, host(Y), rng)
+        return Composed(inner, network, start.weights)

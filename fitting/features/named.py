@@ -1,0 +1,76 @@
+"""The features that `fitting.LowRankGP` knows by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fitting.features.base import KernelMap, TrainedMap
+from fitting.features.fourier import FourierMap
+from fitting.features.kernel import FeatureKernel
+from fitting.features.mercer import MercerMap
+from fitting.features.objects import Scaled
+from fitting.features.transform import Composed, kernel_map
+from gpbounds.arrays import Float
+from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+
+NAMES = ("fourier", "leverage", "mercer")
+
+
+def named_map(
+    features: str,
+    kernel: Stationary,
+    rank: int,
+    inputs: Float,
+    rng: np.random.Generator,
+    *,
+    noise: float,
+    order: str,
+    mean: Float,
+    stds: Float,
+) -> KernelMap:
+    """The features of ``kernel`` with this name, for its ``inputs`` (N, d).
+
+    Parameters
+    ----------
+    features : "fourier", "leverage" or "mercer"
+    kernel : Stationary
+    rank : int
+    inputs : array (N, d)
+    rng : numpy.random.Generator
+        Draws the frequencies.
+    noise : float
+        σ², for "leverage".
+    order : "degree", "best" or "grid"
+    mean, stds : arrays (d,)
+        Of the normal law that defines the eigenfunctions; these two and ``order`` are for "mercer".
+    """
+    if features == "fourier":
+        return FourierMap.drawn(kernel, rank, inputs, rng)
+    if features == "leverage":
+        return FourierMap.by_leverage(kernel, rank, inputs, rng, noise=noise)
+    assert isinstance(kernel, SquaredExponential)
+    return MercerMap.chosen(kernel, rank, order, mean, stds)
+
+
+def chosen_again(kernel: Kernel, rank: int, order: str) -> FeatureKernel | None:
+    """A kernel of Mercer features with the eigenfunctions of its largest eigenvalues; None if it has them already."""
+    assert isinstance(kernel, FeatureKernel)
+    inner = kernel_map(kernel.features)
+    assert isinstance(inner, MercerMap)
+    at = inner.kernel_at(kernel.parameters)
+    assert isinstance(at, SquaredExponential)
+    again = MercerMap.chosen(at, rank, order, inner.mean, inner.stds)
+    if set(map(tuple, again.degrees.tolist())) == set(map(tuple, inner.degrees.tolist())):
+        return None
+    outer = kernel.features
+    made: TrainedMap = replace(outer, inner=again) if isinstance(outer, Composed) else again
+    return replace(kernel, features=made)
+
+
+def approximated(kernel: FeatureKernel) -> Kernel:
+    """The kernel that the features of ``kernel`` approximate; ``kernel`` itself for features without one."""
+    if isinstance(kernel.features, Scaled):
+        return kernel
+    return kernel_map(kernel.features).kernel_at(kernel.parameters)

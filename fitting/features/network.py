@@ -1,0 +1,166 @@
+"""Fully connected networks z = g(x) with hand-written back-propagation.
+
+With h_0 = x, the layers are h_k = a(h_{k−1}W_k + b_k) and g = h_{L−1}W_L + b_L, where a is tanh or max(0, ·), and
+
+    z = (g − shift)/scale,     with constants shift and scale.
+
+With ā_L = z̄/scale, and a' the slope of a, which is a function of a's value,
+
+    W̄_k = h_{k−1}ᵀā_k,    b̄_k = Σ_i ā_ki,    ā_{k−1} = (ā_kW_kᵀ)∘a'(h_{k−1}).
+
+The weights are one vector: W_1 row by row, b_1, W_2, b_2, …
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fitting.features.transform import Transform, TransformAt
+from gpbounds.arrays import Array, Float, host, namespace, place
+from gpbounds.linalg.products import product
+
+
+def _tanh(h: Array) -> None:
+    namespace(h).tanh(h, out=h)
+
+
+def _tanh_slope(h: Array, bar: Array) -> None:
+    slope = h * h
+    namespace(h).subtract(1.0, slope, out=slope)
+    bar *= slope
+
+
+def _relu(h: Array) -> None:
+    namespace(h).maximum(h, 0.0, out=h)
+
+
+def _relu_slope(h: Array, bar: Array) -> None:
+    bar *= h > 0.0
+
+
+ACTIVATIONS: dict[str, tuple[Callable[[Array], None], Callable[[Array, Array], None]]] = {
+    "tanh": (_tanh, _tanh_slope),
+    "relu": (_relu, _relu_slope),
+}
+"""Name: the function that replaces numbers by a of them, and one that multiplies a cotangent by a' at values of a."""
+
+
+class Layer(NamedTuple):
+    """W (n_in, n_out), b (n_out,), and the columns of the layer's values among those of all layers."""
+
+    W: Array
+    b: Array
+    columns: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Network(Transform):
+    """z = g(x); it is also a `FeatureMap`, with z as features.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        D, the sizes of the hidden layers, d.
+    activation : "tanh" or "relu"
+    shift, scale : arrays (d,)
+
+    >>> network = Network((2, 3, 1))
+    >>> network.size, network.project(np.zeros(network.size), np.ones((4, 2))).ravel().tolist()
+    (13, [0.0, 0.0, 0.0, 0.0])
+    """
+
+    sizes: tuple[int, ...]
+    activation: str = "tanh"
+    shift: Float = field(default_factory=lambda: np.zeros(1))
+    scale: Float = field(default_factory=lambda: np.ones(1))
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]
+        """d."""
+        return self.sizes[-1]
+
+    @property
+    def rank(self) -> int:
+        """d."""
+        return self.dim
+
+    @cached_property
+    def size(self) -> int:
+        return sum((n + 1) * m for n, m in pairwise(self.sizes))
+
+    def layers(self, weights: Array) -> list[Layer]:
+        """The layers, as views of the weights."""
+        return list(self._layers(weights))
+
+    def _layers(self, weights: Array) -> Iterator[Layer]:
+        at = column = 0
+        for n, m in pairwise(self.sizes):
+            W, b = weights[at : at + n * m].reshape(n, m), weights[at + n * m : at + (n + 1) * m]
+            yield Layer(W, b, slice(column, column + m))
+            at, column = at + (n + 1) * m, column + m
+
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        """Weights by Glorot and Bengio: uniform with variance 2/(n_in + n_out); b = 0."""
+        weights = np.zeros(self.size)
+        for W, _, _ in self._layers(weights):
+            W[...] = math.sqrt(6.0 / sum(W.shape)) * rng.uniform(-1.0, 1.0, W.shape)
+        return weights
+
+    def at(self, weights: Float) -> NetworkAt:
+        return NetworkAt(self, weights)
+
+    def __call__(self, parameters: Float, X: Array) -> Array:
+        return self.project(parameters, X)
+
+    def vjp(self, parameters: Float, X: Array) -> tuple[Array, Callable[[Array], Float]]:
+        """z, and the function from its cotangent to derivatives in the weights."""
+        g = self.at(parameters)
+        K = namespace(X).empty((X.shape[0], g.width))
+        g.fill(X, K)
+        return K[:, -self.dim :], lambda cotangent: g.pull(X, K, cotangent)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkAt(TransformAt):
+    """The network at given weights."""
+
+    map: Network
+    weights: Float
+
+    @property
+    def width(self) -> int:
+        return sum(self.map.sizes[1:])
+
+    def fill(self, X: Array, K: Array) -> None:
+        xp, (activate, _) = namespace(X), ACTIVATIONS[self.map.activation]
+        layers, h = self.map.layers(place(self.weights, xp)), X
+        for W, b, columns in layers:
+            values = product(h, W, K[:, columns])
+            values += b
+            if columns.stop < self.width:
+                activate(values)
+            h = values
+        h -= xp.asarray(self.map.shift)
+        h /= xp.asarray(self.map.scale)
+
+    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
+        xp, (_, slope) = namespace(X), ACTIVATIONS[self.map.activation]
+        layers = self.map.layers(place(self.weights, xp))
+        pulled = xp.empty(self.map.size)
+        bar: Any = cotangent / xp.asarray(self.map.scale)
+        own = self.map.layers(pulled)
+        for k in range(len(layers) - 1, -1, -1):
+            h = X if k == 0 else K[:, layers[k - 1].columns]
+            product(h.T, bar, own[k].W)
+            own[k].b[...] = bar.sum(axis=0)
+            if k > 0:
+                bar = bar @ layers[k].W.T
+                slope(h, bar)
+        return host(pulled)

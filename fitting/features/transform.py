@@ -1,0 +1,134 @@
+"""Trained maps z = g(x) from the inputs to R^d, and the features of a kernel of z."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitting.features.base import FeaturesAt, KernelFeaturesAt, KernelMap, TrainedMap
+from gpbounds.arrays import Array, Float, namespace
+
+
+class TransformAt(ABC):
+    """g at fixed weights; several threads use it at a time."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """The number of values per row that `fill` writes."""
+
+    @abstractmethod
+    def fill(self, X: Array, K: Array) -> None:
+        """Write into ``K`` (n, width) what `pull` needs for X (n, D); its last d columns are z."""
+
+    @abstractmethod
+    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
+        """Derivatives of Σ cotangent·z in the weights, for K of `fill`; the cotangent (n, d) may be overwritten."""
+
+
+class Transform(ABC):
+    """z = g(x) in R^d, with weights that training changes.
+
+    Attributes
+    ----------
+    dim : int
+        d.
+    size : int
+        Number of weights.
+    """
+
+    dim: int
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of weights."""
+
+    @abstractmethod
+    def at(self, weights: Float) -> TransformAt:
+        """g at these weights."""
+
+    def project(self, weights: Float, X: Array) -> Array:
+        """z (n, d)."""
+        g = self.at(weights)
+        K = namespace(X).empty((X.shape[0], g.width))
+        g.fill(X, K)
+        return K[:, -self.dim :]
+
+
+@dataclass(frozen=True, eq=False)
+class Composed(TrainedMap):
+    """Features of a kernel of z = g(x): its hyperparameters, then the weights of g.
+
+    Attributes
+    ----------
+    inner : KernelMap
+        Features on R^d.
+    transform : Transform
+        g.
+    weights : array
+        Those of g at the start.
+    """
+
+    inner: KernelMap
+    transform: Transform
+    weights: Float
+
+    @property
+    def rank(self) -> int:
+        return self.inner.rank
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.inner.names
+
+    @property
+    def size(self) -> int:
+        return self.inner.size + self.transform.size
+
+    def start(self, X: Array, rng: np.random.Generator) -> Float:
+        return np.concatenate([self.inner.start(X, rng), self.weights])
+
+    def at(self, parameters: Float) -> ComposedAt:
+        logs, weights = np.split(parameters, [self.inner.size])
+        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim, weights.size)
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedAt(FeaturesAt):
+    """The features at one kernel and one g."""
+
+    inner: KernelFeaturesAt
+    transform: TransformAt
+    dim: int
+    size: int
+
+    @property
+    def rank(self) -> int:
+        return self.inner.rank
+
+    @property
+    def width(self) -> int:
+        return self.transform.width
+
+    @property
+    def effort(self) -> int:
+        return max(self.rank, math.isqrt(self.size))
+
+    def fill(self, X: Array, K: Array, V: Array) -> None:
+        self.transform.fill(X, K)
+        self.inner.fill(K[:, -self.dim :], K, V)
+
+    def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
+        logs, moved = self.inner.pull_inputs(K[:, -self.dim :], V, cotangent)
+        return np.concatenate([logs, self.transform.pull(X, K, moved)])
+
+
+def kernel_map(features: TrainedMap) -> KernelMap:
+    """The features of a kernel, without the transform of its inputs."""
+    inner = features.inner if isinstance(features, Composed) else features
+    assert isinstance(inner, KernelMap)
+    return inner
