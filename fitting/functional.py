@@ -132,8 +132,8 @@ def _turned(basis: Basis, q: FactorLaw, loss: Losses) -> _Turn | None:
     """None where the cotangents of V are needed: L⁻¹ is inaccurate, or the loss depends on K − Q by itself."""
     if not isinstance(basis, InducingBasis) or basis.inverse is None or isinstance(loss, LossOfResiduals):
         return None
-    R = q.covariance.copy()
-    R[namespace(R).arange(q.M), namespace(R).arange(q.M)] -= 1.0
+    R, places = q.covariance.copy(), namespace(q.mean).arange(q.M)
+    R[places, places] -= 1.0
     return _Turn(basis, basis.lift(R), basis.lift(q.mean.T.copy()))
 
 

@@ -125,8 +125,8 @@ class FactorLaw(Law):
         spread = np.where(
             np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries)
         )
-        below = self.factor.copy()
-        xp.fill_diagonal(below, 0.0)
+        below, places = self.factor.copy(), xp.arange(self.M)
+        below[places, places] = 0.0
         P = self.P
         return 0.5 * P * (float(spread.sum()) + _squared(below)) + 0.5 * _squared(self.mean)
 
