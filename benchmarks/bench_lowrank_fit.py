@@ -41,13 +41,13 @@ def data(N: int) -> tuple[Any, Any]:
 def ours(X: Any, y: Any, m: int) -> tuple[Loss, Any]:
     from fitting.evaluation import Parameters
     from fitting.family import objective
-    from fitting.features import FeatureKernel, Fourier
+    from fitting.features import FeatureKernel, FourierMap
     from fitting.lowrank import LowRankObjective
     from fitting.parameters import packing
     from gpbounds import SquaredExponential
 
     kernel = SquaredExponential(1.0, np.full(DIM, LENGTHSCALE))
-    features = Fourier.drawn(kernel, 2 * m, X, 0)
+    features = FourierMap.drawn(kernel, 2 * m, X, 0)
     how = packing(FeatureKernel(features, kernel.log_parameters), NOISE, None)
     assert isinstance(how.start, Parameters)
     return how.loss(LowRankObjective(objective(X, y, "dtc").data)), how.pack(how.start)

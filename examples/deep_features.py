@@ -11,7 +11,8 @@ Differences from the paper: the network of DMGP and DFGP starts after --pretrain
 does not say how many); z is standardised by the moments of the start, not by those of the current weights; mini-batches
 use the variational form, which has no gap, and not the paper's semi-stochastic scheme (`deep_schemes.py` compares the
 two); three splits instead of five; in Fig. 5 protein stands for ELECTRIC.  Splits are 90/10, inputs and targets are
-standardised by the training rows.  A run with --resume leaves out what the CSV file holds already.
+standardised by the training rows.  "In training" is −log p(y)/N of DMGP and DFGP, and the mean log loss of DNN+S.  A
+run with --resume leaves out what the CSV file holds already, so that --epochs can be varied.
 """
 
 from __future__ import annotations
@@ -154,19 +155,27 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
 
 
 def table(rows: Sequence[Sequence[Any]], data: str) -> str:
-    """Means over splits (standard error) beside the printed numbers, in Markdown."""
-    lines = [f"| {data} | NLPD | printed | RMSE | printed | seconds |", "|---" * 6 + "|"]
+    """Means over splits (standard error) beside the printed numbers, in Markdown; a line for each number of epochs."""
+    lines = [f"| {data} | epochs | NLPD | printed | RMSE | printed | in training | seconds |", "|---" * 8 + "|"]
     for model, paper in PRINTED[data].items():
-        part = [row for row in rows if tuple(row[:3]) == ("tables", data, model)]
-        cells = ["", f"{paper[0]:.3f}", "", f"{paper[1]:.3f}", ""]
-        if part:
-            for place, column in ((0, 8), (2, 9)):
-                values = [float(row[column]) for row in part]
-                spread = f" ({np.std(values, ddof=1) / np.sqrt(len(values)):.3f})" if len(values) > 1 else ""
-                cells[place] = f"{np.mean(values):.3f}{spread}"
-            cells[4] = f"{np.mean([float(row[11]) for row in part]):.0f}"
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+        of_model = [row for row in rows if tuple(row[:3]) == ("tables", data, model)]
+        for epochs in sorted({int(row[7]) for row in of_model}) or [None]:
+            part = [row for row in of_model if int(row[7]) == epochs]
+            nlpd, rmse, training, seconds = (_mean(part, column) for column in (8, 9, 10, 11))
+            cells = [str(epochs or ""), nlpd, f"{paper[0]:.3f}", rmse, f"{paper[1]:.3f}", training, seconds]
+            lines.append(f"| {model} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _mean(part: Sequence[Sequence[Any]], column: int) -> str:
+    """The mean of a column over splits, with its standard error if there are several."""
+    values = [float(row[column]) for row in part]
+    if not values:
+        return ""
+    if column == 11:
+        return f"{np.mean(values):.0f}"
+    spread = f" ({np.std(values, ddof=1) / np.sqrt(len(values)):.3f})" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{spread}"
 
 
 def rank_table(rows: Sequence[Sequence[Any]], data: str) -> str:

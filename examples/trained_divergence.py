@@ -154,13 +154,15 @@ def picture(rows: Sequence[Row], N: int) -> Any:
         r, ax = [row.rank for row in part], axes(page, "KL, nats", place)
         for key, (label, color, style) in lines[name].items():
             values = np.array([getattr(row, key) for row in part])
+            label += ": infinite at these ranks" if np.isinf(values).all() else ""
             ax.plot(r, np.where(np.isfinite(values), values, np.nan), style, color=color, label=label, ms=4)
             if f"{key}_least" in Row.__annotations__:
                 ends = ([getattr(row, f"{key}_{end}") for row in part] for end in ("least", "most"))
                 ax.fill_between(r, *ends, color=color, alpha=0.2, lw=0)
         if name == "fourier":
             ax.set_xscale("log")
-        ax.set_ylim(bottom=max(LOWEST, 0.3 * min(row.own for row in part if row.own > 0.0)))
+        least = np.array([(row.own, row.plain_least, row.leverage_least) for row in part])
+        ax.set_ylim(bottom=max(LOWEST, 0.3 * float(np.nanmin(least))))
         ax.set_xlabel("Rank", fontsize=TEXT)
         ax.set_title(titles[name], loc="left", fontsize=TEXT + 1)
         ax.legend(fontsize=TEXT - 1, frameon=False)

@@ -27,6 +27,7 @@ def example(monkeypatch):
         "trained_divergence",
         "lowrank_tables",
         "dlm_setting",
+        "paired",
         "regression_sets",
         "deep_features",
         "deep_schemes",
@@ -150,6 +151,9 @@ def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, t
         for what, paper in zip(("nlpd", "rmse"), script.printed("protein", model, 10), strict=True):
             a, b = (getattr(score, what) for score in found if score.model == model)
             assert f"{0.5 * (a + b):.3f} ± {0.5 * abs(a - b):.3f} *({paper:.2f})*" in out
+    mean = {model: np.mean([score.nlpd for score in found if score.model == model]) for model in script.MODELS}
+    for one, other in (("MGP", "SGPR"), ("FGP", "MGP")):
+        assert f"| protein {one} − {other} | {mean[one] - mean[other]:+.3f} ± " in out.replace("**", "")
     assert all(s.nlpd >= 0.5 * np.log(2.0 * np.pi * s.noise) for s in found)
     assert all(s.dim in ((2, 3) if s.model == "MGP" else (0,)) for s in found)
     assert max(s.rmse for s in found if s.model == "MGP") < 0.8
@@ -179,7 +183,7 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     out = capsys.readouterr().out
     for model, row in rows.items():
         nlpd, rmse = script.PRINTED["elevators"][model]
-        assert f"| {model} | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
+        assert f"| {model} | 5 | {float(row['nlpd']):.3f} | {nlpd:.3f} | {float(row['rmse']):.3f} | {rmse:.3f} |" in out
         assert float(row["rmse"]) < 1.0
         assert float(row["nlpd"]) >= 0.5 * np.log(2.0 * np.pi * 0.01) + 0.5 - 0.5
     before = (small / "deep.csv").read_text()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fitting.family import objective
-from fitting.features import FeatureKernel, Fourier
+from fitting.features import FeatureKernel, FourierMap
 from fitting.lowrank import LowRankObjective
 from gpbounds import NotPositiveDefinite, SquaredExponential
 from gpbounds.law import STRONG, STRONGEST, FactorLaw, gram_law, root_law, triangular
@@ -21,11 +21,11 @@ POWERS = (6, 9, 12, 15)
 
 
 @functools.cache
-def setting() -> tuple[np.ndarray, np.ndarray, Fourier]:
+def setting() -> tuple[np.ndarray, np.ndarray, FourierMap]:
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(-2.0, 2.0, (N, 1)), axis=0)
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.standard_normal(N)
-    return X, y, Fourier.drawn(SquaredExponential(), 2 * FREQUENCIES, X, 1)
+    return X, y, FourierMap.drawn(SquaredExponential(), 2 * FREQUENCIES, X, 1)
 
 
 def features(log_variance: mp.mpf, log_lengthscale: mp.mpf, X: np.ndarray) -> mp.matrix:

@@ -58,7 +58,8 @@ class FeatureKernel(Kernel):
         return np.array(self.parameters[: len(self.parameter_names)])
 
     def with_log_parameters(self, values: ArrayLike) -> FeatureKernel:
-        return replace(self, parameters=np.concatenate([np.asarray(values, dtype=np.float64), self.weights]))
+        own = self.parameters[len(self.parameter_names) :]
+        return replace(self, parameters=np.concatenate([np.asarray(values, dtype=np.float64), own]))
 
     @property
     def weights(self) -> Float:

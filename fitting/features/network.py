@@ -26,15 +26,18 @@ from fitting.features.transform import Transform, TransformAt
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.linalg.products import product
 
+BLOCK = 2**15
+"""Numbers that are processed at a time where several operations follow each other, so that they stay in the cache."""
+
 
 def _tanh(h: Array) -> None:
     namespace(h).tanh(h, out=h)
 
 
 def _tanh_slope(h: Array, bar: Array) -> None:
-    slope = h * h
-    namespace(h).subtract(1.0, slope, out=slope)
-    bar *= slope
+    less = bar * h
+    less *= h
+    bar -= less
 
 
 def _relu(h: Array) -> None:
@@ -142,11 +145,11 @@ class NetworkAt(TransformAt):
         xp, (activate, _) = namespace(X), ACTIVATIONS[self.map.activation]
         layers, h = self.map.layers(place(self.weights, xp)), X
         for W, b, columns in layers:
-            values = product(h, W, K[:, columns])
-            values += b
-            if columns.stop < self.width:
-                activate(values)
-            h = values
+            h = product(h, W, K[:, columns])
+            for rows in _blocks(h):
+                h[rows] += b
+                if columns.stop < self.width:
+                    activate(h[rows])
         h -= xp.asarray(self.map.shift)
         h /= xp.asarray(self.map.scale)
 
@@ -161,6 +164,14 @@ class NetworkAt(TransformAt):
             product(h.T, bar, own[k].W)
             own[k].b[...] = bar.sum(axis=0)
             if k > 0:
-                bar = bar @ layers[k].W.T
-                slope(h, bar)
+                bar = product(bar, layers[k].W.T, xp.empty(h.shape))
+                for rows in _blocks(h):
+                    slope(h[rows], bar[rows])
         return host(pulled)
+
+
+def _blocks(h: Array) -> list[slice]:
+    """The rows of an array in blocks that fit the cache; all of them on a device."""
+    n, m = h.shape
+    step = max(1, BLOCK // m) if namespace(h) is np else n
+    return [slice(at, at + step) for at in range(0, n, step)]

@@ -44,24 +44,23 @@ class Steps:
         """One step, for the gradient g at the current vector."""
         self.failed = 0
         self.t += 1
-        n = self.x.size if self.natural is None else self.x.size - self.natural.size
-        moved = np.empty_like(self.x)
-        moved[:n] = self._moved(g[:n], n)
+        work = (1.0 - BETA1) * g
+        self.first = np.multiply(BETA1, self.first)
+        self.first += work
+        np.multiply(g, g, out=work)
+        work *= 1.0 - BETA2
+        self.second = np.multiply(BETA2, self.second)
+        self.second += work
+        np.multiply(self.second, 1.0 / (1.0 - BETA2**self.t), out=work)
+        np.sqrt(work, out=work)
+        work += EPSILON
+        np.divide(self.first, work, out=work)
+        work *= -self.rate / (1.0 - BETA1**self.t)
+        work += self.x
         if self.natural is not None:
-            moved[n:] = self.natural.moved(self.x[n:], g[n:], self.t)
-        self.x = np.clip(moved, self.low, self.high, out=moved)
-
-    def _moved(self, g: Float, n: int) -> Float:
-        """The first n entries after a step of Adam."""
-        first, second = self.first.copy(), self.second.copy()  # no later step changes a `state`
-        first[:n] += (1.0 - BETA1) * (g - first[:n])
-        second[:n] += (1.0 - BETA2) * (g * g - second[:n])
-        self.first, self.second = first, second
-        size = np.sqrt(second[:n] / (1.0 - BETA2**self.t))
-        size += EPSILON
-        step = first[:n] / size
-        step *= self.rate / (1.0 - BETA1**self.t)
-        return np.subtract(self.x[:n], step, out=step)
+            n = self.natural.size
+            work[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
+        self.x = np.clip(work, self.low, self.high, out=work)
 
     def back(self, x: Float) -> None:
         """Return to x from a point without a value: the moments begin anew, and the step length is halved."""
