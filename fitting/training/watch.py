@@ -27,7 +27,8 @@ def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
             raise ArithmeticError("the optimiser asked for a point that is not finite.")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             f, g = loss(x)
-        if math.isfinite(f) and math.isfinite(float(g @ g)):  # Adam squares the gradient
+            finite = math.isfinite(f) and math.isfinite(float(g @ g))  # Adam squares the gradient
+        if finite:
             return f, g, None
         fault: BaseException = ArithmeticError(
             "the objective, its gradient, or the square of its gradient is not finite. Usual cause: targets far beyond "
