@@ -39,7 +39,9 @@ def cases(N: int, M: int) -> Iterator[tuple[str, float, Callable[[float], object
         yield f"bound of {method}'s posterior", units, lambda noise, B=B: B.evaluate(kernel, noise, Z)  # type: ignore[misc]
     free = free_bound(X, y, Band(0.6), delta=0.01)
     start = free.start(kernel, NOISE, Z)
-    yield "bound of a free posterior", 5.0, lambda noise: free.evaluate(kernel, Z, start.mean, start.factor)
+    assert start.q is not None
+    mean, factor = start.q.mean, start.q.factor
+    yield "bound of a free posterior", 5.0, lambda noise: free.evaluate(kernel, Z, mean, factor)
 
 
 def product_rate() -> float:

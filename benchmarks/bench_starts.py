@@ -144,14 +144,19 @@ def compared(kind: str, name: str, options: Any, data: Any) -> dict[str, Any] | 
 
 
 def summary(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Shares of sets on which each start succeeds, and the ratio of total times."""
+    """Shares of sets on which each start succeeds, and the ratio of total times where both do.
+
+    Where one of them ends at a worse optimum, often at noise, its fit is shorter.
+    """
     own = [row for row in rows if row["model"] == kind]
-    share = {
-        start: float(np.mean([row[start]["objective"] >= row["best"] - WITHIN[kind] for row in own]))
+    succeeds = {
+        start: np.array([row[start]["objective"] >= row["best"] - WITHIN[kind] for row in own])
         for start in ("scale", "auto")
     }
-    times = {start: sum(row[start]["seconds"] for row in own) for start in ("scale", "auto")}
-    ratio = times["auto"] / times["scale"]
+    share = {start: float(where.mean()) for start, where in succeeds.items()}
+    both = [row for row, comparable in zip(own, succeeds["scale"] & succeeds["auto"], strict=True) if comparable]
+    times = {start: sum(row[start]["seconds"] for row in both) for start in ("scale", "auto")}
+    ratio = times["auto"] / times["scale"] if both else float("nan")
     noise = {start: sum("noise" in row[start]["remarks"] for row in own) for start in ("scale", "auto")}
     missed = [
         text
@@ -160,10 +165,11 @@ def summary(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     print(
         f"{kind}: within {WITHIN[kind]} of the best on {share['scale']:.0%} of {len(own)} sets from the scale, on "
-        f"{share['auto']:.0%} by default; {noise['scale']} and {noise['auto']} end at noise; time {ratio:.2f} ×"
+        f"{share['auto']:.0%} by default; {noise['scale']} and {noise['auto']} end at noise; time {ratio:.2f} × "
+        f"on the {len(both)} sets where both succeed"
         f"{'  MISSED: ' + ', '.join(missed) if missed else ''}"
     )
-    return {"model": kind, "sets": len(own), "share": share, "noise": noise, "time_ratio": ratio}
+    return {"model": kind, "sets": len(own), "share": share, "noise": noise, "time_ratio": ratio, "both": len(both)}
 
 
 def main() -> None:

@@ -105,6 +105,9 @@ def distinct_rows(X: Float) -> int:
 def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.random.Generator) -> Float:
     """M inducing points (at most the distinct rows) by `gpbounds.kdpp.select`, on the host, from NumPy arrays.
 
+    Clusters of "kmeans" are those of the rows in units of the kernel's lengthscales, or of standard deviations if the
+    kernel has none, so that inputs that do not matter do not split them.
+
     If the numerical rank of K is below M, "greedy" and "kdpp" cannot choose M points: the greedy method then chooses as
     many as the rank, and the others are drawn uniformly from the remaining rows, as another lengthscale may need them.
     """
@@ -112,7 +115,7 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
 
     M = min(M, distinct_rows(X))
     if method in ("kmeans", "uniform"):
-        scale = units(X) if method == "kmeans" else 1.0
+        scale = 1.0 if method == "uniform" else _lengths(kernel, X)
         return select(kernel, X / scale, M, method, rng, jitter="auto").Z * scale
     if method == "kdpp":
         try:
@@ -127,6 +130,10 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     remaining = remaining[[row.tobytes() not in taken for row in remaining + 0.0]]
     more = rng.choice(remaining.shape[0], M - chosen.M, replace=False)
     return np.concatenate([chosen.Z, remaining[more]])
+
+
+def _lengths(kernel: Kernel, X: Float) -> Float:
+    return kernel.lengthscales(X.shape[1]) if isinstance(kernel, Stationary) else units(X)
 
 
 def bounded_gap(kernel: Kernel, X: ArrayLike, Y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float) -> float:

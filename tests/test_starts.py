@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
 from fitting.pilot import FAR, candidates, near, number_of_rows, pilot, rows_of
-from fitting.starts import around, default_kernel, default_noise, units
+from fitting.starts import around, choose_inducing, default_kernel, default_noise, units
 from gpbounds import Matern, SquaredExponential
 
 INPUTS, RELEVANT = 30, 4
@@ -202,3 +202,12 @@ def test_a_checkpoint_keeps_the_start(tmp_path, monkeypatch):
     rest = quiet(SparseGP(n_inducing=8, max_iter=12, random_state=7, checkpoint=path), X, y)
     assert np.array_equal(rest.history_[:6], part.history_)
     assert part.history_[0] == whole.history_[0]
+
+
+def test_clusters_are_not_split_by_an_input_with_a_long_lengthscale():
+    X = np.random.default_rng(2).random((400, 2))
+    centres = choose_inducing(SquaredExponential(1.0, [0.1, 100.0]), X, 8, "kmeans", np.random.default_rng(0))
+    distortion = np.mean(np.abs(X[:, :1] - centres[:, 0]).min(axis=1) ** 2)
+    assert distortion < 1.5 / (12.0 * 8.0**2)  # eight intervals of equal length have 1/(12·64)
+    doubled = choose_inducing(SquaredExponential(1.0, [0.2, 200.0]), 2.0 * X, 8, "kmeans", np.random.default_rng(0))
+    assert np.array_equal(doubled, 2.0 * centres)

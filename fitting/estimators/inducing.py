@@ -78,7 +78,8 @@ class WithInducing(GaussianProcess):
     def _drawn(self, start: Parameters, X: Float, Y: Float, seed: int, i: int) -> Any:
         """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
         if isinstance(self.inducing, str):
-            rng = np.random.default_rng([seed & (2**63 - 1), 3, i])
+            own = 0 if self.random_state is None and self.inducing == "kmeans" else seed  # as for the pilot fit's rows
+            rng = np.random.default_rng([own & (2**63 - 1), 3, i])
             Z = self._chosen(start, X, Y, count("n_inducing", self.n_inducing), rng)
         else:
             Z = np.array(host(as_points(self.inducing, "inducing", X.shape[1])), dtype=np.float64)

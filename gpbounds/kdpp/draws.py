@@ -116,11 +116,13 @@ def leverage_order(
 
 
 def kmeans_centres(X: Float, M: int, rng: np.random.Generator) -> tuple[Float, str]:
-    """Centres of M clusters; beyond 10 000 rows by mini-batches."""
+    """Centres of M clusters; beyond 10 000 rows by mini-batches.  They do not depend on the number of threads."""
     from sklearn.cluster import KMeans, MiniBatchKMeans
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     seed = int(rng.integers(2**31))
-    if X.shape[0] <= 10_000:
-        return KMeans(M, n_init=1, random_state=seed).fit(X).cluster_centers_, "k-means centres"
-    clusters = MiniBatchKMeans(M, n_init=1, random_state=seed, batch_size=max(1024, 4 * M)).fit(X)
-    return clusters.cluster_centers_, "mini-batch k-means centres"
+    with threadpool_limits(limits=1, user_api="openmp"):  # several threads add up in the order in which they end
+        if X.shape[0] <= 10_000:
+            return KMeans(M, n_init=1, random_state=seed).fit(X).cluster_centers_, "k-means centres"
+        clusters = MiniBatchKMeans(M, n_init=1, random_state=seed, batch_size=max(1024, 4 * M)).fit(X)
+        return clusters.cluster_centers_, "mini-batch k-means centres"
