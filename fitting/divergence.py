@@ -30,16 +30,17 @@ class LowRankKL:
     Attributes
     ----------
     prior : Bound or None
-        The a-priori bound: `gpbounds.lowrank.fourier_kl` for frequencies from the spectral density, `mercer_kl` for the
-        largest eigenvalues without projection, otherwise None.  NOT proved once hyperparameters were fitted to these
-        data: its frequencies (or inputs) must be drawn independently of the kernel and the noise.  It holds for
-        hyperparameters that were fixed in advance (``optimizer=None``), and for Mercer features if also the inputs
-        have the normal law that their moments describe.
+        The a-priori bound: `gpbounds.lowrank.fourier_kl` for frequencies from the spectral density (Theorem 2, N-rff,
+        L-29), `mercer_kl` for the largest eigenvalues without projection (Theorem 3, L-43), otherwise None.  NOT proved
+        once hyperparameters were fitted to these data: its frequencies (or inputs) must be drawn independently of the
+        kernel and the noise.  It holds for hyperparameters that were fixed in advance (``optimizer=None``), and for
+        Mercer features if also the inputs have the normal law of the features; its mean and variance, which a model
+        takes from the inputs, count as fixed.
     exact : float or None
         The divergence itself, by `gpbounds.lowrank.kl_features`, up to 5000 rows.  It remains true after any training.
     residual : Bound or None
-        `gpbounds.lowrank.residual_certificate`, for Mercer features: K − ΞΞᵀ is positive semi-definite for every
-        kernel and every projection, so that this bound remains true after any training, projection included.
+        `gpbounds.lowrank.residual_certificate` (L-54, L-09), for Mercer features: K − ΞΞᵀ is positive semi-definite for
+        every kernel and every projection, so that this bound remains true after any training, projection included.
     """
 
     prior: Bound | None

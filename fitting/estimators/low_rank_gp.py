@@ -293,7 +293,8 @@ progress, checkpoint : as in `ExactGP`
     def kl_bound_(self) -> LowRankKL:
         """KL(N(0, K + σ²I)‖N(0, ΞΞᵀ + σ²I)) on the training inputs: what is known, see `fitting.divergence.LowRankKL`.
 
-        K is the matrix of ``kernel_``.  Computed when it is read for the first time; the exact divergence takes O(N³).
+        K is the matrix of ``kernel_``.  For hyperparameters fitted to these data, ``exact`` and ``residual`` remain
+        true; ``prior`` is not proved.  Computed when it is read for the first time; the exact divergence takes O(N³).
         An object other than an `MLP` with kernel features has no such kernel, which is an error.
         """
         self._fitted()
