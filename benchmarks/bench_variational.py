@@ -44,26 +44,25 @@ def batches(rows: int) -> Callable[[], Any]:
 
 
 def ours(likelihood: str, optimizer: str, rows: int, M: int) -> Callable[[int], None]:
-    """A function that runs some steps of the estimators' own loop."""
     from fitting.evaluation import Parameters
-    from fitting.training.adam import Batches, train_adam
+    from fitting.training import Steps
     from fitting.variational import variational_objective
     from gpbounds import SquaredExponential
+    from gpbounds.linalg.parallel import one_blas_thread
 
     X, y, Z = data(likelihood, M)
-    objective = variational_objective(X, y, likelihood)
+    objective = variational_objective(X, y, likelihood, keep=0)  # as estimators with batches do
     kernel = SquaredExponential(1.0, np.full(DIM, 3.0))
     packing = objective.packing(Parameters(kernel, objective.likelihood, Z))
     draw = batches(rows)
-    losses = Batches(lambda rng: packing.loss(objective.batch(draw())), packing.loss(objective.batch(draw())))
     natural = objective.batch(draw()).natural(packing.start) if optimizer == "natgrad" else None
+    stepper = Steps(packing.pack(packing.start), packing.bounds, 1e-3, natural)
 
     def run(steps: int) -> None:
-        rng = np.random.default_rng(2)
-        train_adam(
-            losses, packing.pack(packing.start), packing.bounds, max_iter=steps, rng=rng, natural=natural,
-            learning_rate=1e-3,
-        )  # fmt: skip
+        with one_blas_thread():
+            for _ in range(steps):
+                _, slopes = packing.loss(objective.batch(draw()))(stepper.x)
+                stepper.take(slopes)
 
     return run
 

@@ -80,7 +80,7 @@ def curve(
         key = int(rng.integers(2**63))
         return packing.loss(step if sampling is None else step.sampled(sampling, key))
 
-    losses = Batches(draw, packing.loss(rows(np.random.default_rng([part.split, 1]))))
+    losses = Batches(draw, packing.value(rows(np.random.default_rng([part.split, 1]))))
     rng, vector, run = np.random.default_rng([part.split, 2]), packing.pack(start), None
     marks, spent = [], 0.0
     for steps in (0, *adam.marks):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -327,9 +328,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         picture_of_gradients(drawn, expected, title).savefig(args.out.with_stem(f"{args.out.stem}_bias"))
         print("\n".join(centred(drawn, expected)))
     marks: list[Mark] = []
+    kept = lru_cache(maxsize=1)(task)  # the curves of a split follow each other
     sets = [*([large] if large else []), *counted]
     for data, split, name in jobs([(d, s, name) for d in sets for s in range(args.splits) for name in CURVES], "curve"):
-        part = task(data, args.data, args.rows if data == large else args.count_rows, split, args.tests)
+        part = kept(data, args.data, args.rows if data == large else args.count_rows, split, args.tests)
         batch = args.batch if data == large else len(part.y)
         steps = max(args.epochs * len(part.y) // batch, 1) if data == large else args.count_steps
         numbers = sorted({max(round(steps * share), 1) for share in np.linspace(0.0, 1.0, 13)[1:]})

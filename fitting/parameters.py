@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from fitting.evaluation import Gradient, Objective, Parameters
 from fitting.features.kernel import FeatureKernel
+from fitting.triangle import joined, triangle_of
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
@@ -173,23 +174,21 @@ class LawBlock(Block):
 
     def pack(self, point: Parameters) -> Float:
         assert point.q is not None
-        entries = host(point.q.factor).copy()
-        np.fill_diagonal(entries, np.log(np.diagonal(entries)))
-        return np.concatenate([host(point.q.mean)[:, 0], entries[np.tril_indices(self.M)]])
+        factor = host(point.q.factor)
+        return joined(host(point.q.mean)[:, 0], factor, np.log(np.diagonal(factor)))
 
     def unpack(self, entries: Float, point: Parameters) -> Parameters:
         assert point.q is not None
         M, xp = self.M, namespace(point.q.mean)
-        factor = np.zeros((M, M))
-        factor[np.tril_indices(M)] = entries[M:]
+        factor = triangle_of(entries, M)
         np.fill_diagonal(factor, np.exp(np.diagonal(factor)))
         return replace(point, q=FactorLaw(place(entries[:M, None].copy(), xp), place(factor, xp)))
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
         assert point.q is not None
-        entries = host(gradient.factor).copy()
-        np.fill_diagonal(entries, np.diagonal(entries) * np.diagonal(host(point.q.factor)))
-        return np.concatenate([host(gradient.mean)[:, 0], entries[np.tril_indices(self.M)]])
+        slopes = host(gradient.factor)
+        diagonal = np.diagonal(slopes) * np.diagonal(host(point.q.factor))
+        return joined(host(gradient.mean)[:, 0], slopes, diagonal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +251,10 @@ class Packing:
         on_low, on_high = nearer_low & (values <= low + tol), ~nearer_low & (values >= high - tol)
         names = np.array(self.names, dtype=object)
         return tuple(names[on_low]), tuple(names[on_high])
+
+    def value(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
+        """The function vector ↦ (value that is minimised, no derivatives)."""
+        return lambda vector: (objective.minimised(self.unpack(vector), gradient=False).value, np.zeros(0))
 
     def loss(self, objective: Objective) -> Callable[[ArrayLike], tuple[float, Float]]:
         """The function vector ↦ (value that is minimised, its derivatives)."""

@@ -20,7 +20,8 @@ class SignedGram:
     """
 
     def __init__(self, plus: Array, minus: Array | None = None) -> None:
-        self.plus, self.minus = plus, plus.copy() if minus is None else minus
+        """``minus`` None stands for 0; it gets memory with the first row of a negative weight."""
+        self.plus, self.minus = plus, minus
 
     def add(self, V: Array, weights: Array, scratch: Array) -> None:
         """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten."""
@@ -28,16 +29,25 @@ class SignedGram:
         if xp is not np:
             self.plus += V.T @ xp.multiply(V, weights[:, None], out=scratch)
             return
-        for total, sign in ((self.plus, 1.0), (self.minus, -1.0)):
+        if (weights > 0.0).all():
+            add_gram(self.plus, np.multiply(V, np.sqrt(weights)[:, None], out=scratch))
+            return
+        for sign in (1.0, -1.0):
             chosen = np.flatnonzero(sign * weights > 0.0)
             if chosen.size:
                 rows = np.take(V, chosen, axis=0, out=scratch[: chosen.size], mode="clip")
                 rows *= np.sqrt(sign * weights[chosen])[:, None]
-                add_gram(total, rows)
+                add_gram(self.plus if sign > 0.0 else self._subtracted(), rows)
+
+    def _subtracted(self) -> Array:
+        if self.minus is None:
+            self.minus = np.zeros_like(self.plus)
+        return self.minus
 
     def __add__(self, other: SignedGram) -> SignedGram:
-        return SignedGram(self.plus + other.plus, self.minus + other.minus)
+        parts = [each for each in (self.minus, other.minus) if each is not None]
+        return SignedGram(self.plus + other.plus, sum(parts[1:], parts[0]) if parts else None)
 
     def sum(self) -> Array:
         """The symmetric matrix."""
-        return mirrored(self.plus - self.minus)
+        return mirrored(self.plus if self.minus is None else self.plus - self.minus)

@@ -107,7 +107,7 @@ class FactorLaw(Law):
 
     @cached_property
     def covariance(self) -> Array:
-        return self.factor @ self.factor.T
+        return gram(self.factor.T)
 
     @cached_property
     def gained(self) -> Array:
@@ -125,9 +125,10 @@ class FactorLaw(Law):
         spread = np.where(
             np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries)
         )
-        below = self.factor - xp.diag(diagonal)
+        below, places = self.factor.copy(), xp.arange(self.M)
+        below[places, places] = 0.0
         P = self.P
-        return 0.5 * P * float(spread.sum()) + 0.5 * P * float((below * below).sum()) + 0.5 * _squared(self.mean)
+        return 0.5 * P * (float(spread.sum()) + _squared(below)) + 0.5 * _squared(self.mean)
 
     @property
     def kl_in_covariance(self) -> Array:
@@ -138,7 +139,9 @@ class FactorLaw(Law):
     def kl_in_factor(self) -> Array:
         """The derivative of `kl` in C, lower triangular: P(C − diag(1/C_ii))."""
         xp = namespace(self.factor)
-        return self.P * (self.factor - xp.diag(1.0 / xp.diagonal(self.factor)))
+        slopes, places = self.P * self.factor, xp.arange(self.M)
+        slopes[places, places] -= self.P / xp.diagonal(self.factor)
+        return slopes
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +255,7 @@ def triangular(rows: Array) -> Array:
     return R * xp.where(xp.diagonal(R) < 0.0, -1.0, 1.0)[:, None]
 
 
-def _squared(mean: Array) -> float:
-    """|w|²."""
-    flat = mean.reshape(-1)
+def _squared(array: Array) -> float:
+    """The sum of the squares of all entries."""
+    flat = array.reshape(-1)
     return float(flat @ flat)

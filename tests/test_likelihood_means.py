@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpbounds.likelihoods.bernoulli as bernoulli
 import gpbounds.likelihoods.mixture as mixture
 import gpbounds.likelihoods.trapezoid as trapezoid
 from gpbounds.errors import NotConverged
@@ -52,6 +53,29 @@ def test_gradients_are_derivatives(model, mean, seed):
         values = function(y, m + shift[0] * steps, v + shift[1] * steps)
         slope = (values[0] - 8 * values[1] + 8 * values[2] - values[3]) / (12 * h)
         assert abs(got - slope) <= 1e-9 * (1.0 + abs(got)) + 1e-13 * np.abs(values).max() / h
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_fixed_nodes_agree_with_those_that_are_searched(link, monkeypatch):
+    """Value and gradient of the ELBO's term for small variances, and beyond the limits of the fixed nodes."""
+    rng = np.random.default_rng(0)
+    n, model = 3000, Bernoulli(link)
+    y, v = rng.choice([-1.0, 1.0], n), 10.0 ** rng.uniform(-12.0, 0.2, n)
+    m = rng.choice([1.0, 5.0, 30.0], n) * rng.standard_normal(n)
+    m[:200], v[:200], y[:200] = rng.uniform(3.0, 4.0, 200), rng.uniform(0.9, 1.0, 200), 1.0
+    assert 300 < ((v > 1.0) | (y * m > 4.0)).sum() < 1500
+    fixed = model.expected_log_density(y, m, v, gradient=True)
+    monkeypatch.setattr(bernoulli, "WIDEST", -1.0)
+    searched = model.expected_log_density(y, m, v, gradient=True)
+    for a, b, rtol in zip(fixed, searched, (2e-12, 1e-10, 1e-10), strict=True):
+        np.testing.assert_allclose(a, b, rtol=rtol, atol=1e-290)
+        assert (a != b).sum() > 1000
+    each = [model.expected_log_density(*row) for row in zip(y[:20], m[:20], v[:20], strict=True)]
+    monkeypatch.undo()
+    np.testing.assert_array_equal(
+        [float(model.expected_log_density(*row)) for row in zip(y[:20], m[:20], v[:20], strict=True)], fixed[0][:20]
+    )
+    np.testing.assert_allclose(each, fixed[0][:20], rtol=2e-12)
 
 
 @every

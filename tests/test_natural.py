@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fitting import VariationalGP
 from fitting.evaluation import Parameters
-from fitting.training import NaturalSteps, train_adam, train_lbfgs
+from fitting.training import NaturalSteps, Steps, train_adam, train_lbfgs
 from fitting.variational import variational_objective
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import SquaredExponential
@@ -113,6 +113,25 @@ def test_steps_end_where_lbfgs_does(likelihood, loss):
     assert run.failures == 0
     assert run.value == pytest.approx(reference.value, abs=1e-6)
     assert np.abs(layout.loss(J)(run.vector)[1]).max() < 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("likelihood", [Bernoulli("probit"), StudentT(4.0, 0.5)], ids=str)
+def test_a_thousand_direct_steps_on_random_rows_stay_positive_definite(likelihood):
+    """Full steps, ρ = 1, where the form for convex losses would fail."""
+    J, point, layout = problem(likelihood, "log-loss", 5, beta=0.05)
+    safe = replace(J.natural(point), rate=1.0)
+    assert not safe.convex
+    steps, rng, failures = Steps(layout.pack(point), layout.bounds, 0.0, safe), np.random.default_rng(0), 0
+    for _ in range(1000):
+        _, slopes = layout.loss(J.batch(rng.choice(40, 8, replace=False)))(steps.x)
+        try:
+            replace(safe, convex=True).moved(steps.x[-safe.size :], slopes[-safe.size :], 100)
+        except NotPositiveDefinite:
+            failures += 1
+        steps.take(slopes)  # raises NotPositiveDefinite if it fails
+        assert np.isfinite(steps.x).all()
+    assert failures > 10
 
 
 def test_the_square_loss_has_no_natural_steps():

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from fitting import VariationalGP, VariationalGPClassifier
+import fitting.inducing
+from fitting import VariationalGP, VariationalGPClassifier, functional
 from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
@@ -19,6 +21,7 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from gpbounds.linalg.parallel import lanes
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 LIKELIHOODS = [
@@ -63,8 +66,14 @@ def trained(J, start: Parameters, **options) -> tuple[Parameters, float]:
 Q_ALONE = {"learn_Z": False, "fixed": (*KERNEL.parameter_names, "noise")}
 
 
+@pytest.mark.parametrize("form", ["products with the inverse", "solves", "small variances"])
 @every_case
-def test_derivatives_in_every_block(likelihood, loss):
+def test_derivatives_in_every_block(likelihood, loss, form, monkeypatch):
+    """In the three ways in which variances and cotangents are computed."""
+    if form == "solves":
+        monkeypatch.setattr(fitting.inducing, "TAME", 0.0)
+    if form == "small variances":
+        monkeypatch.setattr(functional, "SMALL", np.inf)
     X, y, point = problem(likelihood, 1)
     J = variational_objective(X, y, likelihood, loss, beta=0.7, power=0.45, jitter=0.0, chunk=5)
     layout = J.packing(point)
@@ -210,6 +219,27 @@ def test_all_points_as_inducing_points_give_the_exact_gp():
     new = np.random.default_rng(0).standard_normal((6, 2))
     for got, expected in zip(J.posterior(best).predict(new), exact.posterior(KERNEL, 0.3).predict(new), strict=True):
         np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("likelihood", "loss"), [CASES[0], CASES[4], CASES[16]], ids=str)
+def test_the_forms_agree_and_the_number_of_lanes_changes_no_bit(likelihood, loss, monkeypatch):
+    """With rows near an inducing point, whose small variances one form leaves to the other."""
+    X, y, point = problem(likelihood, 12, N=1100, M=230)
+    point = replace(point, kernel=SquaredExponential(1.3, 0.2))
+    X[:40] = point.Z[:40] + 1e-4
+    narrow = FactorLaw(point.q.mean, 1e-4 * np.eye(230))
+    for q in (point.q, narrow):
+        J = variational_objective(X, y, likelihood, loss, jitter=1e-8)
+        at = (point.kernel, likelihood, point.Z, q.mean, q.factor)
+        with threadpool_limits(1, "blas"):
+            single = flat(J.evaluate(*at))
+        with threadpool_limits(2, "blas"):
+            assert lanes() == 2
+            np.testing.assert_array_equal(flat(J.evaluate(*at)), single)
+        with monkeypatch.context() as patch:
+            patch.setattr(fitting.inducing, "TAME", 0.0)
+            by_solves = flat(J.evaluate(*at))
+        np.testing.assert_allclose(single, by_solves, rtol=1e-7, atol=1e-9 * np.abs(by_solves).max())
 
 
 @pytest.mark.parametrize(("likelihood", "loss"), [(Poisson("exp"), "log-loss"), (Gaussian(0.3), "pep")], ids=str)

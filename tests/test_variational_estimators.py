@@ -402,6 +402,14 @@ def test_bad_input_is_one_sentence(model, targets, sentence, data):
         model.set_params(n_inducing=5, max_iter=2).fit(X, chosen)
 
 
+@pytest.mark.parametrize("optimizer", ["lbfgs", "adam", "natgrad"])
+def test_slopes_whose_squares_overflow_at_the_start_are_one_sentence(optimizer, data):
+    """The mean e^(m + v/2) of a count is beyond 1e170 there."""
+    model = VariationalGP(5, "poisson", optimizer=optimizer, max_iter=12, random_state=0)
+    with pytest.raises(ArithmeticError, match="no value at the start of training: the objective, its gradient"):
+        model.fit(data[0], np.round(1e12 * data[2]))
+
+
 def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     """The best point is kept, and the failures are counted."""
     X, _, counts, _ = data

@@ -267,7 +267,7 @@ class Trainer:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
             return packing.loss(part)
 
-        return Batches(draw, packing.loss(rows(np.random.default_rng([*_words(self.session.seed), 1]))))
+        return Batches(draw, packing.value(rows(np.random.default_rng([*_words(self.session.seed), 1]))))
 
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value

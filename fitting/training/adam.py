@@ -33,7 +33,7 @@ class Batches:
     draw : function of a Generator
         Returns the loss of the next batch.
     reference : Loss
-        The loss of one fixed batch, on which points are compared to find the best.
+        The loss of one fixed batch, on which points are compared to find the best; its derivatives are not used.
     """
 
     draw: Callable[[np.random.Generator], Loss]

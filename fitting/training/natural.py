@@ -19,8 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fitting.triangle import joined, size_of, triangle_of
 from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
+from gpbounds.linalg.products import gram
+from gpbounds.linalg.triangular import inverse_factor, mirrored, multiply_rows
 
 LEAST, RAMP = 1e-4, 5
 """The rate of the first step, and the number of steps after which it has its full value."""
@@ -50,7 +53,7 @@ class NaturalSteps:
     @property
     def size(self) -> int:
         """Number of entries of the law."""
-        return self.M + self.M * (self.M + 1) // 2
+        return size_of(self.M)
 
     def rate_at(self, step: int) -> float:
         """ρ of step 1, 2, …: for ρ < 1 it rises geometrically from 1e-4 over the first steps."""
@@ -67,22 +70,17 @@ class NaturalSteps:
             if the loss is not convex, although `convex` says so.
         """
         M, rate = self.M, self.rate_at(step)
-        C, C_bar = self._triangle(entries), self._triangle(slopes, logs=False)
-        np.fill_diagonal(C_bar, np.diagonal(C_bar) / np.diagonal(C))  # from the derivatives in log C_ii
-        lower = np.tril(C.T @ C_bar)  # of 2CᵀS̄C
-        E = (lower + np.tril(lower, -1).T) / self.beta
-        A = np.eye(M) + rate * E
-        if not self.convex:
-            A += 0.5 * rate * rate * (E @ E)
-        turned = cholesky(np.ascontiguousarray(A[::-1, ::-1]), name="the precision of q after a natural step")
-        factor = C @ np.tril(np.ascontiguousarray(turned.solve_lower(np.eye(M)).T[::-1, ::-1]))
+        C, C_bar = triangle_of(entries, M), triangle_of(slopes, M)
+        diagonal = np.exp(np.diagonal(C))
+        np.fill_diagonal(C, diagonal)
+        np.fill_diagonal(C_bar, np.diagonal(C_bar) / diagonal)  # from the derivatives in log C_ii
+        E = mirrored(multiply_rows(C, C_bar.T.copy(), transposed=True))  # upper triangle of C̄ᵀC, lower one of 2CᵀS̄C
+        E *= rate / self.beta
+        A = E if self.convex else E + 0.5 * gram(E)
+        A[np.diag_indices(M)] += 1.0
+        turned = A[::-1, ::-1].copy()
+        L = cholesky(turned, name="the precision of q after a natural step", overwrite=True).L
+        T = inverse_factor(L).T[::-1, ::-1].copy()  # A⁻¹ = TTᵀ
+        factor = multiply_rows(T, C, transposed=True)  # CT
         mean = entries[:M] - rate / self.beta * (factor @ (factor.T @ slopes[:M]))
-        np.fill_diagonal(factor, np.log(np.diagonal(factor)))
-        return np.concatenate([mean, factor[np.tril_indices(M)]])
-
-    def _triangle(self, entries: Float, logs: bool = True) -> Float:
-        matrix = np.zeros((self.M, self.M))
-        matrix[np.tril_indices(self.M)] = entries[self.M :]
-        if logs:
-            np.fill_diagonal(matrix, np.exp(np.diagonal(matrix)))
-        return matrix
+        return joined(mean, factor, np.log(np.diagonal(factor)))

@@ -23,11 +23,17 @@ FAULTS = (NotPositiveDefinite, NonFinite, ArithmeticError)
 def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
     """The loss, its gradient and None; or (inf, 0) and the fault, if the loss has no value."""
     try:
+        if not bool(np.isfinite(x).all()):
+            raise ArithmeticError("the optimiser asked for a point that is not finite.")
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             f, g = loss(x)
-        if math.isfinite(f) and bool(np.isfinite(g).all()):
+            finite = math.isfinite(f) and math.isfinite(float(g @ g))  # Adam squares the gradient
+        if finite:
             return f, g, None
-        fault: BaseException = ArithmeticError("the objective or its gradient is not finite")
+        fault: BaseException = ArithmeticError(
+            "the objective, its gradient, or the square of its gradient is not finite. Usual cause: targets far beyond "
+            "the scale of the model."
+        )
     except FAULTS as error:
         fault = error
     return math.inf, np.zeros_like(x), fault

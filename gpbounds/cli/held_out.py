@@ -39,10 +39,12 @@ class Result:
     def what(self) -> str:
         """The estimator, and its settings that were not left out, in one sentence."""
         about = [type(self.estimator).__name__]
-        for name in ("method", "objective", "posterior", "relaxation"):
+        for name in ("method", "features", "rank", "objective", "posterior", "relaxation"):
             value = getattr(self.estimator, name, None)
             if value is not None:
                 about.append(f"{name} {value}")
+        if getattr(self.estimator, "dim", None) is not None:
+            about.append(f"of the inputs projected to {self.estimator.dim} dimensions")
         if hasattr(self.estimator, "beta_") and self.estimator.beta_ != 1.0:
             about.append(f"beta {self.estimator.beta_:g}")
         if hasattr(self.estimator, "inducing_"):

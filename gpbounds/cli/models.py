@@ -21,6 +21,7 @@ CLASSES = {
     "exact": "ExactGP",
     "sparse": "SparseGP",
     "renyi": "RenyiGP",
+    "lowrank": "LowRankGP",
     "variational": "VariationalGP",
     "classifier": "VariationalGPClassifier",
     "pac": "PACGP",
@@ -41,6 +42,10 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--method": ("sparse", "sparse-pac"),
     "--alpha": ("renyi",),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
+    "--features": ("lowrank",),
+    "--rank": ("lowrank",),
+    "--dim": ("lowrank",),
+    "--order": ("lowrank",),
     "--batch-size": ("exact", "renyi", *FREE),
     "--epsilon": CERTIFIED,
     "--delta": CERTIFIED,
@@ -50,6 +55,9 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
 
 ARGUMENTS = {"--inducing": "n_inducing", "--seed": "random_state", "--restarts": "n_restarts"}
 """Arguments of the estimators whose names differ from those of the options."""
+
+UNIVERSAL = ("kernel", "max_iter", "tol", "optimizer", "learning_rate")
+"""Arguments that all estimators have, and that begin messages of errors."""
 
 LEVEL = 0.95
 """Probability of the intervals whose coverage is reported."""
@@ -160,7 +168,7 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float,
 
     chosen = dict(arguments)
     if math.isfinite(nu):
-        chosen |= {"kernel": stationary(nu, 1.0, np.ones(train.D)), "start": "evidence"}
+        chosen |= {"kernel": stationary(nu, 1.0, np.ones(chosen.get("dim", train.D))), "start": "evidence"}
     if model in CERTIFIED:
         chosen |= {"scaling": own_scaling(train), "nonrigorous": True}
     elif model != "classifier" and not str(chosen.get("likelihood", "")).startswith("poisson"):
@@ -191,7 +199,7 @@ def in_words_of_the_shell(text: str, model: str) -> str:
         names |= {"relaxation": "--objective", "posterior": "--method"}
     name, colon, rest = text.partition(":")
     option = names.get(name, "--" + name.replace("_", "-"))
-    if colon and (name in names or option in MODELS_WITH or name in ("max_iter", "tol", "optimizer", "learning_rate")):
+    if colon and (name in names or option in MODELS_WITH or name in UNIVERSAL):
         return f"{option}:{rest}"
     return text
 

@@ -42,10 +42,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--model",
-        choices=("exact", "sparse", "renyi", "variational", "classifier", "pac", "sparse-pac"),
+        choices=("exact", "sparse", "renyi", "lowrank", "variational", "classifier", "pac", "sparse-pac"),
         default="sparse",
-        help="exact GP; sparse: VFE and its relatives; renyi: the Renyi bound; variational: any likelihood; "
-        "classifier: two labels; pac, sparse-pac: trained by a risk bound (default: %(default)s)",
+        help="exact GP; sparse: VFE and its relatives; renyi: the Renyi bound; lowrank: features of a kernel; "
+        "variational: any likelihood; classifier: two labels; pac, sparse-pac: trained by a risk bound "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--held-out",
@@ -64,6 +65,7 @@ def add(commands: Any) -> None:
     )
     options.add_json(parser)
     _add_model(parser.add_argument_group("the model"))
+    _add_features(parser.add_argument_group("features (lowrank)"))
     _add_loss(parser.add_argument_group("likelihood and loss (variational, classifier)"))
     _add_bound(parser.add_argument_group("risk bound (pac, sparse-pac)"))
     _add_training(parser.add_argument_group("training"))
@@ -91,6 +93,24 @@ def _add_model(group: Any) -> None:
     )
     group.add_argument(
         "--power", metavar="A", type=options.number, help="for --method pep and --objective power or pep"
+    )
+
+
+def _add_features(group: Any) -> None:
+    group.add_argument(
+        "--features",
+        choices=("fourier", "leverage", "mercer"),
+        help="fourier (default): cosines and sines of random frequencies; leverage: more of those with a large ridge "
+        "leverage; mercer: eigenfunctions under normal inputs.  The last two need --kernel se",
+    )
+    group.add_argument("--rank", metavar="R", type=options.whole, help="number of features (default 100)")
+    group.add_argument(
+        "--dim", metavar="D", type=options.whole, help="dimension of a trained projection of the inputs (default: none)"
+    )
+    group.add_argument(
+        "--order",
+        choices=("degree", "best", "grid"),
+        help="which eigenfunctions mercer keeps: of the least degrees (default), of the largest eigenvalues, or a grid",
     )
 
 
@@ -158,7 +178,21 @@ def _beta(text: str) -> float | str:
 
 
 OPTIONS = (
-    *("inducing", "method", "alpha", "power", "likelihood", "objective", "beta", "hyperparameters", "gradient"),
+    *(
+        "inducing",
+        "features",
+        "rank",
+        "dim",
+        "order",
+        "method",
+        "alpha",
+        "power",
+        "likelihood",
+        "objective",
+        "beta",
+        "hyperparameters",
+        "gradient",
+    ),
     *("samples", "epsilon", "delta", "loss", "optimizer", "batch_size", "max_iter", "learning_rate", "tol", "restarts"),
     "device",
 )

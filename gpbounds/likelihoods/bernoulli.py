@@ -9,6 +9,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import log_mean
 from gpbounds.likelihoods.factors import LogCdf, NormalCdf, Powered, Sigmoid, Softplus
+from gpbounds.likelihoods.narrow import WIDEST, narrow_means
 from gpbounds.likelihoods.ranges import DerivativeRange, record
 from gpbounds.likelihoods.special import log_cdf, mills, sigmoid, softplus
 from gpbounds.validation import choice
@@ -81,11 +82,10 @@ class Bernoulli(Likelihood):
         return namespace(m).exp(self._log_expected_density(one, m, v, False)[0])
 
     def _expected_log_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
-        """−E A(f) with log E A by quadrature: A = −log Φ or log(1 + e^−f) is log-concave."""
+        """−E A(f) by quadrature: A = −log Φ or log(1 + e^−f) is log-concave."""
         if self.link == "probit":
-            return _signed(y, _minus_exp(log_mean(LogCdf(), y, y * m, v, gradient)))
-        value, *rest = _minus_exp(log_mean(Softplus(), y, -y * m, v, gradient))
-        return _signed(-y, (value, *rest))
+            return _signed(y, _minus_mean(LogCdf(), y * m, v, gradient))
+        return _signed(-y, _minus_mean(Softplus(), -y * m, v, gradient))
 
     def _predictive_cdf(self, y: Array, m: Array, v: Array) -> tuple[Array, Array]:
         xp, one = namespace(m), 0.0 * m + 1.0
@@ -111,6 +111,25 @@ class Bernoulli(Likelihood):
 def _signed(y: Array, parts: tuple[Array, ...]) -> tuple[Array, ...]:
     """(value, ∂/∂m, ∂/∂v) of g(ym, v) from (value, ∂/∂(ym), ∂/∂v)."""
     return parts if len(parts) == 1 else (parts[0], y * parts[1], parts[2])
+
+
+def _minus_mean(factor: LogCdf | Softplus, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+    """−E A, and its derivatives in m and v.
+
+    At fixed nodes for small variances, unless A falls off like a Gaussian, so that other nodes count.
+    """
+    xp = namespace(m)
+    narrow = (v <= WIDEST) & (m <= factor.highest)
+    if not bool(narrow.any()):
+        return _minus_exp(log_mean(factor, m, m, v, gradient))
+    if bool(narrow.all()):
+        value, first, second = narrow_means(factor.with_derivatives, m, v)
+        return (-value, -first, -0.5 * second) if gradient else (-value,)
+    parts = tuple(xp.empty(m.shape) for _ in range(3 if gradient else 1))
+    for rows in (narrow, ~narrow):
+        for total, part in zip(parts, _minus_mean(factor, m[rows], v[rows], gradient), strict=True):
+            total[rows] = part
+    return parts
 
 
 def _minus_exp(parts: tuple[Array, ...]) -> tuple[Array, ...]:

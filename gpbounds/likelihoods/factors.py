@@ -85,9 +85,9 @@ class Powered(Factor):
 
 
 class Softplus(Factor):
-    """log(1 + e^f)."""
+    """log(1 + e^f); singular at ±iπ."""
 
-    step = 0.6
+    step, highest = 0.6, math.inf
 
     def value(self, f: Array, y: Array) -> Array:
         return log_softplus(f, softplus(f))
@@ -100,14 +100,20 @@ class Softplus(Factor):
         _, _, down, ratio, _ = softplus_parts(f)
         return ratio, ratio * down
 
+    def with_derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        """A, A' and A''."""
+        up = sigmoid(f)
+        return softplus(f), up, up * sigmoid(-f)
+
 
 class LogCdf(Factor):
     """A(f) = −log Φ(f); its zeros and poles are at least 2.8 away from the real line.
 
     With x = |f|, the tail T = Φ(−x) and the hazard H = ϕ(x)/T: A = −log T for f < 0, −log(1 − T) above.
+    Up to the mean ``highest``, `gpbounds.likelihoods.narrow` has nodes where A·N(m, 1) is not negligible.
     """
 
-    step = 0.5
+    step, highest = 0.5, 4.0
 
     def value(self, f: Array, y: Array) -> Array:
         return self._parts(f)[0]
@@ -118,14 +124,24 @@ class LogCdf(Factor):
 
     def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
         """A'/A = −M/A and A''/A, where M = ϕ/Φ and A'' = M(f + M)."""
-        xp = namespace(f)
+        return self._ratios(f, *self._parts(f)[1:])
+
+    def with_derivatives(self, f: Array) -> tuple[Array, Array, Array]:
+        """A, A' and A''."""
         _, size, tail, hazard = self._parts(f)
+        first, second = self._ratios(f, size, tail, hazard)
+        return size, size * first, size * second
+
+    def _ratios(self, f: Array, size: Array, tail: Array, hazard: Array) -> tuple[Array, Array]:
+        xp = namespace(f)
         x = xp.abs(f)
-        tall = xp.maximum(x, 10.0)
-        fraction = 0.0 * x
-        for k in range(8, 0, -1):
-            fraction = k / (tall + fraction)
-        excess = xp.where(x > 10.0, fraction, hazard - x)  # H − x = 1/(x + 2/(x + …))
+        excess, far = hazard - x, x > 10.0
+        if bool(far.any()):
+            tall = xp.maximum(x, 10.0)
+            fraction = 0.0 * x
+            for k in range(8, 0, -1):
+                fraction = k / (tall + fraction)
+            excess = xp.where(far, fraction, excess)  # H − x = 1/(x + 2/(x + …))
         steep = xp.where(f > 0.0, hazard * tail / (1.0 - tail), hazard)
         first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
         return first, -first * xp.where(f > 0.0, f + steep, excess)

@@ -94,6 +94,11 @@ def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float =
     _call("dgemm", *how, m, n, k, scale, right, _stride(right), left, _stride(left), keep, out, _stride(out))
 
 
+def invert(L: Float) -> None:
+    """The lower triangle of ``L`` (n, n), whose diagonal has no 0, becomes that of L⁻¹."""
+    _call("dtrtri", "U", "N", L.shape[0], L, _stride(L), _routine("dtrtri")[1](0))
+
+
 def factorise_tile(before: Float, tile: Float) -> bool:
     """The lower triangle of ``tile`` (n, n) becomes the Cholesky factor of tile − before beforeᵀ; False if that fails.
 

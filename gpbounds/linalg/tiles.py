@@ -17,6 +17,9 @@ from gpbounds.linalg.parallel import share
 TILE = 192
 """Rows of a tile; a matrix with fewer than three such tiles is one tile."""
 
+WHOLE = 640
+"""Largest matrix that one thread factorises or inverts sooner than two lanes do by tiles."""
+
 
 def tiles(N: int) -> list[slice]:
     """The rows of each tile of N rows.
@@ -37,7 +40,7 @@ def factorise(A: Float) -> bool:
     >>> factorise(A), A.round(4).tolist()
     (True, [[2.0, 0.0], [1.0, 1.4142]])
     """
-    parts = tiles(A.shape[0])
+    parts = tiles(A.shape[0]) if A.shape[0] > WHOLE else [slice(0, A.shape[0])]
     places = [(i, j) for j in range(len(parts)) for i in range(j, len(parts))]
     number = {place: task for task, place in enumerate(places)}
     failed = np.zeros(len(parts), dtype=bool)

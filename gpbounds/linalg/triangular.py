@@ -13,7 +13,7 @@ import numpy as np
 from gpbounds.arrays import Array, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
-from gpbounds.linalg.tiles import inverse_rows, tiles
+from gpbounds.linalg.tiles import WHOLE, inverse_rows, tiles
 
 ROWS = 256
 """Rows of a chunk that one worker takes at a time."""
@@ -112,6 +112,10 @@ def inverse_factor(L: Array) -> Array:
     if xp is not np:
         return _triangular(L, xp.eye(L.shape[0]), transposed=False).T
     L = np.ascontiguousarray(L, dtype=np.float64)
+    if L.shape[0] <= WHOLE:
+        whole = np.tril(L)
+        blas.invert(whole)
+        return whole
     inverted, parts = np.zeros(L.shape), tiles(L.shape[0])
 
     def write(number: int, panel: Array) -> None:
