@@ -145,9 +145,9 @@ def picture(rows: Sequence[Row], others: Sequence[dict[str, str]]) -> Any:
             if known:
                 ax.plot(*zip(*known, strict=True), "x", color=ORANGE, markersize=8, label=library)
         ax.set_xscale("log")
-        ax.set_yscale("symlog", linthresh=10.0)
-        if number == 0:
-            ax.legend(fontsize=TEXT, loc="lower left")
+        if max(abs(end) for end in ax.get_ylim()) > 20.0:
+            ax.set_yscale("symlog", linthresh=10.0)
+    page.legend(*page.axes[0].get_legend_handles_labels(), fontsize=TEXT, loc="outside lower center", ncols=5)
     return page
 
 
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     rows: list[Row] = []
     try:
-        others = list(csv.DictReader(args.others.open(encoding="utf-8"))) if args.others else []
+        others = list(csv.DictReader(args.others.read_text(encoding="utf-8").splitlines())) if args.others else []
         for file in args.files:
             data = load(file)
             with warnings.catch_warnings():

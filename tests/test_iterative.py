@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -183,3 +186,22 @@ def test_bad_input() -> None:
         evidence(kernel, np.where(np.arange(50)[:, None] == 3, np.nan, X), y, noise=0.1)
     with pytest.raises((ValueError, NotPositiveDefinite), match="rounding error of K"):
         evidence(SquaredExponential(1e6, 10.0), X, y, noise=1e-10)
+
+
+def test_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its CSV file: the interval contains the value of the Cholesky factor, and others' values are drawn."""
+    X, y = data(130)
+    table, others = tmp_path / "table.csv", tmp_path / "others.csv"
+    np.savetxt(table, np.column_stack([X, y]), delimiter=",", header="a,b,y", comments="")
+    others.write_text("data,N,library,value\ntable,60,another,-50.0\n", encoding="utf-8")
+    out = tmp_path / "evidence.png"
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    example = importlib.import_module("evidence_at_scale")
+    example.main([str(table), "--sizes", "60", "130", "--others", str(others), "--out", str(out)])
+    with out.with_suffix(".csv").open(encoding="utf-8") as opened:
+        rows = list(csv.DictReader(opened))
+    assert [row["N"] for row in rows] == ["60", "130"]
+    for row in rows:
+        assert float(row["lower"]) <= float(row["exact"]) <= float(row["upper"])
+        assert float(row["vecchia"]) <= float(row["exact"]) + 1e-6
+    assert out.stat().st_size > 10_000
