@@ -232,7 +232,7 @@ class SoftplusRate(Factor):
             ratio = xp.where(low, f - base[2], ratio)
         far = g0 > 2000.0
         if bool(far.any()):
-            far &= change > -0.5 * g0
+            far = far & (change > -0.5 * g0)
             ratio = xp.where(far, xp.log1p(xp.maximum(change / g0, -0.5)), ratio)
         return y * ratio - change
 
