@@ -263,7 +263,7 @@ def main() -> None:
         print(json.dumps(child(options.child, options.task, options.rows, options.M, options.repeats)))
         return
     if options.million:
-        about = opening("")
+        about = opening(" ")
         figures = epoch(options.rows, options.M)
         for key, figure in figures.items():
             print(f"{key:<16} {figure:.4g}")
