@@ -27,6 +27,7 @@ import numpy as np
 from dlm_setting import (
     LIKELIHOODS,
     OUT,
+    RESUME,
     Score,
     Task,
     cell,
@@ -249,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=30, steps=200)
     made.add_argument("--sizes", type=options.wholes, default=[250, 500, 1000], help="numbers n of training rows")
     made.add_argument("--tol", type=options.number, default=1e-3, help="tolerance of training, in nats per row")
-    made.add_argument("--resume", action="store_true", help="keep the models in the CSV file beside the picture")
+    made.add_argument("--resume", action="store_true", help=RESUME)
     made.add_argument(
         "--minutes", type=options.number, default=np.inf, help="begin no model after so much processor time"
     )

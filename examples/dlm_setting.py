@@ -27,6 +27,8 @@ from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.plotting.elements import TEXT
 
 OUT = Path("examples/output")
+RESUME = "keep what the CSV files beside the picture hold; all other options have to be the same"
+"""Help of `--resume`."""
 LIKELIHOODS = {
     **dict.fromkeys(("kin40k", "protein", "elevators", "cal_housing", "concrete", "Branin"), "gaussian"),
     "ringnorm": "probit",
