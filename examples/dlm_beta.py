@@ -24,7 +24,9 @@ from dlm_curves import Adam, Mark, curve, first_point
 from dlm_losses import FIXED, JOINT, METHODS, fitted, trained
 from dlm_setting import (
     OUT,
+    PICTURE,
     RESUME,
+    TOLERANCE,
     Score,
     Task,
     cell,
@@ -209,12 +211,19 @@ def draw(ax: Any, marks: Sequence[Mark], color: str, style: str, label: str, aga
 
 def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=30, steps=200, rows=1_000_000, batch=2000, epochs=3)
-    made.add_argument("--sizes", type=options.wholes, help="numbers of training rows of panel c, for all its data")
-    made.add_argument("--factor", type=options.number, default=2.0, help="ratio of successive β of panel c")
-    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam")
+    made.add_argument(
+        "--sizes",
+        metavar="N,N,...",
+        type=options.wholes,
+        help="numbers of training rows of panel c, for all its data (default: cal_housing 691,2000, concrete 400)",
+    )
+    made.add_argument(
+        "--factor", type=options.number, default=2.0, help="ratio of successive β of panel c (default %(default)s)"
+    )
+    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam (default %(default)s)")
     made.add_argument("--resume", action="store_true", help=RESUME)
-    made.add_argument("--tol", type=options.number, default=1e-3, help="tolerance of L-BFGS-B, in nats per row")
-    made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_beta.png")
+    made.add_argument("--tol", type=options.number, default=1e-3, help=TOLERANCE)
+    made.add_argument("--out", metavar="FILE", type=options.picture_file, default=OUT / "dlm_beta.png", help=PICTURE)
     args = made.parse_args(argv)
     if args.quick:
         args.splits, args.tests, args.inducing, args.steps, args.tol, args.factor = 2, 200, 6, 8, 1e-2, 20.0

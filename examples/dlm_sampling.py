@@ -23,7 +23,22 @@ from typing import Any
 
 import numpy as np
 from dlm_curves import Adam, Mark, curve, first_point, objective_of
-from dlm_setting import OUT, RESUME, Task, cell, checked, jobs, load, markdown, parser, plain, present, save, task
+from dlm_setting import (
+    OUT,
+    PICTURE,
+    RESUME,
+    Task,
+    cell,
+    checked,
+    jobs,
+    load,
+    markdown,
+    parser,
+    plain,
+    present,
+    save,
+    task,
+)
 from matplotlib.ticker import NullFormatter
 from paired import Paired, Tally, paired
 
@@ -304,10 +319,17 @@ def picture_of_curves(marks: Sequence[Mark], title: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=20, repeats=100, rows=1_000_000, batch=2000, epochs=2, count_rows=1000)
-    made.add_argument("--count-steps", type=options.whole, default=1000, help="steps for counts, on all their rows")
-    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam")
+    made.add_argument(
+        "--count-steps",
+        type=options.whole,
+        default=1000,
+        help="steps for counts, on all their rows (default %(default)s)",
+    )
+    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam (default %(default)s)")
     made.add_argument("--resume", action="store_true", help=RESUME)
-    made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_sampling.png")
+    made.add_argument(
+        "--out", metavar="FILE", type=options.picture_file, default=OUT / "dlm_sampling.png", help=PICTURE
+    )
     args = made.parse_args(argv)
     counted = ["abalone", "bike_hourly"]
     if args.quick:

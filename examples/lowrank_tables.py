@@ -193,17 +193,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--rows", type=options.whole, default=0, help="at most so many training rows, 0 for all")
     parser.add_argument("--splits", type=options.whole, default=5, help="random splits (default %(default)s)")
-    parser.add_argument("--ranks", type=options.whole, nargs="+", default=list(RANKS))
+    parser.add_argument(
+        "--ranks", type=options.whole, nargs="+", default=list(RANKS), help="columns r (default: the paper's)"
+    )
     parser.add_argument("--iterations", type=options.whole, default=100, help="of L-BFGS-B (default %(default)s)")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="default: all")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="default: all")
     parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
     parser.add_argument("--quick", action="store_true", help="one split, 300 rows, rank 10, 10 iterations")
     parser.add_argument("--resume", action="store_true", help="keep the models in the CSV file")
     parser.add_argument(
         "--minutes", type=options.number, default=np.inf, help="begin no model after so much processor time"
     )
-    parser.add_argument("--out", type=Path, default=Path("examples/output/lowrank_tables.csv"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("examples/output/lowrank_tables.csv"), help="CSV file (default %(default)s)"
+    )
     args = parser.parse_args(argv)
     if args.quick:
         args.rows, args.splits, args.ranks, args.iterations = 300, 1, [10], 10
