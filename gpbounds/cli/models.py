@@ -200,8 +200,8 @@ def in_words_of_the_shell(text: str, model: str) -> str:
         names |= {"relaxation": "--objective", "posterior": "--method"}
 
     def option(name: str) -> str | None:
-        found = names.get(name, "--" + name.replace("_", "-"))
-        return found if name in names or found in MODELS_WITH or name in UNIVERSAL else None
+        flag = names.get(name, "--" + name.replace("_", "-"))
+        return flag if name in names or flag in MODELS_WITH or name in UNIVERSAL else None
 
     name, colon, rest = text.partition(":")
     head = option(name) or name
