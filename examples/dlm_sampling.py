@@ -366,9 +366,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         adam = Adam(numbers, batch, args.rate)
         marks += curve(name, part, "log-loss", BETA, start_of(part, args.inducing), adam, sampling=way)[0]
         save(args.out, marks)
+    batches = [f"{large}: batches of {args.batch:,}"] if large else []
+    batches += ["counts: all rows"] if counted else []
     title = (
         f"Test log loss of DLM with β = {BETA:g} by sampled gradients: mean and range of {args.splits} splits, "
-        f"M = {args.inducing}\nAdam with rate {args.rate:g}; {large}: batches of {args.batch:,}; counts: all rows; "
+        f"M = {args.inducing}\nAdam with rate {args.rate:g}; {'; '.join(batches)}; "
         "curves that leave a panel end above it"
     )
     picture_of_curves(marks, title).savefig(args.out)
