@@ -190,7 +190,7 @@ def test_an_estimator_learns_by_natural_steps(batch_size, tmp_path):
     model = VariationalGP(8, "poisson", **settings, **options).fit(X, y)
     reference = VariationalGP(8, "poisson", **options).fit(X, y)
     untrained = VariationalGP(8, "poisson", **{**options, "optimizer": None}).fit(X, y)
-    assert untrained.objective_ < reference.objective_ - 50.0
+    assert untrained.objective_ < reference.objective_ - 3.0
     assert model.objective_ > reference.objective_ - 5.0
     path = tmp_path / "run.npz"
     VariationalGP(8, "poisson", **settings, **{**options, "max_iter": 25}, checkpoint=path).fit(X, y)

@@ -309,9 +309,10 @@ class Variational(WithInducing):
         beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
         likelihood = self._checked_likelihood(self.y_train_)
         keep = KEEP if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
-        return variational_objective(
+        problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
+        return replace(problem, settles=self.batch_size is None)  # mini-batches begin at the prior, as partial_fit does
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
