@@ -202,7 +202,7 @@ def test_a_classifier_learns_its_labels(likelihood, data):
     labels = np.where(f > 0.0, "yes", "no")
     model = VariationalGPClassifier(15, likelihood, random_state=0).fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
-    assert model.score(X, labels) > 0.85
+    assert model.score(X, labels) >= 0.85
     proba = model.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(np.log(proba), model.predict_log_proba(X), rtol=1e-9)
