@@ -120,6 +120,7 @@ class GaussianProcess(_Arguments):
         problem, session = self._objective(), self._session()
         given = self._given(points, columns)
         start = self._start(given, points, columns, session)
+        problem = self._prepared(problem, start, session)
         outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
         self._adopt(problem, outcome, runs)
         self._remark(self._remarks(outcome))
@@ -154,9 +155,12 @@ class GaussianProcess(_Arguments):
         self._fitted()
         points = self._new_points(X)
         placed, labels = place(self._inputs(points), self._module()), self._labels(points)
-        mean, spread = self.posterior_.predict(placed, full_cov=return_cov, noisy=noisy, blocks=labels)
         xp = namespace(points)
-        mean, spread = place(mean, xp), place(spread, xp)
+        if return_std or return_cov:
+            mean, spread = self.posterior_.predict(placed, full_cov=return_cov, noisy=noisy, blocks=labels)
+            mean, spread = place(mean, xp), place(spread, xp)
+        else:
+            mean = place(self.posterior_.mean(placed, blocks=labels), xp)
         scale, shift = xp.asarray(self.y_scale_), xp.asarray(self.y_mean_)
         if mean.ndim == 1:
             scale, shift = float(self.y_scale_[0]), float(self.y_mean_[0])
@@ -310,6 +314,10 @@ class GaussianProcess(_Arguments):
     def _objective(self) -> FamilyObjective:
         """F of the training data; predictions have the shape of y."""
         return objective(*self._placed(), self._member(), blocks=self._partition())
+
+    def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
+        """``problem`` with what training keeps, chosen at its start."""
+        return problem
 
     def _partition(self) -> Any:
         """The labels of the blocks, for PIC."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, as_points, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.iterative.log_det import TraceLog, trace_log
+from gpbounds.iterative.probes import fresh
 from gpbounds.iterative.products import Products
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
@@ -100,7 +101,7 @@ def evidence(
         Largest distance between the bounds, in nats.  The number of probes is doubled from 64 until it is reached, up
         to 1024; the assumptions say so where it is not.  Without ``width``: 64 probes.
     rng : numpy.random.Generator or int, optional
-        Source of the probes and of the order of the blocks.
+        Source of the probes and of the order of the blocks.  The probes of training (`Probes`) are refused.
     block, neighbours : int
         b and p.  Larger ones narrow the bounds.
     memory : float
@@ -116,7 +117,7 @@ def evidence(
     Raises
     ------
     ValueError
-        for wrong arguments, or a noise variance below the rounding error of K.
+        for wrong arguments, a noise variance below the rounding error of K, or the probes of training as ``rng``.
     NotPositiveDefinite
         if (K + σ²I) of a block does not factorise.
 
@@ -132,7 +133,7 @@ def evidence(
     """
     share, variance = scalar(open_unit, "delta", delta), noise_variance(noise)
     wanted = None if width is None else scalar(positive, "width", width)
-    generator = np.random.default_rng(rng)
+    generator = fresh(rng)
     points = as_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets

@@ -9,6 +9,7 @@ import numpy as np
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import lanes, share
+from gpbounds.linalg.workspace import Workspace
 
 ENTRIES = 2**22
 """Entries of a block of K that a worker computes at a time."""
@@ -19,7 +20,7 @@ ROWS = 256
 class Products:
     """V ↦ (K + σ²I)V for rows X (N, D).  A product costs 2N²m flops, and N² kernel entries unless K is stored.
 
-    ``memory`` is in bytes: K is stored if 8N² is at most that.
+    ``memory`` is in bytes: K is stored if 8N² is at most that.  ``space`` is memory that later calls may reuse.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> K = Products(SquaredExponential(), np.array([[0.0], [1.0]]), noise=0.5)
@@ -28,25 +29,29 @@ class Products:
            [0.607, 1.5  ]])
     """
 
-    def __init__(self, kernel: Kernel, X: Array, *, noise: float, memory: float = 2.0**31) -> None:
+    def __init__(
+        self, kernel: Kernel, X: Array, *, noise: float, memory: float = 2.0**31, space: Workspace | None = None
+    ) -> None:
         self.kernel, self.X, self.noise = kernel, X, noise
         N = int(X.shape[0])
         rows = max(1, min(ROWS if namespace(X) is np else N, ENTRIES // N))
         self.parts = [slice(start, min(start + rows, N)) for start in range(0, N, rows)]
         self.stored: Array | None = None
         if 8.0 * N * N <= memory:
-            self.stored = namespace(X).empty((N, N))
+            self.stored = (Workspace() if space is None else space).array("K", (N, N), namespace(X))
             self._each(lambda rows, K: None)
 
     def times(self, V: Array) -> Array:
         """(K + σ²I)V for V (N, m)."""
-        out = self.noise * V
+        xp = namespace(V)
+        turned = xp.ascontiguousarray(V.T)  # BLAS is faster on few long rows than on few columns
+        out = self.noise * turned
 
         def multiply(rows: slice, K: Array) -> None:
-            out[rows] += K @ V
+            out[:, rows] += turned @ K.T
 
         self._each(multiply, filled=self.stored is not None)
-        return out
+        return xp.ascontiguousarray(out.T)
 
     def _each(self, use: Any, filled: bool = False) -> None:
         """Call ``use(rows, K[rows])`` for each block of rows, computed unless ``filled``."""

@@ -1,0 +1,162 @@
+"""Derivatives of H and of log N(y; 0, K + σ²I) in the parameters of the kernel and in the noise.
+
+H is a function of K through log|P|, through K in B = U(K + σ²I)Uᵀ and through U.  For block j with rows c = (S_j, B_j),
+Cholesky factor L of (K + σ²I)[c, c] and row block W of U (the last rows of L⁻¹),
+
+    ∂log|P| = ⟨WᵀW, ∂K[c, c]⟩,    ∂W = −Φ(L⁻¹∂K L⁻ᵀ)L⁻¹ restricted to these rows,
+
+Φ the lower triangle with half of the diagonal.  A cotangent W̄ hence gives −WᵀT L⁻¹ for K[c, c], T the part of W̄L⁻ᵀ
+that Φ keeps.  With G = Σ w qqᵀ the cotangent of B, W̄ is row block j of 2GU(K + σ²I), on the columns c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitting.iterative.solution import Columns, Solution
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.parallel import share
+from gpbounds.linalg.products import product
+from gpbounds.linalg.triangular import lift_rows, solve_rows
+
+ROWS = 256
+"""Rows of K whose derivatives a lane pulls back at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cotangent:
+    """A symmetric matrix C such that ⟨C, ∂(K + σ²I)⟩ is a derivative: factors a_c, targets t_p, parts of the blocks.
+
+    Attributes
+    ----------
+    columns : Columns or None
+        Of H; they enter the blocks as well.
+    whole : float
+        The factor of H.
+    targets : array (N, P) or None
+        t; their part is ``half``·Σ_p t_p t_pᵀ.
+    half : float
+    deterministic : bool
+        Whether log|P| is part of H.
+    """
+
+    columns: Columns | None
+    whole: float = 0.0
+    targets: Array | None = None
+    half: float = 0.0
+    deterministic: bool = True
+
+    def sides(self) -> tuple[Array, Array] | None:
+        """(left, right): the low-rank part is left·rightᵀ."""
+        lefts, rights = [], []
+        if self.columns is not None:
+            lefts.append(self.columns.pulled * (self.whole * self.columns.weights))
+            rights.append(self.columns.pulled)
+        if self.targets is not None:
+            lefts.append(self.half * self.targets)
+            rights.append(self.targets)
+        if not lefts:
+            return None
+        xp = namespace(lefts[0])
+        return xp.concatenate(lefts, axis=1), xp.concatenate(rights, axis=1)
+
+
+Visit = Callable[[int, Array, Array], None]
+"""(number of the cotangent, rows c, its part (c, c), which may be overwritten)."""
+
+
+def of_evidence(found: Solution, columns: Columns | None, *, deterministic: bool = True) -> Cotangent:
+    """The cotangent of log N(y; 0, K + σ²I), Σ_p over the outputs."""
+    P = found.weights.shape[1]
+    return Cotangent(columns, -0.5 * P, found.weights, 0.5, deterministic)
+
+
+def pulled(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | None = None) -> Float:
+    """Derivatives in the kernel's `log_parameters` and in log σ², shape (number of cotangents, p + 1).
+
+    ``visit`` sees the parts of the blocks, for derivatives in what ``kernel`` does not know.
+    """
+    total = _blocks(found, cotangents, visit) + _rows(found, [each.sides() for each in cotangents])
+    total[:, -1] *= found.noise
+    return total
+
+
+def _blocks(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
+    xp, blocks, kernel, X = namespace(found.X), found.layout.blocks, found.kernel, found.X
+    results = np.zeros((len(blocks.parts), len(cotangents), kernel.log_parameters.size + 1))
+
+    def pull(number: int, worker: int) -> None:
+        part, chosen, W = blocks.parts[number], blocks.sets[number], found.U.weights[number]
+        rows = xp.asarray(np.concatenate([chosen, np.arange(part.start, part.stop)]))
+        n, b = int(rows.size), part.stop - part.start
+        points = X[rows]
+        K = kernel.fill(points, points, xp.empty((n, n)))
+        L: Any = None
+        for i, each in enumerate(cotangents):
+            change = each.whole * W if each.deterministic else xp.zeros_like(W)
+            if each.columns is not None:
+                if L is None:
+                    noisy = K.copy()
+                    noisy.reshape(-1)[:: n + 1] += found.noise
+                    L = cholesky(noisy, name="K + σ²I", overwrite=True).L
+                left = each.columns.start[part] * (2.0 * each.whole * each.columns.weights)
+                T = solve_rows(L, xp.ascontiguousarray(left @ each.columns.image[rows].T))
+                corner = T[:, n - b :]
+                corner[...] = xp.tril(corner)
+                steps = xp.arange(b)
+                corner[steps, steps] *= 0.5
+                change = change - lift_rows(L, T)
+            results[number, i, -1] = float((W * change).sum())
+            cotangent = W.T @ change
+            if visit is not None:
+                visit(i, rows, cotangent)
+            results[number, i, :-1] = kernel.pull(points, points, cotangent, K)[0]
+
+    if any(each.columns is not None or each.deterministic for each in cotangents):
+        _each(xp, len(blocks.parts), pull)
+    return results.sum(axis=0)
+
+
+def _rows(found: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
+    """The low-rank parts, by rows [i, j) × [0, j) of the lower triangle."""
+    xp, kernel, X, N = namespace(found.X), found.kernel, found.X, found.layout.N
+    size = ROWS if xp is np else N
+    parts = [slice(start, min(start + size, N)) for start in range(0, N, size)]
+    results = np.zeros((len(parts), len(sides), kernel.log_parameters.size + 1))
+    turned = [None if pair is None else xp.ascontiguousarray(pair[1].T) for pair in sides]
+
+    def pull(task: int, worker: int) -> None:
+        number = len(parts) - 1 - task  # the longest first
+        rows = parts[number]
+        points, earlier, n = X[rows], X[: rows.stop], rows.stop - rows.start
+        if found.K.stored is None:
+            K = kernel.fill(points, earlier, xp.empty((n, rows.stop)))
+        else:
+            K = found.K.stored[rows, : rows.stop]
+        for i, pair in enumerate(sides):
+            if pair is None:
+                continue
+            left, right = pair[0][rows], turned[i]
+            cotangent = product(2.0 * left, right[:, : rows.stop], xp.empty((n, rows.stop)))  # type: ignore[index]
+            corner = cotangent[:, rows]
+            corner[...] = xp.tril(corner)
+            steps = xp.arange(n)
+            corner[steps, steps] *= 0.5
+            results[number, i, -1] = float(xp.trace(corner))
+            results[number, i, :-1] = kernel.pull(points, earlier, cotangent, K)[0]
+
+    _each(xp, len(parts), pull)
+    return results.sum(axis=0)
+
+
+def _each(xp: Any, count: int, run: Callable[[int, int], None]) -> None:
+    if xp is np:
+        share(count, run)
+    else:
+        for number in range(count):
+            run(number, 0)
