@@ -155,21 +155,19 @@ class GaussianProcess(_Arguments):
         self._fitted()
         points = self._new_points(X)
         placed, labels = place(self._inputs(points), self._module()), self._labels(points)
-        xp = namespace(points)
-        if return_std or return_cov:
-            mean, spread = self.posterior_.predict(placed, full_cov=return_cov, noisy=noisy, blocks=labels)
-            mean, spread = place(mean, xp), place(spread, xp)
-        else:
-            mean = place(self.posterior_.mean(placed, blocks=labels), xp)
+        xp, law = namespace(points), self.posterior_
+        means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
+        parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
+        mean, *spread = (place(part, xp) for part in parts)
         scale, shift = xp.asarray(self.y_scale_), xp.asarray(self.y_mean_)
         if mean.ndim == 1:
             scale, shift = float(self.y_scale_[0]), float(self.y_mean_[0])
         centre = mean * scale + shift
         if return_std:
-            std = xp.sqrt(spread)
+            std = xp.sqrt(spread[0])
             return centre, (std if mean.ndim == 1 else std[:, None]) * scale
         if return_cov:
-            return centre, (spread if mean.ndim == 1 else spread[:, :, None]) * scale**2
+            return centre, (spread[0] if mean.ndim == 1 else spread[0][:, :, None]) * scale**2
         return centre
 
     def sample_y(
@@ -498,8 +496,5 @@ def own_points(X: Any, points: Any) -> Float:
 
 
 def _descendants(cls: type) -> list[type]:
-    classes: list[type] = []
     children: list[type] = cls.__subclasses__()
-    for child in children:
-        classes += [child, *_descendants(child)]
-    return classes
+    return [each for child in children for each in (child, *_descendants(child))]

@@ -109,7 +109,11 @@ class ExactGP(Regression, Solving):
         memory.  The computation runs on the device of the model.
         """
         self._fitted()
-        return self._bounded_evidence(**options) if self._iterates else super().log_evidence_bounds(**options)
+        return (
+            self._bounded_evidence(**options)
+            if self._iterates(len(self.X_train_))
+            else super().log_evidence_bounds(**options)
+        )
 
     def _bracket_inducing(self) -> Float:
         return np.unique(self.X_train_, axis=0)

@@ -30,7 +30,7 @@ def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
         if name == "start" and not estimator._pilots:  # as before there was this argument
             continue
         if name == "solver":  # what counts is the one that is used; Cholesky leaves training as before
-            if estimator._iterates:
+            if estimator._iterates(X.shape[0]):
                 digest.update(b"solver=iterative;")
             continue
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):

@@ -81,7 +81,7 @@ device, progress, checkpoint : as in `ExactGP`
         return self._again(trainer, outcome, runs)
 
     def _bracket_options(self) -> dict[str, Any]:
-        if self._iterates:
+        if self._iterates(len(self.X_train_)):
             return {}
         return {"alphas": (float(self.alpha), 1.0)}
 

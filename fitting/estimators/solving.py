@@ -49,16 +49,15 @@ class Solving(GaussianProcess):
         super()._check_arguments()
         choice("solver", self.solver, SOLVERS)
 
-    @property
-    def _iterates(self) -> bool:
-        """Whether the N × N matrices of the data are met by iterations."""
+    def _iterates(self, N: int) -> bool:
+        """Whether N × N matrices are met by iterations."""
         if self._member().is_diagonal:
             return False
-        return self.solver == "iterative" or (self.solver == "auto" and len(self.X_train_) > SWITCH)
+        return self.solver == "iterative" or (self.solver == "auto" and SWITCH < N)
 
     def _objective(self) -> Any:
         problem = super()._objective()
-        if not self._iterates:
+        if not self._iterates(len(self.X_train_)):
             return problem
         data = replace(problem.data, parts=None)
         kind = IterativeEvidence if problem.member.inside else IterativeRenyi

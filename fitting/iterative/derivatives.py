@@ -70,28 +70,28 @@ Visit = Callable[[int, Array, Array], None]
 """(number of the cotangent, rows c, its part (c, c), which may be overwritten)."""
 
 
-def of_evidence(found: Solution, columns: Columns | None, *, deterministic: bool = True) -> Cotangent:
+def of_evidence(solved: Solution, columns: Columns | None, *, deterministic: bool = True) -> Cotangent:
     """The cotangent of log N(y; 0, K + σ²I), Σ_p over the outputs."""
-    P = found.weights.shape[1]
-    return Cotangent(columns, -0.5 * P, found.weights, 0.5, deterministic)
+    P = solved.weights.shape[1]
+    return Cotangent(columns, -0.5 * P, solved.weights, 0.5, deterministic)
 
 
-def pulled(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | None = None) -> Float:
+def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None = None) -> Float:
     """Derivatives in the kernel's `log_parameters` and in log σ², shape (number of cotangents, p + 1).
 
     ``visit`` sees the parts of the blocks, for derivatives in what ``kernel`` does not know.
     """
-    total = _blocks(found, cotangents, visit) + _rows(found, [each.sides() for each in cotangents])
-    total[:, -1] *= found.noise
+    total = _blocks(solved, cotangents, visit) + _rows(solved, [each.sides() for each in cotangents])
+    total[:, -1] *= solved.noise
     return total
 
 
-def _blocks(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
-    xp, blocks, kernel, X = namespace(found.X), found.layout.blocks, found.kernel, found.X
+def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
+    xp, blocks, kernel, X = namespace(solved.X), solved.layout.blocks, solved.kernel, solved.X
     results = np.zeros((len(blocks.parts), len(cotangents), kernel.log_parameters.size + 1))
 
     def pull(number: int, worker: int) -> None:
-        part, chosen, W = blocks.parts[number], blocks.sets[number], found.U.weights[number]
+        part, chosen, W = blocks.parts[number], blocks.sets[number], solved.U.weights[number]
         rows = xp.asarray(np.concatenate([chosen, np.arange(part.start, part.stop)]))
         n, b = int(rows.size), part.stop - part.start
         points = X[rows]
@@ -102,7 +102,7 @@ def _blocks(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | Non
             if each.columns is not None:
                 if L is None:
                     noisy = K.copy()
-                    noisy.reshape(-1)[:: n + 1] += found.noise
+                    noisy.reshape(-1)[:: n + 1] += solved.noise
                     L = cholesky(noisy, name="K + σ²I", overwrite=True).L
                 left = each.columns.start[part] * (2.0 * each.whole * each.columns.weights)
                 T = solve_rows(L, xp.ascontiguousarray(left @ each.columns.image[rows].T))
@@ -122,9 +122,9 @@ def _blocks(found: Solution, cotangents: Sequence[Cotangent], visit: Visit | Non
     return results.sum(axis=0)
 
 
-def _rows(found: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
+def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
     """The low-rank parts, by rows [i, j) × [0, j) of the lower triangle."""
-    xp, kernel, X, N = namespace(found.X), found.kernel, found.X, found.layout.N
+    xp, kernel, X, N = namespace(solved.X), solved.kernel, solved.X, solved.layout.N
     size = ROWS if xp is np else N
     parts = [slice(start, min(start + size, N)) for start in range(0, N, size)]
     results = np.zeros((len(parts), len(sides), kernel.log_parameters.size + 1))
@@ -134,10 +134,10 @@ def _rows(found: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float
         number = len(parts) - 1 - task  # the longest first
         rows = parts[number]
         points, earlier, n = X[rows], X[: rows.stop], rows.stop - rows.start
-        if found.K.stored is None:
+        if solved.K.stored is None:
             K = kernel.fill(points, earlier, xp.empty((n, rows.stop)))
         else:
-            K = found.K.stored[rows, : rows.stop]
+            K = solved.K.stored[rows, : rows.stop]
         for i, pair in enumerate(sides):
             if pair is None:
                 continue

@@ -82,10 +82,10 @@ class IterativeEvidence:
 
     def prepared(self, point: Parameters, entropy: tuple[int, ...]) -> IterativeEvidence:
         """The objective with blocks and steps that suit ``point``, and probes that depend on ``entropy``."""
-        found = layout(point.kernel, self.data.X, Probes(entropy, PROBES))
-        order = namespace(self.data.X).asarray(found.blocks.order)
-        ready = replace(self, frozen=found, ordered=(self.data.X[order], self.data.Y[order]))
-        return replace(ready, frozen=found.with_steps(ready.solved(point, derivatives=False).tridiagonal.steps))
+        chosen = layout(point.kernel, self.data.X, Probes(entropy, PROBES))
+        order = namespace(self.data.X).asarray(chosen.blocks.order)
+        ready = replace(self, frozen=chosen, ordered=(self.data.X[order], self.data.Y[order]))
+        return replace(ready, frozen=chosen.with_steps(ready.solved(point, derivatives=False).tridiagonal.steps))
 
     def is_stale(self, point: Parameters) -> bool:
         """Whether ``point`` needs other blocks or more steps."""
@@ -111,13 +111,13 @@ class IterativeEvidence:
             when σ² is below the rounding error of K.
         """
         s2 = one_number("noise", positive("noise", noise))
-        found = self._solved(kernel, s2, derivatives=gradient)
+        solved = self._solved(kernel, s2, derivatives=gradient)
         if not gradient:
-            return finite_or_refused(Evaluation(found.log_evidence, None))
-        columns = found.columns(range(found.layout.m)) if found.layout.m else None
+            return finite_or_refused(Evaluation(solved.log_evidence, None))
+        columns = solved.columns(range(solved.layout.m)) if solved.layout.m else None
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            (slopes,) = pulled(found, [of_evidence(found, columns)])
-        return finite_or_refused(Evaluation(found.log_evidence, Gradient(slopes[:-1], slopes[-1:])))
+            (slopes,) = pulled(solved, [of_evidence(solved, columns)])
+        return finite_or_refused(Evaluation(solved.log_evidence, Gradient(slopes[:-1], slopes[-1:])))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """Minus the estimate at ``point``."""
@@ -125,11 +125,11 @@ class IterativeEvidence:
 
     def standard_errors(self, point: Parameters) -> Gradient:
         """Standard errors of the derivatives, estimated from `GROUPS` groups of probes."""
-        found = self.solved(point)
+        solved = self.solved(point)
         half = -0.5 * self.data.Y.shape[1]
-        parts = [Cotangent(found.columns(some), half, deterministic=False) for some in groups(found.layout.m)]
+        parts = [Cotangent(solved.columns(some), half, deterministic=False) for some in groups(solved.layout.m)]
         with one_blas_thread():
-            each = pulled(found, parts) if parts else np.zeros((0, point.kernel.log_parameters.size + 1))
+            each = pulled(solved, parts) if parts else np.zeros((0, point.kernel.log_parameters.size + 1))
         errors = spread(each)
         return Gradient(errors[:-1], errors[-1:])
 

@@ -79,8 +79,8 @@ def layout(
     """Blocks of near rows for ``kernel``, and probes from ``seed``; a row keeps its entries of the probes in any order.
 
     >>> from gpbounds.kernels import SquaredExponential
-    >>> found = layout(SquaredExponential(), np.arange(6.0)[:, None], Probes((0,), 4), block=2, neighbours=2)
-    >>> len(found.blocks.parts), (found.probes**2).sum(axis=0).round(12).tolist()
+    >>> chosen = layout(SquaredExponential(), np.arange(6.0)[:, None], Probes((0,), 4), block=2, neighbours=2)
+    >>> len(chosen.blocks.parts), (chosen.probes**2).sum(axis=0).round(12).tolist()
     (4, [6.0, 6.0, 6.0, 6.0])
     """
     xp, generator = namespace(X), seed.generator()

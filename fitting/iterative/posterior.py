@@ -66,10 +66,8 @@ class IterativePosterior(Posterior):
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
         self._labels(blocks, points.shape[0])
-        xp, found = namespace(points), []
-        for rows in slices(points.shape[0], chunk):
-            found.append(self.kernel(points[rows], self.X) @ self.weights)
-        means = xp.concatenate(found)
+        parts = [self.kernel(points[rows], self.X) @ self.weights for rows in slices(points.shape[0], chunk)]
+        means = namespace(points).concatenate(parts)
         return means[:, 0] if self.single else means
 
     def predict(self, X: ArrayLike | Array, **options: Any) -> tuple[Array, Array]:

@@ -97,14 +97,14 @@ class IterativeRenyi:
 
         Where ``point`` has no inducing inputs yet, some rows take their place for the choice of the steps.
         """
-        found = layout(point.kernel, self.data.X, Probes(entropy, PROBES))
-        order = namespace(self.data.X).asarray(found.blocks.order)
+        first = layout(point.kernel, self.data.X, Probes(entropy, PROBES))
+        order = namespace(self.data.X).asarray(first.blocks.order)
         data = replace(self.data, X=self.data.X[order], Y=self.data.Y[order])
-        ready = replace(self, frozen=(found, found), ordered=data)
+        ready = replace(self, frozen=(first, first), ordered=data)
         Z = self.data.X[:: max(1, self.N // SOME)] if point.Z is None else point.Z
         pair = ready._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
         steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]
-        return replace(ready, frozen=(found.with_steps(steps[0]), found.with_steps(steps[1])))
+        return replace(ready, frozen=(first.with_steps(steps[0]), first.with_steps(steps[1])))
 
     def is_stale(self, point: Parameters) -> bool:
         """Whether ``point`` needs other blocks or more steps."""
@@ -202,14 +202,14 @@ class IterativeRenyi:
             def enough(V: Array, R: Array, errors: Float) -> Any:
                 return errors <= GAIN * np.maximum(sizes, 1e-300)
 
-            found, left, _ = known.solve(targets, enough)
-            solved, remainder = found[:, :M], left[:, :M]
+            both, left, _ = known.solve(targets, enough)
+            solved, remainder = both[:, :M], left[:, :M]
             G = solved.T @ (V + remainder)
-            b = V.T @ found[:, M:] + solved.T @ left[:, M:]
+            b = V.T @ both[:, M:] + solved.T @ left[:, M:]
             return InducingPosterior(basis.inducing, s2, gram_law(0.5 * (G + G.T), b), self.data.single)
 
-        found, _ = self.data.sweep(kernel, Z, posterior)
-        return found
+        result, _ = self.data.sweep(kernel, Z, posterior)
+        return result
 
     @property
     def _weight(self) -> float:
@@ -237,8 +237,8 @@ class IterativeRenyi:
                 other = solution(residual, rows, data.Y[:, :0], noise=1.0, layout=second, **shared)
             return use(_Pair(xi, other, V, basis), source)
 
-        found, _ = data.sweep(kernel, Z, work)
-        return found
+        result, _ = data.sweep(kernel, Z, work)
+        return result
 
     def _slopes(
         self, pair: _Pair, source: Stream, xi: Sequence[Cotangent], a: Sequence[Cotangent], noise: float
@@ -270,7 +270,7 @@ def _features(basis: InducingBasis, X: Array) -> Array:
     return V
 
 
-def _pulled(found: Solution, cotangents: Sequence[Cotangent], V: Array, shared: float) -> tuple[Float, list[Array]]:
+def _pulled(solved: Solution, cotangents: Sequence[Cotangent], V: Array, shared: float) -> tuple[Float, list[Array]]:
     """Derivatives by `derivatives.pulled`, and the cotangent of V through ``shared``·VVᵀ for each cotangent."""
     xp = namespace(V)
     pieces: list[list[tuple[Array, Array]]] = [[] for _ in cotangents]
@@ -278,7 +278,7 @@ def _pulled(found: Solution, cotangents: Sequence[Cotangent], V: Array, shared: 
     def visit(number: int, rows: Array, cotangent: Array) -> None:
         pieces[number].append((rows, (cotangent + cotangent.T) @ V[rows]))
 
-    parameters = pulled(found, cotangents, visit)
+    parameters = pulled(solved, cotangents, visit)
     moved = []
     for each, mine in zip(cotangents, pieces, strict=True):
         total, sides = xp.zeros_like(V), each.sides()

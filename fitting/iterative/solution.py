@@ -194,9 +194,9 @@ def solution(
     return Solution(kernel, X, noise, layout, U, K, weights, quadratic, tridiagonal.columns(columns), *parts)
 
 
-def is_narrow(found: Solution, within: float = 1.0) -> bool:
+def is_narrow(solved: Solution, within: float = 1.0) -> bool:
     """Whether more steps would change H by much less than its standard error; ``within`` relaxes that."""
-    return found.layout.m == 0 or _narrow(found.tridiagonal, within)
+    return solved.layout.m == 0 or _narrow(solved.tridiagonal, within)
 
 
 def _narrow(T: Tridiagonal, within: float = 1.0) -> bool:

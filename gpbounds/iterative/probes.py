@@ -35,7 +35,7 @@ class Probes:
 def fresh(rng: object) -> np.random.Generator:
     """A generator from ``rng``: None, a seed or a Generator; the probes of training are refused.
 
-    >>> fresh(Probes((0,), 16))
+    >>> fresh(Probes((0,), 16))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     ValueError: rng: expected None, a seed or a Generator, got the 16 probes of training. ...

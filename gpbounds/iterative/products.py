@@ -8,7 +8,7 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
-from gpbounds.linalg.parallel import lanes, share
+from gpbounds.linalg.parallel import lanes, one_blas_thread, share
 from gpbounds.linalg.workspace import Workspace
 
 ENTRIES = 2**22
@@ -71,5 +71,6 @@ class Products:
         if xp is np and N * N >= ENTRIES:
             share(len(self.parts), run)
         else:
-            for number in range(len(self.parts)):
-                run(number, 0)
+            with one_blas_thread():
+                for number in range(len(self.parts)):
+                    run(number, 0)
