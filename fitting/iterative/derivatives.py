@@ -24,9 +24,6 @@ from gpbounds.linalg.parallel import share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import lift_rows, solve_rows
 
-ROWS = 256
-"""Rows of K whose derivatives a lane pulls back at a time."""
-
 
 @dataclass(frozen=True, eq=False)
 class Cotangent:
@@ -124,9 +121,7 @@ def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | No
 
 def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
     """The low-rank parts, by rows [i, j) × [0, j) of the lower triangle."""
-    xp, kernel, X, N = namespace(solved.X), solved.kernel, solved.X, solved.layout.N
-    size = ROWS if xp is np else N
-    parts = [slice(start, min(start + size, N)) for start in range(0, N, size)]
+    xp, kernel, X, parts = namespace(solved.X), solved.kernel, solved.X, solved.K.parts
     results = np.zeros((len(parts), len(sides), kernel.log_parameters.size + 1))
     turned = [None if pair is None else xp.ascontiguousarray(pair[1].T) for pair in sides]
 
@@ -134,10 +129,7 @@ def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Floa
         number = len(parts) - 1 - task  # the longest first
         rows = parts[number]
         points, earlier, n = X[rows], X[: rows.stop], rows.stop - rows.start
-        if solved.K.stored is None:
-            K = kernel.fill(points, earlier, xp.empty((n, rows.stop)))
-        else:
-            K = solved.K.stored[rows, : rows.stop]
+        K = solved.K.block(number)
         for i, pair in enumerate(sides):
             if pair is None:
                 continue

@@ -66,7 +66,8 @@ class IterativePosterior(Posterior):
     def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
         points = as_points(X, "X", self.dim).astype(np.float64, copy=False)
         self._labels(blocks, points.shape[0])
-        parts = [self.kernel(points[rows], self.X) @ self.weights for rows in slices(points.shape[0], chunk)]
+        step = max(1, min(chunk, COLUMNS // int(self.X.shape[0])))
+        parts = [self.kernel(points[rows], self.X) @ self.weights for rows in slices(points.shape[0], step)]
         means = namespace(points).concatenate(parts)
         return means[:, 0] if self.single else means
 
@@ -83,11 +84,13 @@ class IterativePosterior(Posterior):
         def variances(V: Array, R: Array) -> Array:
             return prior - (V * (B + R)).sum(axis=0)
 
-        def enough(V: Array, R: Array, errors: Float) -> Any:
-            return errors <= 2.0 * SPREADS * np.maximum(host(variances(V, R)) - errors, 0.0)
+        def allowed(V: Array, R: Array, errors: Float) -> Float:
+            least = host(variances(V, R)) - errors  # at most the true variances
+            limits = np.where(least > 0.0, 2.0 * SPREADS * least, 1e-8 * errors)
+            return np.maximum(limits, 1e-14 * host(prior))
 
         with one_blas_thread():
-            V, R, _ = known.solve(B, enough)
+            V, R, _ = known.solve(B, allowed)
         if full:
             return mean, self.kernel(X) - V.T @ (B + R)
         return mean, variances(V, R)
@@ -109,12 +112,11 @@ def iterative_posterior(kernel: Kernel, X: Array, Y: Array, *, noise: float, sin
     order = xp.asarray(blocks.order)
     with one_blas_thread():
         known = solver(kernel, X[order], noise=noise, blocks=blocks)
-        scale = math.sqrt(kernel.max_variance)
 
-        def enough(V: Array, R: Array, errors: Float) -> Any:
-            return np.sqrt(errors) * scale <= MEANS * math.sqrt(noise)
+        def allowed(V: Array, R: Array, errors: Float) -> Float:
+            return np.full(errors.shape, MEANS**2 * noise / kernel.max_variance)
 
-        V, _, errors = known.solve(Y[order], enough)
+        V, _, errors = known.solve(Y[order], allowed)
     weights = xp.empty_like(V)
     weights[order] = V
     return IterativePosterior(kernel, noise, single, X, weights, math.sqrt(float(errors.max())))

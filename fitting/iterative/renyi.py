@@ -199,10 +199,10 @@ class IterativeRenyi:
             targets = xp.concatenate([V, Y[order]], axis=1)
             sizes = host((targets * targets).sum(axis=0)) / s2
 
-            def enough(V: Array, R: Array, errors: Float) -> Any:
-                return errors <= GAIN * np.maximum(sizes, 1e-300)
+            def allowed(V: Array, R: Array, errors: Float) -> Float:
+                return GAIN * sizes
 
-            both, left, _ = known.solve(targets, enough)
+            both, left, _ = known.solve(targets, allowed)
             solved, remainder = both[:, :M], left[:, :M]
             G = solved.T @ (V + remainder)
             b = V.T @ both[:, M:] + solved.T @ left[:, M:]

@@ -83,7 +83,7 @@ def evidence(
     approximate solution bounds the quadratic form (N-quad).  Only the probes are random: the statement holds for
     hyperparameters fitted to these data, but not with probes that were used to fit them.
 
-    Cost: (24 + 8 to 20 steps for 64 probes)·2N² flops a column, N² kernel entries a step unless K is stored, and
+    Cost: (24 + 8 to 20 steps for 64 probes)·2N² flops a column, N²/2 kernel entries a step unless K is stored, and
     N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U, 8N·(k + 4)·71
     for k steps, and at most ``memory`` for K.
 
@@ -105,7 +105,7 @@ def evidence(
     block, neighbours : int
         b and p.  Larger ones narrow the bounds.
     memory : float
-        Bytes: K is stored if 8N² is at most that.
+        Bytes: K is stored if 4N² is at most that.
 
     Returns
     -------
