@@ -10,12 +10,14 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving
 from fitting.family import at_point, member, objective
-from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solver
+from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution, solver
+from fitting.iterative.layout import layout
 from fitting.iterative.posterior import iterative_posterior
 from fitting.training import Resolution, train_lbfgs
 from gpbounds import Matern, NotPositiveDefinite, SquaredExponential
@@ -292,3 +294,22 @@ def test_device_equals_host(cupy):
             device.predict(cupy.asarray(NEW), return_std=True), host.predict(NEW, return_std=True), strict=True
         ):
             np.testing.assert_allclose(cupy.asnumpy(value), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
+    """Value and derivatives at 1 and 2 threads, with K stored and computed for each product."""
+    monkeypatch.setattr(evidence, "layout", lambda k, X, s: layout(k, X, s, block=150, neighbours=60))
+    X, y = data(2100)
+    F = objective(X, y, "exact")
+    point = at_point(Matern(0.5), 0.5)
+    runs = []
+    for threads, memory in ((1, 2.0**31), (2, 2.0**31), (1, 1.0), (2, 1.0)):
+        monkeypatch.setattr(solution, "MEMORY", memory)
+        with threadpool_limits(threads, "blas"):
+            ready = IterativeEvidence(F.data, F.member).prepared(point, (0,))
+            evaluation = ready.minimised(point)
+        gradient = evaluation.gradient
+        runs.append(np.concatenate([[evaluation.value], gradient.kernel, gradient.likelihood]))
+    assert (runs[0] == runs[1]).all()
+    assert (runs[2] == runs[3]).all()
+    np.testing.assert_allclose(runs[0], runs[2], rtol=1e-8)
