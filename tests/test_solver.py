@@ -134,11 +134,11 @@ def test_the_renyi_bound_is_estimated_within_standard_errors(alpha):
     Z = data()[0][:9] + 0.05
     point = at_point(KERNEL, 0.05, Z)
     F, dense = prepared(IterativeRenyi, point, alpha)
-    found, exact, errors = F.minimised(point), dense.minimised(point), F.standard_errors(point)
-    assert found.value == pytest.approx(exact.value, abs=8.0)
-    gaps = np.append(found.gradient.kernel - exact.gradient.kernel, found.gradient.noise - exact.gradient.noise)
+    ours, exact, errors = F.minimised(point), dense.minimised(point), F.standard_errors(point)
+    assert ours.value == pytest.approx(exact.value, abs=8.0)
+    gaps = np.append(ours.gradient.kernel - exact.gradient.kernel, ours.gradient.noise - exact.gradient.noise)
     assert (np.abs(gaps) <= 5.0 * np.append(errors.kernel, errors.noise) + 1e-3).all()
-    assert (np.abs(found.gradient.Z - exact.gradient.Z) <= 8.0 * errors.Z + 1e-3).all()
+    assert (np.abs(ours.gradient.Z - exact.gradient.Z) <= 8.0 * errors.Z + 1e-3).all()
 
 
 def test_auto_switches_with_the_number_of_rows(monkeypatch):

@@ -55,9 +55,9 @@ def test_derivatives_of_the_estimate(observe: Observer, seed: int, kernel: Kerne
         shaped = kernel.with_log_parameters(theta)
         return solution(shaped, X, np.zeros((N, 0)), noise=noise, layout=layout, derivatives=derivatives)
 
-    found = fast(kernel.log_parameters, derivatives=True)
-    observe.equal("N-slqgrad", found.log_det, exactly(mpf(noise)), rtol=1e-9, atol=1e-9)
-    slopes = pulled(found, [Cotangent(found.columns(range(2)), 1.0)])[0]
+    ours = fast(kernel.log_parameters, derivatives=True)
+    observe.equal("N-slqgrad", ours.log_det, exactly(mpf(noise)), rtol=1e-9, atol=1e-9)
+    slopes = pulled(ours, [Cotangent(ours.columns(range(2)), 1.0)])[0]
     observe.equal("N-slqgrad", slopes[-1], noise * mp.diff(exactly, mpf(noise)), rtol=1e-7, atol=1e-7)
     for i, step in enumerate(1e-5 * np.eye(slopes.size - 1)):
         high, low = (fast(kernel.log_parameters + sign * step).log_det for sign in (1, -1))
@@ -82,10 +82,10 @@ def scores(observe: Observer, monkeypatch: pytest.MonkeyPatch, runs: int, slack:
     truth, gaps, values = target.gradient, [], []
     for seed in range(runs):
         F = problem(seed)[0]
-        found, errors = F.minimised(point), F.standard_errors(point)
-        difference = np.append(found.gradient.kernel - truth.kernel, found.gradient.noise - truth.noise)
+        ours, errors = F.minimised(point), F.standard_errors(point)
+        difference = np.append(ours.gradient.kernel - truth.kernel, ours.gradient.noise - truth.noise)
         gaps.append(difference / np.append(errors.kernel, errors.noise))
-        values.append((found.value - target.value) / (0.5 * F.solved(point, derivatives=False).log_det_error))
+        values.append((ours.value - target.value) / (0.5 * F.solved(point, derivatives=False).log_det_error))
     table, spread = np.array(gaps), math.sqrt(7.0 / 5.0)
     observe.holds("N-slqgrad", (np.abs(table.mean(axis=0)) < slack).all())
     observe.holds("N-slqgrad", (np.abs(table.std(axis=0) / spread - 1.0) < slack).all())
@@ -107,8 +107,8 @@ def test_scores_of_the_derivatives_in_two_hundred_runs(observe: Observer, monkey
 def test_a_complete_factor_is_exact(observe: Observer) -> None:
     """With all earlier rows in the sets, B = I: value and derivatives are those of Cholesky factors, and errors 0."""
     F, (exact, point) = problem(0)
-    found, truth = F.minimised(point), exact.minimised(point)
-    observe.equal("N-slqgrad", found.value, truth.value, rtol=1e-9)
-    observe.equal("N-slqgrad", found.gradient.kernel, truth.gradient.kernel, rtol=1e-5, atol=1e-6)
-    observe.equal("N-slqgrad", found.gradient.noise, truth.gradient.noise, rtol=1e-5, atol=1e-6)
+    ours, truth = F.minimised(point), exact.minimised(point)
+    observe.equal("N-slqgrad", ours.value, truth.value, rtol=1e-9)
+    observe.equal("N-slqgrad", ours.gradient.kernel, truth.gradient.kernel, rtol=1e-5, atol=1e-6)
+    observe.equal("N-slqgrad", ours.gradient.noise, truth.gradient.noise, rtol=1e-5, atol=1e-6)
     observe.equal("N-slqgrad", F.standard_errors(point).kernel, np.zeros(3))
