@@ -36,8 +36,9 @@ class RenyiGP(Solving, InducingGP):
         holds for the current hyperparameters, which training then changes.
         With ``inducing="best"``, M is the number for which the best of ``draws`` draws provably reaches
         ``target_gap``, planned before the draws.
-    inducing : "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
+    inducing : "auto", "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
         The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
+        "auto": centres of clusters ("kmeans"), or greedy points for ``n_inducing="auto"``.
         "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise; of these and the
         trained points, those with the largest objective are kept, and ``bound_`` holds for them.
     learn_inducing : bool

@@ -168,5 +168,5 @@ class _Walk:
         return {**self.steps.state(), "rng": self.rng.bit_generator.state}
 
     def state(self) -> dict[str, Any]:
-        """The state after the last complete step."""
-        return self._done
+        """The state after the last complete step, which no later step changes."""
+        return {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in self._done.items()}
