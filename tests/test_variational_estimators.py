@@ -418,9 +418,9 @@ def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     evaluate, calls = variational.free, [0]
 
     def fails(*args, **options):
-        calls[0] += 1
+        calls[0] += options["gradient"]  # the last value of all, without derivatives, is no step
         result = evaluate(*args, **options)
-        return result if calls[0] % 5 else variational.replace(result, value=np.inf)
+        return result if not options["gradient"] or calls[0] % 5 else variational.replace(result, value=np.inf)
 
     monkeypatch.setattr(variational, "free", fails)
     model = VariationalGP(likelihood="poisson", max_iter=30, **GIVEN).fit(X, counts)
