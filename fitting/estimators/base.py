@@ -23,6 +23,7 @@ from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
+from fitting.sources import is_elsewhere
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
@@ -235,11 +236,20 @@ class GaussianProcess(_Arguments):
 
         Data are checked as scikit-learn checks them.  Attributes of an earlier fit are deleted.
         """
-        for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
-            delattr(self, name)
+        self._forget()
+        if is_elsewhere(X):
+            raise ValueError(
+                f"X: expected an array for {type(self).__name__}, which needs all rows in memory, got "
+                f"{type(X).__name__}: SparseGP reads files and Dask collections by partitions"
+            )
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
         return self._settle(points, targets[:, None] if single else targets, single)
+
+    def _forget(self) -> None:
+        """Delete the results of an earlier fit."""
+        for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
+            delattr(self, name)
 
     def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Float, Float]:
         """X and y as arrays of the estimator; without ``reset``, X must have the columns of the fit before."""

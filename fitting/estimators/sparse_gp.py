@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import InducingGP
 from fitting.family import Member, member
 from fitting.starts import distinct_rows, units
@@ -19,7 +20,7 @@ METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 
 @dataclass(eq=False, repr=False)
-class SparseGP(InducingGP):
+class SparseGP(FromElsewhere, InducingGP):
     """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.family`.
 
     A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.
