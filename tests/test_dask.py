@@ -251,7 +251,7 @@ def test_messages_say_what_to_type(client) -> None:
         SparseGP().fit(rows, da.from_array(y, chunks=30))
     with pytest.raises(ValueError, match=r"dask\.array\.from_array\(y, chunks=X\.chunks\[0\]\)"):
         SparseGP().fit(rows, y)
-    with pytest.raises(ValueError, match="SparseGP reads files and Dask collections"):
+    with pytest.raises(ValueError, match="VariationalGP read files and Dask collections"):
         ExactGP().fit(rows, targets)
     with pytest.raises(ValueError, match="'auto' and 'best' prove bounds"):
         SparseGP(n_inducing="auto").fit(rows, targets)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-from fitting import ExactGP, SparseGP
+from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier
+from fitting.estimators import load
 from fitting.family import member
 from fitting.mapreduce.objective import Held, PartitionedObjective
 from fitting.sources import Source, source
@@ -17,6 +21,8 @@ from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
+
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 
 
 def problem(N: int = 500, M: int = 15):
@@ -103,6 +109,50 @@ def test_a_model_of_a_folder_is_that_of_its_rows(tmp_path) -> None:
     np.testing.assert_allclose(found.y_mean_, local.y_mean_, rtol=1e-12)
 
 
+@pytest.mark.parametrize("features", ["fourier", "mercer"])
+def test_low_rank_models_of_a_folder(tmp_path, features) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    options = {"rank": 12, "max_iter": 4, "random_state": 0, "tol": None}
+    with pytest.warns(UserWarning, match="All 4 iterations"):
+        local = LowRankGP(features, **options).fit(X, y)
+    with pytest.warns(UserWarning, match="All 4 iterations"):
+        found = LowRankGP(features, **options).fit(folder, "y")
+    assert found.objective_ == pytest.approx(local.objective_, rel=1e-7)
+    np.testing.assert_allclose(found.predict(X[:20]), local.predict(X[:20]), atol=1e-5)
+    found.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:20]), found.predict(X[:20]))
+    with pytest.raises(AttributeError, match="rows read by partitions"):
+        found.kl_bound_  # noqa: B018
+    with pytest.raises(ValueError, match="projections and mini-batches need all rows"):
+        LowRankGP(features, dim=1).fit(folder, "y")
+
+
+@pytest.mark.parametrize("batch", [None, 64])
+def test_variational_models_have_the_bits_of_arrays(tmp_path, batch) -> None:
+    """Parquet and .npy files are read from memory maps, from which mini-batches take random rows."""
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    options = {"n_inducing": 8, "random_state": 0, "optimizer": "natgrad", "max_iter": 20, "batch_size": batch}
+    models = []
+    for rows in ((X, y), (folder, "y"), (tmp_path / "X.npy", tmp_path / "y.npy"), (tmp_path / "X.npy", y)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            models.append(VariationalGP(likelihood="student-t", **options).fit(*rows))
+    for model in models[1:]:
+        assert model.objective_ == models[0].objective_
+        np.testing.assert_array_equal(model.predict(X[:9]), models[0].predict(X[:9]))
+    assert models[1].X_train_.shape == (0, 2)
+    models[1].save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), models[0].predict(X[:9]))
+    with pytest.raises(ValueError, match="expected one target"):
+        VariationalGP().fit(folder, ["y", "b"])
+    with pytest.raises(ValueError, match="VariationalGPClassifier, which needs all rows"):
+        VariationalGPClassifier().fit(folder, "y")
+
+
 def test_training_continues_from_a_checkpoint(tmp_path) -> None:
     X, y, _ = problem(300)
     folder = written(tmp_path / "folder", X, y, 3, 50)
@@ -132,7 +182,7 @@ def test_wrong_rows_are_refused_with_their_place(tmp_path) -> None:
         source(tmp_path, "y")
     with pytest.raises(ValueError, match="one row of targets for each row of X"):
         source(X, y[:-1])
-    with pytest.raises(ValueError, match="SparseGP reads files"):
+    with pytest.raises(ValueError, match="VariationalGP read files"):
         ExactGP().fit(folder, "y")
     with pytest.raises(ValueError, match="columns"):
         Source.of(Local([*array_parts(X, X[:, 0], 500), *array_parts(X[:, :1], X[:, 0], 500)]), single=True)

@@ -240,7 +240,7 @@ class GaussianProcess(_Arguments):
         if is_elsewhere(X):
             raise ValueError(
                 f"X: expected an array for {type(self).__name__}, which needs all rows in memory, got "
-                f"{type(X).__name__}: SparseGP reads files and Dask collections by partitions"
+                f"{type(X).__name__}: SparseGP, LowRankGP and VariationalGP read files and Dask collections"
             )
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
@@ -482,6 +482,11 @@ class GaussianProcess(_Arguments):
 
     def _bracket_points(self) -> Float:
         """The data as inputs of ``kernel_``."""
+        if len(self.X_train_) == 0:
+            raise ValueError(
+                "log_evidence_bounds: expected a model that was fitted to arrays, got one of rows that were read by "
+                "partitions: use gpbounds.renyi.evidence with rows that fit into memory"
+            )
         return self.X_train_
 
     def _bracket_inducing(self) -> Float:

@@ -8,15 +8,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fitting.estimators.inducing import WithInducing
-from fitting.estimators.trainer import Outcome, Trainer
-from fitting.evaluation import Parameters
+from fitting.estimators.base import GaussianProcess
 from fitting.family import objective
-from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.mapreduce.objective import Held
 from fitting.sources import is_elsewhere, source
 from fitting.sources.columns import Columns
 from fitting.sources.dask_rows import is_dask, one_chunk_of_columns
-from fitting.training import Run
+from fitting.training import Session
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
 
@@ -27,8 +25,8 @@ STREAM = 8
 """Stream of the random numbers that draw these rows; see the streams of `fitting.estimators.inducing`."""
 
 
-class FromElsewhere(WithInducing):
-    """The part of an estimator that reads rows by partitions."""
+class FromElsewhere(GaussianProcess):
+    """The part of an estimator that reads rows by partitions; it comes first among the estimator's bases."""
 
     _held: Held | None = None
     _client: Any = None
@@ -44,8 +42,8 @@ class FromElsewhere(WithInducing):
         X, y : arrays
             Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
             .npy files; Dask arrays or dataframes.  See `fitting.sources.source`.  Rows may exceed the memory then:
-            every evaluation reads them twice, and ``X_train_`` is empty.  Inducing points are chosen among 100 000
-            rows, which depend on ``random_state`` and on their numbers only.
+            every evaluation reads them twice, and ``X_train_`` is empty.  Inducing points and features are chosen
+            by 100 000 rows, which depend on ``random_state`` and on their numbers only.
         client : distributed.Client, optional
             Where Dask computes; by default the current client, else its default scheduler.
 
@@ -149,6 +147,7 @@ class FromElsewhere(WithInducing):
             self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
         self._held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
         points, targets = Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
+        self._prepare(points)  # type: ignore[arg-type]
         self.X_train_, self.y_train_ = points, targets  # type: ignore[assignment]  # for the time of training
         return points, targets
 
@@ -156,34 +155,24 @@ class FromElsewhere(WithInducing):
         """Refuse arguments with which rows cannot be read by partitions."""
         if array_module(self.device) is not np:  # type: ignore[arg-type]
             raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {self.device!r}")
-        named = [value for value in (self.n_inducing, self.inducing) if isinstance(value, str)]
-        if "auto" in named or "best" in named:
-            raise ValueError(
-                "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "
-                "partitions: 'auto' and 'best' prove bounds, for which they need all rows in memory"
-            )
+
+    def _partitioned(self, held: Held) -> Any:
+        """The objective over partitions."""
+        raise NotImplementedError
 
     def _objective(self) -> Any:
         if self._held is not None:
-            return PartitionedObjective(self._member(), self._held)
-        if len(self.X_train_) == 0:  # a model in a file
-            D, outputs = self.X_train_.shape[1], self.y_train_.shape[1:]
-            return objective(np.zeros((1, D)), np.zeros((1, *outputs)), self._member())
-        return super()._objective()
+            return self._partitioned(self._held)
+        if len(self.X_train_) > 0:
+            return super()._objective()
+        D, outputs = self.X_train_.shape[1], self.y_train_.shape[1:]  # a model in a file, which needs shapes only
+        return objective(np.zeros((1, D)), np.zeros((1, *outputs)), self._member())
 
-    def _search(self, trainer: Trainer, start: Parameters, X: Any, Y: Any) -> tuple[Outcome, list[Run]]:
-        if self._held is not None:  # inducing points are chosen among these rows
-            own = 0 if self.random_state is None else trainer.session.seed
-            X, Y = some_rows(X, Y, own)
-        return super()._search(trainer, start, X, Y)
-
-    def _bracket_points(self) -> Float:
-        if len(self.X_train_) == 0:
-            raise ValueError(
-                "log_evidence_bounds: expected a model that was fitted to arrays, got one of rows that were read by "
-                "partitions: use gpbounds.renyi.evidence with rows that fit into memory"
-            )
-        return super()._bracket_points()
+    def _some(self, X: Any, Y: Any, session: Session) -> tuple[Float, Float]:
+        """The rows by which inducing points or features are chosen: all of an array, at most `CHOOSING` of others."""
+        if self._held is None:
+            return X, Y
+        return some_rows(X, Y, 0 if self.random_state is None else session.seed)
 
 
 def some_rows(X: Columns, Y: Columns, seed: int) -> tuple[Float, Float]:

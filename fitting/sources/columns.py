@@ -64,7 +64,7 @@ class Columns:
     def identity(self) -> bytes:
         """Numbers that other rows would not have: the sizes of all partitions, and the moments of all columns."""
         moments = self.source.moments
-        own = (moments.unit, moments.centre, moments.spread, moments.drift)
+        own = (moments.unit, moments.centre, moments.spread)
         return b"".join(self._own(each).tobytes() for each in own) + self.source.sizes.tobytes()
 
     def __getitem__(self, numbers: Indices) -> Float:

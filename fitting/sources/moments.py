@@ -1,11 +1,9 @@
-"""Means and spreads of columns, and their correlation with the row number, in one pass over partitions.
+"""Means and spreads of columns, in one pass over partitions.
 
-Of each column: its mean m, q = Σ(x − m)² and c = Σ(i − ī)(x − m), i the row number, in units of s, its largest absolute
-value so far, so that no square overflows.  Two sets of rows join by (Chan, Golub and LeVeque, 1979), δ = m₂ − m₁,
+Of each column: its mean m and q = Σ(x − m)², in units of s, its largest absolute value so far, so that no square
+overflows.  Two sets of rows join by (Chan, Golub and LeVeque, 1979), with δ = m₂ − m₁,
 
-    m = m₁ + δ·n₂/n,    q = q₁ + q₂ + δ²·n₁n₂/n,    c = c₁ + c₂ + ½δ·n₁n₂,
-
-as the mean row numbers of neighbours differ by n/2.
+    m = m₁ + δ·n₂/n,    q = q₁ + q₂ + δ²·n₁n₂/n.
 """
 
 from __future__ import annotations
@@ -20,14 +18,14 @@ from gpbounds.arrays import Float
 
 @dataclass(frozen=True, eq=False)
 class Moments(Statistics):
-    """The record of consecutive rows; ``+`` joins those of neighbours.
+    """The record of some rows; ``+`` joins two.
 
     Attributes
     ----------
     n : int
         Number of rows.
-    unit, centre, spread, drift : arrays (d,)
-        s, m/s, q/s² and c/s of each column.
+    unit, centre, spread : arrays (d,)
+        s, m/s and q/s² of each column.
 
     >>> joined = Moments.of(np.array([[1.0], [2.0]])) + Moments.of(np.array([[6.0]]))
     >>> joined.mean, joined.variance
@@ -38,20 +36,18 @@ class Moments(Statistics):
     unit: Float
     centre: Float
     spread: Float
-    drift: Float
 
     @classmethod
     def of(cls, rows: Float) -> Moments:
         """The record of ``rows`` (n, d)."""
         n, d = rows.shape
         if n == 0:
-            return cls(0, np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d))
+            return cls(0, np.zeros(d), np.zeros(d), np.zeros(d))
         unit = np.abs(rows).max(axis=0).astype(np.float64)
         scaled = rows / np.where(unit > 0.0, unit, 1.0)
         centre = scaled.mean(axis=0)
         scaled -= centre
-        places = np.arange(n) - 0.5 * (n - 1)
-        return cls(n, unit, centre, (scaled * scaled).sum(axis=0), places @ scaled)
+        return cls(n, unit, centre, (scaled * scaled).sum(axis=0))
 
     def __add__(self, other: Moments) -> Moments:
         n = self.n + other.n
@@ -72,7 +68,6 @@ class Moments(Statistics):
             unit,
             a * self.centre + delta * (other.n / n),
             a * a * self.spread + b * b * other.spread + delta * delta * both,
-            a * self.drift + b * other.drift + 0.5 * delta * n * both,
         )
 
     @property
@@ -90,9 +85,3 @@ class Moments(Statistics):
         """Standard deviation of each column, 1 for a constant one: as `fitting.starts.units`."""
         spread = np.sqrt(self.spread / self.n)
         return np.where(spread > 1e-12, spread * np.where(self.unit > 0.0, self.unit, 1.0), 1.0)
-
-    @property
-    def in_order(self) -> Float:
-        """The correlation of each column with the row number; 0 for a constant one."""
-        length = np.sqrt(self.spread) * np.sqrt(self.n / 12.0 * (float(self.n) ** 2 - 1.0))
-        return np.divide(self.drift, length, out=np.zeros_like(length), where=length > 0.0)
