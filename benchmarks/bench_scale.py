@@ -119,15 +119,15 @@ def recovery(client: Any, folder: Path) -> list[Any]:
     timer = threading.Timer(0.5 * undisturbed, lambda: [os.kill(pid, signal.SIGKILL) for pid in pids])
     start = time.perf_counter()
     timer.start()
-    found = run()
+    value = run()
     seconds = time.perf_counter() - start
     timer.join()
     more = seconds - undisturbed
     print(
         f"both workers killed in the middle of {undisturbed:.2f} s: result after {seconds:.2f} s, {more:.2f} s more "
-        f"(goal {GOALS['recovery']:g} s + recomputation); {'equal' if found == expected else 'DIFFERENT'} bits"
+        f"(goal {GOALS['recovery']:g} s + recomputation); {'equal' if value == expected else 'DIFFERENT'} bits"
     )
-    return [{"undisturbed_s": undisturbed, "killed_s": seconds, "more_s": more, "equal_bits": found == expected}]
+    return [{"undisturbed_s": undisturbed, "killed_s": seconds, "more_s": more, "equal_bits": value == expected}]
 
 
 def memory(folder: Path, N: int, M: int) -> list[Any]:

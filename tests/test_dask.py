@@ -14,7 +14,7 @@ distributed = pytest.importorskip("distributed", reason="needs the extra dask: p
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from fitting import ExactGP, SparseGP  # noqa: E402
+from fitting import ExactGP, SparseGP, certify  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
 from fitting.mapreduce.graph import Cluster, graph_of  # noqa: E402
@@ -92,8 +92,8 @@ def test_any_number_of_workers_and_threads_computes_the_same_bits(workers, threa
         distributed.LocalCluster(n_workers=workers, threads_per_worker=threads, processes=False, **SILENT) as cluster,
         distributed.Client(cluster) as here,
     ):
-        found = evaluated(X, y, sizes, here, Z=Z)
-    np.testing.assert_array_equal(found, reference(X, y, sizes, Z=Z))
+        result = evaluated(X, y, sizes, here, Z=Z)
+    np.testing.assert_array_equal(result, reference(X, y, sizes, Z=Z))
 
 
 def test_the_default_scheduler_computes_the_same_bits() -> None:
@@ -110,8 +110,8 @@ def test_empty_partitions_count_as_none(client) -> None:
     rows = source(lazy[chosen], targets[chosen], client)  # sizes are unknown to Dask
     assert rows.numbers.tolist() == [0, 2, 3, 4]
     assert rows.N == 400
-    found = flat(over(rows).evaluate(KERNEL, 0.1, Z))
-    np.testing.assert_array_equal(found, reference(X[keep], y[keep], (100,) * 4, Z=Z))
+    result = flat(over(rows).evaluate(KERNEL, 0.1, Z))
+    np.testing.assert_array_equal(result, reference(X[keep], y[keep], (100,) * 4, Z=Z))
 
 
 class Fatal(SquaredExponential):
@@ -141,11 +141,11 @@ def test_workers_that_die_inside_a_pass_change_no_bit(client, tmp_path, both) ->
         client.wait_for_workers(2)
         pids = list(client.run(os.getpid).values()) if both else []
         kernel = Fatal(pids, str(tmp_path / "killed"))
-        found = flat(over(rows).evaluate(kernel, 0.1, Z))
+        result = flat(over(rows).evaluate(kernel, 0.1, Z))
     finally:
         cloudpickle.unregister_pickle_by_value(__import__("sys").modules[__name__])
     assert (tmp_path / "killed").exists()
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_a_partition_with_nan_is_named_with_its_rows(client) -> None:
@@ -196,14 +196,14 @@ def test_fit_finds_what_it_finds_in_arrays(client) -> None:
     options = {"kernel": kernel, "noise": 0.1, "inducing": Z, "learn_inducing": False, "tol": 0.0}
     lazy = da.from_array(X, chunks=(300, 2))
     local = SparseGP(**options, normalize_y=True).fit(X, y)
-    found = SparseGP(**options, normalize_y=True).fit(lazy, da.from_array(y, chunks=300), client=client)
-    assert found.objective_ == pytest.approx(local.objective_, rel=1e-8)
-    assert found.X_train_.shape == (0, 2)
-    mean, std = found.predict(lazy, return_std=True)
+    result = SparseGP(**options, normalize_y=True).fit(lazy, da.from_array(y, chunks=300), client=client)
+    assert result.objective_ == pytest.approx(local.objective_, rel=1e-8)
+    assert result.X_train_.shape == (0, 2)
+    mean, std = result.predict(lazy, return_std=True)
     assert mean.chunks == (lazy.chunks[0],)
-    for lazily, at_once in zip((mean, std), found.predict(X, return_std=True), strict=True):
+    for lazily, at_once in zip((mean, std), result.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(client.compute(lazily).result(), at_once, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(found.predict(X), local.predict(X), atol=1e-4)
+    np.testing.assert_allclose(result.predict(X), local.predict(X), atol=1e-4)
 
 
 def test_the_start_is_that_of_arrays(client, tmp_path) -> None:
@@ -211,13 +211,14 @@ def test_the_start_is_that_of_arrays(client, tmp_path) -> None:
     X, y, _ = problem(600)
     options = {"n_inducing": 10, "random_state": 3, "optimizer": None, "start": "evidence"}
     local = SparseGP(**options).fit(X, y)
-    found = SparseGP(**options).fit(da.from_array(X, chunks=(77, 2)), da.from_array(y, chunks=77), client=client)
-    np.testing.assert_allclose(found.kernel_.log_parameters, local.kernel_.log_parameters, rtol=1e-6)
-    np.testing.assert_array_equal(found.inducing_, local.inducing_)
-    found.save(tmp_path / "model.npz")
-    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), found.predict(X[:9]))
-    with pytest.raises(ValueError, match="rows that were read by partitions"):
-        found.log_evidence_bounds()
+    result = SparseGP(**options).fit(da.from_array(X, chunks=(77, 2)), da.from_array(y, chunks=77), client=client)
+    np.testing.assert_allclose(result.kernel_.log_parameters, local.kernel_.log_parameters, rtol=1e-6)
+    np.testing.assert_array_equal(result.inducing_, local.inducing_)
+    result.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), result.predict(X[:9]))
+    for needs_rows in (result.log_evidence_bounds, lambda: certify(result, X, y)):
+        with pytest.raises(ValueError, match="rows that were read by partitions"):
+            needs_rows()
 
 
 def test_dataframes(client) -> None:

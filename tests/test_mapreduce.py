@@ -74,8 +74,8 @@ def test_records_that_come_one_by_one_are_added_in_the_order_of_the_tree(count, 
 def test_partitions_do_not_change_an_evaluation(method, options, edges) -> None:
     X, Y, Z = problem(P=2)
     expected = objective(X, Y, method, **options).evaluate(KERNEL, 0.2, Z)
-    found = over(X, Y, edges, method, **options).evaluate(KERNEL, 0.2, Z)
-    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
+    result = over(X, Y, edges, method, **options).evaluate(KERNEL, 0.2, Z)
+    np.testing.assert_allclose(flat(result), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
     value = over(X, Y, edges, method, **options).evaluate(KERNEL, 0.2, Z, gradient=False)
     assert value.gradient is None
     assert value.value == pytest.approx(expected.value, rel=1e-10)
@@ -92,8 +92,8 @@ def test_the_posterior_is_the_usual_one() -> None:
     X, Y, Z = problem()
     for method in ("vfe", "fitc"):
         expected = objective(X, Y, method).posterior(KERNEL, 0.2, Z).predict(X[:50])
-        found = over(X, Y, [100, 500], method).posterior(KERNEL, 0.2, Z).predict(X[:50])
-        for a, b in zip(found, expected, strict=True):
+        result = over(X, Y, [100, 500], method).posterior(KERNEL, 0.2, Z).predict(X[:50])
+        for a, b in zip(result, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
@@ -102,32 +102,32 @@ def test_strong_data_take_the_triangle_of_all_rows() -> None:
     X, Y, Z = problem()
     kernel = Matern(1.5, 1.0, 1.0)
     expected = objective(X, Y).evaluate(kernel, 1e-12, Z)
-    found = over(X, Y, [100, 101, 400]).evaluate(kernel, 1e-12, Z)
-    assert found.value == pytest.approx(expected.value, rel=1e-10)
-    np.testing.assert_allclose(found.gradient.kernel, expected.gradient.kernel, rtol=1e-8)
+    result = over(X, Y, [100, 101, 400]).evaluate(kernel, 1e-12, Z)
+    assert result.value == pytest.approx(expected.value, rel=1e-10)
+    np.testing.assert_allclose(result.gradient.kernel, expected.gradient.kernel, rtol=1e-8)
 
 
 def test_targets_are_normalised_where_they_are_read() -> None:
     X, Y, Z = problem()
     expected = objective(X, (Y - 0.3) / 2.0).evaluate(KERNEL, 0.2, Z)
-    found = over(X, Y, [300], shift=0.3, scale=2.0).evaluate(KERNEL, 0.2, Z)
-    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
+    result = over(X, Y, [300], shift=0.3, scale=2.0).evaluate(KERNEL, 0.2, Z)
+    np.testing.assert_allclose(flat(result), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
 
 
 def test_a_tempered_objective_takes_partitions() -> None:
     X, Y, Z = problem(P=2)
     expected = TemperedVFE(objective(X, Y), 0.3).evaluate(KERNEL, 0.2, Z)
-    found = TemperedVFE(over(X, Y, [10, 300]), 0.3).evaluate(KERNEL, 0.2, Z)
-    np.testing.assert_allclose(flat(found), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
+    result = TemperedVFE(over(X, Y, [10, 300]), 0.3).evaluate(KERNEL, 0.2, Z)
+    np.testing.assert_allclose(flat(result), flat(expected), rtol=1e-10, atol=1e-10 * abs(expected.value))
 
 
 def test_the_jitter_is_the_usual_one() -> None:
     X, Y, Z = problem()
     Z = np.concatenate([Z, Z[:3]])  # Kuu is singular
     expected = objective(X, Y).evaluate(KERNEL, 0.2, Z)
-    found = over(X, Y, [10, 300]).evaluate(KERNEL, 0.2, Z)
-    assert found.jitter == expected.jitter > 0.0
-    np.testing.assert_allclose(found.value, expected.value, rtol=1e-9)
+    result = over(X, Y, [10, 300]).evaluate(KERNEL, 0.2, Z)
+    assert result.jitter == expected.jitter > 0.0
+    np.testing.assert_allclose(result.value, expected.value, rtol=1e-9)
     with pytest.raises(NotPositiveDefinite):
         PartitionedObjective(member("vfe"), over(X, Y, []).data, 0.0).evaluate(KERNEL, 0.2, Z)
 
@@ -137,12 +137,12 @@ def test_low_rank_models_take_partitions() -> None:
     features = MercerMap.chosen(SquaredExponential(1.3, [0.7, 1.4]), 20, "best", np.zeros(2), np.ones(2))
     kernel = FeatureKernel(features, features.kernel.log_parameters)
     usual = LowRankObjective(objective(X, Y).data)
-    found = PartitionedLowRank(over(X, Y, [10, 300]).data)
-    expected, evaluation = usual.evaluate(kernel, 0.2), found.evaluate(kernel, 0.2)
+    result = PartitionedLowRank(over(X, Y, [10, 300]).data)
+    expected, evaluation = usual.evaluate(kernel, 0.2), result.evaluate(kernel, 0.2)
     assert evaluation.value == pytest.approx(expected.value, rel=1e-10)
     np.testing.assert_allclose(evaluation.gradient.kernel, expected.gradient.kernel, rtol=1e-9, atol=1e-7)
     assert evaluation.gradient.noise == pytest.approx(expected.gradient.noise, rel=1e-10)
-    pairs = zip(found.posterior(kernel, 0.2).predict(X[:9]), usual.posterior(kernel, 0.2).predict(X[:9]), strict=True)
+    pairs = zip(result.posterior(kernel, 0.2).predict(X[:9]), usual.posterior(kernel, 0.2).predict(X[:9]), strict=True)
     for a, b in pairs:
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
@@ -185,7 +185,7 @@ def test_moments_of_partitions_join_to_those_of_all_rows(case, scale) -> None:
     rows = np.concatenate(pieces)
     if len(rows) == 0:
         return
-    found = total(map(Moments.of, pieces), 3)
-    assert found.n == len(rows)
-    np.testing.assert_allclose(found.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-14 * scale)
-    np.testing.assert_allclose(found.units, units(rows), rtol=1e-10)
+    result = total(map(Moments.of, pieces), 3)
+    assert result.n == len(rows)
+    np.testing.assert_allclose(result.mean, rows.mean(axis=0), rtol=1e-12, atol=1e-14 * scale)
+    np.testing.assert_allclose(result.units, units(rows), rtol=1e-10)

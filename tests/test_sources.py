@@ -55,7 +55,7 @@ def test_every_source_has_the_same_bits(tmp_path) -> None:
     mapped = np.memmap(tmp_path / "X.map", dtype=np.float64, mode="w+", shape=X.shape)
     mapped[:] = X
     folder = written(tmp_path / "folder", X, y, 5, 100)
-    found = [
+    result = [
         source(folder, "y"),
         Source.of(Local(array_parts(X, y, 100)), single=True),
         Source.of(Local(array_parts(mapped, y, 100)), single=True),
@@ -63,12 +63,12 @@ def test_every_source_has_the_same_bits(tmp_path) -> None:
         Source.of(Local(array_parts(X, y, 100), keep=0), single=True),  # read again in every pass
         Source.of(Local(array_parts(X, y, 100), keep=5000), single=True),  # some of it
     ]
-    assert found[0].names == ("a", "b")
-    expected = flat(found[0], Z)
-    for rows in found[1:]:
+    assert result[0].names == ("a", "b")
+    expected = flat(result[0], Z)
+    for rows in result[1:]:
         assert rows.sizes.tolist() == [100] * 5
         np.testing.assert_array_equal(flat(rows, Z), expected)
-    for rows in found:
+    for rows in result:
         numbers = np.array([0, 3, 99, 100, 250, 499])
         for taken, whole in zip(rows.rows(numbers), (X, y[:, None]), strict=True):
             np.testing.assert_array_equal(taken, whole[numbers])
@@ -103,10 +103,10 @@ def test_a_model_of_a_folder_is_that_of_its_rows(tmp_path) -> None:
     with pytest.warns(UserWarning, match="All 5 iterations"):
         local = SparseGP("fitc", **options).fit(X, y)
     with pytest.warns(UserWarning, match="All 5 iterations"):
-        found = SparseGP("fitc", **options).fit(folder, "y")
-    assert found.feature_names_in_.tolist() == ["a", "b"]
-    assert found.objective_ == pytest.approx(local.objective_, rel=1e-6)
-    np.testing.assert_allclose(found.y_mean_, local.y_mean_, rtol=1e-12)
+        result = SparseGP("fitc", **options).fit(folder, "y")
+    assert result.feature_names_in_.tolist() == ["a", "b"]
+    assert result.objective_ == pytest.approx(local.objective_, rel=1e-6)
+    np.testing.assert_allclose(result.y_mean_, local.y_mean_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("features", ["fourier", "mercer"])
@@ -117,13 +117,13 @@ def test_low_rank_models_of_a_folder(tmp_path, features) -> None:
     with pytest.warns(UserWarning, match="All 4 iterations"):
         local = LowRankGP(features, **options).fit(X, y)
     with pytest.warns(UserWarning, match="All 4 iterations"):
-        found = LowRankGP(features, **options).fit(folder, "y")
-    assert found.objective_ == pytest.approx(local.objective_, rel=1e-7)
-    np.testing.assert_allclose(found.predict(X[:20]), local.predict(X[:20]), atol=1e-5)
-    found.save(tmp_path / "model.npz")
-    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:20]), found.predict(X[:20]))
+        result = LowRankGP(features, **options).fit(folder, "y")
+    assert result.objective_ == pytest.approx(local.objective_, rel=1e-7)
+    np.testing.assert_allclose(result.predict(X[:20]), local.predict(X[:20]), atol=1e-5)
+    result.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:20]), result.predict(X[:20]))
     with pytest.raises(AttributeError, match="rows read by partitions"):
-        found.kl_bound_  # noqa: B018
+        result.kl_bound_  # noqa: B018
     with pytest.raises(ValueError, match="projections and mini-batches need all rows"):
         LowRankGP(features, dim=1).fit(folder, "y")
 
@@ -161,8 +161,8 @@ def test_training_continues_from_a_checkpoint(tmp_path) -> None:
         whole = SparseGP(max_iter=8, **options).fit(folder, "y")
     for iterations in (3, 8):
         with pytest.warns(UserWarning, match=f"All {iterations} iterations"):
-            found = SparseGP(max_iter=iterations, checkpoint=tmp_path / "run.npz", **options).fit(folder, "y")
-    assert found.objective_ == whole.objective_
+            result = SparseGP(max_iter=iterations, checkpoint=tmp_path / "run.npz", **options).fit(folder, "y")
+    assert result.objective_ == whole.objective_
     other = written(tmp_path / "other", X, y + 1e-9, 3, 50)
     with pytest.raises(ValueError, match="same data and settings"):
         SparseGP(max_iter=9, checkpoint=tmp_path / "run.npz", **options).fit(other, "y")

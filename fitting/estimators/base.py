@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
+from fitting.estimators.arrays import held_rows, in_memory, own_points
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
@@ -23,7 +24,6 @@ from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
-from fitting.sources import is_elsewhere
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
@@ -237,11 +237,7 @@ class GaussianProcess(_Arguments):
         Data are checked as scikit-learn checks them.  Attributes of an earlier fit are deleted.
         """
         self._forget()
-        if is_elsewhere(X):
-            raise ValueError(
-                f"X: expected an array for {type(self).__name__}, which needs all rows in memory, got "
-                f"{type(X).__name__}: SparseGP, LowRankGP and VariationalGP read files and Dask collections"
-            )
+        in_memory(type(self).__name__, X)
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
         return self._settle(points, targets[:, None] if single else targets, single)
@@ -482,12 +478,7 @@ class GaussianProcess(_Arguments):
 
     def _bracket_points(self) -> Float:
         """The data as inputs of ``kernel_``."""
-        if len(self.X_train_) == 0:
-            raise ValueError(
-                "log_evidence_bounds: expected a model that was fitted to arrays, got one of rows that were read by "
-                "partitions: use gpbounds.renyi.evidence with rows that fit into memory"
-            )
-        return self.X_train_
+        return held_rows(self.X_train_)
 
     def _bracket_inducing(self) -> Float:
         """Inducing points of `log_evidence_bounds`."""
@@ -495,13 +486,6 @@ class GaussianProcess(_Arguments):
 
     def _bracket_options(self) -> dict[str, Any]:
         return {}
-
-
-def own_points(X: Any, points: Any) -> Float:
-    """A copy of the checked ``points`` of X; a memory map of doubles in C order stays on its disk."""
-    if isinstance(X, np.memmap) and np.shares_memory(X, points) and points.flags.c_contiguous:
-        return np.asarray(points)
-    return np.array(points, order="C")
 
 
 def _descendants(cls: type) -> list[type]:

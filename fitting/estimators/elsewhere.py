@@ -189,5 +189,5 @@ def _predicted(block: Float, model: FromElsewhere, return_std: bool, noisy: bool
     """The columns of means, and of standard deviations if asked for, of one chunk."""
     if len(block) == 0:
         return np.empty((0, len(model.y_mean_) * (2 if return_std else 1)))
-    found = model.predict(np.asarray(block), return_std, noisy=noisy)
-    return np.column_stack(found if return_std else [found])
+    moments = model.predict(np.asarray(block), return_std, noisy=noisy)
+    return np.column_stack(moments if return_std else [moments])

@@ -113,7 +113,7 @@ class Cluster:
             except faults as fault:
                 self._partitions = None
                 if attempt == ATTEMPTS:
-                    raise RuntimeError(_told(fault)) from fault
+                    raise RuntimeError(_message(fault)) from fault
         raise AssertionError
 
     def only(self, places: Sequence[int]) -> Cluster:
@@ -159,7 +159,7 @@ def _faults(client: Any) -> tuple[type[BaseException], ...]:
     return KilledWorker, FutureCancelledError, CancelledError
 
 
-def _told(fault: Any) -> str:
+def _message(fault: Any) -> str:
     """What is known about the loss of workers."""
     key, worker = str(getattr(fault, "task", "")), getattr(fault, "last_worker", None)
     _, _, rest = key.partition("gpbounds-partition-")

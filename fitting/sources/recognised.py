@@ -64,8 +64,8 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
         else:
             if not (isinstance(y, str) or (isinstance(y, list | tuple) and y)):
                 raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {y!r}")
-            found = parquet_parts(path, [y] if isinstance(y, str) else list(y))
-            parts, single, names = found, isinstance(y, str), found[0].features
+            parts, single = parquet_parts(path, [y] if isinstance(y, str) else list(y)), isinstance(y, str)
+            names = parts[0].features
     else:
         if client is not None:
             raise ValueError(
