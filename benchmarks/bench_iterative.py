@@ -1,20 +1,27 @@
-"""The log evidence at large N between its bounds: ``python benchmarks/bench_iterative.py [FILE.csv] [--N 10000]``.
+"""The log evidence at large N: ``python benchmarks/bench_iterative.py [FILE.csv] [--N 10000] [--training]``.
 
 Four cases on a table with the target in its last column, columns standardised (the goals are for kin40k), or on
 generated rows in eight dimensions: SE with lengthscale 2 and noise .1 (A), 1.5 and .01 (B), 2 and .001 (C), Matérn-3/2
 with lengthscale 2 and noise .01 (D).  Beside each time stand half the distance between the bounds, in nats, and, where
-N ≤ --dense, log p(y) by a Cholesky factor.
+N ≤ --dense, log p(y) by a Cholesky factor.  ``--training`` measures a step of `fitting.ExactGP(solver="iterative")`
+in place of the bounds: value and derivatives, their standard errors, and the same by a Cholesky factor.
 """
 
 from __future__ import annotations
 
+import argparse
 import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from harness import Case, arguments, measure, opening, row, save
+from harness import Case, Timing, arguments, measure, opening, row, save
 
+from fitting.evaluation import Parameters
+from fitting.family import FamilyObjective, at_point, objective
+from fitting.iterative import IterativeEvidence
+from fitting.iterative.derivatives import Cotangent, pulled
 from gpbounds import Matern, SquaredExponential
 from gpbounds.cli.data import load
 from gpbounds.iterative import evidence
@@ -27,7 +34,7 @@ CASES = {
     "D": (Matern(1.5, 1.0, 2.0), 0.01, 2.5),
 }
 """Kernel, noise, and the half width that the bounds should reach at N = 10 000."""
-SECONDS = 9.0
+SECONDS, STEP = 9.0, 4.5
 
 
 def table(file: Path | None, N: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,16 +46,63 @@ def table(file: Path | None, N: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X @ rng.standard_normal(8)) + 0.1 * rng.standard_normal(N)
 
 
+def training(options: argparse.Namespace, X: np.ndarray, y: np.ndarray) -> None:
+    """Value and derivatives in all log parameters, one lengthscale for each input."""
+    about, timings, errors = opening(), [], {}
+    for name in options.only:
+        kernel, noise, _ = CASES[name]
+        point = at_point(replace(kernel, lengthscale=[kernel.lengthscale] * X.shape[1]), noise)
+        times, errors[name] = step(name, objective(X, y, "exact"), point, options)
+        timings += times
+        print(f"   {errors[name]}", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak memory {peak:.2f} GB")
+    save(options.json, about, timings, errors=errors, peak_memory_gb=peak)
+
+
+def step(
+    name: str, dense: FamilyObjective, point: Parameters, options: argparse.Namespace
+) -> tuple[list[Timing], dict[str, float]]:
+    """Timings, and standard errors in units of the derivatives of ½log|K + σ²I|."""
+    N, results = dense.N, []
+    F = IterativeEvidence(dense.data, dense.member).prepared(point, (0,))
+    goal = STEP if N == 10_000 else None
+    case = Case(f"{name}: value and derivatives at N = {N}", goal, lambda: results.append(F.minimised(point)))
+    timings = [measure(case, options.repeats)]
+    print(row(timings[-1]), flush=True)
+    start = time.perf_counter()
+    spread = F.standard_errors(point)
+    figures = {"seconds_of_standard_errors": time.perf_counter() - start}
+    each, solved = np.append(spread.kernel, spread.noise), F.solved(point)
+    (log_det,) = pulled(solved, [Cotangent(solved.columns(range(solved.layout.m)), 0.5)])
+    figures |= {"standard_error_nats": float(each.max()), "relative": float(np.abs(each / log_det).max())}
+    figures |= {"standard_error_of_value": 0.5 * solved.log_det_error, "steps": solved.tridiagonal.steps}
+    F.data.space.release()
+    if options.dense >= N:
+        case = Case(f"{name}: the same by a Cholesky factor", None, lambda: results.append(dense.minimised(point)))
+        timings.append(measure(case, 3))
+        print(row(timings[-1]), flush=True)
+        dense.data.space.release()
+        ours, exact = results[0], results[-1]
+        gaps = np.append(ours.gradient.kernel - exact.gradient.kernel, ours.gradient.noise - exact.gradient.noise)
+        figures |= {"error_relative": float(np.abs(gaps / log_det).max()), "error_of_value": ours.value - exact.value}
+    return timings, figures
+
+
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("file", type=Path, nargs="?")
     parser.add_argument("--N", type=int, default=10_000)
     parser.add_argument("--dense", type=int, default=10_000, help="largest N for a Cholesky factor")
     parser.add_argument("--once", action="store_true", help="one run of each case in place of seven, for large N")
+    parser.add_argument("--training", action="store_true", help="measure a step of training in place of the bounds")
     parser.add_argument("--only", choices=list(CASES), nargs="+", default=list(CASES))
     options = parser.parse_args()
 
     X, y = table(options.file, options.N)
+    if options.training:
+        training(options, X, y)
+        return
     about, timings, widths = opening(), [], {}
     for name in options.only:
         kernel, noise, goal = CASES[name]

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from dlm_curves import objective_of
 from dlm_losses import fitted
-from dlm_setting import LIKELIHOODS, OUT, Task, checked, jobs, markdown, parser, plain, present, save, task
+from dlm_setting import LIKELIHOODS, OUT, PICTURE, Task, checked, jobs, markdown, parser, plain, present, save, task
 from scipy.stats import beta as beta_law
 
 from fitting.evaluation import Parameters
@@ -296,9 +296,19 @@ def picture(steps: Sequence[Step], records: Sequence[Count], title: str) -> Any:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    made = parser(__doc__, rows=200, inducing=20, iterations=200, repeats=1000, most=1_000_000)
-    made.add_argument("--budget", type=options.number, default=3e7, help="samples for each count (default %(default)g)")
-    made.add_argument("--out", type=options.picture_file, default=OUT / "bmc_trained.png")
+    made = parser(__doc__, splits=0, tests=0, inducing=20)
+    for name, default, about in (
+        ("rows", 200, "training rows n"),
+        ("iterations", 200, "iterations of the ELBO's training at most"),
+        ("repeats", 1000, "steps drawn for each count at most"),
+        ("most", 1_000_000, "rows that need more samples are left out"),
+    ):
+        about = f"{about} (default %(default)s)"
+        made.add_argument(f"--{name}", metavar="N", type=options.whole, default=default, help=about)
+    made.add_argument(
+        "--budget", metavar="S", type=options.number, default=3e7, help="samples for each count (default %(default)g)"
+    )
+    made.add_argument("--out", metavar="FILE", type=options.picture_file, default=OUT / "bmc_trained.png", help=PICTURE)
     args = made.parse_args(argv)
     steps: tuple[int, ...] = STEPS
     if args.quick:

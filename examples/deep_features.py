@@ -234,21 +234,42 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--parts", nargs="+", choices=("tables", "ranks", "sizes"), default=["tables"])
-    parser.add_argument("--sets", nargs="+", choices=tuple(PRINTED), default=list(PRINTED))
-    parser.add_argument("--models", nargs="+", choices=DEEP + PLAIN, default=list(DEEP + PLAIN))
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=("tables", "ranks", "sizes"),
+        default=["tables"],
+        help="tables: Tables 3 and 4 (default); ranks: Tables 5 and 6; sizes: Fig. 5",
+    )
+    parser.add_argument("--sets", nargs="+", choices=tuple(PRINTED), default=list(PRINTED), help="default: both")
+    parser.add_argument(
+        "--models", nargs="+", choices=DEEP + PLAIN, default=list(DEEP + PLAIN), help="of the tables (default: all)"
+    )
     parser.add_argument("--splits", type=options.whole, default=3, help="random splits (default %(default)s)")
     parser.add_argument("--epochs", type=options.whole, default=100, help="passes over the rows (default %(default)s)")
     parser.add_argument("--pretraining", type=int, default=10, help="epochs of least squares (default %(default)s)")
     parser.add_argument("--rows", type=int, default=0, help="training rows, 0 for 90 %% (default %(default)s)")
-    parser.add_argument("--counts", type=options.whole, nargs="+", default=[2, 4, 8, 16], help="r^(1/d), r/2")
-    parser.add_argument("--dims", type=options.whole, nargs="+", default=[1, 2])
-    parser.add_argument("--sizes", type=options.whole, nargs="+", default=[1000, 2000, 4000, 8000])
+    parser.add_argument(
+        "--counts",
+        type=options.whole,
+        nargs="+",
+        default=[2, 4, 8, 16],
+        help="r^(1/d) of DMGP and r/2 of DFGP, for ranks",
+    )
+    parser.add_argument("--dims", type=options.whole, nargs="+", default=[1, 2], help="outputs d, for ranks")
+    parser.add_argument("--sizes", type=options.whole, nargs="+", default=[1000, 2000, 4000, 8000], help="n of Fig. 5")
     parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no further model after so many")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="start no further model after so many, by the clock"
+    )
     parser.add_argument("--quick", action="store_true", help="elevators, 1000 rows, one split, 2 epochs")
     parser.add_argument("--resume", action="store_true", help="keep the rows of the CSV file")
-    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/deep_features.png"))
+    parser.add_argument(
+        "--out",
+        type=options.picture_file,
+        default=Path("examples/output/deep_features.png"),
+        help="picture; the CSV file stands beside it",
+    )
     args = parser.parse_args(argv)
     if args.quick:
         args.sets, args.rows, args.splits, args.epochs, args.pretraining = ["elevators"], 1000, 1, 2, 1

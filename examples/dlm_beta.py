@@ -11,7 +11,7 @@ input, for β = 0.1, 1 and 10 (the paper: airline).  Adam with mini-batches; "fi
 ELBO (β = 1) has at the end, and starts again from the prior.
 
 The program prints the paper's claim 2, and claim 1 for the large set, with the verdict of its own numbers, and writes
-all of them as CSV beside the picture.
+all of them as CSV beside the picture, after every split; `--resume` continues from there.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from dlm_curves import Adam, Mark, curve, first_point
 from dlm_losses import FIXED, JOINT, METHODS, fitted, trained
 from dlm_setting import (
     OUT,
+    PICTURE,
+    RESUME,
+    TOLERANCE,
     Score,
     Task,
     cell,
     checked,
     jobs,
+    load,
     markdown,
     parser,
     plain,
@@ -207,33 +211,43 @@ def draw(ax: Any, marks: Sequence[Mark], color: str, style: str, label: str, aga
 
 def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=30, steps=200, rows=1_000_000, batch=2000, epochs=3)
-    made.add_argument("--sizes", type=options.wholes, help="numbers of training rows of panel c, for all its data")
-    made.add_argument("--factor", type=options.number, default=2.0, help="ratio of successive β of panel c")
-    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam")
-    made.add_argument("--tol", type=options.number, default=1e-3, help="tolerance of L-BFGS-B, in nats per row")
-    made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_beta.png")
+    made.add_argument(
+        "--sizes",
+        metavar="N,N,...",
+        type=options.wholes,
+        help="numbers of training rows of panel c, for all its data (default: cal_housing 691,2000, concrete 400)",
+    )
+    made.add_argument(
+        "--factor", type=options.number, default=2.0, help="ratio of successive β of panel c (default %(default)s)"
+    )
+    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam (default %(default)s)")
+    made.add_argument("--resume", action="store_true", help=RESUME)
+    made.add_argument("--tol", type=options.number, default=1e-3, help=TOLERANCE)
+    made.add_argument("--out", metavar="FILE", type=options.picture_file, default=OUT / "dlm_beta.png", help=PICTURE)
     args = made.parse_args(argv)
     if args.quick:
         args.splits, args.tests, args.inducing, args.steps, args.tol, args.factor = 2, 200, 6, 8, 1e-2, 20.0
         args.rows, args.batch, args.epochs, args.only = 400, 100, 3, args.only or ["Branin"]
     checked(made, args, inducing=1, steps=1, rows=10, batch=1, epochs=1)
     names = present([name for name in args.only or ("cal_housing", "concrete") if name in SIZES], args.data)
-    records: list[Score] = []
+    path, curves = args.out.with_suffix(".csv"), args.out.with_stem(f"{args.out.stem}_epochs").with_suffix(".csv")
+    records = load(path, Score) if args.resume else []
+    done = {(r.data, r.n, r.split) for r in records}
     cases = [(d, n, split) for d in names for n in args.sizes or SIZES[d] for split in range(args.splits)]
-    for data, n, split in jobs(cases, "split"):
+    for data, n, split in jobs([case for case in cases if case not in done], "split"):
         part = task(data, args.data, n, split, args.tests)
         records += paths(part, grid(len(part.y), args.factor), args.inducing, args.steps, args.tol)
-        save(args.out, records)
-    marks: list[Mark] = []
+        save(path, records)
+    marks = load(curves, Mark) if args.resume else []
     total = max(args.epochs * args.rows // args.batch, 1)
     numbers = sorted({max(round(total * share), 1) for share in np.linspace(0.0, 1.0, 13)[1:]})
-    for split in range(args.splits):
+    for split in sorted(set(range(args.splits)) - {mark.split for mark in marks}):
         marks += large(
             task("ringnorm", args.data, args.rows, split, args.tests),
             args.inducing,
             Adam(numbers, args.batch, args.rate),
         )
-        save(args.out.with_stem(f"{args.out.stem}_epochs"), marks)
+        save(curves, marks)
     about = (
         f"Test log loss against β, and by epochs; mean and range of {args.splits} splits, M = {args.inducing}\n"
         f"below: {args.rows:,} generated rows, batches of {args.batch:,}, Adam with rate {args.rate:g}"

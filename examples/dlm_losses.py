@@ -27,6 +27,9 @@ import numpy as np
 from dlm_setting import (
     LIKELIHOODS,
     OUT,
+    PICTURE,
+    RESUME,
+    TOLERANCE,
     Score,
     Task,
     cell,
@@ -247,13 +250,19 @@ def picture(records: Sequence[Score], M: int) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=30, steps=200)
-    made.add_argument("--sizes", type=options.wholes, default=[250, 500, 1000], help="numbers n of training rows")
-    made.add_argument("--tol", type=options.number, default=1e-3, help="tolerance of training, in nats per row")
-    made.add_argument("--resume", action="store_true", help="keep the models in the CSV file beside the picture")
+    made.add_argument(
+        "--sizes",
+        metavar="N,N,...",
+        type=options.wholes,
+        default=[250, 500, 1000],
+        help="numbers n of training rows (default 250,500,1000)",
+    )
+    made.add_argument("--tol", type=options.number, default=1e-3, help=TOLERANCE)
+    made.add_argument("--resume", action="store_true", help=RESUME)
     made.add_argument(
         "--minutes", type=options.number, default=np.inf, help="begin no model after so much processor time"
     )
-    made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_losses.png")
+    made.add_argument("--out", metavar="FILE", type=options.picture_file, default=OUT / "dlm_losses.png", help=PICTURE)
     args = made.parse_args(argv)
     if args.quick:
         args.splits, args.tests, args.inducing, args.steps, args.sizes, args.tol = 2, 200, 6, 8, [40], 1e-2

@@ -11,7 +11,7 @@ exact, bMC and uPS gradients (the paper: airline); and of counts, with the exact
 bMC with L = 1 is the ELBO's gradient on average.  "smooth" adds 1e-4 to the mean of the sampled densities.
 
 The program prints the paper's claims 4, 5 and 7 with the verdict of its own numbers, and writes all of them as CSV
-beside the picture.
+beside the picture, after every curve; `--resume` continues from there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,22 @@ from typing import Any
 
 import numpy as np
 from dlm_curves import Adam, Mark, curve, first_point, objective_of
-from dlm_setting import OUT, Task, cell, checked, jobs, markdown, parser, plain, present, save, task
+from dlm_setting import (
+    OUT,
+    PICTURE,
+    RESUME,
+    Task,
+    cell,
+    checked,
+    jobs,
+    load,
+    markdown,
+    parser,
+    plain,
+    present,
+    save,
+    task,
+)
 from matplotlib.ticker import NullFormatter
 from paired import Paired, Tally, paired
 
@@ -304,9 +319,17 @@ def picture_of_curves(marks: Sequence[Mark], title: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> None:
     made = parser(__doc__, inducing=20, repeats=100, rows=1_000_000, batch=2000, epochs=2, count_rows=1000)
-    made.add_argument("--count-steps", type=options.whole, default=1000, help="steps for counts, on all their rows")
-    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam")
-    made.add_argument("--out", type=options.picture_file, default=OUT / "dlm_sampling.png")
+    made.add_argument(
+        "--count-steps",
+        type=options.whole,
+        default=1000,
+        help="steps for counts, on all their rows (default %(default)s)",
+    )
+    made.add_argument("--rate", type=options.number, default=0.02, help="learning rate of Adam (default %(default)s)")
+    made.add_argument("--resume", action="store_true", help=RESUME)
+    made.add_argument(
+        "--out", metavar="FILE", type=options.picture_file, default=OUT / "dlm_sampling.png", help=PICTURE
+    )
     args = made.parse_args(argv)
     counted = ["abalone", "bike_hourly"]
     if args.quick:
@@ -319,18 +342,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     if counted:
         part = task(counted[0], args.data, args.count_rows, 0, args.tests)
         start = first_point(part, args.inducing, SquaredExponential(1.0, np.sqrt(part.X.shape[1])))
-        drawn, expected = gradients(part, start, args.repeats), expected_projections(part, start)
-        save(args.out.with_stem(f"{args.out.stem}_bias"), drawn)
+        bias = args.out.with_stem(f"{args.out.stem}_bias")
+        stored = load(bias.with_suffix(".csv"), Drawn) if args.resume else []
+        drawn, expected = stored or gradients(part, start, args.repeats), expected_projections(part, start)
+        save(bias, drawn)
         title = (
             f"Gradients at the start: {counted[0]}, {len(part.y)} rows, M = {args.inducing}, β = {BETA:g}, "
             f"{args.repeats} draws\nbars: mean of the draws; diamonds: exact mean of the estimator; dotted: the truth"
         )
-        picture_of_gradients(drawn, expected, title).savefig(args.out.with_stem(f"{args.out.stem}_bias"))
+        picture_of_gradients(drawn, expected, title).savefig(bias)
         print("\n".join(centred(drawn, expected)))
-    marks: list[Mark] = []
+    marks = load(args.out.with_suffix(".csv"), Mark) if args.resume else []
+    done = {(mark.data, mark.split, mark.method) for mark in marks}
     kept = lru_cache(maxsize=1)(task)  # the curves of a split follow each other
     sets = [*([large] if large else []), *counted]
-    for data, split, name in jobs([(d, s, name) for d in sets for s in range(args.splits) for name in CURVES], "curve"):
+    work = [(d, s, name) for d in sets for s in range(args.splits) for name in CURVES]
+    for data, split, name in jobs([job for job in work if job not in done], "curve"):
         part = kept(data, args.data, args.rows if data == large else args.count_rows, split, args.tests)
         batch = args.batch if data == large else len(part.y)
         steps = max(args.epochs * len(part.y) // batch, 1) if data == large else args.count_steps
@@ -339,9 +366,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         adam = Adam(numbers, batch, args.rate)
         marks += curve(name, part, "log-loss", BETA, start_of(part, args.inducing), adam, sampling=way)[0]
         save(args.out, marks)
+    batches = [f"{large}: batches of {args.batch:,}"] if large else []
+    batches += ["counts: all rows"] if counted else []
     title = (
         f"Test log loss of DLM with β = {BETA:g} by sampled gradients: mean and range of {args.splits} splits, "
-        f"M = {args.inducing}\nAdam with rate {args.rate:g}; {large}: batches of {args.batch:,}; counts: all rows; "
+        f"M = {args.inducing}\nAdam with rate {args.rate:g}; {'; '.join(batches)}; "
         "curves that leave a panel end above it"
     )
     picture_of_curves(marks, title).savefig(args.out)

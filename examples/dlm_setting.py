@@ -27,6 +27,10 @@ from gpbounds.likelihoods import Bernoulli, Likelihood, Poisson
 from gpbounds.plotting.elements import TEXT
 
 OUT = Path("examples/output")
+RESUME = "keep what the CSV files beside the picture hold; all other options have to be the same"
+PICTURE = "the picture; the CSV file stands beside it (default %(default)s)"
+TOLERANCE = "training stops when less is expected to be gained, in nats per row (default %(default)s)"
+"""Help of `--resume`, `--out` and `--tol`."""
 LIKELIHOODS = {
     **dict.fromkeys(("kin40k", "protein", "elevators", "cal_housing", "concrete", "Branin"), "gaussian"),
     "ringnorm": "probit",
@@ -240,8 +244,22 @@ def cell(numbers: np.ndarray) -> str:
 # Command line and pictures
 
 
-def parser(doc: str | None, **defaults: int) -> argparse.ArgumentParser:
-    """The options that the examples of this paper share, and one whole number for each of ``defaults``."""
+HELP = {
+    "splits": "random splits of the rows",
+    "tests": "test rows, at most half of all",
+    "inducing": "inducing points M",
+    "steps": "iterations of L-BFGS-B at most, in each training",
+    "rows": "generated rows of ringnorm for training",
+    "batch": "rows of a mini-batch",
+    "epochs": "passes over the rows of ringnorm",
+    "count_rows": "training rows of counts, also for panels g and h",
+    "repeats": "draws of each gradient, for panels g and h",
+}
+"""What the whole numbers of the examples are, where an example does not say otherwise."""
+
+
+def parser(doc: str | None, splits: int = 5, tests: int = 2000, **defaults: int) -> argparse.ArgumentParser:
+    """The options that the examples of this paper share, and one whole number for each default, if it is not 0."""
     from gpbounds.cli import options
 
     made = argparse.ArgumentParser(
@@ -249,10 +267,11 @@ def parser(doc: str | None, **defaults: int) -> argparse.ArgumentParser:
     )
     made.add_argument("--data", metavar="DIR", type=Path, default=UCI, help="folder of NAME.csv.gz, target last")
     made.add_argument("--only", nargs="+", metavar="NAME", help="use these data sets only")
-    for name, default in {"splits": 5, "tests": 2000, **defaults}.items():
-        made.add_argument(
-            f"--{name.replace('_', '-')}", type=options.whole, default=default, help="(default %(default)s)"
-        )
+    for name, default in {"splits": splits, "tests": tests, **defaults}.items():
+        if default:
+            about = f"{HELP[name]} (default %(default)s)"
+            option = f"--{name.replace('_', '-')}"
+            made.add_argument(option, metavar="N", type=options.whole, default=default, help=about)
     made.add_argument("--quick", action="store_true", help="small sizes and generated data: seconds")
     return made
 
@@ -263,7 +282,8 @@ def checked(made: argparse.ArgumentParser, args: argparse.Namespace, **whole: in
 
     try:
         for name, least in {"splits": 1, "tests": 1, **whole}.items():
-            count(f"--{name.replace('_', '-')}", getattr(args, name), least)
+            if name in args:
+                count(f"--{name.replace('_', '-')}", getattr(args, name), least)
         for name in args.only or ():
             choice("--only", name, tuple(LIKELIHOODS))
     except ValueError as error:

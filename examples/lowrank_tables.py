@@ -134,12 +134,12 @@ def dimension(path: Path, rows: int, rank: int, iterations: int, seed: int) -> i
     return min(losses, key=losses.__getitem__)
 
 
-def trained(args: argparse.Namespace, name: str, model: str, rank: int, seed: int, found: Sequence[Score]) -> Score:
+def trained(args: argparse.Namespace, name: str, model: str, rank: int, seed: int, records: Sequence[Score]) -> Score:
     path, dim, begun = args.folder / f"{name}.csv.gz", 0, time.process_time()
     data = split(path, args.rows, seed)
     if model == "MGP":
         small = rank <= SMALL
-        known = [s.dim for s in found if (s.data, s.split, s.model, s.rank <= SMALL) == (name, seed, "MGP", small)]
+        known = [s.dim for s in records if (s.data, s.split, s.model, s.rank <= SMALL) == (name, seed, "MGP", small)]
         at = SMALL if small else MIDDLE
         dim = known[0] if known else dimension(path, args.rows, at, min(SHORT, args.iterations), seed)
     fitted = estimator(model, rank, dim, args.iterations, seed)
@@ -157,24 +157,26 @@ def cell(values: Sequence[float], paper: float | None) -> str:
     return f"{np.mean(values):.3f}{error}" + ("" if paper is None else f" *({paper:.2f})*")
 
 
-def table(found: Sequence[Score], what: str) -> str:
+def table(records: Sequence[Score], what: str) -> str:
     """One line for each model, in Markdown."""
-    ranks = sorted({score.rank for score in found})
+    ranks = sorted({score.rank for score in records})
     lines = [f"| {what.upper()} | " + " | ".join(f"r = {r}" for r in ranks) + " |", "|---" * (len(ranks) + 1) + "|"]
-    for name in dict.fromkeys(score.data for score in found):
+    for name in dict.fromkeys(score.data for score in records):
         for model in MODELS:
-            groups = [[getattr(s, what) for s in found if (s.data, s.model, s.rank) == (name, model, r)] for r in ranks]
+            groups = [
+                [getattr(s, what) for s in records if (s.data, s.model, s.rank) == (name, model, r)] for r in ranks
+            ]
             papers = [printed(name, model, rank)[("nlpd", "rmse").index(what)] for rank in ranks]
             lines.append(f"| {name} {model} | " + " | ".join(map(cell, groups, papers)) + " |")
     return "\n".join(lines)
 
 
-def claims(found: Sequence[Score]) -> str:
+def claims(records: Sequence[Score]) -> str:
     """Differences of NLPD behind both claims of Sec. 5.2: MGP is like SGPR, and FGP slightly worse than MGP."""
-    ranks = sorted({score.rank for score in found})
+    ranks = sorted({score.rank for score in records})
     lines = ["| NLPD | " + " | ".join(f"r = {r}" for r in ranks) + " |", "|---" * (len(ranks) + 1) + "|"]
-    nlpd = {(s.data, s.model, s.rank, s.split): s.nlpd for s in found}
-    for name in dict.fromkeys(score.data for score in found):
+    nlpd = {(s.data, s.model, s.rank, s.split): s.nlpd for s in records}
+    for name in dict.fromkeys(score.data for score in records):
         for one, other in (("MGP", "SGPR"), ("FGP", "MGP")):
             cells = []
             for rank in ranks:
@@ -193,17 +195,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--rows", type=options.whole, default=0, help="at most so many training rows, 0 for all")
     parser.add_argument("--splits", type=options.whole, default=5, help="random splits (default %(default)s)")
-    parser.add_argument("--ranks", type=options.whole, nargs="+", default=list(RANKS))
+    parser.add_argument(
+        "--ranks", type=options.whole, nargs="+", default=list(RANKS), help="columns r (default: the paper's)"
+    )
     parser.add_argument("--iterations", type=options.whole, default=100, help="of L-BFGS-B (default %(default)s)")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS), help="default: all")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="default: all")
     parser.add_argument("--folder", type=Path, default=UCI, help="holds NAME.csv.gz, the target in the last column")
     parser.add_argument("--quick", action="store_true", help="one split, 300 rows, rank 10, 10 iterations")
     parser.add_argument("--resume", action="store_true", help="keep the models in the CSV file")
     parser.add_argument(
         "--minutes", type=options.number, default=np.inf, help="begin no model after so much processor time"
     )
-    parser.add_argument("--out", type=Path, default=Path("examples/output/lowrank_tables.csv"))
+    parser.add_argument(
+        "--out", type=Path, default=Path("examples/output/lowrank_tables.csv"), help="CSV file (default %(default)s)"
+    )
     args = parser.parse_args(argv)
     if args.quick:
         args.rows, args.splits, args.ranks, args.iterations = 300, 1, [10], 10
@@ -211,18 +217,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name in sorted(set(args.sets) - set(sets)):
         print(f"No {name}.csv.gz in {args.folder}: pass --folder.")
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    found = load(args.out, Score) if args.resume else []
-    there = {(s.data, s.model, s.rank, s.split) for s in found}
+    records = load(args.out, Score) if args.resume else []
+    there = {(s.data, s.model, s.rank, s.split) for s in records}
     work = [(n, m, r, i) for i in range(args.splits) for n in sets for r in args.ranks for m in args.models]
     for job in tqdm([each for each in work if each not in there], unit="model"):
         if time.process_time() > 60.0 * args.minutes:
             break
-        found.append(trained(args, *job, found))
-        write(args.out, [field.name for field in fields(Score)], [astuple(score) for score in found])
+        records.append(trained(args, *job, records))
+        write(args.out, [field.name for field in fields(Score)], [astuple(score) for score in records])
     for what in ("nlpd", "rmse"):
-        print(f"\n{table(found, what)}")
-    print(f"\n{claims(found)}\nBold: the 95 % interval of Student, over the splits, does not contain 0.")
-    print(f"{sum(score.seconds for score in found) / 60.0:.0f} minutes of processor time, {len(found)} models")
+        print(f"\n{table(records, what)}")
+    print(f"\n{claims(records)}\nBold: the 95 % interval of Student, over the splits, does not contain 0.")
+    print(f"{sum(score.seconds for score in records) / 60.0:.0f} minutes of processor time, {len(records)} models")
     print(args.out)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.basis import Basis
-from fitting.inducing import inducing_basis
+from fitting.inducing import InducingBasis
 from fitting.partition import Partition
 from fitting.rows import Stream
 from gpbounds.arrays import Array, as_points, namespace
@@ -22,7 +22,7 @@ from gpbounds.whitening import CHUNK, slices, with_jitter
 
 T = TypeVar("T")
 
-PIECES, LEAST = 8, 256
+PIECES, LEAST = 8, 512
 """Number of chunks into which few rows are cut for the lanes, and the least number of rows of such a chunk."""
 
 
@@ -71,8 +71,7 @@ class Data:
     def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
         """The chunks of all rows with the features of the inducing points Z."""
         relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
-        basis = inducing_basis(kernel, self.inputs(Z), jitter, relative)
-        return self.stream_of(basis)
+        return self.stream_of(InducingBasis(kernel, self.inputs(Z), jitter, relative))
 
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
@@ -84,8 +83,7 @@ class Data:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
 
         def attempt(amount: float) -> tuple[T, float]:
-            source = self.stream(kernel, Z, amount)
-            return work(source), source.basis.inducing.chol.jitter  # type: ignore[attr-defined]
+            return work(self.stream(kernel, Z, amount)), amount
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return with_jitter(attempt, kernel, self.jitter)

@@ -128,7 +128,7 @@ class Objective(Protocol):
         """``point`` with every block that the objective needs; missing blocks are computed from the others."""
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
-        """The value at ``point``, and its derivatives."""
+        """The value at ``point``, and its derivatives, whose arrays the next call may overwrite."""
 
     def batch(self, rows: Array) -> Objective:
         """An estimate of this objective, on the same scale, from some of the rows."""

@@ -27,7 +27,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fitting.basis import Basis, Pulled
+from fitting.basis import Pulled
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Goal
 from fitting.expected import Expected, ExpectedLoss
@@ -35,15 +35,12 @@ from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
 from fitting.statistics import Statistics
+from fitting.turned import turned
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.products import add_product, matmul, product
 from gpbounds.linalg.triangular import multiply_rows
-
-SMALL = 1e-6
-"""Least variance of f, in units of k(x, x), that is computed as k(x, x) + kᵀy: rounding, below 1e-12, stays small
-beside it."""
 
 
 @runtime_checkable
@@ -91,9 +88,14 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
     if not gradient:
         total, kl = float(source.reduce(lambda: _Losses(q, source, loss, False)).total), q.kl
         return Evaluation(goal(total, kl)[0], None, total=total, kl=kl)
+    if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
+        evaluation = turned(
+            source, source.basis, q, lambda rows: loss.at(rows) if isinstance(loss, LossOfRows) else loss, goal
+        )
+        if evaluation is not None:
+            return evaluation
     _prepare(source, q)
-    turned = _turned(source.basis, q, loss)
-    sums = source.reduce(lambda: _Single(q, source, loss) if turned is None else _Turned(q, source, loss, turned))
+    sums = source.reduce(lambda: _Single(q, source, loss))
     total, kl = float(sums.total), q.kl
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
@@ -117,24 +119,6 @@ def _prepare(source: Stream, q: FactorLaw) -> None:
     """Compute L⁻¹ and S, which several threads read later; two lanes share this."""
     if namespace(source.X) is np and q.M**3 >= WORTH:
         share(2, lambda task, worker: source.basis.prepare() if task == 0 else q.covariance)
-
-
-@dataclass(frozen=True)
-class _Turn:
-    """R = (S − I)L⁻¹ (M, M) and wᵀL⁻¹ (P, M), for a basis with L⁻¹."""
-
-    basis: InducingBasis
-    R: Array
-    weights: Array
-
-
-def _turned(basis: Basis, q: FactorLaw, loss: Losses) -> _Turn | None:
-    """None where the cotangents of V are needed: L⁻¹ is inaccurate, or the loss depends on K − Q by itself."""
-    if not isinstance(basis, InducingBasis) or basis.inverse is None or isinstance(loss, LossOfResiduals):
-        return None
-    R, places = q.covariance.copy(), namespace(q.mean).arange(q.M)
-    R[places, places] -= 1.0
-    return _Turn(basis, basis.lift(R), basis.lift(q.mean.T.copy()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,26 +293,3 @@ class _Single(_Losses):
     def statistics(self) -> SingleSums:
         sums = vars(super().statistics())
         return SingleSums(**sums, pulled=self.pull.statistics(), by_residual=self.by_residual)
-
-
-class _Turned(_Single):
-    """The same with the cotangent of Kuf from one product, except for rows with small variances."""
-
-    def __init__(self, q: FactorLaw, source: Stream, loss: Losses, turn: _Turn) -> None:
-        super().__init__(q, source, loss)
-        self.turn = turn
-
-    def chunk(self, chunk: Chunk) -> None:
-        xp, turn = namespace(chunk.V), self.turn
-        bar = product(chunk.V, turn.R, chunk.scratch("W"))
-        prior = turn.basis.kernel.diag(chunk.X)
-        variance = prior + xp.einsum("ij,ij->i", bar, chunk.K)
-        if not bool((variance >= SMALL * prior).all()):
-            super().chunk(chunk)
-            return
-        expected = _at(self.loss, chunk)(chunk.Y, chunk.V @ self.q.mean, variance)
-        self.add(chunk, expected)
-        bar *= (2.0 * expected.in_variance)[:, None]
-        add_product(expected.in_mean, turn.weights, bar)
-        self.pull.lifted(chunk.X, bar, chunk.K, chunk.V)
-        self.pull.diagonal(chunk.X, expected.in_variance)

@@ -38,41 +38,52 @@ class InducingBasis(Basis):
 
     Attributes
     ----------
-    side : Inducing
-        Kernel, Z (M, D) and L.
+    kernel : Kernel
+    Z : array (M, D)
+        Checked float64 points.
+    jitter : float or "auto"
+        Added to the diagonal of Kuu.
     relative_jitter : float
         If positive, the jitter is relative_jitter·k(z, z), and derivatives include it; 0 for a constant jitter.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> basis = InducingBasis(SquaredExponential(), np.array([[0.0], [2.0]]))
+    >>> X, K, V = np.array([[0.0], [1.0], [2.0]]), np.empty((3, 2)), np.empty((3, 2))
+    >>> basis.fill(X, K, V)
+    >>> basis.residual(X, V).round(4) + 0.0
+    array([0.    , 0.3519, 0.    ])
     """
 
-    inducing: Inducing
+    kernel: Kernel
+    Z: Array
+    jitter: Jitter = "auto"
     relative_jitter: float = 0.0
 
     @property
     def rank(self) -> int:
-        return self.inducing.M
+        return int(self.Z.shape[0])
 
     @property
     def width(self) -> int:
-        return self.inducing.M
+        return int(self.Z.shape[0])
 
-    @property
-    def kernel(self) -> Kernel:
-        """The covariance function."""
-        return self.inducing.kernel
+    @cached_property
+    def inducing(self) -> Inducing:
+        """The kernel, Z and L; raises `NotPositiveDefinite` where Kuu does not factorise."""
+        return inducing(self.kernel, self.Z, self.jitter)
 
     @cached_property
     def inverse(self) -> Array | None:
         """L⁻¹ if |L|·|L⁻¹| ≤ `TAME`, so that multiplying is as accurate as solving, and faster; otherwise None."""
         L = self.inducing.chol.L
         inverse_of_L = inverse_factor(L)
-        norm = namespace(inverse_of_L).linalg.norm
-        return inverse_of_L if float(norm(inverse_of_L)) * float(norm(L)) <= TAME else None
+        return inverse_of_L if tame(L, inverse_of_L) else None
 
     def prepare(self) -> None:
         self.inverse  # noqa: B018
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        self.kernel.fill(X, self.inducing.Z, K)
+        self.kernel.fill(X, self.Z, K)
         V[...] = K
         self.whiten(V)
 
@@ -92,7 +103,7 @@ class InducingBasis(Basis):
         return InducingPullBack(self)
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        xp, kernel, Z = namespace(outer), self.kernel, self.inducing.Z
+        xp, kernel, Z = namespace(outer), self.kernel, self.Z
         half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
         half *= -0.5
         Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
@@ -112,42 +123,34 @@ class InducingBasis(Basis):
         return pulled + Pulled(own)
 
 
-def inducing_basis(kernel: Kernel, Z: Array, jitter: Jitter = "auto", relative_jitter: float = 0.0) -> InducingBasis:
-    """Factorise Kuu + jitter·I; the caller has checked the float64 points.
-
-    >>> from gpbounds.kernels import SquaredExponential
-    >>> basis = inducing_basis(SquaredExponential(), np.array([[0.0], [2.0]]))
-    >>> X, K, V = np.array([[0.0], [1.0], [2.0]]), np.empty((3, 2)), np.empty((3, 2))
-    >>> basis.fill(X, K, V)
-    >>> basis.residual(X, V).round(4) + 0.0
-    array([0.    , 0.3519, 0.    ])
-    """
-    return InducingBasis(inducing(kernel, Z, jitter), relative_jitter)
+def tame(L: Array, inverse: Array) -> bool:
+    """Whether |L|·|L⁻¹| ≤ `TAME`, for a factor and its computed inverse."""
+    norm = namespace(L).linalg.norm
+    return float(norm(inverse)) * float(norm(L)) <= TAME
 
 
 class InducingPullBack(PullBack):
     """Sums pulled-back cotangents of k(X, Z), of the diagonal of Kff and of blocks of Kff."""
 
     def __init__(self, basis: InducingBasis) -> None:
-        inducing = basis.inducing
-        self.basis, self.inducing = basis, inducing
-        self.parameters = np.zeros(inducing.kernel.log_parameters.size)
-        self.moved = namespace(inducing.Z).zeros(inducing.Z.shape)
+        self.basis, self.kernel = basis, basis.kernel
+        self.parameters = np.zeros(basis.kernel.log_parameters.size)
+        self.moved = namespace(basis.Z).zeros(basis.Z.shape)
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
         self.lifted(X, self.basis.lift(cotangent), K, V)
 
     def lifted(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        parameters, moved = self.inducing.kernel.pull(X, self.inducing.Z, cotangent, K)
+        parameters, moved = self.kernel.pull(X, self.basis.Z, cotangent, K)
         self.parameters += parameters
         self.moved += moved
 
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        self.parameters += self.inducing.kernel.pull_diag(X, cotangent)
+        self.parameters += self.kernel.pull_diag(X, cotangent)
 
     def block(self, X: Array, cotangent: Array, K: Array) -> None:
         """Add the symmetric cotangent (n, n) of k(X, X) = ``K``; it is overwritten."""
-        self.parameters += self.inducing.kernel.pull(X, X, cotangent, K)[0]
+        self.parameters += self.kernel.pull(X, X, cotangent, K)[0]
 
     def statistics(self) -> Pulled:
         return Pulled(self.parameters, self.moved)

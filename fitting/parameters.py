@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike
 
 from fitting.evaluation import Gradient, Objective, Parameters
 from fitting.features.kernel import FeatureKernel
-from fitting.triangle import joined, triangle_of
+from fitting.triangle import joined, read_triangle, triangle_of
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.validation import finite, positive
 
 LIMITS = (1e-6, 1e6)
@@ -54,8 +55,8 @@ class Block(ABC):
         """The entries of ``point``, in host memory."""
 
     @abstractmethod
-    def unpack(self, entries: Float, point: Parameters) -> Parameters:
-        """``point`` with these entries, on the device of ``point``."""
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
+        """``point`` with these entries, on the device of ``point``; large arrays may take the memory of ``space``."""
 
     @abstractmethod
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
@@ -82,7 +83,7 @@ class LogBlock(Block):
     def pack(self, point: Parameters) -> Float:
         return getattr(point, self.owner).log_parameters[self.free]
 
-    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
         if not self.free.size:
             return point
         held = getattr(point, self.owner)
@@ -117,7 +118,7 @@ class InputsBlock(Block):
             raise ValueError(f"Z: expected shape {self.shape}, got {came}")
         return (host(point.Z) / self.scale).ravel()
 
-    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
         return replace(point, Z=place(entries.reshape(self.shape) * self.scale, namespace(point.Z)))
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
@@ -141,7 +142,7 @@ class WeightsBlock(Block):
     def pack(self, point: Parameters) -> Float:
         return _features_of(point).weights
 
-    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
         return replace(point, kernel=_features_of(point).with_weights(entries))
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
@@ -177,10 +178,10 @@ class LawBlock(Block):
         factor = host(point.q.factor)
         return joined(host(point.q.mean)[:, 0], factor, np.log(np.diagonal(factor)))
 
-    def unpack(self, entries: Float, point: Parameters) -> Parameters:
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
         assert point.q is not None
         M, xp = self.M, namespace(point.q.mean)
-        factor = triangle_of(entries, M)
+        factor = triangle_of(entries, M) if space is None else read_triangle(entries, space.array("C", (M, M), np))
         np.fill_diagonal(factor, np.exp(np.diagonal(factor)))
         return replace(point, q=FactorLaw(place(entries[:M, None].copy(), xp), place(factor, xp)))
 
@@ -205,6 +206,7 @@ class Packing:
 
     start: Parameters
     blocks: tuple[Block, ...]
+    _space: Workspace = field(default_factory=lambda: Workspace(0), repr=False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -220,14 +222,14 @@ class Packing:
         """The vector of a point, in host memory."""
         return np.concatenate([np.zeros(0), *(block.pack(parameters) for block in self.blocks)])
 
-    def unpack(self, vector: ArrayLike) -> Parameters:
-        """The point of a vector, on the device of ``start``."""
+    def unpack(self, vector: ArrayLike, space: Workspace | None = None) -> Parameters:
+        """The point of a vector, on the device of ``start``; large arrays may take the memory of ``space``."""
         values = finite("vector", vector)
         if values.shape != (len(self.bounds),):
             raise ValueError(f"vector: expected shape ({len(self.bounds)},), got {values.shape}")
         point, ends = self.start, np.cumsum([len(block.bounds) for block in self.blocks])
         for block, entries in zip(self.blocks, np.split(values, ends[:-1]), strict=True):
-            point = block.unpack(entries, point)
+            point = block.unpack(entries, point, space)
         return point
 
     def gradient(self, gradient: Gradient, parameters: Parameters | None = None) -> Float:
@@ -260,7 +262,7 @@ class Packing:
         """The function vector ↦ (value that is minimised, its derivatives)."""
 
         def loss(vector: ArrayLike) -> tuple[float, Float]:
-            point = self.unpack(vector)
+            point = self.unpack(vector, self._space)
             evaluation = objective.minimised(point)
             assert evaluation.gradient is not None
             return evaluation.value, self.gradient(evaluation.gradient, point)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitting.features import FeatureKernel
 from fitting.features.stored import from_plain, joined, parted, to_plain
+from fitting.iterative.posterior import IterativePosterior
 from fitting.lowrank import FeaturePosterior
 from fitting.posterior import BlockPosterior, InducingPosterior, Posterior
 from gpbounds.arrays import host, namespace, place
@@ -22,10 +23,14 @@ from gpbounds.whitening import Inducing
 def posterior_to_arrays(posterior: Posterior) -> dict[str, Any]:
     """The arrays of a posterior: L or features, with G, the factor of I + G and w; for a free q, L with μ and C.
 
-    The exact posterior needs no arrays: reading computes it again.
+    Of the exact posterior by iterations the weights; that by a Cholesky factor needs no arrays: reading computes it
+    again.
     """
     if isinstance(posterior, FeaturePosterior):
         return features_to_arrays(posterior)
+    if isinstance(posterior, IterativePosterior):
+        values = {"weights": posterior.weights, "mean_error": np.float64(posterior.mean_error)}
+        return {f"posterior/{name}": host(value) for name, value in values.items()}
     if not isinstance(posterior, InducingPosterior):
         return {}
     points, q = posterior.inducing, posterior.q
@@ -46,6 +51,10 @@ def posterior_from_arrays(
     """
     if "posterior/parameters" in arrays:
         return features_from_arrays(arrays, problem.data, noise, own)
+    if "posterior/weights" in arrays:
+        assert kernel is not None
+        X, weights, error = problem.data.X, arrays["posterior/weights"], float(arrays["posterior/mean_error"])
+        return IterativePosterior(kernel, noise, problem.data.single, X, place(weights, namespace(X)), error)
     if "posterior/L" not in arrays:
         return problem.posterior(kernel, noise, Z)
     data = problem.data

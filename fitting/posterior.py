@@ -81,6 +81,10 @@ class Posterior(ABC):
             nugget = self.noise
         return (mean[:, 0] if self.single else mean), spread + nugget if noisy else spread
 
+    def mean(self, X: ArrayLike | Array, *, blocks: ArrayLike | Array | None = None, chunk: int = CHUNK) -> Array:
+        """The mean alone; arguments as in `predict`."""
+        return self.predict(X, blocks=blocks, chunk=chunk)[0]
+
     def _labels(self, blocks: Any, N: int) -> Any:
         if blocks is not None:
             raise ValueError("blocks: expected None, as only PIC (blocks, power 1) predicts by block, got labels")

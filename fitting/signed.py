@@ -24,7 +24,10 @@ class SignedGram:
         self.plus, self.minus = plus, minus
 
     def add(self, V: Array, weights: Array, scratch: Array) -> None:
-        """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten."""
+        """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten.
+
+        On a CPU ``scratch`` may be ``V`` where all weights are positive.
+        """
         xp = namespace(V)
         if xp is not np:
             self.plus += V.T @ xp.multiply(V, weights[:, None], out=scratch)

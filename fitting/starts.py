@@ -118,7 +118,10 @@ def choose_inducing(kernel: Kernel, X: Float, M: int, method: str, rng: np.rando
     """
     from gpbounds.kdpp import select
 
-    M = min(M, distinct_rows(X))
+    distinct = distinct_rows(X)
+    M = min(M, distinct)
+    if method == "kmeans" and M == distinct:  # each centre is a row
+        return np.unique(X, axis=0)
     if method in ("kmeans", "uniform"):
         scale = 1.0 if method == "uniform" else _lengths(kernel, X)
         return select(kernel, X / scale, M, method, rng, jitter="auto").Z * scale

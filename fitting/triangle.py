@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
-
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import Float, Indices
+from gpbounds.linalg import blas
+from gpbounds.linalg.tiles import clear_above
 
 
 def size_of(M: int) -> int:
@@ -19,11 +18,13 @@ def size_of(M: int) -> int:
     return M + M * (M + 1) // 2
 
 
-@lru_cache(maxsize=4)
-def _places(M: int) -> Any:
-    """Where the lower triangle stands in a matrix read row by row."""
-    rows, columns = np.tril_indices(M)
-    return rows * M + columns
+def diagonal_of(M: int) -> Indices:
+    """Where the diagonal of the matrix stands among the entries of its triangle.
+
+    >>> diagonal_of(3)
+    array([0, 2, 5])
+    """
+    return np.cumsum(np.arange(1, M + 1)) - 1
 
 
 def joined(mean: Float, matrix: Float, diagonal: Float) -> Float:
@@ -35,8 +36,8 @@ def joined(mean: Float, matrix: Float, diagonal: Float) -> Float:
     M = mean.shape[0]
     entries = np.empty(size_of(M))
     entries[:M] = mean
-    np.take(matrix, _places(M), out=entries[M:], mode="clip")
-    entries[M:][np.cumsum(np.arange(1, M + 1)) - 1] = diagonal
+    blas.pack(np.ascontiguousarray(matrix, dtype=np.float64), entries[M:])
+    entries[M:][diagonal_of(M)] = diagonal
     return entries
 
 
@@ -47,6 +48,11 @@ def triangle_of(entries: Float, M: int) -> Float:
     array([[3., 0.],
            [4., 5.]])
     """
-    matrix = np.zeros((M, M))
-    matrix.reshape(-1)[_places(M)] = entries[M:]
-    return matrix
+    return read_triangle(entries, np.empty((M, M)))
+
+
+def read_triangle(entries: Float, out: Float) -> Float:
+    """The same, written into ``out`` (M, M)."""
+    clear_above(out)
+    blas.unpack(np.ascontiguousarray(entries[out.shape[0] :], dtype=np.float64), out)
+    return out

@@ -131,7 +131,7 @@ class VariationalObjective:
         return replace(point, Z=points, q=FactorLaw(posterior.q.mean, factor))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
-        """J at ``point``: an `fitting.evaluation.Objective`."""
+        """J at ``point``: an `fitting.evaluation.Objective`; the next call may overwrite the arrays of the gradient."""
         q, weight, beta = point.q, self.weight, self.beta
         assert q is not None
         loss: Losses = loss_of(point.likelihood, self.loss, self.power)

@@ -19,6 +19,7 @@ from tests.test_cli_certify_train import drawn
 N = 120
 QUICK = ("--max-iter", 15)
 SPARSE = (*QUICK, "--inducing", 10)
+COUNTS = ("--model", "variational", "--likelihood", "poisson")
 
 
 def ask(capsys, *words):
@@ -227,8 +228,8 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
     [
         ("three.csv", ("--model", "classifier"), "y: expected two labels, got 3 classes"),
         ("one.csv", ("--model", "classifier"), "y: expected two labels, got one class alone"),
-        ("negative.csv", ("--model", "variational", "--likelihood", "poisson"), "expected counts 0, 1, 2"),
-        ("real.csv", ("--model", "variational", "--likelihood", "poisson"), "expected counts 0, 1, 2"),
+        ("negative.csv", COUNTS, "expected counts 0, 1, 2"),
+        ("real.csv", COUNTS, "expected counts 0, 1, 2"),
         ("words.csv", ("--target", "way"), "expected numbers, got 'down' in line 2, column 2"),
         ("words.csv", ("--model", "classifier", "--target", "c"), "--target: expected one of a, way, b or"),
         ("words.csv", ("--model", "classifier", "--target", "4"), "--target: expected a column's number from 1 to 3"),
@@ -238,7 +239,7 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         (
             "real.csv",
             ("--model", "variational", "--likelihood", "probit"),
-            "--likelihood: expected one of real numbers",
+            "--likelihood: expected one for real numbers or counts, got 'probit': --model classifier serves labels",
         ),
         (
             "numbers.csv",
@@ -247,14 +248,25 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         ),
         (
             "counts.csv",
-            ("--model", "variational", "--likelihood", "poisson", "--objective", "square-loss"),
+            (*COUNTS, "--objective", "square-loss"),
             "--objective: expected 'elbo', 'log-loss' or 'power' for Poisson",
         ),
         ("numbers.csv", ("--model", "classifier", "--objective", "pep"), "Gaussian likelihood only"),
         ("real.csv", ("--model", "variational", "--objective", "kl"), "--objective: expected one of"),
         ("real.csv", ("--model", "pac", "--objective", "elbo"), "--objective: expected one of"),
         ("real.csv", ("--model", "sparse-pac", "--method", "pic"), "--method: expected one of"),
-        ("real.csv", ("--model", "variational", "--gradient", "bmc"), "--gradient: expected 'exact' for"),
+        ("real.csv", ("--model", "variational", "--gradient", "bmc"), "'exact' for --objective elbo, got 'bmc'"),
+        (
+            "counts.csv",
+            (*COUNTS, "--objective", "log-loss", "--gradient", "bmc", "--optimizer", "lbfgs"),
+            "--gradient: expected 'exact' for --optimizer lbfgs, got 'bmc'",
+        ),
+        (
+            "real.csv",
+            ("--model", "variational", "--batch-size", 10, "--optimizer", "lbfgs"),
+            "--batch-size: expected not to be given unless --optimizer adam, got 10",
+        ),
+        ("real.csv", ("--model", "classifier"), "got continuous numbers: --model variational serves these"),
         ("real.csv", ("--optimizer", "natgrad"), "--optimizer: expected one of 'lbfgs', 'adam'"),
         ("real.csv", ("--inducing", 0), "--inducing: expected a whole number >= 1"),
         ("real.csv", ("--max-iter", 0), "--max-iter: expected a whole number >= 1"),
@@ -268,7 +280,7 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         (
             "real.csv",
             ("--model", "lowrank", "--rank", 10, "--features", "mercer", "--kernel", "matern12"),
-            "--kernel: expected SquaredExponential for features='mercer', got Matern",
+            "--kernel: expected SquaredExponential for --features mercer, got Matern",
         ),
         ("real.csv", ("--beta", "best"), "expected a number, got 'best'"),
         ("real.csv", ("--held-out", 1.2), "--held-out: expected a share between 0 and 1, got 1.2"),

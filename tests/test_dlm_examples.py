@@ -26,6 +26,20 @@ def example(monkeypatch):
         sys.modules.pop(name, None)
 
 
+def without_times(rows):
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+
+
+def cut(path, keep):
+    """Leave out the rows that ``keep`` does not want, as if the program had been stopped; return all of them."""
+    rows = rows_of(path)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(row for row in rows if keep(row))
+    return without_times(rows)
+
+
 def rows_of(path):
     with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
@@ -159,16 +173,19 @@ def test_curves_start_at_the_prior_and_fall(example):
 
 def test_paths_and_curves_come_out_as_picture_and_tables(example, tmp_path, capsys):
     out = tmp_path / "beta.png"
-    few = ["--only", "Branin", "--sizes", "20", "--splits", "1", "--inducing", "3", "--steps", "2", "--tests", "20"]
-    example("dlm_beta").main(
-        [*few, "--factor", "3000", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
-    )
+    few = ["--only", "Branin", "--sizes", "20", "--splits", "2", "--inducing", "3", "--steps", "2", "--tests", "20"]
+    few += ["--factor", "3000", "--rows", "40", "--batch", "20", "--epochs", "1", "--out", str(out)]
+    example("dlm_beta").main(few)
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert len(rows_of(out.with_suffix(".csv"))) == 3 * 2  # β = 20 and 1
+    assert len(rows_of(out.with_suffix(".csv"))) == 2 * 3 * 2  # splits, methods, β = 20 and 1
     assert {row["beta"] for row in rows_of(tmp_path / "beta_epochs.csv")} == {"0.1", "1.0", "10.0"}
     printed = capsys.readouterr().out
     assert "Claim 2 (Branin, n = 20, fixed DLM: β < 1)" in printed
     assert "Claim 1 (large set, log loss of joint DLM below that of β-ELBO" in printed
+    files = out.with_suffix(".csv"), tmp_path / "beta_epochs.csv"
+    whole = [cut(file, lambda row: row["split"] == "0") for file in files]
+    example("dlm_beta").main([*few, "--resume"])
+    assert [without_times(rows_of(file)) for file in files] == whole
 
 
 # dlm_sampling
@@ -204,6 +221,13 @@ def test_bias_and_curves_come_out_as_pictures_and_tables(example, tmp_path, caps
     printed = capsys.readouterr().out
     assert "Claim 4 (bMC-100 and uPS-10" in printed
     assert "Claim 7 (ringnorm, smoothing changes nothing" in printed
+    whole = cut(out.with_suffix(".csv"), lambda row: row["split"] == "0" and row["method"] != "smooth bMC-10")
+    script.main(["--quick", "--only", "ringnorm", *large, "--resume", "--out", str(out)])
+    order = [(row["split"], row["method"], row["epoch"]) for row in whole]
+    found = {
+        (row["split"], row["method"], row["epoch"]): row for row in without_times(rows_of(out.with_suffix(".csv")))
+    }
+    assert [found[key] for key in order] == whole
 
 
 # bmc_trained

@@ -250,6 +250,16 @@ def test_inducing_points_start_where_they_were_asked_for(how, data):
     assert learned.objective_ > model.objective_
 
 
+def test_inducing_points_start_at_centres_of_clusters_unless_their_number_is_sought(data):
+    X, y = data
+    model = SparseGP(n_inducing=15, learn_inducing=False).fit(X, y)
+    named = SparseGP(n_inducing=15, inducing="kmeans", learn_inducing=False).fit(X, y)
+    assert (model.inducing_ == named.inducing_).all()
+    sought = SparseGP(n_inducing="auto", learn_inducing=False).fit(X, y)
+    rows = {row.tobytes() for row in X}
+    assert all(row.tobytes() in rows for row in sought.inducing_)
+
+
 @pytest.mark.parametrize(
     "model", [SparseGP(n_inducing="auto", target_gap=0.5), RenyiGP(0.5, n_inducing="auto")], ids=str
 )
@@ -447,11 +457,11 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
         (SparseGP("svgp"), {}, "method: expected one of 'vfe'"),
         (SparseGP("vfe", power=0.5), {}, "power: expected None for method='vfe'"),
         (SparseGP("pep", power=2.0), {}, "power: expected a number in"),
-        (SparseGP(inducing="random"), {}, "inducing: expected one of 'greedy'"),
+        (SparseGP(inducing="random"), {}, "inducing: expected one of 'auto', 'greedy'"),
         (SparseGP(inducing=np.zeros((3, 5))), {}, "inducing: expected 2 column"),
         (SparseGP(n_inducing="many"), {}, "n_inducing: expected one of 'auto', got 'many'"),
         (SparseGP(n_inducing=0), {}, "n_inducing: expected a whole number >= 1"),
-        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'greedy' or 'best' for n_inducing='auto'"),
+        (SparseGP(n_inducing="auto", inducing="kdpp"), {}, "expected 'auto', 'greedy' or 'best' for n_inducing='auto'"),
         (SparseGP(n_inducing="auto", target_gap=0.0), {}, "target_gap: expected a positive"),
         (SparseGP("pic", block_size=0), {}, "block_size: expected a whole number >= 1"),
         (ExactGP(), {"X": np.array([[0.0, math.nan], [1.0, 2.0]])}, "NaN"),

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from gpbounds import renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained")
+NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained", "exact_at_scale")
 
 
 @pytest.fixture
@@ -233,3 +233,22 @@ def test_questions_without_sense_get_one_sentence(example, script, arguments, wo
         example(script).main(list(arguments))
     assert stop.value.code == 2
     assert words in capsys.readouterr().err
+
+
+# exact_at_scale
+
+
+def test_the_models_of_the_papers_by_name(example, tmp_path, capsys):
+    """Every model learns the function; the bounds on log p(y) are in order, and only the exact GP's and Rényi's."""
+    script = example("exact_at_scale")
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, (150, 2))
+    own, out = tmp_path / "own.csv", tmp_path / "out.csv"
+    np.savetxt(own, np.column_stack([X, np.sin(2.0 * X[:, 0])]), delimiter=",", header="a,b,y", comments="")
+    script.main([str(own), "--inducing", "12", "--steps", "8", "--batches", "20", "--test", "40", "--out", str(out)])
+    with out.open(encoding="utf-8") as opened:
+        rows = {row["method"]: row for row in csv.DictReader(opened)}
+    assert set(rows) == set(script.METHODS)
+    for name, row in rows.items():
+        assert float(row["RMSE"]) < 0.5
+        ends = float(row["lower"]), float(row["upper"])
+        assert (ends[0] <= ends[1]) == (name in ("egp-batch", "egp-bbmm", "renyi"))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from gpbounds.devices import array_module, cuda_fault
 from gpbounds.kernels import SquaredExponential
+from gpbounds.linalg import blas
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.matrices import symmetric_matrix
 from gpbounds.linalg.products import add_gram, product
 from gpbounds.linalg.projections import eigen_squares
-from gpbounds.linalg.triangular import lift_rows, mirrored, solve_rows
+from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, solve_rows
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))
@@ -194,3 +195,25 @@ def test_a_matrix_on_which_the_tridiagonal_solver_fails() -> None:
     np.testing.assert_allclose(spectrum.values, np.linalg.eigvalsh(A)[::-1], atol=1e-14)
     assert squares.sum() == pytest.approx(55.0)
     assert (spectrum.values * squares).sum() == pytest.approx((Y.T @ A @ Y)[0, 0])
+
+
+@pytest.mark.parametrize("M", [1, 2, 7, 128, 129, 300])
+def test_a_factor_is_inverted_by_halves_in_given_memory(M: int) -> None:
+    """The entries of ``out`` do not matter; nothing is above the diagonal."""
+    rng = np.random.default_rng(M)
+    L, out = np.tril(rng.standard_normal((M, M))) + (2.0 + M) * np.eye(M), np.full((M, M), np.nan)
+    assert inverse_factor(L + np.triu(np.ones((M, M)), 1), out) is out
+    np.testing.assert_allclose(out @ L, np.eye(M), atol=1e-12)
+    np.testing.assert_array_equal(np.triu(out, 1), 0.0)
+
+
+@given(seed=st.integers(0, 2**32 - 1), M=st.integers(1, 40))
+def test_a_triangle_is_packed_row_by_row(seed: int, M: int) -> None:
+    """Into and out of a part of a larger matrix, whose other entries stay."""
+    whole = np.random.default_rng(seed).standard_normal((M + 1, M + 2))
+    A, entries, again = whole[:M, :M], np.empty(M * (M + 1) // 2), np.full((M, M), 7.0)
+    blas.pack(A, entries)
+    np.testing.assert_array_equal(entries, A[np.tril_indices(M)])
+    blas.unpack(entries, again)
+    np.testing.assert_array_equal(np.tril(again), np.tril(A))
+    np.testing.assert_array_equal(again[np.triu_indices(M, 1)], 7.0)

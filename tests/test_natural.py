@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from fitting import VariationalGP
-from fitting.evaluation import Parameters
+from fitting.evaluation import Gradient, Parameters
+from fitting.parameters import LawBlock
 from fitting.training import NaturalSteps, Steps, train_adam, train_lbfgs
 from fitting.variational import variational_objective
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from gpbounds.linalg.workspace import Workspace
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 FIXED = {"learn_Z": False}
@@ -141,6 +144,32 @@ def test_the_square_loss_has_no_natural_steps():
         J.natural(point)
     with pytest.raises(ValueError, match="optimizer: expected 'lbfgs' or 'adam' for objective='square-loss'"):
         VariationalGP(objective="square-loss", optimizer="natgrad").fit(J.data.X, J.data.Y[:, 0])
+
+
+@pytest.mark.parametrize("convex", [True, False])
+def test_tiles_are_the_formula_and_the_number_of_lanes_changes_no_bit(convex):
+    """S' = CA⁻¹Cᵀ and w' = w − (ρ/β)S'w̄, with A = I + ρE (+ ½ρ²E²), E = (2/β)CᵀS̄C, in used memory."""
+    M, beta, rho = 300, 0.7, 0.1
+    rng, block, space = np.random.default_rng(3), LawBlock(300), Workspace(0)
+    C = np.tril(rng.standard_normal((M, M))) / M + np.eye(M)
+    S_bar, w, w_bar = np.cov(rng.standard_normal((M, 2 * M))), rng.standard_normal((M, 1)), rng.standard_normal((M, 1))
+    point = Parameters(SquaredExponential(), Gaussian(1.0), np.zeros((M, 1)), FactorLaw(w, C))
+    slopes = Gradient(np.zeros(2), np.zeros(1), mean=w_bar, factor=np.tril(2.0 * S_bar @ C))
+    steps = NaturalSteps(M, beta, rho, convex)
+    results = []
+    for count in (1, 2):
+        with threadpool_limits(count, "blas"):
+            for seed in (0, 1):  # the second step finds the first one's numbers
+                entries = block.pack(point) + 1e-3 * (1 - seed)
+                moved = steps.moved(entries, block.pull(slopes, point), 100, space)
+            results.append(moved)
+    np.testing.assert_array_equal(*results)
+    E = 2.0 / beta * C.T @ S_bar @ C
+    A = np.eye(M) + rho * E + (0.0 if convex else 0.5 * rho**2 * E @ E)
+    S = C @ np.linalg.solve(A, C.T)
+    q = block.unpack(results[0], point).q
+    np.testing.assert_allclose(q.factor @ q.factor.T, S, atol=1e-12)
+    np.testing.assert_allclose(q.mean, w - rho / beta * S @ w_bar, atol=1e-11)
 
 
 def test_the_rate_rises_over_the_first_steps():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import rosen, rosen_der
 
-from fitting.training import Batches, Session, train_adam, train_lbfgs
+from fitting.training import Batches, Session, Steps, train_adam, train_lbfgs
 from gpbounds.errors import NotPositiveDefinite
 
 FREE = [(-np.inf, np.inf)] * 3
@@ -248,3 +248,42 @@ def test_the_bar_is_shown_when_asked_for(train, capsys):
     assert capsys.readouterr().err == ""
     train(bowl, np.zeros(3), FREE, max_iter=8, progress=True, label="a label")
     assert "a label" in capsys.readouterr().err
+
+
+def test_a_step_keeps_the_vector_before_it_and_a_record_keeps_its_state():
+    """Steps reuse memory: the vector before the current one stays, and what a run returns never changes."""
+    steps = Steps(np.array([3.0, -1.0]), [(-9.0, 9.0)] * 2, 0.5)
+    for _ in range(5):
+        before, copy = steps.x, steps.x.copy()
+        steps.take(2.0 * steps.x)
+        np.testing.assert_array_equal(before, copy)
+    records = []
+    train_adam(
+        lambda x: (float(x @ x), 2.0 * x),
+        np.array([3.0]),
+        [(-9.0, 9.0)],
+        max_iter=40,
+        save=lambda run: records.append(
+            (run, {name: np.array(part) for name, part in run.state.items() if name != "rng"})
+        ),
+    )
+    assert len(records) > 2
+    for run, state in records:
+        for name, part in state.items():
+            np.testing.assert_array_equal(run.state[name], part)
+
+
+def test_adam_is_its_formula_for_many_entries_and_clips_to_the_bounds():
+    """Against one expression for all entries at once, beyond the number that moves at a time."""
+    rng = np.random.default_rng(0)
+    n, rate = 20_000, 0.1
+    x, first, second = rng.standard_normal(n), np.zeros(n), np.zeros(n)
+    steps = Steps(x, [(-1.5, 1.5)] * n, rate)
+    x = np.clip(x, -1.5, 1.5)
+    for t in range(1, 5):
+        g = rng.standard_normal(n)
+        steps.take(g)
+        first, second = 0.9 * first + 0.1 * g, 0.999 * second + 0.001 * g * g
+        x = np.clip(x - rate * (first / (1 - 0.9**t)) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8), -1.5, 1.5)
+        np.testing.assert_allclose(steps.x, x, atol=1e-12)
+    assert (np.abs(steps.x) == 1.5).any()

@@ -9,7 +9,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 import fitting.inducing
-from fitting import VariationalGP, VariationalGPClassifier, functional
+import fitting.turned
+from fitting import VariationalGP, VariationalGPClassifier
 from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
@@ -73,7 +74,7 @@ def test_derivatives_in_every_block(likelihood, loss, form, monkeypatch):
     if form == "solves":
         monkeypatch.setattr(fitting.inducing, "TAME", 0.0)
     if form == "small variances":
-        monkeypatch.setattr(functional, "SMALL", np.inf)
+        monkeypatch.setattr(fitting.turned, "SMALL", np.inf)
     X, y, point = problem(likelihood, 1)
     J = variational_objective(X, y, likelihood, loss, beta=0.7, power=0.45, jitter=0.0, chunk=5)
     layout = J.packing(point)
@@ -224,10 +225,10 @@ def test_all_points_as_inducing_points_give_the_exact_gp():
 @pytest.mark.parametrize(("likelihood", "loss"), [CASES[0], CASES[4], CASES[16]], ids=str)
 def test_the_forms_agree_and_the_number_of_lanes_changes_no_bit(likelihood, loss, monkeypatch):
     """With rows near an inducing point, whose small variances one form leaves to the other."""
-    X, y, point = problem(likelihood, 12, N=1100, M=230)
+    X, y, point = problem(likelihood, 12, N=1100, M=300)
     point = replace(point, kernel=SquaredExponential(1.3, 0.2))
     X[:40] = point.Z[:40] + 1e-4
-    narrow = FactorLaw(point.q.mean, 1e-4 * np.eye(230))
+    narrow = FactorLaw(point.q.mean, 1e-4 * np.eye(300))
     for q in (point.q, narrow):
         J = variational_objective(X, y, likelihood, loss, jitter=1e-8)
         at = (point.kernel, likelihood, point.Z, q.mean, q.factor)

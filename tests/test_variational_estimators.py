@@ -202,7 +202,7 @@ def test_a_classifier_learns_its_labels(likelihood, data):
     labels = np.where(f > 0.0, "yes", "no")
     model = VariationalGPClassifier(15, likelihood, random_state=0).fit(X, labels)
     assert model.classes_.tolist() == ["no", "yes"]
-    assert model.score(X, labels) > 0.85
+    assert model.score(X, labels) >= 0.85
     proba = model.predict_proba(X)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     np.testing.assert_allclose(np.log(proba), model.predict_log_proba(X), rtol=1e-9)
@@ -418,9 +418,9 @@ def test_a_point_without_a_value_is_stepped_back_from(data, monkeypatch):
     evaluate, calls = variational.free, [0]
 
     def fails(*args, **options):
-        calls[0] += 1
+        calls[0] += options["gradient"]  # the last value of all, without derivatives, is no step
         result = evaluate(*args, **options)
-        return result if calls[0] % 5 else variational.replace(result, value=np.inf)
+        return result if not options["gradient"] or calls[0] % 5 else variational.replace(result, value=np.inf)
 
     monkeypatch.setattr(variational, "free", fails)
     model = VariationalGP(likelihood="poisson", max_iter=30, **GIVEN).fit(X, counts)

@@ -121,6 +121,7 @@ class GaussianProcess(_Arguments):
         problem, session = self._objective(), self._session()
         given = self._given(points, columns)
         start = self._start(given, points, columns, session)
+        problem = self._prepared(problem, start, session)
         outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
         self._adopt(problem, outcome, runs)
         self._remark(self._remarks(outcome))
@@ -155,18 +156,19 @@ class GaussianProcess(_Arguments):
         self._fitted()
         points = self._new_points(X)
         placed, labels = place(self._inputs(points), self._module()), self._labels(points)
-        mean, spread = self.posterior_.predict(placed, full_cov=return_cov, noisy=noisy, blocks=labels)
-        xp = namespace(points)
-        mean, spread = place(mean, xp), place(spread, xp)
+        xp, law = namespace(points), self.posterior_
+        means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
+        parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
+        mean, *spread = (place(part, xp) for part in parts)
         scale, shift = xp.asarray(self.y_scale_), xp.asarray(self.y_mean_)
         if mean.ndim == 1:
             scale, shift = float(self.y_scale_[0]), float(self.y_mean_[0])
         centre = mean * scale + shift
         if return_std:
-            std = xp.sqrt(spread)
+            std = xp.sqrt(spread[0])
             return centre, (std if mean.ndim == 1 else std[:, None]) * scale
         if return_cov:
-            return centre, (spread if mean.ndim == 1 else spread[:, :, None]) * scale**2
+            return centre, (spread[0] if mean.ndim == 1 else spread[0][:, :, None]) * scale**2
         return centre
 
     def sample_y(
@@ -316,6 +318,10 @@ class GaussianProcess(_Arguments):
     def _objective(self) -> FamilyObjective:
         """F of the training data; predictions have the shape of y."""
         return objective(*self._placed(), self._member(), blocks=self._partition())
+
+    def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
+        """``problem`` with what training keeps, chosen at its start."""
+        return problem
 
     def _partition(self) -> Any:
         """The labels of the blocks, for PIC."""
@@ -489,8 +495,5 @@ class GaussianProcess(_Arguments):
 
 
 def _descendants(cls: type) -> list[type]:
-    classes: list[type] = []
     children: list[type] = cls.__subclasses__()
-    for child in children:
-        classes += [child, *_descendants(child)]
-    return classes
+    return [each for child in children for each in (child, *_descendants(child))]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.estimators.base import GaussianProcess
 from fitting.estimators.regression import Regression
+from fitting.estimators.solving import Solving
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
@@ -18,11 +18,12 @@ from gpbounds.kernels import Kernel
 
 
 @dataclass(eq=False, repr=False)
-class ExactGP(Regression, GaussianProcess):
+class ExactGP(Regression, Solving):
     """Gaussian process regression with log p(y) = log N(y; 0, K + σ²I) as its objective.
 
-    A step takes O(N³) time and O(N²) memory; with ``batch_size`` B it takes O(B³) (sub-sampled covariances, Yue &
-    Kontar, Rényi divergence objective, Sec. 6.1), but predictions still factorise all of K.
+    A step takes O(N³) time and O(N²) memory; by iterations O(N²) time, with a random error that is known.  With
+    ``batch_size`` B it takes O(B³) (sub-sampled covariances, Yue & Kontar, Rényi divergence objective, Sec. 6.1), but
+    predictions use all of K.
 
     Parameters
     ----------
@@ -48,6 +49,13 @@ class ExactGP(Regression, GaussianProcess):
         rounding allows no progress or ``max_iter`` is reached.  A checkpoint continues with a smaller ``tol``, too.
     learning_rate : float
         Step length of Adam.
+    solver : "auto", "cholesky" or "iterative"
+        "cholesky" factorises K + σ²I.  "iterative": a block Vecchia factor and 16 random probes estimate log|K + σ²I|
+        and its derivatives, with standard errors; conjugate gradients solve for y and for predictions, to a certified
+        accuracy (means to .001 standard deviations of the noise, standard deviations to 1 %, never too small).
+        Training keeps the probes, and stops when every derivative lies within two standard errors, whatever ``tol`` is;
+        ``objective_`` and ``history_`` are estimates.  Then other probes give ``evidence_bounds_``.  "auto" iterates
+        above 6000 rows.  K is kept if it needs at most 2 GB.
     batch_size : int, optional
         Rows of a mini-batch, for Adam.  A batch determines noise and lengthscales less well than all data: the optimum
         differs, and training uses all ``max_iter`` steps.
@@ -87,11 +95,25 @@ class ExactGP(Regression, GaussianProcess):
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         outcomes = trainer.best_of("exact", start, self.n_restarts, lambda point, i: point)
-        return outcomes[0], [outcome.run for outcome in outcomes]
+        return self._again(trainer, outcomes[0], [outcome.run for outcome in outcomes])
 
     def _module(self) -> Any:
         posterior: Any = self.posterior_
         return namespace(posterior.X)
+
+    def log_evidence_bounds(self, **options: Any) -> Any:
+        """Lower and upper bound on log p(y) at the trained kernel and noise.
+
+        By `gpbounds.renyi.evidence`, with ``options`` as for other estimators; by iterations by
+        `gpbounds.iterative.evidence` with new probes, where ``options`` are delta, width, rng, block, neighbours and
+        memory.  The computation runs on the device of the model.
+        """
+        self._fitted()
+        return (
+            self._bounded_evidence(**options)
+            if self._iterates(len(self.X_train_))
+            else super().log_evidence_bounds(**options)
+        )
 
     def _bracket_inducing(self) -> Float:
         return np.unique(self.X_train_, axis=0)

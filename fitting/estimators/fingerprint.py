@@ -30,6 +30,10 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     for name, value in sorted({**arguments, **FREED}.items()):
         if name == "start" and not estimator._pilots:  # as before there was this argument
             continue
+        if name == "solver":  # what counts is the one that is used; Cholesky leaves training as before
+            if estimator._iterates(X.shape[0]):
+                digest.update(b"solver=iterative;")
+            continue
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):

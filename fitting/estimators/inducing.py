@@ -27,7 +27,7 @@ from gpbounds.validation import choice, count, open_unit, positive, scalar
 ROUNDS = 3
 """Largest number of rounds of choosing and training for ``n_inducing="auto"``."""
 
-WAYS = ("greedy", "kdpp", "kmeans", "uniform")
+WAYS = ("auto", "greedy", "kdpp", "kmeans", "uniform")
 
 USUAL = 100
 """Number of inducing points by which the rows of the default start are chosen for ``n_inducing="auto"``."""
@@ -41,6 +41,9 @@ default start stream 5."""
 class WithInducing(GaussianProcess):
     """Estimators with M inducing inputs, which are chosen by a method or passed.
 
+    ``inducing="auto"`` takes centres of clusters of the rows (k-means).  They lie where the rows are; greedy points lie
+    far out, from where training is longer and ends lower (`benchmarks/README.md`).
+
     Attributes
     ----------
     inducing_ : array (M, D)
@@ -48,12 +51,17 @@ class WithInducing(GaussianProcess):
     """
 
     n_inducing: Any = 100
-    inducing: Any = "greedy"
+    inducing: Any = "auto"
     learn_inducing: bool = True
 
     def _ways(self) -> tuple[str, ...]:
         """The methods that ``inducing`` may name."""
         return WAYS
+
+    @property
+    def _way(self) -> str:
+        """The method by which points are chosen."""
+        return "kmeans" if self.inducing == "auto" else str(self.inducing)
 
     def _check_arguments(self) -> None:
         super()._check_arguments()
@@ -78,7 +86,7 @@ class WithInducing(GaussianProcess):
     def _drawn(self, start: Parameters, X: Float, Y: Float, seed: int, i: int) -> Any:
         """The inducing points of start i by ``inducing`` and ``n_inducing``, on the device of training."""
         if isinstance(self.inducing, str):
-            own = 0 if self.random_state is None and self.inducing == "kmeans" else seed  # as for the pilot fit's rows
+            own = 0 if self.random_state is None and self._way == "kmeans" else seed  # as for the pilot fit's rows
             rng = np.random.default_rng([own & (2**63 - 1), 3, i])
             Z = self._chosen(start, X, Y, count("n_inducing", self.n_inducing), rng)
         else:
@@ -87,7 +95,7 @@ class WithInducing(GaussianProcess):
 
     def _chosen(self, start: Parameters, X: Float, Y: Float, M: int, rng: np.random.Generator) -> Float:
         """M points by the method that ``inducing`` names."""
-        return choose_inducing(start.kernel, X, M, self.inducing, rng)
+        return choose_inducing(start.kernel, X, M, self._way, rng)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -122,8 +130,11 @@ class InducingGP(Regression, WithInducing):
         super()._check_arguments()
         if isinstance(self.n_inducing, str):
             choice("n_inducing", self.n_inducing, ("auto",))
-            if not (isinstance(self.inducing, str) and self.inducing in ("greedy", "best")):
-                raise ValueError(f"inducing: expected 'greedy' or 'best' for n_inducing='auto', got {self.inducing!r}")
+            if not (isinstance(self.inducing, str) and self.inducing in ("auto", "greedy", "best")):
+                raise ValueError(
+                    f"inducing: expected 'auto', 'greedy' or 'best' for n_inducing='auto', got {self.inducing!r}: the "
+                    "smallest number that suffices is sought among the first points of the greedy order"
+                )
         positive("target_gap", self.target_gap)
         count("max_inducing", self.max_inducing)
         draws_argument(self.draws)

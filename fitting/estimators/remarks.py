@@ -9,7 +9,16 @@ from typing import Literal
 from fitting.training import Run
 
 Kind = Literal[
-    "iterations", "stalled", "interrupted", "lower limit", "upper limit", "noise", "gap", "vacuous", "untrained"
+    "iterations",
+    "stalled",
+    "interrupted",
+    "lower limit",
+    "upper limit",
+    "noise",
+    "gap",
+    "interval",
+    "vacuous",
+    "untrained",
 ]
 
 HINTS = {
@@ -27,8 +36,8 @@ class Remark:
     kind : str
         "iterations": all were used.  "stalled": no step improved the objective.  "interrupted": by Ctrl-C.
         "lower limit", "upper limit": parameters lie there.  "noise": the inputs explain nothing.  "gap": more inducing
-        points are needed than allowed.  "vacuous": the bound says nothing.  "untrained": a model was certified for an ε
-        for which it was not trained.
+        points are needed than allowed.  "interval": log p(y) has no interval.  "vacuous": the bound says nothing.
+        "untrained": a model was certified for an ε for which it was not trained.
     text : str
         The remark as a sentence.
     names : tuple of str

@@ -6,17 +6,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fitting.estimators.inducing import InducingGP
+from fitting.estimators.solving import Solving
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
 from fitting.family import Member, member
+from fitting.training import Run
+from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 
 
 @dataclass(eq=False, repr=False)
-class RenyiGP(InducingGP):
+class RenyiGP(Solving, InducingGP):
     """Sparse Gaussian process with the Rényi bound of order α as its objective (Yue & Kontar, Eq. 6; R-elbo*).
 
     log N(y; 0, Ξ) − (α/(2β)) log|I + (β/σ²)(K − Q)| ≤ log p(y),  Ξ = Q + β(K − Q) + σ²I,  β = 1 − α; α = 1 is the
     variational bound, α = 0 is log p(y).  For every α, predictions use Q as covariance between new points and data,
-    where `ExactGP` uses K.  A step takes O(N³) time; with ``batch_size`` B O(B³), but predictions still factorise Ξ.
+    where `ExactGP` uses K.  A step takes O(N³) time, by iterations O(N²(1 + M/100)); with ``batch_size`` B O(B³), but
+    predictions use all of Ξ.
     `sklearn.model_selection.GridSearchCV` can choose α.
 
     Parameters
@@ -30,8 +36,9 @@ class RenyiGP(InducingGP):
         holds for the current hyperparameters, which training then changes.
         With ``inducing="best"``, M is the number for which the best of ``draws`` draws provably reaches
         ``target_gap``, planned before the draws.
-    inducing : "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
+    inducing : "auto", "greedy", "kdpp", "best", "kmeans", "uniform" or array (M, D)
         The start of the inducing points: chosen by `gpbounds.kdpp.select` with the starting kernel, or passed.
+        "auto": centres of clusters ("kmeans"), or greedy points for ``n_inducing="auto"``.
         "best": after training, ``draws`` k-DPP draws are made with the trained kernel and noise; of these and the
         trained points, those with the largest objective are kept, and ``bound_`` holds for them.
     learn_inducing : bool
@@ -40,6 +47,9 @@ class RenyiGP(InducingGP):
         The largest acceptable gap in nats, for "auto".
     max_inducing : int
         The largest number of inducing points, for "auto".
+    solver : "auto", "cholesky" or "iterative"
+        As in `ExactGP`, for both determinants of the bound.  A posterior by iterations takes M + 1 solves, and is exact
+        to eight digits; α = 1 needs no solver.
     draws : int or "certain"
         R, for "best".  "certain": draws until the gap of one is proved to be at most a level, 5 draws on average;
         ``bound_`` then holds with certainty.
@@ -65,7 +75,15 @@ device, progress, checkpoint : as in `ExactGP`
     def _member(self) -> Member:
         return member("renyi", alpha=self.alpha)
 
+    def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        outcome, runs = super()._search(trainer, start, X, Y)
+        if self._best or isinstance(self.n_inducing, str):  # these have rounds of their own
+            return outcome, runs
+        return self._again(trainer, outcome, runs)
+
     def _bracket_options(self) -> dict[str, Any]:
+        if self._iterates(len(self.X_train_)):
+            return {}
         return {"alphas": (float(self.alpha), 1.0)}
 
     def _bounded(self) -> bool:

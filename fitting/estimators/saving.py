@@ -19,6 +19,7 @@ from fitting.posterior import Posterior
 from fitting.training import Run
 from gpbounds.arrays import host, namespace, place
 from gpbounds.bound import Bound
+from gpbounds.iterative import Probes
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.likelihoods import Likelihood
@@ -97,6 +98,10 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
     }
     if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
         about["bound"] = bound.to_dict()
+    if hasattr(model, "evidence_bounds_"):
+        about["evidence_bounds"] = [bound.to_dict() for bound in model.evidence_bounds_]
+    if hasattr(model, "probes_"):
+        about["probes"] = asdict(model.probes_)
     if hasattr(model, "likelihood_"):
         about["likelihood"] = model.likelihood_.to_dict()
     if hasattr(model, "classes_"):
@@ -157,6 +162,10 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
         model.classes_ = np.array(about["classes"])
     if "bound" in about:
         model.bound_ = Bound.from_dict(about["bound"])
+    if "evidence_bounds" in about:
+        model.evidence_bounds_ = tuple(Bound.from_dict(each) for each in about["evidence_bounds"])
+    if "probes" in about:
+        model.probes_ = Probes(tuple(about["probes"]["entropy"]), about["probes"]["count"])
     remarks = about.get("remarks", ())  # files of earlier versions have none
     model.remarks_ = tuple(Remark(each["kind"], each["text"], tuple(each["names"])) for each in remarks)
     names = about["feature_names"]

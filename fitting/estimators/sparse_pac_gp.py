@@ -43,9 +43,10 @@ class SparsePACGP(PacGaussianProcess, WithInducing):
     epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
         and noisy observations cannot be predicted.
-    inducing : "kmeans", "greedy", "kdpp", "uniform" or array (M, D)
-        The start of the inducing inputs; an array is in the units of the scaled inputs.  Centres of clusters lie where
-        the rows are, whose losses the bound averages; from greedy points, which lie far out, B ends up to .1 higher.
+    inducing : "auto", "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
+        The start of the inducing inputs; an array is in the units of the scaled inputs.  "auto" is "kmeans": centres of
+        clusters lie where the rows are, whose losses the bound averages; from greedy points, which lie far out, B ends
+        up to .1 higher.
     learn_inducing : bool
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, random_state, device, progress, \
 checkpoint : as in `PACGP`
@@ -63,7 +64,6 @@ checkpoint : as in `PACGP`
 
     n_inducing: int = 100
     posterior: str = "fitc"
-    inducing: Any = field(default="kmeans", kw_only=True)
     power: float | None = field(default=None, kw_only=True)
     epsilon: Any = field(default=0.6, kw_only=True)
     delta: float = field(default=0.01, kw_only=True)

@@ -14,7 +14,7 @@ from fitting.evaluation import Objective, Parameters
 from fitting.features import FeatureKernel
 from fitting.parameters import Packing, packing_of
 from fitting.sampled import Sampling
-from fitting.training import Batches, Ending, Loss, Run, Session, train_adam, train_lbfgs
+from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Stationary
@@ -30,6 +30,9 @@ a bound on the risk."""
 
 MORE = 4.0
 """Ratio of the noise variances that are compared before training starts."""
+
+WORTH = 0.01
+"""Standard errors of an estimated objective are computed where no derivative exceeds so many nats per row."""
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
@@ -242,6 +245,11 @@ class Trainer:
             "save": save,
             "progress": self.progress,
         }
+        if hasattr(self.objective, "standard_errors"):  # an estimate
+            shared["ending"], shared["resolution"] = (
+                None,
+                Resolution(self._errors(packing), packing.bounds, WORTH * self.N),
+            )
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
@@ -252,6 +260,16 @@ class Trainer:
                 rate = 0.1
             shared["natural"] = self.objective.natural(packing.start, rate)  # type: ignore[attr-defined]
         return train_adam(steps, start, packing.bounds, learning_rate=self.learning_rate, rng=rng, **shared)
+
+    def _errors(self, packing: Packing) -> Callable[[Float], Float]:
+        """The function vector ↦ standard errors of the derivatives of an estimated objective."""
+        problem: Any = self.objective
+
+        def errors(vector: Float) -> Float:
+            point = packing.unpack(vector)
+            return packing.gradient(problem.standard_errors(point), point)
+
+        return errors
 
     def _batches(self, packing: Packing) -> Batches:
         """Losses of random rows or with random samples, by which the objective estimates the loss of all rows."""

@@ -90,7 +90,7 @@ optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state
         return tags
 
     def _checked(self, X: Any, y: Any, reset: bool = True, classes: Any = None) -> tuple[Float, Float]:
-        from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.multiclass import check_classification_targets, type_of_target
         from sklearn.utils.validation import column_or_1d, validate_data
 
         if is_cupy(X) or is_cupy(y):
@@ -103,6 +103,8 @@ optimizer, max_iter, tol, learning_rate, n_restarts, fixed, limits, random_state
         else:
             points, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
             points = own_points(X, points)
+        if type_of_target(labels, input_name="y").startswith("continuous"):
+            raise ValueError("y: expected two labels, got continuous numbers: VariationalGP serves these")
         check_classification_targets(labels)
         labels = column_or_1d(labels, warn=True)
         if reset:
@@ -131,9 +133,8 @@ def _two(labels: Any) -> Any:
     classes = np.unique(labels)
     if classes.size > 2:
         raise ValueError(
-            f"y: expected two labels, got {classes.size} classes. Only binary classification is supported. The "
-            "type of the target is multiclass: OneVsRestClassifier(VariationalGPClassifier()) of "
-            "sklearn.multiclass serves several labels"
+            f"y: expected two labels, got {classes.size} classes (Only binary classification is supported): "
+            "OneVsRestClassifier(VariationalGPClassifier()) of sklearn.multiclass serves several labels"
         )
     if classes.size < 2:
         raise ValueError(f"y: expected two labels, got one class alone: {classes.tolist()[0]!r}")

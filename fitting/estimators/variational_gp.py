@@ -229,7 +229,7 @@ checkpoint : as in `ExactGP`
         likelihood = default_likelihood(self.likelihood, Y)
         if isinstance(likelihood, Bernoulli):
             raise ValueError(
-                f"likelihood: expected one of real numbers or counts, got {self.likelihood!r}: "
+                f"likelihood: expected one for real numbers or counts, got {self.likelihood!r}: "
                 "VariationalGPClassifier serves labels"
             )
         if self.noise is not None and self.likelihood != "gaussian":

@@ -13,7 +13,7 @@ from fitting.diagonal import Diagonal, Fit, Middle, Moments
 from fitting.evaluation import Evaluation
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
-from fitting.inducing import inducing_basis
+from fitting.inducing import InducingBasis
 from fitting.mapreduce.program import Round, Rows
 from fitting.members import Member, member
 from fitting.rows import Stream
@@ -50,7 +50,7 @@ class TwoPasses:
     N : int
         Number of rows of all partitions.
     jitter, relative_jitter : float
-        As in `fitting.inducing.inducing_basis`.
+        As in `fitting.inducing.InducingBasis`.
     shift, scale : arrays (P,), or 0 and 1
         The model is one of (y − shift)/scale.
     gradient : bool
@@ -86,7 +86,7 @@ class TwoPasses:
         if isinstance(self.kernel, FeatureKernel):
             return FeatureBasis.of(self.kernel)
         assert self.Z is not None
-        basis = inducing_basis(self.kernel, self.Z, self.jitter, self.relative_jitter)
+        basis = InducingBasis(self.kernel, self.Z, self.jitter, self.relative_jitter)
         basis.prepare()
         return basis
 

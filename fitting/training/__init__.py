@@ -3,6 +3,7 @@
 from fitting.training.adam import Batches, train_adam
 from fitting.training.lbfgs import train_lbfgs
 from fitting.training.natural import NaturalSteps
+from fitting.training.resolution import Resolution
 from fitting.training.run import Loss, Run
 from fitting.training.session import Session
 from fitting.training.steps import Steps
@@ -13,6 +14,7 @@ __all__ = [
     "Ending",
     "Loss",
     "NaturalSteps",
+    "Resolution",
     "Run",
     "Session",
     "Steps",

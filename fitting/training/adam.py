@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitting.training.natural import NaturalSteps
+from fitting.training.resolution import Resolution
 from fitting.training.run import Loss, Run
 from fitting.training.steps import Steps
 from fitting.training.tail import Ending
@@ -48,6 +49,7 @@ def train_adam(
     max_iter: int,
     learning_rate: float = 0.05,
     ending: Ending | None = None,
+    resolution: Resolution | None = None,
     ftol: float = 1e-9,
     rng: np.random.Generator | None = None,
     natural: NaturalSteps | None = None,
@@ -75,7 +77,7 @@ def train_adam(
         For `Batches`.
     natural : NaturalSteps, optional
         The last entries of the vector are a law, which takes natural-gradient steps instead of Adam's.
-    ending, earlier, save, progress : as in `train_lbfgs`
+    ending, resolution, earlier, save, progress : as in `train_lbfgs`; mini-batches need no ``resolution``
 
     Raises
     ------
@@ -92,6 +94,7 @@ def train_adam(
     steps = Steps(watch.best, bounds, learning_rate, natural)
     state = {} if earlier is None else earlier.state
     walk = _Walk(watch, loss, steps, np.random.default_rng(0) if rng is None else rng, state)
+    walk.resolution = None if isinstance(loss, Batches) else resolution
     watch.state = walk.state
     try:
         return walk.go(max_iter, ftol)
@@ -102,6 +105,8 @@ def train_adam(
 
 
 class _Walk:
+    resolution: Resolution | None = None
+
     def __init__(
         self, watch: Watch, loss: Loss | Batches, steps: Steps, rng: np.random.Generator, earlier: dict[str, Any]
     ) -> None:
@@ -125,7 +130,9 @@ class _Walk:
                 return watch.end("stalled", f"{PATIENCE} steps in a row had no value; the best point seen is kept.")
             if (settled := watch.settled()) is not None:
                 return watch.end("settled", settled)
-            if not batches and self._rests(ftol):
+            if self.resolved is not None:
+                return watch.end("resolved", self.resolved)
+            if not batches and self.resolution is None and self._rests(ftol):
                 return watch.end("converged", f"Converged after {watch.iterations} steps.")
         if batches:
             return watch.end("iterations", f"All {max_iter} mini-batches were drawn.")
@@ -133,12 +140,15 @@ class _Walk:
 
     def _advance(self) -> float:
         watch, loss, steps = self.watch, self.loss, self.steps
+        self.resolved: str | None = None
         f, g = watch.measure(loss.draw(self.rng) if isinstance(loss, Batches) else loss, steps.x)
         if not math.isfinite(f):
             steps.back(watch.best)
             return f
         if not isinstance(loss, Batches):
             watch.keep(steps.x, f)
+        if self.resolution is not None:
+            self.resolved = self.resolution.reason(steps.x, g, watch.iterations)
         steps.take(g)
         if isinstance(loss, Batches) and (watch.iterations + 1) % REFERENCE == 0:
             watch.keep(steps.x, self._reference(steps.x)[0])
@@ -158,5 +168,5 @@ class _Walk:
         return {**self.steps.state(), "rng": self.rng.bit_generator.state}
 
     def state(self) -> dict[str, Any]:
-        """The state after the last complete step."""
-        return self._done
+        """The state after the last complete step, which no later step changes."""
+        return {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in self._done.items()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitting.training.replay import Diverged, Replay
+from fitting.training.resolution import Resolution
 from fitting.training.run import Loss, Run
 from fitting.training.tail import Ending
 from fitting.training.watch import Watch
@@ -35,6 +36,7 @@ def train_lbfgs(
     *,
     max_iter: int,
     ending: Ending | None = None,
+    resolution: Resolution | None = None,
     ftol: float = 1e-9,
     gtol: float = 1e-5,
     earlier: Run | None = None,
@@ -59,8 +61,11 @@ def train_lbfgs(
         Largest number of iterations, including those of ``earlier``.
     ending : Ending, optional
         The run has settled when further iterations are expected to gain less than ``ending.tol``.
+    resolution : Resolution, optional
+        For an estimated loss: the run is resolved when the derivatives lie within their standard errors.
     ftol : float
-        The run has converged when an iteration changes the loss by less than ``ftol`` times its size.
+        The run has converged when an iteration changes the loss by less than ``ftol`` times its size; with a
+        ``resolution``, never.
     gtol : float
         The run has also converged when no projected derivative (one along which the bounds allow a move) is larger.
     earlier : Run, optional
@@ -82,7 +87,7 @@ def train_lbfgs(
     """
     shown: dict[str, Any] = {"progress": progress, "label": label}
     watched = {"max_iter": max_iter, "ending": ending, "save": save, **shown}
-    search = _Search(loss, bounds, max_iter, ftol, gtol)
+    search = _Search(loss, bounds, max_iter, ftol if resolution is None else 0.0, gtol, resolution)
     if earlier is not None and "losses" in earlier.state:
         try:
             return search.run(Watch(start, **watched), earlier, save is not None)
@@ -98,6 +103,7 @@ class _Search:
     max_iter: int
     ftol: float
     gtol: float
+    resolution: Resolution | None = None
 
     def run(self, watch: Watch, recorded: Run | None, keeps: bool) -> Run:
         """Search, with the evaluations of ``recorded`` first; ``keeps`` records all evaluations."""
@@ -113,11 +119,13 @@ class _Search:
     def _searched(self, watch: Watch, replay: Replay) -> Run:
         from scipy.optimize import minimize
 
-        worst, settled = -math.inf, None
+        worst, settled, resolved = -math.inf, None, None
+        last: tuple[Float, Float] | None = None
 
         def measured(x: Float) -> tuple[float, Float]:
-            nonlocal worst
+            nonlocal worst, last
             f, g = replay.measure(x)
+            last = np.array(x), np.array(g)
             if not math.isfinite(f):
                 if worst == -math.inf:  # the first point of the run
                     watch.begin(f)
@@ -129,10 +137,14 @@ class _Search:
             return f, g
 
         def moved(intermediate_result: Any) -> None:
-            nonlocal settled
+            nonlocal settled, resolved
             watch.step(float(intermediate_result.fun))
-            settled = None if replay.replaying else watch.settled()
-            if settled is not None:
+            if replay.replaying:
+                return
+            settled = watch.settled()
+            if self.resolution is not None and last is not None and (last[0] == intermediate_result.x).all():
+                resolved = self.resolution.reason(*last, watch.iterations)
+            if settled is not None or resolved is not None:
                 raise StopIteration
 
         for _ in range(RESTARTS):
@@ -146,6 +158,8 @@ class _Search:
             )
             if settled is not None:
                 return watch.end("settled", settled)
+            if resolved is not None:
+                return watch.end("resolved", resolved)
             if result.success:
                 return watch.end("converged", f"Converged after {watch.iterations} iterations.")
             if result.status == 1:

@@ -16,14 +16,21 @@ Everything is computed from C: with E = (2/β)CᵀS̄C, S' = CA⁻¹Cᵀ for A =
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from fitting.triangle import joined, size_of, triangle_of
+from fitting.triangle import diagonal_of, joined, read_triangle, size_of
 from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
-from gpbounds.linalg.products import gram
-from gpbounds.linalg.triangular import inverse_factor, mirrored, multiply_rows
+from gpbounds.linalg.parallel import Tasks
+from gpbounds.linalg.products import product
+from gpbounds.linalg.triangular import solve_rows
+from gpbounds.linalg.workspace import Workspace
+from gpbounds.whitening import slices
+
+TILE = 128
+"""Rows of a tile."""
 
 LEAST, RAMP = 1e-4, 5
 """The rate of the first step, and the number of steps after which it has its full value."""
@@ -61,7 +68,7 @@ class NaturalSteps:
             return self.rate
         return float(LEAST * (self.rate / LEAST) ** ((step - 1) / RAMP))
 
-    def moved(self, entries: Float, slopes: Float, step: int) -> Float:
+    def moved(self, entries: Float, slopes: Float, step: int, space: Workspace | None = None) -> Float:
         """The law after a step, from its entries (size,) and the derivatives of J in them.
 
         Raises
@@ -69,18 +76,80 @@ class NaturalSteps:
         NotPositiveDefinite
             if the loss is not convex, although `convex` says so.
         """
-        M, rate = self.M, self.rate_at(step)
-        C, C_bar = triangle_of(entries, M), triangle_of(slopes, M)
-        diagonal = np.exp(np.diagonal(C))
-        np.fill_diagonal(C, diagonal)
-        np.fill_diagonal(C_bar, np.diagonal(C_bar) / diagonal)  # from the derivatives in log C_ii
-        E = mirrored(multiply_rows(C, C_bar.T.copy(), transposed=True))  # upper triangle of C̄ᵀC, lower one of 2CᵀS̄C
-        E *= rate / self.beta
-        A = E if self.convex else E + 0.5 * gram(E)
-        A[np.diag_indices(M)] += 1.0
-        turned = A[::-1, ::-1].copy()
-        L = cholesky(turned, name="the precision of q after a natural step", overwrite=True).L
-        T = inverse_factor(L).T[::-1, ::-1].copy()  # A⁻¹ = TTᵀ
-        factor = multiply_rows(T, C, transposed=True)  # CT
-        mean = entries[:M] - rate / self.beta * (factor @ (factor.T @ slopes[:M]))
-        return joined(mean, factor, np.log(np.diagonal(factor)))
+        return _Move(self, entries, slopes, self.rate_at(step) / self.beta, space or Workspace(0)).run()
+
+
+class _Move:
+    """A step by tiles of rows; their number depends on M only, so that results do not depend on the number of lanes."""
+
+    def __init__(self, steps: NaturalSteps, entries: Float, slopes: Float, rate: float, space: Workspace) -> None:
+        M = steps.M
+        self.M, self.convex, self.entries, self.slopes, self.rate = M, steps.convex, entries, slopes, rate
+        names = ("C", "C bar", "A", "turned", "factor", *(() if steps.convex else ("E",)))
+        self.C, self.C_bar, self.A, self.turned, self.factor, *rest = (space.array(name, (M, M), np) for name in names)
+        self.E = rest[0] if rest else self.A
+        self.tiles = list(slices(M, TILE if M >= 2 * TILE else M))
+
+    def run(self) -> Float:
+        M, steps, tasks = self.M, range(len(self.tiles)), Tasks()
+        both = [tasks.add(self._read_C), tasks.add(self._read_C_bar)]
+        A = [tasks.add(partial(self._curvature, i), both) for i in steps]
+        if not self.convex:
+            A = [tasks.add(partial(self._squared, i), A) for i in steps]
+        chol = tasks.add(self._factorise, A)
+        for i in steps:
+            tasks.add(partial(self._solve, i), [chol])
+        tasks.run(float(M) ** 3)
+        mean = self.entries[:M] - self.rate * (self.factor @ (self.factor.T @ self.slopes[:M]))
+        return joined(mean, self.factor, np.log(np.diagonal(self.factor)))
+
+    def _read_C(self, worker: int) -> None:
+        read_triangle(self.entries, self.C)
+        np.fill_diagonal(self.C, np.exp(np.diagonal(self.C)))
+
+    def _read_C_bar(self, worker: int) -> None:
+        """From the derivatives in log C_ii."""
+        read_triangle(self.slopes, self.C_bar)
+        np.fill_diagonal(self.C_bar, np.diagonal(self.C_bar) / np.exp(self.entries[self.M :][diagonal_of(self.M)]))
+
+    def _curvature(self, i: int, worker: int) -> None:
+        """Rows of the upper triangle of E, which is that of (ρ/β)C̄ᵀC; and of A = I + E."""
+        rows = self.tiles[i]
+        tile = self.E[rows, rows.start :]
+        product(self.C_bar[rows.start :, rows].T, self.C[rows.start :, rows.start :], tile)
+        tile *= self.rate
+        if self.convex:
+            self._turn(i)
+            return
+        n = rows.stop - rows.start
+        tile[:, :n] = np.triu(tile[:, :n]) + np.triu(tile[:, :n], 1).T
+        self.E[rows.stop :, rows] = tile[:, n:].T
+
+    def _squared(self, i: int, worker: int) -> None:
+        """Rows of the upper triangle of A = I + E + ½E²."""
+        rows = self.tiles[i]
+        tile = self.A[rows, rows.start :]
+        product(self.E[rows], self.E[:, rows.start :], tile)
+        tile *= 0.5
+        tile += self.E[rows, rows.start :]
+        self._turn(i)
+
+    def _turn(self, i: int) -> None:
+        """These rows of A with all rows and columns in the opposite order, as a lower triangle."""
+        rows, M = self.tiles[i], self.M
+        tile = self.A[rows, rows.start :]
+        out = self.turned[M - rows.stop : M - rows.start, : M - rows.start]
+        out[...] = tile[::-1, ::-1]
+
+    def _factorise(self, worker: int) -> None:
+        name = "the precision of q after a natural step"
+        self.turned.reshape(-1)[:: self.M + 1] += 1.0
+        cholesky(self.turned, name=name, overwrite=True)
+
+    def _solve(self, i: int, worker: int) -> None:
+        """Rows of CT, with A⁻¹ = TTᵀ."""
+        rows, M = self.tiles[i], self.M
+        panel = self.C[rows, : rows.stop][:, ::-1].copy()
+        solve_rows(self.turned[M - rows.stop :, M - rows.stop :], panel)
+        self.factor[rows, : rows.stop] = panel[:, ::-1]
+        self.factor[rows, rows.stop :] = 0.0

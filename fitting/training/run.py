@@ -12,7 +12,7 @@ from gpbounds.arrays import Float
 Loss = Callable[[Float], tuple[float, Float]]
 """vector ↦ (−F, −∂F)."""
 
-Status = Literal["converged", "settled", "iterations", "interrupted", "stalled"]
+Status = Literal["converged", "settled", "resolved", "iterations", "interrupted", "stalled"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,9 @@ class Run:
         F at this point; with mini-batches, N/B times F of the reference batch.
     values : tuple of float
         F at the start and after each iteration; −inf where F had no value.
-    status : "converged", "settled", "iterations", "interrupted" or "stalled"
-        "settled": further iterations are expected to gain less than matters.  "iterations": all were used.
+    status : "converged", "settled", "resolved", "iterations", "interrupted" or "stalled"
+        "settled": further iterations are expected to gain less than matters.  "resolved": the derivatives of an
+        estimated objective lie within their random errors.  "iterations": all were used.
         "stalled": no step improved F, although the gradient is not small.
     reason : str
         The status as a sentence.
@@ -58,4 +59,4 @@ class Run:
         """Whether a run with ``max_iter`` iterations that ends by ``ending`` is complete."""
         if self.status == "settled":
             return self.iterations >= max_iter or (ending is not None and ending.reason(self.values) is not None)
-        return self.status in ("converged", "stalled") or self.iterations >= max_iter
+        return self.status in ("converged", "resolved", "stalled") or self.iterations >= max_iter

@@ -8,8 +8,12 @@ import numpy as np
 
 from fitting.training.natural import NaturalSteps
 from gpbounds.arrays import Float
+from gpbounds.linalg.workspace import Workspace
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+PIECE = 2**13
+"""Entries that move at a time, so that a processor's nearest cache holds all that a step needs of them."""
 
 
 class Steps:
@@ -39,40 +43,58 @@ class Steps:
         self.x, self.rate, self.natural = np.clip(x, self.low, self.high), rate, natural
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0
+        self._spare: tuple[Float, Float, Float] | None = None
+        self._space = Workspace(0)
 
     def take(self, g: Float) -> None:
-        """One step, for the gradient g at the current vector."""
+        """One step, for the gradient g at the current vector.
+
+        It writes into the memory of the vector before the current one: a vector stays as it is for one more step.
+        """
         self.failed = 0
         self.t += 1
-        work = (1.0 - BETA1) * g
-        self.first = np.multiply(BETA1, self.first)
-        self.first += work
+        x, first, second = self._spare or (np.empty_like(self.x), np.empty_like(self.x), np.empty_like(self.x))
+        q = 0 if self.natural is None else self.natural.size
+        rest, work = g.size - q, np.empty(PIECE)
+        for start in range(0, rest, PIECE):
+            piece = slice(start, min(start + PIECE, rest))
+            self._adam(g[piece], piece, x[piece], first[piece], second[piece], work[: piece.stop - start])
+        if self.natural is not None:
+            x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space)
+            first[rest:], second[rest:] = 0.0, 0.0
+            np.clip(x[rest:], self.low[rest:], self.high[rest:], out=x[rest:])
+        self._spare = self.x, self.first, self.second
+        self.x, self.first, self.second = x, first, second
+
+    def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float) -> None:
+        """Adam's step of some entries, written into ``x``, ``first`` and ``second``; ``work`` is overwritten."""
+        np.multiply(BETA1, self.first[piece], out=first)
+        first += np.multiply(1.0 - BETA1, g, out=work)
+        np.multiply(BETA2, self.second[piece], out=second)
         np.multiply(g, g, out=work)
         work *= 1.0 - BETA2
-        self.second = np.multiply(BETA2, self.second)
-        self.second += work
-        np.multiply(self.second, 1.0 / (1.0 - BETA2**self.t), out=work)
+        second += work
+        np.multiply(second, 1.0 / (1.0 - BETA2**self.t), out=work)
         np.sqrt(work, out=work)
         work += EPSILON
-        np.divide(self.first, work, out=work)
-        work *= -self.rate / (1.0 - BETA1**self.t)
-        work += self.x
-        if self.natural is not None:
-            n = self.natural.size
-            work[-n:] = self.natural.moved(self.x[-n:], g[-n:], self.t)
-        self.x = np.clip(work, self.low, self.high, out=work)
+        np.divide(first, work, out=x)
+        x *= -self.rate / (1.0 - BETA1**self.t)
+        x += self.x[piece]
+        np.maximum(x, self.low[piece], out=x)
+        np.minimum(x, self.high[piece], out=x)
 
     def back(self, x: Float) -> None:
         """Return to x from a point without a value: the moments begin anew, and the step length is halved."""
         self.x, self.t, self.rate, self.failed = x.copy(), 0, 0.5 * self.rate, self.failed + 1
-        self.first, self.second = np.zeros_like(self.x), np.zeros_like(self.x)
+        self.first, self.second, self._spare = np.zeros_like(self.x), np.zeros_like(self.x), None
 
     def state(self) -> dict[str, Any]:
-        """Arrays and plain numbers; no later step changes them."""
+        """Arrays and plain numbers; the next step does not change them, the one after does."""
         plain = {"t": self.t, "rate": self.rate, "failed": self.failed}
         return {"x": self.x, "first": self.first, "second": self.second, **plain}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a `state`."""
-        self.x, self.first, self.second = state["x"], state["first"], state["second"]
+        self.x, self.first, self.second = (np.array(state[name]) for name in ("x", "first", "second"))
+        self._spare = None
         self.t, self.rate, self.failed = state["t"], state["rate"], state["failed"]

@@ -75,7 +75,9 @@ def add_train(actions: Any) -> None:
         description="Train a Gaussian process by the PAC-Bayes bound on its risk, and write the certificate.",
         epilog=TRAIN_EPILOG,
     )
-    parser.add_argument("data", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet of raw values, header line optional")
+    parser.add_argument(
+        "data", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet of raw values, header line optional"
+    )
     parser.add_argument(
         "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -193,15 +194,25 @@ def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:
 
 
 def in_words_of_the_shell(text: str, model: str) -> str:
-    """``text`` with the name of an option in place of the argument with which it begins."""
+    """``text`` with options in place of arguments and of estimators, if it begins with an argument or with y."""
     names = {value: key for key, value in ARGUMENTS.items()}
     if model in CERTIFIED:
         names |= {"relaxation": "--objective", "posterior": "--method"}
+
+    def option(name: str) -> str | None:
+        flag = names.get(name, "--" + name.replace("_", "-"))
+        return flag if name in names or flag in MODELS_WITH or name in UNIVERSAL else None
+
     name, colon, rest = text.partition(":")
-    option = names.get(name, "--" + name.replace("_", "-"))
-    if colon and (name in names or option in MODELS_WITH or name in UNIVERSAL):
-        return f"{option}:{rest}"
-    return text
+    head = option(name) or name
+    if not colon or (head == name and name != "y"):
+        return text
+    rest = re.sub(
+        r"\b([a-z_]+)='([\w-]+)'", lambda part: f"{option(part[1])} {part[2]}" if option(part[1]) else part[0], rest
+    )
+    for key, estimator in CLASSES.items():
+        rest = re.sub(rf"\b{estimator} serves", f"--model {key} serves", rest)
+    return f"{head}:{rest.replace('expected None', 'expected not to be given')}"
 
 
 def law(estimator: Any, rows: Examples) -> Law:

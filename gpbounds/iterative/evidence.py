@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, as_points, host, namespace
 from gpbounds.bound import Bound
 from gpbounds.iterative.log_det import TraceLog, trace_log
+from gpbounds.iterative.probes import fresh
 from gpbounds.iterative.products import Products
 from gpbounds.kdpp import select
 from gpbounds.kernels import Kernel
@@ -82,7 +83,7 @@ def evidence(
     approximate solution bounds the quadratic form (N-quad).  Only the probes are random: the statement holds for
     hyperparameters fitted to these data, but not with probes that were used to fit them.
 
-    Cost: (24 + 8 to 20 steps for 64 probes)·2N² flops a column, N² kernel entries a step unless K is stored, and
+    Cost: (24 + 8 to 20 steps for 64 probes)·2N² flops a column, N²/2 kernel entries a step unless K is stored, and
     N(p + b)³/(3b) for U, with b = ``block`` and p = ``neighbours``.  Memory in bytes: 8N(p + b) for U, 8N·(k + 4)·71
     for k steps, and at most ``memory`` for K.
 
@@ -100,11 +101,11 @@ def evidence(
         Largest distance between the bounds, in nats.  The number of probes is doubled from 64 until it is reached, up
         to 1024; the assumptions say so where it is not.  Without ``width``: 64 probes.
     rng : numpy.random.Generator or int, optional
-        Source of the probes and of the order of the blocks.
+        Source of the probes and of the order of the blocks.  The probes of training (`Probes`) are refused.
     block, neighbours : int
         b and p.  Larger ones narrow the bounds.
     memory : float
-        Bytes: K is stored if 8N² is at most that.
+        Bytes: K is stored if 4N² is at most that.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def evidence(
     Raises
     ------
     ValueError
-        for wrong arguments, or a noise variance below the rounding error of K.
+        for wrong arguments, a noise variance below the rounding error of K, or the probes of training as ``rng``.
     NotPositiveDefinite
         if (K + σ²I) of a block does not factorise.
 
@@ -132,7 +133,7 @@ def evidence(
     """
     share, variance = scalar(open_unit, "delta", delta), noise_variance(noise)
     wanted = None if width is None else scalar(positive, "width", width)
-    generator = np.random.default_rng(rng)
+    generator = fresh(rng)
     points = as_points(X, "X").astype(np.float64, copy=False)
     targets = as_targets(y, points)
     columns = targets[:, None] if targets.ndim == 1 else targets
@@ -142,8 +143,8 @@ def evidence(
     pilot, V = _pilot(problem, generator)
     quadratic = _quadratic(certificate, problem, V)
     determinant = _Determinant(problem, pilot, generator, share)
-    found = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
-    return _bounds(problem, certificate, found, determinant, quadratic, share, wanted)
+    trace = determinant.until(None if wanted is None else wanted - (quadratic[1] - quadratic[0]))
+    return _bounds(problem, certificate, trace, determinant, quadratic, share, wanted)
 
 
 def _problem(
@@ -212,20 +213,20 @@ class _Determinant:
         N, P = self.problem.N, int(self.problem.Y.shape[1])
         if self.problem.U.blocks.complete:
             return TraceLog(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, norm=0.0, probes=0)
-        found, parts = None, [self._batch(PROBES)]
+        trace, parts = None, [self._batch(PROBES)]
         for number in range(1, 64):
             main = _joined(parts)
             share = self.delta if width is None else self.delta / (number * (number + 1))
             latest = trace_log(main, self.pilot, N, delta=share)
-            found = latest if found is None or latest.high - latest.low < found.high - found.low else found
-            if width is None or 0.5 * P * (found.high - found.low) <= width:
-                return found
+            trace = latest if trace is None or latest.high - latest.low < trace.high - trace.low else trace
+            if width is None or 0.5 * P * (trace.high - trace.low) <= width:
+                return trace
             if main.squares.size >= MOST:
                 break
             parts.append(self._batch(main.squares.size))
         self.enough = False
-        assert found is not None
-        return found
+        assert trace is not None
+        return trace
 
     def _batch(self, count: int) -> Tridiagonal:
         """Lanczos matrices of new probes, 64 at a time; the first batch chooses the number of steps."""
@@ -259,24 +260,24 @@ def _joined(parts: list[Tridiagonal]) -> Tridiagonal:
 def _bounds(
     problem: Problem,
     certificate: Streamed,
-    found: TraceLog,
+    trace: TraceLog,
     determinant: _Determinant,
     quadratic: tuple[float, float],
     delta: float,
     width: float | None,
 ) -> tuple[Bound, Bound]:
     N, P = problem.N, int(problem.Y.shape[1])
-    upper = problem.U.log_det + found.high
-    lower = max(problem.U.log_det + found.low, certificate.log_det - N * math.log(2.0 * math.pi))
+    upper = problem.U.log_det + trace.high
+    lower = max(problem.U.log_det + trace.low, certificate.log_det - N * math.log(2.0 * math.pi))
     rounding = certificate.rounding(float(certificate.fits(0.0).quadratic.sum()))
     terms: dict[str, Any] = {
         "log|K|": np.array([lower, upper]),
         "log|P|": problem.U.log_det,
-        "estimate": problem.U.log_det + found.estimate,
-        "standard error": found.spread,
+        "estimate": problem.U.log_det + trace.estimate,
+        "standard error": trace.spread,
         "quadratic": np.array(quadratic),
-        "eigenvalues of B": np.array([found.least, found.greatest]),
-        "probes": found.probes,
+        "eigenvalues of B": np.array([trace.least, trace.greatest]),
+        "probes": trace.probes,
         "steps": determinant.steps,
         "rounding": rounding,
     }
@@ -286,10 +287,10 @@ def _bounds(
         "The random probes are independent of y and of the hyperparameters.",
         "Both bounds hold at the same time with this probability.",
     ]
-    if found.low == -math.inf:
+    if trace.low == -math.inf:
         assumptions.append("The probes prove no positive lower bound on the eigenvalues of B: take more neighbours.")
     if not determinant.enough:
-        assumptions.append(f"{found.probes} probes do not reach width = {width:g}: take more neighbours.")
+        assumptions.append(f"{trace.probes} probes do not reach width = {width:g}: take more neighbours.")
 
     def bound(value: float, side: Literal["lower", "upper"]) -> Bound:
         return Bound(value, side, 1.0 - delta, "N-slq", terms, tuple(assumptions), quantity=QUANTITY)

@@ -276,7 +276,8 @@ class Stationary(Kernel):
         return self.covariance(squared_distances(left, right))
 
     def diag(self, X: ArrayLike | Array) -> Array:
-        points = self._scaled(X, "X")
+        points = as_points(X, "X")
+        self.lengthscales(points.shape[1])  # refuses another number of dimensions
         return namespace(points).full(points.shape[0], self.variance, dtype=points.dtype)
 
     @property

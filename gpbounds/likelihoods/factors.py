@@ -116,7 +116,8 @@ class LogCdf(Factor):
     step, highest = 0.5, 4.0
 
     def value(self, f: Array, y: Array) -> Array:
-        return self._parts(f)[0]
+        xp, (size, log_tail, tail, _) = namespace(f), self._parts(f)
+        return xp.where(f > FAR, log_tail + 0.5 * tail, xp.log(size))
 
     def slopes(self, f: Array, y: Array) -> tuple[Array, Array]:
         first, second = self.ratios(f, y)
@@ -124,15 +125,19 @@ class LogCdf(Factor):
 
     def ratios(self, f: Array, y: Array) -> tuple[Array, Array]:
         """A'/A = −M/A and A''/A, where M = ϕ/Φ and A'' = M(f + M)."""
-        return self._ratios(f, *self._parts(f)[1:])
+        xp, (size, _, tail, hazard) = namespace(f), self._parts(f)
+        steep, bend = self._steep(f, tail, hazard)
+        first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
+        return first, -first * bend
 
     def with_derivatives(self, f: Array) -> tuple[Array, Array, Array]:
         """A, A' and A''."""
-        _, size, tail, hazard = self._parts(f)
-        first, second = self._ratios(f, size, tail, hazard)
-        return size, size * first, size * second
+        size, _, tail, hazard = self._parts(f)
+        steep, bend = self._steep(f, tail, hazard)
+        return size, -steep, steep * bend
 
-    def _ratios(self, f: Array, size: Array, tail: Array, hazard: Array) -> tuple[Array, Array]:
+    def _steep(self, f: Array, tail: Array, hazard: Array) -> tuple[Array, Array]:
+        """M, and f + M without cancellation."""
         xp = namespace(f)
         x = xp.abs(f)
         excess, far = hazard - x, x > 10.0
@@ -143,18 +148,16 @@ class LogCdf(Factor):
                 fraction = k / (tall + fraction)
             excess = xp.where(far, fraction, excess)  # H − x = 1/(x + 2/(x + …))
         steep = xp.where(f > 0.0, hazard * tail / (1.0 - tail), hazard)
-        first = -xp.where(f > FAR, hazard * (1.0 + 0.5 * tail), steep / size)
-        return first, -first * xp.where(f > 0.0, f + steep, excess)
+        return steep, xp.where(f > 0.0, f + steep, excess)
 
     def _parts(self, f: Array) -> tuple[Array, ...]:
-        """log A, A, T, H."""
+        """A, log T, T, H."""
         xp = namespace(f)
         x = xp.abs(f)
         scaled = scipy_special(f).erfcx(x / math.sqrt(2.0))
         log_tail = xp.log(0.5 * scaled) - 0.5 * x * x
         tail = xp.exp(log_tail)
-        size = xp.where(f > 0.0, -xp.log1p(-tail), -log_tail)
-        return xp.where(f > FAR, log_tail + 0.5 * tail, xp.log(size)), size, tail, HAZARD / scaled
+        return xp.where(f > 0.0, -xp.log1p(-tail), -log_tail), log_tail, tail, HAZARD / scaled
 
 
 class ExponentialRate(Factor):

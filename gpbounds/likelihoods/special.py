@@ -125,6 +125,11 @@ def mills(f: Array) -> tuple[Array, Array, Array]:
     [100000000.0, -1.0, 2e-24]
     """
     xp = namespace(f)
+    M = HAZARD / scipy_special(f).erfcx(-xp.maximum(f, -6.0) / math.sqrt(2.0))
+    near = (M, -M * (f + M), M * ((f + M) * (f + 2.0 * M) - 1.0))
+    low = f < -6.0
+    if not bool(low.any()):
+        return near
     x = xp.maximum(-f, 6.0)
     tail = 0.0 * x
     for k in range(24, 3, -1):
@@ -133,7 +138,5 @@ def mills(f: Array) -> tuple[Array, Array, Array]:
     c = 2.0 / (x + d)
     e = 1.0 / (x + c)
     far = (x + e, -(x + e) * e, 2.0 * (x + e) * e * (d - c) / ((x + c) * (x + d)))
-    M = HAZARD / scipy_special(f).erfcx(-xp.maximum(f, -6.0) / math.sqrt(2.0))
-    near = (M, -M * (f + M), M * ((f + M) * (f + 2.0 * M) - 1.0))
-    first, second, third = (xp.where(f < -6.0, a, b) for a, b in zip(far, near, strict=True))
+    first, second, third = (xp.where(low, a, b) for a, b in zip(far, near, strict=True))
     return first, second, third

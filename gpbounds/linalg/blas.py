@@ -80,6 +80,12 @@ def multiply(T: Float, B: Float, transposed: bool) -> None:
     _call("dtrmm", "L", "U", "N" if transposed else "T", "N", M, n, 1.0, T, _stride(T), B, _stride(B))
 
 
+def multiply_columns(T: Float, B: Float, scale: float = 1.0) -> None:
+    """``B`` (M, n) becomes scale·T @ B for a lower triangular T."""
+    M, n = B.shape
+    _call("dtrmm", "R", "U", "N", "N", n, M, scale, T, _stride(T), B, _stride(B))
+
+
 def gram(B: Float, total: Float) -> None:
     """Add BᵀB to the upper triangle of ``total`` (M, M)."""
     n, M = B.shape
@@ -97,6 +103,16 @@ def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float =
 def invert(L: Float) -> None:
     """The lower triangle of ``L`` (n, n), whose diagonal has no 0, becomes that of L⁻¹."""
     _call("dtrtri", "U", "N", L.shape[0], L, _stride(L), _routine("dtrtri")[1](0))
+
+
+def pack(A: Float, entries: Float) -> None:
+    """Write the lower triangle of ``A`` (n, n) row by row into ``entries``, n(n + 1)/2 numbers."""
+    _call("dtrttp", "U", A.shape[0], A, _stride(A), entries, _routine("dtrttp")[1](0))
+
+
+def unpack(entries: Float, A: Float) -> None:
+    """Read the lower triangle of ``A`` (n, n) row by row from ``entries``; the entries above it do not change."""
+    _call("dtpttr", "U", A.shape[0], entries, A, _stride(A), _routine("dtpttr")[1](0))
 
 
 def factorise_tile(before: Float, tile: Float) -> bool:

@@ -148,6 +148,37 @@ def share(count: int, run: Callable[[int, int], object], after: Sequence[Sequenc
         raise queue.fault
 
 
+class Tasks:
+    """Tasks in an order, some of which wait for others; lanes share them.
+
+    >>> tasks, done = Tasks(), []
+    >>> first = tasks.add(lambda worker: done.append("first"))
+    >>> second = tasks.add(lambda worker: done.append("second"), [first])
+    >>> tasks.run()
+    >>> done
+    ['first', 'second']
+    """
+
+    def __init__(self) -> None:
+        self._work: list[Callable[[int], object]] = []
+        self._after: list[Sequence[int]] = []
+
+    def add(self, work: Callable[[int], object], after: Sequence[int] = ()) -> int:
+        """The number of a new task, which calls ``work(worker)`` once the tasks in ``after`` are done."""
+        self._work.append(work)
+        self._after.append(after)
+        return len(self._work) - 1
+
+    def run(self, flops: float = WORTH) -> None:
+        """Do all tasks, whose work is about ``flops``; one worker does them if that is less than `WORTH`."""
+        if flops >= WORTH:
+            share(len(self._work), lambda task, worker: self._work[task](worker), self._after)
+            return
+        with one_blas_thread():
+            for work in self._work:
+                work(0)
+
+
 class _Queue:
     """Tasks that wait for others, and the lanes' access to them."""
 

@@ -51,11 +51,12 @@ class Cholesky:
 
 def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
     xp = namespace(A)
-    shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
-    if xp is np and shifted.dtype == np.float64 and shifted.size:
-        shared = shifted is A and not overwrite
-        L: Array = np.array(shifted, order="C") if shared else np.ascontiguousarray(shifted)
+    if xp is np and A.dtype == np.float64 and A.size:
+        L: Array = np.ascontiguousarray(A) if overwrite else np.array(A, order="C")
+        if jitter:
+            L.reshape(-1)[:: L.shape[0] + 1] += jitter
         return L if factorise(L) and np.isfinite(L).all() else None
+    shifted = A if jitter == 0.0 else A + jitter * xp.eye(A.shape[0], dtype=A.dtype)
     try:
         with failures_raise(xp):
             L = xp.linalg.cholesky(shifted)

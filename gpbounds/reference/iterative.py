@@ -43,6 +43,15 @@ def vecchia(K: Any, parts: Sequence[Sequence[int]], sets: Sequence[Sequence[int]
     return U
 
 
+def log_det_by_probes(K: Any, parts: Sequence[Sequence[int]], sets: Sequence[Sequence[int]], Z: Any) -> Any:
+    """log|P| + mean_i z_iᵀf(B)z_i, f(x) = log x − (x − 1), for the columns z_i of Z and B = UKUᵀ (N-slqgrad)."""
+    U = vecchia(K, parts, sets)
+    values, vectors = eigsy(U * K * U.T)
+    rotated = vectors.T * Z
+    total = -sum(psi(values[i]) * rotated[i, j] ** 2 for i in range(K.rows) for j in range(Z.cols))
+    return -2 * sum(log(U[i, i]) for i in range(K.rows)) + total / Z.cols
+
+
 def nodes(A: Any, z: Any, steps: int, node: Any = None) -> list[tuple[Any, Any]]:
     """(weight, point) of Gauss quadrature of zᵀf(A)z after ``steps`` Lanczos steps; with ``node``, of Gauss–Radau.
 

@@ -1,0 +1,118 @@
+"""Exact and sparse GPs on many rows: test errors and seconds of the models that Yue & Kontar compare.
+
+    python examples/exact_at_scale.py table.csv.gz [--rows 10000] [--inducing 500] [--methods ...] [--out NAME.csv]
+
+The target is in the last column.  60 % of the rows train, and at most --test others test; inputs and targets are
+standardised by the training rows.  Matérn-3/2 kernel, one lengthscale for each input, noise variance at least 1e-4;
+every model begins at the same exact fits of some rows (`start="evidence"`).
+
+    egp-batch   ExactGP by Adam on mini-batches of 64 rows, whose covariances alone are factorised
+    egp-bbmm    ExactGP by iterations on all rows (solver="iterative"): the papers' EGP by BBMM, with known errors
+    sgp         SparseGP: the variational bound
+    pep         SparseGP: power EP, power 1/2
+    renyi       RenyiGP: the Rényi bound of order 1/2, by iterations
+
+Seconds are those of the processor, for training with its interval for log p(y), and for predictions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lowrank_setting import write
+from regression_sets import Split, split, table_source
+from renyi_alpha import errors
+from sklearn.exceptions import ConvergenceWarning
+
+from fitting import ExactGP, RenyiGP, SparseGP
+from gpbounds.cli import options
+from gpbounds.cli.output import table
+
+METHODS = ("egp-batch", "egp-bbmm", "sgp", "pep", "renyi")
+LEAST_NOISE = 1e-4
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trained model; ``lower`` and ``upper`` are bounds on log p(y) of the exact GP, where there are any."""
+
+    data: str
+    N: int
+    method: str
+    RMSE: float
+    NLPD: float
+    training: float
+    prediction: float
+    iterations: int
+    noise: float
+    lower: float
+    upper: float
+
+
+def model(method: str, part: Split, M: int, steps: int, batches: int, seed: int) -> Any:
+    shared: dict[str, Any] = {"kernel": part.kernel, "noise": 0.1, "start": "evidence", "random_state": seed}
+    shared |= {"limits": {"noise": (LEAST_NOISE, 10.0)}, "max_iter": steps}
+    if method == "egp-batch":
+        own = {"optimizer": "adam", "batch_size": 64, "learning_rate": 0.01, "max_iter": batches}
+        return ExactGP(**(shared | own), solver="iterative")
+    if method == "egp-bbmm":
+        return ExactGP(**shared, solver="iterative")
+    if method == "renyi":
+        return RenyiGP(0.5, **shared, solver="iterative", n_inducing=M, inducing="kmeans", learn_inducing=False)
+    power = {"power": 0.5} if method == "pep" else {}
+    return SparseGP("vfe" if method == "sgp" else "pep", **power, **shared, n_inducing=M, inducing="kmeans")
+
+
+def score(name: str, part: Split, method: str, args: argparse.Namespace) -> Row:
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table holds the number of iterations
+        fitted = model(method, part, args.inducing, args.steps, args.batches, args.seed).fit(part.X, part.y)
+    trained = time.process_time()
+    mean, std = fitted.predict(part.X_test[: args.test], return_std=True, noisy=True)
+    predicted = time.process_time()
+    rmse, nlpd = errors(part.y_test[: args.test], mean, std)
+    lower, upper = getattr(fitted, "evidence_bounds_", (np.nan, np.nan))
+    times = trained - start, predicted - trained
+    ends = float(lower), float(upper)
+    return Row(name, len(part.y), method, rmse, nlpd, *times, fitted.n_iter_, fitted.noise_, *ends)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--rows", type=options.whole, default=10_000, help="rows in all (default %(default)s)")
+    parser.add_argument("--test", type=options.whole, default=1000, help="most test rows (default %(default)s)")
+    parser.add_argument("--inducing", type=options.whole, default=500, help="M of sparse models (default %(default)s)")
+    parser.add_argument("--steps", type=options.whole, default=100, help="steps of L-BFGS-B (default %(default)s)")
+    parser.add_argument("--batches", type=options.whole, default=5000, help="mini-batches (default %(default)s)")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--seed", type=options.whole, default=0)
+    parser.add_argument("--out", type=Path, default=Path("examples/output/exact_at_scale.csv"))
+    args = parser.parse_args(argv)
+    name = args.file.name.split(".")[0]
+    try:
+        part = split(table_source(name, args.file), args.rows, args.seed)
+    except (ValueError, OSError) as error:
+        parser.exit(2, f"exact_at_scale.py: {error}\n")
+    header, rows = [field.name for field in fields(Row)], []
+    for method in args.methods:
+        rows.append(score(name, part, method, args))
+        print(rows[-1], flush=True)
+    cells = [[getattr(row, column) for column in header] for row in rows]
+    print(table(header, [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in cells]))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    write(args.out, header, cells)
+
+
+if __name__ == "__main__":
+    main()

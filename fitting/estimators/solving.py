@@ -1,0 +1,112 @@
+"""Estimators whose N × N covariance is factorised, or met by iterations where N is large."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fitting.estimators.base import GaussianProcess
+from fitting.estimators.remarks import Remark
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
+from fitting.family import FamilyObjective
+from fitting.iterative import IterativeEvidence, IterativeRenyi
+from fitting.training import Run, Session
+from gpbounds.arrays import place
+from gpbounds.bound import Bound
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.iterative import Probes, evidence
+from gpbounds.validation import choice
+
+SOLVERS = ("auto", "cholesky", "iterative")
+SWITCH = 6000
+"""Rows above which "auto" iterates.  On two cores, value and derivatives of log p(y) take as long either way near 5500
+rows (kin40k, squared exponential of lengthscale 1.5, noise .01); fewer rows are factorised, which is exact."""
+
+ROUNDS = 3
+"""Largest number of trainings, each of which begins with blocks for the hyperparameters where the one before ended."""
+
+TRAINING, INTERVAL = 6, 7
+"""Streams of random numbers: probes of training, and those of the interval after it."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Solving(GaussianProcess):
+    """The common part of `ExactGP` and `RenyiGP`.
+
+    Attributes
+    ----------
+    evidence_bounds_ : (Bound, Bound)
+        By iterations only: bounds on log p(y) at (kernel_, noise_), for the targets as they were fitted, that hold
+        together with probability 95 %, by `gpbounds.iterative.evidence` with probes that training has not used.
+    probes_ : Probes
+        By iterations only: the probes of training, which no interval accepts.
+    """
+
+    solver: str = "auto"
+
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        choice("solver", self.solver, SOLVERS)
+
+    def _iterates(self, N: int) -> bool:
+        """Whether N × N matrices are met by iterations."""
+        if self._member().is_diagonal:
+            return False
+        return self.solver == "iterative" or (self.solver == "auto" and SWITCH < N)
+
+    def _objective(self) -> Any:
+        problem = super()._objective()
+        if not self._iterates(len(self.X_train_)):
+            return problem
+        data = replace(problem.data, parts=None)
+        kind = IterativeEvidence if problem.member.inside else IterativeRenyi
+        return kind(data, problem.member)
+
+    def _prepared(self, problem: Any, start: Parameters, session: Session) -> Any:
+        if isinstance(problem, FamilyObjective) or self._batch(len(self.X_train_)) is not None:
+            return problem
+        return problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
+
+    def _again(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
+        """Train again with blocks for the hyperparameters that were found, as long as these differ much."""
+        for number in range(1, ROUNDS):
+            problem: Any = trainer.objective
+            if (
+                isinstance(problem, FamilyObjective)
+                or problem.probes is None
+                or self.optimizer is None
+                or outcome.run.status == "interrupted"
+                or not problem.is_stale(outcome.parameters)
+            ):
+                break
+            renewed = problem.prepared(outcome.parameters, problem.probes.entropy)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False)
+            outcome = trainer.run(f"blocks {number}", outcome.parameters)
+            runs = [outcome.run, *runs]
+        return outcome, runs
+
+    def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
+        if isinstance(problem, FamilyObjective):
+            super()._adopt(problem, outcome, runs)
+            return
+        if problem.probes is None:  # training met mini-batches only
+            seed = self._session().seed & (2**63 - 1)
+            problem = problem.prepared(outcome.parameters, (seed, TRAINING))
+        super()._adopt(problem, outcome, runs)
+        self.probes_: Probes = problem.probes
+        self._interval: Remark | None = None
+        try:
+            self.evidence_bounds_: tuple[Bound, Bound] = self._bounded_evidence(rng=[*self.probes_.entropy, INTERVAL])
+        except (ValueError, NotPositiveDefinite) as error:
+            self._interval = Remark("interval", f"No interval for log p(y) was found: {error}")
+
+    def _remarks(self, outcome: Outcome) -> list[Remark]:
+        remarks, interval = super()._remarks(outcome), getattr(self, "_interval", None)
+        return remarks if interval is None else [*remarks, interval]
+
+    def _bounded_evidence(self, **options: Any) -> tuple[Bound, Bound]:
+        """`gpbounds.iterative.evidence` at the trained kernel and noise, on the device of the model."""
+        xp = self._module()
+        X, y = place(self._bracket_points(), xp), place(self.y_train_, xp)
+        return evidence(self.kernel_, X, y, noise=self.noise_, **options)

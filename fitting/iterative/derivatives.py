@@ -1,0 +1,154 @@
+"""Derivatives of H and of log N(y; 0, K + σ²I) in the parameters of the kernel and in the noise.
+
+H is a function of K through log|P|, through K in B = U(K + σ²I)Uᵀ and through U.  For block j with rows c = (S_j, B_j),
+Cholesky factor L of (K + σ²I)[c, c] and row block W of U (the last rows of L⁻¹),
+
+    ∂log|P| = ⟨WᵀW, ∂K[c, c]⟩,    ∂W = −Φ(L⁻¹∂K L⁻ᵀ)L⁻¹ restricted to these rows,
+
+Φ the lower triangle with half of the diagonal.  A cotangent W̄ hence gives −WᵀT L⁻¹ for K[c, c], T the part of W̄L⁻ᵀ
+that Φ keeps.  With G = Σ w qqᵀ the cotangent of B, W̄ is row block j of 2GU(K + σ²I), on the columns c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fitting.iterative.solution import Columns, Solution
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.linalg import cholesky
+from gpbounds.linalg.parallel import share
+from gpbounds.linalg.products import product
+from gpbounds.linalg.triangular import lift_rows, solve_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Cotangent:
+    """A symmetric matrix C such that ⟨C, ∂(K + σ²I)⟩ is a derivative: factors a_c, targets t_p, parts of the blocks.
+
+    Attributes
+    ----------
+    columns : Columns or None
+        Of H; they enter the blocks as well.
+    whole : float
+        The factor of H.
+    targets : array (N, P) or None
+        t; their part is ``half``·Σ_p t_p t_pᵀ.
+    half : float
+    deterministic : bool
+        Whether log|P| is part of H.
+    """
+
+    columns: Columns | None
+    whole: float = 0.0
+    targets: Array | None = None
+    half: float = 0.0
+    deterministic: bool = True
+
+    def sides(self) -> tuple[Array, Array] | None:
+        """(left, right): the low-rank part is left·rightᵀ."""
+        lefts, rights = [], []
+        if self.columns is not None:
+            lefts.append(self.columns.pulled * (self.whole * self.columns.weights))
+            rights.append(self.columns.pulled)
+        if self.targets is not None:
+            lefts.append(self.half * self.targets)
+            rights.append(self.targets)
+        if not lefts:
+            return None
+        xp = namespace(lefts[0])
+        return xp.concatenate(lefts, axis=1), xp.concatenate(rights, axis=1)
+
+
+Visit = Callable[[int, Array, Array], None]
+"""(number of the cotangent, rows c, its part (c, c), which may be overwritten)."""
+
+
+def of_evidence(solved: Solution, columns: Columns | None, *, deterministic: bool = True) -> Cotangent:
+    """The cotangent of log N(y; 0, K + σ²I), Σ_p over the outputs."""
+    P = solved.weights.shape[1]
+    return Cotangent(columns, -0.5 * P, solved.weights, 0.5, deterministic)
+
+
+def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None = None) -> Float:
+    """Derivatives in the kernel's `log_parameters` and in log σ², shape (number of cotangents, p + 1).
+
+    ``visit`` sees the parts of the blocks, for derivatives in what ``kernel`` does not know.
+    """
+    total = _blocks(solved, cotangents, visit) + _rows(solved, [each.sides() for each in cotangents])
+    total[:, -1] *= solved.noise
+    return total
+
+
+def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
+    xp, blocks, kernel, X = namespace(solved.X), solved.layout.blocks, solved.kernel, solved.X
+    results = np.zeros((len(blocks.parts), len(cotangents), kernel.log_parameters.size + 1))
+
+    def pull(number: int, worker: int) -> None:
+        part, chosen, W = blocks.parts[number], blocks.sets[number], solved.U.weights[number]
+        rows = xp.asarray(np.concatenate([chosen, np.arange(part.start, part.stop)]))
+        n, b = int(rows.size), part.stop - part.start
+        points = X[rows]
+        K = kernel.fill(points, points, xp.empty((n, n)))
+        L: Any = None
+        for i, each in enumerate(cotangents):
+            change = each.whole * W if each.deterministic else xp.zeros_like(W)
+            if each.columns is not None:
+                if L is None:
+                    noisy = K.copy()
+                    noisy.reshape(-1)[:: n + 1] += solved.noise
+                    L = cholesky(noisy, name="K + σ²I", overwrite=True).L
+                left = each.columns.start[part] * (2.0 * each.whole * each.columns.weights)
+                T = solve_rows(L, xp.ascontiguousarray(left @ each.columns.image[rows].T))
+                corner = T[:, n - b :]
+                corner[...] = xp.tril(corner)
+                steps = xp.arange(b)
+                corner[steps, steps] *= 0.5
+                change = change - lift_rows(L, T)
+            results[number, i, -1] = float((W * change).sum())
+            cotangent = W.T @ change
+            if visit is not None:
+                visit(i, rows, cotangent)
+            results[number, i, :-1] = kernel.pull(points, points, cotangent, K)[0]
+
+    if any(each.columns is not None or each.deterministic for each in cotangents):
+        _each(xp, len(blocks.parts), pull)
+    return results.sum(axis=0)
+
+
+def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
+    """The low-rank parts, by rows [i, j) × [0, j) of the lower triangle."""
+    xp, kernel, X, parts = namespace(solved.X), solved.kernel, solved.X, solved.K.parts
+    results = np.zeros((len(parts), len(sides), kernel.log_parameters.size + 1))
+    turned = [None if pair is None else xp.ascontiguousarray(pair[1].T) for pair in sides]
+
+    def pull(task: int, worker: int) -> None:
+        number = len(parts) - 1 - task  # the longest first
+        rows = parts[number]
+        points, earlier, n = X[rows], X[: rows.stop], rows.stop - rows.start
+        K = solved.K.block(number)
+        for i, pair in enumerate(sides):
+            if pair is None:
+                continue
+            left, right = pair[0][rows], turned[i]
+            cotangent = product(2.0 * left, right[:, : rows.stop], xp.empty((n, rows.stop)))  # type: ignore[index]
+            corner = cotangent[:, rows]
+            corner[...] = xp.tril(corner)
+            steps = xp.arange(n)
+            corner[steps, steps] *= 0.5
+            results[number, i, -1] = float(xp.trace(corner))
+            results[number, i, :-1] = kernel.pull(points, earlier, cotangent, K)[0]
+
+    _each(xp, len(parts), pull)
+    return results.sum(axis=0)
+
+
+def _each(xp: Any, count: int, run: Callable[[int, int], None]) -> None:
+    if xp is np:
+        share(count, run)
+    else:
+        for number in range(count):
+            run(number, 0)

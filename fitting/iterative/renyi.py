@@ -1,0 +1,302 @@
+"""The Rényi bound of order α as an objective at large N: estimates of log|Ξ| and log|A| with standard errors.
+
+    F = Σ_p log N(y_p; 0, Ξ) − P·α/(2β)·log|A|,  Ξ = σ²I + βK + αQ,  A = I + (β/σ²)(K − Q),  β = 1 − α      (R-elbo*)
+
+Both determinants are estimated as that of the exact GP is; K and Q enter by their entries, Q = VVᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.data import Data
+from fitting.evaluation import Evaluation, Gradient, Parameters, finite_or_refused
+from fitting.family import FamilyObjective
+from fitting.inducing import InducingBasis
+from fitting.iterative.derivatives import Cotangent, of_evidence, pulled
+from fitting.iterative.evidence import groups, spread
+from fitting.iterative.layout import PROBES, Layout, layout
+from fitting.iterative.mixture import Mixture
+from fitting.iterative.solution import Solution, is_narrow, solution
+from fitting.iterative.solver import blocks_of, solver
+from fitting.members import Member, one_number
+from fitting.partition import partition
+from fitting.posterior import InducingPosterior, Posterior
+from fitting.rows import Stream
+from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.iterative.probes import Probes
+from gpbounds.kernels import Kernel
+from gpbounds.law import gram_law
+from gpbounds.validation import positive
+from gpbounds.whitening import slices
+
+CHUNK = 1024
+"""Rows of V that are computed and pulled back at a time."""
+SOME = 50
+"""Rows that stand for inducing inputs."""
+GAIN = 1e-8
+"""Largest error of the eigenvalues of V(σ²I + β(K − Q))⁻¹Vᵀ that the solves for predictions aim at."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Ξ and A at one point, with V (N, M); A is None where α = 0."""
+
+    xi: Solution
+    a: Solution | None
+    V: Array
+    basis: InducingBasis
+
+
+@dataclass(frozen=True, eq=False)
+class IterativeRenyi:
+    """F of order α < 1 with estimated determinants: an `fitting.evaluation.Objective` of (kernel, noise, Z).
+
+    `prepared` freezes blocks, conditioning sets, probes and Lanczos steps; F is then smooth, with exact derivatives.
+
+    Attributes
+    ----------
+    data : Data
+    member : Member
+        Its power is β.
+    frozen : pair of Layout or None
+        For Ξ and for A: the same blocks and probes, with steps of their own.
+    ordered : Data or None
+        In the order of the blocks.
+    """
+
+    data: Data
+    member: Member
+    frozen: tuple[Layout, Layout] | None = None
+    ordered: Data | None = None
+
+    held = ()
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+        return self.data.N
+
+    @property
+    def probes(self) -> Probes | None:
+        """The source of the probes."""
+        return None if self.frozen is None else self.frozen[0].seed
+
+    @property
+    def beta(self) -> float:
+        """β = 1 − α."""
+        return self.member.power
+
+    def prepared(self, point: Parameters, entropy: tuple[int, ...]) -> IterativeRenyi:
+        """The objective with blocks and steps that suit ``point``, and probes that depend on ``entropy``.
+
+        Where ``point`` has no inducing inputs yet, some rows take their place for the choice of the steps.
+        """
+        first = layout(point.kernel, self.data.X, Probes(entropy, PROBES))
+        order = namespace(self.data.X).asarray(first.blocks.order)
+        data = replace(self.data, X=self.data.X[order], Y=self.data.Y[order])
+        ready = replace(self, frozen=(first, first), ordered=data)
+        Z = self.data.X[:: max(1, self.N // SOME)] if point.Z is None else point.Z
+        pair = ready._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
+        steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]
+        return replace(ready, frozen=(first.with_steps(steps[0]), first.with_steps(steps[1])))
+
+    def is_stale(self, point: Parameters) -> bool:
+        """Whether ``point`` needs other blocks or more steps."""
+        assert self.frozen is not None
+        if self.frozen[0].is_stale(point.kernel, host(self.data.X)):
+            return True
+        pair = self._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
+        return not all(is_narrow(each, within=10.0) for each in (pair.xi, pair.a) if each is not None)
+
+    def complete(self, point: Parameters) -> Parameters:
+        """``point`` itself."""
+        return point
+
+    def evaluate(
+        self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None, *, gradient: bool = True
+    ) -> Evaluation:
+        """F at (kernel, noise, Z), with its derivatives in log hyperparameters, log noise and Z.
+
+        Raises
+        ------
+        ValueError, NonFinite
+            for wrong arguments.
+        NotPositiveDefinite
+            when Kuu or a block does not factorise.
+        """
+        s2 = one_number("noise", positive("noise", noise))
+
+        def value(pair: _Pair, source: Stream) -> Evaluation:
+            total = pair.xi.log_evidence
+            if pair.a is not None:
+                total -= 0.5 * self.data.Y.shape[1] * self._weight * pair.a.log_det
+            jitter = pair.basis.inducing.chol.jitter
+            if not gradient:
+                return Evaluation(total, None, jitter)
+            xi = pair.xi.columns(range(pair.xi.layout.m)) if pair.xi.layout.m else None
+            cotangents = [of_evidence(pair.xi, xi)]
+            others: list[Cotangent] = []
+            if pair.a is not None:
+                a = pair.a.columns(range(pair.a.layout.m)) if pair.a.layout.m else None
+                others = [Cotangent(a, -0.5 * self.data.Y.shape[1] * self._weight)]
+            (slopes,) = self._slopes(pair, source, cotangents, others, s2)
+            return Evaluation(total, slopes, jitter)
+
+        return finite_or_refused(self._pair(kernel, s2, Z, value, derivatives=gradient))
+
+    def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
+        """−F at ``point``."""
+        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+
+    def standard_errors(self, point: Parameters) -> Gradient:
+        """Standard errors of the derivatives, estimated from groups of probes."""
+        half = -0.5 * self.data.Y.shape[1]
+
+        def errors(pair: _Pair, source: Stream) -> Gradient:
+            chosen = groups(pair.xi.layout.m)
+            xi = [Cotangent(pair.xi.columns(some), half, deterministic=False) for some in chosen]
+            a = []
+            if pair.a is not None:
+                a = [Cotangent(pair.a.columns(some), half * self._weight, deterministic=False) for some in chosen]
+            each = self._slopes(pair, source, xi, a, point.noise)
+            if not each:
+                zero = np.zeros(point.kernel.log_parameters.size)
+                return Gradient(zero, np.zeros(1), namespace(source.X).zeros_like(point.Z))
+            assert each[0].Z is not None
+            shape, xp = each[0].Z.shape, namespace(source.X)
+            moved = spread(np.array([host(some.Z).ravel() for some in each])).reshape(shape)
+            kernel, noise = (spread(np.array([getattr(g, name) for g in each])) for name in ("kernel", "likelihood"))
+            return Gradient(kernel, noise, xp.asarray(moved))
+
+        return self._pair(point.kernel, point.noise, point.Z, errors, derivatives=True)
+
+    def batch(self, rows: Array) -> FamilyObjective:
+        """N/n times F of the n given rows alone, by Cholesky factors."""
+        return FamilyObjective(self.member, replace(self.data, parts=partition(self.N, self.N))).batch(rows)
+
+    def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
+        """The law q* (R-qstar): q(v) has precision I + V D⁻¹Vᵀ with D = σ²I + β(K − Q), by M + P certified solves.
+
+        A solve for the columns of V leaves residuals R; G = V D⁻¹Vᵀ is at least the matrix that is used, and larger by
+        at most |R|²/σ²: variances are never too small.
+        """
+        s2 = one_number("noise", positive("noise", noise))
+
+        def posterior(source: Stream) -> InducingPosterior:
+            basis: Any = source.basis
+            X, Y, xp = self.data.X, self.data.Y, namespace(self.data.X)
+            blocks = blocks_of(kernel, X)
+            order = xp.asarray(blocks.order)
+            V = _features(basis, X[order])
+            rows, M = xp.concatenate([X[order], V], axis=1), int(V.shape[1])
+            known = solver(Mixture(kernel, int(X.shape[1]), self.beta, -self.beta), rows, noise=s2, blocks=blocks)
+            targets = xp.concatenate([V, Y[order]], axis=1)
+            sizes = host((targets * targets).sum(axis=0)) / s2
+
+            def allowed(V: Array, R: Array, errors: Float) -> Float:
+                return GAIN * sizes
+
+            both, left, _ = known.solve(targets, allowed)
+            solved, remainder = both[:, :M], left[:, :M]
+            G = solved.T @ (V + remainder)
+            b = V.T @ both[:, M:] + solved.T @ left[:, M:]
+            return InducingPosterior(basis.inducing, s2, gram_law(0.5 * (G + G.T), b), self.data.single)
+
+        result, _ = self.data.sweep(kernel, Z, posterior)
+        return result
+
+    @property
+    def _weight(self) -> float:
+        """α/β."""
+        return (1.0 - self.beta) / self.beta
+
+    def _pair(self, kernel: Kernel, noise: float, Z: Any, use: Any, *, derivatives: bool) -> Any:
+        """``use(pair, source)`` for Ξ and A at (kernel, noise, Z)."""
+        if self.frozen is None or self.ordered is None:
+            raise ValueError("objective: expected one that `prepared` has returned: it has neither blocks nor probes")
+        data, (first, second), beta = self.ordered, self.frozen, self.beta
+        X, dim = data.X, int(data.X.shape[1])
+        xp = namespace(X)
+
+        def work(source: Stream) -> Any:
+            basis: Any = source.basis
+            V = _features(basis, X)
+            rows = xp.concatenate([X, V], axis=1)
+            mixed = Mixture(kernel, dim, beta, 1.0 - beta)
+            shared: dict[str, Any] = {"derivatives": derivatives}
+            xi = solution(mixed, rows, data.Y, noise=noise, layout=first, space=self.data.space, **shared)
+            other = None
+            if beta < 1.0:
+                residual = Mixture(kernel, dim, beta / noise, -beta / noise)
+                other = solution(residual, rows, data.Y[:, :0], noise=1.0, layout=second, **shared)
+            return use(_Pair(xi, other, V, basis), source)
+
+        result, _ = data.sweep(kernel, Z, work)
+        return result
+
+    def _slopes(
+        self, pair: _Pair, source: Stream, xi: Sequence[Cotangent], a: Sequence[Cotangent], noise: float
+    ) -> list[Gradient]:
+        """The derivatives of each cotangent of Ξ, with the one of A that belongs to it."""
+        first, moved = _pulled(pair.xi, xi, pair.V, 1.0 - self.beta)
+        kernels, noises = first[:, :-2], first[:, -1].copy()
+        if a:
+            assert pair.a is not None
+            second, also = _pulled(pair.a, a, pair.V, -self.beta / noise)
+            kernels = kernels + second[:, :-2]
+            noises -= second[:, -2]
+            moved = [one + other for one, other in zip(moved, also, strict=True)]
+        gradients = []
+        for parameters, slope, cotangent in zip(kernels, noises, moved, strict=True):
+            whole = _through_features(pair, source, cotangent)
+            gradients.append(Gradient(parameters + whole.kernel, np.array([slope]), whole.Z))
+        return gradients
+
+
+def _features(basis: InducingBasis, X: Array) -> Array:
+    """V (N, M)."""
+    xp, M = namespace(X), basis.rank
+    basis.prepare()
+    V = xp.empty((X.shape[0], M))
+    for rows in slices(int(X.shape[0]), CHUNK):
+        part = V[rows]
+        basis.fill(X[rows], xp.empty(part.shape), part)
+    return V
+
+
+def _pulled(solved: Solution, cotangents: Sequence[Cotangent], V: Array, shared: float) -> tuple[Float, list[Array]]:
+    """Derivatives by `derivatives.pulled`, and the cotangent of V through ``shared``·VVᵀ for each cotangent."""
+    xp = namespace(V)
+    pieces: list[list[tuple[Array, Array]]] = [[] for _ in cotangents]
+
+    def visit(number: int, rows: Array, cotangent: Array) -> None:
+        pieces[number].append((rows, (cotangent + cotangent.T) @ V[rows]))
+
+    parameters = pulled(solved, cotangents, visit)
+    moved = []
+    for each, mine in zip(cotangents, pieces, strict=True):
+        total, sides = xp.zeros_like(V), each.sides()
+        if sides is not None:
+            total += 2.0 * (sides[0] @ (sides[1].T @ V))
+        for rows, part in sorted(mine, key=lambda pair: int(pair[0][-1])):
+            total[rows] += part
+        moved.append(shared * total)
+    return parameters, moved
+
+
+def _through_features(pair: _Pair, source: Stream, cotangent: Array) -> Any:
+    """Derivatives through V = L⁻¹Kuf, from its cotangent (N, M)."""
+    basis, V = pair.basis, pair.V
+    xp, X = namespace(V), pair.xi.X[:, : source.X.shape[1]]
+    pull, outer = basis.pull_back(), cotangent.T @ V
+    for rows in slices(int(V.shape[0]), CHUNK):
+        points, part = xp.ascontiguousarray(X[rows]), xp.ascontiguousarray(cotangent[rows])
+        K = basis.kernel.fill(points, basis.inducing.Z, xp.empty(part.shape))
+        pull.features(points, part.copy(), K, V[rows])
+    return basis.finish(pull.statistics(), outer)

@@ -1,0 +1,52 @@
+"""The end of training on an estimated objective: derivatives that nothing distinguishes from 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpbounds.arrays import Float
+
+WITHIN = 2.0
+"""Standard errors within which a derivative counts as 0."""
+
+
+class Resolution:
+    """Decides whether every derivative along which the bounds allow a move lies within two standard errors.
+
+    Further iterations would then fit the random errors of the estimate.  A decrease of the estimate says nothing.
+
+    Parameters
+    ----------
+    errors : vector ↦ standard errors of the derivatives
+    bounds : list of (low, high)
+    worth : float
+        Standard errors are computed only where every derivative is at most that.
+
+    >>> rule = Resolution(lambda x: np.array([0.5, 0.5]), [(-1.0, 1.0), (-1.0, 1.0)])
+    >>> rule.reason(np.zeros(2), np.array([0.9, 2.0]), 7) is None
+    True
+    >>> rule.reason(np.array([0.0, -1.0]), np.array([0.9, 2.0]), 7)  # the second one cannot fall
+    'Stopped after 7 iterations: every derivative lies within 2 standard errors of its estimate.'
+    """
+
+    def __init__(
+        self, errors: Callable[[Float], Float], bounds: list[tuple[float, float]], worth: float = np.inf
+    ) -> None:
+        self._errors, self._worth = errors, worth
+        self._low, self._high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
+
+    def reason(self, x: Float, g: Float, iterations: int) -> str | None:
+        """A sentence if the gradient g of the loss at x is not distinguishable from 0."""
+        free = ~(((x <= self._low) & (g > 0.0)) | ((x >= self._high) & (g < 0.0)))
+        slopes = np.abs(g)[free]
+        if (slopes > self._worth).any():
+            return None
+        errors = self._errors(x)
+        if not (errors > 0.0).any() or (slopes > WITHIN * errors[free]).any():
+            return None
+        return (
+            f"Stopped after {iterations} iterations: every derivative lies within {WITHIN:g} standard errors of its "
+            "estimate."
+        )
