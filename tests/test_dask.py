@@ -254,7 +254,7 @@ def test_messages_say_what_to_type(client) -> None:
         SparseGP().fit(rows, y)
     with pytest.raises(ValueError, match="VariationalGP read files and Dask collections"):
         ExactGP().fit(rows, targets)
-    with pytest.raises(ValueError, match="'auto' and 'best' prove bounds"):
+    with pytest.raises(ValueError, match="prove bounds"):
         SparseGP(n_inducing="auto").fit(rows, targets)
     with pytest.raises(ValueError, match="straddle partitions"):
         SparseGP("pic").fit(rows, targets)

@@ -74,11 +74,10 @@ progress, checkpoint : as in `ExactGP`
 
     def _check_elsewhere(self) -> None:
         super()._check_elsewhere()
-        named = [value for value in (self.n_inducing, self.inducing) if isinstance(value, str)]
-        if "auto" in named or "best" in named:
+        if isinstance(self.n_inducing, str) or self._best:
             raise ValueError(
                 "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "
-                "partitions: 'auto' and 'best' prove bounds, for which they need all rows in memory"
+                "partitions: n_inducing='auto' and inducing='best' prove bounds, for which they need all rows in memory"
             )
 
     def _partitioned(self, held: Held) -> PartitionedObjective:
