@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,7 +100,11 @@ def test_any_number_of_workers_and_threads_computes_the_same_bits(workers, threa
 
 def test_the_default_scheduler_computes_the_same_bits() -> None:
     X, y, Z = problem(500)
-    np.testing.assert_array_equal(evaluated(X, y, (250, 250), None, Z=Z), reference(X, y, (250, 250), Z=Z))
+    with dask.config.set(scheduler="threads"):
+        lazy = source(da.from_array(X, chunks=(250, 2)), da.from_array(y, chunks=250))
+        for keep in (False, True):
+            rows = replace(lazy, holder=Cluster(lazy.holder.loads, None, keep=keep))
+            np.testing.assert_array_equal(flat(over(rows).evaluate(KERNEL, 0.1, Z)), reference(X, y, (250, 250), Z=Z))
 
 
 def test_empty_partitions_count_as_none(client) -> None:
@@ -136,14 +142,14 @@ def test_workers_that_die_inside_a_pass_change_no_bit(client, tmp_path, both) ->
     np.save(tmp_path / "y.npy", y)
     expected = reference(X, y, (300,) * 5, Z=Z)
     rows = source(da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300), client)
-    cloudpickle.register_pickle_by_value(__import__("sys").modules[__name__])
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         client.wait_for_workers(2)
         pids = list(client.run(os.getpid).values()) if both else []
         kernel = Fatal(pids, str(tmp_path / "killed"))
         result = flat(over(rows).evaluate(kernel, 0.1, Z))
     finally:
-        cloudpickle.unregister_pickle_by_value(__import__("sys").modules[__name__])
+        cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert (tmp_path / "killed").exists()
     np.testing.assert_array_equal(result, expected)
 

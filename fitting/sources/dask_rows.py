@@ -67,7 +67,8 @@ def cluster_of_parts(parts: Sequence[Part], client: Any) -> Cluster:
 
 def cluster(loads: Sequence[Any], client: Any) -> Cluster:
     """The engine on ``client``, or on the one that is current."""
-    return Cluster(loads, client if client is not None else current_client())
+    chosen = client if client is not None else current_client()
+    return Cluster(loads, chosen, keep=chosen is not None)
 
 
 def current_client() -> Any:

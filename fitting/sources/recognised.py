@@ -8,7 +8,7 @@ from typing import Any
 from fitting.mapreduce.graph import Cluster
 from fitting.sources.arrays import array_parts, npy_parts
 from fitting.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
-from fitting.sources.local import Local
+from fitting.sources.local import KEPT, Local
 from fitting.sources.parquet import parquet_parts
 from fitting.sources.source import Source
 
@@ -52,7 +52,7 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
         return X
     if is_dask(X):
         cluster, single, names = cluster_of(X, y, client)
-        return Source.of(cluster, single=single, names=names)
+        return fitting_memory(Source.of(cluster, single=single, names=names))
     names = ()
     parts: Any
     if isinstance(X, str | os.PathLike):
@@ -74,4 +74,12 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
             )
         parts, single = array_parts(X, y), y.ndim == 1
     engine: Cluster | Local = Local(parts) if client is None else cluster_of_parts(parts, client)
-    return Source.of(engine, single=single, names=names)
+    return fitting_memory(Source.of(engine, single=single, names=names))
+
+
+def fitting_memory(rows: Source) -> Source:
+    """``rows``; on Dask's default scheduler, they stay in this process's memory only if they are few."""
+    holder = rows.holder
+    if isinstance(holder, Cluster) and holder.client is None:
+        holder.keep = 8 * rows.N * (rows.D + rows.P) <= KEPT
+    return rows
