@@ -77,7 +77,7 @@ def trained(method: str, part: Part, M: int, ard: bool, steps: int, seed: int, b
         box = {name: (math.exp(-6.0), math.exp(6.0)) for name in kernel.parameter_names} | {"noise": (LEAST_NOISE, 1e6)}
         model: Any = SparseGP(kind, **shared, limits=box).fit(*part.scaled)
         return certify(model, part.X, part.y, **rest), model
-    model = SparsePACGP(posterior="fitc", relaxation=kind, **shared, **rest).fit(part.X, part.y)
+    model = SparsePACGP(posterior="fitc", relaxation=kind, fewer=False, **shared, **rest).fit(part.X, part.y)
     return model.certificate_, model
 
 

@@ -519,3 +519,48 @@ def test_a_second_fit_forgets_the_first():
     fresh = SparsePACGP(5, max_iter=5, random_state=0).fit(X[:, :1], Y)
     assert set(vars(model)) == set(vars(fresh))
     assert model.certificates_ == fresh.certificates_
+
+
+def noisy(N=400):
+    """Targets whose noise hides all but one slow wave, so that few inducing points describe them."""
+    rng = np.random.default_rng(1)
+    points = rng.uniform(-2.0, 2.0, (N, 2))
+    return points, np.sin(2.0 * points[:, 0]) + 0.7 * rng.standard_normal(N)
+
+
+@unconverged
+def test_fewer_inducing_points_are_kept_where_their_bound_is_smaller():
+    points, y = noisy()
+    all_of_them, fewer = (SparsePACGP(40, random_state=0, fewer=flag).fit(points, y) for flag in (False, True))
+    assert len(all_of_them.inducing_) == 40
+    assert len(fewer.inducing_) == 10
+    assert fewer.bound_ < all_of_them.bound_ - 0.001
+    assert fewer.runs_[0].values == all_of_them.runs_[0].values
+    assert fewer.history_[0] == -fewer.runs_[1].values[0]  # the curve is that of the model that is kept
+    assert fewer.certificate_.check(points, y).confirmed
+    given = SparsePACGP(40, inducing=points[:40], random_state=0, max_iter=2).fit(points, y)
+    assert len(given.inducing_) == 40
+
+
+@unconverged
+def test_all_inducing_points_are_kept_where_fewer_cannot_follow_the_targets():
+    x = np.linspace(-3.0, 3.0, 400)
+    y = np.sin(16.0 * x)
+    model = SparsePACGP(40, epsilon=0.3, kernel=SquaredExponential(1.0, 0.15), noise=0.01, max_iter=60).fit(
+        x[:, None], y
+    )
+    assert len(model.inducing_) == 40
+    assert len(model.runs_) == 3
+    assert model.runs_[1].value < model.runs_[0].value - 0.1
+
+
+@unconverged
+def test_training_with_fewer_points_continues_from_a_checkpoint(tmp_path):
+    points, y = noisy()
+    settings = {"n_inducing": 40, "random_state": 0}
+    whole = SparsePACGP(**settings).fit(points, y)
+    path = tmp_path / "state.npz"
+    SparsePACGP(**settings, checkpoint=path, max_iter=25).fit(points, y)
+    resumed = SparsePACGP(**settings, checkpoint=path).fit(points, y)
+    assert resumed.bound_ == whole.bound_
+    assert np.array_equal(resumed.inducing_, whole.inducing_)

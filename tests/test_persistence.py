@@ -160,7 +160,7 @@ def test_files_with_former_names_of_arguments_are_read(model, tmp_path):
             "36591eaf2c66f9078bf942004eca336a5deb120cafae21d00fbfa94192f6a98e",
         ),
         (
-            SparsePACGP(3, "vfe", relaxation="pinsker", start="scale", inducing="greedy"),
+            SparsePACGP(3, "vfe", relaxation="pinsker", start="scale", inducing="greedy", fewer=False),
             "ab74a7293c59c62b5483d47ffd21a3a859269b677a0947746e250d52f8c9e067",
         ),
     ],

@@ -53,6 +53,14 @@ def test_steady_progress_does_not_end(n):
     assert tail_of(curve).to_come > n  # the last half gained n/2
 
 
+@pytest.mark.parametrize("tol", [0.0, 1e-6])
+def test_a_run_ends_when_it_is_not_expected_to_reach_the_value_of_another(tol):
+    curve = [-1.0 - 1.0 / t for t in range(1, 201)]  # its limit is −1
+    assert Ending(tol, least=-1.0 - 1e-9).reason(curve) is None
+    assert Ending(tol, symbol="B", sign=-1, least=-0.95).reason(curve).endswith("reach B = 0.95 of another run.")
+    assert Ending(tol, least=-0.95).reason(curve[:LEAST]) is None  # too short for an estimate
+
+
 def test_short_curves_and_tol_0_do_not_end():
     assert tail_of([0.0] * LEAST) is None
     assert Ending(1e300).reason([0.0] * LEAST) is None

@@ -18,5 +18,6 @@ ADDED: dict[str, dict[str, Any]] = {
     "LowRankGP": {"batch_size": None},
     "RenyiGP": _DRAWS,
     "SparseGP": {**_DRAWS, "beta": 1.0},
+    "SparsePACGP": {"fewer": False},
 }
 """Arguments that were added, by class, with the values that leave training as it was before."""

@@ -79,7 +79,7 @@ def tail_of(values: Sequence[float]) -> Tail | None:
 
 @dataclass(frozen=True)
 class Ending:
-    """When a run has settled: further iterations are expected to gain less than ``tol``.
+    """When a run has settled: further iterations are expected to gain less than ``tol``, or not to reach ``least``.
 
     Attributes
     ----------
@@ -93,6 +93,9 @@ class Ending:
         How a progress bar names the objective.
     sign : 1 or −1
         The objective that is shown is ``sign`` times the value that is maximised.
+    least : float
+        What another run has reached, in terms of the value that is maximised: a run that is not expected to do so
+        ends.
     """
 
     tol: float
@@ -100,11 +103,19 @@ class Ending:
     name: str = ""
     symbol: str = "F"
     sign: int = 1
+    least: float = -math.inf
 
     def reason(self, values: Sequence[float]) -> str | None:
         """A sentence if the curve has settled, otherwise None."""
-        end = tail_of(values) if self.tol > 0.0 else None
-        if end is None or end.to_come > self.tol * self.unit:
+        end = tail_of(values) if self.tol > 0.0 or self.least > -math.inf else None
+        if end is None:
+            return None
+        if max(values) + end.to_come < self.least:
+            return (
+                f"Stopped after {end.iterations} iterations: further ones are not expected to reach "
+                f"{self.shown(self.least)} of another run."
+            )
+        if end.to_come > self.tol * self.unit or self.tol <= 0.0:
             return None
         to_come = f"{end.to_come / self.unit:.2g}{self.name and ' ' + self.name}"
         return (
