@@ -26,7 +26,7 @@ STREAM = 8
 
 
 class FromElsewhere(GaussianProcess):
-    """The part of an estimator that reads rows by partitions; it comes first among the estimator's bases."""
+    """The part of an estimator that reads rows by partitions; before other estimators, behind mixins of a protocol."""
 
     _held: Held | None = None
     _client: Any = None

@@ -12,7 +12,7 @@ from fitting.estimators.inducing import InducingGP
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
-from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.mapreduce.objective import Held, PartitionedObjective, row_by_row
 from fitting.starts import distinct_rows, units
 from fitting.tempered import TemperedVFE
 from fitting.training import Run
@@ -74,6 +74,7 @@ progress, checkpoint : as in `ExactGP`
 
     def _check_elsewhere(self) -> None:
         super()._check_elsewhere()
+        row_by_row(self._member())
         if isinstance(self.n_inducing, str) or self._best:
             raise ValueError(
                 "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "

@@ -82,11 +82,7 @@ class PartitionedObjective:
     held = ()
 
     def __post_init__(self) -> None:
-        if not self.member.is_diagonal:
-            raise ValueError(
-                f"method: expected 'vfe', 'fitc', 'dtc' or 'pep' for rows that are read by partitions, got "
-                f"{self.member}: its blocks would straddle partitions"
-            )
+        row_by_row(self.member)
 
     @property
     def N(self) -> int:
@@ -140,3 +136,13 @@ class PartitionedObjective:
         member = Diagonal(self.member.power, scalar(positive, "noise", noise), kept=self.member.structure != "none")
         relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
         return kind(member, kernel, Z, jitter=jitter, relative_jitter=relative, **self.data.settings(), **options)
+
+
+def row_by_row(member: Member) -> Member:
+    """``member``; refuses one whose K − Q joins several rows."""
+    if not member.is_diagonal:
+        raise ValueError(
+            f"method: expected 'vfe', 'fitc', 'dtc' or 'pep' for rows that are read by partitions, got {member}: its "
+            "blocks would straddle partitions"
+        )
+    return member
