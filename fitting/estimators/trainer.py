@@ -31,7 +31,7 @@ a bound on the risk."""
 MORE = 4.0
 """Ratio of the noise variances that are compared before training starts."""
 
-WORTH = 0.01
+WORTH = 0.003
 """Standard errors of an estimated objective are computed where no derivative exceeds so many nats per row."""
 
 NEGLIGIBLE = 1e-9

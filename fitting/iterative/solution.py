@@ -28,7 +28,7 @@ from gpbounds.vecchia import Factor, factor
 
 MEMORY = 2.0**31
 """Bytes: K is kept if it needs no more."""
-SOLVED = 1e-6
+SOLVED = 1e-4
 """Nats to which yᵀ(K + σ²I)⁻¹y is computed; the error of the weights is of the order of its root."""
 LEAST, MOST = 6, 40
 """Lanczos steps of the probes."""
