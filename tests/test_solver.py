@@ -274,6 +274,7 @@ def test_an_interval_that_cannot_be_had_is_a_remark(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="No interval for log p"):
         model = ExactGP(KERNEL, 0.05, solver="iterative", optimizer=None).fit(*data(60))
     assert [remark.kind for remark in model.remarks_] == ["interval"]
+    assert model.set_params(solver="cholesky").fit(*data(60)).remarks_ == ()
 
 
 def test_members_of_the_family():

@@ -87,6 +87,7 @@ class Solving(GaussianProcess):
         return outcome, runs
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
+        self._interval: Remark | None = None
         if isinstance(problem, FamilyObjective):
             super()._adopt(problem, outcome, runs)
             return
@@ -95,7 +96,6 @@ class Solving(GaussianProcess):
             problem = problem.prepared(outcome.parameters, (seed, TRAINING))
         super()._adopt(problem, outcome, runs)
         self.probes_: Probes = problem.probes
-        self._interval: Remark | None = None
         try:
             self.evidence_bounds_: tuple[Bound, Bound] = self._bounded_evidence(rng=[*self.probes_.entropy, INTERVAL])
         except (ValueError, NotPositiveDefinite) as error:
