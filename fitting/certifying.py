@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
+from fitting.estimators.arrays import held_rows
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
@@ -175,6 +176,7 @@ def _supported(model: Any) -> None:
         names = ", ".join(kind.__name__ for kind in KINDS)
         raise ValueError(f"model: expected one of {names}, got {type(model).__name__}")
     check_is_fitted(model, "posterior_")
+    held_rows(model.X_train_)  # a certificate recomputes Q and its risk from all rows
     if isinstance(model, SparseGP) and model.method == "pic":
         raise ValueError(
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "

@@ -14,14 +14,15 @@ DTC has no r̄: V̄ = −P·SVC + w(Ce)ᵀ, V̄Vᵀ = −P·SG + wwᵀ.  For a =
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.basis import Pulled
+from fitting.basis import Basis, Pulled
 from fitting.evaluation import Evaluation, Gradient
 from fitting.rows import Chunk, Stream
-from fitting.stacked import Stacking
+from fitting.stacked import Stacking, Triangle
 from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong
@@ -47,21 +48,48 @@ class Diagonal:
 
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""
-        sums = source.reduce(lambda: _Forward(self, source))
-        G = mirrored(sums.G)
-        if not strong(G):
-            return gram_law(G, sums.b), sums
-        return root_law(G, source.reduce(lambda: Stacking(self.precision)).R), sums
+        sums = self.forward(source)
+        return self.law(sums, lambda: self.stacked(source)), sums
 
     def evaluate(self, source: Stream, *, gradient: bool = True) -> Evaluation:
         """F, and its derivatives in (kernel, log σ², Z)."""
         q, sums = self.posterior(source)
-        if not gradient:
-            return Evaluation(self._value(source, q, sums, source.reduce(lambda: _Fit(self, q)).fit), None)
-        lifted = self._lifted(source, q) if self.power == 0.0 else None
-        back = source.reduce(lambda: _Reverse(self, source, q, lifted))
-        value = self._value(source, q, sums, back.fit)
-        return Evaluation(value, self._gradient(source, q, sums, back))
+        middle = self.middle(source.basis, q, sums, source.N, gradient=gradient)
+        return self.finish(middle, self.backward(source, middle))
+
+    # The steps of `evaluate`.  Sums of several sets of rows can be added between them.
+
+    def forward(self, source: Stream) -> Moments:
+        """The first pass."""
+        return source.reduce(lambda: _Forward(self, source))
+
+    def stacked(self, source: Stream) -> Triangle:
+        """The pass that strong data need besides."""
+        return source.reduce(lambda: Stacking(self.precision))
+
+    def law(self, sums: Moments, triangle: Callable[[], Triangle]) -> GramLaw:
+        """q(v), with the ``triangle`` of all rows if the data are strong (`gpbounds.law.strong`)."""
+        G = mirrored(sums.G)
+        return root_law(G, triangle().R) if strong(G) else gram_law(G, sums.b)
+
+    def middle(self, basis: Basis, q: GramLaw, sums: Moments, N: int, *, gradient: bool) -> Middle:
+        """What the second pass over N rows needs; without ``gradient`` it sums only what the value needs."""
+        lifted = None
+        if gradient and self.power == 0.0:
+            scale, turn = 1.0 / self.noise, q.gained.copy() if self.kept else -q.covariance
+            lifted = Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
+        return Middle(basis, q, lifted, float(sums.penalty), N, gradient)
+
+    def backward(self, source: Stream, middle: Middle) -> Fit:
+        """The second pass: `Adjoints`, or without gradient `Fit`."""
+        if not middle.gradient:
+            return source.reduce(lambda: _Fit(self, middle.q))
+        return source.reduce(lambda: _Reverse(self, source, middle))
+
+    def finish(self, middle: Middle, back: Fit) -> Evaluation:
+        """F from the sums of both passes."""
+        value = self._value(middle, back.fit)
+        return Evaluation(value, self._gradient(middle, back) if isinstance(back, Adjoints) else None)
 
     def precision(self, residual: Array) -> Array:
         """c = 1/(σ² + a·r)."""
@@ -76,30 +104,51 @@ class Diagonal:
             return residual.sum() / self.noise
         return xp.log1p(self.power / self.noise * residual).sum() / self.power
 
-    def _value(self, source: Stream, q: GramLaw, sums: Moments, fit: Array | float) -> float:
-        volume = q.chol.logdet + source.N * math.log(2.0 * math.pi * self.noise) + float(sums.penalty)
-        return -0.5 * (source.P * volume + float(fit) + float((q.mean * q.mean).sum()))
+    def _value(self, middle: Middle, fit: Array | float) -> float:
+        q = middle.q
+        volume = q.chol.logdet + middle.N * math.log(2.0 * math.pi * self.noise) + middle.penalty
+        return -0.5 * (q.P * volume + float(fit) + float((q.mean * q.mean).sum()))
 
-    def _lifted(self, source: Stream, q: GramLaw) -> Lifted:
-        basis, scale = source.basis, 1.0 / self.noise
-        turn = q.gained.copy() if self.kept else -q.covariance
-        return Lifted(source.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
-
-    def _gradient(self, source: Stream, q: GramLaw, sums: Moments, back: Adjoints) -> Gradient:
-        P, noise = source.P, float(back.noise)
+    def _gradient(self, middle: Middle, back: Adjoints) -> Gradient:
+        q, noise = middle.q, float(back.noise)
         outer = q.mean @ q.mean.T
         if self.kept:
-            outer += P * matmul(q.gained, q.G)
+            outer += q.P * matmul(q.gained, q.G)
         else:
-            outer -= P * q.gained
+            outer -= q.P * q.gained
         if self.power == 0.0:
-            noise -= 0.5 * P * (source.N - float(q.gained.trace()))
+            noise -= 0.5 * q.P * (middle.N - float(q.gained.trace()))
             if self.kept:
-                noise += 0.5 * P * float(sums.penalty)
+                noise += 0.5 * q.P * middle.penalty
         else:
             outer -= mirrored(back.heavy)
-        pulled = source.basis.finish(back.pulled, outer)
+        pulled = middle.basis.finish(back.pulled, outer)
         return pulled.gradient(np.array([noise]))
+
+
+@dataclass(frozen=True, eq=False)
+class Middle:
+    """What the second pass and the end of an evaluation need of the first pass.
+
+    Attributes
+    ----------
+    basis : Basis
+    q : GramLaw
+    lifted : Lifted or None
+        For a = 0, if derivatives are computed.
+    penalty : float
+        (1/a) Σ log(1 + a·r/σ²); see `Diagonal.penalty`.
+    N : int
+        Number of rows.
+    gradient : bool
+    """
+
+    basis: Basis
+    q: GramLaw
+    lifted: Lifted | None
+    penalty: float
+    N: int
+    gradient: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +232,8 @@ class Lifted:
 class _Reverse:
     """The second pass: V̄ chunk by chunk, or for a = 0 the cotangent of Kuf."""
 
-    def __init__(self, member: Diagonal, source: Stream, q: GramLaw, lifted: Lifted | None) -> None:
+    def __init__(self, member: Diagonal, source: Stream, middle: Middle) -> None:
+        q, lifted = middle.q, middle.lifted
         self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
         self.pull = source.basis.pull_back()
         M = source.basis.rank

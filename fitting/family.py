@@ -102,6 +102,11 @@ class FamilyObjective:
         """Number of data."""
         return self.data.N
 
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.data.Y.shape[1])
+
     def complete(self, point: Parameters) -> Parameters:
         """``point`` itself."""
         return point

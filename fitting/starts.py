@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.sources.columns import Columns
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel, SquaredExponential, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
@@ -24,12 +25,14 @@ SMALL = 500
 """Up to this many rows, the gap that decides on M is bounded by dense algebra; beyond, by a bound in O(NM²)."""
 
 
-def units(X: Float) -> Float:
+def units(X: Float | Columns) -> Float:
     """Standard deviation of each column, 1 for a constant one; shape (D,).
 
     >>> units(np.array([[1.0, 7.0], [5.0, 7.0]]))
     array([2., 1.])
     """
+    if isinstance(X, Columns):
+        return X.units
     pieces = [X[rows] for rows in slices(X.shape[0], PIECE)]  # a memory map is read piece by piece
     largest = np.max([np.abs(piece).max(axis=0) for piece in pieces], axis=0)
     scale = np.where(largest > 0.0, largest, 1.0)  # squares neither over- nor underflow
@@ -61,8 +64,10 @@ def default_noise(Y: Float, kernel: Kernel) -> float:
     return max(0.1 * mean_square(Y), 1e-6 * kernel.max_variance)
 
 
-def mean_square(Y: Float) -> float:
+def mean_square(Y: Float | Columns) -> float:
     """The mean square of y, 1 if y is 0; raises an error if it overflows."""
+    if isinstance(Y, Columns):
+        return Y.mean_square
     with np.errstate(over="ignore", under="ignore"):
         square = float(np.mean(Y * Y))
     if not math.isfinite(square):

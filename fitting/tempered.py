@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters
 from fitting.family import FamilyObjective, Member
+from fitting.mapreduce.objective import Held, PartitionedObjective
 from fitting.posterior import InducingPosterior
 from gpbounds.arrays import Array
 from gpbounds.kernels import Kernel
@@ -43,13 +44,13 @@ class TemperedVFE:
     [-4.509929, -4.509929, -1.792132]
     """
 
-    source: FamilyObjective
+    source: FamilyObjective | PartitionedObjective
     beta: float
 
     held = ()
 
     @property
-    def data(self) -> Data:
+    def data(self) -> Data | Held:
         """The rows."""
         return self.source.data
 
@@ -73,7 +74,7 @@ class TemperedVFE:
         """−min_q J, with its derivatives in log hyperparameters, log noise and Z; as `FamilyObjective.evaluate`."""
         s2, beta = scalar(positive, "noise", noise), self.beta
         inner = self.source.evaluate(kernel, beta * s2, Z, gradient=gradient).times(beta)
-        half = 0.5 * self.source.weight * self.data.N * self.data.Y.shape[1]
+        half = 0.5 * self.source.weight * self.source.N * self.source.P
         log_noise = math.log(2.0 * math.pi * s2)
         value = inner.value + half * (beta * (log_noise + math.log(beta)) - log_noise)
         if inner.gradient is None:

@@ -15,7 +15,7 @@ from gpbounds.bound import outward
 from gpbounds.cli import main
 from gpbounds.cli.afterwards import Gaps, directed, least
 from gpbounds.cli.brackets import brackets, ladder
-from gpbounds.cli.data import load
+from gpbounds.cli.data import column_names, load, read_table, read_with_words
 from gpbounds.cli.problem import headline
 from gpbounds.cli.selection import METHODS, Chooser, NoSuchSubset
 
@@ -324,3 +324,53 @@ def test_a_headline_gives_a_range_of_lengthscales_only_where_there_are_several()
     assert "lengthscale 0.354 to 2 (one per input), noise" in headline(
         gpbounds.SquaredExponential(1.0, [2.0, 0.354]), 0.1
     )
+
+
+def test_parquet_files_and_folders_are_tables(tmp_path) -> None:
+    """The same numbers, names and labels as in a CSV file, and as clear messages."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = np.random.default_rng(0).standard_normal((7, 3))
+    names = ["a", "b", "target"]
+    csv = tmp_path / "table.csv"
+    csv.write_text("\n".join([",".join(names), *(",".join(map(repr, row)) for row in values.tolist())]))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for part, rows in enumerate((slice(0, 4), slice(4, 7))):
+        columns = dict(zip(names, values[rows].T, strict=True))
+        parquet.write_table(arrow.table(columns), folder / f"{part}.parquet")
+    whole = tmp_path / "table.parquet"
+    parquet.write_table(arrow.table(dict(zip(names, values.T, strict=True))), whole)
+    for path in (folder, whole):
+        np.testing.assert_array_equal(read_table(path)[0], read_table(csv)[0])
+        assert column_names(path) == column_names(csv) == names
+        np.testing.assert_array_equal(load(path).X, load(csv).X)
+    assert load(whole).name == load(csv).name == "table"
+    labels = tmp_path / "labels.parquet"
+    parquet.write_table(arrow.table({"kind": ["yes", " no", "yes"], "x": [1, 2, 3]}), labels)
+    numbers, words, name = read_with_words(labels, 0)
+    assert (numbers.tolist(), words, name) == ([[1.0], [2.0], [3.0]], ["yes", "no", "yes"], "kind")
+    with pytest.raises(ValueError, match="expected numbers in column 'kind', got string"):
+        read_table(labels)
+    parquet.write_table(arrow.table({"a": [1.0, None, np.nan], "y": [1.0, 2.0, 3.0]}), labels)
+    with pytest.raises(ValueError, match=r"NaN, infinity or nothing in 2 row\(s\): 2, 3"):
+        read_table(labels)
+    with pytest.raises(ValueError, match="expected a label, got an empty cell in row 2, column 'a'"):
+        read_with_words(labels, 0)
+    parquet.write_table(arrow.table({"other": [1.0]}), folder / "2.parquet")
+    with pytest.raises(ValueError, match=r"expected the columns \['a', 'b', 'target'\] of 0.parquet"):
+        read_table(folder)
+    (tmp_path / "text.parquet").write_text("1,2\n")
+    with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
+        read_table(tmp_path / "text.parquet")
+    with pytest.raises(ValueError, match=r"named \*\.parquet in this folder"):
+        read_table(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
+
+
+def test_a_model_is_trained_from_parquet(tmp_path, capsys) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X = np.linspace(0.0, 6.0, 60)
+    parquet.write_table(arrow.table({"x": X, "y": np.sin(X)}), tmp_path / "rows.parquet")
+    report = ask_json(
+        capsys, "train", tmp_path / "rows.parquet", "--model", "sparse", "--inducing", "8", "--out", tmp_path
+    )
+    assert "y" in json.dumps(report)

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
+from fitting.estimators.arrays import held_rows, in_memory, own_points
 from fitting.estimators.fingerprint import fingerprint, seed_of
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
@@ -237,11 +238,16 @@ class GaussianProcess(_Arguments):
 
         Data are checked as scikit-learn checks them.  Attributes of an earlier fit are deleted.
         """
-        for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
-            delattr(self, name)
+        self._forget()
+        in_memory(type(self).__name__, X)
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
         return self._settle(points, targets[:, None] if single else targets, single)
+
+    def _forget(self) -> None:
+        """Delete the results of an earlier fit."""
+        for name in [key for key in vars(self) if key.endswith("_") and not key.startswith("_")]:
+            delattr(self, name)
 
     def _checked(self, X: Any, y: Any, reset: bool = True) -> tuple[Float, Float]:
         """X and y as arrays of the estimator; without ``reset``, X must have the columns of the fit before."""
@@ -478,7 +484,7 @@ class GaussianProcess(_Arguments):
 
     def _bracket_points(self) -> Float:
         """The data as inputs of ``kernel_``."""
-        return self.X_train_
+        return held_rows(self.X_train_)
 
     def _bracket_inducing(self) -> Float:
         """Inducing points of `log_evidence_bounds`."""
@@ -486,13 +492,6 @@ class GaussianProcess(_Arguments):
 
     def _bracket_options(self) -> dict[str, Any]:
         return {}
-
-
-def own_points(X: Any, points: Any) -> Float:
-    """A copy of the checked ``points`` of X; a memory map of doubles in C order stays on its disk."""
-    if isinstance(X, np.memmap) and np.shares_memory(X, points) and points.flags.c_contiguous:
-        return np.asarray(points)
-    return np.array(points, order="C")
 
 
 def _descendants(cls: type) -> list[type]:

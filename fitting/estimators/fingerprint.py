@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitting.estimators.history import ADDED, FORMER, FREED
+from fitting.sources.columns import Columns
 from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel
@@ -21,7 +22,7 @@ FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
 """Arguments that may differ between a checkpoint and its continuation."""
 
 
-def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
+def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     """SHA-256 of the data and of every argument that influences training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
@@ -36,6 +37,9 @@ def fingerprint(estimator: Any, X: Float, Y: Float) -> str:
         if (name not in FREE or name in FREED) and not (name in added and value == added[name]):
             digest.update(f"{name}={_words(name, value)};".encode())
     for array in (X, Y):
+        if isinstance(array, Columns):
+            digest.update(array.identity)
+            continue
         digest.update(f"{array.shape}".encode())
         for rows in slices(array.shape[0], PIECE):
             digest.update(np.ascontiguousarray(array[rows]).tobytes())

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fitting.divergence import LowRankKL, low_rank_kl
-from fitting.estimators.base import GaussianProcess
+from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
-from fitting.family import Member, at_point, member, objective
+from fitting.family import Member, at_point, member
 from fitting.features import Composed, FeatureKernel, FourierMap, Projection, Scaled
 from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
@@ -23,6 +23,8 @@ from fitting.features.objects import check_features, trained_map
 from fitting.features.transform import kernel_map
 from fitting.lowrank import LowRankObjective
 from fitting.lowrank_batches import LowRankBound
+from fitting.mapreduce.lowrank import PartitionedLowRank
+from fitting.mapreduce.objective import Held
 from fitting.starts import choose_inducing, mean_square, units
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
@@ -38,7 +40,7 @@ FREQUENCIES, WEIGHTS = 6, 7
 
 
 @dataclass(eq=False, repr=False)
-class LowRankGP(Regression, GaussianProcess):
+class LowRankGP(Regression, FromElsewhere):
     """Gaussian process y ~ N(0, ΞΞᵀ + σ²I) with r features in each row of Ξ; its objective is log p(y).
 
     A step takes O(Nr²) time and O(r² + r·chunk + N) memory.  There is no residual K − Q: far from the data the variance
@@ -198,7 +200,19 @@ progress, checkpoint : as in `ExactGP`
     # ------------------------------------------------------------------ training
 
     def _objective(self) -> Any:
-        return LowRankObjective(objective(*self._placed(), self._member()).data)
+        problem = super()._objective()
+        return problem if isinstance(problem, PartitionedLowRank) else LowRankObjective(problem.data)
+
+    def _check_elsewhere(self) -> None:
+        super()._check_elsewhere()
+        if not self._named or self.dim is not None or self.batch_size is not None:
+            raise ValueError(
+                "features, dim, batch_size: expected a name, None and None for rows that are read by partitions: "
+                "objects, projections and mini-batches need all rows in memory"
+            )
+
+    def _partitioned(self, held: Held) -> PartitionedLowRank:
+        return PartitionedLowRank(held)
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
@@ -209,6 +223,8 @@ progress, checkpoint : as in `ExactGP`
         return replace(trainer, objective=LowRankBound(problem.data), optimizer="natgrad")
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        X, Y = self._some(X, Y, trainer.session)
+
         def redraw(point: Parameters, i: int) -> Parameters:
             if self._named:
                 return self._featured(point, X, Y, i)
@@ -298,6 +314,8 @@ progress, checkpoint : as in `ExactGP`
         An object other than an `MLP` with kernel features has no such kernel, which is an error.
         """
         self._fitted()
+        if len(self.X_train_) == 0:
+            raise AttributeError("kl_bound_: expected a model of rows in memory, got one of rows read by partitions")
         if isinstance(self.feature_kernel_.features, Scaled):
             raise AttributeError("kl_bound_: expected features of a kernel, got an object")
         return low_rank_kl(self.feature_kernel_, self.X_train_, noise=self.noise_)

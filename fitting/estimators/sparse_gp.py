@@ -7,10 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import InducingGP
+from fitting.estimators.trainer import Outcome, Trainer
+from fitting.evaluation import Parameters
 from fitting.family import Member, member
+from fitting.mapreduce.objective import Held, PartitionedObjective, row_by_row
 from fitting.starts import distinct_rows, units
 from fitting.tempered import TemperedVFE
+from fitting.training import Run
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
 from gpbounds.validation import choice, count, positive, scalar
@@ -19,7 +24,7 @@ METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
 
 
 @dataclass(eq=False, repr=False)
-class SparseGP(InducingGP):
+class SparseGP(FromElsewhere, InducingGP):
     """Sparse Gaussian process; ``method`` selects its objective F and its predictive law, see `fitting.family`.
 
     A step takes O(NM²) time (PIC with blocks of n: O(N(M² + nM + n²))) and O(M² + M·chunk + N) memory.
@@ -66,6 +71,21 @@ progress, checkpoint : as in `ExactGP`
 
     def _bounded(self) -> bool:
         return self.method == "vfe" and self.beta == 1.0
+
+    def _check_elsewhere(self) -> None:
+        super()._check_elsewhere()
+        row_by_row(self._member())
+        if isinstance(self.n_inducing, str) or self._best:
+            raise ValueError(
+                "n_inducing, inducing: expected a number, and another choice than 'best', for rows that are read by "
+                "partitions: n_inducing='auto' and inducing='best' prove bounds, for which they need all rows in memory"
+            )
+
+    def _partitioned(self, held: Held) -> PartitionedObjective:
+        return PartitionedObjective(self._member(), held)
+
+    def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        return super()._search(trainer, start, *self._some(X, Y, trainer.session))
 
     def _objective(self) -> Any:
         problem = super()._objective()

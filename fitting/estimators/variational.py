@@ -306,8 +306,10 @@ class Variational(WithInducing):
 
     def _objective(self, jitter: Jitter = "auto") -> VariationalObjective:  # type: ignore[override]
         X, y = self._placed()
+        likelihood = self._checked_likelihood(self.y_train_ if len(X) else np.zeros(1))
+        if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
+            X, y = np.zeros((1, X.shape[1])), np.zeros(1)
         beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
-        likelihood = self._checked_likelihood(self.y_train_)
         keep = KEEP if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from fitting.estimators.variational import Variational
+from fitting.sources import is_elsewhere, source
+from fitting.sources.mapped import mapped
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
@@ -80,6 +85,61 @@ checkpoint : as in `ExactGP`
     likelihood: Any = "gaussian"
     objective: str = "elbo"
     noise: float | None = field(default=None, kw_only=True)
+
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+        """Train on X (N, D) and y (N,): arrays, or rows that are read by partitions.
+
+        A `numpy.memmap` X of doubles in C order, or the path of a .npy file, stays on its disk: mini-batches read their
+        rows, and passes over all rows read them in chunks (two such passes with ``batch_size``).  Memory is needed for
+        y, and for the rows that the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads
+        all rows into memory.
+
+        The rows of Parquet files and of Dask collections (`fitting.sources.source`) are written once to a memory map
+        in the folder for temporary files, 8·N·D bytes, and read from there on this machine: every mini-batch consists
+        of random rows, also of sorted files.  ``X_train_`` is empty after training.
+
+        The model keeps the best point seen; after Ctrl-C, too, with a warning.  If Ctrl-C ends the choice of β, that is
+        the model of the best β so far, which was trained on four fifths of the rows.
+
+        Parameters
+        ----------
+        X, y : arrays
+            Or what `fitting.sources.source` takes.
+        client : distributed.Client, optional
+            Where Dask reads the rows.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, targets that the likelihood does not admit, NaN or infinity, or a checkpoint of other
+            data or settings.
+        NotPositiveDefinite
+            when a covariance does not factorise at the start of training.
+
+        Warns
+        -----
+        ConvergenceWarning
+            when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
+            its limit.
+        """
+        if isinstance(X, str | os.PathLike) and os.fspath(X).endswith(".npy") and client is None:
+            return super().fit(np.load(X, mmap_mode="r"), np.load(y) if isinstance(y, str | os.PathLike) else y)
+        if not is_elsewhere(X):
+            if client is not None:
+                raise ValueError("client: expected None for arrays in memory, which no cluster reads")
+            return super().fit(X, y)
+        self._check_arguments()
+        rows = source(X, y, client)
+        if rows.P != 1:
+            raise ValueError(f"y: expected one target for each row of X, got {rows.P} columns")
+        with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
+            points, targets = mapped(rows, folder)
+            rows.holder.release()
+            super().fit(points, targets[:, 0])
+            self.X_train_, self.y_train_ = np.empty((0, rows.D)), np.empty(0)
+        if rows.names:
+            self.feature_names_in_ = np.array(rows.names, dtype=object)
+        return self
 
     def partial_fit(self, X: ArrayLike | Array, y: ArrayLike | Array, *, N: int | None = None) -> Self:
         """Take stochastic steps on the rows X (n, D), y (n,), and keep the state of the optimiser for the next call.

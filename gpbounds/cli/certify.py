@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
         metavar="FILE",
         type=Path,
         required=True,
-        help="CSV (or .csv.gz) of raw values, target in the LAST column, header line optional",
+        help="CSV (.csv.gz), or Parquet (a file or a folder) of raw values, target in the LAST column",
     )
     options.add_json(checking)
     checking.set_defaults(run=check)
@@ -75,7 +75,9 @@ def add_train(actions: Any) -> None:
         description="Train a Gaussian process by the PAC-Bayes bound on its risk, and write the certificate.",
         epilog=TRAIN_EPILOG,
     )
-    parser.add_argument("data", metavar="FILE", type=Path, help="CSV (or .csv.gz) of raw values, header line optional")
+    parser.add_argument(
+        "data", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet of raw values, header line optional"
+    )
     parser.add_argument(
         "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
     )

@@ -1,4 +1,4 @@
-"""Read CSV tables of numbers, inputs first and the target in the last column, and standardise them."""
+"""Read tables of numbers, inputs first and the target in the last column, and standardise them: CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Float
+from gpbounds.cli import parquet
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,8 @@ def _is_number(cell: str) -> bool:
 def read_table(path: Path) -> tuple[Float, bool]:
     """The numbers of a CSV file, shape (rows, columns), and whether its first line was a header.
 
+    Parquet files, and folders of them, have a header.
+
     Raises
     ------
     ValueError
@@ -91,6 +94,8 @@ def read_table(path: Path) -> tuple[Float, bool]:
     OSError
         if the file cannot be read.
     """
+    if parquet.is_parquet(path):
+        return parquet.numbers(path), True
     lines = _all_lines(path)
     header = bool(lines) and not all(_is_number(cell) for cell in lines[0][1])
     body = lines[1:] if header else lines
@@ -115,6 +120,10 @@ def read_with_words(path: Path, column: int) -> tuple[Float, list[str], str | No
     ValueError, OSError
         as `read_table`; for an empty cell in ``column``.
     """
+    if parquet.is_parquet(path):
+        names = parquet.names(path)
+        label = names.pop(column)
+        return parquet.numbers(path, names), parquet.words(path, label), label
     lines = _all_lines(path)
     first = lines[0][1] if lines else []
     header = not all(_is_number(cell) for i, cell in enumerate(first) if i != column)
@@ -160,13 +169,17 @@ def _numbers(path: Path, body: list[tuple[int, list[str]]], header: bool) -> Flo
 
 
 def first_cells(path: Path) -> list[str]:
-    """The cells of the first line, without spaces around them."""
+    """The cells of the first line, without spaces around them; the names of the columns of a Parquet file."""
+    if parquet.is_parquet(path):
+        return parquet.names(path)
     return [cell.strip() for cell in next((cells for _, cells in _lines(path)), [])]
 
 
 def column_names(path: Path) -> list[str] | None:
     """The cells of the first line if it is a header; None if it holds numbers."""
     cells = first_cells(path)
+    if parquet.is_parquet(path):
+        return cells
     return None if all(_is_number(cell) for cell in cells) else cells
 
 
@@ -220,6 +233,6 @@ def load(path: Path) -> Data:
     values, header = read_table(path)
     if values.shape[1] < 2:
         raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
-    name = path.name.removesuffix(".gz").removesuffix(".csv")
+    name = path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
     data = standardise(name, values[:, :-1], values[:, -1])
     return Data(name, data.X, data.y, (*data.notes, *(("The first line was read as a header.",) if header else ())))

@@ -79,7 +79,12 @@ def read(path: Path, target: str | None = None, *, labels: bool = False) -> Exam
     if target is not None:
         column = rows.column_number(target, None if target.isdecimal() else first, len(first))
     values, words, name = read_with_words(path, column)
-    return Examples(path.name.removesuffix(".gz").removesuffix(".csv"), values, _labels(words), name or "label")
+    return Examples(
+        path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet"),
+        values,
+        _labels(words),
+        name or "label",
+    )
 
 
 def _labels(words: list[str]) -> Any:

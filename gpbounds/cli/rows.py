@@ -105,7 +105,7 @@ def read(
     order = [k for k in range(values.shape[1]) if k != j] + [j]
     values = values[:, order]
     columns = columns and [columns[k] for k in order]
-    name = path.name.removesuffix(".gz").removesuffix(".csv")
+    name = path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
     last = order == sorted(order)
     notes = () if last else (f"The target is {target}; the other columns keep their order.",)
     if not split:

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         "file",
         metavar="FILE",
         type=Path,
-        help="CSV (or .csv.gz) of raw values, header line optional; the labels of a classifier may be words",
+        help="CSV (.csv.gz) or Parquet (a file or a folder) of raw values; the labels of a classifier may be words",
     )
     parser.add_argument(
         "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"

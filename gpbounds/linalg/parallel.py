@@ -89,6 +89,22 @@ def one_blas_thread() -> Iterator[None]:
         blas.release()
 
 
+@contextmanager
+def one_lane() -> Iterator[None]:
+    """One BLAS thread, and one lane: for a task that another scheduler runs beside others.
+
+    >>> with one_lane():
+    ...     lanes()
+    1
+    """
+    token = _inside.set(True)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        _inside.reset(token)
+
+
 def groups(chunks: int, N: int, M: int) -> int:
     """The number of groups in which a pass over N rows in ``chunks`` adds up sums of M × M numbers.
 

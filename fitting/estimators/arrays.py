@@ -1,0 +1,36 @@
+"""Rows as arrays: which an estimator takes, which it copies, and which it holds after training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fitting.sources import is_elsewhere
+from gpbounds.arrays import Float
+
+
+def own_points(X: Any, points: Any) -> Float:
+    """A copy of the checked ``points`` of X; a memory map of doubles in C order stays on its disk."""
+    if isinstance(X, np.memmap) and np.shares_memory(X, points) and points.flags.c_contiguous:
+        return np.asarray(points)
+    return np.array(points, order="C")
+
+
+def in_memory(estimator: str, X: Any) -> None:
+    """Refuse rows that are read by partitions, for an estimator of this name that needs all of them at once."""
+    if is_elsewhere(X):
+        raise ValueError(
+            f"X: expected an array for {estimator}, which needs all rows in memory, got {type(X).__name__}: SparseGP, "
+            "LowRankGP and VariationalGP read files and Dask collections"
+        )
+
+
+def held_rows(X: Float) -> Float:
+    """The training rows ``X``, of which a model holds none if it read them by partitions: that is an error."""
+    if len(X) == 0:
+        raise ValueError(
+            "model: expected one that was fitted to arrays, got one of rows that were read by partitions and are not "
+            "held: fit again to rows that fit into memory, or pass some of them to gpbounds.renyi.evidence"
+        )
+    return X

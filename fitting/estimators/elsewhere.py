@@ -1,0 +1,193 @@
+"""Estimators that read rows by partitions: from Parquet and .npy files, and from Dask collections."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fitting.estimators.base import GaussianProcess
+from fitting.family import objective
+from fitting.mapreduce.objective import Held
+from fitting.sources import is_elsewhere, source
+from fitting.sources.columns import Columns
+from fitting.sources.dask_rows import is_dask, one_chunk_of_columns
+from fitting.training import Session
+from gpbounds.arrays import Array, Float
+from gpbounds.devices import array_module
+
+CHOOSING = 100_000
+"""Number of rows among which inducing points are chosen; all rows, if there are no more."""
+
+STREAM = 8
+"""Stream of the random numbers that draw these rows; see the streams of `fitting.estimators.inducing`."""
+
+
+class FromElsewhere(GaussianProcess):
+    """The part of an estimator that reads rows by partitions; before other estimators, behind mixins of a protocol."""
+
+    _held: Held | None = None
+    _client: Any = None
+
+    def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
+        """Train on X (N, D) and y (N,) or (N, P): arrays, or rows that are read by partitions.
+
+        Hyperparameters are searched in log space.  The model keeps the best point seen; after Ctrl-C, too, with a
+        warning.
+
+        Parameters
+        ----------
+        X, y : arrays
+            Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
+            .npy files; Dask arrays or dataframes.  See `fitting.sources.source`.  Rows may exceed the memory then:
+            every evaluation reads them twice, and ``X_train_`` is empty.  Inducing points and features are chosen
+            by 100 000 rows, which depend on ``random_state`` and on their numbers only.
+        client : distributed.Client, optional
+            Where Dask computes; by default the current client, else its default scheduler.
+
+        Raises
+        ------
+        ValueError
+            for wrong arguments, NaN or infinity (with partition and rows), or a checkpoint of other data or settings.
+        NotPositiveDefinite
+            when a covariance does not factorise at the start of training.
+
+        Warns
+        -----
+        ConvergenceWarning
+            when all iterations were used, a line search failed, training was interrupted, or a hyperparameter lies on
+            its limit.
+        """
+        if client is not None and not is_elsewhere(X):
+            raise ValueError(
+                "client: expected None for arrays in memory, which this process computes with: make a Dask array"
+            )
+        self._client = client
+        try:
+            return super().fit(X, y)
+        finally:
+            held, self._held, self._client = self._held, None, None
+            if held is not None:
+                held.release()
+                self.X_train_, self.y_train_ = np.empty((0, held.D)), np.empty((0,) if held.single else (0, held.P))
+
+    def predict(
+        self, X: ArrayLike | Array, return_std: bool = False, return_cov: bool = False, *, noisy: bool = False
+    ) -> Any:
+        """Mean of the latent f at X (N*, D), and on request its standard deviation or covariance.
+
+        Parameters
+        ----------
+        X : array (N*, D), NumPy or CuPy
+            The results live on the device of X.  For a Dask array or dataframe they are Dask arrays with its chunks of
+            rows, of which nothing is computed yet.
+        return_std, return_cov : bool
+            At most one of the two may be True; no covariance for a Dask collection.
+        noisy : bool
+            True predicts new observations y = f + noise: σ² is added to the variances.
+
+        Returns
+        -------
+        mean : array (N*,), or (N*, P) where y was (N, P)
+        std : array of the same shape, or covariance (N*, N*), or (N*, N*, P)
+        """
+        if not is_dask(X):
+            return super().predict(X, return_std, return_cov, noisy=noisy)
+        if return_cov:
+            raise ValueError("return_cov: expected False for a Dask collection, whose rows no worker holds together")
+        self._fitted()
+        rows = one_chunk_of_columns("X", self._without_names(X))
+        from dask import delayed
+
+        single, P = self.y_train_.ndim == 1, len(self.y_mean_)
+        width = 2 * P if return_std else P
+        both = rows.map_blocks(
+            _predicted,
+            model=delayed(self._light(), traverse=False),
+            return_std=return_std,
+            noisy=noisy,
+            dtype=np.float64,
+            chunks=(rows.chunks[0], (width,)),
+            meta=np.empty((0, width)),
+        )
+        parts = [both[:, place] if single else both[:, place : place + P] for place in range(0, width, P)]
+        return tuple(parts) if return_std else parts[0]
+
+    def _without_names(self, X: Any) -> Any:
+        """The Dask array of a Dask array or dataframe, whose columns must be those of training."""
+        if not hasattr(X, "to_dask_array"):
+            return X
+        names, trained = [str(name) for name in X.columns], list(getattr(self, "feature_names_in_", ()))
+        if trained and names != trained:
+            raise ValueError(f"X: expected the columns {trained}, got {names}")
+        return X.to_dask_array()
+
+    def _light(self) -> Self:
+        """This model without what predictions of arrays do not need."""
+        light = copy.copy(self)
+        for name in {"X_train_", "y_train_", "runs_", "history_", "feature_names_in_"} & vars(light).keys():
+            delattr(light, name)
+        return light
+
+    # ------------------------------------------------------------------ the steps of training
+
+    def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Any, Any]:
+        if not is_elsewhere(X):
+            return super()._take(X, y, **checking)
+        self._forget()
+        self._check_elsewhere()
+        rows = source(X, y, self._client)
+        self.n_features_in_ = rows.D
+        if rows.names:
+            self.feature_names_in_ = np.array(rows.names, dtype=object)
+        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
+        if self.normalize_y:
+            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
+        self._held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
+        points, targets = Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
+        self._prepare(points)  # type: ignore[arg-type]
+        self.X_train_, self.y_train_ = points, targets  # type: ignore[assignment]  # for the time of training
+        return points, targets
+
+    def _check_elsewhere(self) -> None:
+        """Refuse arguments with which rows cannot be read by partitions."""
+        if array_module(self.device) is not np:  # type: ignore[arg-type]
+            raise ValueError(f"device: expected 'cpu' for rows that are read by partitions, got {self.device!r}")
+
+    def _partitioned(self, held: Held) -> Any:
+        """The objective over partitions."""
+        raise NotImplementedError
+
+    def _objective(self) -> Any:
+        if self._held is not None:
+            return self._partitioned(self._held)
+        if len(self.X_train_) > 0:
+            return super()._objective()
+        D, outputs = self.X_train_.shape[1], self.y_train_.shape[1:]  # a model in a file, which needs shapes only
+        return objective(np.zeros((1, D)), np.zeros((1, *outputs)), self._member())
+
+    def _some(self, X: Any, Y: Any, session: Session) -> tuple[Float, Float]:
+        """The rows by which inducing points or features are chosen: all of an array, at most `CHOOSING` of others."""
+        if self._held is None:
+            return X, Y
+        return some_rows(X, Y, 0 if self.random_state is None else session.seed)
+
+
+def some_rows(X: Columns, Y: Columns, seed: int) -> tuple[Float, Float]:
+    """All rows, or `CHOOSING` of them, which depend on the number of rows and ``seed`` only."""
+    N = len(X)
+    numbers = np.arange(N)
+    if N > CHOOSING:
+        rng = np.random.default_rng([seed & (2**63 - 1), STREAM])
+        numbers = np.sort(rng.choice(N, CHOOSING, replace=False))
+    return X[numbers], Y[numbers]
+
+
+def _predicted(block: Float, model: FromElsewhere, return_std: bool, noisy: bool) -> Float:
+    """The columns of means, and of standard deviations if asked for, of one chunk."""
+    if len(block) == 0:
+        return np.empty((0, len(model.y_mean_) * (2 if return_std else 1)))
+    moments = model.predict(np.asarray(block), return_std, noisy=noisy)
+    return np.column_stack(moments if return_std else [moments])

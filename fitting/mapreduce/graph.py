@@ -1,0 +1,172 @@
+"""Programs as Dask graphs: one graph for each evaluation, with a fixed tree by the numbers of the partitions.
+
+The parameters are the only data in a graph.  Partitions are persisted loads: a worker that is lost takes nothing with
+it that the scheduler cannot have computed again, and the sums are added in the same order then.  Only functions that
+are called with objects of Dask import it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from fitting.mapreduce.program import Program, Rows
+from fitting.mapreduce.tree import FAN_IN, reduced
+from fitting.statistics import Statistics, summed
+from gpbounds.linalg.parallel import one_lane
+
+ATTEMPTS = 3
+"""Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
+
+_numbers = itertools.count()
+
+
+def begun(program: Program) -> Any:
+    """The first state."""
+    with np.errstate(over="ignore", invalid="ignore"), one_lane():
+        return program.begin()
+
+
+def mapped(program: Program, number: int, state: Any, rows: Rows) -> Statistics:
+    """The sums of one partition in round ``number``."""
+    with np.errstate(over="ignore", invalid="ignore"), one_lane():
+        return program.rounds[number].map(state, rows)
+
+
+def turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
+    """The state after round ``number``."""
+    with np.errstate(over="ignore", invalid="ignore"), one_lane():
+        return program.rounds[number].then(state, total)
+
+
+def added(*records: Statistics) -> Statistics:
+    """The sum of a few records."""
+    return summed(records)
+
+
+def graph_of(program: Program, partitions: Sequence[Any], name: str, fan_in: int = FAN_IN) -> Any:
+    """The result of ``program`` as a `dask.delayed.Delayed`, of which nothing has been computed.
+
+    Parameters
+    ----------
+    program : Program
+    partitions : sequence of Delayed
+        The `Rows` of each partition.
+    name : str
+        Part of the keys of all tasks; another one for each evaluation.
+    """
+    from dask import delayed
+
+    begin, each, then, plus = (delayed(f, pure=False, traverse=False) for f in (begun, mapped, turned, added))
+    known = delayed(program, name=f"gpbounds-program-{name}", traverse=False)
+    state = begin(known, dask_key_name=f"gpbounds-begin-{name}")
+    for number in range(len(program.rounds)):
+        labels = itertools.count()
+        sums = [
+            each(known, number, state, rows, dask_key_name=f"gpbounds-partition-{i}-round-{number}-{name}")
+            for i, rows in enumerate(partitions)
+        ]
+
+        def add(some: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
+            return plus(*some, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
+
+        whole = reduced(sums, add, fan_in)
+        state = then(known, number, state, whole, dask_key_name=f"gpbounds-then-{number}-{name}")
+    return state
+
+
+class Cluster:
+    """The engine that computes `graph_of` on a cluster, or with Dask's default scheduler.
+
+    Parameters
+    ----------
+    loads : sequence of Delayed
+        The `Rows` of each partition, as tasks that can be computed again.
+    client : distributed.Client or None
+        None is Dask's default scheduler.
+    keep : bool
+        Whether the partitions stay in memory between evaluations.
+    """
+
+    def __init__(self, loads: Sequence[Any], client: Any, *, keep: bool = True) -> None:
+        self.loads, self.client, self.keep = list(loads), client, keep
+        self._partitions: list[Any] | None = None
+
+    def run(self, program: Program) -> Any:
+        """The result of ``program``.
+
+        A graph that fails because workers were lost is built again, at most three times.
+
+        Raises
+        ------
+        RuntimeError
+            if workers are lost again and again: with the partition and the host of the last one.
+        """
+        faults = _faults(self.client)
+        for attempt in range(ATTEMPTS + 1):
+            name = f"{next(_numbers)}-{attempt}"
+            try:
+                return self._computed(graph_of(program, self._held(), name))
+            except faults as fault:
+                self._partitions = None
+                if attempt == ATTEMPTS:
+                    raise RuntimeError(_message(fault)) from fault
+        raise AssertionError
+
+    def only(self, places: Sequence[int]) -> Cluster:
+        """The same with the partitions at these places."""
+        some = Cluster([self.loads[place] for place in places], self.client, keep=self.keep)
+        if self._partitions is not None:
+            some._partitions = [self._partitions[place] for place in places]
+        return some
+
+    def release(self) -> None:
+        """Let the partitions go; they are loaded again when they are needed."""
+        self._partitions = None
+
+    def _held(self) -> list[Any]:
+        if not self.keep:
+            return self.loads
+        if self._partitions is None:
+            import dask
+
+            persisted = dask.persist(*self.loads) if self.client is None else self.client.persist(self.loads)
+            self._partitions = list(persisted)
+        return self._partitions
+
+    def _computed(self, result: Any) -> Any:
+        if self.client is None:
+            return result.compute()
+        future = self.client.compute(result, optimize_graph=False)
+        try:
+            return future.result()
+        finally:
+            future.release()
+
+
+def _faults(client: Any) -> tuple[type[BaseException], ...]:
+    """The exceptions by which a cluster reports lost workers."""
+    if client is None:
+        return ()
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    return KilledWorker, FutureCancelledError, CancelledError
+
+
+def _message(fault: Any) -> str:
+    """What is known about the loss of workers."""
+    key, worker = str(getattr(fault, "task", "")), getattr(fault, "last_worker", None)
+    _, _, rest = key.partition("gpbounds-partition-")
+    where = f"partition {rest.partition('-')[0]}" if rest else (key or "the graph")
+    host = getattr(worker, "address", None) or "an unknown host"
+    return (
+        f"partitions: expected workers that live through a pass, got several that were lost in {where}, the last one "
+        f"at {host}. Usual cause: a partition and its sums exceed a worker's memory. Take smaller partitions "
+        "(X.rechunk), or more memory for each worker."
+    )

@@ -1,0 +1,75 @@
+"""The columns of X or of y of a source, where a function needs an array's shape, its scale and some of its rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fitting.sources.source import Source
+from gpbounds.arrays import Float, Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """X, or (y − shift)/scale, of the rows of a source; indexed by increasing row numbers.
+
+    Attributes
+    ----------
+    source : Source
+    targets : bool
+        Whether these are the columns of y.
+    shift, scale : arrays, or 0 and 1
+
+    >>> from fitting.sources import source
+    >>> X = Columns(source(np.array([[1.0], [2.0], [6.0]]), np.zeros(3)))
+    >>> X.shape, X[np.array([0, 2])].tolist()
+    ((3, 1), [[1.0], [6.0]])
+    """
+
+    source: Source
+    targets: bool = False
+    shift: Float | float = 0.0
+    scale: Float | float = 1.0
+
+    ndim = 2
+
+    def __len__(self) -> int:
+        return self.source.N
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, number of columns)."""
+        return self.source.N, self.source.P if self.targets else self.source.D
+
+    @property
+    def units(self) -> Float:
+        """As `fitting.starts.units`."""
+        return self._own(self.source.moments.units)
+
+    @property
+    def mean_square(self) -> float:
+        """As `fitting.starts.mean_square`."""
+        moments = self.source.moments
+        with np.errstate(over="ignore", under="ignore"):
+            mean = (self._own(moments.mean) - self.shift) / self.scale
+            square = float(np.mean(mean * mean + self._own(moments.variance) / (self.scale * self.scale)))
+        if not math.isfinite(square):
+            largest = self._own(moments.unit).max()
+            raise ValueError(f"y: expected numbers whose squares are finite, got |y| up to {largest:.3g}: rescale y")
+        return square if square > 1e-250 else 1.0
+
+    @property
+    def identity(self) -> bytes:
+        """Numbers that other rows would not have: the sizes of all partitions, and the moments of all columns."""
+        moments = self.source.moments
+        own = (moments.unit, moments.centre, moments.spread)
+        return b"".join(self._own(each).tobytes() for each in own) + self.source.sizes.tobytes()
+
+    def __getitem__(self, numbers: Indices) -> Float:
+        X, Y = self.source.rows(numbers)
+        return (Y - self.shift) / self.scale if self.targets else X
+
+    def _own(self, both: Float) -> Float:
+        return both[self.source.D :] if self.targets else both[: self.source.D]

@@ -1,0 +1,109 @@
+"""Partitions of a Parquet file, or of the Parquet files in a folder.  They are read by pyarrow (extra ``parquet``)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fitting.mapreduce.program import Rows
+from fitting.sources.arrays import PART
+from fitting.sources.checked import checked
+
+
+@dataclass(frozen=True)
+class ParquetPart:
+    """Consecutive row groups of one file.
+
+    Attributes
+    ----------
+    path : str
+    groups : tuple of int
+    features, targets : tuples of str
+        The columns that are read.
+    number : int
+    """
+
+    path: str
+    groups: tuple[int, ...]
+    features: tuple[str, ...]
+    targets: tuple[str, ...]
+    number: int
+
+    def load(self) -> Rows:
+        """The checked rows; a missing value is NaN, which is an error."""
+        with _arrow().ParquetFile(self.path) as file:
+            table = file.read_row_groups(list(self.groups), columns=[*self.features, *self.targets], use_threads=False)
+        X, Y = (
+            np.column_stack([np.asarray(table.column(name)) for name in names])
+            for names in (self.features, self.targets)
+        )
+        return checked(self.number, X, Y)
+
+
+def parquet_parts(path: str | os.PathLike[str], targets: Sequence[str], size: int = PART) -> list[ParquetPart]:
+    """Partitions of whole row groups, of at least ``size`` rows where a file has so many; files in order of name.
+
+    Parameters
+    ----------
+    path : path
+        A file, or a folder with files named \\*.parquet, which have the same columns.
+    targets : sequence of str
+        The columns of y; all others are columns of X.
+
+    Raises
+    ------
+    ValueError
+        for a folder without such files, or columns that do not exist or differ.
+    ImportError
+        without pyarrow.
+    """
+    arrow, files = _arrow(), files_of(path)
+    parts: list[ParquetPart] = []
+    columns: list[str] | None = None
+    for each in files:
+        about = arrow.read_metadata(each)
+        own = list(about.schema.to_arrow_schema().names)
+        if columns is not None and own != columns:
+            raise ValueError(f"X: expected the columns {columns} in every file, got {own} in {os.fspath(each)!r}")
+        columns = own
+        if missing := [name for name in targets if name not in columns]:
+            raise ValueError(f"y: expected columns among {columns}, got {missing}")
+        features = tuple(name for name in columns if name not in targets)
+        if not features:
+            raise ValueError(f"y: expected some columns to be left for X, got {list(targets)} of {columns}")
+        groups: list[int] = []
+        rows = 0
+        for group in range(about.num_row_groups):
+            groups.append(group)
+            rows += about.row_group(group).num_rows
+            if rows >= size or group == about.num_row_groups - 1:
+                whole = os.path.abspath(each)
+                parts.append(ParquetPart(whole, tuple(groups), features, tuple(targets), len(parts)))
+                groups, rows = [], 0
+    if not parts:
+        raise ValueError(f"X: expected at least one row, got none in {os.fspath(path)!r}")
+    return parts
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The file, or the Parquet files in the folder by name."""
+    whole = Path(path)
+    files = sorted(whole.glob("*.parquet")) if whole.is_dir() else [whole]
+    if not files:
+        raise ValueError(f"X: expected files named *.parquet in the folder {os.fspath(path)!r}, got none")
+    return files
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError(
+            "Parquet files are read by pyarrow, which is missing: pip install 'gpbounds[parquet]'"
+        ) from None
+    return pyarrow.parquet

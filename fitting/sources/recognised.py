@@ -1,0 +1,85 @@
+"""Which rows are read by partitions, and the source of each kind."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from fitting.mapreduce.graph import Cluster
+from fitting.sources.arrays import array_parts, npy_parts
+from fitting.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
+from fitting.sources.local import KEPT, Local
+from fitting.sources.parquet import parquet_parts
+from fitting.sources.source import Source
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Whether X stands for rows that are read by partitions: a path, a Dask collection, or a `Source`."""
+    return isinstance(X, str | os.PathLike | Source) or is_dask(X)
+
+
+def source(X: Any, y: Any = None, client: Any = None) -> Source:
+    """The rows X with the targets y, after one pass over them.
+
+    | X                                | y                                             | read by               |
+    |----------------------------------|-----------------------------------------------|-----------------------|
+    | array, `numpy.memmap`            | array                                         | this process          |
+    | path of a .npy file              | path of a .npy file                           | this process, or Dask |
+    | path of a Parquet file or folder | name of a column, or a list of names          | this process, or Dask |
+    | Dask array                       | Dask array                                    | Dask                  |
+    | Dask dataframe                   | dataframe, series, name or names of columns   | Dask                  |
+
+    Parameters
+    ----------
+    X, y : as in the table
+    client : distributed.Client, optional
+        Where Dask computes: by default the current client, else its default scheduler.  Files are read by its workers
+        if it is passed, and by this process otherwise.
+
+    Raises
+    ------
+    ValueError, NonFinite
+        for rows that do not match, are not numbers, or contain NaN or infinity: with partition and rows.
+    ImportError
+        for a Parquet file without pyarrow.
+
+    >>> import numpy as np
+    >>> rows = source(np.linspace(0.0, 1.0, 5)[:, None], np.arange(5.0))
+    >>> rows.N, rows.D, rows.P, rows.single
+    (5, 1, 1, True)
+    """
+    if isinstance(X, Source):
+        return X
+    if is_dask(X):
+        cluster, single, names = cluster_of(X, y, client)
+        return fitting_memory(Source.of(cluster, single=single, names=names))
+    names = ()
+    parts: Any
+    if isinstance(X, str | os.PathLike):
+        path = os.fspath(X)
+        if path.endswith(".npy"):
+            if not isinstance(y, str | os.PathLike):
+                raise ValueError(f"y: expected the path of a .npy file, as X is one, got {type(y).__name__}")
+            parts, single = npy_parts(path, y)
+        else:
+            if not (isinstance(y, str) or (isinstance(y, list | tuple) and y)):
+                raise ValueError(f"y: expected the name of a column of {path!r}, or a list of names, got {y!r}")
+            parts, single = parquet_parts(path, [y] if isinstance(y, str) else list(y)), isinstance(y, str)
+            names = parts[0].features
+    else:
+        if client is not None:
+            raise ValueError(
+                "client: expected None for arrays in memory, which are not sent to workers: make a Dask array of "
+                "rows that workers can read"
+            )
+        parts, single = array_parts(X, y), y.ndim == 1
+    engine: Cluster | Local = Local(parts) if client is None else cluster_of_parts(parts, client)
+    return fitting_memory(Source.of(engine, single=single, names=names))
+
+
+def fitting_memory(rows: Source) -> Source:
+    """``rows``; on Dask's default scheduler, they stay in this process's memory only if they are few."""
+    holder = rows.holder
+    if isinstance(holder, Cluster) and holder.client is None:
+        holder.keep = 8 * rows.N * (rows.D + rows.P) <= KEPT
+    return rows

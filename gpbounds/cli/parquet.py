@@ -1,0 +1,93 @@
+"""Tables from Parquet files and from folders of them, read into memory by pyarrow (extra ``parquet``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether ``path`` is a folder, or a file named \\*.parquet."""
+    return path.suffix == ".parquet" or path.is_dir()
+
+
+def names(path: Path) -> list[str]:
+    """The names of the columns.
+
+    Raises
+    ------
+    ValueError
+        for a folder without Parquet files, files of other columns, or a damaged file.
+    OSError
+        if a file cannot be read.
+    """
+    files = _files(path)
+    columns = [list(_read(file, metadata=True).names) for file in files]
+    for file, own in zip(files, columns, strict=True):
+        if own != columns[0]:
+            raise ValueError(f"{file}: expected the columns {columns[0]} of {files[0].name}, got {own}")
+    return columns[0]
+
+
+def numbers(path: Path, columns: list[str] | None = None) -> Float:
+    """The numbers of all columns, or of some, shape (rows, columns); files of a folder in order of their names.
+
+    Raises
+    ------
+    ValueError, OSError
+        as `names`; for columns that hold no numbers, and for NaN, infinity or missing values (with their rows).
+    """
+    chosen = names(path) if columns is None else columns
+    parts = []
+    for file in _files(path):
+        table = _read(file, columns=chosen)
+        cells = [np.asarray(table.column(name)) for name in chosen]
+        for name, column in zip(chosen, cells, strict=True):
+            if column.dtype.kind not in "biuf":
+                raise ValueError(f"{file}: expected numbers in column {name!r}, got {table.column(name).type}")
+        values = np.column_stack([column.astype(np.float64) for column in cells])
+        if (bad := np.flatnonzero(~np.isfinite(values).all(axis=1))).size:
+            shown = ", ".join(str(row + 1) for row in bad[:5]) + (" ..." if bad.size > 5 else "")
+            raise ValueError(
+                f"{file}: expected finite numbers, got NaN, infinity or nothing in {bad.size} row(s): {shown}"
+            )
+        parts.append(values)
+    whole = np.concatenate(parts)
+    if len(whole) == 0:
+        raise ValueError(f"{path}: expected rows of numbers, got none")
+    return whole
+
+
+def words(path: Path, column: str) -> list[str]:
+    """The cells of one column as text without spaces around them; an empty or missing one is an error."""
+    cells: list[str] = []
+    for file in _files(path):
+        own = _read(file, columns=[column]).column(column).to_pylist()
+        empty = [row for row, cell in enumerate(own) if cell is None or not str(cell).strip()]
+        if empty:
+            raise ValueError(f"{file}: expected a label, got an empty cell in row {empty[0] + 1}, column {column!r}")
+        cells += [str(cell).strip() for cell in own]
+    return cells
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"{path}: expected files named *.parquet in this folder, got none")
+    return files
+
+
+def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = None) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(f"{path}: Parquet files are read by pyarrow: pip install 'gpbounds[parquet]'") from None
+    try:
+        return pyarrow.parquet.read_schema(path) if metadata else pyarrow.parquet.read_table(path, columns=columns)
+    except pyarrow.ArrowInvalid:
+        raise ValueError(f"{path}: expected a Parquet file, got a damaged file or another format") from None

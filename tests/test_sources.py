@@ -1,0 +1,210 @@
+"""Rows from arrays, memory maps, .npy and Parquet files are the same rows."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier
+from fitting.estimators import load
+from fitting.family import member
+from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.sources import Source, source
+from fitting.sources.arrays import array_parts, npy_parts
+from fitting.sources.columns import Columns
+from fitting.sources.local import Local
+from fitting.starts import mean_square, units
+from gpbounds.errors import NonFinite
+from gpbounds.kernels import SquaredExponential
+
+KERNEL = SquaredExponential(1.3, [0.7, 1.4])
+
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+
+
+def problem(N: int = 500, M: int = 15):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (N, 2))
+    return X, np.sin(2.0 * X[:, 0]) * X[:, 1] + 0.1 * rng.standard_normal(N), X[:M] + 1e-3
+
+
+def flat(rows, Z):
+    held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, np.zeros(rows.P), np.ones(rows.P))
+    evaluation = PartitionedObjective(member("vfe"), held).evaluate(KERNEL, 0.1, Z)
+    g = evaluation.gradient
+    return np.concatenate([[evaluation.value], g.kernel, [g.noise], np.ravel(g.Z)])
+
+
+def written(folder, X, y, files, rows):
+    """A folder with ``files`` Parquet files, whose row groups have this number of rows."""
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    folder.mkdir()
+    for i, numbers in enumerate(np.array_split(np.arange(len(X)), files)):
+        table = arrow.table({"a": X[numbers, 0], "y": y[numbers], "b": X[numbers, 1]})
+        parquet.write_table(table, folder / f"part-{i}.parquet", row_group_size=rows)
+    return folder
+
+
+def test_every_source_has_the_same_bits(tmp_path) -> None:
+    X, y, Z = problem()
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    mapped = np.memmap(tmp_path / "X.map", dtype=np.float64, mode="w+", shape=X.shape)
+    mapped[:] = X
+    folder = written(tmp_path / "folder", X, y, 5, 100)
+    result = [
+        source(folder, "y"),
+        Source.of(Local(array_parts(X, y, 100)), single=True),
+        Source.of(Local(array_parts(mapped, y, 100)), single=True),
+        Source.of(Local(npy_parts(tmp_path / "X.npy", tmp_path / "y.npy", 100)[0]), single=True),
+        Source.of(Local(array_parts(X, y, 100), keep=0), single=True),  # read again in every pass
+        Source.of(Local(array_parts(X, y, 100), keep=5000), single=True),  # some of it
+    ]
+    assert result[0].names == ("a", "b")
+    expected = flat(result[0], Z)
+    for rows in result[1:]:
+        assert rows.sizes.tolist() == [100] * 5
+        np.testing.assert_array_equal(flat(rows, Z), expected)
+    for rows in result:
+        numbers = np.array([0, 3, 99, 100, 250, 499])
+        for taken, whole in zip(rows.rows(numbers), (X, y[:, None]), strict=True):
+            np.testing.assert_array_equal(taken, whole[numbers])
+
+
+def test_row_groups_stay_whole_and_join_up_to_the_size_of_a_partition(tmp_path) -> None:
+    from fitting.sources.parquet import parquet_parts
+
+    X, y, _ = problem()
+    folder = written(tmp_path / "folder", X, y, 2, 60)
+    parts = parquet_parts(folder, ["y"], size=100)
+    assert [part.groups for part in parts] == [(0, 1), (2, 3), (4,)] * 2
+    assert [len(part.load().X) for part in parts] == [120, 120, 10] * 2
+    one_file = source(folder / "part-1.parquet", ["y"])
+    assert (one_file.N, one_file.single) == (250, False)
+
+
+def test_columns_have_the_scale_of_the_rows() -> None:
+    X, y, _ = problem()
+    rows = Source.of(Local(array_parts(X, y, 77)), single=True)
+    np.testing.assert_allclose(units(Columns(rows)), units(X), rtol=1e-13)
+    np.testing.assert_allclose(mean_square(Columns(rows, True)), mean_square(y), rtol=1e-13)
+    scaled = Columns(rows, True, np.array([0.3]), np.array([2.0]))
+    np.testing.assert_allclose(mean_square(scaled), mean_square((y - 0.3) / 2.0), rtol=1e-13)
+    np.testing.assert_array_equal(scaled[np.array([5, 400])][:, 0], (y[[5, 400]] - 0.3) / 2.0)
+
+
+def test_a_model_of_a_folder_is_that_of_its_rows(tmp_path) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    options = {"n_inducing": 8, "max_iter": 5, "random_state": 0, "tol": None, "normalize_y": True}
+    with pytest.warns(UserWarning, match="All 5 iterations"):
+        local = SparseGP("fitc", **options).fit(X, y)
+    with pytest.warns(UserWarning, match="All 5 iterations"):
+        result = SparseGP("fitc", **options).fit(folder, "y")
+    assert result.feature_names_in_.tolist() == ["a", "b"]
+    assert result.objective_ == pytest.approx(local.objective_, rel=1e-6)
+    np.testing.assert_allclose(result.y_mean_, local.y_mean_, rtol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["fourier", "mercer"])
+def test_low_rank_models_of_a_folder(tmp_path, features) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    options = {"rank": 12, "max_iter": 4, "random_state": 0, "tol": None}
+    with pytest.warns(UserWarning, match="All 4 iterations"):
+        local = LowRankGP(features, **options).fit(X, y)
+    with pytest.warns(UserWarning, match="All 4 iterations"):
+        result = LowRankGP(features, **options).fit(folder, "y")
+    assert result.objective_ == pytest.approx(local.objective_, rel=1e-7)
+    np.testing.assert_allclose(result.predict(X[:20]), local.predict(X[:20]), atol=1e-5)
+    result.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:20]), result.predict(X[:20]))
+    with pytest.raises(AttributeError, match="rows read by partitions"):
+        result.kl_bound_  # noqa: B018
+    with pytest.raises(ValueError, match="projections and mini-batches need all rows"):
+        LowRankGP(features, dim=1).fit(folder, "y")
+
+
+@pytest.mark.parametrize("batch", [None, 64])
+def test_variational_models_have_the_bits_of_arrays(tmp_path, batch) -> None:
+    """Parquet and .npy files are read from memory maps, from which mini-batches take random rows."""
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    options = {"n_inducing": 8, "random_state": 0, "optimizer": "natgrad", "max_iter": 20, "batch_size": batch}
+    models = []
+    for rows in ((X, y), (folder, "y"), (tmp_path / "X.npy", tmp_path / "y.npy"), (tmp_path / "X.npy", y)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            models.append(VariationalGP(likelihood="student-t", **options).fit(*rows))
+    for model in models[1:]:
+        assert model.objective_ == models[0].objective_
+        np.testing.assert_array_equal(model.predict(X[:9]), models[0].predict(X[:9]))
+    assert models[1].X_train_.shape == (0, 2)
+    models[1].save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), models[0].predict(X[:9]))
+    with pytest.raises(ValueError, match="expected one target"):
+        VariationalGP().fit(folder, ["y", "b"])
+    with pytest.raises(ValueError, match="VariationalGPClassifier, which needs all rows"):
+        VariationalGPClassifier().fit(folder, "y")
+
+
+def test_training_continues_from_a_checkpoint(tmp_path) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    options = {"n_inducing": 8, "random_state": 0, "tol": None, "learn_inducing": False}
+    with pytest.warns(UserWarning, match="All 8 iterations"):
+        whole = SparseGP(max_iter=8, **options).fit(folder, "y")
+    for iterations in (3, 8):
+        with pytest.warns(UserWarning, match=f"All {iterations} iterations"):
+            result = SparseGP(max_iter=iterations, checkpoint=tmp_path / "run.npz", **options).fit(folder, "y")
+    assert result.objective_ == whole.objective_
+    other = written(tmp_path / "other", X, y + 1e-9, 3, 50)
+    with pytest.raises(ValueError, match="same data and settings"):
+        SparseGP(max_iter=9, checkpoint=tmp_path / "run.npz", **options).fit(other, "y")
+
+
+def test_wrong_rows_are_refused_with_their_place(tmp_path) -> None:
+    X, y, _ = problem()
+    y[[120, 170]] = np.nan
+    folder = written(tmp_path / "folder", X, y, 5, 100)
+    with pytest.raises(NonFinite, match=r"y: .* in partition 1, in its row\(s\) \[20, 70\]"):
+        source(folder, "y")
+    with pytest.raises(ValueError, match=r"y: expected columns among .*'a', 'y', 'b'.*got \['c'\]"):
+        source(folder, "c")
+    with pytest.raises(ValueError, match="the name of a column"):
+        SparseGP().fit(folder, y)
+    with pytest.raises(ValueError, match=r"named \*\.parquet"):
+        source(tmp_path, "y")
+    with pytest.raises(ValueError, match="one row of targets for each row of X"):
+        source(X, y[:-1])
+    with pytest.raises(ValueError, match="VariationalGP read files"):
+        ExactGP().fit(folder, "y")
+    with pytest.raises(ValueError, match="columns"):
+        Source.of(Local([*array_parts(X, X[:, 0], 500), *array_parts(X[:, :1], X[:, 0], 500)]), single=True)
+    np.save(tmp_path / "words.npy", np.array(["a", "b"]))
+    np.save(tmp_path / "y.npy", np.zeros(2))
+    with pytest.raises(ValueError, match="X: expected real numbers, got dtype <U1 in partition 0"):
+        source(tmp_path / "words.npy", tmp_path / "y.npy")
+
+
+def test_the_next_partition_is_read_while_one_is_computed() -> None:
+    import threading
+
+    started = [threading.Event() for _ in range(3)]
+
+    class Part:
+        def __init__(self, i):
+            self.i = i
+
+        def load(self):
+            started[self.i].set()
+            return array_parts(np.full((2, 1), self.i), np.zeros(2), 2)[0].load()
+
+    for i, _ in enumerate(Local([Part(i) for i in range(3)], keep=0)):
+        if i < 2:
+            assert started[i + 1].wait(10.0)
