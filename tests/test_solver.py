@@ -252,9 +252,12 @@ def test_training_ends_by_standard_errors_only():
         return np.array([0.5])
 
     rule = Resolution(errors, [(-9.0, 9.0)])
-    run = train_lbfgs(lambda x: (float(x @ x), 2.0 * x), np.array([3.0]), [(-9.0, 9.0)], max_iter=50, resolution=rule)
+    run = train_lbfgs(
+        lambda x: (float(x[0] ** 4), 4.0 * x**3), np.array([3.0]), [(-9.0, 9.0)], max_iter=50, resolution=rule
+    )
     assert run.status == "resolved"
-    assert abs(2.0 * run.vector[0]) <= 1.0
+    assert abs(4.0 * run.vector[0] ** 3) <= 1.0
+    assert run.iterations % 4 == 0
     assert calls
     flat = train_lbfgs(
         lambda x: (1e6 + float(x @ x), 2.0 * x),

@@ -246,10 +246,7 @@ class Trainer:
             "progress": self.progress,
         }
         if hasattr(self.objective, "standard_errors"):  # an estimate
-            shared["ending"], shared["resolution"] = (
-                None,
-                Resolution(self._errors(packing), packing.bounds, WORTH * self.N),
-            )
+            shared["resolution"] = Resolution(self._errors(packing), packing.bounds, WORTH * self.N)
         if self.optimizer == "lbfgs":
             return train_lbfgs(loss, start, packing.bounds, gtol=self.gtol, **shared)
         rng = np.random.default_rng([*_words(self.session.seed), *name.encode()])
