@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family
@@ -22,18 +23,22 @@ from fitting.functional import Losses, free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
 from fitting.sampled import Sampling
+from fitting.settling import quadratic_loss, settled
 from fitting.starts import default_likelihood
 from fitting.training import NaturalSteps
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
-from gpbounds.likelihoods import Gaussian, Likelihood, StudentT
+from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.workspace import KEEP
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, positive, positive_unit, scalar
 from gpbounds.whitening import CHUNK, inducing
+
+ENOUGH = 2**14
+"""Rows by which the start of q is chosen, if there are more; they are equally far apart."""
 
 LOSSES = (*OBJECTIVES, "pep")
 
@@ -68,6 +73,10 @@ class VariationalObjective:
         Factor of the sum of losses: N/n where n rows estimate the sum over N.
     sampling : Sampling or None
         How the losses of "log-loss" are sampled; None computes them exactly.
+    is_quadratic : bool
+        Whether `fitting.settling.quadratic_loss` takes the place of the losses.
+    settles : bool
+        Whether the start of q for counts is moved from the prior towards the minimum.
     """
 
     data: Data
@@ -77,6 +86,8 @@ class VariationalObjective:
     power: float = 1.0
     weight: float = 1.0
     sampling: Sampling | None = None
+    is_quadratic: bool = False
+    settles: bool = True
 
     @property
     def N(self) -> int:
@@ -107,22 +118,32 @@ class VariationalObjective:
         if self.loss == "square-loss":
             raise ValueError("loss: expected another loss than 'square-loss', whose best q has a closed form")
         conjugate = isinstance(start.likelihood, Gaussian) and self.loss in ("elbo", "pep")
+        conjugate = conjugate or self.is_quadratic
         convex = conjugate or (self.loss == "elbo" and not isinstance(start.likelihood, StudentT))
         rho = rate if rate is not None else 1.0 if conjugate and self.weight == 1.0 else 0.1
         return NaturalSteps(start.q.M, self.beta, scalar(positive_unit, "rate", rho), convex)
+
+    def quadratic(self) -> VariationalObjective:
+        """J with quadratic losses, for the start of q."""
+        return replace(self, is_quadratic=True, sampling=None)
 
     def complete(self, point: Parameters) -> Parameters:
         """``point``, with the start of q if it has none.
 
         For a Gaussian likelihood it minimises J of the loss "elbo" (VFE's posterior with the noise βσ²), of the square
-        loss (VFE's mean with the noise β, and S = I, D-08), or of power EP if β = 1.  Otherwise it is the prior.
+        loss (VFE's mean with the noise β, and S = I, D-08), or of power EP if β = 1.  For counts `settled` moves the
+        prior towards the minimum, on at most 16 384 rows; for other likelihoods it is the prior.
         """
         if point.q is not None:
             return point
         points = self.data.inputs(point.Z)
         xp, M = namespace(points), int(points.shape[0])
         if not isinstance(point.likelihood, Gaussian):
-            return replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
+            prior = replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
+            if not (self.settles and isinstance(point.likelihood, Poisson)):
+                return prior
+            rows = np.linspace(0, self.N - 1, min(self.N, ENOUGH)).astype(np.int64)
+            return settled(self if self.N <= ENOUGH else self.batch(xp.asarray(rows)), prior)
         square = self.loss == "square-loss"
         noise = self.beta if square else self.beta * point.noise
         posterior = FamilyObjective(self.member, self.data).posterior(point.kernel, noise, points)
@@ -135,6 +156,8 @@ class VariationalObjective:
         q, weight, beta = point.q, self.weight, self.beta
         assert q is not None
         loss: Losses = loss_of(point.likelihood, self.loss, self.power)
+        if self.is_quadratic:
+            loss = quadratic_loss(point.likelihood)
         if self.sampling is not None:
             loss = self.sampling.loss(point.likelihood, 0)
 

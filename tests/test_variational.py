@@ -15,6 +15,7 @@ from fitting.evaluation import Parameters
 from fitting.expected import of_likelihood
 from fitting.family import objective
 from fitting.parameters import packing_of
+from fitting.settling import settled
 from fitting.tempered import TemperedVFE
 from fitting.training import train_lbfgs
 from fitting.variational import variational_objective
@@ -319,3 +320,42 @@ def test_estimators_train_and_predict_on_a_gpu(cupy, likelihood):
     if likelihood == "probit":
         np.testing.assert_array_equal(model.predict(cupy.asarray(X)), host_model.predict(X))
         assert isinstance(model.predict_proba(cupy.asarray(X)), cupy.ndarray)
+
+
+@pytest.mark.parametrize(
+    "likelihood", [Poisson("exp"), Poisson("softplus"), Bernoulli("probit"), StudentT(4.0, 0.5)], ids=str
+)
+@pytest.mark.parametrize("loss", ["elbo", "log-loss"])
+def test_a_settled_q_is_no_worse_and_for_an_elbo_without_slope(likelihood, loss):
+    """From the prior; a log-concave likelihood has one best q, to which the steps lead."""
+    X, y, point = problem(likelihood, 4)
+    J = variational_objective(X, y, likelihood, loss)
+    M = point.Z.shape[0]
+    prior = replace(point, q=FactorLaw(np.zeros((M, 1)), np.eye(M)))
+    better = settled(J, prior)
+    assert J.minimised(better, gradient=False).value <= J.minimised(prior, gradient=False).value
+    if loss == "elbo" and not isinstance(likelihood, StudentT):
+        layout = packing_of(better, fixed=(*KERNEL.parameter_names, *likelihood.parameter_names), learn_Z=False)
+        run = train_lbfgs(layout.loss(J), layout.pack(better), layout.bounds, max_iter=500, ftol=1e-15, gtol=1e-9)
+        assert -run.value > J.minimised(better, gradient=False).value - 0.01 * J.N
+
+
+def test_a_settled_q_of_a_gaussian_is_the_optimum():
+    X, y, point = problem(Gaussian(0.3), 4)
+    J = variational_objective(X, y, "gaussian")
+    M = point.Z.shape[0]
+    best = J.complete(replace(point, q=None))
+    found = settled(J, replace(point, q=FactorLaw(np.zeros((M, 1)), np.eye(M))))
+    np.testing.assert_allclose(found.q.mean, best.q.mean, atol=1e-10)
+    np.testing.assert_allclose(found.q.covariance, best.q.covariance, atol=1e-10)
+
+
+def test_counts_in_the_hundreds_settle_from_a_prior_whose_rates_are_far_too_large():
+    """Where exp(m + s/2) is about e^12 at the start, and where it is 1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (100, 1))
+    y = rng.poisson(np.exp(5.0 + np.sin(2.0 * X[:, 0]))).astype(float)
+    Z, J = np.linspace(-2.0, 2.0, 12)[:, None], variational_objective(X, y, "poisson")
+    for variance in (1.0, 25.0):
+        best = J.complete(Parameters(SquaredExponential(variance, 0.7), J.likelihood, Z))
+        assert J.minimised(best, gradient=False).value < 6.0 * 100

@@ -171,7 +171,7 @@ class Variational(WithInducing):
             q = self.posterior_.q  # type: ignore[attr-defined]
             given = start = Parameters(self.kernel_, self.likelihood_, place(self.inducing_, xp), q)
             jitter = self.jitter_
-        problem = self._objective(jitter)
+        problem = replace(self._objective(jitter), settles=False)  # the rows of the first call are no sample of all
         trainer = replace(self._trainer(problem, start, given, session), objective=problem)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
@@ -311,9 +311,10 @@ class Variational(WithInducing):
             X, y = np.zeros((1, X.shape[1])), np.zeros(1)
         beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
         keep = KEEP if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
-        return variational_objective(
+        problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )
+        return replace(problem, settles=self.batch_size is None)  # mini-batches begin at the prior
 
     def _trainer(self, problem: Any, start: Parameters, given: Parameters, session: Session, **more: Any) -> Trainer:
         trainer = super()._trainer(problem, start, given, session, **more)
