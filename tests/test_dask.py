@@ -135,9 +135,21 @@ class Fatal(SquaredExponential):
         return super().fill(X1, X2, out)
 
 
+@pytest.fixture
+def mortal():
+    """Two workers of one test alone."""
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, **SILENT) as cluster,
+        distributed.Client(cluster) as here,
+    ):
+        yield here
+
+
+@pytest.mark.slow  # Dask starts dead workers again in its own time, and waits for ever if it cannot
 @pytest.mark.parametrize("both", [False, True], ids=["one worker", "both workers"])
-def test_workers_that_die_inside_a_pass_change_no_bit(client, tmp_path, both) -> None:
+def test_workers_that_die_inside_a_pass_change_no_bit(mortal, tmp_path, both) -> None:
     X, y, Z = problem()
+    client = mortal
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     expected = reference(X, y, (300,) * 5, Z=Z)
