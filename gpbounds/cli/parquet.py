@@ -77,7 +77,7 @@ def words(path: Path, column: str) -> list[str]:
 def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
-        raise ValueError(f"{path}: expected files named *.parquet in this folder, got none")
+        raise ValueError(f"{path}: expected a CSV file, or a directory with files named *.parquet, got a directory without any")
     return files
 
 
