@@ -362,7 +362,7 @@ def test_parquet_files_and_folders_are_tables(tmp_path) -> None:
     (tmp_path / "text.parquet").write_text("1,2\n")
     with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
         read_table(tmp_path / "text.parquet")
-    with pytest.raises(ValueError, match=r"named \*\.parquet in this folder"):
+    with pytest.raises(ValueError, match=r"a directory with files named \*\.parquet"):
         read_table(tmp_path.joinpath("empty").mkdir() or tmp_path / "empty")
 
 

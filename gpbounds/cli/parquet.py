@@ -77,7 +77,7 @@ def words(path: Path, column: str) -> list[str]:
 def _files(path: Path) -> list[Path]:
     files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
     if not files:
-        raise ValueError(f"{path}: expected a CSV file, or a directory with files named *.parquet, got a directory without any")
+        raise ValueError(f"{path}: expected a CSV file, or a directory with files named *.parquet, got one without any")
     return files
 
 
