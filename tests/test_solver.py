@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 import fitting
 from fitting import ExactGP, RenyiGP
 from fitting.estimators import fingerprint, solving
+from fitting.evaluation import Gradient
 from fitting.family import at_point, member, objective
 from fitting.iterative import IterativeEvidence, IterativeRenyi, evidence, renyi, solution, solver
 from fitting.iterative.layout import layout
@@ -317,3 +319,15 @@ def test_lanes_change_no_bit_and_storage_only_rounding(monkeypatch):
     assert (runs[0] == runs[1]).all()
     assert (runs[2] == runs[3]).all()
     np.testing.assert_allclose(runs[0], runs[2], rtol=1e-8)
+
+
+def test_training_by_iterations_ends_by_the_tail_of_its_curve_where_errors_are_negligible(monkeypatch):
+    """Standard errors near 0 never let a derivative count as 0; what further iterations can gain still ends the run."""
+    X, y = data()
+    exactly = Gradient(np.full(KERNEL.log_parameters.size, 1e-12), np.full(1, 1e-12), np.full((15, 2), 1e-12))
+    monkeypatch.setattr(IterativeRenyi, "standard_errors", lambda self, point: exactly)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = RenyiGP(0.4, KERNEL, 0.05, solver="iterative", inducing=X[:15] + 0.01, max_iter=120, tol=1.0).fit(X, y)
+    assert "further ones are expected to gain" in model.stop_reason_
+    assert model.n_iter_ < 120
