@@ -34,13 +34,13 @@ from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
-from fitting.statistics import Statistics
 from fitting.turned import turned
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.products import add_product, matmul, product
 from gpbounds.linalg.triangular import multiply_rows
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @runtime_checkable

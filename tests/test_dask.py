@@ -19,14 +19,15 @@ import dask.array as da  # noqa: E402
 from fitting import ExactGP, SparseGP, certify  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
-from fitting.mapreduce.graph import Cluster, graph_of  # noqa: E402
 from fitting.mapreduce.objective import Held, PartitionedObjective  # noqa: E402
 from fitting.mapreduce.two_passes import TwoPasses  # noqa: E402
-from fitting.sources import source  # noqa: E402
-from fitting.sources.arrays import array_parts  # noqa: E402
-from fitting.sources.local import Local  # noqa: E402
+from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
 from gpbounds.kernels import SquaredExponential  # noqa: E402
+from gpbounds.mapreduce.graph import Cluster, graph_of  # noqa: E402
+from gpbounds.sources import Source, source  # noqa: E402
+from gpbounds.sources.arrays import array_parts  # noqa: E402
+from gpbounds.sources.local import Local  # noqa: E402
 
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -192,6 +193,21 @@ def test_graphs_hold_parameters_and_no_rows(client) -> None:
         sizes.append(len(cloudpickle.dumps(dict(graph.dask))))
     assert sizes[1] < sizes[0] + 1000
     assert sizes[1] < 10**6
+
+
+def test_bounds_are_those_of_one_process(client) -> None:
+    X, y, Z = problem()
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
+    local = Source.of(Local(array_parts(X, y, 300)), single=True)
+    for here, there in zip(
+        renyi.evidence(KERNEL, local, None, Z, noise=0.1),
+        renyi.evidence(KERNEL, source(*rows, client), None, Z, noise=0.1),
+        strict=True,
+    ):
+        assert there.terms == here.terms
+        assert float(there) == float(here)
+    low, high = renyi.gap(KERNEL, *rows, Z, 0.5, noise=0.1)
+    assert (float(low), float(high)) == tuple(map(float, renyi.gap(KERNEL, local, None, Z, 0.5, noise=0.1)))
 
 
 def test_a_cluster_that_keeps_dying_is_an_error_that_names_the_partition() -> None:

@@ -14,15 +14,15 @@ from fitting.evaluation import Evaluation
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
 from fitting.inducing import InducingBasis
-from fitting.mapreduce.program import Round, Rows
 from fitting.members import Member, member
 from fitting.rows import Stream
 from fitting.stacked import Triangle
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels import Kernel
 from gpbounds.law import GramLaw
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.program import Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
 
 
 class StrongData(ArithmeticError):

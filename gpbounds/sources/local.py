@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fitting.mapreduce.program import Program, Rows
-from fitting.mapreduce.serial import serial
+from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.serial import serial
 
 KEPT = 2**29
 """Bytes of rows that stay in memory from one pass to the next; further partitions are read in every pass."""
@@ -23,7 +23,7 @@ class Part(Protocol):
 
 @dataclass
 class Local:
-    """The engine that reads partitions one after the other; see `fitting.mapreduce.serial`.
+    """The engine that reads partitions one after the other; see `gpbounds.mapreduce.serial`.
 
     Attributes
     ----------

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Rows
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite
+from gpbounds.mapreduce.program import Rows
 
 SHOWN = 5
 """Number of rows that a message names."""

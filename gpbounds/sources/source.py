@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from fitting.mapreduce.program import Engine, Round, Rows
-from fitting.sources.moments import Moments
-from fitting.statistics import Statistics
 from gpbounds.arrays import Float, Indices
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.sources.moments import Moments
 
 
 class Holder(Engine, Protocol):
@@ -23,7 +23,7 @@ class Holder(Engine, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows that are read by partitions; made by `fitting.sources.source`.
+    """Rows that are read by partitions; made by `gpbounds.sources.source`.
 
     Attributes
     ----------

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Program, Rows
-from fitting.mapreduce.tree import FAN_IN, reduced
-from fitting.statistics import Statistics, summed
 from gpbounds.linalg.parallel import one_lane
+from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.statistics import Statistics, summed
+from gpbounds.mapreduce.tree import FAN_IN, reduced
 
 ATTEMPTS = 3
 """Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""

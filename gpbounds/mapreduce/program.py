@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array
+from gpbounds.mapreduce.statistics import Statistics
 
 
 class Rows(NamedTuple):
