@@ -289,7 +289,7 @@ def bracket(
     jitter: Jitter,
     block: int = BLOCK,
     *,
-    streams: bool,
+    streams: bool = False,
 ) -> Bracket:
     """The checked arguments as a `Bracket`; ``streams`` if no member needs all rows at once."""
     make = partitioned if streams and by_partitions(X) else streamed
