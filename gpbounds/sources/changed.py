@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,10 @@ class Changed:
     def only(self, places: Sequence[int]) -> Changed:
         """The same with the partitions at these places."""
         return Changed(self.holder.only(places), self.change)
+
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition in this process, one after the other."""
+        return map(self.change, self.holder.partitions())
 
     def release(self) -> None:
         """Free the memory of the partitions."""
