@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from gpbounds.arrays import Float
@@ -59,8 +59,8 @@ def with_targets(rows: Source, shift: Float, scale: Float) -> Source:
     >>> rows.rows(np.arange(2))[1].tolist()
     [[0.0], [1.0]]
     """
-    changed = Source.of(Changed(rows.holder, Shifted(shift, scale)), single=rows.single, names=rows.names)
-    return replace(changed, numbers=rows.numbers)
+    changed = Changed(rows.holder, Shifted(shift, scale))
+    return Source.of(changed, single=rows.single, names=rows.names, numbers=rows.numbers)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,8 +71,8 @@ class Source:
         return np.concatenate(taken.X).astype(np.float64, copy=False), np.concatenate(taken.Y)
 
     @classmethod
-    def of(cls, holder: Holder, *, single: bool, names: tuple[str, ...] = ()) -> Source:
-        """Read all partitions once.
+    def of(cls, holder: Holder, *, single: bool, names: tuple[str, ...] = (), numbers: Indices | None = None) -> Source:
+        """Read all partitions once; ``numbers`` are theirs, by default 0, 1, 2 …
 
         Raises
         ------
