@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.basis import Basis
-from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.statistics import Statistics, summed
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
