@@ -174,7 +174,7 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal) -> Eval
 def _prepare(source: Stream, q: FactorLaw) -> None:
     """Compute L⁻¹ and S, which several threads read later; two lanes share this."""
     if namespace(source.X) is np and q.M**3 >= WORTH:
-        share(2, lambda task, worker: source.basis.prepare() if task == 0 else q.covariance)
+        share(2, lambda task, worker: source.basis.prepare() if task == 0 else q.covariance, flops=float(q.M**3))
 
 
 @dataclass(frozen=True, eq=False)
