@@ -26,7 +26,7 @@ from fitting.features.stored import by_name
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
-from fitting.training.blocks import read_by_blocks, warn_of_order
+from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
@@ -410,9 +410,6 @@ class GaussianProcess(_Arguments):
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
         batch_size = self._batch(X.shape[0])
-        by_blocks = batch_size is not None and read_by_blocks(X)
-        if by_blocks:
-            warn_of_order(X, y[:, None] if y.ndim == 1 else y)
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -421,7 +418,7 @@ class GaussianProcess(_Arguments):
             ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=batch_size,
-            by_blocks=by_blocks,
+            by_blocks=batch_size is not None and drawn_by_blocks(X, y),
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),
