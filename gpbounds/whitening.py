@@ -21,7 +21,7 @@ from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, req
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
-from gpbounds.linalg.parallel import groups, share
+from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -269,7 +269,7 @@ def whitened(whitener: Inducing, X: Array, y: Array | None, chunk: int = CHUNK) 
             projections[group] += V @ targets[rows]
             residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
 
-    share(sums, add)
+    share(sums, add, flops=float(N * M * (2 * M + ENTRY)))
     gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
     known, rank = whitener.known(X)
     residual[xp.asarray(known)] = 0.0

@@ -22,7 +22,7 @@ def in_memory(estimator: str, X: Any) -> None:
     if is_elsewhere(X):
         raise ValueError(
             f"X: expected an array for {estimator}, which needs all rows in memory, got {type(X).__name__}: SparseGP, "
-            "LowRankGP and VariationalGP read files and Dask collections"
+            "LowRankGP, SparsePACGP and VariationalGP read files and Dask collections"
         )
 
 

@@ -15,7 +15,7 @@ from fitting.mapreduce.objective import Held
 from fitting.training import Session
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
-from gpbounds.sources import is_elsewhere, source
+from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
 
 CHOOSING = 100_000
@@ -142,14 +142,18 @@ class FromElsewhere(GaussianProcess):
         self.n_features_in_ = rows.D
         if rows.names:
             self.feature_names_in_ = np.array(rows.names, dtype=object)
-        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
-        if self.normalize_y:
-            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
-        self._held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
-        points, targets = Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
+        self._held, points, targets = self._in_units(rows)
         self._prepare(points)  # type: ignore[arg-type]
         self.X_train_, self.y_train_ = points, targets  # type: ignore[assignment]  # for the time of training
         return points, targets
+
+    def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
+        """The rows, X and Y, all in the units of the model."""
+        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
+        if self.normalize_y:
+            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
+        held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
+        return held, Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
 
     def _check_elsewhere(self) -> None:
         """Refuse arguments with which rows cannot be read by partitions."""

@@ -123,6 +123,10 @@ class Cluster:
             some._partitions = [self._partitions[place] for place in places]
         return some
 
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition in this process, one after the other."""
+        return map(self._computed, self._held())
+
     def release(self) -> None:
         """Let the partitions go; they are loaded again when they are needed."""
         self._partitions = None

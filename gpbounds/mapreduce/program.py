@@ -27,11 +27,14 @@ class Rows(NamedTuple):
     Y : array (n, P)
     number : int
         The number of the partition.
+    exact : bool
+        Whether these are the numbers of the source: doubles, or whole numbers below 2⁵³.
     """
 
     X: Array
     Y: Array
     number: int
+    exact: bool = True
 
 
 class Round(NamedTuple):

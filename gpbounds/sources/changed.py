@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from gpbounds.arrays import Float
@@ -30,6 +30,10 @@ class Changed:
         """The same with the partitions at these places."""
         return Changed(self.holder.only(places), self.change)
 
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition in this process, one after the other."""
+        return map(self.change, self.holder.partitions())
+
     def release(self) -> None:
         """Free the memory of the partitions."""
         self.holder.release()
@@ -55,8 +59,8 @@ def with_targets(rows: Source, shift: Float, scale: Float) -> Source:
     >>> rows.rows(np.arange(2))[1].tolist()
     [[0.0], [1.0]]
     """
-    changed = Source.of(Changed(rows.holder, Shifted(shift, scale)), single=rows.single, names=rows.names)
-    return replace(changed, numbers=rows.numbers)
+    changed = Changed(rows.holder, Shifted(shift, scale))
+    return Source.of(changed, single=rows.single, names=rows.names, numbers=rows.numbers)
 
 
 @dataclass(frozen=True, eq=False)

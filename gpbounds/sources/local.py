@@ -38,6 +38,10 @@ class Local:
     _bytes: int = field(default=0, repr=False)
 
     def __iter__(self) -> Iterator[Rows]:
+        return self.partitions()
+
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition, one after the other."""
         waiting = [place for place in range(len(self.parts)) if place not in self._kept]
         with ThreadPoolExecutor(1) as reader:
             ahead = None
