@@ -409,7 +409,6 @@ class GaussianProcess(_Arguments):
     ) -> Trainer:
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
-        batch_size = self._batch(X.shape[0])
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -417,8 +416,8 @@ class GaussianProcess(_Arguments):
             max_iter=count("max_iter", self.max_iter),
             ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
-            batch_size=batch_size,
-            by_blocks=batch_size is not None and drawn_by_blocks(X, y),
+            batch_size=self._batch(X.shape[0]),
+            by_blocks=drawn_by_blocks(X, y, self._batch(X.shape[0])),
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),

@@ -42,9 +42,9 @@ def read_by_blocks(X: Any) -> bool:
     return owner is not None and X.nbytes > CACHED
 
 
-def drawn_by_blocks(X: Any, y: Any) -> bool:
-    """`read_by_blocks`, with a warning if the rows of X and y are ordered then."""
-    if not read_by_blocks(X):
+def drawn_by_blocks(X: Any, y: Any, batch_size: int | None) -> bool:
+    """Whether mini-batches take rows from blocks; a warning if the rows of X and y are ordered then."""
+    if batch_size is None or not read_by_blocks(X):
         return False
     warn_of_order(X, y[:, None] if y.ndim == 1 else y)
     return True
