@@ -4,6 +4,9 @@ With many inputs of which few matter, the evidence has many optima.  One of them
 A sparse objective ends there more easily than the exact one, because its K − Q counts as noise until the lengthscales
 fit.  An exact fit of few rows is cheap.  Several of them compete: each round trains the remaining candidates further,
 and keeps those with the largest evidence.
+
+Too few rows can be explained by inputs that do not matter, with a large evidence.  Such a fit predicts other rows worse
+than noise alone does (`predicts`), and a fit of more rows takes its place.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from fitting.family import at_point, objective
 from fitting.parameters import Limits, packing_of
 from fitting.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
+from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 
@@ -35,7 +39,8 @@ FEWEST, EACH, MOST = 200, 4, 1000
 240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
 
 AGAIN = 2.5
-"""Factor of the number of rows of a second pilot fit, after training ended where everything is noise."""
+"""Factor of the number of rows of a second pilot fit: where the first does not predict other rows better than noise, or
+training ended where everything is noise."""
 
 FAR = 20.0
 """Largest lengthscale at the start, in units of √D standard deviations.  An input that some rows show as irrelevant may
@@ -58,6 +63,37 @@ def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:
     """The numbers of n of N rows, in increasing order; they depend on nothing else than the arguments."""
     rng = np.random.default_rng([seed & (2**63 - 1), 5, attempt])
     return np.sort(rng.choice(N, n, replace=False))
+
+
+def others_of(N: int, rows: Array, n: int, seed: int) -> Array:
+    """The numbers of at most n other rows than ``rows``, in increasing order.
+
+    >>> others_of(5, np.array([0, 2, 3]), 4, seed=0)
+    array([1, 4])
+    """
+    left = np.setdiff1d(np.arange(N), rows, assume_unique=True)
+    rng = np.random.default_rng([seed & (2**63 - 1), 5, 0, 1])
+    return np.sort(rng.choice(left, min(n, left.size), replace=False))
+
+
+def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, Array], square: float) -> bool:
+    """Whether the exact GP at ``point``, given ``rows``, has a larger mean log density at ``others`` than noise alone.
+
+    Parameters
+    ----------
+    rows, others : pairs of arrays (n, D), (n, P)
+        Inputs and targets.
+    square : float
+        Mean square of all targets, the variance of noise alone.
+    """
+    X, Y = others
+    try:
+        mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
+    except (NotPositiveDefinite, NonFinite):  # no candidate had a value
+        return False
+    variance = (variance + point.noise)[:, None]
+    gain = math.log(square) + Y * Y / square - namespace(Y).log(variance) - (Y - mean) ** 2 / variance
+    return float(gain.mean()) > 0.0
 
 
 def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:

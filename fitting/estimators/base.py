@@ -23,7 +23,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
-from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
+from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, others_of, pilot_start, predicts, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
@@ -40,6 +40,10 @@ class _Arguments(BaseEstimator):
     kernel: Kernel | None
     noise: float | None
     n_features_in_: int
+
+
+FIRST, SECOND = "start", "start again"
+"""Names of the pilot fits within a session."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -364,18 +368,33 @@ class GaussianProcess(_Arguments):
         return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        """``given``, or the best of several fits of some rows, which are drawn by their numbers; more of them again."""
+        """``given``, or the best of several fits of some rows, which are drawn by their numbers.
+
+        Attempt 1 has more rows; attempt 0 goes on to it if its fit does not predict other rows better than noise.
+        """
         if not self._pilots:
             return given
-        rows = rows_of(X.shape[0], self._rows(attempt), 0 if self.random_state is None else session.seed, attempt)
+        N, seed = X.shape[0], 0 if self.random_state is None else session.seed
         fixed = tuple(dict.fromkeys((*self.fixed, *(() if self._passed_noise is None else ("noise",)))))
         xp = array_module(self.device)  # type: ignore[arg-type]
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
         fixed = tuple(name for name in fixed if name in names)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
-        some = (place(X[rows], xp), place(Y[rows], xp))
-        name = "start again" if attempt else "start"
-        return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name)
+
+        def placed(numbers: Array) -> tuple[Array, Array]:
+            return place(X[numbers], xp), place(Y[numbers], xp)
+
+        def fit(rows: Array, name: str) -> tuple[Parameters, tuple[Array, Array]]:
+            some = placed(rows)
+            return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name), some
+
+        if attempt == 0:
+            n = self._rows(0)
+            rows = rows_of(N, n, seed)
+            found, some = fit(rows, FIRST)
+            if self._rows(1) == n or predicts(found, some, placed(others_of(N, rows, n, seed)), mean_square(Y)):
+                return found
+        return fit(rows_of(N, self._rows(1), seed, 1), SECOND)[0]
 
     def _rows(self, attempt: int) -> int:
         """The number of rows of the first pilot fit, or of a second one."""
@@ -388,6 +407,8 @@ class GaussianProcess(_Arguments):
         X, y = self.X_train_, self.y_train_
         columns = y[:, None] if y.ndim == 1 else y
         more = [lambda: self._start(given, X, columns, session, 1)] if self._rows(1) > self._rows(0) else []
+        if SECOND in session.runs:  # training has started from it
+            more = []
         return [*more, lambda: given] if self._pilots else []
 
     def _rank(self, N: int) -> int:
