@@ -6,12 +6,14 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
-from fitting.pilot import FAR, candidates, near, number_of_rows, pilot, rows_of
-from fitting.starts import around, choose_inducing, default_kernel, default_noise, units
+from fitting.parameters import packing_of
+from fitting.pilot import FAR, candidates, near, number_of_rows, others_of, pilot, predicts, rows_of
+from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
 from gpbounds import Matern, SquaredExponential
 
 INPUTS, RELEVANT = 30, 4
@@ -23,6 +25,15 @@ def waves(N, seed=0, inputs=INPUTS):
     X = rng.standard_normal((N, inputs))
     clean = np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.5 * X[:, 2 : 3 if inputs < 4 else 4].prod(axis=1)
     y = clean + 0.1 * clean.std() * rng.standard_normal(N)
+    return X, (y - y.mean()) / y.std()
+
+
+def pairs(N, seed=0):
+    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
+    rng = np.random.default_rng([INPUTS, seed])
+    X = rng.standard_normal((N, INPUTS))
+    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
+    y = clean + 0.1 * rng.standard_normal(N)
     return X, (y - y.mean()) / y.std()
 
 
@@ -38,12 +49,7 @@ def noise_alone(y):
 
 
 def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_noise():
-    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
-    rng = np.random.default_rng([INPUTS, 0])
-    X = rng.standard_normal((800, INPUTS))
-    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
-    y = clean + 0.1 * rng.standard_normal(800)
-    y = (y - y.mean()) / y.std()
+    X, y = pairs(800)
     old, new = (
         quiet(SparseGP(n_inducing=40, max_iter=40, start=start, random_state=0), X, y) for start in ("scale", "auto")
     )
@@ -51,6 +57,43 @@ def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_
     assert new.objective_ - noise_alone(y) > 0.15 * len(y)
     lengths = new.kernel_.lengthscales(INPUTS)
     assert np.sum(lengths[:RELEVANT] < 0.2 * lengths[RELEVANT:].min()) >= 2
+
+
+def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
+    """Inputs that do not matter explain 320 rows, 70 nats better than noise, but not the other rows."""
+    X, y = pairs(500, seed=2)
+    Y = y[:, None]
+    kernel = default_kernel(X, Y)
+    given = at_point(kernel, default_noise(Y, kernel))
+    limits = near(around(kernel, given.likelihood), given, X)
+    points = candidates(given, X, Y, limits, ())
+    n = number_of_rows(500, INPUTS, 40)
+    rows = rows_of(500, n, 0)
+    others = others_of(500, rows, n, 0)
+    assert np.array_equal(np.sort(np.append(rows, others)), np.arange(500))
+    run = pilot(X[rows], Y[rows], points, limits=limits, fixed=())
+    found = packing_of(points[0], fixed=(), limits=limits).unpack(run.vector)
+    assert run.value - noise_alone(y[rows]) > 0.2 * n
+    assert not predicts(found, (X[rows], Y[rows]), (X[others], Y[others]), mean_square(Y))
+    model = quiet(SparseGP(n_inducing=40, max_iter=40, random_state=0), X, y)
+    assert model.objective_ - noise_alone(y) > 0.3 * len(y)
+    assert np.sum(model.kernel_.lengthscales(INPUTS)[:RELEVANT] < 1.0) == 2
+
+
+def test_other_rows_are_compared_with_noise_alone():
+    """The difference of log densities by SciPy, and its sign for a kernel that explains, and for one that does not."""
+    X, y = waves(60, inputs=2)
+    Y = 1.7 * y[:, None]
+    half, square = slice(0, 40), float(np.mean(Y**2))
+    signs = []
+    for kernel, noise in ((SquaredExponential(2.5, [0.6, 0.6]), 0.05), (SquaredExponential(2.5, 0.01), 0.001)):
+        K = kernel(X) + noise * np.eye(60)
+        means = K[40:, half] @ np.linalg.solve(K[half, half], Y[half, 0])
+        spread = np.diag(K[40:, 40:] - K[40:, half] @ np.linalg.solve(K[half, half], K[half, 40:]))
+        gain = norm.logpdf(Y[40:, 0], means, np.sqrt(spread)).mean() - norm.logpdf(Y[40:, 0], 0, np.sqrt(square)).mean()
+        assert predicts(at_point(kernel, noise), (X[half], Y[half]), (X[40:], Y[40:]), square) == (gain > 0.0)
+        signs.append(gain > 0.0)
+    assert signs == [True, False]
 
 
 def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
