@@ -35,9 +35,8 @@ ROUNDS = ((5, 5), (2, 12), (1, 30))
 """Of each round: how many candidates take part, and the number of iterations after which it ends."""
 
 FEWEST, EACH, MOST = 200, 4, 1000
-"""Least number of rows for a likelihood, the number that each input adds to it, and the largest number.  Where 4 inputs
-of 30 matter, 240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of
-noise)."""
+"""Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
+240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
 
 AGAIN = 2.5
 """Factor of the number of rows of a second pilot fit: where the first does not predict other rows better than noise, or
@@ -51,20 +50,13 @@ TOLERANCE = 1e-5
 """Relative change of the evidence at which an iteration of a pilot run is its last one."""
 
 
-def number_of_rows(N: int, D: int, rank: int, fewest: int) -> int:
+def number_of_rows(N: int, D: int, rank: int) -> int:
     """Rows of a pilot fit, whose step costs n²/2 values of the kernel, where one of training costs N·``rank``.
 
-    Parameters
-    ----------
-    fewest : int
-        Least number of rows without inputs; each input adds `EACH`.
-
-    >>> number_of_rows(6500, 32, rank=100, fewest=FEWEST), number_of_rows(1500, 8, rank=50, fewest=FEWEST)
-    (806, 273)
-    >>> number_of_rows(120, 8, rank=50, fewest=FEWEST)
-    120
+    >>> number_of_rows(6500, 32, rank=100), number_of_rows(1500, 8, rank=50), number_of_rows(120, 8, rank=50)
+    (806, 273, 120)
     """
-    return min(N, MOST, max(math.isqrt(N * rank), fewest + EACH * D))
+    return min(N, MOST, max(math.isqrt(N * rank), FEWEST + EACH * D))
 
 
 def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:

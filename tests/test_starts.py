@@ -67,7 +67,7 @@ def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
     given = at_point(kernel, default_noise(Y, kernel))
     limits = near(around(kernel, given.likelihood), given, X)
     points = candidates(given, X, Y, limits, ())
-    n = number_of_rows(500, INPUTS, 40, fewest=200)
+    n = number_of_rows(500, INPUTS, 40)
     rows = rows_of(500, n, 0)
     others = others_of(500, rows, n, 0)
     assert np.array_equal(np.sort(np.append(rows, others)), np.arange(500))
@@ -143,7 +143,7 @@ def test_targets_that_no_input_determines_give_a_remark(model):
 )
 def test_the_start_is_the_same_in_every_fit_and_for_every_source_of_rows(model, tmp_path, monkeypatch):
     """Also without ``random_state``."""
-    monkeypatch.setattr(type(model), "_fewest", 60)
+    monkeypatch.setattr("fitting.pilot.FEWEST", 60)
     X, y = waves(100, inputs=3)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[...] = X
@@ -167,7 +167,7 @@ def test_the_rows_depend_on_the_seed_and_the_number_of_rows():
 
 @pytest.mark.parametrize(("N", "D", "rank"), [(50, 3, 10), (1000, 2, 40), (6500, 32, 100), (10**6, 8, 500)])
 def test_the_number_of_rows_has_its_limits(N, D, rank):
-    n = number_of_rows(N, D, rank, fewest=200)
+    n = number_of_rows(N, D, rank)
     assert n == min(N, 1000, max(200 + 4 * D, int(np.sqrt(N * rank))))
 
 

@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
-from fitting.pilot import AGAIN, FEWEST, MOST, at_scale, number_of_rows, others_of, pilot_start, predicts, rows_of
+from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, others_of, pilot_start, predicts, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
@@ -92,7 +92,6 @@ class GaussianProcess(_Arguments):
     device: str = "cpu"
     progress: bool = False
     checkpoint: str | os.PathLike[str] | None = None
-    _fewest: ClassVar[int] = FEWEST  # rows of a pilot fit
 
     @abstractmethod
     def _member(self) -> Member:
@@ -400,7 +399,7 @@ class GaussianProcess(_Arguments):
     def _rows(self, attempt: int) -> int:
         """The number of rows of the first pilot fit, or of a second one."""
         N, D = self.X_train_.shape
-        n = number_of_rows(N, D, self._rank(N), self._fewest)
+        n = number_of_rows(N, D, self._rank(N))
         return min(N, MOST, math.ceil(AGAIN * n)) if attempt else n
 
     def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:

@@ -27,11 +27,6 @@ GTOL = 1e-8
 """Largest derivative of B at which L-BFGS-B stops; there may be thousands of derivatives in Z."""
 
 
-FEWEST = 400
-"""Least number of rows of a pilot fit.  Where training by a bound ends depends more on its start than for a likelihood:
-six seeds with 500 rows of kin40k ended at .6855 to .7240 from 232 rows, and at .6856 to .6858 from 432."""
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class PacGaussianProcess(Regression, GaussianProcess):
     """Gaussian process regression trained by a PAC-Bayes bound on its Gibbs risk; use `PACGP` or `SparsePACGP`.
@@ -71,7 +66,6 @@ class PacGaussianProcess(Regression, GaussianProcess):
     tol: float | None = 0.001
     scaling: Any = "as given"
     nonrigorous: bool = False
-    _fewest: ClassVar[int] = FEWEST
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
