@@ -6,7 +6,8 @@ fit.  An exact fit of few rows is cheap.  Several of them compete: each round tr
 and keeps those with the largest evidence.
 
 Too few rows can be explained by inputs that do not matter, with a large evidence.  Such a fit predicts other rows worse
-than noise alone does (`predicts`), and a fit of more rows takes its place.
+than noise alone does (`predicts`), and more rows are fitted.  So they are where training has many optima; a first fit
+that predicts is then one more candidate.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from fitting.evaluation import Parameters
 from fitting.family import at_point, objective
 from fitting.parameters import Limits, packing_of
 from fitting.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
@@ -38,9 +42,15 @@ FEWEST, EACH, MOST = 200, 4, 1000
 """Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
 240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
 
-AGAIN = 2.5
-"""Factor of the number of rows of a second pilot fit: where the first does not predict other rows better than noise, or
-training ended where everything is noise."""
+AGAIN = 2.0
+"""Factor of the number of rows of a second pilot fit."""
+
+SHORT, LONG = 0.5, 4.0
+"""Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
+inputs, and of √D for the others."""
+
+WAVES = 8
+"""Cosines of an input's ranks that are compared with y."""
 
 FAR = 20.0
 """Largest lengthscale at the start, in units of √D standard deviations.  An input that some rows show as irrelevant may
@@ -96,6 +106,27 @@ def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, 
     return float(gain.mean()) > 0.0
 
 
+def that_matter_alone(X: Float, Y: Float) -> list[int]:
+    """The inputs of whose ranks a function explains more of Y (n, P) than noise would, by five standard deviations.
+
+    With ranks u in (0, 1) and standardised y, Σ_k (mean y√2cos πku)² over `WAVES` frequencies is the share that these
+    functions explain.  Where y is noise it is near χ²/n.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 6))
+    >>> that_matter_alone(X, np.sin(3.0 * X[:, [2]]) + X[:, [0]] * X[:, [1]])
+    [2]
+    """
+    n, P = Y.shape
+    spread = Y.std(axis=0)
+    targets = (Y - Y.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    ranks = (rankdata(X, axis=0) - 0.5) / n
+    shares = np.zeros(X.shape[1])
+    for k in range(1, WAVES + 1):
+        shares += 2.0 * ((np.cos(math.pi * k * ranks).T @ targets / n) ** 2).sum(axis=1)
+    return np.flatnonzero(shares > (WAVES * P + 5.0 * math.sqrt(2.0 * WAVES * P)) / n).tolist()
+
+
 def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:
     """``limits``, with lengthscales up to `FAR` only, as far as ``limits`` allow that."""
     nearer = dict(limits)
@@ -112,15 +143,18 @@ def at_scale(
     limits: Mapping[str, Limits],
     fixed: Sequence[str],
     *,
-    length: float = 1.0,
+    length: ArrayLike = 1.0,
     share: float = 0.1,
 ) -> Kernel:
     """The family of ``kernel``: lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
 
+    ``length`` may differ between the lengthscales.
+
     Its variance is the part 1 − ``share`` of the mean square of y.
     """
     scales = _scales(kernel, X)
-    values = {"variance": (1.0 - share) * mean_square(Y), **{name: length * own for name, own in scales.items()}}
+    lengths = np.broadcast_to(length, len(scales)) * list(scales.values())
+    values = {"variance": (1.0 - share) * mean_square(Y), **dict(zip(scales, map(float, lengths), strict=True))}
     logs = kernel.log_parameters
     for i, name in enumerate(kernel.parameter_names):
         if name not in fixed:
@@ -129,11 +163,25 @@ def at_scale(
 
 
 def candidates(
-    start: Parameters, X: Float, Y: Float, limits: Mapping[str, Limits], fixed: Sequence[str]
+    start: Parameters,
+    X: Float,
+    Y: Float,
+    limits: Mapping[str, Limits],
+    fixed: Sequence[str],
+    alone: Sequence[int] = (),
 ) -> list[Parameters]:
-    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``."""
-    points = []
-    for length, share in LENGTHS_AND_SHARES:
+    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``.
+
+    If some inputs, ``alone``, are known to matter, a further one has lengthscales near one standard deviation for these
+    and long ones for the others.
+    """
+    points, choices = [], list[tuple[Any, float]](LENGTHS_AND_SHARES)
+    D = X.shape[1]
+    if 0 < len(alone) < D and len(_scales(start.kernel, X)) == D:
+        lengths = np.full(D, LONG)
+        lengths[list(alone)] = SHORT * math.sqrt(len(alone) / D)
+        choices.append((lengths, LENGTHS_AND_SHARES[0][1]))
+    for length, share in choices:
         noise = start.noise if "noise" in fixed else _clipped("noise", share * mean_square(Y), limits)
         points.append(at_point(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), noise))
     return points
@@ -202,6 +250,7 @@ def pilot_start(
     fixed: Sequence[str],
     session: Session,
     name: str,
+    also: Sequence[Parameters] = (),
 ) -> Parameters:
     """The start of training from ``given``, by `pilot` of ``rows``; the ``session`` keeps it by ``name``.
 
@@ -213,9 +262,12 @@ def pilot_start(
         The kernel's family, and the values of ``fixed`` parameters.
     X, Y : arrays (N, D), (N, P)
         All rows in host memory, for their scale.
+    also : sequence of Parameters
+        Further candidates.
     """
     nearer = near(limits, given, X)
-    points = candidates(given, X, Y, nearer, fixed)
+    alone = that_matter_alone(host(rows[0]), host(rows[1]))
+    points = [*also, *candidates(given, X, Y, nearer, fixed, alone)]
     layout = packing_of(points[0], fixed=fixed, limits=nearer)
     if not layout.bounds:
         return given

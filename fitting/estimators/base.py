@@ -8,7 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -92,6 +92,7 @@ class GaussianProcess(_Arguments):
     device: str = "cpu"
     progress: bool = False
     checkpoint: str | os.PathLike[str] | None = None
+    _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
 
     @abstractmethod
     def _member(self) -> Member:
@@ -370,7 +371,8 @@ class GaussianProcess(_Arguments):
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         """``given``, or the best of several fits of some rows, which are drawn by their numbers.
 
-        Attempt 1 has more rows; attempt 0 goes on to it if its fit does not predict other rows better than noise.
+        Attempt 1 has more rows.  Attempt 0 goes on to it if its fit does not predict other rows better than noise; if
+        training has many optima, a fit that predicts goes on, too, as one more candidate.
         """
         if not self._pilots:
             return given
@@ -380,21 +382,25 @@ class GaussianProcess(_Arguments):
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
         fixed = tuple(name for name in fixed if name in names)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
+        options: dict[str, Any] = {"limits": limits, "fixed": fixed, "session": session}
 
         def placed(numbers: Array) -> tuple[Array, Array]:
             return place(X[numbers], xp), place(Y[numbers], xp)
 
-        def fit(rows: Array, name: str) -> tuple[Parameters, tuple[Array, Array]]:
-            some = placed(rows)
-            return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name), some
-
+        first: list[Parameters] = []
         if attempt == 0:
-            n = self._rows(0)
+            n, more = self._rows(0), self._rows(1)
             rows = rows_of(N, n, seed)
-            found, some = fit(rows, FIRST)
-            if self._rows(1) == n or predicts(found, some, placed(others_of(N, rows, n, seed)), mean_square(Y)):
+            some = placed(rows)
+            found = pilot_start(some, given, X, Y, name=FIRST, **options)
+            if more == n:
                 return found
-        return fit(rows_of(N, self._rows(1), seed, 1), SECOND)[0]
+            if predicts(found, some, placed(others_of(N, rows, n, seed)), mean_square(Y)):
+                if not self._many_optima:
+                    return found
+                first = [found]
+        again = placed(rows_of(N, self._rows(1), seed, 1))
+        return pilot_start(again, given, X, Y, name=SECOND, also=first, **options)
 
     def _rows(self, attempt: int) -> int:
         """The number of rows of the first pilot fit, or of a second one."""
