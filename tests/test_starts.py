@@ -12,8 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
 from fitting.parameters import packing_of
-from fitting.pilot import FAR, candidates, near, number_of_rows, others_of, pilot, predicts, rows_of
+from fitting.pilot import FAR, candidates, near, number_of_rows, others_of, pilot, predicts, rows_of, that_matter_alone
 from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
+from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
 
 INPUTS, RELEVANT = 30, 4
@@ -78,6 +79,42 @@ def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
     model = quiet(SparseGP(n_inducing=40, max_iter=40, random_state=0), X, y)
     assert model.objective_ - noise_alone(y) > 0.3 * len(y)
     assert np.sum(model.kernel_.lengthscales(INPUTS)[:RELEVANT] < 1.0) == 2
+
+
+def test_inputs_that_matter_alone_are_found_and_used():
+    """Two sines of 100 inputs: no candidate of equal lengthscales finds them in 500 rows; noise hardly ever has any."""
+    X, y = waves(500, inputs=100)
+    Y = y[:, None]
+    assert that_matter_alone(X, Y) == [0, 1]
+    assert that_matter_alone(np.exp(X), np.hstack([Y, -3.0 * Y])) == [0, 1]  # ranks; two outputs
+    assert that_matter_alone(np.hstack([X[:, :1], np.ones((500, 1))]), Y) == [0]
+    kernel = default_kernel(X, Y)
+    given = at_point(kernel, default_noise(Y, kernel))
+    limits = near(around(kernel, given.likelihood), given, X)
+    without = pilot(X, Y, candidates(given, X, Y, limits, ()), limits=limits, fixed=())
+    run = pilot(X, Y, candidates(given, X, Y, limits, (), [0, 1]), limits=limits, fixed=())
+    assert run.value > without.value + 0.5 * len(y)
+    model = quiet(SparseGP(n_inducing=30, max_iter=20, random_state=0), X, y)
+    assert model.objective_ - noise_alone(y) > 0.4 * len(y)
+    rng = np.random.default_rng(0)
+    found = [that_matter_alone(rng.standard_normal((300, 10)), rng.standard_normal((300, 1))) for _ in range(100)]
+    assert sum(map(len, found)) <= 10  # of 1000: χ² with 8 degrees of freedom exceeds 28 with probability 5e-4
+
+
+def test_training_by_a_bound_starts_from_two_pilot_fits():
+    """The second one has more rows, and the end of the first one among its candidates."""
+    X, y = waves(300, inputs=3)
+    session = Session(None, "", 0)
+    model = SparsePACGP(n_inducing=8, max_iter=2, random_state=0)
+    quiet(model, X, y)
+    given = model._given(X, y[:, None])
+    start = model._start(given, X, y[:, None], session)
+    first, second = (session.runs[name] for name in ("start", "start again"))
+    layout = packing_of(start, fixed=(), limits=near(model._training_limits(given), given, X))
+    evidence = objective(X[rows_of(300, 300, 0, 1)], y[rows_of(300, 300, 0, 1)], "exact")
+    end = layout.unpack(first.vector)
+    assert second.value >= evidence.evaluate(end.kernel, end.noise, gradient=False).value
+    np.testing.assert_allclose(layout.pack(start), second.vector, rtol=1e-14)
 
 
 def test_other_rows_are_compared_with_noise_alone():
