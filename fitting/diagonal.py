@@ -23,11 +23,11 @@ from fitting.basis import Basis, Pulled
 from fitting.evaluation import Evaluation, Gradient
 from fitting.rows import Chunk, Stream
 from fitting.stacked import Stacking, Triangle
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong
 from gpbounds.linalg.products import add_gram, add_product, matmul, product
 from gpbounds.linalg.triangular import mirrored
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.basis import Basis
-from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.parallel import groups, share
+from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.statistics import Statistics, summed
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
@@ -138,7 +138,11 @@ class Stream:
         self.basis.prepare()
         count = self._groups()
         passes = [start() for _ in range(count)]
-        share(count, lambda group, worker: self._run(passes[group], range(group, len(self.parts), count), worker))
+        share(
+            count,
+            lambda group, worker: self._run(passes[group], range(group, len(self.parts), count), worker),
+            flops=2.0 * self.N * self.basis.effort * (self.basis.effort + ENTRY / 2),
+        )
         return summed(each.statistics() for each in passes)
 
     def _groups(self) -> int:

@@ -76,7 +76,7 @@ class _Step:
         self.kernel, self.Z, self.xp, self.M = basis.kernel, basis.Z, namespace(source.X), basis.rank
         self.tiles, self.wide = self._tiles(NARROW), self._tiles(WIDE)
         self.alone = Lock()  # many short calls in two lanes at once wait for Python's lock longer than they work
-        self.flops = float(self.M**2 * max(self.M, source.N)) if self.xp is np else 0.0
+        self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
         self.weights = self.xp.empty((q.P, self.M))
         names = ("Kuu", "L", "inverse", "S", "R", "factor bar")
         self.Kuu, self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)

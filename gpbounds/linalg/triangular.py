@@ -36,7 +36,11 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     if B.ndim == 2 and blas.fits(L) and B.dtype == np.float64 and L.shape[0] * B.size >= WORTH:
         turned = np.array(B.T, order="C")
         parts = [turned[start : start + COLUMNS] for start in range(0, turned.shape[0], COLUMNS)]
-        share(len(parts), lambda number, worker: blas.solve(L, parts[number], transposed))
+        share(
+            len(parts),
+            lambda number, worker: blas.solve(L, parts[number], transposed),
+            flops=float(L.shape[0] * B.size),
+        )
         return turned.T
     from scipy.linalg import solve_triangular as solve
 
@@ -76,7 +80,7 @@ def _by_rows(work: Callable[[Array], None], B: Array) -> None:
         work(B)
         return
     parts = [B[start : start + ROWS] for start in range(0, B.shape[0], ROWS)]
-    share(len(parts), lambda number, worker: work(parts[number]))
+    share(len(parts), lambda number, worker: work(parts[number]), flops=float(B.size * B.shape[1]))
 
 
 def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
