@@ -4,10 +4,6 @@ With many inputs of which few matter, the evidence has many optima.  One of them
 A sparse objective ends there more easily than the exact one, because its K − Q counts as noise until the lengthscales
 fit.  An exact fit of few rows is cheap.  Several of them compete: each round trains the remaining candidates further,
 and keeps those with the largest evidence.
-
-Too few rows can be explained by inputs that do not matter, with a large evidence.  Such a fit predicts other rows worse
-than noise alone does (`predicts`), and more rows are fitted.  So they are where training has many optima; a first fit
-that predicts is then one more candidate.
 """
 
 from __future__ import annotations
@@ -26,9 +22,8 @@ from fitting.family import at_point, objective
 from fitting.parameters import Limits, packing_of
 from fitting.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
-from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
 
@@ -37,13 +32,6 @@ LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5
 
 ROUNDS = ((5, 5), (2, 12), (1, 30))
 """Of each round: how many candidates take part, and the number of iterations after which it ends."""
-
-FEWEST, EACH, MOST = 200, 4, 1000
-"""Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
-240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
-
-AGAIN = 2.0
-"""Factor of the number of rows of a second pilot fit."""
 
 SHORT, LONG = 0.5, 4.0
 """Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
@@ -58,52 +46,6 @@ matter to all rows, and a longer lengthscale has almost no derivative."""
 
 TOLERANCE = 1e-5
 """Relative change of the evidence at which an iteration of a pilot run is its last one."""
-
-
-def number_of_rows(N: int, D: int, rank: int) -> int:
-    """Rows of a pilot fit, whose step costs n²/2 values of the kernel, where one of training costs N·``rank``.
-
-    >>> number_of_rows(6500, 32, rank=100), number_of_rows(1500, 8, rank=50), number_of_rows(120, 8, rank=50)
-    (806, 273, 120)
-    """
-    return min(N, MOST, max(math.isqrt(N * rank), FEWEST + EACH * D))
-
-
-def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:
-    """The numbers of n of N rows, in increasing order; they depend on nothing else than the arguments."""
-    rng = np.random.default_rng([seed & (2**63 - 1), 5, attempt])
-    return np.sort(rng.choice(N, n, replace=False))
-
-
-def others_of(N: int, rows: Array, n: int, seed: int) -> Array:
-    """The numbers of at most n other rows than ``rows``, in increasing order.
-
-    >>> others_of(5, np.array([0, 2, 3]), 4, seed=0)
-    array([1, 4])
-    """
-    left = np.setdiff1d(np.arange(N), rows, assume_unique=True)
-    rng = np.random.default_rng([seed & (2**63 - 1), 5, 0, 1])
-    return np.sort(rng.choice(left, min(n, left.size), replace=False))
-
-
-def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, Array], square: float) -> bool:
-    """Whether the exact GP at ``point``, given ``rows``, has a larger mean log density at ``others`` than noise alone.
-
-    Parameters
-    ----------
-    rows, others : pairs of arrays (n, D), (n, P)
-        Inputs and targets.
-    square : float
-        Mean square of all targets, the variance of noise alone.
-    """
-    X, Y = others
-    try:
-        mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
-    except (NotPositiveDefinite, NonFinite):  # no candidate had a value
-        return False
-    variance = (variance + point.noise)[:, None]
-    gain = math.log(square) + Y * Y / square - namespace(Y).log(variance) - (Y - mean) ** 2 / variance
-    return float(gain.mean()) > 0.0
 
 
 def that_matter_alone(X: Float, Y: Float) -> list[int]:

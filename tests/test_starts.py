@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
 from fitting.parameters import packing_of
-from fitting.pilot import FAR, candidates, near, number_of_rows, others_of, pilot, predicts, rows_of, that_matter_alone
+from fitting.pilot import FAR, candidates, near, pilot, that_matter_alone
+from fitting.pilot_rows import number_of_rows, others_of, predicts, rows_of
 from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
 from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
@@ -180,7 +181,7 @@ def test_targets_that_no_input_determines_give_a_remark(model):
 )
 def test_the_start_is_the_same_in_every_fit_and_for_every_source_of_rows(model, tmp_path, monkeypatch):
     """Also without ``random_state``."""
-    monkeypatch.setattr("fitting.pilot.FEWEST", 60)
+    monkeypatch.setattr("fitting.pilot_rows.FEWEST", 60)
     X, y = waves(100, inputs=3)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[...] = X

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from abc import abstractmethod
@@ -23,7 +22,8 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
-from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, others_of, pilot_start, predicts, rows_of
+from fitting.pilot import at_scale
+from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
@@ -41,10 +41,6 @@ class _Arguments(BaseEstimator):
     kernel: Kernel | None
     noise: float | None
     n_features_in_: int
-
-
-FIRST, SECOND = "start", "start again"
-"""Names of the pilot fits within a session."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -370,53 +366,33 @@ class GaussianProcess(_Arguments):
         return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        """``given``, or the best of several fits of some rows, which are drawn by their numbers.
-
-        Attempt 1 has more rows.  Attempt 0 goes on to it if its fit does not predict other rows better than noise; if
-        training has many optima, a fit that predicts goes on, too, as one more candidate.
-        """
+        """``given``, or the best of several fits of some rows; attempt 1 has more rows."""
         if not self._pilots:
             return given
-        N, seed = X.shape[0], 0 if self.random_state is None else session.seed
-        fixed = tuple(dict.fromkeys((*self.fixed, *(() if self._passed_noise is None else ("noise",)))))
-        xp = array_module(self.device)  # type: ignore[arg-type]
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
-        fixed = tuple(name for name in fixed if name in names)  # the likelihood that is trained may have others
+        held = (*self.fixed, *(() if self._passed_noise is None else ("noise",)))
+        fixed = tuple(name for name in names if name in held)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
-        options: dict[str, Any] = {"limits": limits, "fixed": fixed, "session": session}
+        seed = 0 if self.random_state is None else session.seed
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, xp)
+        return fits.second() if attempt else fits.start()
 
-        def placed(numbers: Array) -> tuple[Array, Array]:
-            return place(X[numbers], xp), place(Y[numbers], xp)
-
-        first: list[Parameters] = []
-        if attempt == 0:
-            n, more = self._rows(0), self._rows(1)
-            rows = rows_of(N, n, seed)
-            some = placed(rows)
-            found = pilot_start(some, given, X, Y, name=FIRST, **options)
-            if more == n:
-                return found
-            if predicts(found, some, placed(others_of(N, rows, n, seed)), mean_square(Y)):
-                if not self._many_optima:
-                    return found
-                first = [found]
-        again = placed(rows_of(N, self._rows(1), seed, 1))
-        return pilot_start(again, given, X, Y, name=SECOND, also=first, **options)
-
-    def _rows(self, attempt: int) -> int:
-        """The number of rows of the first pilot fit, or of a second one."""
+    @property
+    def _rows(self) -> tuple[int, int]:
+        """Numbers of rows of a first pilot fit and of a second one."""
         N, D = self.X_train_.shape
-        n = number_of_rows(N, D, self._rank(N))
-        return min(N, MOST, math.ceil(AGAIN * n)) if attempt else n
+        return numbers_of_rows(N, D, self._rank(N))
 
     def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:
         """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
+        if not self._pilots:
+            return []
         X, y = self.X_train_, self.y_train_
+        few, more = self._rows
+        again = few < more and SECOND not in session.runs  # else training has started from it
         columns = y[:, None] if y.ndim == 1 else y
-        more = [lambda: self._start(given, X, columns, session, 1)] if self._rows(1) > self._rows(0) else []
-        if SECOND in session.runs:  # training has started from it
-            more = []
-        return [*more, lambda: given] if self._pilots else []
+        return [*([lambda: self._start(given, X, columns, session, 1)] if again else []), lambda: given]
 
     def _rank(self, N: int) -> int:
         """The number m for which a step of training costs about as much as N·m values of the kernel."""
