@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier
 from fitting.columns import Columns
-from fitting.estimators import load
+from fitting.estimators import elsewhere, load
 from fitting.family import member
 from fitting.mapreduce.objective import Held, PartitionedObjective
 from fitting.starts import mean_square, units
@@ -209,6 +209,22 @@ def test_the_next_partition_is_read_while_one_is_computed() -> None:
     for i, _ in enumerate(Local([Part(i) for i in range(3)], keep=0)):
         if i < 2:
             assert started[i + 1].wait(10.0)
+
+
+def test_of_many_rows_arrays_and_files_choose_points_among_the_same(tmp_path, monkeypatch) -> None:
+    X, y, _ = problem(400)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    files = tmp_path / "X.npy", tmp_path / "y.npy"
+    options = {"n_inducing": 8, "optimizer": None, "kernel": KERNEL, "noise": 0.1}
+    of_all = SparseGP(**options).fit(X, y)
+    monkeypatch.setattr(elsewhere, "CHOOSING", 50)
+    for state in (None, 3):
+        local, far = (SparseGP(**options, random_state=state).fit(*rows) for rows in ((X, y), files))
+        np.testing.assert_array_equal(local.inducing_, far.inducing_)
+        assert not np.array_equal(local.inducing_, of_all.inducing_)
+    greedy = SparseGP(**{**options, "n_inducing": "auto"}, max_inducing=20, target_gap=1e3).fit(X, y)
+    assert all(any((row == point).all() for row in X) for point in greedy.inducing_)
 
 
 def values(pair):

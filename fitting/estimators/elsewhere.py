@@ -42,8 +42,8 @@ class FromElsewhere(GaussianProcess):
         X, y : arrays
             Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
             .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
-            every evaluation reads them twice, and ``X_train_`` is empty.  Inducing points and features are chosen
-            by 100 000 rows, which depend on ``random_state`` and on their numbers only.
+            every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
+            so many choose inducing points and features; which, depends on ``random_state`` and on N only.
         client : distributed.Client, optional
             Where Dask computes; by default the current client, else its default scheduler.
 
@@ -173,15 +173,15 @@ class FromElsewhere(GaussianProcess):
         return objective(np.zeros((1, D)), np.zeros((1, *outputs)), self._member())
 
     def _some(self, X: Any, Y: Any, session: Session) -> tuple[Float, Float]:
-        """The rows by which inducing points or features are chosen: all of an array, at most `CHOOSING` of others."""
-        if self._held is None:
-            return X, Y
+        """The rows by which inducing points or features are chosen, the same for arrays and for others."""
         return some_rows(X, Y, 0 if self.random_state is None else session.seed)
 
 
-def some_rows(X: Columns, Y: Columns, seed: int) -> tuple[Float, Float]:
+def some_rows(X: Any, Y: Any, seed: int) -> tuple[Float, Float]:
     """All rows, or `CHOOSING` of them, which depend on the number of rows and ``seed`` only."""
     N = len(X)
+    if N <= CHOOSING and not isinstance(X, Columns):
+        return X, Y
     numbers = np.arange(N)
     if N > CHOOSING:
         rng = np.random.default_rng([seed & (2**63 - 1), STREAM])

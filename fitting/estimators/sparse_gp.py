@@ -107,7 +107,9 @@ progress, checkpoint : as in `ExactGP`
         return PartitionedObjective(self._member(), held)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        return super()._search(trainer, start, *self._some(X, Y, trainer.session))
+        if not (isinstance(self.n_inducing, str) or self._best):  # these prove bounds for all rows
+            X, Y = self._some(X, Y, trainer.session)
+        return super()._search(trainer, start, X, Y)
 
     def _objective(self) -> Any:
         problem = super()._objective()
