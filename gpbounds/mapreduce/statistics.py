@@ -38,7 +38,9 @@ def summed(parts: Iterable[S]) -> S:
 
 
 def _onto(total: S, other: S) -> S:
-    """total + other, in the memory of the arrays of ``total``, which is itself a sum."""
+    """total + other, in the memory of the arrays of ``total``, which is itself a sum, unless S adds in its own way."""
+    if type(total).__add__ is not Statistics.__add__:
+        return total + other
     return type(total)(
         **{field.name: _added(getattr(total, field.name), getattr(other, field.name)) for field in fields(total)}
     )
