@@ -42,12 +42,13 @@ def number_of_rows(N: int, D: int, rank: int) -> int:
     return min(N, MOST, max(math.isqrt(N * rank), FEWEST + EACH * D))
 
 
-def numbers_of_rows(N: int, D: int, rank: int) -> tuple[int, int]:
-    """Numbers of rows of a first pilot fit and of a second one.
+def numbers_of_rows(shape: tuple[int, ...], rank: int) -> tuple[int, int]:
+    """Numbers of rows of a first pilot fit and of a second one, for X of ``shape`` (N, D).
 
-    >>> numbers_of_rows(6500, 8, rank=10), numbers_of_rows(300, 8, rank=10)
+    >>> numbers_of_rows((6500, 8), rank=10), numbers_of_rows((300, 8), rank=10)
     ((254, 508), (232, 300))
     """
+    N, D = shape
     n = number_of_rows(N, D, rank)
     return n, min(N, MOST, math.ceil(AGAIN * n))
 

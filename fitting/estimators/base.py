@@ -381,18 +381,15 @@ class GaussianProcess(_Arguments):
     @property
     def _rows(self) -> tuple[int, int]:
         """Numbers of rows of a first pilot fit and of a second one."""
-        N, D = self.X_train_.shape
-        return numbers_of_rows(N, D, self._rank(N))
+        return numbers_of_rows(self.X_train_.shape, self._rank(len(self.X_train_)))
 
     def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:
         """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
-        if not self._pilots:
-            return []
         X, y = self.X_train_, self.y_train_
-        few, more = self._rows
-        again = few < more and SECOND not in session.runs  # else training has started from it
+        again = self._rows[0] < self._rows[1] and SECOND not in session.runs  # else training has started from it
         columns = y[:, None] if y.ndim == 1 else y
-        return [*([lambda: self._start(given, X, columns, session, 1)] if again else []), lambda: given]
+        more = [lambda: self._start(given, X, columns, session, 1)] if again else []
+        return [*more, lambda: given] if self._pilots else []
 
     def _rank(self, N: int) -> int:
         """The number m for which a step of training costs about as much as N·m values of the kernel."""
