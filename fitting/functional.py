@@ -195,7 +195,7 @@ class _Losses:
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
         self.in_parameters: Float | None = None
-        self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(xp.zeros((M, M)))
+        self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(source.square())
         q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
@@ -272,10 +272,9 @@ class _Reverse:
     """
 
     def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint) -> None:
-        M = source.basis.rank
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
         self.pull, self.noise = source.basis.pull_back(), 0.0
-        self.gram = SignedGram(namespace(source.X).zeros((M, M)))
+        self.gram = SignedGram(source.square())
 
     def chunk(self, chunk: Chunk) -> None:
         more, V, a = self.adjoint, chunk.V, self.member.power
@@ -322,9 +321,8 @@ class _Single(_Losses):
     def __init__(self, q: FactorLaw, source: Stream, loss: Losses) -> None:
         super().__init__(q, source, loss, True)
         self.pull = source.basis.pull_back()
-        xp, M = namespace(source.X), source.basis.rank
         depends = isinstance(loss, LossOfResiduals)
-        self.by_residual: SignedGram | float = SignedGram(xp.zeros((M, M))) if depends else 0.0
+        self.by_residual: SignedGram | float = SignedGram(source.square()) if depends else 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)

@@ -13,7 +13,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
-from gpbounds.linalg.tiles import WHOLE, clear_above, inverse_rows, tiles
+from gpbounds.linalg.tiles import NARROW, WHOLE, clear_above, inverse_rows, tiles
 
 ROWS = 256
 """Rows of a chunk that one worker takes at a time."""
@@ -99,9 +99,17 @@ def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
 def mirrored(total: Array) -> Array:
     """The symmetric matrix with the upper triangle of ``total``."""
     xp = namespace(total)
-    upper = xp.triu(total)
-    upper += xp.triu(total, 1).T
-    return upper
+    if xp is not np:
+        upper = xp.triu(total)
+        upper += xp.triu(total, 1).T
+        return upper
+    both = np.array(total, order="C")
+    for start in range(0, total.shape[0], NARROW):
+        rows = slice(start, min(start + NARROW, total.shape[0]))
+        corner = both[rows, rows]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        both[rows.stop :, rows] = both[rows, rows.stop :].T
+    return both
 
 
 def inverse_factor(L: Array, out: Array | None = None) -> Array:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,5 +30,26 @@ S = TypeVar("S", bound=Statistics)
 
 
 def summed(parts: Iterable[S]) -> S:
-    """The sum of one or more records, from the first to the last."""
-    return functools.reduce(operator.add, parts)
+    """The sum of one or more records, from the first to the last; it changes none of them."""
+    first, *others = parts
+    if not others:
+        return first
+    return functools.reduce(_onto, others[1:], first + others[0])
+
+
+def _onto(total: S, other: S) -> S:
+    """total + other, in the memory of the arrays of ``total``, which is itself a sum, unless S adds in its own way."""
+    if type(total).__add__ is not Statistics.__add__:
+        return total + other
+    return type(total)(
+        **{field.name: _added(getattr(total, field.name), getattr(other, field.name)) for field in fields(total)}
+    )
+
+
+def _added(total: Any, other: Any) -> Any:
+    if isinstance(total, Statistics):
+        return _onto(total, other)
+    if getattr(total, "shape", ()) and total.shape == getattr(other, "shape", None):
+        total += other
+        return total
+    return total + other
