@@ -58,7 +58,7 @@ def silent(run: Any) -> Any:
 def on_dask(X: Any, y: Any, parts: int, client: Any) -> Any:
     import dask.array as da
 
-    from fitting.sources import source
+    from gpbounds.sources import source
 
     size = len(X) // parts
     return source(da.from_array(X, chunks=(size, X.shape[1])), da.from_array(y, chunks=size), client)
@@ -71,9 +71,9 @@ def cluster(workers: int) -> Any:
 
 
 def overhead(client: Any, repeats: int) -> list[Any]:
-    from fitting.sources import Source
-    from fitting.sources.arrays import array_parts
-    from fitting.sources.local import Local
+    from gpbounds.sources import Source
+    from gpbounds.sources.arrays import array_parts
+    from gpbounds.sources.local import Local
 
     timings, medians = [], []
     for parts in (8, 64):
@@ -114,7 +114,7 @@ def speed(repeats: int, N: int, M: int) -> list[Any]:
 
 
 def recovery(client: Any, folder: Path) -> list[Any]:
-    from fitting.sources import source
+    from gpbounds.sources import source
 
     X, y = problem(400_000)
     np.save(folder / "X.npy", X)
@@ -144,7 +144,7 @@ def memory(folder: Path, N: int, M: int) -> list[Any]:
     import pyarrow.parquet
     from distributed import Client
 
-    from fitting.sources import source
+    from gpbounds.sources import source
 
     rng = np.random.default_rng(0)
     direction, size = rng.standard_normal(8), 10**6

@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from fitting.evaluation import Gradient
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,13 +20,13 @@ from fitting.basis import Pulled
 from fitting.evaluation import Evaluation
 from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import add_gram
 from gpbounds.linalg.triangular import lift_rows, mirrored, solve_rows
+from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.whitening import residual_diagonal
 
 

@@ -8,22 +8,21 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fitting.estimators import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
-from fitting.estimators.arrays import held_rows
 from fitting.estimators.declared import charges_of, grid_of, log_choices, losses_of, scalings_of
 from fitting.estimators.kinds import Forms, sparse_forms, whitened_forms
 from fitting.estimators.procedure import issue
-from fitting.family import objective
-from gpbounds.arrays import Float, host
+from fitting.family import Member, objective
+from fitting.mapreduce.objective import Held, PartitionedObjective
+from gpbounds.arrays import host
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
+from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.evaluation import enclose
-from gpbounds.pacbayes.certificate.fingerprint import as_data
+from gpbounds.pacbayes.certificate.raw import Arrays, Partitions, Raw, raw
 from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
@@ -31,11 +30,21 @@ KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
 CLOSE = 1e-9
 """Largest relative difference between the scaled data and the data on which the model was trained."""
 
+SIMILAR = 1e-5
+"""Largest relative difference of the mean of Q given the passed rows from that of the model, for rows in partitions.
+
+Other partitions round the sums differently, and nearly dependent features magnify this."""
+
+OTHERS = (
+    "expected the data that the model was trained on, after scaling; got others. Q is a function of its training data. "
+    "If they were scaled before, pass the raw data and scaling=(inputs, outputs)"
+)
+
 
 def certify(
     model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any = None,
     *,
     loss: str | Loss = "band",
     epsilon: Any = 0.6,
@@ -59,8 +68,9 @@ def certify(
     ----------
     model : ExactGP, SparseGP, RenyiGP, PACGP or SparsePACGP
         Fitted, with one output.  PIC is refused: its predictions depend on the data of a block, not on q(u) alone.
-    X, y : arrays (N, D), (N,)
-        The raw data on which the model was trained, float64.
+    X, y : arrays (N, D), (N,), or as `gpbounds.sources.source` takes them
+        The raw data on which the model was trained, float64.  The certificate of rows that are read by partitions is
+        about the same rows in arrays, too: its fingerprint does not depend on how they are read.
     loss, epsilon, delta : as in `fitting.PACGP`
         ε in the units of the scaled targets.  A sequence of E values gives E certificates of the same Q, each charged
         ln E.  If the model was trained for several ε, the certificate of each pays for all of them.
@@ -97,11 +107,10 @@ def certify(
     (True, True)
     """
     _supported(model)
-    raw_X, raw_y = as_data(X, y)
+    rows = raw(X, y)
     losses = losses_of(loss, epsilon)
     inputs, outputs = _units(model, scaling, nonrigorous)
-    points, targets = inputs.apply(raw_X), outputs.apply(raw_y)
-    _same(model, points, targets)
+    _same(model, rows, inputs, outputs)
     chosen = grid_of(getattr(model, "grid_", None) if grid is None else grid, model.kernel_)
     grid_point = chosen.round(priors.hyperparameters(model.kernel_))
     if grid_point.clipped:
@@ -117,23 +126,22 @@ def certify(
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
     all_charges = (*_charged(model, losses), *declared_charges)
     failure_probability = scalar(positive, "delta", delta)
-    forms, jitter = _forms(model, kernel, points, targets)
+    forms, jitter = _forms(model, kernel, rows, inputs, outputs)
     penalty = log_choices(chosen, all_charges, (inputs, outputs))
     certificates = []
     for each in losses:
-        certified = enclose(forms(jitter), kernel, points, targets, each)
+        certified = rows.enclose(forms(jitter), kernel, inputs, outputs, each)
         unrounded = float(
             bound(
                 min(certified.risk, 1.0),
                 certified.kl,
-                targets.size,
+                rows.shape[0],
                 delta=min(failure_probability, 1.0),
                 log_prior_penalty=penalty,
             )
         )
         certificate = issue(
-            raw_X,
-            raw_y,
+            rows,
             forms,
             jitter,
             unrounded,
@@ -150,7 +158,7 @@ def certify(
     return tuple(certificates) if np.ndim(epsilon) else certificates[0]
 
 
-def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float]:
+def _forms(model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scaling) -> tuple[Forms, float]:
     """Q at the rounded hyperparameters, and the jitter with which Kuu factorises."""
     noise = float(model.noise_)
     if isinstance(model, ExactGP | PACGP):
@@ -159,14 +167,24 @@ def _forms(model: Any, kernel: Kernel, X: Float, y: Float) -> tuple[Forms, float
     if isinstance(q, FactorLaw):
         return whitened_forms(Z, q), model.jitter_
     member = model._member()
-    posterior: Any = objective(X, y, member).posterior(kernel, noise, Z)
+    posterior: Any = _objective(rows, member, inputs, outputs).posterior(kernel, noise, Z)
     jitter = max(posterior.jitter, model.jitter_)
     if member.is_diagonal:
         return sparse_forms(Z, noise, member), jitter
     # A Rényi posterior depends on all of K − Q, and no power of its diagonal gives the same q: store q itself.
     if jitter > posterior.jitter:
-        posterior = objective(X, y, member, jitter=jitter).posterior(kernel, noise, Z)
+        posterior = _objective(rows, member, inputs, outputs, jitter).posterior(kernel, noise, Z)
     return whitened_forms(Z, posterior.q), jitter
+
+
+def _objective(rows: Raw, member: Member, inputs: Scaling, outputs: Scaling, jitter: Jitter = "auto") -> Any:
+    """The objective of ``member`` for the scaled rows."""
+    if isinstance(rows, Partitions):
+        N, D = rows.shape
+        held = Held(rows.scaled(inputs, outputs), N, D, 1, True, np.zeros(1), np.ones(1))
+        return PartitionedObjective(member, held, jitter)
+    assert isinstance(rows, Arrays)
+    return objective(inputs.apply(rows.X), outputs.apply(rows.y), member, jitter=jitter)
 
 
 def _supported(model: Any) -> None:
@@ -176,7 +194,6 @@ def _supported(model: Any) -> None:
         names = ", ".join(kind.__name__ for kind in KINDS)
         raise ValueError(f"model: expected one of {names}, got {type(model).__name__}")
     check_is_fitted(model, "posterior_")
-    held_rows(model.X_train_)  # a certificate recomputes Q and its risk from all rows
     if isinstance(model, SparseGP) and model.method == "pic":
         raise ValueError(
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "
@@ -210,15 +227,40 @@ def _units(model: Any, scaling: Any, nonrigorous: bool) -> tuple[Scaling, Scalin
     return Scaling(), Scaling("same data", shift, scale)
 
 
-def _same(model: Any, X: Float, y: Float) -> None:
+def _same(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> None:
     """Refuse data other than the training data, of which Q is a function."""
-    for name, passed, trained in (("X", X, host(model.X_train_)), ("y", y, host(model.y_train_).reshape(-1))):
+    if isinstance(rows, Partitions) or len(model.X_train_) == 0:
+        _same_law(model, rows, inputs, outputs)
+        return
+    assert isinstance(rows, Arrays)
+    for name, passed, trained in (
+        ("X", inputs.apply(rows.X), host(model.X_train_)),
+        ("y", outputs.apply(rows.y), host(model.y_train_).reshape(-1)),
+    ):
         size = max(float(np.abs(trained).max(initial=0.0)), math.ulp(0.0))
         if passed.shape != trained.shape or not bool((np.abs(passed - trained) <= CLOSE * size).all()):
-            raise ValueError(
-                f"{name}: expected the data that the model was trained on, after scaling; got others. Q is a function "
-                "of its training data. If they were scaled before, pass the raw data and scaling=(inputs, outputs)"
-            )
+            raise ValueError(f"{name}: {OTHERS}")
+
+
+def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> None:
+    """As `_same`, where no rows are held or no array is passed: Q given the passed rows must be the model's."""
+    q = getattr(model.posterior_, "q", None)
+    if q is None:
+        raise ValueError(
+            f"X: expected arrays for {type(model).__name__}, which needs all rows in memory, got rows that are read by "
+            "partitions"
+        )
+    if rows.shape[1] != model.n_features_in_:
+        raise ValueError(f"X: {OTHERS}")
+    if isinstance(q, FactorLaw):  # a free Q is no function of the data
+        return
+    noise = float(model.noise_) * float(getattr(model, "beta", 1.0))
+    again = _objective(rows, model._member(), inputs, outputs, model.jitter_).posterior(
+        model.kernel_, noise, model.inducing_
+    )
+    trained = host(q.mean)
+    if not float(np.abs(again.q.mean - trained).max()) <= SIMILAR * float(np.abs(trained).max()):
+        raise ValueError(f"X, y: {OTHERS}")
 
 
 def _charged(model: Any, losses: tuple[Loss, ...]) -> tuple[Charge, ...]:

@@ -23,11 +23,11 @@ from fitting.basis import Basis, Pulled
 from fitting.evaluation import Evaluation, Gradient
 from fitting.rows import Chunk, Stream
 from fitting.stacked import Stacking, Triangle
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong
 from gpbounds.linalg.products import add_gram, add_product, matmul, product
 from gpbounds.linalg.triangular import mirrored
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class _Forward:
     """Sums VCVᵀ and VCY."""
 
     def __init__(self, member: Diagonal, source: Stream) -> None:
-        xp, M = namespace(source.X), source.basis.rank
         self.member = member
-        self.G, self.b, self.penalty = xp.zeros((M, M)), xp.zeros((M, source.P)), 0.0
+        self.G, self.b = source.square(), namespace(source.X).zeros((source.basis.rank, source.P))
+        self.penalty: Array | float = 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, residual, xp = chunk.V, chunk.residual, namespace(chunk.V)
@@ -236,8 +236,7 @@ class _Reverse:
         q, lifted = middle.q, middle.lifted
         self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
         self.pull = source.basis.pull_back()
-        M = source.basis.rank
-        self.heavy: Array | float = namespace(source.X).zeros((M, M)) if lifted is None else 0.0
+        self.heavy: Array | float = source.square() if lifted is None else 0.0
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0
         if lifted is None:

@@ -37,7 +37,7 @@ from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.inverses import Inverse, Whole, inverse_by_rows
-from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.linalg.parallel import ENTRY, one_blas_thread
 from gpbounds.linalg.products import add_product, product
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.numerics.log1p import log1p_residual
@@ -188,7 +188,7 @@ def _squares(triangle: Triangle, T: Array) -> Array:
         squares[steps, rows.start + steps] = 0.0
         sums[rows] = squares.sum(axis=1)
 
-    triangle.each(add)
+    triangle.each(add, 4.0 * T.shape[0] ** 2)
     return sums
 
 
@@ -220,7 +220,8 @@ def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradi
         X = triangle.X
         parts[number] = triangle.kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 
-    triangle.each(pull)
+    N = t.shape[0]
+    triangle.each(pull, N**3 + ENTRY * N**2 / 2.0)
     by_noise = float(D @ squared) - float((in_mean + in_kl * t) @ fit.w)
     in_kernel = np.sum(parts, axis=0) + triangle.kernel.pull_diag(triangle.X, diagonal)
     return Gradient(in_kernel, np.array([by_noise]))

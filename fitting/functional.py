@@ -22,25 +22,25 @@ so accurate that Y = L⁻ᵀ(S − I)V, the cotangent of Kuf up to factors and a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from fitting.basis import Pulled
+from fitting.basis import Basis, Pulled
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Goal
 from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
-from fitting.statistics import Statistics
 from fitting.turned import turned
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.products import add_product, matmul, product
 from gpbounds.linalg.triangular import multiply_rows
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @runtime_checkable
@@ -66,27 +66,73 @@ Losses = ExpectedLoss | LossOfRows | LossOfResiduals
 def collapsed(member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z)."""
     q, _ = member.posterior(source)
-    losses = source.reduce(lambda: _Losses(q, source, loss, gradient))
-    total, kl = float(losses.total), q.kl
-    value, in_total, in_kl = goal(total, kl)
-    if not gradient:
-        return Evaluation(value, None, total=total, kl=kl)
-    adjoint = _Adjoint.of(q, losses, in_total, in_kl)
-    back = source.reduce(lambda: _Reverse(member, q, source, loss, adjoint))
-    across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
-    across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
-    pulled = source.basis.finish(back.pulled, across)
-    own = np.array([member.noise * float(back.noise)])
-    if losses.in_parameters.size:  # the noise in the loss is the noise of the member
-        own += in_total * losses.in_parameters
-    return Evaluation(value, pulled.gradient(own), total=total, kl=kl)
+    priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient), goal, gradient=gradient)
+    if priced.adjoint is None:
+        return priced.evaluation
+    return priced.whole(member, source.basis, backward(member, source, loss, priced))
+
+
+# The steps of `collapsed` after the posterior.  Sums of several sets of rows can be added between them.
+
+
+def losses_under(q: Law, source: Stream, loss: Losses, *, gradient: bool) -> LossSums:
+    """The pass over the losses; without ``gradient`` it computes their sum only."""
+    return source.reduce(lambda: _Losses(q, source, loss, gradient))
+
+
+def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced) -> Adjoints:
+    """The last pass."""
+    adjoint = priced.adjoint
+    assert adjoint is not None
+    priced.q.covariance  # noqa: B018  (computed once, before several threads read it)
+    return source.reduce(lambda: _Reverse(member, priced.q, source, loss, adjoint))
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """J at a collapsed posterior, and what the last pass needs.
+
+    Attributes
+    ----------
+    q : GramLaw
+    losses : LossSums
+        Of all rows.
+    evaluation : Evaluation
+        Without derivatives.
+    adjoint : Adjoint or None
+        If derivatives are computed.
+    """
+
+    q: GramLaw
+    losses: LossSums
+    evaluation: Evaluation
+    adjoint: Adjoint | None
+
+    @classmethod
+    def of(cls, q: GramLaw, losses: LossSums, goal: Goal, *, gradient: bool) -> Priced:
+        """From the sums over all rows."""
+        total, kl = float(losses.total), q.kl
+        value, in_total, in_kl = goal(total, kl)
+        adjoint = Adjoint.of(q, losses, in_total, in_kl) if gradient else None
+        return cls(q, losses, Evaluation(value, None, total=total, kl=kl), adjoint)
+
+    def whole(self, member: Diagonal, basis: Basis, back: Adjoints) -> Evaluation:
+        """J with its derivatives, from the sums of the last pass."""
+        q, adjoint = self.q, self.adjoint
+        assert adjoint is not None
+        across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
+        across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
+        pulled = basis.finish(back.pulled, across)
+        own = np.array([member.noise * float(back.noise)])
+        if self.losses.in_parameters.size:  # the noise in the loss is the noise of the member
+            own += adjoint.in_total * self.losses.in_parameters
+        return replace(self.evaluation, gradient=pulled.gradient(own))
 
 
 def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
-    xp = namespace(source.X)
     if not gradient:
-        total, kl = float(source.reduce(lambda: _Losses(q, source, loss, False)).total), q.kl
+        total, kl = float(losses_under(q, source, loss, gradient=False).total), q.kl
         return Evaluation(goal(total, kl)[0], None, total=total, kl=kl)
     if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
         evaluation = turned(
@@ -95,7 +141,17 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
         if evaluation is not None:
             return evaluation
     _prepare(source, q)
-    sums = source.reduce(lambda: _Single(q, source, loss))
+    return free_whole(source.basis, q, free_sums(q, source, loss), goal)
+
+
+def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
+    """The single pass for a free q.  Sums of several sets of rows can be added."""
+    return source.reduce(lambda: _Single(q, source, loss))
+
+
+def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal) -> Evaluation:
+    """J with its derivatives, from the sums over all rows."""
+    xp = namespace(q.mean)
     total, kl = float(sums.total), q.kl
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
@@ -106,7 +162,7 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
         across -= sums.by_residual.sum()
     across *= 2.0
     across += moment @ q.mean.T
-    pulled = source.basis.finish(sums.pulled, across.T)
+    pulled = basis.finish(sums.pulled, across.T)
     factor = xp.tril(HC)
     factor *= 2.0 * in_total
     factor += in_kl * q.kl_in_factor
@@ -118,7 +174,7 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
 def _prepare(source: Stream, q: FactorLaw) -> None:
     """Compute L⁻¹ and S, which several threads read later; two lanes share this."""
     if namespace(source.X) is np and q.M**3 >= WORTH:
-        share(2, lambda task, worker: source.basis.prepare() if task == 0 else q.covariance)
+        share(2, lambda task, worker: source.basis.prepare() if task == 0 else q.covariance, flops=float(q.M**3))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +195,7 @@ class _Losses:
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
         self.in_parameters: Float | None = None
-        self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(xp.zeros((M, M)))
+        self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(source.square())
         q.covariance  # noqa: B018  (computed once, before several threads read it)
 
     def chunk(self, chunk: Chunk) -> None:
@@ -180,7 +236,7 @@ def _at(loss: Losses, chunk: Chunk) -> ExpectedLoss:
 
 
 @dataclass(frozen=True, eq=False)
-class _Adjoint:
+class Adjoint:
     """The matrices that the last pass over a collapsed posterior needs besides q."""
 
     in_total: float
@@ -191,7 +247,7 @@ class _Adjoint:
     rank: Array  # the columns w and b̄
 
     @classmethod
-    def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> _Adjoint:
+    def of(cls, q: GramLaw, losses: LossSums, in_total: float, in_kl: float) -> Adjoint:
         """From the derivatives of J in the sum of the losses and in KL."""
         S, moment, H = q.covariance, in_total * losses.mean, in_total * losses.gram.sum()
         b_bar = S @ (moment + in_kl * q.mean)
@@ -215,11 +271,10 @@ class _Reverse:
     With D = 1/c, it assembles V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D).
     """
 
-    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: _Adjoint) -> None:
-        M = source.basis.rank
+    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint) -> None:
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
         self.pull, self.noise = source.basis.pull_back(), 0.0
-        self.gram = SignedGram(namespace(source.X).zeros((M, M)))
+        self.gram = SignedGram(source.square())
 
     def chunk(self, chunk: Chunk) -> None:
         more, V, a = self.adjoint, chunk.V, self.member.power
@@ -266,9 +321,8 @@ class _Single(_Losses):
     def __init__(self, q: FactorLaw, source: Stream, loss: Losses) -> None:
         super().__init__(q, source, loss, True)
         self.pull = source.basis.pull_back()
-        xp, M = namespace(source.X), source.basis.rank
         depends = isinstance(loss, LossOfResiduals)
-        self.by_residual: SignedGram | float = SignedGram(xp.zeros((M, M))) if depends else 0.0
+        self.by_residual: SignedGram | float = SignedGram(source.square()) if depends else 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)

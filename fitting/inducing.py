@@ -19,7 +19,7 @@ from fitting.basis import Basis, PullBack, Pulled
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.parallel import share
+from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
 from gpbounds.whitening import Inducing, inducing, residual_diagonal, slices
 
@@ -117,7 +117,7 @@ class InducingBasis(Basis):
             rows = parts[number]
             results[number] = kernel.pull(Z[rows], Z, Kuu_bar[rows])
 
-        share(len(parts), pull)
+        share(len(parts), pull, flops=ENTRY * self.rank**2)
         for parameters, moved in results:
             pulled += Pulled(parameters, 2.0 * moved)
         return pulled + Pulled(own)

@@ -13,10 +13,10 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.basis import Basis
-from fitting.statistics import Statistics, summed
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.parallel import groups, share
+from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.statistics import Statistics, summed
 
 T = TypeVar("T")
 S_co = TypeVar("S_co", bound=Statistics, covariant=True)
@@ -118,6 +118,7 @@ class Stream:
     space: Workspace = field(default_factory=lambda: Workspace(0))
     _filled: set[int] = field(default_factory=set, repr=False)
     _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    _squares: list[Array] = field(default_factory=list, repr=False)
 
     @property
     def N(self) -> int:
@@ -137,9 +138,35 @@ class Stream:
         """
         self.basis.prepare()
         count = self._groups()
-        passes = [start() for _ in range(count)]
-        share(count, lambda group, worker: self._run(passes[group], range(group, len(self.parts), count), worker))
-        return summed(each.statistics() for each in passes)
+        self._squares.clear()
+        passes: list[Pass[S]] = []
+        squares: list[list[Array]] = []
+        for _ in range(count):
+            before = len(self._squares)
+            passes.append(start())
+            squares.append(self._squares[before:])
+        sums: dict[int, S] = {}
+
+        def run(group: int, worker: int) -> None:
+            for square in squares[group]:
+                square.fill(0.0)
+            self._run(passes[group], range(group, len(self.parts), count), worker)
+            sums[group] = passes[group].statistics()
+
+        flops = 2.0 * self.N * self.basis.effort * (self.basis.effort + ENTRY / 2)
+        share(count, run, flops=flops)
+        return summed(sums[group] for group in range(count))
+
+    def square(self) -> Array:
+        """Memory (M, M) for a sum of a `Pass` that is being made; it is 0 before the first chunk.
+
+        The squares of several groups belong to the workspace: fresh memory would cost as much as adding the groups up.
+        """
+        xp, M = namespace(self.X), self.basis.rank
+        if self._groups() == 1:  # the sum of one group is the result, and outlives the pass
+            return xp.zeros((M, M))
+        self._squares.append(self.space.array(f"sum {len(self._squares)}", (M, M), xp))
+        return self._squares[-1]
 
     def _groups(self) -> int:
         return groups(len(self.parts), self.N, self.basis.effort) if namespace(self.X) is np else 1

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fitting.rows import Chunk
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import triangular
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)

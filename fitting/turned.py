@@ -10,8 +10,9 @@ The cotangent of Kuu needs one triangle only.  With T the lower triangle of V̄V
 
 All M × M matrices are computed by tiles of rows, in lanes that wait for each other only where a tile needs others.
 Losses and pull-backs are many short calls of NumPy: two lanes that both make them wait for Python's lock, which takes
-longer than the calls.  One lane at a time computes these, while another multiplies.  The size of the problem determines tiles and groups, so that results do not depend on the number of lanes.  The memory
-belongs to the workspace of the data, because fresh pages cost as much time as the arithmetic on them.
+longer than the calls.  One lane at a time computes these, while another multiplies.  The size of the problem determines
+tiles and groups, so that results do not depend on the number of lanes.  The memory belongs to the workspace of the
+data, because fresh pages cost as much time as the arithmetic on them.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class _Step:
         self.source, self.basis, self.q, self.loss, self.goal = source, basis, q, loss, goal
         self.kernel, self.Z, self.xp, self.M = basis.kernel, basis.Z, namespace(source.X), basis.rank
         self.tiles = self._tiles()
-        self.flops = float(self.M**2 * max(self.M, source.N)) if self.xp is np else 0.0
+        self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
         self.weights = self.xp.empty((q.P, self.M))
         self.pulls: list[tuple[int, Pulled]] = []  # by the first row of Z
         names = ("Kuu", "L", "inverse", "S", "R", "factor bar")

@@ -49,7 +49,7 @@ _MODULE_OF = {
 _PACKAGES = (
     *("claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
     *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
-    *("sandwich", "spectra", "vecchia", "whitening"),
+    *("sandwich", "sources", "spectra", "vecchia", "whitening"),
 )
 
 __all__ = sorted([*_MODULE_OF, *_PACKAGES])

@@ -16,7 +16,7 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Cholesky, cholesky
-from gpbounds.linalg.parallel import share
+from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.tiles import tiles
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import residual_diagonal
@@ -58,8 +58,8 @@ class Triangle:
         pieces = zip(self.parts, ends - sizes, ends, strict=True)
         return [whole[first:last].reshape(-1, rows.stop) for rows, first, last in pieces]
 
-    def each(self, work: Callable[[int, slice, int], None]) -> None:
-        """Call ``work(number, rows, worker)`` for every chunk, the longest first."""
+    def each(self, work: Callable[[int, slice, int], None], flops: float) -> None:
+        """Call ``work(number, rows, worker)`` for every chunk, the longest first; ``flops`` as in `share`."""
         parts = self.parts
         self.chunks, self.square  # noqa: B018  (allocated once, before threads use them)
 
@@ -68,7 +68,7 @@ class Triangle:
             with np.errstate(over="ignore", invalid="ignore"):  # each thread has its own state
                 work(number, parts[number], worker)
 
-        share(len(parts), run)
+        share(len(parts), run, flops=flops)
 
     def factorise(self, noise: float) -> Cholesky:
         """Compute the chunks and factorise K + σ²I.
@@ -85,7 +85,7 @@ class Triangle:
             sums[number] = float(K.sum())
             self.square[rows, : rows.stop] = K
 
-        self.each(fill)
+        self.each(fill, ENTRY * self.X.shape[0] ** 2 / 2.0)
         if not np.isfinite(sums.sum()):
             raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
         self.square.reshape(-1)[:: self.X.shape[0] + 1] += noise

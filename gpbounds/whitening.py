@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, req
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
-from gpbounds.linalg.parallel import groups, share
+from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -54,6 +54,11 @@ class Inducing:
         """V = L⁻¹k(Z, X), shape (M, n), for X (n, D)."""
         return self.chol.solve_lower(self.kernel(X, self.Z).T)  # transposed, so that LAPACK needs no copy
 
+    def known(self, X: Array) -> tuple[Any, int]:
+        """As `matched` for Z; no row is known where Kuu has jitter."""
+        N = int(X.shape[0])
+        return matched(X, self.Z) if self.chol.jitter == 0.0 else (np.zeros(N, dtype=bool), N)
+
     def chunks(self, X: Array, chunk: int = CHUNK) -> Iterator[tuple[slice, Array]]:
         """(rows, V[:, rows]) for consecutive chunks of rows of X."""
         for rows in slices(X.shape[0], chunk):
@@ -73,6 +78,38 @@ class Inducing:
         lifted = self.lift(A)
         for rows in slices(X.shape[0], chunk):
             yield rows, self.kernel(X[rows], self.Z) @ lifted
+
+
+class Whitened(Protocol):
+    """What bounds need of a pass over N rows: `Whitening` without what belongs to single rows."""
+
+    @property
+    def inducing(self) -> Inducing:
+        """Kernel, Z and L."""
+
+    @property
+    def gram(self) -> Array:
+        """VVᵀ."""
+
+    @property
+    def rank(self) -> int:
+        """An integer >= rank(K − Q)."""
+
+    @property
+    def N(self) -> int:
+        """Number of data."""
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+
+    @property
+    def jitter(self) -> float:
+        """The number that was added to the diagonal of Kuu."""
+
+    @property
+    def trace(self) -> float:
+        """T = Tr(K − Q)."""
 
 
 @dataclass(frozen=True)
@@ -211,8 +248,13 @@ def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -
 
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
-    xp = namespace(X, Z)
-    whitener = inducing(kernel, Z, jitter)
+    namespace(X, Z)
+    return whitened(inducing(kernel, Z, jitter), X, y, chunk)
+
+
+def whitened(whitener: Inducing, X: Array, y: Array | None, chunk: int = CHUNK) -> Whitening:
+    """As `whiten`, with the factor of Kuu given, for checked X (N, D) and y."""
+    xp, kernel = namespace(X), whitener.kernel
     targets = xp.zeros((X.shape[0], 0), dtype=X.dtype) if y is None else y
     N, M, parts = X.shape[0], whitener.M, list(slices(X.shape[0], chunk))
     residual = xp.empty(N, dtype=X.dtype)
@@ -227,9 +269,9 @@ def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, 
             projections[group] += V @ targets[rows]
             residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
 
-    share(sums, add)
+    share(sums, add, flops=float(N * M * (2 * M + ENTRY)))
     gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
-    known, rank = matched(X, Z) if whitener.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    known, rank = whitener.known(X)
     residual[xp.asarray(known)] = 0.0
     return Whitening(whitener, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
 

@@ -31,7 +31,7 @@ from gpbounds.pacbayes import (
     bound,
     issue_certificate,
 )
-from gpbounds.pacbayes.certificate import checking, files, priors, schema
+from gpbounds.pacbayes.certificate import files, priors, raw, schema
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 ARD = HyperGrid.ard(2, -3.0, 3.0, 60)
@@ -130,7 +130,7 @@ def test_the_bound_is_that_of_the_theorem(honest):
 
 def test_another_machine_may_round_otherwise(monkeypatch, honest):
     """It may compute any numbers within the allowance, and have an allowance from a twentieth to six times as large."""
-    enclose = checking.enclose
+    enclose = raw.enclose
     for shift in (-1.0, 1.0):
         for wider in (0.05, 1.0, 6.0):
 
@@ -144,7 +144,7 @@ def test_another_machine_may_round_otherwise(monkeypatch, honest):
                     **errors,
                 )
 
-            monkeypatch.setattr(checking, "enclose", moved)
+            monkeypatch.setattr(raw, "enclose", moved)
             assert honest.check(X, Y).confirmed
 
 

@@ -18,7 +18,7 @@ from gpbounds import Matern, SquaredExponential, divergences
 from gpbounds.divergences import Prediction
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, Free, HyperGrid, Scaling, Sparse, Whitened, kl_inverse
-from gpbounds.pacbayes.certificate import checking, evaluation, formula, priors
+from gpbounds.pacbayes.certificate import checking, evaluation, formula, priors, raw
 from gpbounds.pacbayes.certificate.evaluation import enclose
 from gpbounds.pacbayes.certificate.fingerprint import fingerprint
 from gpbounds.pacbayes.certificate.report import Line, conclude
@@ -122,7 +122,7 @@ def test_what_is_not_known_confirms_nothing(monkeypatch, name, value, error):
     unknown = dataclasses.replace(
         enclose(honest.posterior, honest.kernel, X, Y, honest.loss), **{name: value, f"{name}_error": error}
     )
-    monkeypatch.setattr(checking, "enclose", lambda *_: unknown)
+    monkeypatch.setattr(raw, "enclose", lambda *_: unknown)
     report = honest.check(X, Y)
     assert name in report.failed
     assert not report.confirmed

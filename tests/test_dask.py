@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 dask = pytest.importorskip("dask", reason="needs the extra dask: pip install 'gpbounds[dask]'")
 distributed = pytest.importorskip("distributed", reason="needs the extra dask: pip install 'gpbounds[dask]'")
@@ -16,17 +18,18 @@ distributed = pytest.importorskip("distributed", reason="needs the extra dask: p
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from fitting import ExactGP, SparseGP, certify  # noqa: E402
+from fitting import ExactGP, SparseGP, SparsePACGP, certify  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
-from fitting.mapreduce.graph import Cluster, graph_of  # noqa: E402
 from fitting.mapreduce.objective import Held, PartitionedObjective  # noqa: E402
 from fitting.mapreduce.two_passes import TwoPasses  # noqa: E402
-from fitting.sources import source  # noqa: E402
-from fitting.sources.arrays import array_parts  # noqa: E402
-from fitting.sources.local import Local  # noqa: E402
+from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
 from gpbounds.kernels import SquaredExponential  # noqa: E402
+from gpbounds.mapreduce.graph import Cluster, graph_of  # noqa: E402
+from gpbounds.sources import Source, source  # noqa: E402
+from gpbounds.sources.arrays import array_parts  # noqa: E402
+from gpbounds.sources.local import Local  # noqa: E402
 
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 
@@ -194,6 +197,37 @@ def test_graphs_hold_parameters_and_no_rows(client) -> None:
     assert sizes[1] < 10**6
 
 
+def test_bounds_are_those_of_one_process(client) -> None:
+    X, y, Z = problem()
+    rows = da.from_array(X, chunks=(300, 2)), da.from_array(y, chunks=300)
+    local = Source.of(Local(array_parts(X, y, 300)), single=True)
+    for here, there in zip(
+        renyi.evidence(KERNEL, local, None, Z, noise=0.1),
+        renyi.evidence(KERNEL, source(*rows, client), None, Z, noise=0.1),
+        strict=True,
+    ):
+        assert there.terms == here.terms
+        assert float(there) == float(here)
+    low, high = renyi.gap(KERNEL, *rows, Z, 0.5, noise=0.1)
+    assert (float(low), float(high)) == tuple(map(float, renyi.gap(KERNEL, local, None, Z, 0.5, noise=0.1)))
+
+
+def test_a_certificate_of_lazy_rows_is_that_of_arrays(client) -> None:
+    X, y, Z = problem(600)
+    lazy = da.from_array(X, chunks=(200, 2)), da.from_array(y, chunks=200)
+    options = {"inducing": Z, "max_iter": 3, "delta": 0.05, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        here = SparsePACGP(**options).fit(Source.of(Local(array_parts(X, y, 200)), single=True))
+        there = SparsePACGP(**options).fit(*lazy, client=client)
+    assert there.bound_ == pytest.approx(here.bound_, rel=1e-12)
+    assert there.certificate_.data == here.certificate_.data
+    for rows in (lazy, (X, y)):
+        assert there.certificate_.check(*rows).confirmed
+    certificate = certify(SparseGP(kernel=KERNEL, noise=0.1, inducing=Z, optimizer=None).fit(*lazy), *lazy)
+    assert certificate.check(X, y).confirmed
+
+
 def test_a_cluster_that_keeps_dying_is_an_error_that_names_the_partition() -> None:
     fault = distributed.KilledWorker("gpbounds-partition-7-round-1-x", None, 3)
 
@@ -234,9 +268,8 @@ def test_the_start_is_that_of_arrays(client, tmp_path) -> None:
     np.testing.assert_allclose(result.inducing_, local.inducing_, rtol=1e-9, atol=1e-12)
     result.save(tmp_path / "model.npz")
     np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), result.predict(X[:9]))
-    for needs_rows in (result.log_evidence_bounds, lambda: certify(result, X, y)):
-        with pytest.raises(ValueError, match="rows that were read by partitions"):
-            needs_rows()
+    with pytest.raises(ValueError, match="rows that were read by partitions"):
+        result.log_evidence_bounds()
 
 
 def test_dataframes(client) -> None:

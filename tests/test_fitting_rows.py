@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from fitting.basis import Pulled
 from fitting.data import Data
-from fitting.diagonal import Diagonal
+from fitting.diagonal import Adjoints, Diagonal, Moments
 from fitting.family import objective
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.linalg.parallel import lanes
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.statistics import summed
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -47,6 +49,38 @@ def test_the_number_of_lanes_changes_no_bit(method, options, keep) -> None:
             for _ in range(2):
                 np.testing.assert_array_equal(flat(F.evaluate(kernel, 0.2, Z)), single)
             assert lanes() == count  # restored
+
+
+@pytest.mark.parametrize("N", [400, 5000])
+@pytest.mark.parametrize("power", [0.0, 1.0])
+def test_a_later_pass_leaves_the_sums_of_an_earlier_one_as_they_were(N: int, power: float) -> None:
+    """The groups' sums have memory that the next pass uses again; their total has its own, for one group as well."""
+    X, y, Z = problem(N)
+    data = Data(X, y, False, chunk=256)
+    streams = [data.stream(SquaredExponential(1.3, length), Z, 1e-6) for length in (0.7, 1.9)]
+    assert [stream._groups() for stream in streams] == [16 if N == 5000 else 1] * 2
+    member = Diagonal(power, 0.2)
+    first = member.forward(streams[0])
+    before = first.G.copy()
+    second = member.forward(streams[1])
+    np.testing.assert_array_equal(first.G, before)
+    V = np.empty((N, 50))
+    streams[1].basis.fill(X, np.empty((N, 50)), V)
+    c = member.precision(streams[1].basis.residual(X, V))
+    np.testing.assert_allclose(np.triu(second.G), np.triu((V.T * c) @ V), rtol=1e-9, atol=1e-9)
+
+
+def test_a_sum_of_records_changes_none_of_them() -> None:
+    records = [Moments(np.full((2, 2), float(i)), np.full((2, 1), 0.1 * i), 0.3 * i) for i in range(4)]
+    total = summed(records)
+    assert [(r.G[0, 0], r.b[0, 0], r.penalty) for r in records] == [(i, 0.1 * i, 0.3 * i) for i in range(4)]
+    expected = records[0] + records[1] + records[2] + records[3]
+    for name in ("G", "b", "penalty"):
+        np.testing.assert_array_equal(getattr(total, name), getattr(expected, name))
+    nested = [Adjoints(1.0, Pulled(np.full(2, i), np.full((3, 1), i)), 0.0, 2.0) for i in range(3)]
+    pulled = summed(nested).pulled
+    assert (pulled.kernel.tolist(), pulled.Z.tolist(), pulled.weights) == ([3.0, 3.0], [[3.0]] * 3, 0.0)
+    assert [each.pulled.kernel.tolist() for each in nested] == [[i, i] for i in range(3)]
 
 
 def test_a_fault_in_a_thread_reaches_the_caller() -> None:

@@ -18,6 +18,7 @@ from gpbounds.linalg import AUTO_LADDER
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, HyperGrid
 from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.raw import raw
 
 KERNEL = SquaredExponential(2.0, 1.0)
 RUNGS = [2.0 * step for step in AUTO_LADDER]
@@ -30,7 +31,7 @@ def trial(monkeypatch):
     def run(bounds, goal=0.0, jitter=0.0):
         tried, left = [], list(bounds)
 
-        def made(X, y, form, kernel, **declared):
+        def made(rows, none, form, kernel, **declared):
             tried.append(form)
             bound = left.pop(0)
             if bound is None:
@@ -38,7 +39,7 @@ def trial(monkeypatch):
             return SimpleNamespace(bound=bound, jitter=form)
 
         monkeypatch.setattr(procedure, "Certificate", SimpleNamespace(issue=made))
-        return issue(np.zeros((1, 1)), np.zeros(1), lambda amount: amount, jitter, goal, KERNEL), tried
+        return issue(raw(np.zeros((1, 1)), np.zeros(1)), lambda amount: amount, jitter, goal, KERNEL), tried
 
     return run
 
@@ -88,7 +89,7 @@ def test_a_nearly_singular_kuu_gets_the_best_rung_of_all():
         except (NotPositiveDefinite, ValueError):
             every.append(np.inf)
     assert every[0] == np.inf
-    assert issue(x, y, form, 0.0, 0.0, kernel, **declared).bound == min(every)
+    assert issue(raw(x, y), form, 0.0, 0.0, kernel, **declared).bound == min(every)
 
 
 def test_where_rounding_costs_nothing_one_certificate_is_made(monkeypatch):

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from gpbounds.kernels import Matern
-from gpbounds.linalg import cholesky, solve_triangular
+from gpbounds.linalg import cholesky, load, parallel, solve_triangular
 from gpbounds.linalg.inverses import inverse, inverse_by_rows
-from gpbounds.linalg.parallel import Tasks, lanes, one_blas_thread, share
+from gpbounds.linalg.load import Load
+from gpbounds.linalg.parallel import Tasks, lanes, one_blas_thread, share, workers
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.linalg.products import gram, matmul
 from gpbounds.linalg.symmetric import SymmetricProducts
@@ -103,6 +104,88 @@ def test_the_first_fault_reaches_the_caller_and_ends_the_work() -> None:
             share(1000, run)
         assert len(begun) < 20
         assert lanes() == 2
+
+
+def test_no_task_runs_any_more_when_a_fault_reaches_the_caller() -> None:
+    """A task that still ran could write into memory that the caller uses again."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def run(task: int, worker: int) -> None:
+        if task == 0:
+            assert begun.wait(20.0)
+            raise ArithmeticError("task 0")
+        begun.set()
+        time.sleep(0.1)
+        ended.set()
+
+    with threadpool_limits(2, "blas"), pytest.raises(ArithmeticError, match="task 0"):
+        share(2, run)
+    assert ended.is_set()
+
+
+def test_work_does_not_wait_for_a_lane_that_the_system_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[threading.Thread] = []
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: late.append(thread))
+    done: list[int] = []
+    with threadpool_limits(2, "blas"):
+        share(5, lambda task, worker: done.append(task))
+    monkeypatch.undo()
+    assert done == list(range(5))
+    for thread in late:
+        thread.start()
+        thread.join(20.0)
+        assert not thread.is_alive()
+    assert len(late) == 1
+    assert done == list(range(5))
+
+
+def test_small_work_has_one_lane_and_more_of_it_beside_other_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Load()
+    monkeypatch.setattr(parallel, "_load", found)
+    monkeypatch.setattr(parallel, "QUIET", 1e8)
+    monkeypatch.setattr(parallel, "BUSY", 1e9)
+    with threadpool_limits(2, "blas"):
+        assert [workers(8, flops) for flops in (9e7, 1e8, 9e8, 1e9)] == [1, 2, 2, 2]
+        found.note(0.02, 0.01)
+        found.note(0.02, 0.01)
+        assert [workers(8, flops) for flops in (9e7, 1e8, 9e8, 1e9)] == [1, 1, 1, 2]
+        chosen: set[int] = set()
+        share(8, lambda task, worker: chosen.add(worker), flops=9e8)
+        assert chosen == {0}
+
+
+def test_lanes_notice_that_they_do_not_have_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that sleeps works without a processor, one that computes with it."""
+    found = Load()
+    monkeypatch.setattr(parallel, "_load", found)
+    with threadpool_limits(2, "blas"):
+        for _ in range(3):
+            share(4, lambda task, worker: time.sleep(0.005))
+    assert found.others()
+
+
+def test_a_finding_of_other_processes_holds_for_a_while_and_one_alone_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(load.time, "monotonic", lambda: now[0])
+    found = Load()
+    assert not found.others()
+    found.note(0.02, 0.011)
+    assert not found.others()
+    found.note(0.001, 0.0)  # too short
+    assert not found.others()
+    found.note(0.02, 0.011)
+    assert found.others()
+    now[0] += 0.9 * load.HOLDS
+    assert found.others()
+    now[0] += 0.2 * load.HOLDS
+    assert not found.others()
+    found.note(0.02, 0.011)  # the next try finds them at once
+    assert found.others()
+    found.note(0.02, 0.02)
+    found.note(0.02, 0.02)
+    assert not found.others()
 
 
 def test_callers_that_end_in_another_order_leave_blas_as_it_was() -> None:

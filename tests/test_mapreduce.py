@@ -16,16 +16,16 @@ from fitting.features import FeatureKernel, MercerMap
 from fitting.lowrank import LowRankObjective
 from fitting.mapreduce.lowrank import PartitionedLowRank
 from fitting.mapreduce.objective import Held, PartitionedObjective
-from fitting.mapreduce.program import Rows
-from fitting.mapreduce.serial import Serial, serial
-from fitting.mapreduce.tree import reduced, total
 from fitting.mapreduce.two_passes import TwoPasses
-from fitting.sources.moments import Moments
 from fitting.starts import units
-from fitting.statistics import Statistics, summed
 from fitting.tempered import TemperedVFE
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.mapreduce.program import Rows
+from gpbounds.mapreduce.serial import Serial, serial
+from gpbounds.mapreduce.statistics import Statistics, summed
+from gpbounds.mapreduce.tree import reduced, total
+from gpbounds.sources.moments import Moments
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 

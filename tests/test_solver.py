@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from dataclasses import replace
 
@@ -34,6 +35,7 @@ def small(monkeypatch):
     for module in (evidence, renyi):
         original = module.layout
         monkeypatch.setattr(module, "layout", lambda k, X, s, o=original: o(k, X, s, block=20, neighbours=30))
+    monkeypatch.setattr(sys.modules["gpbounds.vecchia.factor"], "ROWS", 16)  # several chunks in each
     monkeypatch.setattr(solver, "BLOCK", 20)
     monkeypatch.setattr(solver, "NEIGHBOURS", 30)
 

@@ -9,16 +9,17 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier
-from fitting.estimators import load
+from fitting.columns import Columns
+from fitting.estimators import elsewhere, load
 from fitting.family import member
 from fitting.mapreduce.objective import Held, PartitionedObjective
-from fitting.sources import Source, source
-from fitting.sources.arrays import array_parts, npy_parts
-from fitting.sources.columns import Columns
-from fitting.sources.local import Local
 from fitting.starts import mean_square, units
+from gpbounds import renyi
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
+from gpbounds.sources import Source, source
+from gpbounds.sources.arrays import array_parts, npy_parts
+from gpbounds.sources.local import Local
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
 
@@ -75,7 +76,7 @@ def test_every_source_has_the_same_bits(tmp_path) -> None:
 
 
 def test_row_groups_stay_whole_and_join_up_to_the_size_of_a_partition(tmp_path) -> None:
-    from fitting.sources.parquet import parquet_parts
+    from gpbounds.sources.parquet import parquet_parts
 
     X, y, _ = problem()
     folder = written(tmp_path / "folder", X, y, 2, 60)
@@ -208,3 +209,79 @@ def test_the_next_partition_is_read_while_one_is_computed() -> None:
     for i, _ in enumerate(Local([Part(i) for i in range(3)], keep=0)):
         if i < 2:
             assert started[i + 1].wait(10.0)
+
+
+def test_of_many_rows_arrays_and_files_choose_points_among_the_same(tmp_path, monkeypatch) -> None:
+    X, y, _ = problem(400)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    files = tmp_path / "X.npy", tmp_path / "y.npy"
+    options = {"n_inducing": 8, "optimizer": None, "kernel": KERNEL, "noise": 0.1}
+    of_all = SparseGP(**options).fit(X, y)
+    monkeypatch.setattr(elsewhere, "CHOOSING", 50)
+    for state in (None, 3):
+        local, far = (SparseGP(**options, random_state=state).fit(*rows) for rows in ((X, y), files))
+        np.testing.assert_array_equal(local.inducing_, far.inducing_)
+        assert not np.array_equal(local.inducing_, of_all.inducing_)
+    greedy = SparseGP(**{**options, "n_inducing": "auto"}, max_inducing=20, target_gap=1e3).fit(X, y)
+    assert all(any((row == point).all() for row in X) for point in greedy.inducing_)
+
+
+def values(pair):
+    return np.array([float(bound) for bound in pair] + [pair[i].terms[name] for i in (0, 1) for name in pair[i].terms])
+
+
+@pytest.mark.parametrize("P", [1, 2])
+def test_evidence_and_gap_of_files_are_those_of_their_rows(tmp_path, P) -> None:
+    """Partitions of whole blocks give every member; rows of Z among those of X are known in any partition."""
+    X, y, Z = problem(1000)
+    Z[:5] = X[::200]
+    targets = y if P == 1 else np.column_stack([y, X[:, 0]])
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", targets)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    whole = Source.of(Local(array_parts(X, targets, 200)), single=P == 1)
+    elsewhere = [(tmp_path / "X.npy", tmp_path / "y.npy"), (whole, None), (mapped, targets)]
+    if P == 1:
+        elsewhere.append((written(tmp_path / "folder", X, y, 2, 100), "y"))
+    options = {"noise": 0.1, "members": "cheap", "block": 100}
+    expected = renyi.evidence(KERNEL, X, targets, Z, **options)
+    gaps = renyi.gap(KERNEL, X, targets, Z, 0.5, noise=0.1, method="streamed")
+    trace = renyi.gap_from_trace(KERNEL, X, targets, Z, 0.5, noise=0.1)
+    assert gaps[0].terms["n"] == 995
+    for rows in elsewhere:
+        np.testing.assert_allclose(values(renyi.evidence(KERNEL, *rows, Z, **options)), values(expected), rtol=1e-10)
+        low, high = renyi.gap(KERNEL, *rows, Z, 0.5, noise=0.1, method="streamed")
+        assert low.terms["n"] == 995
+        assert float(low) == pytest.approx(float(gaps[0]), rel=1e-10)
+        assert high.terms["trace"] == pytest.approx(gaps[1].terms["trace"], rel=1e-10)
+        assert float(renyi.gap_from_trace(KERNEL, *rows, Z, 0.5, noise=0.1)) == pytest.approx(float(trace), rel=1e-10)
+
+
+def test_bounds_hold_for_partitions_that_cut_blocks_and_for_equal_rows(tmp_path) -> None:
+    X, y, Z = problem(300)
+    X[200:] = X[:100]  # in another partition: they count as distinct, which loosens the bounds
+    exact = renyi.log_evidence(KERNEL, X, y, noise=0.1)
+    rows = Source.of(Local(array_parts(X, y, 70)), single=True)
+    expected = renyi.evidence(KERNEL, X, y, Z, noise=0.1, members="cheap")
+    lower, upper = renyi.evidence(KERNEL, rows, None, Z, noise=0.1)
+    assert float(lower) <= float(expected[0]) <= exact <= float(upper)
+    assert lower.terms["determinant"] < expected[0].terms["determinant"]
+    assert lower.terms["elbo 1"] == pytest.approx(expected[0].terms["elbo 1"], rel=1e-12)
+    for options in ({"members": "all"}, {"members": ("trace", "tangent")}, {"alphas": (0.5, 1.0)}):
+        with pytest.raises(ValueError, match="the others need all rows in memory"):
+            renyi.evidence(KERNEL, rows, None, Z, noise=0.1, **options)
+    for options in ({"method": "dense"}, {"method": "blocks"}, {"form": "printed"}):
+        with pytest.raises(ValueError, match="the others need all rows in memory"):
+            renyi.gap(KERNEL, rows, None, Z, 0.5, noise=0.1, **options)
+
+
+def test_bounds_of_a_model_of_a_folder_need_its_rows_again(tmp_path) -> None:
+    X, y, Z = problem(300)
+    folder = written(tmp_path / "folder", X, 10.0 + 3.0 * y, 3, 50)
+    model = SparseGP(kernel=KERNEL, noise=0.1, inducing=Z, optimizer=None, normalize_y=True).fit(folder, "y")
+    lower, upper = model.log_evidence_bounds(folder, "y")
+    assert lower.terms["elbo 1"] == pytest.approx(model.objective_, rel=1e-10)
+    assert float(lower) <= float(upper)
+    with pytest.raises(ValueError, match=r"SparseGP\.log_evidence_bounds\(X, y\)"):
+        model.log_evidence_bounds()

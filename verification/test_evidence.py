@@ -20,7 +20,7 @@ from gpbounds.renyi import blocks, evidence, nystrom
 from gpbounds.renyi.blocks import moments
 from gpbounds.renyi.brackets import GRID, bracket
 from gpbounds.renyi.quadratic import two_sided
-from gpbounds.renyi.streamed import streamed
+from gpbounds.renyi.streamed import spread_of_block, streamed
 
 HALF = mpf(1) / 2
 MEMBERS = {
@@ -319,7 +319,8 @@ def test_the_reach_of_a_block_is_rounded_upwards(observe: Observer, seed: int) -
     problem, rng = streamed(kernel, X, Y, Z, noise, 0.0), np.random.default_rng(seed)
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     rows, w = slice(2, 7), rng.standard_normal((5, 6))
-    spreads = problem._spread(rows, kernel(X[rows], Z), w)
+    white = problem.white
+    spreads = spread_of_block(white.inducing, X[rows], kernel(X[rows], Z), w, white.residual[rows], noise=noise)
     block = exact.residual[2:7, 2:7]
     for column, value in zip(w.T, spreads, strict=True):
         v = renyi.matrix(column)

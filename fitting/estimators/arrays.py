@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.sources import is_elsewhere
 from gpbounds.arrays import Float
+from gpbounds.sources import is_elsewhere
 
 
 def own_points(X: Any, points: Any) -> Float:
@@ -22,7 +22,7 @@ def in_memory(estimator: str, X: Any) -> None:
     if is_elsewhere(X):
         raise ValueError(
             f"X: expected an array for {estimator}, which needs all rows in memory, got {type(X).__name__}: SparseGP, "
-            "LowRankGP and VariationalGP read files and Dask collections"
+            "LowRankGP, SparsePACGP and VariationalGP read files and Dask collections"
         )
 
 
@@ -31,6 +31,7 @@ def held_rows(X: Float) -> Float:
     if len(X) == 0:
         raise ValueError(
             "model: expected one that was fitted to arrays, got one of rows that were read by partitions and are not "
-            "held: fit again to rows that fit into memory, or pass some of them to gpbounds.renyi.evidence"
+            "held: fit again to rows that fit into memory, or pass them to SparseGP.log_evidence_bounds(X, y) or "
+            "gpbounds.renyi.evidence"
         )
     return X

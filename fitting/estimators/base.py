@@ -26,6 +26,7 @@ from fitting.features.stored import by_name
 from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
+from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
 from gpbounds.kernels import Kernel, Stationary
@@ -408,7 +409,6 @@ class GaussianProcess(_Arguments):
     ) -> Trainer:
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
-
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -417,6 +417,7 @@ class GaussianProcess(_Arguments):
             ending=self._ending(),
             learning_rate=float(positive("learning_rate", self.learning_rate)),
             batch_size=self._batch(X.shape[0]),
+            by_blocks=drawn_by_blocks(X, y, self._batch(X.shape[0])),
             limits=self._training_limits(given),
             fixed=tuple(self.fixed),
             learn_Z=bool(getattr(self, "learn_inducing", False)),

@@ -8,15 +8,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.columns import Columns
 from fitting.estimators.base import GaussianProcess
 from fitting.family import objective
 from fitting.mapreduce.objective import Held
-from fitting.sources import is_elsewhere, source
-from fitting.sources.columns import Columns
-from fitting.sources.dask_rows import is_dask, one_chunk_of_columns
 from fitting.training import Session
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
+from gpbounds.sources import Source, is_elsewhere, source
+from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
 
 CHOOSING = 100_000
 """Number of rows among which inducing points are chosen; all rows, if there are no more."""
@@ -41,9 +41,9 @@ class FromElsewhere(GaussianProcess):
         ----------
         X, y : arrays
             Or the path of a Parquet file or folder and the name of the column y (or a list of names); the paths of two
-            .npy files; Dask arrays or dataframes.  See `fitting.sources.source`.  Rows may exceed the memory then:
-            every evaluation reads them twice, and ``X_train_`` is empty.  Inducing points and features are chosen
-            by 100 000 rows, which depend on ``random_state`` and on their numbers only.
+            .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
+            every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
+            so many choose inducing points and features; which, depends on ``random_state`` and on N only.
         client : distributed.Client, optional
             Where Dask computes; by default the current client, else its default scheduler.
 
@@ -142,14 +142,18 @@ class FromElsewhere(GaussianProcess):
         self.n_features_in_ = rows.D
         if rows.names:
             self.feature_names_in_ = np.array(rows.names, dtype=object)
-        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
-        if self.normalize_y:
-            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
-        self._held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
-        points, targets = Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
+        self._held, points, targets = self._in_units(rows)
         self._prepare(points)  # type: ignore[arg-type]
         self.X_train_, self.y_train_ = points, targets  # type: ignore[assignment]  # for the time of training
         return points, targets
+
+    def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
+        """The rows, X and Y, all in the units of the model."""
+        self.y_mean_, self.y_scale_ = np.zeros(rows.P), np.ones(rows.P)
+        if self.normalize_y:
+            self.y_mean_, self.y_scale_ = rows.moments.mean[rows.D :], rows.moments.units[rows.D :]
+        held = Held(rows.holder, rows.N, rows.D, rows.P, rows.single, self.y_mean_, self.y_scale_)
+        return held, Columns(rows), Columns(rows, True, self.y_mean_, self.y_scale_)
 
     def _check_elsewhere(self) -> None:
         """Refuse arguments with which rows cannot be read by partitions."""
@@ -169,15 +173,15 @@ class FromElsewhere(GaussianProcess):
         return objective(np.zeros((1, D)), np.zeros((1, *outputs)), self._member())
 
     def _some(self, X: Any, Y: Any, session: Session) -> tuple[Float, Float]:
-        """The rows by which inducing points or features are chosen: all of an array, at most `CHOOSING` of others."""
-        if self._held is None:
-            return X, Y
+        """The rows by which inducing points or features are chosen, the same for arrays and for others."""
         return some_rows(X, Y, 0 if self.random_state is None else session.seed)
 
 
-def some_rows(X: Columns, Y: Columns, seed: int) -> tuple[Float, Float]:
+def some_rows(X: Any, Y: Any, seed: int) -> tuple[Float, Float]:
     """All rows, or `CHOOSING` of them, which depend on the number of rows and ``seed`` only."""
     N = len(X)
+    if N <= CHOOSING and not isinstance(X, Columns):
+        return X, Y
     numbers = np.arange(N)
     if N > CHOOSING:
         rng = np.random.default_rng([seed & (2**63 - 1), STREAM])

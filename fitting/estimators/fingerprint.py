@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fitting.columns import Columns
 from fitting.estimators.history import ADDED, FORMER, FREED
-from fitting.sources.columns import Columns
 from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fitting.bounds import FreeBound, RiskBound, free_bound, risk_bound
+from fitting.bounds import FreeBound, RiskBound, Target, free_bound, risk_bound
 from fitting.evaluation import Parameters
-from fitting.family import Member, objective
+from fitting.family import Member, member, objective
+from fitting.mapreduce.objective import Held, PartitionedObjective
+from fitting.mapreduce.risk import PartitionedFreeRisk, PartitionedRisk
 from fitting.posterior import InducingPosterior, Posterior
 from gpbounds.arrays import Array, host
 from gpbounds.kernels import Kernel
@@ -37,6 +39,10 @@ class Kind(ABC):
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound | FreeBound:
         """The bound that is minimised, starting at ``kernel``; ``options`` are those of `fitting.bounds.risk_bound`."""
 
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
+        """As `bound`, for rows that are read by partitions."""
+        raise NotImplementedError
+
     @abstractmethod
     def forms(self, point: Parameters) -> Forms:
         """Q at ``point``, as a function of the jitter."""
@@ -44,6 +50,10 @@ class Kind(ABC):
     @abstractmethod
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         """Q with the ``kernel`` and ``jitter`` of the certificate, for predictions."""
+
+    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        """As `posterior`, for rows that are read by partitions."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -72,8 +82,14 @@ class FromData(Kind):
     def forms(self, point: Parameters) -> Forms:
         return sparse_forms(point.Z, point.noise, self.member)
 
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
+        return PartitionedRisk(PartitionedObjective(self.member, held), Target(loss, held.N, **options))
+
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         return objective(X, y, self.member, jitter=jitter).posterior(kernel, point.noise, point.Z)
+
+    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        return PartitionedObjective(self.member, held, jitter).posterior(kernel, point.noise, point.Z)
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,10 @@ class Free(Kind):
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> FreeBound:
         return free_bound(X, y, loss, jitter=JITTER * kernel.max_variance, **options)
 
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
+        fitc = PartitionedObjective(member("fitc"), held, JITTER * kernel.max_variance)
+        return PartitionedFreeRisk(fitc, Target(loss, held.N, **options))
+
     def forms(self, point: Parameters) -> Forms:
         assert point.q is not None
         return whitened_forms(point.Z, point.q)
@@ -91,6 +111,9 @@ class Free(Kind):
         assert point.q is not None
         assert point.Z is not None
         return InducingPosterior(inducing(kernel, point.Z, jitter), point.noise, point.q, single=True)
+
+    def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
+        return self.posterior(None, None, kernel, point, jitter)
 
 
 def sparse_forms(Z: Array, noise: float, member: Member) -> Forms:

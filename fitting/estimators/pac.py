@@ -17,10 +17,13 @@ from fitting.estimators.kinds import Kind
 from fitting.estimators.procedure import Certified, certified, remarks_of
 from fitting.estimators.regression import Regression
 from fitting.evaluation import Parameters
+from fitting.posterior import Posterior
 from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
 from gpbounds.pacbayes import Certificate, HyperGrid
+from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.validation import choice, positive, scalar
 
 GTOL = 1e-8
@@ -113,7 +116,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         }
         shared_trainer, models = None, list[Certified]()
         for i, loss in enumerate(losses):
-            problem = kind.bound(*self._placed(), loss, start.kernel, **options)
+            problem = self._bound(kind, loss, start.kernel, **options)
             if shared_trainer is None:
                 shared_trainer = self._trainer(problem, start, given, session, gtol=GTOL)
             trainer = replace(shared_trainer, objective=problem, prefix=f"epsilon {i} " if i else "")
@@ -123,15 +126,23 @@ class PacGaussianProcess(Regression, GaussianProcess):
             else:
                 outcome = replace(trainer, optimizer=None).run("untrained", interrupted.point)
                 runs = [outcome.run]
-            raw_data, declared_here = (self._raw_X, self._raw_y), {**declared, "loss": loss}
-            models.append(certified(kind, trainer, outcome, runs, raw_data, grid, float(self.delta), declared_here))
-        del self._raw_X, self._raw_y
+            declared_here = {**declared, "loss": loss}
+            models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
+        del self._raw
         self._take_over(kind, models)
         self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
         return self
 
+    def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
+        """The bound that is minimised, starting at ``kernel``."""
+        return kind.bound(*self._placed(), loss, kernel, **options)
+
+    def _certified_posterior(self, kind: Kind, point: Parameters) -> Posterior:
+        """Q of the certificate."""
+        return kind.posterior(*self._placed(), self.kernel_, point, self.jitter_)
+
     def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
-        self._raw_X, self._raw_y = X, Y[:, 0]
+        self._raw = raw(X, Y[:, 0])
         self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
         return super()._settle(X, Y, single)
 
@@ -144,7 +155,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         if first.point.Z is not None:
             self.inducing_ = host(first.point.Z)
         self.jitter_ = float(getattr(first.certificate.posterior, "jitter", 0.0))
-        self.posterior_ = kind.posterior(*self._placed(), self.kernel_, first.point, self.jitter_)
+        self.posterior_ = self._certified_posterior(kind, first.point)
         own_runs = [end.run for end in first.ends]
         self.objective_ = -first.terms.bound
         self.history_ = -np.concatenate([np.array(run.values) for run in own_runs])

@@ -18,13 +18,14 @@ from fitting.estimators.kinds import Forms, Kind
 from fitting.estimators.remarks import Remark, of_interruptions, of_noise, of_run
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
+from fitting.mapreduce.risk import PartitionedRisk
 from fitting.training import Run
-from gpbounds.arrays import Float
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER
 from gpbounds.pacbayes import Certificate, HyperGrid, bound
 from gpbounds.pacbayes.certificate import priors
+from gpbounds.pacbayes.certificate.raw import Raw
 
 WORTH = 1e-4
 """Larger jitters are tried if rounding costs more than this share of the bound; the smallest bound is kept."""
@@ -98,13 +99,13 @@ def certified(
     trainer: Trainer,
     outcome: Outcome,
     runs: Sequence[Run],
-    raw: tuple[Float, Float],
+    raw: Raw,
     grid: HyperGrid,
     delta: float,
     declared: dict[str, Any],
 ) -> Certified:
     """Round the ``outcome`` of training to the grid, train the other parameters there, and issue the certificate."""
-    problem: RiskBound | FreeBound = trainer.objective  # type: ignore[assignment]
+    problem: RiskBound | FreeBound | PartitionedRisk = trainer.objective  # type: ignore[assignment]
     free = outcome.parameters.kernel
     kernel = priors.with_hyperparameters(free, grid.round(priors.hyperparameters(free)))
     points, last = [replace(outcome.parameters, kernel=kernel)], None
@@ -120,7 +121,7 @@ def certified(
     values = [float(bound(each.risk, each.kl, problem.target.N, delta=delta, log_prior_penalty=paid)) for each in terms]
     best = int(np.argmin(values))
     certificate = issue(
-        *raw,
+        raw,
         kind.forms(points[best]),
         terms[best].jitter,
         values[best],
@@ -132,9 +133,7 @@ def certified(
     return Certified(outcome, last, tuple(runs), points[best], terms[best], certificate)
 
 
-def issue(
-    X: Float, y: Float, forms: Forms, jitter: float, unrounded: float, kernel: Kernel, **declared: Any
-) -> Certificate:
+def issue(rows: Raw, forms: Forms, jitter: float, unrounded: float, kernel: Kernel, **declared: Any) -> Certificate:
     """The certificate of Q with this ``jitter``, or with a larger one if rounding makes the bound useless.
 
     A jitter on Kuu is part of Q and of the prior of u, not of the prior of f: every jitter is valid, and its choice
@@ -143,8 +142,8 @@ def issue(
 
     Parameters
     ----------
-    X, y : arrays (N, D), (N,)
-        Raw data.
+    rows : Raw
+        The raw data.
     forms : function jitter ↦ Q
     jitter : float
         The first jitter that is tried.
@@ -161,7 +160,7 @@ def issue(
     idle = 0
     for amount in [jitter, *(rung for rung in rungs if rung > jitter)]:
         try:
-            certificate = Certificate.issue(X, y, forms(amount), kernel, **declared)
+            certificate = Certificate.issue(rows, None, forms(amount), kernel, **declared)
         except (NotPositiveDefinite, ValueError) as error:
             fault = fault or error
             continue

@@ -6,19 +6,28 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from fitting.columns import Columns
+from fitting.estimators.declared import scalings_of
+from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import Free, FromData, Kind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
+from fitting.mapreduce.objective import Held
+from fitting.posterior import Posterior
 from fitting.training import Run
 from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid
+from gpbounds.pacbayes.certificate.raw import Partitions, raw
+from gpbounds.sources import Source
 from gpbounds.validation import choice, count
 
 POSTERIORS = ("fitc", "vfe", "interpolated", "free")
@@ -31,7 +40,7 @@ FEWEST = 8
 
 
 @dataclass(eq=False, repr=False)
-class SparsePACGP(PacGaussianProcess, WithInducing):
+class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
     """Sparse Gaussian process whose hyperparameters, noise and inducing inputs minimise a PAC-Bayes bound on its risk.
 
     B is that of `PACGP`, with Q(u) = N(a, S) at M inducing inputs Z and f given u as under the prior, so that KL(Q‖P)
@@ -117,7 +126,36 @@ checkpoint : as in `PACGP`
             )
         return super()._batch(N)
 
+    def _check_elsewhere(self) -> None:
+        super()._check_elsewhere()
+        if self.batch_size is not None:
+            raise ValueError(
+                f"batch_size: expected None for rows that are read by partitions, got {self.batch_size!r}: "
+                "mini-batches are drawn from rows in memory"
+            )
+
+    def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
+        self._raw = raw(rows)
+        assert isinstance(self._raw, Partitions)
+        self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
+        self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
+        scaled = self._raw.scaled(self.inputs_, self.outputs_)
+        held = Held(scaled, rows.N, rows.D, rows.P, True, np.zeros(1), np.ones(1))
+        own = Source.of(scaled, single=True, names=rows.names, numbers=rows.numbers)
+        return held, Columns(own), Columns(own, True)
+
+    def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
+        if self._held is None:
+            return super()._bound(kind, loss, kernel, **options)
+        return kind.bound_over(self._held, loss, kernel, **options)
+
+    def _certified_posterior(self, kind: Kind, point: Parameters) -> Posterior:
+        if self._held is None:
+            return super()._certified_posterior(kind, point)
+        return kind.posterior_over(self._held, self.kernel_, point, self.jitter_)
+
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        X, Y = self._some(X, Y, trainer.session)
         best, runs = super()._search(trainer, start, X, Y)
         if not (self.fewer and isinstance(self.inducing, str) and self.posterior != "free" and trainer.optimizer):
             return best, runs

@@ -15,6 +15,7 @@ from fitting.features import FeatureKernel
 from fitting.parameters import Packing, packing_of
 from fitting.sampled import Sampling
 from fitting.training import Batches, Ending, Loss, Resolution, Run, Session, train_adam, train_lbfgs
+from fitting.training.blocks import Blocks
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Stationary
@@ -33,6 +34,9 @@ MORE = 4.0
 
 WORTH = 0.003
 """Standard errors of an estimated objective are computed where no derivative exceeds so many nats per row."""
+
+BLOCKS = 9
+"""Stream of the random numbers that draw blocks; see the streams of `fitting.estimators.inducing`."""
 
 NEGLIGIBLE = 1e-9
 """Variance of a kernel, in units of the noise variance, that explains nothing."""
@@ -117,6 +121,8 @@ class Trainer:
         How Adam's losses are sampled, for a variational objective; new samples in every step.
     raises_noise : bool
         Whether a run may start with more noise than its first start has.
+    by_blocks : bool
+        Whether mini-batches take their rows from blocks (`fitting.training.blocks`).
     """
 
     objective: Objective
@@ -137,6 +143,7 @@ class Trainer:
     square: float = 1.0
     otherwise: Sequence[Callable[[], Parameters]] = ()
     raises_noise: bool = False
+    by_blocks: bool = False
     natural_rate: float | None = None
     sampling: Sampling | None = None
 
@@ -271,18 +278,23 @@ class Trainer:
     def _batches(self, packing: Packing) -> Batches:
         """Losses of random rows or with random samples, by which the objective estimates the loss of all rows."""
 
-        def rows(rng: np.random.Generator) -> Objective:
-            if self.batch_size is None:
-                return self.objective
-            return self.objective.batch(np.sort(rng.choice(self.N, self.batch_size, replace=False)))
+        size, seed = self.batch_size, _words(self.session.seed)
+        blocks = None if size is None or not self.by_blocks else Blocks(self.N, size, (*seed, BLOCKS))
 
-        def draw(rng: np.random.Generator) -> Loss:
-            part: Any = rows(rng)
+        def rows(rng: np.random.Generator, step: int | None = None) -> Objective:
+            if size is None:
+                return self.objective
+            if blocks is not None and step is not None:
+                return self.objective.batch(blocks.rows(step))
+            return self.objective.batch(np.sort(rng.choice(self.N, size, replace=False)))
+
+        def draw(rng: np.random.Generator, step: int) -> Loss:
+            part: Any = rows(rng, step)
             if self.sampling is not None:
                 part = part.sampled(self.sampling, int(rng.integers(2**63)))
             return packing.loss(part)
 
-        return Batches(draw, packing.value(rows(np.random.default_rng([*_words(self.session.seed), 1]))))
+        return Batches(draw, packing.value(rows(np.random.default_rng([*seed, 1]))))
 
     def _as_it_is(self, packing: Packing) -> Run:
         value = -self.objective.minimised(packing.start, gradient=False).value

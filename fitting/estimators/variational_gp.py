@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from fitting.estimators.variational import Variational
-from fitting.sources import is_elsewhere, source
-from fitting.sources.mapped import mapped
 from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from gpbounds.sources import is_elsewhere, source
+from gpbounds.sources.mapped import mapped
 from gpbounds.validation import open_unit, scalar
 
 
@@ -94,7 +94,7 @@ checkpoint : as in `ExactGP`
         y, and for the rows that the start and the choice of inducing points use, at most 20 000; ``beta="auto"`` reads
         all rows into memory.
 
-        The rows of Parquet files and of Dask collections (`fitting.sources.source`) are written once to a memory map
+        The rows of Parquet files and of Dask collections (`gpbounds.sources.source`) are written once to a memory map
         in the folder for temporary files, 8·N·D bytes, and read from there on this machine: every mini-batch consists
         of random rows, also of sorted files.  ``X_train_`` is empty after training.
 
@@ -104,7 +104,7 @@ checkpoint : as in `ExactGP`
         Parameters
         ----------
         X, y : arrays
-            Or what `fitting.sources.source` takes.
+            Or what `gpbounds.sources.source` takes.
         client : distributed.Client, optional
             Where Dask reads the rows.
 

@@ -23,6 +23,7 @@ from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import lift_rows, solve_rows
+from gpbounds.vecchia.factor import lower_chunks
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,32 +92,51 @@ def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | No
         part, chosen, W = blocks.parts[number], blocks.sets[number], solved.U.weights[number]
         rows = xp.asarray(np.concatenate([chosen, np.arange(part.start, part.stop)]))
         n, b = int(rows.size), part.stop - part.start
-        points = X[rows]
-        K = kernel.fill(points, points, xp.empty((n, n)))
-        L: Any = None
+        points, chunks = X[rows], lower_chunks(n, xp)
+        K = [
+            kernel.fill(points[some], points[: some.stop], xp.empty((some.stop - some.start, some.stop)))
+            for some in chunks
+        ]
+        L: Any = None if solved.U.roots is None else solved.U.roots[number]
         for i, each in enumerate(cotangents):
             change = each.whole * W if each.deterministic else xp.zeros_like(W)
             if each.columns is not None:
-                if L is None:
-                    noisy = K.copy()
-                    noisy.reshape(-1)[:: n + 1] += solved.noise
-                    L = cholesky(noisy, name="K + σ²I", overwrite=True).L
+                L = _root(K, chunks, solved.noise) if L is None else L
                 left = each.columns.start[part] * (2.0 * each.whole * each.columns.weights)
                 T = solve_rows(L, xp.ascontiguousarray(left @ each.columns.image[rows].T))
-                corner = T[:, n - b :]
-                corner[...] = xp.tril(corner)
-                steps = xp.arange(b)
-                corner[steps, steps] *= 0.5
+                _halve_corner(T[:, n - b :])
                 change = change - lift_rows(L, T)
             results[number, i, -1] = float((W * change).sum())
-            cotangent = W.T @ change
             if visit is not None:
-                visit(i, rows, cotangent)
-            results[number, i, :-1] = kernel.pull(points, points, cotangent, K)[0]
+                visit(i, rows, W.T @ change)
+            both, turned = xp.concatenate([W, change]), xp.concatenate([change, W])  # WᵀΔ + ΔᵀW
+            for some, values in zip(chunks, K, strict=True):
+                cotangent = both[:, some].T @ turned[:, : some.stop]
+                _halve_corner(cotangent[:, some])
+                results[number, i, :-1] += kernel.pull(points[some], points[: some.stop], cotangent, values)[0]
 
     if any(each.columns is not None or each.deterministic for each in cotangents):
         _each(xp, len(blocks.parts), pull)
     return results.sum(axis=0)
+
+
+def _root(K: Sequence[Array], chunks: Sequence[slice], noise: float) -> Array:
+    """The Cholesky factor of K + σ²I, from the chunks of K's lower triangle."""
+    n = chunks[-1].stop
+    noisy = namespace(K[0]).zeros((n, n))
+    for some, values in zip(chunks, K, strict=True):
+        noisy[some, : some.stop] = values
+    noisy.reshape(-1)[:: n + 1] += noise
+    return cholesky(noisy, name="K + σ²I", overwrite=True).L
+
+
+def _halve_corner(corner: Array) -> Array:
+    """``corner``, square, with 0 above its diagonal and half of the diagonal."""
+    xp = namespace(corner)
+    corner[...] = xp.tril(corner)
+    steps = xp.arange(corner.shape[0])
+    corner[steps, steps] *= 0.5
+    return corner
 
 
 def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
@@ -135,10 +155,7 @@ def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Floa
                 continue
             left, right = pair[0][rows], turned[i]
             cotangent = product(2.0 * left, right[:, : rows.stop], xp.empty((n, rows.stop)))  # type: ignore[index]
-            corner = cotangent[:, rows]
-            corner[...] = xp.tril(corner)
-            steps = xp.arange(n)
-            corner[steps, steps] *= 0.5
+            corner = _halve_corner(cotangent[:, rows])
             results[number, i, -1] = float(xp.trace(corner))
             results[number, i, :-1] = kernel.pull(points, earlier, cotangent, K)[0]
 

@@ -27,7 +27,7 @@ from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia import Factor, factor
 
 MEMORY = 2.0**31
-"""Bytes: K is kept if it needs no more."""
+"""Bytes: K is kept if it needs no more, and so are the Cholesky factors of the blocks."""
 SOLVED = 1e-4
 """Nats to which yᵀ(K + σ²I)⁻¹y is computed; the error of the weights is of the order of its root."""
 LEAST, MOST = 6, 40
@@ -131,13 +131,14 @@ class Solution:
         weights, E = np.linalg.eigh(S @ core @ S.transpose(0, 2, 1))
         kept = np.abs(weights) > 1e-13 * np.abs(weights).max(axis=1, keepdims=True)
         number, which = np.nonzero(kept)
-        combine = E[number, :, which]  # (c, k)
+        starts = np.searchsorted(number, np.arange(m + 1))
 
         def combined(parts: list[Array]) -> Array:
-            out = xp.zeros((N, number.size))
-            picked = xp.asarray(np.asarray(chosen)[number])
-            for step, part in enumerate(parts):
-                out += part[:, picked] * xp.asarray(combine[:, step])
+            out = xp.empty((N, number.size))
+            for i, probe in enumerate(chosen):
+                own = slice(starts[i], starts[i + 1])
+                recurrence = xp.stack([part[:, probe] for part in parts])  # (steps, N)
+                out[:, own] = recurrence.T @ xp.asarray(E[i][:, which[own]])
             return out
 
         scaled = xp.asarray(weights[number, which] / m)
@@ -164,7 +165,7 @@ def solution(
         if a covariance is not finite.
     """
     xp, m, N = namespace(X), layout.m, layout.N
-    U = factor(kernel, X, noise=noise, blocks=layout.blocks)
+    U = factor(kernel, X, noise=noise, blocks=layout.blocks, keep=MEMORY if derivatives else 0.0, space=space)
     if not math.isfinite(U.log_det):
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in K")
     K = Products(kernel, X, noise=noise, memory=MEMORY, space=space)

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.inducing import InducingBasis
-from fitting.mapreduce.program import Engine
 from fitting.mapreduce.two_passes import PosteriorPass, TwoPasses, settled
 from fitting.members import Member
 from fitting.posterior import InducingPosterior
@@ -19,6 +18,7 @@ from gpbounds.arrays import Array, Float, as_points
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.program import Engine
 from gpbounds.validation import positive, scalar
 from gpbounds.whitening import with_jitter
 

@@ -14,15 +14,15 @@ from fitting.evaluation import Evaluation
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
 from fitting.inducing import InducingBasis
-from fitting.mapreduce.program import Round, Rows
 from fitting.members import Member, member
 from fitting.rows import Stream
 from fitting.stacked import Triangle
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels import Kernel
 from gpbounds.law import GramLaw
 from gpbounds.linalg.workspace import Workspace
+from gpbounds.mapreduce.program import Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
 
 
 class StrongData(ArithmeticError):
@@ -121,8 +121,13 @@ class TwoPasses:
         return self.member.finish(middle, back)
 
     def _stream(self, basis: Basis, rows: Rows) -> Stream:
-        X, Y = rows.X.astype(np.float64, copy=False), (rows.Y - self.shift) / self.scale
-        return Data(X, Y, single=False, space=Workspace(0)).stream_of(basis)
+        return stream_over(basis, rows._replace(Y=(rows.Y - self.shift) / self.scale))
+
+
+def stream_over(basis: Basis, rows: Rows) -> Stream:
+    """The chunks of one partition; nothing is kept from one pass to the next."""
+    X = rows.X.astype(np.float64, copy=False)
+    return Data(X, rows.Y, single=False, space=Workspace(0)).stream_of(basis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,13 +31,13 @@ class Batches:
 
     Attributes
     ----------
-    draw : function of a Generator
+    draw : function of a Generator and of the number of the step, from 0
         Returns the loss of the next batch.
     reference : Loss
         The loss of one fixed batch, on which points are compared to find the best; its derivatives are not used.
     """
 
-    draw: Callable[[np.random.Generator], Loss]
+    draw: Callable[[np.random.Generator, int], Loss]
     reference: Loss
 
 
@@ -141,7 +141,7 @@ class _Walk:
     def _advance(self) -> float:
         watch, loss, steps = self.watch, self.loss, self.steps
         self.resolved: str | None = None
-        f, g = watch.measure(loss.draw(self.rng) if isinstance(loss, Batches) else loss, steps.x)
+        f, g = watch.measure(loss.draw(self.rng, watch.iterations) if isinstance(loss, Batches) else loss, steps.x)
         if not math.isfinite(f):
             steps.back(watch.best)
             return f

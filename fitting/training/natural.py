@@ -99,7 +99,7 @@ class _Move:
         chol = tasks.add(self._factorise, A)
         for i in reversed(steps):  # long tasks first
             tasks.add(partial(self._solve, i), [chol])
-        tasks.run(float(M) ** 3)
+        tasks.run(3.0 * M**3)
         mean = self.entries[:M] - self.rate * (self.factor @ (self.factor.T @ self.slopes[:M]))
         return joined(mean, self.factor, np.log(np.diagonal(self.factor)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,8 +13,9 @@ from gpbounds.divergences.rounding import Errors, Rounding, norm
 from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
+from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.validation import closed_unit, noise_variance, scalar
-from gpbounds.whitening import CHUNK, Whitening, whiten
+from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, whitened, with_jitter
 
 
 def collapsed_posterior(
@@ -71,22 +74,89 @@ def collapsed_posterior(
     """
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
-    variance, share = noise_variance(noise), scalar(closed_unit, "power", power)
-    error = absolute_error(entry_error)
     r = vector("y", y, points) - mean_at(prior_mean, points)
-    white = whiten(kernel, points, centres, r, jitter=jitter, chunk=chunk)
-    D = share * white.residual + variance
-    lift = 0.0
-    if share == 0.0:
-        G, b = white.gram / variance, white.projected / variance
-    else:
-        G, b, lift = _weighted(white, r, D, chunk)
-    xp, M = namespace(points), white.M
-    turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
-    C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
-    mu = C @ (C.T @ b)
-    errors = _errors(white, Rounding.of(white.inducing, error), r, D, share * lift, mu, b, C, G)
-    return SparsePosterior(white.inducing, mu, C, prior_mean, errors, error)
+    law = CollapsedLaw(noise_variance(noise), scalar(closed_unit, "power", power), absolute_error(entry_error))
+
+    def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
+        whitener = inducing(kernel, centres, amount)
+        return whitener, law.sums(whitener, points, r, chunk)
+
+    return law.posterior(*with_jitter(attempt, kernel, jitter), prior_mean)
+
+
+@dataclass(frozen=True, eq=False)
+class CollapsedSums(Statistics):
+    """What the posterior and the bounds on its rounding need of some rows; ``+`` joins two sets of rows.
+
+    Attributes
+    ----------
+    N : int
+        Number of rows.
+    G, b : arrays (M, M), (M,)
+        VD⁻¹Vᵀ and VD⁻¹r, D = pΛ + σ².
+    fit, columns : float
+        Σ r_i²/D_i, and Σ |δ_i|²/D_i (`Rounding`).
+    lift, ratio : float
+        The largest |w_i|²/D_i, w = L⁻ᵀV (0 for p = 0), and the largest k(x_i, x_i)/D_i.
+    """
+
+    N: int
+    G: Array
+    b: Array
+    fit: float
+    columns: float
+    lift: float
+    ratio: float
+
+    def __add__(self, other: CollapsedSums) -> CollapsedSums:
+        return CollapsedSums(
+            self.N + other.N,
+            self.G + other.G,
+            self.b + other.b,
+            self.fit + other.fit,
+            self.columns + other.columns,
+            max(self.lift, other.lift),
+            max(self.ratio, other.ratio),
+        )
+
+
+@dataclass(frozen=True)
+class CollapsedLaw:
+    """The law y|u ~ N(KfuKuu⁻¹u, pΛ + σ²I), of which Q(u) is the posterior.
+
+    Attributes
+    ----------
+    noise, power : float
+        σ² and p.
+    entry_error : float
+        Bound on the absolute error of the kernel's values.
+    """
+
+    noise: float
+    power: float
+    entry_error: float
+
+    def sums(self, whitener: Inducing, X: Array, r: Array, chunk: int = CHUNK) -> CollapsedSums:
+        """The sums over rows X (n, D) with r = y − m (n,)."""
+        white = whitened(whitener, X, r, chunk)
+        D = self.power * white.residual + self.noise
+        if self.power == 0.0:
+            G, b, lift = white.gram / self.noise, white.projected / self.noise, 0.0
+        else:
+            G, b, lift = _weighted(white, r, D, chunk)
+        rounding, diagonal = Rounding.of(whitener, self.entry_error), whitener.kernel.diag(X)
+        columns = norm((rounding.steps * diagonal + rounding.entry) / namespace(r).sqrt(D)) ** 2
+        return CollapsedSums(white.N, G, b, float((r * r / D).sum()), columns, lift, float((diagonal / D).max()))
+
+    def posterior(self, whitener: Inducing, sums: CollapsedSums, prior_mean: PriorMean = None) -> SparsePosterior:
+        """Q from the sums over all rows."""
+        G, b, M = sums.G, sums.b, whitener.M
+        xp = namespace(G)
+        turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
+        C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
+        mu = C @ (C.T @ b)
+        errors = _errors(whitener, sums, Rounding.of(whitener, self.entry_error), self.power * sums.lift, mu, C)
+        return SparsePosterior(whitener, mu, C, prior_mean, errors, self.entry_error)
 
 
 def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, Array, float]:
@@ -103,9 +173,7 @@ def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, 
     return G, b, largest
 
 
-def _errors(
-    white: Whitening, rounding: Rounding, r: Array, D: Array, lift: float, mu: Array, b: Array, C: Array, G: Array
-) -> Errors:
+def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, lift: float, mu: Array, C: Array) -> Errors:
     """First-order changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by g of A = I + G.
 
     With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
@@ -114,8 +182,7 @@ def _errors(
     KL:         ½|E||T|² + |E||e|(½|e| + |L⁻ᵀA⁻¹μ|) + δ̃(|H| + |L⁻ᵀA⁻¹μ|ρ + |Cᵀμ||e|)
                 + (½ tr(A⁻¹ − A⁻²) + |A⁻¹μ||μ|)g + ½η|I − A⁻¹|² + |Cᵀμ|ηρ + |A⁻¹μ|g'.
     """
-    xp, N, M, inducing = namespace(r), white.N, white.M, white.inducing
-    fit = float((r * r / D).sum())
+    xp, N, M, G, b, fit = namespace(C), sums.N, inducing.M, sums.G, sums.b, sums.fit
     rho = float(np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit))
     S, trace = C @ C.T, float(G.trace())
     bend = max(norm(C) ** 2 - norm(S) ** 2, 0.0)
@@ -123,9 +190,8 @@ def _errors(
     H, e, size, T = norm(inducing.lift(C)), norm(inducing.lift(mu)), norm(mu), norm(inducing.lift(rest))
     shrunk, along = S @ mu, norm(C.T @ mu)
     again = norm(inducing.lift(shrunk))
-    E, diagonal = rounding.E, inducing.kernel.diag(white.X)
-    columns = norm((rounding.steps * diagonal + rounding.entry) / xp.sqrt(D))
-    eta = lift * E + (2.0 * M + 4.0) * EPS * float((diagonal / D).max()) + 4.0 * EPS
+    E, columns = rounding.E, float(np.sqrt(sums.columns))
+    eta = lift * E + (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
     g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
     g_fit = float((4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit))
     mean = E * H * e + columns * (H * rho + e) + eta * rho + g * size + g_fit

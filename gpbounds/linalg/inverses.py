@@ -61,19 +61,19 @@ class Inverse:
             np.fill_diagonal(panel, 0.0)
             sums[self.parts[number]] = np.einsum("ij,ij->i", panel, panel)
 
-        share(len(self.parts), add)
+        share(len(self.parts), add, flops=float(sums.size) ** 2)
         return sums
 
     def fill(self) -> Float:
         """A⁻¹ (N, N) in the memory of L."""
         A = self._L
-        share(len(self.parts), lambda number, worker: self._below(number, worker))
+        share(len(self.parts), lambda number, worker: self._below(number, worker), flops=A.shape[0] ** 3 / 3.0)
 
         def mirror(number: int, worker: int) -> None:
             rows = self.parts[number]
             A[: rows.start, rows] = A[rows, : rows.start].T
 
-        share(len(self.parts), mirror)
+        share(len(self.parts), mirror, flops=float(A.shape[0]) ** 2)
         return A
 
     def _below(self, number: int, worker: int) -> None:

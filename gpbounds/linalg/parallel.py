@@ -7,19 +7,34 @@ meetings costs a time slice.  Lanes meet seldom, and sleep while they wait.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
+import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import Any
 
+from gpbounds.linalg.load import Load
+
 WORTH = 10**7
-"""Flops from which lanes share the work.  Below it, starting them costs more time than a second worker saves."""
+"""Flops from which work is cut into tasks.  `QUIET` and `BUSY` decide whether lanes share them."""
+
+QUIET, BUSY = 1e8, 1e9
+"""Flops from which lanes share tasks: on a quiet machine, and where they have met other processes (`Load`).
+
+Measured on two cores beside one busy process, in times of one thread: two lanes took 1.1 to 1.5 below 5·10⁸ flops, and
+1.0 at 10⁹; on a quiet machine 1.0 below 10⁸ and .65 to .8 at 3·10⁸.
+"""
+
+ENTRY = 400.0
+"""Flops of matrix products in whose time a thread computes one value of a kernel, or pulls a derivative back."""
 
 GROUPS = 16
 """Largest number of groups of chunks.  More groups than lanes let a lane that another process slows down do less."""
 
+_load = Load()
 _inside: ContextVar[bool] = ContextVar("inside a lane", default=False)
 
 
@@ -117,39 +132,49 @@ def groups(chunks: int, N: int, M: int) -> int:
     return min(chunks, max(2, min(GROUPS, N // (4 * max(M, 1))))) if N * M * M >= WORTH else 1
 
 
+def workers(count: int, flops: float) -> int:
+    """The number of lanes that share ``count`` tasks of about ``flops`` in all.
+
+    Lanes that meet wait for a thread's start, and beside other processes until the system has switched to each lane.
+    """
+    return min(lanes(), count) if flops >= (BUSY if _load.others() else QUIET) else 1
+
+
 def share(
     count: int,
     run: Callable[[int, int], object],
     after: Sequence[Sequence[int]] | None = None,
     alone: Container[int] = (),
+    *,
+    flops: float = math.inf,
 ) -> None:
-    """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `lanes` workers takes the lowest ready task.
+    """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `workers` takes the lowest ready task.
 
     A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  Of the tasks in ``alone``
     one runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.  A
     single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
     then left out.
+    All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
 
     >>> squares = [0, 0, 0]
     >>> share(3, lambda task, worker: squares.__setitem__(task, task * task))
     >>> squares
     [0, 1, 4]
     """
-    workers = min(lanes(), count)
+    number = workers(count, flops)
     with one_blas_thread():
-        if workers < 2:
+        if number < 2:
             for task in range(count):
                 run(task, 0)
             return
         queue = _Queue(count, run, after, alone)
-        started = [
-            threading.Thread(target=copy_context().run, args=(queue.work, worker)) for worker in range(1, workers)
-        ]
-        for thread in started:
-            thread.start()
-        copy_context().run(queue.work, 0)
-        for thread in started:
-            thread.join()
+        for worker in range(1, number):
+            threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
+        try:
+            copy_context().run(queue.work, 0)
+        finally:
+            queue.finish()
+    _load.note(queue.worked, queue.processor)
     if queue.fault is not None:
         raise queue.fault
 
@@ -182,14 +207,9 @@ class Tasks:
         self._after.append(after)
         return len(self._work) - 1
 
-    def run(self, flops: float = WORTH) -> None:
-        """Do all tasks, whose work is about ``flops``; one worker does them if that is less than `WORTH`."""
-        if flops >= WORTH:
-            share(len(self._work), lambda task, worker: self._work[task](worker), self._after, self._alone)
-            return
-        with one_blas_thread():
-            for work in self._work:
-                work(0)
+    def run(self, flops: float = math.inf) -> None:
+        """Do all tasks, whose work is about ``flops``, as `share` does."""
+        share(len(self._work), lambda task, worker: self._work[task](worker), self._after, self._alone, flops=flops)
 
 
 class _Queue:
@@ -203,6 +223,7 @@ class _Queue:
         alone: Container[int],
     ) -> None:
         self.run, self.left, self.alone, self.taken = run, count, alone, False
+        self.running, self.worked, self.processor = 0, 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
         self.waits = [len(needed) for needed in after] if after else [0] * count
@@ -220,32 +241,49 @@ class _Queue:
         """Do tasks until none is left."""
         _inside.set(True)
         while (task := self._next()) is not None:
+            fault, begun, processor = None, time.perf_counter(), time.thread_time()
             try:
                 self.run(task, worker)
-            except BaseException as fault:
-                with self.changed:
-                    self.fault, self.left = self.fault or fault, 0
-                    self.changed.notify_all()
-                return
-            self._done(task)
+            except BaseException as raised:
+                fault = raised
+            self._done(task, time.perf_counter() - begun, time.thread_time() - processor, fault)
+
+    def finish(self) -> None:
+        """Let no further task begin, and wait for those that run.  A worker that has not begun will find none."""
+        with self.changed:
+            self.left = 0
+            self.changed.notify_all()
+            while self.running:
+                self.changed.wait()
 
     def _next(self) -> int | None:
         with self.changed:
             while self.left > 0:
-                open_alone = self.ready_alone and not self.taken
-                if open_alone and not (self.ready and self.ready[0] < self.ready_alone[0]):
-                    self.taken = True
-                    return heapq.heappop(self.ready_alone)
-                if self.ready:
-                    return heapq.heappop(self.ready)
+                task = self._lowest()
+                if task is not None:
+                    self.running += 1
+                    return task
                 self.changed.wait()
             return None
+
+    def _lowest(self) -> int | None:
+        """The lowest ready task; one that is alone only while no other such task runs."""
+        is_open = bool(self.ready_alone) and not self.taken
+        if is_open and not (self.ready and self.ready[0] < self.ready_alone[0]):
+            self.taken = True
+            return heapq.heappop(self.ready_alone)
+        return heapq.heappop(self.ready) if self.ready else None
 
     def _is_ready(self, task: int) -> None:
         heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
-    def _done(self, task: int) -> None:
+    def _done(self, task: int, worked: float, processor: float, fault: BaseException | None) -> None:
         with self.changed:
+            self.running -= 1
+            self.worked += worked
+            self.processor += processor
+            if fault is not None:
+                self.fault, self.left = self.fault or fault, 1
             self.left -= 1
             freed = 0
             if task in self.alone:

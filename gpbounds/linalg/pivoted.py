@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Float, Indices
-from gpbounds.linalg.parallel import one_blas_thread, share
+from gpbounds.linalg.parallel import ENTRY, one_blas_thread, share
 
 Rows = Callable[[Indices, Indices | slice], Float]
 """Rows of the kernel matrix: (b,) row numbers and columns -> (b, n)."""
@@ -208,5 +208,5 @@ def extend(rows: Rows, factor: Float, left: Float, t: int, some: Choice, groups:
             traces[number, s] = np.maximum(variance, 0.0).sum()
         np.maximum(variance, 0.0, out=variance)
 
-    share(len(starts), update)
+    share(len(starts), update, flops=N * b * (2.0 * t + ENTRY))
     return np.asarray(traces.sum(axis=0))

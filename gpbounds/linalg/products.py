@@ -23,7 +23,11 @@ def matmul(A: Array, B: Array) -> Array:
         return A @ B
     out = np.empty((A.shape[0], B.shape[1]))
     parts = [slice(start, start + ROWS) for start in range(0, A.shape[0], ROWS)]
-    share(len(parts), lambda number, worker: np.matmul(A[parts[number]], B, out=out[parts[number]]))
+    share(
+        len(parts),
+        lambda number, worker: np.matmul(A[parts[number]], B, out=out[parts[number]]),
+        flops=2.0 * A.size * B.shape[1],
+    )
     return out
 
 
@@ -46,7 +50,7 @@ def gram(A: Array) -> Array:
         np.matmul(A[:, rows].T, A[:, rows.stop :], out=out[rows, rows.stop :])
         out[rows.stop :, rows] = out[rows, rows.stop :].T
 
-    share(len(parts), multiply)
+    share(len(parts), multiply, flops=float(A.size * n))
     return out
 
 

@@ -60,7 +60,7 @@ def factorise(A: Float) -> bool:
         blas.solve(A[columns, columns], tile, transposed=False)
         A[columns, rows] = 0.0
 
-    share(len(places), run, [_before(number, i, j) for i, j in places])
+    share(len(places), run, [_before(number, i, j) for i, j in places], flops=A.shape[0] ** 3 / 3.0)
     return not failed.any()
 
 
@@ -87,7 +87,7 @@ def inverse_rows(L: Float, write: Callable[[int, Float], None]) -> None:
         blas.solve(L[rows.start :, rows.start :], panel, transposed=False)
         write(number, panel)
 
-    share(len(parts), solve)
+    share(len(parts), solve, flops=N**3 / 3.0)
 
 
 class Panels:

@@ -19,6 +19,8 @@ ROWS = 256
 """Rows of a chunk that one worker takes at a time."""
 COLUMNS = 128
 """Right-hand sides that one worker solves at a time."""
+NARROW = 64
+"""Rows that a symmetric matrix is mirrored by."""
 LEAF = 128
 """Largest matrix that LAPACK inverts; larger ones are halved, which takes half of the time at 500."""
 
@@ -36,7 +38,11 @@ def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     if B.ndim == 2 and blas.fits(L) and B.dtype == np.float64 and L.shape[0] * B.size >= WORTH:
         turned = np.array(B.T, order="C")
         parts = [turned[start : start + COLUMNS] for start in range(0, turned.shape[0], COLUMNS)]
-        share(len(parts), lambda number, worker: blas.solve(L, parts[number], transposed))
+        share(
+            len(parts),
+            lambda number, worker: blas.solve(L, parts[number], transposed),
+            flops=float(L.shape[0] * B.size),
+        )
         return turned.T
     from scipy.linalg import solve_triangular as solve
 
@@ -76,7 +82,7 @@ def _by_rows(work: Callable[[Array], None], B: Array) -> None:
         work(B)
         return
     parts = [B[start : start + ROWS] for start in range(0, B.shape[0], ROWS)]
-    share(len(parts), lambda number, worker: work(parts[number]))
+    share(len(parts), lambda number, worker: work(parts[number]), flops=float(B.size * B.shape[1]))
 
 
 def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -100,9 +106,17 @@ def mirrored(total: Array) -> Array:
            [2., 3.]])
     """
     xp = namespace(total)
-    upper = xp.triu(total)
-    upper += xp.triu(total, 1).T
-    return upper
+    if xp is not np:
+        upper = xp.triu(total)
+        upper += xp.triu(total, 1).T
+        return upper
+    both = np.array(total, order="C")
+    for start in range(0, total.shape[0], NARROW):
+        rows = slice(start, min(start + NARROW, total.shape[0]))
+        corner = both[rows, rows]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        both[rows.stop :, rows] = both[rows, rows.stop :].T
+    return both
 
 
 def clear_above(A: Array) -> None:

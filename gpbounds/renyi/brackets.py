@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.blocks import Moments, moments, products
 from gpbounds.renyi.orders import Order, secant
+from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.quadratic import solve, two_sided
 from gpbounds.renyi.residual import nystrom
-from gpbounds.renyi.streamed import BLOCK, Fits, Streamed, streamed
+from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, streamed
+from gpbounds.sources import is_elsewhere
 from gpbounds.validation import closed_unit
 from gpbounds.vecchia import factor, near
 
@@ -52,19 +54,25 @@ GRID = (1.0, 0.25, 1.0 / 16.0, 1.0 / 64.0, 0.0)
 class Bracket:
     """Every member of the lower and the upper bound; each is computed on first use."""
 
-    problem: Streamed
+    problem: Problem
     alphas: tuple[float, ...]
     dense: Callable[[float], Order]
+
+    @property
+    def rows(self) -> Streamed:
+        """The rows, for members that need all of them at once."""
+        assert isinstance(self.problem, Streamed)  # `evidence` and `gap` refuse such members of rows in partitions
+        return self.problem
 
     @cached_property
     def grid_fits(self) -> Fits:
         """Quadratic forms at the shifts of the grid."""
-        return self.problem.fits(self.problem.white.trace * np.array(GRID), spread=True)
+        return self.problem.fits(self.problem.sums.trace * np.array(GRID), spread=True)
 
     @cached_property
     def moments(self) -> Moments:
         """Moments of (K − Q)/σ², from one pass over K."""
-        problem = self.problem
+        problem = self.rows
         return moments(problem, problem.solve(problem.Y) * np.sqrt(problem.noise))
 
     @property
@@ -128,14 +136,14 @@ class Bracket:
         """Lower and upper bound on log|K_n| − log|B|: from `moments` if they have been computed, else from T."""
         if self.computed_moments is not None:
             return self.computed_moments.log_det
-        n = self.problem.white.rank
+        n = self.problem.sums.rank
         above = n * float(np.log1p(self.problem.ratio / n)) if n else 0.0
         return float(np.log1p(self.problem.weighted_trace)), above
 
     @cached_property
     def half_quadratic(self) -> tuple[float, float]:
         """Lower and upper bound on ½yᵀK_n⁻¹y, summed over the outputs."""
-        problem = self.problem
+        problem = self.rows
         v, product = solve(problem, products(problem.white.inducing.kernel, problem.white.X, problem.noise))
         shift = problem.white.trace if self.computed_moments is None else self.computed_moments.largest * problem.noise
         below, above = two_sided(problem, v, product, shift)
@@ -147,7 +155,7 @@ class Bracket:
 
     def vecchia(self) -> float:
         """The lower bound with log|P| of a block Vecchia factor in place of log|K_n|, rows in an order of seed 0."""
-        problem = self.problem
+        problem = self.rows
         kernel, X = problem.white.inducing.kernel, problem.white.X
         blocks = near(kernel, X, block=BLOCK_ROWS, neighbours=NEIGHBOURS, rng=0)
         U = factor(kernel, X[namespace(X).asarray(blocks.order)], noise=problem.noise, blocks=blocks)
@@ -177,8 +185,8 @@ class Bracket:
 
 def evidence(
     kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     Z: ArrayLike,
     *,
     noise: float,
@@ -217,8 +225,12 @@ def evidence(
     ----------
     kernel : Kernel
     X : array (N, D), NumPy or CuPy
-        Orders below 1 need dense algebra, which runs on the host: X, y and Z are then copied there once.
-    y : array (N,) or (N, P)
+        Orders below 1 need dense algebra, which runs on the host: X, y and Z are then copied there once.  Or rows that
+        are read by partitions: .npy and Parquet files, Dask collections, memory maps, all as `gpbounds.sources.source`
+        takes them, or its result (with y = None).  The cheap members at α = 1 need two passes over them; the others
+        need all rows in memory.  Blocks begin anew with each partition.  Rows of two partitions count as distinct in n,
+        even if they are equal, which can only lower "determinant".
+    y : array (N,) or (N, P), or as `gpbounds.sources.source` takes it
     Z : array (M, D)
         Inducing inputs.
     noise : float
@@ -259,38 +271,47 @@ def evidence(
     (-3.5044, -2.6765, -4.5099)
     """
     orders = _orders(alphas)
-    names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
-    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block), names)
+    if is_elsewhere(X):
+        names = _by_partitions(members, orders)
+    else:
+        names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
+    streams = set(names) <= set(CHEAP) and orders == (1.0,)
+    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams), names)
 
 
 def bracket(
     kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     Z: ArrayLike,
     noise: float,
     orders: tuple[float, ...],
     jitter: Jitter,
     block: int = BLOCK,
+    *,
+    streams: bool = False,
 ) -> Bracket:
-    """The checked arguments as a `Bracket`."""
-    problem = streamed(kernel, X, y, Z, noise, jitter, block)
+    """The checked arguments as a `Bracket`; ``streams`` if no member needs all rows at once."""
+    make = partitioned if streams and by_partitions(X) else streamed
+    problem: Problem = make(kernel, X, y, Z, noise, jitter, block)
     records: dict[float, Order] = {}
 
     def dense(alpha: float) -> Order:
         if alpha not in records:
             first = next(iter(records.values()), None)
-            record = nystrom(kernel, host(X), host(Z), problem.white.jitter) if first is None else first.record
-            records[alpha] = Order(record, host(problem.Y), problem.noise, alpha)
+            rows = result.rows
+            record = nystrom(kernel, host(X), host(Z), rows.white.jitter) if first is None else first.record
+            records[alpha] = Order(record, host(rows.Y), rows.noise, alpha)
         return records[alpha]
 
-    return Bracket(problem, orders, dense)
+    result = Bracket(problem, orders, dense)
+    return result
 
 
 def assemble(members: Bracket, names: Sequence[str]) -> tuple[Bound, Bound]:
     """The lower and the upper bound: the best of the named members."""
     problem = members.problem
-    shared = {"T/σ²": problem.ratio, "jitter": problem.white.jitter, "rounding": members.rounding}
+    shared = {"T/σ²": problem.ratio, "jitter": problem.sums.jitter, "rounding": members.rounding}
     uppers = members.upper_members(names)  # first: the lower members reuse what this computes of K
     lowers = members.lower_members(names)
     return _best("lower", lowers, LOWER_CLAIMS, shared), _best("upper", uppers, UPPER_CLAIMS, shared)
@@ -311,6 +332,17 @@ def _orders(alphas: ArrayLike) -> tuple[float, ...]:
     if values.ndim > 1 or values.size == 0:
         raise ValueError(f"alphas: expected at least one number in [0, 1], got {alphas!r}")
     return tuple(sorted({float(a) for a in np.atleast_1d(values)}))
+
+
+def _by_partitions(members: str | Sequence[str], orders: tuple[float, ...]) -> tuple[str, ...]:
+    """The members of rows that are read by partitions."""
+    names = CHEAP if members in ("auto", "cheap") else (members,) if isinstance(members, str) else tuple(members)
+    if not names or not set(names) <= set(CHEAP) or orders != (1.0,):
+        raise ValueError(
+            f"members, alphas: expected 'auto', 'cheap' or some of {', '.join(map(repr, CHEAP))}, and 1, for rows that "
+            f"are read by partitions, got {members!r} and {orders}: the others need all rows in memory"
+        )
+    return names
 
 
 def _member_names(members: str | Sequence[str], orders: tuple[float, ...], N: int) -> tuple[str, ...]:

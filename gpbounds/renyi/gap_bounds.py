@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,10 @@ from gpbounds.numerics.scalars import F, F_hat, G, psi, trace_term
 from gpbounds.renyi.blocks import DENSE
 from gpbounds.renyi.brackets import BLOCKS, CHEAP, LARGE, Bracket, assemble, bracket
 from gpbounds.renyi.gaps import Gap, gap_record
+from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.residual import with_jitter_named
-from gpbounds.renyi.streamed import streamed
+from gpbounds.renyi.streamed import Problem, streamed
+from gpbounds.sources import is_elsewhere
 from gpbounds.validation import choice, order, scalar
 from gpbounds.whitening import as_targets
 
@@ -48,8 +50,8 @@ def _pair(
 
 def gap(
     kernel: Kernel,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     Z: ArrayLike,
     alpha: float,
     *,
@@ -77,8 +79,8 @@ def gap(
     Parameters
     ----------
     kernel : Kernel
-    X : array (N, D)
-    y : array (N,) or (N, P)
+    X : array (N, D), or rows that are read by partitions, as in `evidence`; "streamed" needs two passes over them
+    y : array (N,) or (N, P), or as in `evidence`
     Z : array (M, D)
     noise : float
         σ², in squared units of y.
@@ -116,6 +118,13 @@ def gap(
     choice("form", form, ("sharpest", "printed"))
     choice("method", method, ("auto", "dense", "blocks", "streamed"))
     a = scalar(order, "alpha", alpha)
+    if is_elsewhere(X):
+        if method not in ("auto", "streamed") or form == "printed":
+            raise ValueError(
+                "method, form: expected 'streamed' and 'sharpest' for rows that are read by partitions, got "
+                f"{method!r} and {form!r}: the others need all rows in memory"
+            )
+        method = "streamed"
     if method == "auto":
         N = np.shape(X)[0] if np.ndim(X) else 0
         small = N <= DENSE and not is_cupy(X)
@@ -124,7 +133,7 @@ def gap(
         return _dense(kernel, X, y, Z, noise, a, jitter, form)
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter), a, method)
+    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed"), a, method)
 
 
 def _dense(
@@ -148,7 +157,7 @@ def _dense(
 
 
 def _streamed(members: Bracket, alpha: float, method: str) -> tuple[Bound, Bound]:
-    problem, white = members.problem, members.problem.white
+    problem, white = members.problem, members.problem.sums
     low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP)
     below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
     if alpha == 1.0:
@@ -195,7 +204,7 @@ def trace_floor(ratio: float, n: int, alpha: float) -> float:
 
 
 def gap_from_trace(
-    kernel: Kernel, X: ArrayLike, y: ArrayLike, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
+    kernel: Kernel, X: Any, y: Any, Z: ArrayLike, alpha: float, *, noise: float, jitter: Jitter = "auto"
 ) -> Bound:
     """Upper bound on the gap D_α(y) in O(NM²) time; neither K nor Kuf is stored.
 
@@ -210,11 +219,12 @@ def gap_from_trace(
     0.6527
     """
     a = scalar(order, "alpha", alpha)
-    problem = streamed(kernel, X, y, Z, noise, jitter)
-    n, T = max(problem.white.rank, 1), problem.white.trace
+    make = partitioned if by_partitions(X) else streamed
+    problem: Problem = make(kernel, X, y, Z, noise, jitter)
+    n, T = max(problem.sums.rank, 1), problem.sums.trace
     log_det = problem.P * float(trace_term(T, n, a, noise=problem.noise))
     fit = 0.5 * float(problem.fits(0.0).quadratic.sum()) * float(psi(problem.ratio, a))
-    terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.white.rank, "jitter": problem.white.jitter}
+    terms = {"g_n(T)": log_det, "targets": fit, "T": T, "n": problem.sums.rank, "jitter": problem.sums.jitter}
     return Bound(log_det + fit, "upper", 1.0, "R-lem4", terms, (BEST, ANY_Y), quantity=GAP)
 
 

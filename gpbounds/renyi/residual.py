@@ -19,7 +19,7 @@ from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.products import gram, matmul
 from gpbounds.numerics.scalars import log_det_term
 from gpbounds.validation import finite, scalar
-from gpbounds.whitening import inducing, matched, with_jitter
+from gpbounds.whitening import inducing, with_jitter
 
 
 def as_targets(y: ArrayLike, N: int) -> Float:
@@ -166,7 +166,7 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
 
 def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:
     whitener = inducing(kernel, Z, jitter)
-    known, rank = matched(X, Z) if whitener.chol.jitter == 0.0 else (np.zeros(X.shape[0], dtype=bool), X.shape[0])
+    known, rank = whitener.known(X)
     V = whitener.whiten(X)
     K = np.asarray(kernel(X), dtype=np.float64)
     if not np.isfinite(K).all():

@@ -5,6 +5,7 @@ P outputs share the kernel: their log evidences add, so determinants count P tim
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from gpbounds.arrays import EPS, Array, Float, as_points, host, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Eigen, Jitter, eigen
 from gpbounds.validation import count, noise_variance
-from gpbounds.whitening import CHUNK, Whitening, as_targets, slices, whiten
+from gpbounds.whitening import CHUNK, Inducing, Whitened, Whitening, as_targets, slices, whiten
 
 BLOCK = 512
 """Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
@@ -41,36 +42,44 @@ class Fits:
     spread: Float
 
 
-@dataclass(frozen=True)
-class Streamed:
-    """One whitening with its targets (N, P), its noise and the number of rows of the blocks of Δ."""
+class Problem(ABC):
+    """N rows with P targets, the sums of one pass over them, and a noise variance: all that bounds in O(NM²) need."""
 
-    white: Whitening
-    Y: Array
     noise: float
-    block: int = BLOCK
+
+    @property
+    @abstractmethod
+    def sums(self) -> Whitened:
+        """The sums over all rows."""
+
+    @property
+    @abstractmethod
+    def P(self) -> int:
+        """Number of outputs."""
+
+    @abstractmethod
+    def fits(self, shifts: ArrayLike, *, spread: bool = False) -> Fits:
+        """The quadratic forms of y for all shifts s ≥ 0 in one pass over Kuf: O(NM(S·P)).
+
+        With ``spread`` the diagonal blocks of Δ are computed as well: O(N·block), beside Kuf.
+        """
 
     @property
     def N(self) -> int:
         """Number of data."""
-        return self.white.N
-
-    @property
-    def P(self) -> int:
-        """Number of outputs."""
-        return int(self.Y.shape[1])
+        return self.sums.N
 
     @cached_property
     def ratio(self) -> float:
         """T/σ², T = Tr(K − Q)."""
-        return self.white.trace / self.noise
+        return self.sums.trace / self.noise
 
     @cached_property
     def spectrum(self) -> Eigen:
         """Eigenvalues and eigenvectors of VVᵀ; the eigenvalues are the nonzero ones of Q."""
-        gram = self.white.gram
+        gram = self.sums.gram
         scale = float(gram.diagonal().sum())
-        return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.white.M) * EPS)
+        return eigen(gram, "VVᵀ", vectors=True, rounding=scale * (self.N + self.sums.M) * EPS)
 
     @cached_property
     def log_det(self) -> float:
@@ -95,48 +104,88 @@ class Streamed:
     @cached_property
     def weighted_trace(self) -> float:
         """T/(σ² + λ_max(Q)) ≤ Tr(B⁻¹Δ)."""
-        return self.white.trace / (self.noise + float(self.spectrum.values[0]))
+        return self.sums.trace / (self.noise + float(self.spectrum.values[0]))
 
-    def fits(self, shifts: ArrayLike, Y: Array | None = None, *, spread: bool = False) -> Fits:
-        """The quadratic forms of y, or of ``Y`` (N, P), for all shifts s ≥ 0 in one pass over Kuf: O(NM(S·P)).
-
-        With ``spread`` the diagonal blocks of Δ are computed as well: O(N·block).
-        """
-        inducing, X = self.white.inducing, self.white.X
-        xp = namespace(X)
-        targets = self.Y if Y is None else Y
-        projected = self.white.projected if Y is None else inducing.times(X, Y)
+    def combinations(self, shifts: ArrayLike, projected: Array) -> Combinations:
+        """The combinations of features that explain y at each shift, ``projected`` = V y."""
         tau = self.noise + np.atleast_1d(np.asarray(shifts, dtype=np.float64))
-        S, P = tau.size, targets.shape[1]
+        S, P = tau.size, projected.shape[1]
         basis = self.spectrum.vectors
         assert basis is not None
         rotated = host(basis.T @ projected)
         coefficients = rotated[:, None, :] / (tau[None, :, None] + self.spectrum.values[:, None, None])
-        lifted = inducing.lift(basis @ xp.asarray(coefficients.reshape(-1, S * P)))
-        squares, spreads = xp.zeros(S * P), xp.zeros(S * P)
-        for rows in slices(self.N, self.block if spread else CHUNK):
-            Kxz = inducing.kernel(X[rows], inducing.Z)
-            unexplained = xp.tile(targets[rows], (1, S)) - Kxz @ lifted
-            squares += (unexplained * unexplained).sum(axis=0)
-            if spread:
-                spreads += self._spread(rows, Kxz, unexplained)
-        scaled = host(squares).reshape(S, P) / tau[:, None]
+        inner = basis @ namespace(basis).asarray(coefficients.reshape(-1, S * P))
+        return Combinations(tau, coefficients, self.sums.inducing.lift(inner), self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """For shifts s (S,), τ = σ² + s, and P outputs: (τI + VVᵀ)⁻¹Vy, in the basis of VVᵀ and as weights of k(·, Z).
+
+    Attributes
+    ----------
+    tau : array (S,)
+    coefficients : array (M, S, P)
+    lifted : array (M, S·P)
+        k(X, Z) lifted = y − τ(B + sI)⁻¹y.
+    noise : float
+    """
+
+    tau: Float
+    coefficients: Float
+    lifted: Array
+    noise: float
+
+    def unexplained(self, inducing: Inducing, X: Array, Y: Array) -> tuple[Array, Array]:
+        """k(X, Z), and τ(B + sI)⁻¹y (n, S·P) at these rows."""
+        Kxz = inducing.kernel(X, inducing.Z)
+        return Kxz, namespace(X).tile(Y, (1, self.tau.size)) - Kxz @ self.lifted
+
+    def fits(self, squares: Array, spreads: Array) -> Fits:
+        """The quadratic forms from Σ|unexplained|² and from the sum of `spread_of_block` over all rows, (S·P,) each."""
+        tau, shape = self.tau[:, None], self.coefficients.shape[1:]
+        scaled = host(squares).reshape(shape) / tau
         return Fits(
-            scaled + (coefficients**2).sum(axis=0),
-            (tau - self.noise)[:, None] / tau[:, None] * scaled,
-            (host(spreads).reshape(S, P) * (self.noise / tau[:, None])) ** 2,
+            scaled + (self.coefficients**2).sum(axis=0),
+            (tau - self.noise) / tau * scaled,
+            (host(spreads).reshape(shape) * (self.noise / tau)) ** 2,
         )
 
-    def _spread(self, rows: slice, Kxz: Array, w: Array) -> Array:
-        """√(wᵀΔw)/σ² for the columns of w on one block of rows, rounded up, and at most Σ|w_i|√Δ_ii/σ²."""
-        inducing, X = self.white.inducing, self.white.X[rows]
-        xp = namespace(X)
-        u = w / np.sqrt(self.noise)
-        uKu = (u * (inducing.kernel(X) @ u / self.noise)).sum(axis=0)
-        uQu = ((inducing.chol.solve_lower(Kxz.T @ u) / np.sqrt(self.noise)) ** 2).sum(axis=0)
-        rounding = (w.shape[0] + self.white.M) * EPS * uKu
-        diagonal = xp.sqrt(self.white.residual[rows] / self.noise) @ xp.abs(u)
-        return xp.minimum(xp.sqrt(xp.maximum(uKu - uQu, 0.0) + rounding), diagonal)
+
+@dataclass(frozen=True)
+class Streamed(Problem):
+    """Rows in memory: one whitening with its targets (N, P), its noise and the number of rows of the blocks of Δ."""
+
+    white: Whitening
+    Y: Array
+    noise: float
+    block: int = BLOCK
+
+    @property
+    def sums(self) -> Whitening:
+        """The whitening."""
+        return self.white
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.Y.shape[1])
+
+    def fits(self, shifts: ArrayLike, Y: Array | None = None, *, spread: bool = False) -> Fits:
+        """As in the base class, of y, or of ``Y`` (N, P)."""
+        inducing, X = self.white.inducing, self.white.X
+        targets = self.Y if Y is None else Y
+        combined = self.combinations(shifts, self.white.projected if Y is None else inducing.times(X, Y))
+        xp, width = namespace(X), combined.lifted.shape[1]
+        squares, spreads = xp.zeros(width), xp.zeros(width)
+        for rows in slices(self.N, self.block if spread else CHUNK):
+            Kxz, unexplained = combined.unexplained(inducing, X[rows], targets[rows])
+            squares += (unexplained * unexplained).sum(axis=0)
+            if spread:
+                spreads += spread_of_block(
+                    inducing, X[rows], Kxz, unexplained, self.white.residual[rows], noise=self.noise
+                )
+        return combined.fits(squares, spreads)
 
     def solve(self, R: Array) -> Array:
         """B⁻¹R for R (N, P), in O(NM)."""
@@ -149,6 +198,20 @@ class Streamed:
         for rows, fitted in inducing.transposed_times(X, inner):
             out[rows] -= fitted
         return out / self.noise
+
+
+def spread_of_block(inducing: Inducing, X: Array, Kxz: Array, w: Array, residual: Array, *, noise: float) -> Array:
+    """√(wᵀΔw)/σ² for the columns of w on one block of rows, rounded up, and at most Σ|w_i|√Δ_ii/σ².
+
+    ``residual`` is the diagonal of Δ.
+    """
+    xp = namespace(X)
+    u = w / np.sqrt(noise)
+    uKu = (u * (inducing.kernel(X) @ u / noise)).sum(axis=0)
+    uQu = ((inducing.chol.solve_lower(Kxz.T @ u) / np.sqrt(noise)) ** 2).sum(axis=0)
+    rounding = (w.shape[0] + inducing.M) * EPS * uKu
+    diagonal = xp.sqrt(residual / noise) @ xp.abs(u)
+    return xp.minimum(xp.sqrt(xp.maximum(uKu - uQu, 0.0) + rounding), diagonal)
 
 
 def streamed(

@@ -14,8 +14,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia.blocks import Blocks
 
+ROWS = 256
+"""Rows of the chunks in which a host computes the lower triangle of a block's covariance."""
 GROUPS = 4
 """Groups of blocks whose contributions to Uᵀw are added up separately, so that lanes can share them."""
 
@@ -40,11 +43,14 @@ class Factor:
         The nonzero columns (S_j, B_j) of each row block.
     log_det : float
         log|P| = 2Σ_j log|L₂₂|.
+    roots : list of arrays or None
+        The Cholesky factors of (K + σ²I)[c, c], if they are kept.
     """
 
     blocks: Blocks
     weights: list[Array]
     log_det: float
+    roots: list[Array] | None = None
 
     @property
     def N(self) -> int:
@@ -97,8 +103,22 @@ class Factor:
                 run(number, 0)
 
 
-def factor(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks) -> Factor:
+def lower_chunks(n: int, xp: Any) -> list[slice]:
+    """The rows [i, j) of the parts [i, j) × [0, j) of an n × n lower triangle; a GPU takes all rows at once.
+
+    >>> lower_chunks(300, np)
+    [slice(0, 256, None), slice(256, 300, None)]
+    """
+    size = ROWS if xp is np else max(n, 1)
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def factor(
+    kernel: Kernel, X: Array, *, noise: float, blocks: Blocks, keep: float = 0.0, space: Workspace | None = None
+) -> Factor:
     """The factor for the rows X (N, D) in the order of ``blocks``: O(N(p + b)³/b) flops.
+
+    Its `Factor.roots` are kept, in ``space``, if they need at most ``keep`` bytes.
 
     Raises
     ------
@@ -116,22 +136,34 @@ def factor(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks) -> Factor:
     xp, count = namespace(X), len(blocks.parts)
     weights: list[Any] = [None] * count
     halves = np.zeros(count)
+    sizes = [int(chosen.size) + part.stop - part.start for part, chosen in zip(blocks.parts, blocks.sets, strict=True)]
+    ends = np.cumsum([0, *(n * n for n in sizes)])
+    kept = None
+    if 8.0 * float(ends[-1]) <= keep:
+        whole = (Workspace() if space is None else space).array("roots", (int(ends[-1]),), xp)
+        kept = [whole[start:stop].reshape(n, n) for start, stop, n in zip(ends[:-1], ends[1:], sizes, strict=True)]
 
     def fill(number: int, worker: int) -> None:
         part, chosen = blocks.parts[number], blocks.sets[number]
         rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
-        n, b = rows.shape[0], part.stop - part.start
-        K = kernel.fill(rows, rows, xp.empty((n, n)))
+        n, b = sizes[number], part.stop - part.start
+        K = xp.empty((n, n)) if kept is None else kept[number]
+        for some in lower_chunks(n, xp):
+            shape = (some.stop - some.start, some.stop)
+            K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
         K.reshape(-1)[:: n + 1] += noise
         try:
             L = cholesky(K, name="K + σ²I", overwrite=True).L
         except NotPositiveDefinite:
+            rounding = n * n * 2.0**-53 * float(kernel.diag(rows).max())
             raise NotPositiveDefinite(
-                f"noise: expected σ² above the rounding error of K, about {n * 2.0**-53 * float(K.max()) * n:.2g}, got "
-                f"{noise:.3g}: (K + σ²I) of {n} rows does not factorise. Use a larger noise variance."
+                f"noise: expected σ² above the rounding error of K, about {rounding:.2g}, got {noise:.3g}: (K + σ²I) "
+                f"of {n} rows does not factorise. Use a larger noise variance."
             ) from None
         last = xp.zeros((n, b))
         last[n - b :] = xp.eye(b)
+        if kept is not None:
+            kept[number] = L
         weights[number] = xp.ascontiguousarray(solve_triangular(L, last, transposed=True).T)
         halves[number] = float(xp.log(xp.diagonal(L)[n - b :]).sum())
 
@@ -140,4 +172,4 @@ def factor(kernel: Kernel, X: Array, *, noise: float, blocks: Blocks) -> Factor:
     else:
         for number in range(count):
             fill(number, 0)
-    return Factor(blocks, weights, 2.0 * float(halves.sum()))
+    return Factor(blocks, weights, 2.0 * float(halves.sum()), kept)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
 from gpbounds.pacbayes.certificate import formula, priors
-from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclose
-from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
+from gpbounds.pacbayes.certificate.evaluation import Enclosed
+from gpbounds.pacbayes.certificate.raw import Raw
 from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
 
@@ -18,17 +16,16 @@ LOOSE = 100.0
 """Largest excess of a stated R_S or KL over the recomputed one, in allowances; a relative 1e-6 is added."""
 
 
-def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
+def check(certificate: Statement, rows: Raw) -> Report:
     """The report of `Certificate.check`; see there."""
-    raw_X, raw_y = as_data(X, y)
-    lines = [*_declared(certificate, raw_X, raw_y), _seal(certificate), _grid(certificate)]
-    data = _data(certificate, raw_X, raw_y)
+    lines = [*_declared(certificate, rows), _seal(certificate), _grid(certificate)]
+    data = _data(certificate, rows)
     lines.append(data)
     computed: Enclosed | None = None
     if data.state == "confirmed":
         try:
-            scaled = certificate.inputs.apply(raw_X), certificate.outputs.apply(raw_y)
-            computed = enclose(certificate.posterior, certificate.kernel, *scaled, certificate.loss)
+            units = certificate.inputs, certificate.outputs
+            computed = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
         except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
@@ -51,14 +48,16 @@ def check(certificate: Statement, X: ArrayLike, y: ArrayLike) -> Report:
     return conclude(certificate.rigorous, certificate.statement, lines)
 
 
-def _declared(certificate: Statement, X: Float, y: Float) -> Iterator[Line]:
+def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
     inputs, outputs = certificate.inputs.describe(), certificate.outputs.describe()
     both = (
         f"Inputs and outputs were {inputs}." if inputs == outputs else f"Inputs were {inputs}. Outputs were {outputs}."
     )
     yield Line("scaling", "declared", both)
-    for (name, scaling), raw in zip(certificate.scalings, (X, y), strict=True):
-        if doubt := scaling.doubt(raw):
+    for (name, _), doubt in zip(
+        certificate.scalings, rows.doubts(certificate.inputs, certificate.outputs), strict=True
+    ):
+        if doubt:
             yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
     lists = "".join(f"; one of {c.count} {c.choice}, all listed in advance" for c in certificate.charges)
     yield Line(
@@ -68,10 +67,6 @@ def _declared(certificate: Statement, X: Float, y: Float) -> Iterator[Line]:
         f"family, the mean 0 of the prior, the grid{lists}.",
     )
     yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
-
-
-def _fits(certificate: Statement, X: Float) -> bool:
-    return X.shape == (certificate.data.rows, certificate.data.columns)
 
 
 def _seal(certificate: Statement) -> Line:
@@ -94,16 +89,13 @@ def _grid(certificate: Statement) -> Line:
     )
 
 
-def _data(certificate: Statement, X: Float, y: Float) -> Line:
-    stated, actual = certificate.data, fingerprint(X, y)
+def _data(certificate: Statement, rows: Raw) -> Line:
+    stated, (N, D) = certificate.data, rows.shape
     shapes = f"N = {stated.rows}, D = {stated.columns}"
-    if not _fits(certificate, X):
-        return Line(
-            "data",
-            "failed",
-            f"The certificate is about {shapes}; these data have N = {actual.rows}, D = {actual.columns}.",
-        )
-    if actual.sha256 != stated.sha256:
+    if (N, D) != (stated.rows, stated.columns):
+        text = f"The certificate is about {shapes}; these data have N = {N}, D = {D}."
+        return Line("data", "failed", text)
+    if rows.fingerprint.sha256 != stated.sha256:
         return Line("data", "failed", "SHA-256 differs: the values or their order differ.")
     return Line("data", "confirmed", f"SHA-256 {stated.sha256[:16]}… agrees; {shapes}.")
 

@@ -103,13 +103,17 @@ class Scaling:
             scaled = np.atleast_2d(self.apply(raw).T)
         except ValueError:  # the constants are for another number of columns
             return ""
-        means, deviations = scaled.mean(axis=1), scaled.std(axis=1)
-        ones = [np.abs(deviations - 1.0), np.abs(scaled.std(axis=1, ddof=1) - 1.0)] if raw.shape[0] > 1 else []
-        if any(np.all((np.abs(means) < 1e-9) & (gap < 1e-9)) for gap in ones):
-            return (
-                "after scaling every column has mean 0 and variance 1 to nine digits, as if scaled by these very data."
-            )
-        return ""
+        return _doubted(scaled.mean(axis=1), scaled.std(axis=1), raw.shape[0])
+
+    def doubt_of(self, mean: Float, std: Float, N: int) -> str:
+        """As `doubt`, from means and standard deviations of the raw columns over N rows."""
+        if not self.rigorous:
+            return ""
+        try:
+            centre = self.apply(np.ravel(mean)[None, :])[0]
+        except ValueError:
+            return ""
+        return _doubted(centre, np.ravel(std) / np.asarray(self.scale), N)
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -139,6 +143,14 @@ class Charge:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {"what": self.choice, "count": self.count}
+
+
+def _doubted(means: Float, deviations: Float, N: int) -> str:
+    """The warning about scaled columns with these means and standard deviations."""
+    ones = (deviations, deviations * np.sqrt(N / (N - 1.0))) if N > 1 else ()
+    if any(np.all((np.abs(means) < 1e-9) & (np.abs(each - 1.0) < 1e-9)) for each in ones):
+        return "after scaling every column has mean 0 and variance 1 to nine digits, as if scaled by these very data."
+    return ""
 
 
 def _brief(values: Any) -> str:

@@ -30,13 +30,25 @@ def enclose(posterior: Posterior, kernel: Kernel, X: Float, y: Float, loss: Loss
     """R_S(Q) = (1/N) Σ E ℓ(y_i, f_i), f_i ~ Q(f(x_i)) without noise, and KL(Q‖P), P = GP(0, ``kernel``)."""
     with one_blas_thread():
         q, at_data = _build(posterior, kernel, X, y)
-        kl, kl_error = float(q.kl), float(q.kl_rounding)
+        losses, allowances = sums_of_losses(at_data, y, loss)
+        return enclosed(q, losses, allowances, y.size)
+
+
+def sums_of_losses(at_data: divergences.Prediction, y: Float, loss: Loss) -> tuple[float, float]:
+    """The sums of the expected losses and of their allowances, each rounded once."""
     expected = loss.expectation(y, at_data.mean, at_data.variance)
     allowed = loss.allowance(y, at_data.mean, at_data.variance, at_data.mean_error, at_data.variance_error)
-    # Each sum and each quotient is rounded once.
-    risk, risk_error = math.fsum(expected) / y.size, math.fsum(allowed) / y.size + 4.0 * EPS
+    return math.fsum(expected), math.fsum(allowed)
+
+
+def enclosed(q: Any, losses: float, allowances: float, N: int) -> Enclosed:
+    """R_S and KL of Q, with ``kl`` and ``kl_rounding``, from the sums over all N rows.
+
+    Each quotient is rounded once, and each sum once, or twice if it is one of sums over partitions.
+    """
+    kl, kl_error = float(q.kl), float(q.kl_rounding)
     kl_error = math.inf if math.isnan(kl_error) else kl_error
-    return Enclosed(risk, risk_error, kl, kl_error, float(getattr(q, "jitter", 0.0)))
+    return Enclosed(losses / N, allowances / N + 4.0 * EPS, kl, kl_error, float(getattr(q, "jitter", 0.0)))
 
 
 def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[Any, divergences.Prediction]:
@@ -56,14 +68,19 @@ def _build(posterior: Posterior, kernel: Kernel, X: Float, y: Float) -> tuple[An
             jitter=posterior.jitter,
             entry_error=error,
         )
-    elif isinstance(posterior, Free):
-        q = divergences.free_posterior(
+    else:
+        q = from_record(posterior, kernel, error)
+    return q, q.predict(X)
+
+
+def from_record(posterior: Posterior, kernel: Kernel, error: float) -> divergences.SparsePosterior:
+    """A Q that does not depend on the data; ``error`` bounds that of the kernel's values."""
+    if isinstance(posterior, Free):
+        return divergences.free_posterior(
             kernel, posterior.Z, posterior.mean, posterior.cov, jitter=posterior.jitter, entry_error=error
         )
-    elif isinstance(posterior, Whitened):
-        q = divergences.whitened_posterior(
+    if isinstance(posterior, Whitened):
+        return divergences.whitened_posterior(
             kernel, posterior.Z, posterior.mean, posterior.factor, jitter=posterior.jitter, entry_error=error
         )
-    else:
-        raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")
-    return q, q.predict(X)
+    raise ValueError(f"posterior: expected Exact, Sparse, Free or Whitened, got {type(posterior).__name__}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points, is_cupy
+from gpbounds.mapreduce.program import Rows
 from gpbounds.whitening import as_targets
+
+HELD = 2**28
+"""Bytes of targets that stay in memory while X is hashed."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,43 @@ def as_data(X: ArrayLike, y: ArrayLike) -> tuple[Float, Float]:
 
 def fingerprint(X: ArrayLike, y: ArrayLike) -> Fingerprint:
     """The `Fingerprint` of (X, y); arguments and errors as of `as_data`."""
-    points, targets = as_data(X, y)
-    digest = hashlib.sha256()
-    for name, array in (("X", points), ("y", targets)):
-        shape = f"({array.shape[0]}, {array.shape[1]})" if array.ndim == 2 else f"({array.shape[0]},)"
-        digest.update(f"{name} {shape}\n".encode())
-        digest.update(np.ascontiguousarray(array, dtype="<f8").tobytes())
-    return Fingerprint(digest.hexdigest(), *points.shape)
+    return digest(*as_data(X, y))
+
+
+def digest(X: Float, y: Float) -> Fingerprint:
+    """The `Fingerprint` of checked arrays."""
+    sha = hashlib.sha256()
+    for head, array in zip(_heads(*X.shape), (X, y), strict=True):
+        sha.update(head)
+        sha.update(_bytes(array))
+    return Fingerprint(sha.hexdigest(), *X.shape)
+
+
+def digest_of_rows(partitions: Iterable[Rows], N: int, D: int) -> Fingerprint:
+    """The `Fingerprint` of N rows with D columns in partitions, in one pass: that of the same rows in arrays.
+
+    The hash takes y after all of X.  Until then, y is kept in memory, or beyond 256 MiB in a temporary file.
+
+    >>> X, y = np.array([[0.0], [1.0]]), np.array([[2.0], [3.0]])
+    >>> digest_of_rows([Rows(X[:1], y[:1], 0), Rows(X[1:], y[1:], 1)], 2, 1).sha256[:16]
+    'cd5a01aa8da839db'
+    """
+    first, second = _heads(N, D)
+    sha = hashlib.sha256(first)
+    with tempfile.SpooledTemporaryFile(max_size=HELD) as targets:
+        for rows in partitions:
+            sha.update(_bytes(rows.X))
+            targets.write(_bytes(rows.Y))
+        targets.seek(0)
+        sha.update(second)
+        while piece := targets.read(2**20):
+            sha.update(piece)
+    return Fingerprint(sha.hexdigest(), N, D)
+
+
+def _heads(N: int, D: int) -> tuple[bytes, bytes]:
+    return f"X ({N}, {D})\n".encode(), f"y ({N},)\n".encode()
+
+
+def _bytes(array: Float) -> bytes:
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()

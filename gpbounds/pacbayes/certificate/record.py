@@ -6,17 +6,16 @@ import os
 import platform
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
-from gpbounds.pacbayes.certificate.evaluation import enclose
-from gpbounds.pacbayes.certificate.fingerprint import as_data, fingerprint
 from gpbounds.pacbayes.certificate.posteriors import Posterior
+from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.pacbayes.certificate.report import Report
 from gpbounds.pacbayes.certificate.statement import Statement
 from gpbounds.pacbayes.grid import HyperGrid
@@ -44,8 +43,8 @@ class Certificate(Statement):
     @classmethod
     def issue(
         cls,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: Any,
         posterior: Posterior,
         kernel: Kernel,
         *,
@@ -62,9 +61,10 @@ class Certificate(Statement):
         Parameters
         ----------
         X : array (N, D)
-            Raw inputs, float64.
+            Raw inputs, float64.  Or rows that are read by partitions, as `gpbounds.sources.source` takes them, for a
+            sparse Q.  The certificate is about the rows and their order, however they are read.
         y : array (N,)
-            Raw targets, float64.
+            Raw targets, float64, or as `gpbounds.sources.source` takes them.
         posterior : Exact, Sparse, Free or Whitened
             The record that defines Q, in the units of the scaled data.
         kernel : SquaredExponential or Matern
@@ -88,7 +88,7 @@ class Certificate(Statement):
         NotPositiveDefinite
             where Q cannot be built.
         """
-        raw_X, raw_y = as_data(X, y)
+        rows = raw(X, y)
         inputs, outputs = inputs or Scaling(), outputs or Scaling()
         paid = tuple(charges)
         for name, scaling in (("inputs", inputs), ("outputs", outputs)):
@@ -108,7 +108,7 @@ class Certificate(Statement):
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
-        computed = enclose(posterior, kernel, inputs.apply(raw_X), outputs.apply(raw_y), loss)
+        computed = rows.enclose(posterior, kernel, inputs, outputs, loss)
         kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
@@ -126,7 +126,7 @@ class Certificate(Statement):
             inputs=inputs,
             outputs=outputs,
             charges=paid,
-            data=fingerprint(raw_X, raw_y),
+            data=rows.fingerprint,
             risk=risk,
             kl=kl,
             log_count=0.0,
@@ -142,7 +142,7 @@ class Certificate(Statement):
             bound=formula.risk_bound(risk, kl, count, N, record.delta),
         ).sealed()
 
-    def check(self, X: ArrayLike, y: ArrayLike) -> Report:
+    def check(self, X: Any, y: Any = None) -> Report:
         """Recompute everything from the data and report line by line.
 
         The lines are: the fingerprint of the raw data, the place of θ in the grid, R_S and KL with an allowance for
@@ -151,7 +151,7 @@ class Certificate(Statement):
 
         Parameters
         ----------
-        X, y : arrays (N, D) and (N,)
+        X, y : arrays (N, D) and (N,), or as `gpbounds.sources.source` takes them
             The raw data.
 
         Raises
@@ -159,7 +159,7 @@ class Certificate(Statement):
         ValueError, NonFinite
             for arrays of wrong shapes or kinds; data that differ from the certified ones give a line that failed.
         """
-        return checking.check(self, X, y)
+        return checking.check(self, raw(X, y))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it as JSON; `load` gives back the same doubles."""

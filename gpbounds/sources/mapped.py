@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fitting.sources.source import Source
 from gpbounds.arrays import Float
+from gpbounds.sources.source import Source
 
 
 def mapped(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
@@ -17,7 +17,7 @@ def mapped(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
     The file needs 8·N·D bytes.
 
     >>> import tempfile
-    >>> from fitting.sources import source
+    >>> from gpbounds.sources import source
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     X, Y = mapped(source(np.eye(3), np.arange(3.0)), folder)
     ...     X.sum(axis=0).tolist(), Y[:, 0].tolist()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.sources.source import Source
 from gpbounds.arrays import Float, Indices
+from gpbounds.sources.source import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Columns:
         Whether these are the columns of y.
     shift, scale : arrays, or 0 and 1
 
-    >>> from fitting.sources import source
+    >>> from gpbounds.sources import source
     >>> X = Columns(source(np.array([[1.0], [2.0], [6.0]]), np.zeros(3)))
     >>> X.shape, X[np.array([0, 2])].tolist()
     ((3, 1), [[1.0], [6.0]])

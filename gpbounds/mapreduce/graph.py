@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Program, Rows
-from fitting.mapreduce.tree import FAN_IN, reduced
-from fitting.statistics import Statistics, summed
 from gpbounds.linalg.parallel import one_lane
+from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.statistics import Statistics, summed
+from gpbounds.mapreduce.tree import FAN_IN, reduced
 
 ATTEMPTS = 3
 """Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
@@ -122,6 +122,10 @@ class Cluster:
         if self._partitions is not None:
             some._partitions = [self._partitions[place] for place in places]
         return some
+
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition in this process, one after the other."""
+        return map(self._computed, self._held())
 
     def release(self) -> None:
         """Let the partitions go; they are loaded again when they are needed."""

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fitting.mapreduce.program import Program, Rows
-from fitting.mapreduce.serial import serial
+from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.serial import serial
 
 KEPT = 2**29
 """Bytes of rows that stay in memory from one pass to the next; further partitions are read in every pass."""
@@ -23,7 +23,7 @@ class Part(Protocol):
 
 @dataclass
 class Local:
-    """The engine that reads partitions one after the other; see `fitting.mapreduce.serial`.
+    """The engine that reads partitions one after the other; see `gpbounds.mapreduce.serial`.
 
     Attributes
     ----------
@@ -38,6 +38,10 @@ class Local:
     _bytes: int = field(default=0, repr=False)
 
     def __iter__(self) -> Iterator[Rows]:
+        return self.partitions()
+
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition, one after the other."""
         waiting = [place for place in range(len(self.parts)) if place not in self._kept]
         with ThreadPoolExecutor(1) as reader:
             ahead = None

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from fitting.statistics import Statistics
 from gpbounds.arrays import Array
+from gpbounds.mapreduce.statistics import Statistics
 
 
 class Rows(NamedTuple):
@@ -27,11 +27,14 @@ class Rows(NamedTuple):
     Y : array (n, P)
     number : int
         The number of the partition.
+    exact : bool
+        Whether these are the numbers of the source: doubles, or whole numbers below 2⁵³.
     """
 
     X: Array
     Y: Array
     number: int
+    exact: bool = True
 
 
 class Round(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Rows
 from gpbounds.arrays import Float
 from gpbounds.errors import NonFinite
+from gpbounds.mapreduce.program import Rows
 
 SHOWN = 5
 """Number of rows that a message names."""
@@ -31,7 +31,15 @@ def checked(number: int, X: Any, Y: Any) -> Rows:
     points, targets = _columns(number, "X", X), _columns(number, "y", Y).astype(np.float64, copy=False)
     if len(points) != len(targets):
         raise ValueError(f"y: expected as many rows as X has in partition {number}, {len(points)}, got {len(targets)}")
-    return Rows(points, targets, number)
+    return Rows(points, targets, number, exact=_exact(X, points) and _exact(Y, targets))
+
+
+def _exact(came: Any, taken: Float) -> bool:
+    """Whether ``taken`` are the numbers that ``came``, which were no floats of another width than doubles."""
+    dtype = np.asarray(came).dtype
+    if dtype.kind == "f":
+        return dtype.itemsize == 8
+    return dtype.kind == "b" or not taken.size or bool(np.abs(taken).max() < 2.0**53)
 
 
 def _columns(number: int, name: str, values: Any) -> Float:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from fitting.mapreduce.program import Engine, Round, Rows
-from fitting.sources.moments import Moments
-from fitting.statistics import Statistics
 from gpbounds.arrays import Float, Indices
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.sources.moments import Moments
 
 
 class Holder(Engine, Protocol):
@@ -20,10 +20,13 @@ class Holder(Engine, Protocol):
     def only(self, places: Sequence[int]) -> Holder:
         """The same with the partitions at these places."""
 
+    def partitions(self) -> Iterator[Rows]:
+        """The rows of each partition in this process, one after the other."""
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Rows that are read by partitions; made by `fitting.sources.source`.
+    """Rows that are read by partitions; made by `gpbounds.sources.source`.
 
     Attributes
     ----------
@@ -39,6 +42,8 @@ class Source:
         Of the columns of X, then of y.
     names : tuple of str
         The names of the columns of X; empty if they have none.
+    exact : bool
+        Whether all numbers are doubles, or whole numbers below 2⁵³.
     """
 
     holder: Holder
@@ -49,6 +54,7 @@ class Source:
     single: bool
     moments: Moments
     names: tuple[str, ...] = ()
+    exact: bool = True
 
     @property
     def N(self) -> int:
@@ -65,8 +71,8 @@ class Source:
         return np.concatenate(taken.X).astype(np.float64, copy=False), np.concatenate(taken.Y)
 
     @classmethod
-    def of(cls, holder: Holder, *, single: bool, names: tuple[str, ...] = ()) -> Source:
-        """Read all partitions once.
+    def of(cls, holder: Holder, *, single: bool, names: tuple[str, ...] = (), numbers: Indices | None = None) -> Source:
+        """Read all partitions once; ``numbers`` are theirs, by default 0, 1, 2 …
 
         Raises
         ------
@@ -82,15 +88,18 @@ class Source:
             raise ValueError(f"X: expected the same columns in all partitions, got {sorted(columns)} columns")
         D, filled = columns.pop(), np.flatnonzero(sizes)
         own = holder if len(filled) == len(sizes) else holder.only(filled.tolist())
-        return cls(own, filled, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names)
+        return cls(
+            own, filled, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names, not look.inexact
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class _Look(Statistics):
-    """The numbers of rows and of columns of X of each partition, and the moments of all."""
+    """The numbers of rows and of columns of X of each partition; the moments of all; how many are not exact."""
 
     shapes: tuple[tuple[int, int], ...]
     moments: Moments
+    inexact: int
 
 
 class _Looking:
@@ -105,7 +114,7 @@ class _Looking:
 
 
 def _looked(state: None, rows: Rows) -> _Look:
-    return _Look((rows.X.shape,), Moments.of(np.concatenate([rows.X, rows.Y], axis=1)))
+    return _Look((rows.X.shape,), Moments.of(np.concatenate([rows.X, rows.Y], axis=1)), int(not rows.exact))
 
 
 @dataclass(frozen=True, eq=False)

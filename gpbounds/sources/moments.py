@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fitting.statistics import Statistics
 from gpbounds.arrays import Float
+from gpbounds.mapreduce.statistics import Statistics
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from fitting.statistics import Statistics, summed
+from gpbounds.mapreduce.statistics import Statistics, summed
 
 FAN_IN = 8
 """Number of sums that one step adds."""
@@ -33,9 +33,10 @@ def reduced(items: Sequence[T], add: Callable[[list[T]], T], fan_in: int = FAN_I
 def total(records: Iterable[S], fan_in: int = FAN_IN) -> S:
     """The sum in the order of `reduced`, of records that come one by one; few of them are held at a time.
 
-    >>> from fitting.diagonal import Fit
-    >>> total(map(Fit, [1.0, 2.0, 3.0])).fit
-    6.0
+    >>> from gpbounds.sources.moments import Moments
+    >>> import numpy as np
+    >>> total(Moments.of(np.array([[x]])) for x in (1.0, 2.0, 6.0)).mean
+    array([3.])
     """
     levels: list[list[S]] = []
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Rows
-from fitting.sources.arrays import PART
-from fitting.sources.checked import checked
+from gpbounds.mapreduce.program import Rows
+from gpbounds.sources.arrays import PART
+from gpbounds.sources.checked import checked
 
 
 @dataclass(frozen=True)

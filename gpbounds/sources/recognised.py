@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fitting.mapreduce.graph import Cluster
-from fitting.sources.arrays import array_parts, npy_parts
-from fitting.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
-from fitting.sources.local import KEPT, Local
-from fitting.sources.parquet import parquet_parts
-from fitting.sources.source import Source
+from gpbounds.mapreduce.graph import Cluster
+from gpbounds.sources.arrays import array_parts, npy_parts
+from gpbounds.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
+from gpbounds.sources.local import KEPT, Local
+from gpbounds.sources.parquet import parquet_parts
+from gpbounds.sources.source import Source
 
 
 def is_elsewhere(X: Any) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Rows
-from fitting.sources.checked import checked
+from gpbounds.mapreduce.program import Rows
+from gpbounds.sources.checked import checked
 from gpbounds.whitening import slices
 
 PART = 2**17

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from fitting.mapreduce.program import Program, Rows
-from fitting.mapreduce.tree import total
 from gpbounds.linalg.parallel import one_blas_thread
+from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.tree import total
 
 
 def serial(program: Program, partitions: Iterable[Rows]) -> Any:
     """The result of ``program`` over ``partitions``, which are read once in each round; lanes share their work.
 
-    >>> from fitting.mapreduce.two_passes import TwoPasses
     >>> from gpbounds.kernels import SquaredExponential
+    >>> from gpbounds.renyi.partitioned import WhiteningPass
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
-    >>> vfe = TwoPasses.of("vfe", SquaredExponential(), 0.1, Z=X[::2], N=3)
-    >>> round(serial(vfe, [Rows(X[:2], Y[:2], 0), Rows(X[2:], Y[2:], 1)]).value, 4)  # as fitting.family.objective
-    -4.5099
+    >>> program = WhiteningPass(SquaredExponential(), X[::2], 0.0)
+    >>> white = serial(program, [Rows(X[:2], Y[:2], 0), Rows(X[2:], Y[2:], 1)])
+    >>> white.rank, round(white.trace, 4)  # as gpbounds.whitening.whiten
+    (1, 0.3519)
     """
     with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
         state = program.begin()

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from fitting.mapreduce.graph import Cluster
-from fitting.sources.checked import checked
-from fitting.sources.local import Part
+from gpbounds.mapreduce.graph import Cluster
+from gpbounds.sources.checked import checked
+from gpbounds.sources.local import Part
 
 
 def is_dask(values: object) -> bool:

@@ -1,6 +1,0 @@
-"""Rows from wherever they are: arrays, memory maps and .npy files, Parquet files and folders, Dask collections."""
-
-from fitting.sources.recognised import is_elsewhere, source
-from fitting.sources.source import Source
-
-__all__ = ["Source", "is_elsewhere", "source"]

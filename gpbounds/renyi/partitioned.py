@@ -1,0 +1,196 @@
+"""The O(NM²) parts of the evidence bounds for rows in partitions: as `gpbounds.renyi.streamed`, in two passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, Float, as_points
+from gpbounds.kernels import Kernel
+from gpbounds.linalg import Jitter
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.renyi.streamed import BLOCK, Combinations, Fits, Problem, spread_of_block
+from gpbounds.sources import is_elsewhere, source
+from gpbounds.validation import count, noise_variance
+from gpbounds.whitening import CHUNK, Inducing, inducing, residual_diagonal, slices, whitened, with_jitter
+
+
+@dataclass(frozen=True, eq=False)
+class Sums(Statistics):
+    """Of some rows: VVᵀ, Vy, Tr(K − Q), an integer >= rank(K − Q), and their number."""
+
+    gram: Float
+    projected: Float
+    trace: float
+    rank: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class WhitenedParts:
+    """The sums over all rows, as `gpbounds.whitening.Whitened`.
+
+    Equal rows of X count once for each partition they lie in: ``rank`` is at least that of the same rows in one array.
+    """
+
+    inducing: Inducing
+    gram: Float
+    projected: Float
+    rank: int
+    trace: float
+    N: int
+
+    @property
+    def M(self) -> int:
+        """Number of inducing points."""
+        return self.inducing.M
+
+    @property
+    def jitter(self) -> float:
+        """The number that was added to the diagonal of Kuu."""
+        return self.inducing.chol.jitter
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteningPass:
+    """The program of the first pass.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    Z : array (M, D)
+    jitter : float
+    """
+
+    kernel: Kernel
+    Z: Float
+    jitter: float
+
+    def begin(self) -> Inducing:
+        """The factor of Kuu."""
+        return inducing(self.kernel, self.Z, self.jitter)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """One pass."""
+        return (Round(_sums, _whole),)
+
+
+def _sums(whitener: Inducing, rows: Rows) -> Sums:
+    white = whitened(whitener, _doubles(rows), rows.Y)
+    return Sums(white.gram, white.projected, white.trace, white.rank, len(rows.Y))
+
+
+def _whole(whitener: Inducing, total: Sums) -> WhitenedParts:
+    return WhitenedParts(whitener, total.gram, total.projected, total.rank, total.trace, total.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Unexplained(Statistics):
+    """The sums that `Combinations.fits` takes."""
+
+    squares: Float
+    spreads: Float
+
+
+@dataclass(frozen=True, eq=False)
+class FitsPass:
+    """The program of the second pass.
+
+    Attributes
+    ----------
+    first : WhiteningPass
+    combined : Combinations
+    block : int
+        Rows of a block of Δ, or 0 without spread.
+    """
+
+    first: WhiteningPass
+    combined: Combinations
+    block: int
+
+    def begin(self) -> Inducing:
+        """The factor of Kuu, computed again: a graph holds no M × M numbers."""
+        return self.first.begin()
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """One pass."""
+        return (Round(self.sums, self.fits),)
+
+    def sums(self, whitener: Inducing, rows: Rows) -> Unexplained:
+        """The sums of one partition, whose blocks begin with its first row."""
+        X, width = _doubles(rows), self.combined.lifted.shape[1]
+        squares, spreads = np.zeros(width), np.zeros(width)
+        known = whitener.known(X)[0] if self.block else None
+        for part in slices(len(X), self.block or CHUNK):
+            Kxz, unexplained = self.combined.unexplained(whitener, X[part], rows.Y[part])
+            squares += (unexplained * unexplained).sum(axis=0)
+            if known is not None:
+                residual = residual_diagonal(whitener.kernel.diag(X[part]), whitener.chol.solve_lower(Kxz.T))
+                residual[known[part]] = 0.0
+                spreads += spread_of_block(whitener, X[part], Kxz, unexplained, residual, noise=self.combined.noise)
+        return Unexplained(squares, spreads)
+
+    def fits(self, whitener: Inducing, total: Unexplained) -> Fits:
+        """The quadratic forms."""
+        return self.combined.fits(total.squares, total.spreads)
+
+
+@dataclass(frozen=True)
+class Partitioned(Problem):
+    """Rows in partitions.
+
+    Attributes
+    ----------
+    engine : Engine
+    white : WhitenedParts
+    noise : float
+    block : int
+        Largest number of rows of a block of Δ; no block has rows of several partitions.
+    """
+
+    engine: Engine
+    white: WhitenedParts
+    noise: float
+    block: int = BLOCK
+
+    @property
+    def sums(self) -> WhitenedParts:
+        """The sums of the first pass."""
+        return self.white
+
+    @property
+    def P(self) -> int:
+        """Number of outputs."""
+        return int(self.white.projected.shape[1])
+
+    def fits(self, shifts: ArrayLike, *, spread: bool = False) -> Fits:
+        """As in the base class; the diagonal of Δ is computed again for ``spread``, in O(NM²)."""
+        combined = self.combinations(shifts, self.white.projected)
+        first = WhiteningPass(self.white.inducing.kernel, self.white.inducing.Z, self.white.jitter)
+        return self.engine.run(FitsPass(first, combined, self.block if spread else 0))
+
+
+def by_partitions(X: Any) -> bool:
+    """Whether passes over the rows X go by partitions: all but arrays in memory."""
+    return is_elsewhere(X) or isinstance(X, np.memmap)
+
+
+def partitioned(
+    kernel: Kernel, X: Any, y: Any, Z: ArrayLike, noise: float, jitter: Jitter, block: int = BLOCK
+) -> Partitioned:
+    """Checks the arguments and makes the first pass; X and y as in `gpbounds.sources.source`."""
+    variance, size = noise_variance(noise), count("block", block)
+    rows = source(X, y if is_elsewhere(X) else np.asarray(y))
+    centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
+    white = with_jitter(lambda amount: rows.holder.run(WhiteningPass(kernel, centres, amount)), kernel, jitter)
+    return Partitioned(rows.holder, white, variance, size)
+
+
+def _doubles(rows: Rows) -> Array:
+    return rows.X.astype(np.float64, copy=False)

@@ -1,0 +1,90 @@
+"""Rows in random order, on disk: for files that are sorted, or that mini-batches are to read in order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.sources.recognised import source
+from gpbounds.sources.source import Source
+
+HELD = 2**28
+"""Bytes of rows that are put into order at a time."""
+
+MOST = 500
+"""Largest number of files that are open at a time."""
+
+
+def shuffle_to(
+    folder: str | os.PathLike[str], X: Any, y: Any = None, *, rng: np.random.Generator | int | None = None
+) -> tuple[Path, Path]:
+    """Write the rows in an order drawn uniformly to ``folder``/X.npy and ``folder``/y.npy, in one pass over them.
+
+    Each row goes to a random one of several temporary files in ``folder``, each of which then fits into memory and is
+    permuted: all orders are equally likely.  The disk holds the rows twice in the meantime.
+
+    Parameters
+    ----------
+    folder : path
+        It is created if missing.
+    X, y : as in `gpbounds.sources.source`
+    rng : numpy.random.Generator or int, optional
+
+    Returns
+    -------
+    (Path, Path)
+        X (N, D) and y (N,) or (N, P), doubles, which estimators take as they are.
+
+    Raises
+    ------
+    ValueError
+        if one of the two files exists, and as `gpbounds.sources.source`.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = shuffle_to(folder, np.arange(3.0)[:, None], np.arange(3.0), rng=0)
+    ...     [np.load(path).ravel().tolist() for path in paths]
+    [[2.0, 0.0, 1.0], [2.0, 0.0, 1.0]]
+    """
+    place = Path(folder)
+    paths = place / "X.npy", place / "y.npy"
+    if existing := [path for path in paths if path.exists()]:
+        raise ValueError(f"folder: expected one without X.npy and y.npy, got {os.fspath(existing[0])!r}")
+    rows, generator = source(X, y), np.random.default_rng(rng)
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="shuffle-", dir=place) as scratch:
+        scattered = _scattered(rows, Path(scratch), generator)
+        shapes = (rows.N, rows.D), (rows.N,) if rows.single else (rows.N, rows.P)
+        both_files = zip(paths, shapes, strict=True)
+        written = [np.lib.format.open_memmap(path, "w+", np.float64, shape) for path, shape in both_files]
+        start = 0
+        for path in scattered:
+            both = np.fromfile(path).reshape(-1, rows.D + rows.P)
+            generator.shuffle(both, axis=0)
+            here = slice(start, start + len(both))
+            written[0][here] = both[:, : rows.D]
+            written[1][here] = both[:, rows.D] if rows.single else both[:, rows.D :]
+            start = here.stop
+            path.unlink()
+        for each in written:
+            each.flush()
+    return paths
+
+
+def _scattered(rows: Source, folder: Path, rng: np.random.Generator) -> list[Path]:
+    """The rows in several files, each row in a random one."""
+    size = 8 * rows.N * (rows.D + rows.P)
+    paths = [folder / str(i) for i in range(min(-(-size // HELD), MOST))]
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(path, "wb")) for path in paths]
+        for part in rows.holder.partitions():
+            both: Float = np.concatenate([part.X, part.Y], axis=1).astype(np.float64, copy=False)
+            chosen = rng.integers(len(paths), size=len(both))
+            for i, file in enumerate(files):
+                both[chosen == i].tofile(file)
+    return paths
