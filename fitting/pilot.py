@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from fitting.evaluation import Parameters
 from fitting.family import at_point, objective
 from fitting.parameters import Limits, packing_of
 from fitting.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
@@ -30,12 +33,12 @@ LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5
 ROUNDS = ((5, 5), (2, 12), (1, 30))
 """Of each round: how many candidates take part, and the number of iterations after which it ends."""
 
-FEWEST, EACH, MOST = 200, 4, 1000
-"""Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
-240 rows found two of them or none in three draws, and 320 rows found two (sums of sines, a tenth of noise)."""
+SHORT, LONG = 0.5, 4.0
+"""Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
+inputs, and of √D for the others."""
 
-AGAIN = 2.5
-"""Factor of the number of rows of a second pilot fit, after training ended where everything is noise."""
+WAVES = 8
+"""Cosines of an input's ranks that are compared with y."""
 
 FAR = 20.0
 """Largest lengthscale at the start, in units of √D standard deviations.  An input that some rows show as irrelevant may
@@ -45,19 +48,25 @@ TOLERANCE = 1e-5
 """Relative change of the evidence at which an iteration of a pilot run is its last one."""
 
 
-def number_of_rows(N: int, D: int, rank: int) -> int:
-    """Rows of a pilot fit, whose step costs n²/2 values of the kernel, where one of training costs N·``rank``.
+def that_matter_alone(X: Float, Y: Float) -> list[int]:
+    """The inputs of whose ranks a function explains more of Y (n, P) than noise would, by five standard deviations.
 
-    >>> number_of_rows(6500, 32, rank=100), number_of_rows(1500, 8, rank=50), number_of_rows(120, 8, rank=50)
-    (806, 273, 120)
+    With ranks u in (0, 1) and standardised y, Σ_k (mean y√2cos πku)² over `WAVES` frequencies is the share that these
+    functions explain.  Where y is noise it is near χ²/n.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 6))
+    >>> that_matter_alone(X, np.sin(3.0 * X[:, [2]]) + X[:, [0]] * X[:, [1]])
+    [2]
     """
-    return min(N, MOST, max(math.isqrt(N * rank), FEWEST + EACH * D))
-
-
-def rows_of(N: int, n: int, seed: int, attempt: int = 0) -> Array:
-    """The numbers of n of N rows, in increasing order; they depend on nothing else than the arguments."""
-    rng = np.random.default_rng([seed & (2**63 - 1), 5, attempt])
-    return np.sort(rng.choice(N, n, replace=False))
+    n, P = Y.shape
+    spread = Y.std(axis=0)
+    targets = (Y - Y.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
+    ranks = (rankdata(X, axis=0) - 0.5) / n
+    shares = np.zeros(X.shape[1])
+    for k in range(1, WAVES + 1):
+        shares += 2.0 * ((np.cos(math.pi * k * ranks).T @ targets / n) ** 2).sum(axis=1)
+    return np.flatnonzero(shares > (WAVES * P + 5.0 * math.sqrt(2.0 * WAVES * P)) / n).tolist()
 
 
 def near(limits: Mapping[str, Limits], start: Parameters, X: Float) -> dict[str, Limits]:
@@ -76,15 +85,18 @@ def at_scale(
     limits: Mapping[str, Limits],
     fixed: Sequence[str],
     *,
-    length: float = 1.0,
+    length: ArrayLike = 1.0,
     share: float = 0.1,
 ) -> Kernel:
     """The family of ``kernel``: lengthscales of ``length``·√D standard deviations; those ``fixed`` keep their values.
 
+    ``length`` may differ between the lengthscales.
+
     Its variance is the part 1 − ``share`` of the mean square of y.
     """
     scales = _scales(kernel, X)
-    values = {"variance": (1.0 - share) * mean_square(Y), **{name: length * own for name, own in scales.items()}}
+    lengths = np.broadcast_to(length, len(scales)) * list(scales.values())
+    values = {"variance": (1.0 - share) * mean_square(Y), **dict(zip(scales, map(float, lengths), strict=True))}
     logs = kernel.log_parameters
     for i, name in enumerate(kernel.parameter_names):
         if name not in fixed:
@@ -93,11 +105,25 @@ def at_scale(
 
 
 def candidates(
-    start: Parameters, X: Float, Y: Float, limits: Mapping[str, Limits], fixed: Sequence[str]
+    start: Parameters,
+    X: Float,
+    Y: Float,
+    limits: Mapping[str, Limits],
+    fixed: Sequence[str],
+    alone: Sequence[int] = (),
 ) -> list[Parameters]:
-    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``."""
-    points = []
-    for length, share in LENGTHS_AND_SHARES:
+    """``start`` with the lengthscales, variance and noise of `LENGTHS_AND_SHARES`, except those that are ``fixed``.
+
+    If some inputs, ``alone``, are known to matter, a further one has lengthscales near one standard deviation for these
+    and long ones for the others.
+    """
+    points, choices = [], list[tuple[Any, float]](LENGTHS_AND_SHARES)
+    D = X.shape[1]
+    if 0 < len(alone) < D and len(_scales(start.kernel, X)) == D:
+        lengths = np.full(D, LONG)
+        lengths[list(alone)] = SHORT * math.sqrt(len(alone) / D)
+        choices.append((lengths, LENGTHS_AND_SHARES[0][1]))
+    for length, share in choices:
         noise = start.noise if "noise" in fixed else _clipped("noise", share * mean_square(Y), limits)
         points.append(at_point(at_scale(start.kernel, X, Y, limits, fixed, length=length, share=share), noise))
     return points
@@ -166,6 +192,7 @@ def pilot_start(
     fixed: Sequence[str],
     session: Session,
     name: str,
+    also: Sequence[Parameters] = (),
 ) -> Parameters:
     """The start of training from ``given``, by `pilot` of ``rows``; the ``session`` keeps it by ``name``.
 
@@ -177,9 +204,12 @@ def pilot_start(
         The kernel's family, and the values of ``fixed`` parameters.
     X, Y : arrays (N, D), (N, P)
         All rows in host memory, for their scale.
+    also : sequence of Parameters
+        Further candidates.
     """
     nearer = near(limits, given, X)
-    points = candidates(given, X, Y, nearer, fixed)
+    alone = that_matter_alone(host(rows[0]), host(rows[1]))
+    points = [*also, *candidates(given, X, Y, nearer, fixed, alone)]
     layout = packing_of(points[0], fixed=fixed, limits=nearer)
     if not layout.bounds:
         return given

@@ -6,12 +6,16 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
-from fitting.pilot import FAR, candidates, near, number_of_rows, pilot, rows_of
-from fitting.starts import around, choose_inducing, default_kernel, default_noise, units
+from fitting.parameters import packing_of
+from fitting.pilot import FAR, candidates, near, pilot, that_matter_alone
+from fitting.pilot_rows import number_of_rows, others_of, predicts, rows_of
+from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
+from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
 
 INPUTS, RELEVANT = 30, 4
@@ -23,6 +27,15 @@ def waves(N, seed=0, inputs=INPUTS):
     X = rng.standard_normal((N, inputs))
     clean = np.sin(3.0 * X[:, 0]) + np.sin(3.0 * X[:, 1]) + 0.5 * X[:, 2 : 3 if inputs < 4 else 4].prod(axis=1)
     y = clean + 0.1 * clean.std() * rng.standard_normal(N)
+    return X, (y - y.mean()) / y.std()
+
+
+def pairs(N, seed=0):
+    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
+    rng = np.random.default_rng([INPUTS, seed])
+    X = rng.standard_normal((N, INPUTS))
+    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
+    y = clean + 0.1 * rng.standard_normal(N)
     return X, (y - y.mean()) / y.std()
 
 
@@ -38,12 +51,7 @@ def noise_alone(y):
 
 
 def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_noise():
-    """Targets that no input explains alone; four of thirty inputs matter, in two pairs."""
-    rng = np.random.default_rng([INPUTS, 0])
-    X = rng.standard_normal((800, INPUTS))
-    clean = np.sin(2.0 * X[:, 0] * X[:, 1]) + np.cos(2.0 * X[:, 2] + 2.0 * X[:, 3])
-    y = clean + 0.1 * rng.standard_normal(800)
-    y = (y - y.mean()) / y.std()
+    X, y = pairs(800)
     old, new = (
         quiet(SparseGP(n_inducing=40, max_iter=40, start=start, random_state=0), X, y) for start in ("scale", "auto")
     )
@@ -51,6 +59,79 @@ def test_the_default_start_finds_inputs_that_matter_where_that_of_scale_ends_at_
     assert new.objective_ - noise_alone(y) > 0.15 * len(y)
     lengths = new.kernel_.lengthscales(INPUTS)
     assert np.sum(lengths[:RELEVANT] < 0.2 * lengths[RELEVANT:].min()) >= 2
+
+
+def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
+    """Inputs that do not matter explain 320 rows, 70 nats better than noise, but not the other rows."""
+    X, y = pairs(500, seed=2)
+    Y = y[:, None]
+    kernel = default_kernel(X, Y)
+    given = at_point(kernel, default_noise(Y, kernel))
+    limits = near(around(kernel, given.likelihood), given, X)
+    points = candidates(given, X, Y, limits, ())
+    n = number_of_rows(500, INPUTS, 40)
+    rows = rows_of(500, n, 0)
+    others = others_of(500, rows, n, 0)
+    assert np.array_equal(np.sort(np.append(rows, others)), np.arange(500))
+    run = pilot(X[rows], Y[rows], points, limits=limits, fixed=())
+    found = packing_of(points[0], fixed=(), limits=limits).unpack(run.vector)
+    assert run.value - noise_alone(y[rows]) > 0.2 * n
+    assert not predicts(found, (X[rows], Y[rows]), (X[others], Y[others]), mean_square(Y))
+    model = quiet(SparseGP(n_inducing=40, max_iter=40, random_state=0), X, y)
+    assert model.objective_ - noise_alone(y) > 0.3 * len(y)
+    assert np.sum(model.kernel_.lengthscales(INPUTS)[:RELEVANT] < 1.0) == 2
+
+
+def test_inputs_that_matter_alone_are_found_and_used():
+    """Two sines of 100 inputs: no candidate of equal lengthscales finds them in 500 rows; noise hardly ever has any."""
+    X, y = waves(500, inputs=100)
+    Y = y[:, None]
+    assert that_matter_alone(X, Y) == [0, 1]
+    assert that_matter_alone(np.exp(X), np.hstack([Y, -3.0 * Y])) == [0, 1]  # ranks; two outputs
+    assert that_matter_alone(np.hstack([X[:, :1], np.ones((500, 1))]), Y) == [0]
+    kernel = default_kernel(X, Y)
+    given = at_point(kernel, default_noise(Y, kernel))
+    limits = near(around(kernel, given.likelihood), given, X)
+    without = pilot(X, Y, candidates(given, X, Y, limits, ()), limits=limits, fixed=())
+    run = pilot(X, Y, candidates(given, X, Y, limits, (), [0, 1]), limits=limits, fixed=())
+    assert run.value > without.value + 0.5 * len(y)
+    model = quiet(SparseGP(n_inducing=30, max_iter=20, random_state=0), X, y)
+    assert model.objective_ - noise_alone(y) > 0.4 * len(y)
+    rng = np.random.default_rng(0)
+    found = [that_matter_alone(rng.standard_normal((300, 10)), rng.standard_normal((300, 1))) for _ in range(100)]
+    assert sum(map(len, found)) <= 10  # of 1000: χ² with 8 degrees of freedom exceeds 28 with probability 5e-4
+
+
+def test_training_by_a_bound_starts_from_two_pilot_fits():
+    """The second one has more rows, and the end of the first one among its candidates."""
+    X, y = waves(300, inputs=3)
+    session = Session(None, "", 0)
+    model = SparsePACGP(n_inducing=8, max_iter=2, random_state=0)
+    quiet(model, X, y)
+    given = model._given(X, y[:, None])
+    start = model._start(given, X, y[:, None], session)
+    first, second = (session.runs[name] for name in ("start", "start again"))
+    layout = packing_of(start, fixed=(), limits=near(model._training_limits(given), given, X))
+    evidence = objective(X[rows_of(300, 300, 0, 1)], y[rows_of(300, 300, 0, 1)], "exact")
+    end = layout.unpack(first.vector)
+    assert second.value >= evidence.evaluate(end.kernel, end.noise, gradient=False).value
+    np.testing.assert_allclose(layout.pack(start), second.vector, rtol=1e-14)
+
+
+def test_other_rows_are_compared_with_noise_alone():
+    """The difference of log densities by SciPy, and its sign for a kernel that explains, and for one that does not."""
+    X, y = waves(60, inputs=2)
+    Y = 1.7 * y[:, None]
+    half, square = slice(0, 40), float(np.mean(Y**2))
+    signs = []
+    for kernel, noise in ((SquaredExponential(2.5, [0.6, 0.6]), 0.05), (SquaredExponential(2.5, 0.01), 0.001)):
+        K = kernel(X) + noise * np.eye(60)
+        means = K[40:, half] @ np.linalg.solve(K[half, half], Y[half, 0])
+        spread = np.diag(K[40:, 40:] - K[40:, half] @ np.linalg.solve(K[half, half], K[half, 40:]))
+        gain = norm.logpdf(Y[40:, 0], means, np.sqrt(spread)).mean() - norm.logpdf(Y[40:, 0], 0, np.sqrt(square)).mean()
+        assert predicts(at_point(kernel, noise), (X[half], Y[half]), (X[40:], Y[40:]), square) == (gain > 0.0)
+        signs.append(gain > 0.0)
+    assert signs == [True, False]
 
 
 def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
@@ -100,7 +181,7 @@ def test_targets_that_no_input_determines_give_a_remark(model):
 )
 def test_the_start_is_the_same_in_every_fit_and_for_every_source_of_rows(model, tmp_path, monkeypatch):
     """Also without ``random_state``."""
-    monkeypatch.setattr("fitting.pilot.FEWEST", 60)
+    monkeypatch.setattr("fitting.pilot_rows.FEWEST", 60)
     X, y = waves(100, inputs=3)
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[...] = X

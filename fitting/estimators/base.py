@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +22,8 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
 from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
-from fitting.pilot import AGAIN, MOST, at_scale, number_of_rows, pilot_start, rows_of
+from fitting.pilot import at_scale
+from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
 from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
@@ -89,6 +89,7 @@ class GaussianProcess(_Arguments):
     device: str = "cpu"
     progress: bool = False
     checkpoint: str | os.PathLike[str] | None = None
+    _many_optima: ClassVar[bool] = False  # so that the start decides where training ends
 
     @abstractmethod
     def _member(self) -> Member:
@@ -365,30 +366,29 @@ class GaussianProcess(_Arguments):
         return self.start == "evidence" or (self.start == "auto" and self.kernel is None and self.optimizer is not None)
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
-        """``given``, or the best of several fits of some rows, which are drawn by their numbers; more of them again."""
+        """``given``, or the best of several fits of some rows; attempt 1 has more rows."""
         if not self._pilots:
             return given
-        rows = rows_of(X.shape[0], self._rows(attempt), 0 if self.random_state is None else session.seed, attempt)
-        fixed = tuple(dict.fromkeys((*self.fixed, *(() if self._passed_noise is None else ("noise",)))))
-        xp = array_module(self.device)  # type: ignore[arg-type]
         names = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
-        fixed = tuple(name for name in fixed if name in names)  # the likelihood that is trained may have others
+        held = (*self.fixed, *(() if self._passed_noise is None else ("noise",)))
+        fixed = tuple(name for name in names if name in held)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
-        some = (place(X[rows], xp), place(Y[rows], xp))
-        name = "start again" if attempt else "start"
-        return pilot_start(some, given, X, Y, limits=limits, fixed=fixed, session=session, name=name)
+        seed = 0 if self.random_state is None else session.seed
+        xp = array_module(self.device)  # type: ignore[arg-type]
+        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, xp)
+        return fits.second() if attempt else fits.start()
 
-    def _rows(self, attempt: int) -> int:
-        """The number of rows of the first pilot fit, or of a second one."""
-        N, D = self.X_train_.shape
-        n = number_of_rows(N, D, self._rank(N))
-        return min(N, MOST, math.ceil(AGAIN * n)) if attempt else n
+    @property
+    def _rows(self) -> tuple[int, int]:
+        """Numbers of rows of a first pilot fit and of a second one."""
+        return numbers_of_rows(self.X_train_.shape, self._rank(len(self.X_train_)))
 
     def _others(self, given: Parameters, session: Session) -> list[Callable[[], Parameters]]:
         """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
         X, y = self.X_train_, self.y_train_
+        again = self._rows[0] < self._rows[1] and SECOND not in session.runs  # else training has started from it
         columns = y[:, None] if y.ndim == 1 else y
-        more = [lambda: self._start(given, X, columns, session, 1)] if self._rows(1) > self._rows(0) else []
+        more = [lambda: self._start(given, X, columns, session, 1)] if again else []
         return [*more, lambda: given] if self._pilots else []
 
     def _rank(self, N: int) -> int:

@@ -69,6 +69,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
     tol: float | None = 0.001
     scaling: Any = "as given"
     nonrigorous: bool = False
+    _many_optima: ClassVar[bool] = True
     normalize_y: ClassVar[bool] = False  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
