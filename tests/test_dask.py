@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -123,17 +124,25 @@ def test_empty_partitions_count_as_none(client) -> None:
     np.testing.assert_array_equal(result, reference(X[keep], y[keep], (100,) * 4, Z=Z))
 
 
+def first(flag):
+    """Whether this process is the first of all that asks."""
+    try:
+        os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
 class Fatal(SquaredExponential):
     """A kernel whose first use with many rows kills processes; ``flag`` is a file that says it has happened."""
 
     def __init__(self, victims, flag):
         super().__init__(1.3, [0.7, 1.4])
-        self.victims, self.flag = victims, flag
+        self.victims, self.flag = victims, flag  # processes besides the one that dies first
 
     def fill(self, X1, X2, out):
-        if len(X1) > 30 and not os.path.exists(self.flag):
-            open(self.flag, "w").close()
-            for pid in self.victims or [os.getpid()]:
+        if len(X1) > 30 and first(self.flag):
+            for pid in [*set(self.victims) - {os.getpid()}, os.getpid()]:  # its own process last
                 os.kill(pid, signal.SIGKILL)
         return super().fill(X1, X2, out)
 
@@ -148,7 +157,16 @@ def mortal():
         yield here
 
 
-@pytest.mark.slow  # Dask starts dead workers again in its own time, and waits for ever if it cannot
+def within(seconds, compute):
+    """The result of ``compute()``; a failure if it takes longer, as Dask waits for workers for ever."""
+    thread = ThreadPoolExecutor(1)
+    try:
+        return thread.submit(compute).result(seconds)
+    finally:
+        thread.shutdown(wait=False)
+
+
+@pytest.mark.slow  # Dask starts dead workers again in its own time
 @pytest.mark.parametrize("both", [False, True], ids=["one worker", "both workers"])
 def test_workers_that_die_inside_a_pass_change_no_bit(mortal, tmp_path, both) -> None:
     X, y, Z = problem()
@@ -160,9 +178,11 @@ def test_workers_that_die_inside_a_pass_change_no_bit(mortal, tmp_path, both) ->
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     try:
         client.wait_for_workers(2)
-        pids = list(client.run(os.getpid).values()) if both else []
-        kernel = Fatal(pids, str(tmp_path / "killed"))
-        result = flat(over(rows).evaluate(kernel, 0.1, Z))
+        pids = list(client.run(os.getpid).values())
+        kernel = Fatal(pids if both else [], str(tmp_path / "killed"))
+        result = within(600.0, lambda: flat(over(rows).evaluate(kernel, 0.1, Z)))
+        client.wait_for_workers(2)
+        assert len(set(pids) & set(client.run(os.getpid).values())) == (0 if both else 1)
     finally:
         cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert (tmp_path / "killed").exists()

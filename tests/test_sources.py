@@ -12,6 +12,7 @@ from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPCl
 from fitting.columns import Columns
 from fitting.estimators import elsewhere, load
 from fitting.family import member
+from fitting.features import MLP
 from fitting.mapreduce.objective import Held, PartitionedObjective
 from fitting.starts import mean_square, units
 from gpbounds import renyi
@@ -125,8 +126,26 @@ def test_low_rank_models_of_a_folder(tmp_path, features) -> None:
     np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:20]), result.predict(X[:20]))
     with pytest.raises(AttributeError, match="rows read by partitions"):
         result.kl_bound_  # noqa: B018
-    with pytest.raises(ValueError, match="projections and mini-batches need all rows"):
-        LowRankGP(features, dim=1).fit(folder, "y")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dim": 1}, {"features": MLP((3,), 2, pretraining=2)}, {"batch_size": 50, "optimizer": "adam"}],
+    ids=["projection", "object", "batches"],
+)
+def test_models_that_need_single_rows_copy_them_to_disk(tmp_path, options) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, y, 3, 50)
+    settings = {"rank": 12, "max_iter": 3, "random_state": 0, "tol": None, "normalize_y": True, **options}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        local, result = LowRankGP(**settings).fit(X, y), LowRankGP(**settings).fit(folder, "y")
+    assert result.objective_ == local.objective_
+    np.testing.assert_array_equal(result.predict(X[:9]), local.predict(X[:9]))
+    assert result.X_train_.shape == (0, 2)
+    assert result.feature_names_in_.tolist() == ["a", "b"]
+    result.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(load(tmp_path / "model.npz").predict(X[:9]), result.predict(X[:9]))
 
 
 @pytest.mark.parametrize("batch", [None, 64])

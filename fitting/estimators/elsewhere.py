@@ -17,6 +17,7 @@ from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
+from gpbounds.sources.mapped import on_disk
 
 CHOOSING = 100_000
 """Number of rows among which inducing points are chosen; all rows, if there are no more."""
@@ -44,6 +45,8 @@ class FromElsewhere(GaussianProcess):
             .npy files; Dask arrays or dataframes.  See `gpbounds.sources.source`.  Rows may exceed the memory then:
             every evaluation reads them two or three times, and ``X_train_`` is empty.  Of more than 100 000 rows,
             so many choose inducing points and features; which, depends on ``random_state`` and on N only.
+            Mini-batches, projections and features that are objects need single rows: such a model first copies them to
+            a temporary memory map on this machine's disk, of 8·N·D bytes.
         client : distributed.Client, optional
             Where Dask computes; by default the current client, else its default scheduler.
 
@@ -64,6 +67,8 @@ class FromElsewhere(GaussianProcess):
             raise ValueError(
                 "client: expected None for arrays in memory, which this process computes with: make a Dask array"
             )
+        if is_elsewhere(X) and self._takes_single_rows():
+            return self._fit_on_disk(source(X, y, client))
         self._client = client
         try:
             return super().fit(X, y)
@@ -132,6 +137,24 @@ class FromElsewhere(GaussianProcess):
         return light
 
     # ------------------------------------------------------------------ the steps of training
+
+    def _takes_single_rows(self) -> bool:
+        """Whether training needs more than sums over partitions: it then reads a memory map on this machine's disk."""
+        return False
+
+    def _check_source(self, rows: Source) -> None:
+        """Refuse rows that this estimator does not take."""
+
+    def _fit_on_disk(self, rows: Source) -> Self:
+        """As `fit`, for rows that are copied to a memory map first."""
+        self._check_arguments()
+        self._check_source(rows)
+        with on_disk(rows) as (points, targets):
+            super().fit(points, targets[:, 0] if rows.single else targets)
+            self.X_train_, self.y_train_ = np.empty((0, rows.D)), np.empty((0,) if rows.single else (0, rows.P))
+        if rows.names:
+            self.feature_names_in_ = np.array(rows.names, dtype=object)
+        return self
 
     def _take(self, X: Any, y: Any, **checking: Any) -> tuple[Any, Any]:
         if not is_elsewhere(X):

@@ -203,13 +203,8 @@ progress, checkpoint : as in `ExactGP`
         problem = super()._objective()
         return problem if isinstance(problem, PartitionedLowRank) else LowRankObjective(problem.data)
 
-    def _check_elsewhere(self) -> None:
-        super()._check_elsewhere()
-        if not self._named or self.dim is not None or self.batch_size is not None:
-            raise ValueError(
-                "features, dim, batch_size: expected a name, None and None for rows that are read by partitions: "
-                "objects, projections and mini-batches need all rows in memory"
-            )
+    def _takes_single_rows(self) -> bool:
+        return not self._named or self.dim is not None or self.batch_size is not None
 
     def _partitioned(self, held: Held) -> PartitionedLowRank:
         return PartitionedLowRank(held)

@@ -126,13 +126,11 @@ checkpoint : as in `PACGP`
             )
         return super()._batch(N)
 
-    def _check_elsewhere(self) -> None:
-        super()._check_elsewhere()
-        if self.batch_size is not None:
-            raise ValueError(
-                f"batch_size: expected None for rows that are read by partitions, got {self.batch_size!r}: "
-                "mini-batches are drawn from rows in memory"
-            )
+    def _takes_single_rows(self) -> bool:
+        return self.batch_size is not None
+
+    def _check_source(self, rows: Source) -> None:
+        raw(rows)  # refuses several targets, and numbers that are not exact
 
     def _in_units(self, rows: Source) -> tuple[Held, Columns, Columns]:
         self._raw = raw(rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from fitting.starts import default_likelihood
 from gpbounds.arrays import Array, Float
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
 from gpbounds.sources import is_elsewhere, source
-from gpbounds.sources.mapped import mapped
+from gpbounds.sources.mapped import on_disk
 from gpbounds.validation import open_unit, scalar
 
 
@@ -132,9 +131,7 @@ checkpoint : as in `ExactGP`
         rows = source(X, y, client)
         if rows.P != 1:
             raise ValueError(f"y: expected one target for each row of X, got {rows.P} columns")
-        with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
-            points, targets = mapped(rows, folder)
-            rows.holder.release()
+        with on_disk(rows) as (points, targets):
             super().fit(points, targets[:, 0])
             self.X_train_, self.y_train_ = np.empty((0, rows.D)), np.empty(0)
         if rows.names:

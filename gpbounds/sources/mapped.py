@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.sources.source import Source
+
+
+@contextmanager
+def on_disk(rows: Source) -> Iterator[tuple[Float, Float]]:
+    """`mapped` in a temporary folder, for the time of the context; the rows are let go from memory."""
+    with tempfile.TemporaryDirectory(prefix="gpbounds-", ignore_cleanup_errors=True) as folder:
+        points, targets = mapped(rows, folder)
+        rows.holder.release()
+        yield points, targets
 
 
 def mapped(rows: Source, folder: str | os.PathLike[str]) -> tuple[Float, Float]:
