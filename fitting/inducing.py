@@ -145,6 +145,12 @@ class InducingPullBack(PullBack):
         self.parameters += parameters
         self.moved += moved
 
+    def rows(self, X: Array, Y: Array, weights: Array, a: Array, b: Array, K: Array) -> None:
+        """Add the cotangent s_i Y_ij + a_i b_j of k(X, Z) = ``K``, s = ``weights``; ``Y`` is overwritten."""
+        parameters, moved = self.kernel.pull_rows(X, self.basis.Z, Y, weights, a, b, K)
+        self.parameters += parameters
+        self.moved += moved
+
     def diagonal(self, X: Array, cotangent: Array) -> None:
         self.parameters += self.kernel.pull_diag(X, cotangent)
 

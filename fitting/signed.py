@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg.products import add_gram
+from gpbounds.linalg.products import add_gram, add_product
 from gpbounds.linalg.triangular import mirrored
 
 
@@ -19,22 +19,28 @@ class SignedGram:
     [[1.0, 2.0], [2.0, 0.0]]
     """
 
-    def __init__(self, plus: Array, minus: Array | None = None) -> None:
-        """``minus`` None stands for 0; it gets memory with the first row of a negative weight."""
-        self.plus, self.minus = plus, minus
+    def __init__(self, plus: Array, minus: Array | None = None, *, new: bool = False) -> None:
+        """``minus`` None stands for 0; it gets memory with the first row of a negative weight.
+
+        With ``new`` the entries of ``plus`` are arbitrary, and the first call of `add` overwrites them.
+        """
+        self.plus, self.minus, self._keep = plus, minus, 0.0 if new else 1.0
 
     def add(self, V: Array, weights: Array, scratch: Array) -> None:
         """Add the rows of ``V`` (n, M) with ``weights`` (n,); ``scratch`` (n, M) is overwritten.
 
         On a CPU ``scratch`` may be ``V`` where all weights are positive.
         """
-        xp = namespace(V)
+        xp, keep = namespace(V), self._keep
+        self._keep = 1.0
         if xp is not np:
-            self.plus += V.T @ xp.multiply(V, weights[:, None], out=scratch)
+            add_product(V.T, xp.multiply(V, weights[:, None], out=scratch), self.plus, keep=keep)
             return
         if (weights > 0.0).all():
-            add_gram(self.plus, np.multiply(V, np.sqrt(weights)[:, None], out=scratch))
+            add_gram(self.plus, np.multiply(V, np.sqrt(weights)[:, None], out=scratch), keep=keep)
             return
+        if keep == 0.0:
+            self.plus[...] = 0.0
         for sign in (1.0, -1.0):
             chosen = np.flatnonzero(sign * weights > 0.0)
             if chosen.size:

@@ -6,7 +6,6 @@ import numpy as np
 
 from gpbounds.arrays import Float, Indices
 from gpbounds.linalg import blas
-from gpbounds.linalg.tiles import clear_above
 
 
 def size_of(M: int) -> int:
@@ -53,6 +52,6 @@ def triangle_of(entries: Float, M: int) -> Float:
 
 def read_triangle(entries: Float, out: Float) -> Float:
     """The same, written into ``out`` (M, M)."""
-    clear_above(out)
+    blas.clear_above(out)
     blas.unpack(np.ascontiguousarray(entries[out.shape[0] :], dtype=np.float64), out)
     return out

@@ -8,23 +8,24 @@ The cotangent of Kuu needs one triangle only.  With T the lower triangle of V̄V
 
     V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,      K̄uu = −½(G + Gᵀ),      G = L⁻ᵀTL⁻¹.
 
-All M × M matrices are computed by tiles of rows, in lanes that wait for each other only where a tile needs others.  The
-size of the problem determines tiles and groups, so that results do not depend on the number of lanes.  The memory
-belongs to the workspace of the data, because fresh pages cost as much time as the arithmetic on them.
+All M × M matrices are computed by tiles of rows, in lanes that wait for each other only where a tile needs others.
+Losses and pull-backs are many short calls of NumPy: two lanes that both make them wait for Python's lock, which takes
+longer than the calls.  One lane at a time computes these, while another multiplies.  The size of the problem determines
+tiles and groups, so that results do not depend on the number of lanes.  The memory belongs to the workspace of the
+data, because fresh pages cost as much time as the arithmetic on them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from fitting.basis import Pulled
 from fitting.evaluation import Evaluation, Goal
-from fitting.expected import ExpectedLoss
+from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis, InducingPullBack, tame
 from fitting.rows import Stream
 from fitting.signed import SignedGram
@@ -33,18 +34,20 @@ from gpbounds.law import FactorLaw
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.products import add_product, product
-from gpbounds.linalg.triangular import inverse_factor, multiply_rows
+from gpbounds.linalg.triangular import clear_above, inverse_factor, mirrored, multiply_rows
 from gpbounds.whitening import slices
 
 SMALL = 1e-6
 """Least variance of f, in units of k(x, x), that is computed as k(x, x) + kᵀy: rounding, below 1e-12, stays small
 beside it."""
 
-NARROW, WIDE, TILES = 128, 256, 8
-"""Least number of rows of a tile of a triangle, and of a square; the largest number of tiles."""
+NARROW, TILES = 128, 8
+"""Least number of rows of a tile, and the largest number of tiles."""
 
 AHEAD = 4
-"""Chunks whose covariances one lane computes while another factorises Kuu."""
+"""Chunks whose covariances one lane computes while another factorises Kuu.  If there are no more, and each is a group,
+the pass is cut into stages: one lane computes losses and pull-backs, which are many short calls, while another
+multiplies."""
 
 
 def turned(
@@ -65,7 +68,22 @@ class _Group:
         self.total: Any = 0.0
         self.own: Float | float = 0.0
         self.moment = namespace(gram).zeros((gram.shape[0], P))
-        self.gram, self.pull = SignedGram(gram), InducingPullBack(basis)
+        self.gram, self.pull = SignedGram(gram, new=True), InducingPullBack(basis)
+
+
+class _Chunk:
+    """Some rows on their way through the pass."""
+
+    K: Array
+    V: Array
+    Y: Array
+    mean: Array
+    within: Array  # k_iᵀy_i
+    wide: bool
+    expected: Expected
+
+    def __init__(self, number: int) -> None:
+        self.number = number
 
 
 class _Step:
@@ -74,23 +92,20 @@ class _Step:
     ) -> None:
         self.source, self.basis, self.q, self.loss, self.goal = source, basis, q, loss, goal
         self.kernel, self.Z, self.xp, self.M = basis.kernel, basis.Z, namespace(source.X), basis.rank
-        self.tiles, self.wide = self._tiles(NARROW), self._tiles(WIDE)
-        self.alone = Lock()  # many short calls in two lanes at once wait for Python's lock longer than they work
+        self.tiles = self._tiles()
         self.flops = 6.0 * self.M**2 * max(self.M, source.N) if self.xp is np else 0.0
         self.weights = self.xp.empty((q.P, self.M))
+        self.pulls: list[tuple[int, Pulled]] = []  # by the first row of Z
         names = ("Kuu", "L", "inverse", "S", "R", "factor bar")
         self.Kuu, self.L, self.inverse, self.S, self.R, self.factor_bar = map(self._square, names)
-        self.groups = [self._group(number) for number in range(source._groups())]
-        self.H, self.HC, self.T, self.G = (
-            self.groups[0].gram.plus,
-            self.L,
-            self.S,
-            self.R,
-        )  # in memory that is free then
+        self.groups = [_Group(basis, self._square(f"gram {g}"), q.P) for g in range(source._groups())]
+        self.by_stages = len(source.parts) == len(self.groups) <= AHEAD
+        self.H, self.HC = self.groups[0].gram.plus, self.L  # in memory that is free then
+        self.T, self.G = self.S, self.R
 
-    def _tiles(self, least: int) -> list[slice]:
+    def _tiles(self) -> list[slice]:
         cut = self.xp is np and self.M >= 2 * NARROW
-        return list(slices(self.M, max(least, -(-self.M // TILES)) if cut else self.M))
+        return list(slices(self.M, max(NARROW, -(-self.M // TILES)) if cut else self.M))
 
     def _square(self, name: str) -> Array:
         return self.source.space.array(f"step {name}", (self.M, self.M), self.xp)
@@ -105,47 +120,53 @@ class _Step:
 
     def run(self) -> Evaluation | None:
         """J and its derivatives; None if L⁻¹ is too inaccurate."""
-        tasks, count, ahead = Tasks(), len(self.groups), range(min(AHEAD, len(self.source.parts)))
-        narrow, wide = range(len(self.tiles)), range(len(self.wide))
-        pulls: list[Any] = [None] * len(self.wide)
-        Kuu = [tasks.add(partial(self._fill_Kuu, i)) for i in wide]
+        tasks, tiles = Tasks(), range(len(self.tiles))
+        Kuu = [tasks.add(partial(self._fill_Kuu, i)) for i in tiles]
         factor = tasks.add(self._factor, Kuu)
-        S = [tasks.add(partial(self._covariance, i)) for i in narrow]
+        S = [tasks.add(partial(self._covariance, i)) for i in reversed(tiles)]  # the longest first
         tasks.add(lambda worker: self.q.kl)
-        K = [tasks.add(partial(self._fill, number)) for number in ahead]
-        R = [tasks.add(partial(self._turn, i), [factor, *S]) for i in wide]
-        groups = [
-            tasks.add(partial(self._chunks, range(g, len(self.source.parts), count), self.groups[g]), [*R, *K])
-            for g in range(count)
-        ]
-        goal = tasks.add(self._goal, groups)
-        H = [tasks.add(partial(self._sum, i), [goal]) for i in wide]
-        HC = [tasks.add(partial(self._slopes, i), H[: i + 1]) for i in wide]
-        T = [tasks.add(partial(self._outer, i), HC) for i in narrow]
-        G = [tasks.add(partial(self._lifted, i), T) for i in narrow]
-        for i in wide:
-            tasks.add(partial(self._pulled, i, pulls), G)
+        K = [tasks.add(partial(self._fill, number)) for number in range(len(self.source.parts))[:AHEAD]]
+        R = [tasks.add(partial(self._turn, i), [factor, *S]) for i in tiles]
+        sums, pulls = self._add_chunks(tasks, [*R, *K])
+        goal = tasks.add(self._goal, sums)
+        H = [tasks.add(partial(self._sum, i), [goal], alone=True) for i in tiles]
+        for pull, done in zip(pulls, sums, strict=False):
+            tasks.add(pull, [done], alone=True)
+        HC = [tasks.add(partial(self._slopes, i), H[: i + 1]) for i in tiles]
+        T = [tasks.add(partial(self._outer, i), HC) for i in reversed(tiles)]
+        for pair in (tiles[i : i + 2] for i in tiles[::2]):
+            G = [tasks.add(partial(self._lifted, i), T) for i in pair]
+            rows = slice(self.tiles[pair[0]].start, self.tiles[pair[-1]].stop)
+            tasks.add(partial(self._pulled, rows), G, alone=True)
         try:
             tasks.run(self.flops)
         except _Inaccurate:
             return None
-        return self._evaluation(pulls)
+        return self._evaluation()
+
+    def _add_chunks(self, tasks: Tasks, before: list[int]) -> tuple[list[int], list[Callable[[int], None]]]:
+        """Tasks that compute the sums of each group, and the pull-backs that may follow later."""
+        parts, count = range(len(self.source.parts)), len(self.groups)
+        if not self.by_stages:
+            return [tasks.add(partial(self._chunks, parts[g::count], self.groups[g]), before) for g in range(count)], []
+        chunks = [(_Chunk(number), sums) for number, sums in zip(parts, self.groups, strict=True)]
+        Y = [tasks.add(partial(self._features, chunk), before) for chunk, _ in chunks]
+        for stage, alone in ((self._losses, True), (self._add_gram, False)):
+            Y = [tasks.add(partial(stage, *each), [Y[g]], alone=alone) for g, each in enumerate(chunks)]
+        return Y, [partial(self._pull, *each) for each in chunks]
 
     # ------------------------------------------------------------------ from the parameters to the losses
 
-    def _group(self, number: int) -> _Group:
-        gram = self._square(f"gram {number}")
-        gram[...] = 0.0
-        return _Group(self.basis, gram, self.q.P)
-
     def _fill_Kuu(self, i: int, worker: int) -> None:
-        rows = self.wide[i]
+        rows = self.tiles[i]
         self.kernel.fill(self.Z[rows], self.Z, self.Kuu[rows])
 
     def _factor(self, worker: int) -> None:
         basis = self.basis
         self.L[...] = self.Kuu
-        self.L[...] = cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True).L
+        L = cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True).L
+        if self.xp is not np:
+            self.L[...] = L
         inverse_factor(self.L, self.inverse)
         if not tame(self.L, self.inverse):
             raise _Inaccurate
@@ -159,7 +180,7 @@ class _Step:
         self.S[: rows.start, rows] = tile[:, : rows.start].T
 
     def _turn(self, i: int, worker: int) -> None:
-        rows = self.wide[i]
+        rows = self.tiles[i]
         tile = self.R[rows]
         tile[...] = self.S[rows]
         self._on_diagonal(tile[:, rows], lambda entries: entries - 1.0)
@@ -168,45 +189,62 @@ class _Step:
     def _fill(self, number: int, worker: int) -> Array:
         rows = self.source.parts[number]
         K = self._rows(f"K of {number}" if number < AHEAD else f"K {worker}", rows.stop - rows.start)
-        return self.kernel.fill(self.source.X[rows], self.Z, K)
+        return self.kernel.fill_products(self.source.X[rows], self.Z, K)
 
     def _chunks(self, numbers: range, sums: _Group, worker: int) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # errstate is per thread
-            for number in numbers:
-                self._chunk(number, sums, worker)
+        for number in numbers:
+            chunk = _Chunk(number)
+            self._features(chunk, worker)
+            self._losses(chunk, sums, worker)
+            self._add_gram(chunk, sums, worker)
+            self._pull(chunk, sums, worker)
 
-    def _chunk(self, number: int, sums: _Group, worker: int) -> None:
-        rows = self.source.parts[number]
-        X, Y, n = self.source.X[rows], self.source.Y[rows], rows.stop - rows.start
-        if number < AHEAD:
-            K = self._rows(f"K of {number}", n)
-        else:
-            K = self._fill(number, worker)
-        V, Y_bar, q = self._rows(f"V {worker}", n), self._rows(f"Y {worker}", n), self.q
-        V[...] = K
-        multiply_rows(self.inverse, V)
-        product(V, self.R, Y_bar)
-        prior = self.kernel.diag(X)
-        variance = prior + _row_products(Y_bar, K)
-        wide = bool((variance >= SMALL * prior).all())
-        if not wide:
-            product(V, self.S, Y_bar)
-            variance = self.basis.residual(X, V) + _row_products(Y_bar, V)
-            Y_bar -= V
-        mean = V @ q.mean
-        with self.alone:
-            expected = self.loss(rows)(Y, mean, variance)
-        sums.total += expected.total
-        sums.own = sums.own + expected.in_parameters
-        sums.moment += V.T @ expected.in_mean
-        positive = self.xp is np and bool((expected.in_variance > 0.0).all())
-        sums.gram.add(V, expected.in_variance, V if positive else self._rows(f"scaled {worker}", n))  # V is free now
-        Y_bar *= (2.0 * expected.in_variance)[:, None]
-        add_product(expected.in_mean, self.weights if wide else q.mean.T, Y_bar)
-        if not wide:
-            multiply_rows(self.inverse, Y_bar, transposed=True)
-        with self.alone:
-            sums.pull.lifted(X, Y_bar, K, V)
+    def _features(self, chunk: _Chunk, worker: int) -> None:
+        """V and Y."""
+        rows, number = self.source.parts[chunk.number], chunk.number
+        n, owner = rows.stop - rows.start, f"of {number}" if self.by_stages else f"{worker}"
+        chunk.K = self._rows(f"K of {number}", n) if number < AHEAD else self._fill(number, worker)
+        chunk.V, chunk.Y = self._rows(f"V {owner}", n), self._rows(f"Y {owner}", n)
+        chunk.V[...] = chunk.K
+        multiply_rows(self.inverse, chunk.V)
+        product(chunk.V, self.R, chunk.Y)
+        chunk.mean, chunk.within = chunk.V @ self.q.mean, _row_products(chunk.Y, chunk.K)
+
+    def _losses(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
+        rows, V = self.source.parts[chunk.number], chunk.V
+        with np.errstate(over="ignore", invalid="ignore"):  # errstate is per thread
+            prior = self.kernel.diag(self.source.X[rows])
+            variance = prior + chunk.within
+            chunk.wide = bool((variance >= SMALL * prior).all())
+            if not chunk.wide:
+                product(V, self.S, chunk.Y)
+                variance = self.basis.residual(self.source.X[rows], V) + _row_products(chunk.Y, V)
+                chunk.Y -= V
+            chunk.expected = self.loss(rows)(self.source.Y[rows], chunk.mean, variance)
+            sums.total += chunk.expected.total
+            sums.own = sums.own + chunk.expected.in_parameters
+
+    def _add_gram(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
+        """V·diag(s̄)Vᵀ."""
+        V, weights = chunk.V, chunk.expected.in_variance
+        with np.errstate(over="ignore", invalid="ignore"):
+            positive = self.xp is np and bool((weights > 0.0).all())
+            sums.moment += V.T @ chunk.expected.in_mean
+            # V is free afterwards
+            sums.gram.add(V, weights, V if positive else self._rows(f"scaled {worker}", V.shape[0]))
+
+    def _pull(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
+        X, Y, q, expected = self.source.X[self.source.parts[chunk.number]], chunk.Y, self.q, chunk.expected
+        slopes = 2.0 * expected.in_variance
+        with np.errstate(over="ignore", invalid="ignore"):
+            if chunk.wide and q.P == 1:
+                sums.pull.rows(X, Y, slopes, expected.in_mean[:, 0], self.weights[0], chunk.K)
+            else:
+                Y *= slopes[:, None]
+                add_product(expected.in_mean, self.weights if chunk.wide else q.mean.T, Y)
+                if not chunk.wide:
+                    multiply_rows(self.inverse, Y, transposed=True)
+                sums.pull.lifted(X, Y, chunk.K, chunk.V)
             sums.pull.diagonal(X, expected.in_variance)
 
     # ------------------------------------------------------------------ from the losses to the derivatives
@@ -217,13 +255,11 @@ class _Step:
         self.moment = sum((each.moment for each in others), first.moment)
         self.value, self.in_total, self.in_kl = self.goal(self.total, self.q.kl)
 
-    def _evaluation(self, pulls: list[Pulled]) -> Evaluation:
+    def _evaluation(self) -> Evaluation:
         q, (first, *others) = self.q, self.groups
         pulled = sum((each.pull.statistics() for each in others), first.pull.statistics())
-        pulled = sum(pulls, pulled)
-        if self.basis.relative_jitter:
-            trace = -self.basis.relative_jitter * float(self.G.trace())
-            pulled += Pulled(self.kernel.pull_diag(self.Z[:1], self.xp.full(1, trace)))
+        for _, part in sorted(self.pulls, key=lambda each: each[0]):
+            pulled += part
         own = self.in_total * np.asarray(sum((each.own for each in others), first.own))
         mean = self.in_total * self.moment + self.in_kl * q.mean
         derivatives = pulled.gradient(own, scale=self.in_total, mean=mean, factor=self.factor_bar)
@@ -231,7 +267,7 @@ class _Step:
 
     def _sum(self, i: int, worker: int) -> None:
         """H in the memory of the first group; the sums have only their upper triangles."""
-        rows = self.wide[i]
+        rows = self.tiles[i]
         tile = self.H[rows, rows.start :]
         first, *others = (each.gram for each in self.groups)
         for other in others:
@@ -239,36 +275,34 @@ class _Step:
         for each in (first, *others):
             if each.minus is not None:
                 tile -= each.minus[rows, rows.start :]
-        corner = tile[:, : rows.stop - rows.start]
-        upper = self.xp.triu(corner)
-        corner[...] = upper + self.xp.triu(upper, 1).T
-        self.H[rows.stop :, rows] = tile[:, rows.stop - rows.start :].T
+        corner = self.H[rows, rows]
+        corner[...] = mirrored(corner)
+        self.H[rows.stop :, rows] = self.H[rows, rows.stop :].T
 
     def _slopes(self, i: int, worker: int) -> None:
         """Rows of HC, and of the derivative in C: its lower triangle times 2∂J/∂total, and that of KL."""
-        rows, C, in_kl = self.wide[i], self.q.factor, self.in_kl * self.q.P
+        rows, C, in_kl = self.tiles[i], self.q.factor, self.in_kl * self.q.P
         HC, out = self.HC[rows], self.factor_bar[rows, : rows.stop]
         HC[...] = self.H[rows]
         multiply_rows(C, HC, transposed=True)
         self.xp.multiply(HC[:, : rows.stop], 2.0 * self.in_total, out=out)
-        out += in_kl * C[rows, : rows.stop]
+        out += C[rows, : rows.stop] if in_kl == 1.0 else in_kl * C[rows, : rows.stop]
         corner = out[:, rows]
         slopes = in_kl / C[rows, rows].diagonal()
         self._on_diagonal(corner, lambda entries: entries - slopes)
-        corner[...] = self.xp.tril(corner)
+        clear_above(corner)
         self.factor_bar[rows, rows.stop :] = 0.0
 
     def _outer(self, i: int, worker: int) -> None:
         """Rows of TL⁻¹."""
         rows, stop = self.tiles[i], self.tiles[i].stop
         tile = self.T[rows, :stop]
-        product(self.q.factor[rows, :stop], self.HC[:stop, :stop].T, tile)
-        tile -= self.H[rows, :stop]
-        tile *= 2.0
+        tile[...] = self.H[rows, :stop]
+        add_product(self.q.factor[rows, :stop], self.HC[:stop, :stop].T, tile, scale=2.0, keep=-2.0)
         add_product(self.q.mean[rows], self.moment[:stop].T, tile)
         corner = tile[:, rows]
-        corner[...] = self.xp.tril(corner)
         self._on_diagonal(corner, lambda entries: 0.5 * entries)
+        clear_above(corner)
         multiply_rows(self.inverse[:stop, :stop], tile, transposed=True)
 
     def _lifted(self, i: int, worker: int) -> None:
@@ -278,14 +312,15 @@ class _Step:
             start = max(rows.start, columns.start)
             product(self.inverse[start:, rows].T, self.T[start:, columns], self.G[rows, columns])
 
-    def _pulled(self, i: int, pulls: list[Any], worker: int) -> None:
-        """Derivatives of ⟨K̄uu, Kuu⟩ by these rows; those in Z count twice, as K̄uu is symmetric."""
-        rows = self.wide[i]
-        bar = self.source.space.array(f"step Kuu bar {worker}", (rows.stop - rows.start, self.M), self.xp)
-        self.xp.add(self.G[rows], self.G[:, rows].T, out=bar)
-        bar *= -0.5
-        parameters, moved = self.kernel.pull(self.Z[rows], self.Z, bar, self.Kuu[rows])
-        pulls[i] = Pulled(parameters, 2.0 * moved)
+    def _pulled(self, rows: slice, worker: int) -> None:
+        """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G."""
+        trace = float(self.G[rows, rows].trace())
+        with np.errstate(over="ignore", invalid="ignore"):
+            parameters, moved, own = self.kernel.pull_both(self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
+            if self.basis.relative_jitter:
+                parameters += self.kernel.pull_diag(self.Z[:1], self.xp.full(1, self.basis.relative_jitter * trace))
+        moved[rows] += own
+        self.pulls.append((rows.start, Pulled(-parameters, -moved)))
 
 
 def _row_products(A: Array, B: Array) -> Array:

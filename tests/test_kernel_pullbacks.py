@@ -58,6 +58,45 @@ def test_pull_backs_are_the_derivatives(kernel: Kernel, seed: int) -> None:
 
 
 @every_kernel
+@given(seed=SEEDS, far=st.sampled_from([0.0, 1e4]))
+def test_scaled_rows_and_a_rank_one_term_need_no_cotangent(kernel: Kernel, seed: int, far: float) -> None:
+    """`pull_rows` is `pull` of diag(s)Y + abᵀ, also where the points lie far apart in one dimension."""
+    rng = np.random.default_rng(seed)
+    X, Z, Y = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal((6, 4))
+    s, a, b = rng.standard_normal(6), rng.standard_normal(6), rng.standard_normal(4)
+    X[0, 1] += far
+    C = s[:, None] * Y + np.outer(a, b)
+    expected, got = kernel.pull(X, Z, C.copy()), kernel.pull_rows(X, Z, Y.copy(), s, a, b, kernel(X, Z))
+    for one, other in zip(expected, got, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-11, atol=1e-11 * np.abs(C).sum())
+
+
+@every_kernel
+@given(seed=SEEDS)
+def test_both_arguments_are_pulled_back_at_once(kernel: Kernel, seed: int) -> None:
+    """`pull_both` adds the derivative in the first argument: that of the transpose in its second."""
+    rng = np.random.default_rng(seed)
+    X, Z, C = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal((6, 4))
+    parameters, moved, back = kernel.pull_both(X, Z, C.copy(), kernel(X, Z))
+    of_X = kernel.pull(Z, X, np.ascontiguousarray(C.T))
+    for one, other in zip((*kernel.pull(X, Z, C.copy()), of_X[1]), (parameters, moved, back), strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-11, atol=1e-11 * np.abs(C).sum())
+    np.testing.assert_allclose(parameters, of_X[0], rtol=1e-9, atol=1e-11 * np.abs(C).sum())
+
+
+@every_kernel
+@pytest.mark.parametrize("spread", [0.1, 1.0, 1.4, 100.0])
+def test_the_covariances_of_a_product_are_those_of_the_distances(kernel: Kernel, spread: float) -> None:
+    """`fill_products` errs by less than 1e-13 of each entry, wherever the points lie and however far apart."""
+    rng = np.random.default_rng(0)
+    X, Z = (spread * rng.standard_normal((n, 3)) + 1e3 for n in (200, 50))
+    K, fast = np.empty((200, 50)), np.full((200, 50), np.nan)
+    kernel.fill(X, Z, K)
+    assert kernel.fill_products(X, Z, fast) is fast
+    np.testing.assert_allclose(fast, K, rtol=1e-13, atol=0.0)
+
+
+@every_kernel
 def test_a_value_at_hand_changes_nothing_and_the_cotangent_is_used_up(kernel: Kernel) -> None:
     rng = np.random.default_rng(0)
     X, Z, C = rng.standard_normal((6, 3)), rng.standard_normal((4, 3)), rng.standard_normal((6, 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from gpbounds.kernels import Matern
 from gpbounds.linalg import cholesky, load, parallel, solve_triangular
 from gpbounds.linalg.inverses import inverse, inverse_by_rows
 from gpbounds.linalg.load import Load
-from gpbounds.linalg.parallel import lanes, one_blas_thread, share, workers
+from gpbounds.linalg.parallel import Tasks, lanes, one_blas_thread, share, workers
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.linalg.products import gram, matmul
 from gpbounds.linalg.symmetric import SymmetricProducts
@@ -63,6 +64,30 @@ def test_lanes_run_at_the_same_time() -> None:
 
     with threadpool_limits(2, "blas"):
         share(2, run)
+
+
+def test_of_the_tasks_that_are_alone_one_runs_at_a_time_beside_others() -> None:
+    inside, most, beside = set[int](), 0, False
+    tasks = Tasks()
+
+    def run(name: int, worker: int) -> None:
+        nonlocal most, beside
+        inside.add(name)
+        time.sleep(0.002)
+        running = list(inside)
+        most = max(most, sum(other % 2 for other in running))
+        beside = beside or (len(running) > 1)
+        done.append(name)
+        inside.remove(name)
+
+    done: list[int] = []
+    for name in range(40):
+        tasks.add(partial(run, name), [name - 4] if name >= 4 else [], alone=bool(name % 2))
+    with threadpool_limits(3, "blas"):
+        tasks.run()
+    assert sorted(done) == list(range(40))
+    assert most == 1
+    assert beside
 
 
 def test_the_first_fault_reaches_the_caller_and_ends_the_work() -> None:

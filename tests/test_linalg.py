@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fitting.signed import SignedGram
 from gpbounds.devices import array_module, cuda_fault
 from gpbounds.kernels import SquaredExponential
 from gpbounds.linalg import blas
 from gpbounds.linalg.cg import conjugate_gradients
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.matrices import symmetric_matrix
-from gpbounds.linalg.products import add_gram, product
+from gpbounds.linalg.products import add_gram, add_product, product
 from gpbounds.linalg.projections import eigen_squares
-from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, solve_rows
+from gpbounds.linalg.triangular import clear_above, inverse_factor, lift_rows, mirrored, solve_rows
 
 
 @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 30), M=st.integers(1, 20))
@@ -217,3 +218,34 @@ def test_a_triangle_is_packed_row_by_row(seed: int, M: int) -> None:
     blas.unpack(entries, again)
     np.testing.assert_array_equal(np.tril(again), np.tril(A))
     np.testing.assert_array_equal(again[np.triu_indices(M, 1)], 7.0)
+
+
+def test_a_view_is_cleared_above_its_diagonal_and_nowhere_else() -> None:
+    for n in (1, 2, 7, 130):
+        whole = np.random.default_rng(n).standard_normal((n + 3, n + 5))
+        before, view = whole.copy(), whole[1 : n + 1, 2 : n + 2]
+        clear_above(view)
+        np.testing.assert_array_equal(view, np.tril(before[1 : n + 1, 2 : n + 2]))
+        before[1 : n + 1, 2 : n + 2] = view
+        np.testing.assert_array_equal(whole, before)
+
+
+@pytest.mark.parametrize(("scale", "keep"), [(1.0, 1.0), (2.0, -2.0), (-1.0, 0.0)])
+def test_products_are_scaled_and_added_with_and_without_blas(scale: float, keep: float) -> None:
+    rng = np.random.default_rng(0)
+    A, B, C = rng.standard_normal((4, 3)), rng.standard_normal((3, 5)), rng.standard_normal((4, 5))
+    expected = scale * A @ B + keep * C
+    for out in (C.copy(), np.asfortranarray(C)):
+        if keep == 0.0:
+            out[...] = np.nan
+        np.testing.assert_allclose(add_product(A, B, out, scale=scale, keep=keep), expected, rtol=1e-13)
+
+
+def test_a_new_signed_sum_overwrites_its_memory_whatever_the_signs() -> None:
+    rng = np.random.default_rng(0)
+    V, more = rng.standard_normal((6, 3)), rng.standard_normal((4, 3))
+    for weights in (rng.random(6) + 0.1, rng.standard_normal(6), -np.ones(6), np.zeros(6)):
+        total = SignedGram(np.full((3, 3), np.nan), new=True)
+        total.add(V, weights, np.empty((6, 3)))
+        total.add(more, np.ones(4), np.empty((4, 3)))
+        np.testing.assert_allclose(total.sum(), (V.T * weights) @ V + more.T @ more, rtol=1e-12, atol=1e-13)

@@ -114,7 +114,7 @@ def test_adam_converges_within_bounds():
 
 
 def noisy_batches():
-    def draw(rng):
+    def draw(rng, step):
         shift = 0.1 * rng.standard_normal(3)
         return lambda x: bowl(x - shift)
 

@@ -25,7 +25,7 @@ from gpbounds.arrays import Float
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.products import product
-from gpbounds.linalg.triangular import solve_rows
+from gpbounds.linalg.triangular import multiply_rows, solve_rows
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.whitening import slices
 
@@ -97,7 +97,7 @@ class _Move:
         if not self.convex:
             A = [tasks.add(partial(self._squared, i), A) for i in steps]
         chol = tasks.add(self._factorise, A)
-        for i in steps:
+        for i in reversed(steps):  # long tasks first
             tasks.add(partial(self._solve, i), [chol])
         tasks.run(3.0 * M**3)
         mean = self.entries[:M] - self.rate * (self.factor @ (self.factor.T @ self.slopes[:M]))
@@ -116,8 +116,8 @@ class _Move:
         """Rows of the upper triangle of E, which is that of (ρ/β)C̄ᵀC; and of A = I + E."""
         rows = self.tiles[i]
         tile = self.E[rows, rows.start :]
-        product(self.C_bar[rows.start :, rows].T, self.C[rows.start :, rows.start :], tile)
-        tile *= self.rate
+        np.multiply(self.C_bar[rows.start :, rows].T, self.rate, out=tile)
+        multiply_rows(self.C[rows.start :, rows.start :], tile, transposed=True)
         if self.convex:
             self._turn(i)
             return

@@ -41,6 +41,7 @@ class Steps:
     ) -> None:
         self.low, self.high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
         self.x, self.rate, self.natural = np.clip(x, self.low, self.high), rate, natural
+        self._bounded = np.flatnonzero(np.isfinite(self.low) | np.isfinite(self.high))
         self.first, self.second, self.t = np.zeros_like(self.x), np.zeros_like(self.x), 0
         self.failed = 0
         self._spare: tuple[Float, Float, Float] | None = None
@@ -62,12 +63,13 @@ class Steps:
         if self.natural is not None:
             x[rest:] = self.natural.moved(self.x[rest:], g[rest:], self.t, self._space)
             first[rest:], second[rest:] = 0.0, 0.0
-            np.clip(x[rest:], self.low[rest:], self.high[rest:], out=x[rest:])
+        at = self._bounded
+        x[at] = np.clip(x[at], self.low[at], self.high[at])
         self._spare = self.x, self.first, self.second
         self.x, self.first, self.second = x, first, second
 
     def _adam(self, g: Float, piece: slice, x: Float, first: Float, second: Float, work: Float) -> None:
-        """Adam's step of some entries, written into ``x``, ``first`` and ``second``; ``work`` is overwritten."""
+        """Adam's step of some entries, bounds apart, written into ``x``, ``first``, ``second``; overwrites ``work``."""
         np.multiply(BETA1, self.first[piece], out=first)
         first += np.multiply(1.0 - BETA1, g, out=work)
         np.multiply(BETA2, self.second[piece], out=second)
@@ -80,8 +82,6 @@ class Steps:
         np.divide(first, work, out=x)
         x *= -self.rate / (1.0 - BETA1**self.t)
         x += self.x[piece]
-        np.maximum(x, self.low[piece], out=x)
-        np.minimum(x, self.high[piece], out=x)
 
     def back(self, x: Float) -> None:
         """Return to x from a point without a value: the moments begin anew, and the step length is halved."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Array, Float, as_points, namespace
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import fused, squared_distances
+from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
 
@@ -44,6 +45,10 @@ class Kernel(ABC):
         out[...] = self(X1, X2)
         return out
 
+    def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
+        """As `fill`, sooner; an entry may have an error of 1e-13 of itself."""
+        return self.fill(X1, X2, out)
+
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the entries of `log_parameters`, in its order."""
@@ -65,6 +70,19 @@ class Kernel(ABC):
         the derivative in the second argument only; for symmetric C the derivative in both is twice as large.
         """
         raise _cannot(self)
+
+    def pull_rows(
+        self, X1: Array, X2: Array, Y: Array, weights: Array, a: Array, b: Array, value: Array
+    ) -> tuple[Float, Array]:
+        """`pull` of the cotangent C_ij = s_i Y_ij + a_i b_j, s = ``weights`` (N,), a (N,), b (M,); Y is overwritten."""
+        Y *= weights[:, None]
+        add_product(a.reshape(-1, 1), b.reshape(1, -1), Y)
+        return self.pull(X1, X2, Y, value)
+
+    def pull_both(self, X1: Array, X2: Array, cotangent: Array, value: Array) -> tuple[Float, Array, Array]:
+        """As `pull`, with the derivatives in X1 (N, D) last."""
+        _, back = self.pull(X2, X1, cotangent.T.copy(), namespace(value).ascontiguousarray(value.T))
+        return *self.pull(X1, X2, cotangent, value), back
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
         """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,); k(x, x) is constant in x."""
@@ -254,8 +272,11 @@ class Stationary(Kernel):
 
     def _pulled(self, left: Array, right: Array, W: Array, scale: float) -> tuple[Float, Array]:
         """From W = cotangent · variance · slope and the derivative in log variance."""
-        squares, moved = pull_distances(left, right, W, self.expands)
-        moved /= namespace(moved).asarray(self.lengthscales(left.shape[1]))
+        return self._in_units(scale, *pull_distances(left, right, W, self.expands))
+
+    def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
+        """From the derivative in log variance and those that `pull_distances` returns."""
+        moved /= namespace(moved).asarray(self.lengthscales(moved.shape[1]))
         return np.concatenate([[scale], [squares.sum()] if self.dim is None else squares]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:

@@ -86,10 +86,10 @@ def multiply_columns(T: Float, B: Float, scale: float = 1.0) -> None:
     _call("dtrmm", "R", "U", "N", "N", n, M, scale, T, _stride(T), B, _stride(B))
 
 
-def gram(B: Float, total: Float) -> None:
-    """Add BᵀB to the upper triangle of ``total`` (M, M)."""
+def gram(B: Float, total: Float, keep: float = 1.0) -> None:
+    """The upper triangle of ``total`` (M, M) becomes that of BᵀB + keep·total."""
     n, M = B.shape
-    _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), 1.0, total, _stride(total))
+    _call("dsyrk", "L", "N", M, n, 1.0, B, _stride(B), keep, total, _stride(total))
 
 
 def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float = 1.0) -> None:
@@ -103,6 +103,20 @@ def product(A: Float, B: Float, out: Float, *, keep: float = 0.0, scale: float =
 def invert(L: Float) -> None:
     """The lower triangle of ``L`` (n, n), whose diagonal has no 0, becomes that of L⁻¹."""
     _call("dtrtri", "U", "N", L.shape[0], L, _stride(L), _routine("dtrtri")[1](0))
+
+
+def clear_above(A: Float) -> None:
+    """The entries of ``A`` (n, n) above the diagonal become 0.
+
+    >>> A = np.ones((2, 2))
+    >>> clear_above(A)
+    >>> A
+    array([[1., 0.],
+           [1., 1.]])
+    """
+    n = A.shape[0] - 1
+    if n > 0:
+        _call("dlaset", "L", n, n, 0.0, 0.0, A[:-1, 1:], _stride(A))
 
 
 def pack(A: Float, entries: Float) -> None:

@@ -10,7 +10,7 @@ import heapq
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
@@ -144,14 +144,16 @@ def share(
     count: int,
     run: Callable[[int, int], object],
     after: Sequence[Sequence[int]] | None = None,
+    alone: Container[int] = (),
     *,
     flops: float = math.inf,
 ) -> None:
     """Call ``run(task, worker)`` for the tasks 0 … count − 1; each of `workers` takes the lowest ready task.
 
-    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  A worker runs one task at a
-    time, so that it may have memory of its own.  A single worker runs them in order.  The first exception of a task
-    reaches the caller; tasks that have not begun are then left out.
+    A task is ready once the tasks in ``after[task]``, which have lower numbers, are done.  Of the tasks in ``alone``
+    one runs at a time, beside others.  A worker runs one task at a time, so that it may have memory of its own.  A
+    single worker runs them in order.  The first exception of a task reaches the caller; tasks that have not begun are
+    then left out.
     All tasks take about ``flops``, elementwise work included (`ENTRY`); by default they are worth all lanes.
 
     >>> squares = [0, 0, 0]
@@ -165,7 +167,7 @@ def share(
             for task in range(count):
                 run(task, 0)
             return
-        queue = _Queue(count, run, after)
+        queue = _Queue(count, run, after, alone)
         for worker in range(1, number):
             threading.Thread(target=copy_context().run, args=(queue.work, worker)).start()
         try:
@@ -191,24 +193,37 @@ class Tasks:
     def __init__(self) -> None:
         self._work: list[Callable[[int], object]] = []
         self._after: list[Sequence[int]] = []
+        self._alone: set[int] = set()
 
-    def add(self, work: Callable[[int], object], after: Sequence[int] = ()) -> int:
-        """The number of a new task, which calls ``work(worker)`` once the tasks in ``after`` are done."""
+    def add(self, work: Callable[[int], object], after: Sequence[int] = (), *, alone: bool = False) -> int:
+        """The number of a new task, which calls ``work(worker)`` once the tasks in ``after`` are done.
+
+        A task that makes many short calls of NumPy is ``alone``: one of them runs at a time, since two would wait for
+        Python's lock longer than they work.
+        """
+        if alone:
+            self._alone.add(len(self._work))
         self._work.append(work)
         self._after.append(after)
         return len(self._work) - 1
 
     def run(self, flops: float = math.inf) -> None:
         """Do all tasks, whose work is about ``flops``, as `share` does."""
-        share(len(self._work), lambda task, worker: self._work[task](worker), self._after, flops=flops)
+        share(len(self._work), lambda task, worker: self._work[task](worker), self._after, self._alone, flops=flops)
 
 
 class _Queue:
     """Tasks that wait for others, and the lanes' access to them."""
 
-    def __init__(self, count: int, run: Callable[[int, int], object], after: Sequence[Sequence[int]] | None) -> None:
-        self.run, self.left, self.running = run, count, 0
-        self.worked = self.processor = 0.0
+    def __init__(
+        self,
+        count: int,
+        run: Callable[[int, int], object],
+        after: Sequence[Sequence[int]] | None,
+        alone: Container[int],
+    ) -> None:
+        self.run, self.left, self.alone, self.taken = run, count, alone, False
+        self.running, self.worked, self.processor = 0, 0.0, 0.0
         self.fault: BaseException | None = None
         self.changed = threading.Condition()
         self.waits = [len(needed) for needed in after] if after else [0] * count
@@ -216,7 +231,11 @@ class _Queue:
         for task, needed in enumerate(after or ()):
             for earlier in needed:
                 self.followers[earlier].append(task)
-        self.ready = [task for task, waits in enumerate(self.waits) if waits == 0]
+        self.ready: list[int] = []
+        self.ready_alone: list[int] = []
+        for task, waits in enumerate(self.waits):
+            if waits == 0:
+                self._is_ready(task)
 
     def work(self, worker: int) -> None:
         """Do tasks until none is left."""
@@ -239,12 +258,24 @@ class _Queue:
 
     def _next(self) -> int | None:
         with self.changed:
-            while not self.ready and self.left > 0:
+            while self.left > 0:
+                task = self._lowest()
+                if task is not None:
+                    self.running += 1
+                    return task
                 self.changed.wait()
-            if self.left <= 0:
-                return None
-            self.running += 1
-            return heapq.heappop(self.ready)
+            return None
+
+    def _lowest(self) -> int | None:
+        """The lowest ready task; one that is alone only while no other such task runs."""
+        is_open = bool(self.ready_alone) and not self.taken
+        if is_open and not (self.ready and self.ready[0] < self.ready_alone[0]):
+            self.taken = True
+            return heapq.heappop(self.ready_alone)
+        return heapq.heappop(self.ready) if self.ready else None
+
+    def _is_ready(self, task: int) -> None:
+        heapq.heappush(self.ready_alone if task in self.alone else self.ready, task)
 
     def _done(self, task: int, worked: float, processor: float, fault: BaseException | None) -> None:
         with self.changed:
@@ -255,10 +286,12 @@ class _Queue:
                 self.fault, self.left = self.fault or fault, 1
             self.left -= 1
             freed = 0
+            if task in self.alone:
+                self.taken, freed = False, min(len(self.ready_alone), 1)
             for follower in self.followers[task]:
                 self.waits[follower] -= 1
                 if self.waits[follower] == 0:
-                    heapq.heappush(self.ready, follower)
+                    self._is_ready(follower)
                     freed += 1
             if self.left <= 0:
                 self.changed.notify_all()

@@ -54,12 +54,15 @@ def gram(A: Array) -> Array:
     return out
 
 
-def add_gram(total: Array, B: Array) -> None:
-    """Add BᵀB to ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
+def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
+    """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
     if blas.fits(total, B):
-        blas.gram(B, total)
-    else:
+        blas.gram(B, total, keep)
+    elif keep:
+        total *= keep
         total += B.T @ B
+    else:
+        total[...] = B.T @ B
 
 
 def product(A: Array, B: Array, out: Array) -> Array:
@@ -71,8 +74,8 @@ def product(A: Array, B: Array, out: Array) -> Array:
     return out
 
 
-def add_product(A: Array, B: Array, out: Array) -> Array:
-    """A @ B added to ``out`` (n, m).
+def add_product(A: Array, B: Array, out: Array, *, scale: float = 1.0, keep: float = 1.0) -> Array:
+    """scale·A @ B + keep·out in ``out`` (n, m); by default A @ B is added.
 
     >>> import numpy as np
     >>> add_product(np.array([[1.0], [2.0]]), np.array([[3.0, 4.0]]), np.ones((2, 2)))
@@ -80,7 +83,8 @@ def add_product(A: Array, B: Array, out: Array) -> Array:
            [7., 9.]])
     """
     if blas.takes(A) and blas.takes(B) and blas.fits(out):
-        blas.product(A, B, out, keep=1.0)
+        blas.product(A, B, out, keep=keep, scale=scale)
     else:
-        out += A @ B
+        added = A @ B if scale == 1.0 else scale * (A @ B)
+        out[...] = added if keep == 0.0 else keep * out + added
     return out

@@ -20,9 +20,6 @@ TILE = 192
 WHOLE = 640
 """Largest matrix that one thread factorises or inverts sooner than two lanes do by tiles."""
 
-NARROW = 64
-"""Rows whose entries above the diagonal are cleared at a time."""
-
 
 def tiles(N: int) -> list[slice]:
     """The rows of each tile of N rows.
@@ -56,7 +53,7 @@ def factorise(A: Float) -> bool:
         tile, above = A[rows, columns], A[columns, : columns.start]
         if i == j:
             failed[j] = not blas.factorise_tile(above, tile)
-            clear_above(tile)
+            blas.clear_above(tile)
             return
         if j:
             blas.product(A[rows, : columns.start], above.T, tile, keep=1.0, scale=-1.0)
@@ -65,21 +62,6 @@ def factorise(A: Float) -> bool:
 
     share(len(places), run, [_before(number, i, j) for i, j in places], flops=A.shape[0] ** 3 / 3.0)
     return not failed.any()
-
-
-def clear_above(A: Float) -> None:
-    """Set the entries of ``A`` (N, N) above the diagonal to 0.
-
-    >>> A = np.ones((2, 2))
-    >>> clear_above(A)
-    >>> A
-    array([[1., 0.],
-           [1., 1.]])
-    """
-    for start in range(0, A.shape[0], NARROW):
-        rows = slice(start, start + NARROW)
-        A[rows, rows] = np.tril(A[rows, rows])
-        A[rows, start + NARROW :] = 0.0
 
 
 def _before(number: dict[tuple[int, int], int], i: int, j: int) -> list[int]:

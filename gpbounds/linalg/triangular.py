@@ -13,12 +13,14 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg import blas
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
-from gpbounds.linalg.tiles import NARROW, WHOLE, clear_above, inverse_rows, tiles
+from gpbounds.linalg.tiles import WHOLE, inverse_rows, tiles
 
 ROWS = 256
 """Rows of a chunk that one worker takes at a time."""
 COLUMNS = 128
 """Right-hand sides that one worker solves at a time."""
+NARROW = 64
+"""Rows that a symmetric matrix is mirrored by."""
 LEAF = 128
 """Largest matrix that LAPACK inverts; larger ones are halved, which takes half of the time at 500."""
 
@@ -97,7 +99,12 @@ def multiply_rows(T: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def mirrored(total: Array) -> Array:
-    """The symmetric matrix with the upper triangle of ``total``."""
+    """The symmetric matrix with the upper triangle of ``total``.
+
+    >>> mirrored(np.array([[1.0, 2.0], [9.0, 3.0]]))
+    array([[1., 2.],
+           [2., 3.]])
+    """
     xp = namespace(total)
     if xp is not np:
         upper = xp.triu(total)
@@ -110,6 +117,21 @@ def mirrored(total: Array) -> Array:
         corner[...] = np.triu(corner) + np.triu(corner, 1).T
         both[rows.stop :, rows] = both[rows, rows.stop :].T
     return both
+
+
+def clear_above(A: Array) -> None:
+    """Set the entries of ``A`` (n, n) above the diagonal to 0.
+
+    >>> A = np.ones((2, 2))
+    >>> clear_above(A)
+    >>> A
+    array([[1., 0.],
+           [1., 1.]])
+    """
+    if blas.fits(A):
+        blas.clear_above(A)
+    else:
+        A[...] = namespace(A).tril(A)
 
 
 def inverse_factor(L: Array, out: Array | None = None) -> Array:
@@ -133,7 +155,7 @@ def inverse_factor(L: Array, out: Array | None = None) -> Array:
     out = np.empty(L.shape) if out is None else out
     if L.shape[0] <= WHOLE:
         out[...] = L
-        clear_above(out)
+        blas.clear_above(out)
         _invert(out)
         return out
     out[...], parts = 0.0, tiles(L.shape[0])
