@@ -13,6 +13,7 @@ from gpbounds import SquaredExponential
 from gpbounds.cli import main
 from gpbounds.losses import Band
 from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, issue_certificate
+from gpbounds.pacbayes.certificate.raw import raw
 
 GRID = HyperGrid.shared(-3.0, 3.0, 60)
 
@@ -58,6 +59,21 @@ def test_a_certificate_is_confirmed_from_the_raw_table(capsys, folder, data):
     assert "shift 7, scale 3" in " ".join(out.split())
     assert lines[-1] == "CONFIRMED, given the declarations."
     assert "FAILED" not in out
+
+
+def test_a_certificate_is_confirmed_from_parquet_files(capsys, folder, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    table = arrow.table(dict(zip(("a", "b", "target"), values.T, strict=True)))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    parquet.write_table(table, tmp_path / "data.parquet")
+    for i, start in enumerate((0, 17)):
+        parquet.write_table(table.slice(start, (17, 43)[i]), parts / f"{i}.parquet")
+    for data in (tmp_path / "data.parquet", parts):
+        status, out, err = ask(capsys, folder / "c.json", "--data", data)
+        assert (status, err) == (0, ""), out
+    assert Certificate.load(folder / "c.json").data == raw(parts, "target").fingerprint
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 
 import numpy as np
 import pytest
@@ -79,6 +80,7 @@ def undrawn(monkeypatch):
     ("model", "words"),
     [
         ("exact", QUICK),
+        ("exact", (*QUICK, "--solver", "iterative")),
         ("sparse", (*SPARSE, "--method", "fitc", "--kernel", "matern32")),
         ("renyi", (*SPARSE, "--alpha", 0.5)),
         ("lowrank", (*QUICK, "--rank", 20)),
@@ -119,6 +121,18 @@ def test_real_targets(capsys, folder, tmp_path, monkeypatch, model, words):
     assert ("certify train" in " ".join(record["notes"])) == ("pac" in model)
     if "--kernel" in words:
         assert record["kernel"]["nu"] == 1.5
+
+
+def test_a_model_trained_by_iterations_comes_with_an_interval(capsys, folder, tmp_path, undrawn):
+    """The interval of the report is that of the model, rounded outwards."""
+    words = ("--model", "exact", "--solver", "iterative", *QUICK, "--seed", 4, "--out", tmp_path)
+    low, high = answer(capsys, folder / "real.csv", *words)["log evidence"]
+    assert [low, high] == [float(end) for end in fitting.load(tmp_path / "model.npz").evidence_bounds_]
+    status, out, _ = ask(capsys, folder / "real.csv", *words)
+    assert status == 0
+    printed = re.search(r"Log p\(y\) of the rows for training: between (\S+) and (\S+), with 95 %", out)
+    below, above = map(float, printed.groups())
+    assert low - 1.0 < below <= low <= high <= above < high + 1.0
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "poisson-softplus"])
@@ -271,6 +285,7 @@ def test_ctrl_c_saves_the_best_model(capsys, folder, tmp_path, monkeypatch):
         ("real.csv", ("--inducing", 0), "--inducing: expected a whole number >= 1"),
         ("real.csv", ("--max-iter", 0), "--max-iter: expected a whole number >= 1"),
         ("real.csv", ("--model", "renyi", "--alpha", 2), "--alpha: expected"),
+        ("real.csv", ("--solver", "cholesky"), "--solver is an option of --model exact, renyi, got --model sparse"),
         ("real.csv", ("--rank", 10), "--rank is an option of --model lowrank, got --model sparse"),
         ("real.csv", ("--model", "lowrank", "--inducing", 10), "--inducing is an option of --model sparse, renyi"),
         ("real.csv", ("--model", "lowrank", "--rank", 31), "--rank: expected an even number"),

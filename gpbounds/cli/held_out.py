@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpbounds.bound import outward
 from gpbounds.cli import models, output
 from gpbounds.cli.certificate import as_written
 from gpbounds.cli.examples import Examples
@@ -66,6 +67,7 @@ def report(result: Result) -> str:
         output.wrapped(
             f"Kernel: {describe_kernel(estimator.kernel_)}; likelihood: {likelihood(result)}. {units(result)}"
         ),
+        *evidence(result),
         "",
         output.table(("score on the rows held out", "model", "without inputs"), table),
         "",
@@ -93,6 +95,16 @@ def likelihood(result: Result) -> str:
     return f"{type(own).__name__}({', '.join([*link, *values])})"
 
 
+def evidence(result: Result) -> list[str]:
+    """The interval of log p(y) that a model trained by iterations comes with."""
+    bounds = getattr(result.estimator, "evidence_bounds_", None)
+    if bounds is None:
+        return []
+    lower, upper = bounds
+    ends = f"{outward(float(lower), 'lower')} and {outward(float(upper), 'upper')}"
+    return [output.wrapped(f"Log p(y) of the rows for training: between {ends}, with {100 * lower.confidence:g} %.")]
+
+
 def units(result: Result) -> str:
     """A sentence on the standardised target."""
     if (result.own.shift, result.own.scale) == (0.0, 1.0):
@@ -116,6 +128,7 @@ def notes(result: Result) -> list[str]:
 def record(result: Result) -> dict[str, Any]:
     """The content of `report`, ready for JSON."""
     train, test, estimator = result.train, result.test, result.estimator
+    bounds = getattr(estimator, "evidence_bounds_", None)
     return {
         "model": result.model,
         "estimator": type(estimator).__name__,
@@ -123,6 +136,7 @@ def record(result: Result) -> dict[str, Any]:
         "scores": result.own.scores(),
         "without inputs": result.baseline.scores(),
         "objective": estimator.objective_,
+        "log evidence": None if bounds is None else [float(end) for end in bounds],
         "beta": getattr(estimator, "beta_", getattr(estimator, "beta", 1.0)),
         "kernel": kernel_record(estimator.kernel_),
         "likelihood": result.own.likelihood.to_dict(),

@@ -42,6 +42,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--samples": FREE,
     "--method": ("sparse", "sparse-pac"),
     "--alpha": ("renyi",),
+    "--solver": ("exact", "renyi"),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
     "--features": ("lowrank",),
     "--rank": ("lowrank",),

@@ -92,6 +92,12 @@ def _add_model(group: Any) -> None:
         "--alpha", metavar="A", type=options.number, help="order of --model renyi, in [0, 1] (default 0.5)"
     )
     group.add_argument(
+        "--solver",
+        choices=("auto", "cholesky", "iterative"),
+        help="of exact and renyi: a Cholesky factor, or iterations with an estimate whose standard errors are known "
+        "(default auto: iterative above 6000 rows)",
+    )
+    group.add_argument(
         "--power", metavar="A", type=options.number, help="for --method pep and --objective power or pep"
     )
 
@@ -186,6 +192,7 @@ OPTIONS = (
         "order",
         "method",
         "alpha",
+        "solver",
         "power",
         "likelihood",
         "objective",
