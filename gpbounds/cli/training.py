@@ -89,6 +89,7 @@ def train(
         "relaxation": objective,
         "grid": axes,
         "kernel": start(rows, nu, axes, shared),
+        "start": "evidence",  # of the kernel only the family counts
         "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
         "max_iter": count("--iterations", iterations),
         "tol": scalar(non_negative, "--tol", tol),
