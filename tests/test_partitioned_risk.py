@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting import ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
+from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify
 from fitting.bounds import free_bound, risk_bound
 from fitting.estimators import load
 from fitting.family import at_point, member
@@ -142,6 +142,12 @@ def test_what_a_certificate_refuses(tmp_path) -> None:
 
 
 SHORT = {"n_inducing": 8, "max_iter": 4, "random_state": 0, "epsilon": 0.6, "delta": 0.05}
+
+
+def test_reading_partitions_changes_no_argument() -> None:
+    assert SparsePACGP().tol == PACGP().tol == 0.001
+    own = {"n_inducing", "inducing", "learn_inducing", "posterior", "power", "fewer", "batch_size"}
+    assert SparsePACGP().get_params().keys() - own == PACGP().get_params().keys()
 
 
 @pytest.mark.parametrize("posterior", ["fitc", "free"])

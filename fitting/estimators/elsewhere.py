@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting.columns import Columns
-from fitting.estimators.base import GaussianProcess
 from fitting.family import objective
 from fitting.mapreduce.objective import Held
 from fitting.training import Session
@@ -26,7 +25,13 @@ STREAM = 8
 """Stream of the random numbers that draw these rows; see the streams of `fitting.estimators.inducing`."""
 
 
-class FromElsewhere(GaussianProcess):
+if TYPE_CHECKING:
+    from fitting.estimators.base import GaussianProcess as Base
+else:
+    Base = object  # a `GaussianProcess` would undo the defaults of the estimators that come after it in the order
+
+
+class FromElsewhere(Base):
     """The part of an estimator that reads rows by partitions; before other estimators, behind mixins of a protocol."""
 
     _held: Held | None = None

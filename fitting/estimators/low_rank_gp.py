@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fitting.divergence import LowRankKL, low_rank_kl
+from fitting.estimators.base import GaussianProcess
 from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
@@ -40,7 +41,7 @@ FREQUENCIES, WEIGHTS = 6, 7
 
 
 @dataclass(eq=False, repr=False)
-class LowRankGP(Regression, FromElsewhere):
+class LowRankGP(Regression, FromElsewhere, GaussianProcess):
     """Gaussian process y ~ N(0, ΞΞᵀ + σ²I) with r features in each row of Ξ; its objective is log p(y).
 
     A step takes O(Nr²) time and O(r² + r·chunk + N) memory.  There is no residual K − Q: far from the data the variance
