@@ -75,10 +75,10 @@ def curve(
     def rows(rng: np.random.Generator) -> Objective:
         return problem if batch == N else problem.batch(np.sort(rng.choice(N, batch, replace=False)))
 
-    def draw(rng: np.random.Generator) -> Loss:
-        step: Any = rows(rng)
+    def draw(rng: np.random.Generator, _: int) -> Loss:
+        chosen: Any = rows(rng)
         key = int(rng.integers(2**63))
-        return packing.loss(step if sampling is None else step.sampled(sampling, key))
+        return packing.loss(chosen if sampling is None else chosen.sampled(sampling, key))
 
     losses = Batches(draw, packing.value(rows(np.random.default_rng([part.split, 1]))))
     rng, vector, run = np.random.default_rng([part.split, 2]), packing.pack(start), None

@@ -102,11 +102,12 @@ def test_inputs_that_matter_alone_are_found_and_used():
     assert sum(map(len, found)) <= 10  # of 1000: χ² with 8 degrees of freedom exceeds 28 with probability 5e-4
 
 
-def test_training_by_a_bound_starts_from_two_pilot_fits():
+@pytest.mark.parametrize("kind", [SparseGP, SparsePACGP])
+def test_sparse_models_start_from_two_pilot_fits(kind):
     """The second one has more rows, and the end of the first one among its candidates."""
     X, y = waves(300, inputs=3)
     session = Session(None, "", 0)
-    model = SparsePACGP(n_inducing=8, max_iter=2, random_state=0)
+    model = kind(n_inducing=8, max_iter=2, random_state=0)
     quiet(model, X, y)
     given = model._given(X, y[:, None])
     start = model._start(given, X, y[:, None], session)
