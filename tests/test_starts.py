@@ -13,7 +13,7 @@ from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP
 from fitting.family import at_point, objective
 from fitting.parameters import packing_of
 from fitting.pilot import FAR, candidates, near, pilot, that_matter_alone
-from fitting.pilot_rows import number_of_rows, others_of, predicts, rows_of
+from fitting.pilot_rows import PilotFits, number_of_rows, others_of, predicts, rows_of
 from fitting.starts import around, choose_inducing, default_kernel, default_noise, mean_square, units
 from fitting.training import Session
 from gpbounds import Matern, SquaredExponential
@@ -117,6 +117,22 @@ def test_sparse_models_start_from_two_pilot_fits(kind):
     end = layout.unpack(first.vector)
     assert second.value >= evidence.evaluate(end.kernel, end.noise, gradient=False).value
     np.testing.assert_allclose(layout.pack(start), second.vector, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("N", "second"), [(700, True), (701, False)])
+def test_a_large_first_pilot_fit_that_predicts_is_the_only_one(monkeypatch, N, second):
+    """2·350 rows are enough for a second fit, 2·351 are not made."""
+    X, y = waves(N, inputs=3)
+    fits = []
+
+    def fit(self, rows, name, also=()):
+        fits.append((len(rows), name))
+        return at_point(SquaredExponential(1.0, [0.5, 0.5, 2.0]), 0.05)
+
+    monkeypatch.setattr(PilotFits, "_fit", fit)
+    few = -(-N // 2)
+    PilotFits(X, y[:, None], None, few, N, 0, True, {}, (), None, np).start()
+    assert fits == [(few, "start"), *([(N, "start again")] if second else [])]
 
 
 def test_other_rows_are_compared_with_noise_alone():

@@ -35,9 +35,9 @@ class ExactGP(Regression, Solving):
         "evidence": some rows (their numbers depend on ``random_state`` and N only; at most 1000) are fitted by log p(y)
         from several lengthscales, and from short ones of the inputs that explain y alone; training starts at the best
         of these fits.  If it predicts other rows worse than noise alone does, or if training ends where everything is
-        noise, more rows are fitted; models with inducing points or a PAC-Bayes bound, which have many optima, always
-        fit more.  This finds the inputs that matter among many.  Of a kernel that you pass, only the family and the
-        ``fixed`` values count; a noise that you pass is the start.
+        noise, more rows are fitted; models with inducing points or a PAC-Bayes bound, which have many optima, fit more
+        in any case, up to 700.  This finds the inputs that matter among many.  Of a kernel that you pass, only the
+        family and the ``fixed`` values count; a noise that you pass is the start.
         "scale": a kernel that you pass is the start; None is a variance of the mean square of y and lengthscales of √D
         standard deviations.  The noise is a tenth of the mean square of y (and at least 1e-6 of the kernel's variance).
         "auto": "evidence" if ``kernel`` is None and an optimiser trains, otherwise "scale".
