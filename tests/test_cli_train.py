@@ -130,7 +130,7 @@ def test_a_model_trained_by_iterations_comes_with_an_interval(capsys, folder, tm
     assert [low, high] == [float(end) for end in fitting.load(tmp_path / "model.npz").evidence_bounds_]
     status, out, _ = ask(capsys, folder / "real.csv", *words)
     assert status == 0
-    printed = re.search(r"Log p\(y\) of the rows for training: between (\S+) and (\S+), with 95 %", out)
+    printed = re.search(r"rows for training, y standardised: between (\S+) and (\S+), with probability\s+95 %", out)
     below, above = map(float, printed.groups())
     assert low - 1.0 < below <= low <= high <= above < high + 1.0
 

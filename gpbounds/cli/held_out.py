@@ -102,7 +102,8 @@ def evidence(result: Result) -> list[str]:
         return []
     lower, upper = bounds
     ends = f"{outward(float(lower), 'lower')} and {outward(float(upper), 'upper')}"
-    return [output.wrapped(f"Log p(y) of the rows for training: between {ends}, with {100 * lower.confidence:g} %.")]
+    what = "Log p(y) of the rows for training" + (", y standardised" if units(result) else "")
+    return [output.wrapped(f"{what}: between {ends}, with probability {100 * lower.confidence:g} %.")]
 
 
 def units(result: Result) -> str:
