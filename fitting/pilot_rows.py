@@ -21,6 +21,7 @@ from fitting.training import Session
 from gpbounds.arrays import Array, Float, namespace, place
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import exact
+from gpbounds.linalg.parallel import one_blas_thread
 
 FEWEST, EACH, MOST = 200, 4, 1000
 """Least number of rows, the number that each input adds to it, and the largest number.  Where 4 inputs of 30 matter,
@@ -86,7 +87,8 @@ def predicts(point: Parameters, rows: tuple[Array, Array], others: tuple[Array, 
     """
     X, Y = others
     try:
-        mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
+        with one_blas_thread():  # the same numbers for any number of threads
+            mean, variance = exact(point.kernel, *rows, noise=point.noise).predict(X)
     except (NotPositiveDefinite, NonFinite):  # no candidate had a value
         return False
     variance = (variance + point.noise)[:, None]

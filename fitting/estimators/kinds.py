@@ -39,10 +39,6 @@ class Kind(ABC):
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound | FreeBound:
         """The bound that is minimised, starting at ``kernel``; ``options`` are those of `fitting.bounds.risk_bound`."""
 
-    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
-        """As `bound`, for rows that are read by partitions."""
-        raise NotImplementedError
-
     @abstractmethod
     def forms(self, point: Parameters) -> Forms:
         """Q at ``point``, as a function of the jitter."""
@@ -51,9 +47,17 @@ class Kind(ABC):
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         """Q with the ``kernel`` and ``jitter`` of the certificate, for predictions."""
 
+
+class SparseKind(Kind):
+    """A kind with inducing points, which needs sums over rows only, so that rows may be read by partitions."""
+
+    @abstractmethod
+    def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
+        """As `bound`, for rows that are read by partitions."""
+
+    @abstractmethod
     def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
         """As `posterior`, for rows that are read by partitions."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Full(Kind):
 
 
 @dataclass(frozen=True)
-class FromData(Kind):
+class FromData(SparseKind):
     """The posterior of FITC, VFE or an interpolation between them, given the data."""
 
     member: Member
@@ -93,7 +97,7 @@ class FromData(Kind):
 
 
 @dataclass(frozen=True)
-class Free(Kind):
+class Free(SparseKind):
     """A free law q(v) = N(μ, CCᵀ); training starts at that of FITC."""
 
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> FreeBound:

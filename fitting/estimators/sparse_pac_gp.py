@@ -13,7 +13,7 @@ from fitting.columns import Columns
 from fitting.estimators.declared import scalings_of
 from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import WithInducing
-from fitting.estimators.kinds import Free, FromData, Kind
+from fitting.estimators.kinds import Free, FromData, Kind, SparseKind
 from fitting.estimators.pac import PacGaussianProcess
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
@@ -110,7 +110,7 @@ checkpoint : as in `PACGP`
             )
         return member("vfe" if self.posterior == "vfe" else "fitc")
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> SparseKind:
         return Free() if self.posterior == "free" else FromData(self._member())
 
     def _check_arguments(self) -> None:
@@ -145,12 +145,12 @@ checkpoint : as in `PACGP`
     def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
         if self._held is None:
             return super()._bound(kind, loss, kernel, **options)
-        return kind.bound_over(self._held, loss, kernel, **options)
+        return self._kind().bound_over(self._held, loss, kernel, **options)
 
     def _certified_posterior(self, kind: Kind, point: Parameters) -> Posterior:
         if self._held is None:
             return super()._certified_posterior(kind, point)
-        return kind.posterior_over(self._held, self.kernel_, point, self.jitter_)
+        return self._kind().posterior_over(self._held, self.kernel_, point, self.jitter_)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         X, Y = self._some(X, Y, trainer.session)
