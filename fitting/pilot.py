@@ -31,7 +31,10 @@ LENGTHS_AND_SHARES = ((0.25, 0.1), (0.5, 0.1), (0.5, 0.5), (1.0, 0.1), (1.0, 0.5
 """The candidates: lengthscales in units of √D standard deviations, and the noise as a share of the mean square of y."""
 
 ROUNDS = ((5, 5), (2, 12), (1, 30))
-"""Of each round: how many candidates take part, and the number of iterations after which it ends."""
+"""Of each round: how many candidates take part (all in the first), and the number of iterations after which it ends."""
+
+AGAIN_ROUNDS = ((2, 12), (1, 20))
+"""The same for a fit of more rows with two candidates: the more rows, the fewer optima."""
 
 SHORT, LONG = 0.5, 4.0
 """Lengthscales of the candidate that knows inputs which matter alone: in units of √R standard deviations for these R
@@ -138,7 +141,13 @@ def _scales(kernel: Kernel, X: Float) -> dict[str, float]:
 
 
 def pilot(
-    X: Array, Y: Array, points: Sequence[Parameters], *, limits: Mapping[str, Limits], fixed: Sequence[str]
+    X: Array,
+    Y: Array,
+    points: Sequence[Parameters],
+    *,
+    limits: Mapping[str, Limits],
+    fixed: Sequence[str],
+    rounds: Sequence[tuple[int, int]] = ROUNDS,
 ) -> Run | None:
     """The run to the largest evidence of the rows X (n, D), Y (n, P), from the best of the candidates ``points``.
 
@@ -147,7 +156,8 @@ def pilot(
     Returns
     -------
     run : Run
-        Its `Run.evaluations` counts those of all candidates.  None if no candidate has a value.
+        Its `Run.evaluations` counts those of all candidates, and "candidate" in its state is the number of its own.
+        None if no candidate has a value.
 
     Raises
     ------
@@ -158,7 +168,7 @@ def pilot(
     layouts = [packing_of(point, fixed=fixed, limits=limits) for point in points]
     losses = [layout.loss(problem) for layout in layouts]
     runs: dict[int, Run] = {}
-    for places, iterations in ROUNDS:
+    for places, iterations in rounds:
         for i in _best(runs, places) if runs else range(len(points)):
             earlier, bounds = runs.get(i), layouts[i].bounds
             if earlier is not None and earlier.is_over(iterations):
@@ -179,7 +189,7 @@ def pilot(
     best = _best(runs, 1)[0]
     problem.data.space.release()
     counts = {name: sum(getattr(run, name) for run in runs.values()) for name in ("evaluations", "failures")}
-    return replace(runs[best], status="converged", state={}, **counts)
+    return replace(runs[best], status="converged", state={"candidate": best}, **counts)
 
 
 def pilot_start(
@@ -192,9 +202,9 @@ def pilot_start(
     fixed: Sequence[str],
     session: Session,
     name: str,
-    also: Sequence[Parameters] = (),
-) -> Parameters:
-    """The start of training from ``given``, by `pilot` of ``rows``; the ``session`` keeps it by ``name``.
+    known: Sequence[Parameters] = (),
+) -> tuple[Parameters, Parameters]:
+    """Where a `pilot` fit of ``rows`` ends, and the candidate that led there; the ``session`` keeps it by ``name``.
 
     Parameters
     ----------
@@ -204,26 +214,27 @@ def pilot_start(
         The kernel's family, and the values of ``fixed`` parameters.
     X, Y : arrays (N, D), (N, P)
         All rows in host memory, for their scale.
-    also : sequence of Parameters
-        Further candidates.
+    known : sequence of Parameters
+        The candidates, from an earlier fit; by default those of `candidates`.
     """
     nearer = near(limits, given, X)
     alone = that_matter_alone(host(rows[0]), host(rows[1]))
-    points = [*also, *candidates(given, X, Y, nearer, fixed, alone)]
+    points = known or candidates(given, X, Y, nearer, fixed, alone)
     layout = packing_of(points[0], fixed=fixed, limits=nearer)
     if not layout.bounds:
-        return given
+        return given, given
+    rounds = AGAIN_ROUNDS if known else ROUNDS
 
     def train(earlier: Run | None, save: object) -> Run:
-        run = pilot(*rows, points, limits=nearer, fixed=fixed)
-        return (
-            Run(layout.pack(points[0]), -math.inf, (), "stalled", "No candidate has a value.", 0, 0)
-            if run is None
-            else run
-        )
+        run = pilot(*rows, points, limits=nearer, fixed=fixed, rounds=rounds)
+        if run is not None:
+            return run
+        about = "stalled", "No candidate has a value."
+        return Run(layout.pack(points[0]), -math.inf, (), *about, 0, 0, {"candidate": 0})
 
     with one_blas_thread():
-        return layout.unpack(session.run(name, ROUNDS[-1][1], train).vector)
+        run = session.run(name, rounds[-1][1], train)
+    return layout.unpack(run.vector), points[run.state["candidate"]]
 
 
 def _kept(run: Run) -> None:

@@ -104,7 +104,7 @@ def test_inputs_that_matter_alone_are_found_and_used():
 
 @pytest.mark.parametrize("kind", [SparseGP, SparsePACGP])
 def test_sparse_models_start_from_two_pilot_fits(kind):
-    """The second one has more rows, and the end of the first one among its candidates."""
+    """The second one has more rows, and goes on from the end of the first one or from the candidate that led there."""
     X, y = waves(300, inputs=3)
     session = Session(None, "", 0)
     model = kind(n_inducing=8, max_iter=2, random_state=0)
@@ -112,10 +112,14 @@ def test_sparse_models_start_from_two_pilot_fits(kind):
     given = model._given(X, y[:, None])
     start = model._start(given, X, y[:, None], session)
     first, second = (session.runs[name] for name in ("start", "start again"))
-    layout = packing_of(start, fixed=(), limits=near(model._training_limits(given), given, X))
-    evidence = objective(X[rows_of(300, 300, 0, 1)], y[rows_of(300, 300, 0, 1)], "exact")
-    end = layout.unpack(first.vector)
-    assert second.value >= evidence.evaluate(end.kernel, end.noise, gradient=False).value
+    few, more = ((X[rows], y[rows, None]) for rows in (rows_of(300, 212, 0), rows_of(300, 300, 0, 1)))
+    limits = near(model._training_limits(given), given, X)
+    points = candidates(given, X, y[:, None], limits, (), that_matter_alone(*few))
+    candidate = points[first.state["candidate"]]
+    assert pilot(*few, [candidate], limits=limits, fixed=()).value == pytest.approx(first.value, rel=1e-9)
+    layout, evidence = packing_of(start, fixed=(), limits=limits), objective(*more, "exact")
+    for point in (layout.unpack(first.vector), candidate):
+        assert second.value >= evidence.evaluate(point.kernel, point.noise, gradient=False).value
     np.testing.assert_allclose(layout.pack(start), second.vector, rtol=1e-14)
 
 
@@ -125,9 +129,9 @@ def test_a_large_first_pilot_fit_that_predicts_is_the_only_one(monkeypatch, N, s
     X, y = waves(N, inputs=3)
     fits = []
 
-    def fit(self, rows, name, also=()):
+    def fit(self, rows, name, known=()):
         fits.append((len(rows), name))
-        return at_point(SquaredExponential(1.0, [0.5, 0.5, 2.0]), 0.05)
+        return (at_point(SquaredExponential(1.0, [0.5, 0.5, 2.0]), 0.05),) * 2
 
     monkeypatch.setattr(PilotFits, "_fit", fit)
     few = -(-N // 2)

@@ -153,27 +153,36 @@ checkpoint : as in `PACGP`
         return self._kind().posterior_over(self._held, self.kernel_, point, self.jitter_)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
+        given = self._within(self._given(X, Y))
         X, Y = self._some(X, Y, trainer.session)
         best, runs = super()._search(trainer, start, X, Y)
+
+        def improved(name: str, start: Parameters, M: Any, **ending: Any) -> bool:
+            """Train again; whether B is less."""
+            nonlocal best, runs
+            other = copy(self)
+            other.n_inducing, other.n_restarts = M, 0
+            ends = replace(trainer.ending, least=best.run.value, **ending)
+            shorter = replace(trainer, otherwise=(), prefix=trainer.prefix + name, ending=ends)
+            try:
+                outcome, more = super(SparsePACGP, other)._search(shorter, start, X, Y)
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                return False
+            runs = [*runs, *more]
+            if outcome.run.value > best.run.value:
+                best = outcome
+                return True
+            return False
+
+        races = self._pilots and trainer.optimizer == "lbfgs" and runs[-1].status != "interrupted"
+        if races and improved("from the scale, ", given, self.n_inducing, pace=best.run.values):
+            start = given
         if not (self.fewer and isinstance(self.inducing, str) and self.posterior != "free" and trainer.optimizer):
             return best, runs
         assert best.parameters.Z is not None
         M = int(best.parameters.Z.shape[0]) // SHARE
-        while M >= FEWEST and runs[-1].status != "interrupted":
-            few = copy(self)
-            few.n_inducing, few.n_restarts = M, 0
-            ending = replace(trainer.ending, least=best.run.value)
-            prefix = f"{trainer.prefix}{M} inducing points, "
-            try:
-                outcome, more = super(SparsePACGP, few)._search(
-                    replace(trainer, otherwise=(), prefix=prefix, ending=ending), start, X, Y
-                )
-            except (NotPositiveDefinite, NonFinite, ArithmeticError):
-                break
-            runs = [*runs, *more]
-            if not outcome.run.value > best.run.value:
-                break
-            best, M = outcome, M // SHARE
+        while M >= FEWEST and runs[-1].status != "interrupted" and improved(f"{M} inducing points, ", start, M):
+            M //= SHARE
         return best, runs
 
     def _latent(
