@@ -158,14 +158,21 @@ checkpoint : as in `PACGP`
         best, runs = super()._search(trainer, start, X, Y)
 
         def improved(name: str, start: Parameters, M: Any, **ending: Any) -> bool:
-            """Train again; whether B is less."""
+            """Whether B is less from ``start`` with M points; then the run is kept."""
             nonlocal best, runs
             other = copy(self)
             other.n_inducing, other.n_restarts = M, 0
             ends = replace(trainer.ending, least=best.run.value, **ending)
-            shorter = replace(trainer, otherwise=(), prefix=trainer.prefix + name, ending=ends)
+            again = replace(
+                trainer,
+                otherwise=(),
+                prefix=trainer.prefix + name,
+                ending=ends,
+                scale=self._strides(start.kernel, self.X_train_),
+                raises_noise=trainer.raises_noise and start is not given,
+            )
             try:
-                outcome, more = super(SparsePACGP, other)._search(shorter, start, X, Y)
+                outcome, more = super(SparsePACGP, other)._search(again, start, X, Y)
             except (NotPositiveDefinite, NonFinite, ArithmeticError):
                 return False
             runs = [*runs, *more]
