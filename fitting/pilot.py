@@ -229,12 +229,11 @@ def pilot_start(
         run = pilot(*rows, points, limits=nearer, fixed=fixed, rounds=rounds)
         if run is not None:
             return run
-        about = "stalled", "No candidate has a value."
-        return Run(layout.pack(points[0]), -math.inf, (), *about, 0, 0, {"candidate": 0})
+        return Run(layout.pack(points[0]), -math.inf, (), "stalled", "No candidate has a value.", 0, 0)
 
     with one_blas_thread():
         run = session.run(name, rounds[-1][1], train)
-    return layout.unpack(run.vector), points[run.state["candidate"]]
+    return layout.unpack(run.vector), points[run.state.get("candidate", 0)]
 
 
 def _kept(run: Run) -> None:

@@ -75,6 +75,8 @@ class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
         ``inducing`` as an array.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, random_state, device, progress, \
 checkpoint : as in `PACGP`
+        B has many optima.  With L-BFGS, training from a ``start`` by "evidence" is followed by one from the scale of
+        the data, which ends where it is behind after as many iterations, at least 48.
     batch_size : int, optional
         Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
         depend on all rows.  The certificate always covers all N rows.
