@@ -156,8 +156,8 @@ def pilot(
     Returns
     -------
     run : Run
-        Its `Run.evaluations` counts those of all candidates, and "candidate" in its state is the number of its own.
-        None if no candidate has a value.
+        Its `Run.evaluations` counts those of all candidates, and "candidate" in its state is the number of the one
+        with the largest evidence at its start.  None if no candidate has a value.
 
     Raises
     ------
@@ -188,8 +188,9 @@ def pilot(
         return None
     best = _best(runs, 1)[0]
     problem.data.space.release()
+    first = max(runs, key=lambda i: (runs[i].values[0], -i))
     counts = {name: sum(getattr(run, name) for run in runs.values()) for name in ("evaluations", "failures")}
-    return replace(runs[best], status="converged", state={"candidate": best}, **counts)
+    return replace(runs[best], status="converged", state={"candidate": first}, **counts)
 
 
 def pilot_start(
@@ -204,7 +205,7 @@ def pilot_start(
     name: str,
     known: Sequence[Parameters] = (),
 ) -> tuple[Parameters, Parameters]:
-    """Where a `pilot` fit of ``rows`` ends, and the candidate that led there; the ``session`` keeps it by ``name``.
+    """Where a `pilot` fit of ``rows`` ends, and its best candidate before training; ``session`` keeps both by ``name``.
 
     Parameters
     ----------

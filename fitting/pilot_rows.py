@@ -2,7 +2,8 @@
 
 Too few rows can be explained by inputs that do not matter, with a large evidence.  Such a fit predicts other rows worse
 than noise alone does (`predicts`).  A second fit has more rows.  Where the first one predicts, its candidates are two:
-the end of the first, and the candidate that led there, as few rows may lead all candidates astray (248 of bike_hourly).
+the end of the first, and the candidate with the largest evidence before training, as few rows may lead all candidates
+astray (248 rows of bike_hourly do).
 """
 
 from __future__ import annotations
