@@ -269,7 +269,7 @@ def _bounds(
     N, P = problem.N, int(problem.Y.shape[1])
     upper = problem.U.log_det + trace.high
     lower = max(problem.U.log_det + trace.low, certificate.log_det - N * math.log(2.0 * math.pi))
-    rounding = certificate.rounding(float(certificate.fits(0.0).quadratic.sum()))
+    rounding = certificate.rounding(float(certificate.fits(0.0).quadratic.sum()), entries=problem.K.entry_error)
     terms: dict[str, Any] = {
         "log|K|": np.array([lower, upper]),
         "log|P|": problem.U.log_det,
