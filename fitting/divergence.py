@@ -13,8 +13,8 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
-from gpbounds.mapreduce.program import Round, Rows
-from gpbounds.mapreduce.serial import serial
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.serial import Serial
 from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.sources import Source
 
@@ -76,8 +76,7 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
     """
     outer, inner = kernel.features, kernel_map(kernel.features)
     approximated = inner.kernel_at(kernel.parameters)
-    here = X if isinstance(X, Source) else None
-    N, prior, residual, exact = (len(X) if here is None else here.N), None, None, None
+    N, prior, residual, exact = (X.N if isinstance(X, Source) else len(X)), None, None, None
     if isinstance(inner, FourierMap) and np.ptp(inner.weights) == 0.0:
         m = len(inner.weights)
         prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
@@ -87,11 +86,11 @@ def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta
         kept = sorted(map(tuple, inner.degrees.tolist()))
         if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
             prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
-        program = ResidualPass(kernel)
-        left = serial(program, [Rows(X, X[:, :0], 0)]) if here is None else here.holder.run(program)
+        engine: Engine = X.holder if isinstance(X, Source) else Serial([Rows(X, X[:, :0], 0)])
+        left = engine.run(ResidualPass(kernel))
         residual = residual_certificate(left.trace, noise=noise, rounding=left.allowance)
     if N <= LARGEST:
-        points = X if here is None else here.rows(np.arange(N))[0]
+        points = X.rows(np.arange(N))[0] if isinstance(X, Source) else X
         K, Xi = approximated(_inputs(kernel, points)), kernel.features(kernel.parameters, points)
         exact = kl_features(K, Xi, noise=noise)
     if prior is not None:
