@@ -64,10 +64,10 @@ def on_dask(X: Any, y: Any, parts: int, client: Any) -> Any:
     return source(da.from_array(X, chunks=(size, X.shape[1])), da.from_array(y, chunks=size), client)
 
 
-def cluster(workers: int) -> Any:
+def cluster(workers: int, **options: Any) -> Any:
     from distributed import LocalCluster
 
-    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+    return LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=50, **options)
 
 
 def overhead(client: Any, repeats: int) -> list[Any]:
@@ -154,7 +154,8 @@ def memory(folder: Path, N: int, M: int) -> list[Any]:
         columns = {f"x{j}": X[:, j] for j in range(8)}
         table = pyarrow.table({**columns, "y": np.sin(X @ direction) + 0.3 * rng.standard_normal(len(X))})
         pyarrow.parquet.write_table(table, folder / f"part-{i:03}.parquet", row_group_size=2**17)
-    with cluster(2) as both, Client(both) as client:
+    # Dask ends a worker that exceeds its limit
+    with cluster(2, memory_limit=f"{GOALS['memory']:g} GB") as both, Client(both) as client:
         start = time.perf_counter()
         rows = source(folder, "y", client)
         first = time.perf_counter() - start

@@ -15,6 +15,7 @@ from fitting.training import Session
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
 from gpbounds.sources import Source, is_elsewhere, source
+from gpbounds.sources.changed import with_targets
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
 from gpbounds.sources.mapped import on_disk
 
@@ -124,6 +125,38 @@ class FromElsewhere(Base):
         )
         parts = [both[:, place] if single else both[:, place : place + P] for place in range(0, width, P)]
         return tuple(parts) if return_std else parts[0]
+
+    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
+        """Lower and upper bound on log p(y) at the trained kernel and noise, by `gpbounds.renyi.evidence`.
+
+        They hold for the targets as they were fitted, and sum over P outputs.
+
+        Parameters
+        ----------
+        X, y : as in `fit`, optional
+            The rows of training, for a model that read them by partitions and holds none.  The bounds are then those
+            in O(NM²) (``members="cheap"``).
+        options
+            Passed on: members, alphas, block, and Z for other inducing points.  The computation runs on the device of
+            the model.
+        """
+        if X is None:
+            return super().log_evidence_bounds(**options)
+        from gpbounds.renyi import evidence
+
+        self._fitted()
+        rows = self._as_fitted(source(X, y))
+        if "Z" not in options:
+            options["Z"] = self._inducing_of(rows)
+        return evidence(self.kernel_, rows, None, noise=self.noise_, **options)
+
+    def _as_fitted(self, rows: Source) -> Source:
+        """Raw rows as inputs of ``kernel_`` and targets of the model."""
+        return with_targets(rows, self.y_mean_, self.y_scale_)
+
+    def _inducing_of(self, rows: Source) -> Float:
+        """Inducing points of `log_evidence_bounds` for rows that are read by partitions."""
+        return self.inducing_
 
     def _without_names(self, X: Any) -> Any:
         """The Dask array of a Dask array or dataframe, whose columns must be those of training."""
