@@ -105,6 +105,7 @@ class Products:
         rows = self._strips[number]
         if self._stored is not None:
             return self._stored[number][:, columns]
+        assert space is not None
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         out = space[: shape[0] * shape[1]].reshape(shape)
         if columns == rows:
