@@ -121,6 +121,19 @@ def test_width() -> None:
     assert any("do not reach width = 0.0001" in sentence for sentence in lower.assumptions)
 
 
+def test_probes() -> None:
+    """16 times the probes: between a fifth and a third of the standard error; blocks of 64 need not divide them."""
+    X, y = data(300)
+    kernel, settings = Matern(0.5, 1.0, 0.5), {"noise": 0.01, "block": 20, "neighbours": 10, "rng": 0}
+    few, many = (evidence(kernel, X, y, probes=m, **settings)[0] for m in (10, 160))
+    assert (few.terms["probes"], many.terms["probes"]) == (10, 160)
+    assert few.terms["standard error"] / 5.0 < many.terms["standard error"] < few.terms["standard error"] / 3.0
+    lower, upper = evidence(kernel, X, y, probes=160, **settings)
+    assert lower <= truth(kernel, X, y, 0.01) <= upper
+    with pytest.raises(ValueError, match="probes: expected a whole number"):
+        evidence(kernel, X, y, noise=0.1, probes=1)
+
+
 def test_the_deterministic_member() -> None:
     """ "vecchia" does not depend on the inducing points, and is log p(y) where the factor is complete."""
     X, y = data(300)

@@ -22,7 +22,7 @@ STORED, COMPUTED = (256, 512), (512, 1024)
 """Rows and columns of a tile: where K is stored, it should fit in the cache of a core; else its computation counts."""
 GROUPS = 8
 """Groups of tiles whose products are added up separately, so that lanes can share them, in an order of their own."""
-SUMS = 2**25
+SUMS = 2**24
 """Numbers in all these groups together, unless there are only two."""
 
 
