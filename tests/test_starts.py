@@ -180,24 +180,6 @@ def test_a_fit_that_ends_at_noise_is_recognised_and_left(monkeypatch):
     assert model.runs_[1].value - noise_alone(y) < 1e-3 * len(y)
 
 
-def test_training_by_the_bound_also_starts_at_the_scale_of_the_data(monkeypatch):
-    """This run is the one that ``start="scale"`` makes, is kept where it ends lower, and ends where it is behind."""
-    X, y = waves(200, inputs=8)
-    settings = {"n_inducing": 12, "max_iter": 100, "random_state": 0, "fewer": False}
-    alone, both = (quiet(SparsePACGP(start=start, **settings), X, y) for start in ("scale", "auto"))
-    assert both.objective_ > alone.objective_ + 0.01
-    assert len(alone.runs_) == 2
-    assert len(both.runs_) == 3
-    assert both.runs_[1].values == alone.runs_[0].values[: len(both.runs_[1].values)]
-    assert both.runs_[1].iterations < alone.runs_[0].iterations
-    poor = at_point(SquaredExponential(0.5, np.full(8, 0.1)), 1.0)
-    monkeypatch.setattr(SparsePACGP, "_start", lambda self, *arguments: poor)
-    kept = quiet(SparsePACGP(**settings), X, y)
-    assert kept.runs_[1].values == alone.runs_[0].values
-    assert kept.runs_[1].value > kept.runs_[0].value
-    assert kept.objective_ == pytest.approx(alone.objective_, rel=1e-3)
-
-
 @pytest.mark.parametrize(
     "model",
     [ExactGP(max_iter=30), SparseGP(n_inducing=10, max_iter=30), SparsePACGP(n_inducing=8, max_iter=20)],

@@ -61,17 +61,6 @@ def test_a_run_ends_when_it_is_not_expected_to_reach_the_value_of_another(tol):
     assert Ending(tol, least=-0.95).reason(curve[:LEAST]) is None  # too short for an estimate
 
 
-def test_a_run_ends_when_another_is_ahead_after_as_many_iterations():
-    """The best value so far counts, `LEAST` iterations are made, and a run that has ended keeps its best value."""
-    curve = [-1.0 / t for t in range(1, LEAST + 2)]
-    other = [value + 1e-9 for value in curve]
-    assert Ending(1e-9, least=0.0, pace=other).reason(curve).endswith("another run is ahead after as many.")
-    assert Ending(1e-9, least=0.0, pace=other).reason(curve[:LEAST]) is None  # too short
-    assert Ending(1e-9, least=0.0, pace=[*curve, 1.0]).reason(curve) is None  # ahead later only
-    assert Ending(1e-9, least=0.0, pace=[*curve[:-1], -2.0]).reason(curve) is None
-    assert Ending(1e-9, least=0.0, pace=[-1.0, curve[-1] + 1e-9]).reason(curve) is not None
-
-
 def test_short_curves_and_tol_0_do_not_end():
     assert tail_of([0.0] * LEAST) is None
     assert Ending(1e300).reason([0.0] * LEAST) is None

@@ -76,8 +76,6 @@ class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
         ``inducing`` as an array.
     optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, random_state, device, progress, \
 checkpoint : as in `PACGP`
-        B has many optima.  With L-BFGS, training from a ``start`` by "evidence" is followed by one from the scale of
-        the data, which ends where it is behind after as many iterations, at least 48.
     batch_size : int, optional
         Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
         depend on all rows.  The certificate always covers all N rows.
@@ -159,43 +157,27 @@ checkpoint : as in `PACGP`
         return self._kind().posterior_over(self._held, self.kernel_, point, self.jitter_)
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
-        given = self._within(self._given(X, Y))
         X, Y = self._some(X, Y, trainer.session)
         best, runs = super()._search(trainer, start, X, Y)
-
-        def improved(name: str, start: Parameters, M: Any, **ending: Any) -> bool:
-            """Whether B is less from ``start`` with M points; then the run is kept."""
-            nonlocal best, runs
-            other = copy(self)
-            other.n_inducing, other.n_restarts = M, 0
-            ends = replace(trainer.ending, least=best.run.value, **ending)
-            again = replace(
-                trainer,
-                otherwise=(),
-                prefix=trainer.prefix + name,
-                ending=ends,
-                scale=self._strides(start.kernel, self.X_train_),
-                raises_noise=trainer.raises_noise and start is not given,
-            )
-            try:
-                outcome, more = super(SparsePACGP, other)._search(again, start, X, Y)
-            except (NotPositiveDefinite, NonFinite, ArithmeticError):
-                return False
-            runs = [*runs, *more]
-            if outcome.run.value > best.run.value:
-                best = outcome
-                return True
-            return False
-
-        races = self._pilots and trainer.optimizer == "lbfgs" and runs[-1].status != "interrupted"
-        if races and improved("from the scale, ", given, self.n_inducing, pace=best.run.values):
-            start = given
         if not (self.fewer and isinstance(self.inducing, str) and self.posterior != "free" and trainer.optimizer):
             return best, runs
         assert best.parameters.Z is not None
         M = int(best.parameters.Z.shape[0]) // SHARE
-        while M >= FEWEST and runs[-1].status != "interrupted" and improved(f"{M} inducing points, ", start, M):
-            M //= SHARE
+        while M >= FEWEST and runs[-1].status != "interrupted":
+            few = copy(self)
+            few.n_inducing, few.n_restarts = M, 0
+            ending = replace(trainer.ending, least=best.run.value)
+            prefix = f"{trainer.prefix}{M} inducing points, "
+            try:
+                outcome, more = super(SparsePACGP, few)._search(
+                    replace(trainer, otherwise=(), prefix=prefix, ending=ending), start, X, Y
+                )
+            except (NotPositiveDefinite, NonFinite, ArithmeticError):
+                break
+            runs = [*runs, *more]
+            if not outcome.run.value > best.run.value:
+                break
+            best, M = outcome, M // SHARE
         return best, runs
 
     def _latent(

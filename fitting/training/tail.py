@@ -81,8 +81,6 @@ def tail_of(values: Sequence[float]) -> Tail | None:
 class Ending:
     """When a run has settled: further iterations are expected to gain less than ``tol``, or not to reach ``least``.
 
-    A run that is behind another one after as many iterations, at least `LEAST`, ends, too.
-
     Attributes
     ----------
     tol : float
@@ -98,8 +96,6 @@ class Ending:
     least : float
         What another run has reached, in terms of the value that is maximised: a run that is not expected to do so
         ends.
-    pace : sequence of float
-        The curve of the other run; empty if there is none.
     """
 
     tol: float
@@ -108,15 +104,12 @@ class Ending:
     symbol: str = "F"
     sign: int = 1
     least: float = -math.inf
-    pace: Sequence[float] = ()
 
     def reason(self, values: Sequence[float]) -> str | None:
         """A sentence if the curve has settled, otherwise None."""
         end = tail_of(values) if self.tol > 0.0 or self.least > -math.inf else None
         if end is None:
             return None
-        if self.pace and max(values) < max(self.pace[: len(values)]):
-            return f"Stopped after {end.iterations} iterations: another run is ahead after as many."
         if max(values) + end.to_come < self.least:
             return (
                 f"Stopped after {end.iterations} iterations: further ones are not expected to reach "
