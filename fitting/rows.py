@@ -171,7 +171,7 @@ class Stream:
         return self._squares[-1]
 
     def pull_back(self) -> PullBack:
-        """The pull-back of the basis for a `Pass` that is being made; its sums lie in memory as those of `square` do."""
+        """The pull-back of the basis for a `Pass` that is being made; its sums lie in memory like those of `square`."""
         return self.basis.pull_back(self._vector)
 
     def _vector(self, size: int) -> Float:
