@@ -278,12 +278,13 @@ def parser(doc: str | None, splits: int = 5, tests: int = 2000, **defaults: int)
 
 def checked(made: argparse.ArgumentParser, args: argparse.Namespace, **whole: int) -> None:
     """End with one sentence if a number is too small or a data set has no likelihood here."""
-    from gpbounds.validation import choice, count
+    from gpbounds.validation import choice, count, positive
 
     try:
         for name, least in {"splits": 1, "tests": 1, **whole}.items():
             if name in args:
                 count(f"--{name.replace('_', '-')}", getattr(args, name), least)
+        positive("--lengthscale", vars(args).get("lengthscale", 1.0))
         for name in args.only or ():
             choice("--only", name, tuple(LIKELIHOODS))
     except ValueError as error:
