@@ -45,6 +45,7 @@ from dlm_setting import (
     save,
     scores,
     settings,
+    splits_of,
     task,
     values,
 )
@@ -230,11 +231,11 @@ def picture(records: Sequence[Score], M: int) -> Any:
     columns = min(len(names), 3)
     bands = [names[i : i + columns] for i in range(0, len(names), columns)]
     page = figure(max(4.2 * columns, 7.5), 1.2 + 5.6 * len(bands))
-    splits = len({record.split for record in records})
+    splits = splits_of([[r for r in records if (r.data, r.n) == each] for each in settings(records)])
     headline(
         page,
         f"Test losses against the number of training rows: mean ± standard error of {splits} splits, M = {M}\n"
-        "β of KL(q‖p) by validation, except for ELBO (1) and FITC; symbols are shifted sideways to be seen",
+        "β of KL(q‖p) by validation, except for ELBO (1) and FITC; symbols are shifted sideways",
     )
     grid = page.add_gridspec(2 * len(bands), columns)
     handles: dict[str, Any] = {}

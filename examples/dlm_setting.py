@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -227,6 +227,12 @@ def gaps(
         if chosen(setting[0])
     ]
     return [paired(first, second) for first, second in pairs if first.size and second.size]
+
+
+def splits_of(groups: Iterable[Sequence[Any]]) -> str:
+    """The number of splits in groups of records: "3", or "2 to 5" where they differ."""
+    numbers = {len({record.split for record in group}) for group in groups}
+    return " to ".join(map(str, sorted({min(numbers), max(numbers)})))
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
