@@ -7,11 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fitting.features import Composed, FeatureKernel, FourierMap, MercerMap
-from fitting.features.base import KernelMap
+from fitting.features.transform import kernel_map
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian
+from gpbounds.kernels import Kernel
 from gpbounds.lowrank import MercerFeatures, fourier_kl, kl_features, mercer_kl, residual_certificate
+from gpbounds.mapreduce.program import Engine, Round, Rows
+from gpbounds.mapreduce.serial import Serial
+from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.sources import Source
 
 LARGEST = 5000
 """Largest number of rows for which the exact divergence is computed."""
@@ -48,14 +53,15 @@ class LowRankKL:
     residual: Bound | None
 
 
-def low_rank_kl(kernel: FeatureKernel, X: Float, *, noise: float, delta: float = 0.05) -> LowRankKL:
+def low_rank_kl(kernel: FeatureKernel, X: Float | Source, *, noise: float, delta: float = 0.05) -> LowRankKL:
     """The divergence of features of a kernel at the rows X (N, D), bounded and computed.
 
     Parameters
     ----------
     kernel : FeatureKernel
         Fourier or Mercer features, with or without a projection.
-    X : array (N, D)
+    X : array (N, D), or Source
+        Of rows that are read by partitions only the inputs count; there is one pass over them for ``residual``.
     noise : float
         σ².
     delta : float
@@ -68,27 +74,75 @@ def low_rank_kl(kernel: FeatureKernel, X: Float, *, noise: float, delta: float =
     >>> bool(found.exact < found.residual < found.prior)
     True
     """
-    outer = kernel.features
-    inner = outer.inner if isinstance(outer, Composed) else outer
-    assert isinstance(inner, KernelMap)
+    outer, inner = kernel.features, kernel_map(kernel.features)
     approximated = inner.kernel_at(kernel.parameters)
-    inputs = outer.transform.project(kernel.weights, X) if isinstance(outer, Composed) else X
-    N, prior, residual, exact = len(X), None, None, None
+    N, prior, residual, exact = (X.N if isinstance(X, Source) else len(X)), None, None, None
     if isinstance(inner, FourierMap) and np.ptp(inner.weights) == 0.0:
         m = len(inner.weights)
         prior = fourier_kl(approximated, N, m, noise=noise, delta=delta, features="classical")
     if isinstance(inner, MercerMap):
         law = Gaussian(std=inner.stds)
-        features = MercerFeatures(approximated, inner.rank, inputs=law, order="best", mean=inner.mean)  # type: ignore[arg-type]
+        features = _eigenfunctions(inner, approximated)
         kept = sorted(map(tuple, inner.degrees.tolist()))
         if outer is inner and sorted(map(tuple, features.degrees.tolist())) == kept:
             prior = mercer_kl(approximated, N, inner.rank, inputs=law, noise=noise, delta=delta)
-        features.degrees = inner.degrees
-        left = features.fit(inputs).residual_diagonal(inputs)
-        residual = residual_certificate(left, noise=noise, rounding=1e-11 * float(left.max()))
+        engine: Engine = X.holder if isinstance(X, Source) else Serial([Rows(X, X[:, :0], 0)])
+        left = engine.run(ResidualPass(kernel))
+        residual = residual_certificate(left.trace, noise=noise, rounding=left.allowance)
     if N <= LARGEST:
-        exact = kl_features(approximated(inputs), kernel.features(kernel.parameters, X), noise=noise)
+        points = X.rows(np.arange(N))[0] if isinstance(X, Source) else X
+        K, Xi = approximated(_inputs(kernel, points)), kernel.features(kernel.parameters, points)
+        exact = kl_features(K, Xi, noise=noise)
     if prior is not None:
         more = [FITTED, TRANSFORMED] if isinstance(outer, Composed) else [FITTED]
         prior = replace(prior, assumptions=(*prior.assumptions, *more))
     return LowRankKL(prior, exact, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Residual(Statistics):
+    """Of some rows: Tr(K − ΞΞᵀ), and a bound on its rounding error."""
+
+    trace: float
+    allowance: float
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualPass:
+    """The program that sums the diagonal of K − ΞΞᵀ, for Mercer features."""
+
+    kernel: FeatureKernel
+
+    def begin(self) -> MercerFeatures:
+        """The eigenfunctions that are kept."""
+        inner = kernel_map(self.kernel.features)
+        assert isinstance(inner, MercerMap)
+        features = _eigenfunctions(inner, inner.kernel_at(self.kernel.parameters))
+        features.degrees = inner.degrees
+        return features.fit(np.zeros((1, len(inner.stds))))
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """One pass."""
+        return (Round(self.sums, _as_it_is),)
+
+    def sums(self, features: MercerFeatures, rows: Rows) -> Residual:
+        """The sums of one partition; each entry is known to a relative 1e-11."""
+        left = features.residual_diagonal(_inputs(self.kernel, rows.X.astype(np.float64, copy=False)))
+        return Residual(float(left.sum()), 1e-11 * float(left.max()) * len(left))
+
+
+def _as_it_is(features: MercerFeatures, total: Residual) -> Residual:
+    return total
+
+
+def _eigenfunctions(inner: MercerMap, kernel: Kernel) -> MercerFeatures:
+    """The features of the largest eigenvalues at ``kernel``, under the input law of ``inner``."""
+    law = Gaussian(std=inner.stds)
+    return MercerFeatures(kernel, inner.rank, inputs=law, order="best", mean=inner.mean)  # type: ignore[arg-type]
+
+
+def _inputs(kernel: FeatureKernel, X: Float) -> Float:
+    """The rows X as inputs of the kernel whose features these are."""
+    outer = kernel.features
+    return outer.transform.project(kernel.weights, X) if isinstance(outer, Composed) else X

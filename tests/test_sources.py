@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier
+from fitting import ExactGP, LowRankGP, SparseGP, VariationalGP, VariationalGPClassifier, divergence
 from fitting.columns import Columns
 from fitting.estimators import elsewhere, load
 from fitting.family import member
@@ -19,7 +19,8 @@ from gpbounds import renyi
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import SquaredExponential
 from gpbounds.sources import Source, source
-from gpbounds.sources.arrays import array_parts, npy_parts
+from gpbounds.sources.arrays import ArrayPart, array_parts, npy_parts
+from gpbounds.sources.changed import with_targets
 from gpbounds.sources.local import Local
 
 KERNEL = SquaredExponential(1.3, [0.7, 1.4])
@@ -302,5 +303,63 @@ def test_bounds_of_a_model_of_a_folder_need_its_rows_again(tmp_path) -> None:
     lower, upper = model.log_evidence_bounds(folder, "y")
     assert lower.terms["elbo 1"] == pytest.approx(model.objective_, rel=1e-10)
     assert float(lower) <= float(upper)
-    with pytest.raises(ValueError, match=r"SparseGP\.log_evidence_bounds\(X, y\)"):
+    with pytest.raises(ValueError, match=r"pass them, log_evidence_bounds\(X, y\)"):
         model.log_evidence_bounds()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"features": "fourier"}, {"features": "mercer"}, {"features": "mercer", "dim": 1}],
+    ids=["fourier", "mercer", "projection"],
+)
+def test_bounds_of_a_low_rank_model_of_a_folder_are_those_of_its_rows(tmp_path, options) -> None:
+    X, y, _ = problem(300)
+    folder = written(tmp_path / "folder", X, 10.0 + 3.0 * y, 3, 50)
+    settings = {"rank": 12, "optimizer": None, "random_state": 0, "normalize_y": True, "noise": 0.1, **options}
+    local, far = LowRankGP(**settings).fit(X, 10.0 + 3.0 * y), LowRankGP(**settings).fit(folder, "y")
+    inputs = (X - X.mean(axis=0)) @ local.projection_ if "dim" in options else X
+    truth = renyi.log_evidence(far.kernel_, inputs, local.y_train_, noise=far.noise_)
+    expected = local.log_evidence_bounds(members="cheap", block=100)
+    lower, upper = far.log_evidence_bounds(folder, "y", block=100)
+    assert float(lower) <= truth <= float(upper)
+    assert float(upper) == pytest.approx(float(expected[1]), rel=1e-8)
+    assert lower.terms["elbo 1"] == pytest.approx(expected[0].terms["elbo 1"], rel=1e-8)
+    assert local.kl_bound_of(X).exact == local.kl_bound_.exact
+    own, known = far.kl_bound_of(folder, "y"), far.kl_bound_of(X)
+    assert own.exact == pytest.approx(known.exact, rel=1e-8)
+    for name in ("prior", "residual"):
+        one, other = getattr(own, name), getattr(known, name)
+        assert (one is None) == (other is None)
+        assert one is None or float(one) == pytest.approx(float(other), rel=1e-8)
+
+
+def test_the_residual_of_many_rows_is_a_sum_over_partitions_and_the_divergence_is_not(monkeypatch) -> None:
+    X, y, _ = problem(300)
+    model = LowRankGP("mercer", rank=12, optimizer=None, noise=0.1, order="best").fit(X, y)
+    monkeypatch.setattr(divergence, "LARGEST", 299)
+    expected, found = model.kl_bound_, model.kl_bound_of(Source.of(Local(array_parts(X, y, 70)), single=True))
+    assert found.exact is None
+    assert expected.exact is None
+    assert float(found.residual) == pytest.approx(float(expected.residual), rel=1e-9)
+    assert float(found.prior) == float(expected.prior)
+
+
+def test_a_model_of_features_without_a_kernel_has_no_such_bounds(tmp_path) -> None:
+    X, y, _ = problem(100)
+    folder = written(tmp_path / "folder", X, y, 2, 50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LowRankGP(MLP((3,), 2), max_iter=2, random_state=0).fit(folder, "y")
+    for purpose in ("log_evidence_bounds", "kl_bound_of"):
+        with pytest.raises(ValueError, match=f"those of a kernel for {purpose}, got an object"):
+            getattr(model, purpose)(folder, "y")
+
+
+def test_rows_in_other_units_keep_the_numbers_of_their_partitions() -> None:
+    X = np.arange(12.0)[:, None]
+    parts = [ArrayPart(X, X[:, 0], i, slice(*cut)) for i, cut in enumerate(((0, 4), (4, 4), (4, 8), (8, 12)))]
+    rows = with_targets(Source.of(Local(parts), single=True), np.ones(1), np.full(1, 2.0))
+    assert rows.numbers.tolist() == [0, 2, 3]
+    points, targets = rows.rows(np.array([0, 5, 9, 11]))
+    assert points.ravel().tolist() == [0.0, 5.0, 9.0, 11.0]
+    assert targets.ravel().tolist() == [-0.5, 2.0, 4.0, 5.0]

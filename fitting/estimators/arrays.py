@@ -31,7 +31,6 @@ def held_rows(X: Float) -> Float:
     if len(X) == 0:
         raise ValueError(
             "model: expected one that was fitted to arrays, got one of rows that were read by partitions and are not "
-            "held: fit again to rows that fit into memory, or pass them to SparseGP.log_evidence_bounds(X, y) or "
-            "gpbounds.renyi.evidence"
+            "held: pass them, log_evidence_bounds(X, y), or fit again to rows that fit into memory"
         )
     return X

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from fitting.columns import Columns
 from fitting.divergence import LowRankKL, low_rank_kl
 from fitting.estimators.base import GaussianProcess
-from fitting.estimators.elsewhere import FromElsewhere
+from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.regression import Regression
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
@@ -21,7 +22,7 @@ from fitting.features.base import TrainedMap
 from fitting.features.choices import ORDERS, even, of_families
 from fitting.features.named import NAMES, approximated, chosen_again, named_map
 from fitting.features.objects import check_features, trained_map
-from fitting.features.transform import kernel_map
+from fitting.features.transform import Projected, kernel_map
 from fitting.lowrank import LowRankObjective
 from fitting.lowrank_batches import LowRankBound
 from fitting.mapreduce.lowrank import PartitionedLowRank
@@ -31,6 +32,8 @@ from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Matern, SquaredExponential, Stationary
 from gpbounds.lowrank.features.degrees import on_grid
+from gpbounds.sources import Source, is_elsewhere, source
+from gpbounds.sources.changed import changed
 from gpbounds.validation import choice, count, positive
 
 ROUNDS = 3
@@ -311,10 +314,34 @@ progress, checkpoint : as in `ExactGP`
         """
         self._fitted()
         if len(self.X_train_) == 0:
-            raise AttributeError("kl_bound_: expected a model of rows in memory, got one of rows read by partitions")
+            raise AttributeError(
+                "kl_bound_: expected a model of rows in memory, got one of rows read by partitions, which it does not "
+                "hold: pass them, kl_bound_of(X, y)"
+            )
         if isinstance(self.feature_kernel_.features, Scaled):
             raise AttributeError("kl_bound_: expected features of a kernel, got an object")
         return low_rank_kl(self.feature_kernel_, self.X_train_, noise=self.noise_)
+
+    def kl_bound_of(self, X: Any, y: Any = None) -> LowRankKL:
+        """As ``kl_bound_``, on the inputs of rows that are passed.
+
+        ``residual`` is the trace of a matrix and takes one pass over any rows; ``prior`` needs only their number;
+        ``exact`` needs all of K and is None above 5000 rows.
+
+        Parameters
+        ----------
+        X, y : as in `fit`
+            The rows of training, for a model that read them by partitions; y may be missing for arrays.
+
+        Raises
+        ------
+        ValueError
+            for features that are an object without a kernel.
+        """
+        self._fitted()
+        self._of_kernel("kl_bound_of")
+        rows = source(X, y) if is_elsewhere(X) else self._new_points(X)
+        return low_rank_kl(self.feature_kernel_, rows, noise=self.noise_)
 
     def _largest_variance(self, X: Any) -> float:
         xp = self._module()
@@ -331,11 +358,28 @@ progress, checkpoint : as in `ExactGP`
         return self.X_train_
 
     def _bracket_inducing(self) -> Float:
-        features = self.feature_kernel_.features
-        if isinstance(features, Scaled):
-            raise ValueError("features: expected those of a kernel for log_evidence_bounds, got an object")
+        return self._chosen(host(self._bracket_points()))
+
+    def _as_fitted(self, rows: Source) -> Source:
+        self._of_kernel("log_evidence_bounds")
+        kernel, own = self.feature_kernel_, super()._as_fitted(rows)
+        if not isinstance(kernel.features, Composed):
+            return own
+        return changed(own, Projected(kernel.features.transform, kernel.weights))
+
+    def _inducing_of(self, rows: Source) -> Float:
+        return self._chosen(some_rows(Columns(rows), Columns(rows, True), 0)[0])
+
+    def _chosen(self, points: Float) -> Float:
+        """As many inducing points as features, among the rows ``points``, which are inputs of ``kernel_``."""
+        self._of_kernel("log_evidence_bounds")
         rng = np.random.default_rng(0)
-        return choose_inducing(self.kernel_, host(self._bracket_points()), features.rank, "greedy", rng)
+        return choose_inducing(self.kernel_, points, self.feature_kernel_.features.rank, "greedy", rng)
+
+    def _of_kernel(self, purpose: str) -> None:
+        """Refuse features that are an object."""
+        if isinstance(self.feature_kernel_.features, Scaled):
+            raise ValueError(f"features: expected those of a kernel for {purpose}, got an object")
 
 
 def _at_most_rows(rank: int, N: int) -> None:

@@ -18,9 +18,6 @@ from fitting.tempered import TemperedVFE
 from fitting.training import Run
 from gpbounds.arrays import Array, Float, host
 from gpbounds.kernels import Kernel
-from gpbounds.renyi import evidence
-from gpbounds.sources import source
-from gpbounds.sources.changed import with_targets
 from gpbounds.validation import choice, count, positive, scalar
 
 METHODS = ("vfe", "fitc", "dtc", "pep", "pic")
@@ -64,25 +61,6 @@ progress, checkpoint : as in `ExactGP`
     power: float | None = field(default=None, kw_only=True)
     beta: float = field(default=1.0, kw_only=True)
     block_size: int = field(default=100, kw_only=True)
-
-    def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """Lower and upper bound on log p(y) at the trained kernel and noise, by `gpbounds.renyi.evidence`.
-
-        They hold for the targets as they were fitted, and sum over P outputs.
-
-        Parameters
-        ----------
-        X, y : as in `fit`, optional
-            The rows of training, for a model that read them by partitions and holds none.
-        options
-            Passed on: members, alphas, block, and Z for other inducing points.  The computation runs on the device of
-            the model.
-        """
-        if X is None:
-            return super().log_evidence_bounds(**options)
-        self._fitted()
-        rows = with_targets(source(X, y), self.y_mean_, self.y_scale_)
-        return evidence(self.kernel_, rows, None, noise=self.noise_, **{"Z": self.inducing_, **options})
 
     def _member(self) -> Member:
         choice("method", self.method, METHODS)

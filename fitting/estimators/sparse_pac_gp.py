@@ -26,8 +26,9 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid
-from gpbounds.pacbayes.certificate.raw import Partitions, raw
+from gpbounds.pacbayes.certificate.raw import Partitions, Scaled, raw
 from gpbounds.sources import Source
+from gpbounds.sources.changed import changed
 from gpbounds.validation import choice, count
 
 POSTERIORS = ("fitc", "vfe", "interpolated", "free")
@@ -139,8 +140,11 @@ checkpoint : as in `PACGP`
         self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
         scaled = self._raw.scaled(self.inputs_, self.outputs_)
         held = Held(scaled, rows.N, rows.D, rows.P, True, np.zeros(1), np.ones(1))
-        own = Source.of(scaled, single=True, names=rows.names, numbers=rows.numbers)
+        own = self._as_fitted(rows)
         return held, Columns(own), Columns(own, True)
+
+    def _as_fitted(self, rows: Source) -> Source:
+        return changed(rows, Scaled(self.inputs_, self.outputs_))
 
     def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
         if self._held is None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from fitting.features.base import FeaturesAt, KernelFeaturesAt, KernelMap, TrainedMap
 from gpbounds.arrays import Array, Float, namespace
+from gpbounds.mapreduce.program import Rows
 
 
 class TransformAt(ABC):
@@ -57,6 +58,17 @@ class Transform(ABC):
         K = namespace(X).empty((X.shape[0], g.width))
         g.fill(X, K)
         return K[:, -self.dim :]
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """The change of the rows of a partition into z = g(x)."""
+
+    transform: Transform
+    weights: Float
+
+    def __call__(self, rows: Rows) -> Rows:
+        return rows._replace(X=self.transform.project(self.weights, rows.X.astype(np.float64, copy=False)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,6 +50,11 @@ class Shifted:
         return rows._replace(Y=(rows.Y - self.shift) / self.scale)
 
 
+def changed(rows: Source, change: Change) -> Source:
+    """The rows ``change(rows)``; one pass."""
+    return Source.of(Changed(rows.holder, change), single=rows.single, names=rows.names, numbers=rows.numbers)
+
+
 def with_targets(rows: Source, shift: Float, scale: Float) -> Source:
     """``rows`` with (y − shift)/scale in place of y; one pass.
 
@@ -59,8 +64,7 @@ def with_targets(rows: Source, shift: Float, scale: Float) -> Source:
     >>> rows.rows(np.arange(2))[1].tolist()
     [[0.0], [1.0]]
     """
-    changed = Changed(rows.holder, Shifted(shift, scale))
-    return Source.of(changed, single=rows.single, names=rows.names, numbers=rows.numbers)
+    return changed(rows, Shifted(shift, scale))
 
 
 @dataclass(frozen=True, eq=False)

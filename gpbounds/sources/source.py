@@ -88,8 +88,9 @@ class Source:
             raise ValueError(f"X: expected the same columns in all partitions, got {sorted(columns)} columns")
         D, filled = columns.pop(), np.flatnonzero(sizes)
         own = holder if len(filled) == len(sizes) else holder.only(filled.tolist())
+        kept = filled if numbers is None else numbers[filled]
         return cls(
-            own, filled, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names, not look.inexact
+            own, kept, sizes[filled], D, len(look.moments.unit) - D, single, look.moments, names, not look.inexact
         )
 
 
