@@ -135,7 +135,7 @@ def test_probes() -> None:
 
 
 def test_few_neighbours_take_a_deeper_pilot() -> None:
-    """Least eigenvalue of B near 0.02: 24 steps of 7 probes prove nothing positive, and the ends were 240 nats apart."""
+    """Least eigenvalue of B near 0.02: 24 steps prove nothing positive, and the ends were 240 nats apart."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 4))
     y = np.sin(X.sum(axis=1)) + 0.3 * rng.standard_normal(1500)
