@@ -112,7 +112,7 @@ def evidence(
         At least 2.  The distance between the bounds falls about as 1/√probes.
     block, neighbours : int
         b and p.  More neighbours narrow the bounds.  By default p = 1500 up to N = 25 000, and from there on p + 250
-        grows as N^⅓, as then U takes the same part of the time of the products with K.
+        grows as N^0.45: at N = 100 000, U takes a tenth of the time, and 2.6 GB.
     memory : float
         Bytes: K is stored if 4N² is at most that.
 
@@ -158,12 +158,12 @@ def evidence(
 
 
 def _neighbours(N: int) -> int:
-    """Default p: the N(p + b)³/b flops of U grow as the N² of a product.
+    """Default p.  Measured (SE, 8 inputs, noise .1): the half width falls as p^−1.2, and grows as N^1.2 for equal p.
 
     >>> _neighbours(10_000), _neighbours(25_000), _neighbours(100_000)
-    (1500, 1500, 2528)
+    (1500, 1500, 3016)
     """
-    return max(NEIGHBOURS, round((NEIGHBOURS + 250) * (N / FROM) ** (1.0 / 3.0)) - 250)
+    return max(NEIGHBOURS, round((NEIGHBOURS + 250) * (N / FROM) ** 0.45) - 250)
 
 
 def _problem(
