@@ -158,7 +158,7 @@ def evidence(
 
 
 def _neighbours(N: int) -> int:
-    """Default p.  Measured (SE, 8 inputs, noise .1): the half width falls as p^−1.2, and grows as N^1.2 for equal p.
+    """Default p.  Measured (SE, 8 inputs, noise .1): the half width falls as p^−1.1, and grows as N^1.1 for equal p.
 
     >>> _neighbours(10_000), _neighbours(25_000), _neighbours(100_000)
     (1500, 1500, 3016)
