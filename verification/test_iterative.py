@@ -205,15 +205,15 @@ def test_edges_hold_at_a_depth_that_the_probes_choose(observe: Observer) -> None
     rng = np.random.default_rng(9)
     values, runs, delta = spectrum(rng, 150, "power law"), 100, 0.3
     depths = [probe_batches(values, runs, 5, steps, np.random.default_rng(10)) for steps in (4, 8, 12, 16, 24)]
-    found, chosen = np.full(runs, -np.inf), np.zeros(runs, dtype=int)
+    lower_ends, chosen = np.full(runs, -np.inf), np.zeros(runs, dtype=int)
     for i in range(runs):
         for depth, T in enumerate(depths):
             mine = T.columns(slice(5 * i, 5 * i + 5))
-            found[i], chosen[i] = edges(mine, delta=delta)[0], depth
-            if found[i] >= 0.774 * float(gauss(mine).points.min()):
+            lower_ends[i], chosen[i] = edges(mine, delta=delta)[0], depth
+            if lower_ends[i] >= 0.774 * float(gauss(mine).points.min()):
                 break
     observe.holds("N-edge", np.unique(chosen).size > 1)
-    observe.frequency("N-edge", int((found > values.min() + 1e-9).sum()), runs, delta)
+    observe.frequency("N-edge", int((lower_ends > values.min() + 1e-9).sum()), runs, delta)
 
 
 @pytest.mark.claim("N-slqtail")
