@@ -69,7 +69,7 @@ def of_loss(loss: Loss) -> ExpectedLoss:
 
     def expected(Y: Array, means: Array, variances: Array) -> Expected:
         arguments = Y[:, 0], means[:, 0], variances
-        values, in_mean, in_variance = loss.expectation(*arguments, gradient=True)
+        values, in_mean, in_variance = loss.slopes(*arguments)
         return Expected(values.sum(), in_mean[:, None], in_variance)
 
     return expected

@@ -37,8 +37,9 @@ from fitting.signed import SignedGram
 from fitting.turned import turned
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
+from gpbounds.linalg.device import noise_slopes
 from gpbounds.linalg.parallel import WORTH, share
-from gpbounds.linalg.products import add_product, matmul, product
+from gpbounds.linalg.products import accumulate, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.triangular import multiply_rows
 from gpbounds.mapreduce.statistics import Statistics
 
@@ -208,7 +209,7 @@ class _Losses:
         own = expected.in_parameters
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
         if self.gradient:
-            self.mean += chunk.V.T @ expected.in_mean
+            accumulate(self.mean, chunk.V.T, expected.in_mean)
             self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:
@@ -222,7 +223,7 @@ def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
-        within = namespace(V).einsum("ij,ij->i", V, turned)
+        within = row_products(V, turned)
         return within, _at(loss, chunk)(chunk.Y, V @ q.mean, chunk.residual + within)
 
     return chunk.recall("losses", compute)
@@ -286,11 +287,8 @@ class _Reverse:
         scaled = s_bar * D
         bar *= (2.0 * scaled)[:, None]
         add_product(V, more.twice, bar)
-        # 2v·Āv; the subtracted term is at most 2|s̄|D², as c·q ≤ 1
-        quadratic = 0.5 * xp.einsum("ij,ij->i", V, bar) - within * scaled
-        D_bar = -(quadratic + ((V @ more.b_bar) * chunk.Y).sum(axis=1)) / (D * D)
+        D_bar, r_bar = _slopes(row_products(V, bar), row_sums(V @ more.b_bar, chunk.Y), within * scaled, D, s_bar, a)
         self.noise += D_bar.sum()
-        r_bar = s_bar + a * D_bar
         buffer = chunk.scratch("S")
         bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
         add_product(xp.concatenate([m_bar * D[:, None], chunk.Y], axis=1), more.rank.T, bar)
@@ -302,6 +300,15 @@ class _Reverse:
 
     def statistics(self) -> Adjoints:
         return Adjoints(self.pull.statistics(), self.gram, self.noise)
+
+
+def _slopes(both: Array, lean: Array, within: Array, D: Array, s_bar: Array, a: float) -> tuple[Array, Array]:
+    """D̄ and r̄ (n,).  ``both`` is twice v·Āv + ``within``; ``within`` is at most 2|s̄|D², as c·q ≤ 1."""
+    if namespace(both) is not np:
+        return noise_slopes(both, lean, within, D, s_bar, a)
+    quadratic = 0.5 * both - within
+    D_bar = -(quadratic + lean) / (D * D)
+    return D_bar, s_bar + a * D_bar
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,7 +334,7 @@ class _Single(_Losses):
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
-        variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
+        variance = chunk.residual + row_products(V, bar)
         expected = _at(self.loss, chunk)(chunk.Y, V @ self.q.mean, variance)
         self.add(chunk, expected)
         if not chunk.basis.exact:  # r_i contains −|v_i|²
