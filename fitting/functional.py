@@ -35,7 +35,7 @@ from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
 from fitting.turned import turned
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, host, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.device import noise_slopes
 from gpbounds.linalg.parallel import WORTH, share
@@ -126,7 +126,7 @@ class Priced:
         pulled = basis.finish(back.pulled, across)
         own = np.array([member.noise * float(back.noise)])
         if self.losses.in_parameters.size:  # the noise in the loss is the noise of the member
-            own += adjoint.in_total * self.losses.in_parameters
+            own += adjoint.in_total * host(self.losses.in_parameters)
         return replace(self.evaluation, gradient=pulled.gradient(own))
 
 
@@ -168,7 +168,7 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal) -> Eval
     factor *= 2.0 * in_total
     factor += in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
-    derivatives = pulled.gradient(in_total * sums.in_parameters, scale=in_total, mean=mean, factor=factor)
+    derivatives = pulled.gradient(in_total * host(sums.in_parameters), scale=in_total, mean=mean, factor=factor)
     return Evaluation(value, derivatives, total=total, kl=kl)
 
 
@@ -183,7 +183,7 @@ class LossSums(Statistics):
     """The sum of the losses, its derivatives in the parameters of the loss, Vm̄ and V·diag(s̄)Vᵀ."""
 
     total: Array | float
-    in_parameters: Float
+    in_parameters: Array
     mean: Array
     gram: SignedGram
 
@@ -195,7 +195,7 @@ class _Losses:
         xp, M = namespace(source.X), source.basis.rank
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
-        self.in_parameters: Float | None = None
+        self.in_parameters: Array | None = None
         self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(source.square())
         q.covariance  # noqa: B018  (computed once, before several threads read it)
 

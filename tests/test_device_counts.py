@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fitting.bounds.free import free_bound
 from fitting.bounds.problem import risk_bound
+from fitting.evaluation import Parameters
 from fitting.family import objective
+from fitting.variational import variational_objective
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Gaussian, Poisson
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 
 pytestmark = pytest.mark.standin
@@ -76,6 +81,29 @@ def test_risk_pass(cupy, counts, Z, loss, method) -> None:
 
     each = per_chunk(cupy, counts, make)
     assert each["launch"] <= 60
+    assert without_transfers(each)
+
+
+@pytest.mark.parametrize("loss", [Band(0.5), Squared(0.5)], ids=str)
+def test_free_bound(cupy, counts, Z, loss) -> None:
+    def make(X, y):
+        B = free_bound(X, y, loss, delta=0.05, chunk=ROWS)
+        return lambda: B.evaluate(SE, Z, cupy.zeros((7, 1)), 0.5 * cupy.eye(7))
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 25
+    assert without_transfers(each)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Poisson()], ids=repr)
+def test_variational_inference(cupy, counts, Z, likelihood) -> None:
+    def make(X, y):
+        q = FactorLaw(cupy.zeros((7, 1)), 0.5 * cupy.eye(7))
+        J = variational_objective(X, cupy.ones(X.shape[0]), likelihood, chunk=ROWS)
+        return lambda: J.minimised(Parameters(SE, likelihood, Z, q))
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 45
     assert without_transfers(each)
 
 

@@ -29,6 +29,14 @@ class Covariances:
         """k(X, Z) written into ``out`` (n, M)."""
         return self.kernel.fill(X, self.Z, out)
 
+    def fill_products(self, X: Array, out: Array) -> Array:
+        """As `fill`, sooner: see `Kernel.fill_products`."""
+        return self.kernel.fill_products(X, self.Z, out)
+
+    def diag(self, X: Array) -> Array:
+        """k(x, x) (n,)."""
+        return self.kernel.diag(X)
+
     def pulling(self) -> Pulling:
         """A new pull-back, with sums of 0."""
         return Pulling(self.kernel, self.Z)
@@ -65,6 +73,24 @@ class Pulling:
     def result(self) -> tuple[Float, Array]:
         """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D)."""
         return self.parameters, self.moved
+
+
+def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None = None) -> tuple[Float, Array]:
+    """As `Kernel.pull` for checked points, on a GPU with one launch."""
+    pulling = covariances(kernel, X2).pulling()
+    if isinstance(pulling, Pulling):
+        return kernel.pull(X1, X2, cotangent, K)
+    pulling.add(X1, cotangent)
+    return pulling.result()
+
+
+def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Float, Array, Array]:
+    """As `Kernel.pull_both` for checked points, on a GPU with two launches."""
+    pulling = covariances(kernel, X1).pulling()
+    if isinstance(pulling, Pulling):
+        return kernel.pull_both(X1, X2, cotangent, K)
+    pulling.add(X2, namespace(K).ascontiguousarray(cotangent.T))
+    return *pull(kernel, X1, X2, cotangent), pulling.result()[1]
 
 
 def covariances(kernel: Kernel, Z: Array) -> Covariances | fused.Fused:

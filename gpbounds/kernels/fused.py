@@ -63,6 +63,14 @@ class Fused:
         kernel(cupy.ascontiguousarray(X), self.Z, self.parameters, self.Z.shape[0], out)
         return out
 
+    fill_products = fill
+
+    def diag(self, X: Array) -> Array:
+        """k(x, x) (n,)."""
+        import cupy
+
+        return cupy.full(X.shape[0], self.variance)
+
     def matrix(self, X: Array) -> Array:
         """k(X, Z) (n, M), of the precision of X."""
         import cupy
