@@ -3,9 +3,10 @@
     python benchmarks/bench_scale.py [--json FILE] [--memory FOLDER]
 
 Overhead: evaluations over 8 and 64 partitions of 50 rows, beside the same evaluations in this process.  Speed:
-N = 200 000, M = 500, D = 8, one worker and two, one thread each.  Recovery: both workers are killed in the middle of a
-pass; the time beyond that of an undisturbed evaluation.  ``--memory`` writes 10⁷ rows to Parquet files in FOLDER and
-evaluates once on two workers with M = 500: the largest resident memory of a worker.
+N = 200 000, M = 500, D = 8, one worker and two, one thread each; then what the machine allows without Dask: the same
+for two plain processes, which have half of the rows each, and for two that only multiply matrices.  Recovery: both
+workers are killed in the middle of a pass; the time beyond that of an undisturbed evaluation.  ``--memory`` writes 10⁷
+rows to Parquet files in FOLDER and evaluates once on two workers with M = 500: the largest resident memory of a worker.
 """
 
 from __future__ import annotations
@@ -110,7 +111,64 @@ def speed(repeats: int, N: int, M: int) -> list[Any]:
     ratio, same = medians[1] / medians[2], len(values) == 1
     print(f"N = {N}, M = {M}, 16 partitions: one worker {medians[1]:.2f} s, two {medians[2]:.2f} s")
     print(f"ratio {ratio:.2f} (goal {GOALS['speed']}); {'equal' if same else 'DIFFERENT'} bits")
-    return [{"N": N, "M": M, "seconds": seconds, "ratio": ratio, "goal": GOALS["speed"], "equal_bits": same}]
+    rows = [{"N": N, "M": M, "seconds": seconds, "ratio": ratio, "goal": GOALS["speed"], "equal_bits": same}]
+    for name, work in (("evaluations of half of the rows", half), ("matrix products", products)):
+        alone_s, beside_s = without_dask(work, N // 2, M, repeats)
+        twice = 2.0 * float(np.median(alone_s)) / float(np.median(beside_s))
+        print(
+            f"without Dask, {name}: one process {np.median(alone_s):.2f} s, each of two {np.median(beside_s):.2f} s: "
+            f"two are {twice:.2f} times as fast"
+        )
+        rows.append({"without_dask": name, "alone_s": alone_s, "beside_s": beside_s, "ratio": twice})
+    return rows
+
+
+def half(N: int, M: int) -> Any:
+    from gpbounds.sources import Source
+    from gpbounds.sources.arrays import array_parts
+    from gpbounds.sources.local import Local
+
+    return evaluation(Source.of(Local(array_parts(*problem(N), N // 8)), single=True), M)
+
+
+def products(N: int, M: int) -> Any:
+    A, B = np.ones((M, M)), np.ones((M, 1024))
+
+    def run() -> None:
+        for _ in range(N // 1024):
+            A @ B
+
+    return run
+
+
+def repeated(work: Any, N: int, M: int, repeats: int, barrier: Any, seconds: Any) -> None:
+    """Put the seconds of each run of one process into the queue; all processes begin each run together."""
+    run = work(N, M)
+    run()
+    for _ in range(repeats):
+        barrier.wait()
+        start = time.perf_counter()
+        run()
+        seconds.put(time.perf_counter() - start)
+
+
+def without_dask(work: Any, N: int, M: int, repeats: int) -> tuple[list[float], list[float]]:
+    """Seconds of ``work`` in one process alone, and in two at once: the slower one of each pair counts."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    times = []
+    for count in (1, 2):
+        barrier, queue = context.Barrier(count), context.Queue()
+        options = (work, N, M, repeats, barrier, queue)
+        processes = [context.Process(target=repeated, args=options) for _ in range(count)]
+        for process in processes:
+            process.start()
+        own = [[queue.get() for _ in range(count)] for _ in range(repeats)]
+        for process in processes:
+            process.join()
+        times.append([max(pair) for pair in own])
+    return times[0], times[1]
 
 
 def recovery(client: Any, folder: Path) -> list[Any]:

@@ -39,6 +39,7 @@ from dlm_setting import (
     present,
     save,
     settings,
+    splits_of,
     task,
 )
 from paired import Tally, paired
@@ -248,9 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             Adam(numbers, args.batch, args.rate),
         )
         save(curves, marks)
-    numbers_of_splits = {len({r.split for r in records if (r.data, r.n) == each}) for each in settings(records)}
-    numbers_of_splits.add(len({mark.split for mark in marks}))
-    splits = " to ".join(map(str, sorted({min(numbers_of_splits), max(numbers_of_splits)})))
+    splits = splits_of([*([r for r in records if (r.data, r.n) == each] for each in settings(records)), marks])
     about = (
         f"Test log loss against β, and by epochs; mean and range of {splits} splits, M = {args.inducing}\n"
         f"below: {args.rows:,} generated rows, batches of {args.batch:,}, Adam with rate {args.rate:g}"

@@ -37,6 +37,7 @@ from dlm_setting import (
     plain,
     present,
     save,
+    splits_of,
     task,
 )
 from matplotlib.ticker import NullFormatter
@@ -369,8 +370,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         save(args.out, marks)
     batches = [f"{large}: batches of {args.batch:,}"] if large else []
     batches += ["counts: all rows"] if counted else []
+    splits = splits_of([[mark for mark in marks if mark.data == data] for data in {mark.data for mark in marks}])
     title = (
-        f"Test log loss of DLM with β = {BETA:g} by sampled gradients: mean and range of {args.splits} splits, "
+        f"Test log loss of DLM with β = {BETA:g} by sampled gradients: mean and range of {splits} splits, "
         f"M = {args.inducing}\nAdam with rate {args.rate:g}; {'; '.join(batches)}; "
         "curves that leave a panel end above it"
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
@@ -229,6 +229,12 @@ def gaps(
     return [paired(first, second) for first, second in pairs if first.size and second.size]
 
 
+def splits_of(groups: Iterable[Sequence[Any]]) -> str:
+    """The number of splits in groups of records: "3", or "2 to 5" where they differ."""
+    numbers = {len({record.split for record in group}) for group in groups}
+    return " to ".join(map(str, sorted({min(numbers), max(numbers)})))
+
+
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table for RESULTS.md."""
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
@@ -278,12 +284,13 @@ def parser(doc: str | None, splits: int = 5, tests: int = 2000, **defaults: int)
 
 def checked(made: argparse.ArgumentParser, args: argparse.Namespace, **whole: int) -> None:
     """End with one sentence if a number is too small or a data set has no likelihood here."""
-    from gpbounds.validation import choice, count
+    from gpbounds.validation import choice, count, positive
 
     try:
         for name, least in {"splits": 1, "tests": 1, **whole}.items():
             if name in args:
                 count(f"--{name.replace('_', '-')}", getattr(args, name), least)
+        positive("--lengthscale", vars(args).get("lengthscale", 1.0))
         for name in args.only or ():
             choice("--only", name, tuple(LIKELIHOODS))
     except ValueError as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from fitting.evaluation import Gradient
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.mapreduce.statistics import Statistics
 
 
@@ -28,10 +31,15 @@ class Pulled(Statistics):
     Z: Array | float = 0.0
     weights: Float | float = 0.0
 
-    def gradient(self, likelihood: Float, *, scale: float = 1.0, **law: Array) -> Gradient:
-        """``scale`` times these derivatives, with those in the likelihood and in the mean and factor of a free law."""
-        blocks = {"Z": self.Z, "weights": self.weights}
-        own = {name: scale * block for name, block in blocks.items() if not isinstance(block, float)}
+    def gradient(self, likelihood: Float, *, scale: float = 1.0, overwrite: bool = False, **law: Array) -> Gradient:
+        """``scale`` times these derivatives, with those in the likelihood and in the mean and factor of a free law.
+
+        With ``overwrite`` the result takes the memory of Z and of the weights.
+        """
+        own: dict[str, Array] = {}
+        for name, block in (("Z", self.Z), ("weights", self.weights)):
+            if not isinstance(block, float):
+                own[name] = namespace(block).multiply(block, scale, out=block if overwrite else None)
         return Gradient(scale * self.kernel, likelihood, **own, **law)
 
 
@@ -103,8 +111,8 @@ class Basis(ABC):
         """
 
     @abstractmethod
-    def pull_back(self) -> PullBack:
-        """A new pull-back, with sums of 0."""
+    def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> PullBack:
+        """A new pull-back, with sums of 0; ``memory`` makes a vector of zeros for many parameters."""
 
     @abstractmethod
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:

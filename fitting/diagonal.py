@@ -235,7 +235,7 @@ class _Reverse:
     def __init__(self, member: Diagonal, source: Stream, middle: Middle) -> None:
         q, lifted = middle.q, middle.lifted
         self.member, self.P, self.q, self.lifted = member, source.P, q, lifted
-        self.pull = source.basis.pull_back()
+        self.pull = source.pull_back()
         self.heavy: Array | float = source.square() if lifted is None else 0.0
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0

@@ -142,7 +142,7 @@ def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bo
         if evaluation is not None:
             return evaluation
     _prepare(source, q)
-    return free_whole(source.basis, q, free_sums(q, source, loss), goal)
+    return free_whole(source.basis, q, free_sums(q, source, loss), goal, overwrite=True)
 
 
 def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
@@ -150,8 +150,8 @@ def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
     return source.reduce(lambda: _Single(q, source, loss))
 
 
-def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal) -> Evaluation:
-    """J with its derivatives, from the sums over all rows."""
+def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, overwrite: bool = False) -> Evaluation:
+    """J with its derivatives, from the sums over all rows, whose memory it takes if it may ``overwrite`` them."""
     xp = namespace(q.mean)
     total, kl = float(sums.total), q.kl
     value, in_total, in_kl = goal(total, kl)
@@ -168,7 +168,9 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal) -> Eval
     factor *= 2.0 * in_total
     factor += in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
-    derivatives = pulled.gradient(in_total * host(sums.in_parameters), scale=in_total, mean=mean, factor=factor)
+    derivatives = pulled.gradient(
+        in_total * host(sums.in_parameters), scale=in_total, overwrite=overwrite, mean=mean, factor=factor
+    )
     return Evaluation(value, derivatives, total=total, kl=kl)
 
 
@@ -274,7 +276,7 @@ class _Reverse:
 
     def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint) -> None:
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
-        self.pull, self.noise = source.basis.pull_back(), 0.0
+        self.pull, self.noise = source.pull_back(), 0.0
         self.gram = SignedGram(source.square())
 
     def chunk(self, chunk: Chunk) -> None:
@@ -327,7 +329,7 @@ class _Single(_Losses):
 
     def __init__(self, q: FactorLaw, source: Stream, loss: Losses) -> None:
         super().__init__(q, source, loss, True)
-        self.pull = source.basis.pull_back()
+        self.pull = source.pull_back()
         depends = isinstance(loss, LossOfResiduals)
         self.by_residual: SignedGram | float = SignedGram(source.square()) if depends else 0.0
 

@@ -9,6 +9,7 @@ since L̄ = −tril(L⁻ᵀV̄Vᵀ), and the pull-back of a Cholesky factor depe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fitting.basis import Basis, PullBack, Pulled
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.covariances import Covariances, covariances
 from gpbounds.kernels.fused import Fused
@@ -123,7 +124,7 @@ class InducingBasis(Basis):
             return B @ self.inverse
         return lift_rows(L, B) if self.inverse is None else multiply_rows(self.inverse, B, transposed=True)
 
-    def pull_back(self) -> InducingPullBack:
+    def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> InducingPullBack:
         return InducingPullBack(self)
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:

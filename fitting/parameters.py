@@ -143,7 +143,7 @@ class WeightsBlock(Block):
         return _features_of(point).weights
 
     def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
-        return replace(point, kernel=_features_of(point).with_weights(entries))
+        return replace(point, kernel=_features_of(point).with_weights(entries, space))
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
         assert gradient.weights is not None

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from fitting.basis import Basis
-from gpbounds.arrays import Array, namespace
+from fitting.basis import Basis, PullBack
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.mapreduce.statistics import Statistics, summed
@@ -119,6 +119,7 @@ class Stream:
     _filled: set[int] = field(default_factory=set, repr=False)
     _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     _squares: list[Array] = field(default_factory=list, repr=False)
+    _vectors: list[Float] = field(default_factory=list, repr=False)
 
     @property
     def N(self) -> int:
@@ -139,6 +140,7 @@ class Stream:
         self.basis.prepare()
         count = self._groups()
         self._squares.clear()
+        self._vectors.clear()
         passes: list[Pass[S]] = []
         squares: list[list[Array]] = []
         for _ in range(count):
@@ -168,6 +170,17 @@ class Stream:
             return xp.zeros((M, M))
         self._squares.append(self.space.array(f"sum {len(self._squares)}", (M, M), xp))
         return self._squares[-1]
+
+    def pull_back(self) -> PullBack:
+        """The pull-back of the basis for a `Pass` that is being made; its sums lie in memory like those of `square`."""
+        return self.basis.pull_back(self._vector)
+
+    def _vector(self, size: int) -> Float:
+        if self._groups() == 1:
+            return np.zeros(size)
+        self._vectors.append(self.space.array(f"vector {len(self._vectors)}", (size,), np))
+        self._vectors[-1].fill(0.0)
+        return self._vectors[-1]
 
     def _groups(self) -> int:
         return groups(len(self.parts), self.N, self.basis.effort) if namespace(self.X) is np else 1

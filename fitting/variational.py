@@ -146,6 +146,7 @@ class VariationalObjective:
         square = self.loss == "square-loss"
         noise = self.beta if square else self.beta * point.noise
         posterior = FamilyObjective(self.member, self.data).posterior(point.kernel, noise, points)
+        self.data.space.release()  # steps, above all those of mini-batches, need other memory
         assert isinstance(posterior, InducingPosterior)
         factor = xp.eye(M) if square else posterior.q.factor
         return replace(point, Z=points, q=FactorLaw(posterior.q.mean, factor))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -19,15 +20,17 @@ distributed = pytest.importorskip("distributed", reason="needs the extra dask: p
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from fitting import ExactGP, SparseGP, SparsePACGP, certify  # noqa: E402
+from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, certify  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
 from fitting.mapreduce.objective import Held, PartitionedObjective  # noqa: E402
 from fitting.mapreduce.two_passes import TwoPasses  # noqa: E402
+from fitting.training.watch import Watch  # noqa: E402
 from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
 from gpbounds.kernels import SquaredExponential  # noqa: E402
-from gpbounds.mapreduce.graph import Cluster, graph_of  # noqa: E402
+from gpbounds.mapreduce.graph import TOPIC, Cluster, graph_of  # noqa: E402
+from gpbounds.mapreduce.progress import Progress, Reporting  # noqa: E402
 from gpbounds.sources import Source, source  # noqa: E402
 from gpbounds.sources.arrays import array_parts  # noqa: E402
 from gpbounds.sources.local import Local  # noqa: E402
@@ -311,6 +314,80 @@ def test_dataframes(client) -> None:
     np.testing.assert_allclose(mean, expected, rtol=1e-12, atol=1e-13)
     with pytest.raises(ValueError, match=r"columns \['a', 'b'\]"):
         model.predict(table[["b", "a"]])
+
+
+@pytest.mark.parametrize("where", ["cluster", "default scheduler", "this process"])
+def test_an_evaluation_tells_how_far_it_is_and_has_the_same_bits(client, where) -> None:
+    X, y, Z = problem()
+    seen: list[Progress] = []
+    lazy = da.from_array(X, chunks=(UNEVEN, 2)), da.from_array(y, chunks=(UNEVEN,))
+    if where == "this process":
+        parts = [array_parts(*(np.asarray(each.blocks[i]) for each in lazy), 700)[0] for i in range(5)]
+        rows = source(Source.of(Local(parts), single=True), tell=seen.append)
+    elif where == "cluster":
+        rows = source(*lazy, client, tell=seen.append)
+        assert [now.done for now in seen] == [0, 1, 2, 3, 4, 5]  # the first pass over the rows
+    else:
+        with dask.config.set(scheduler="threads"):
+            rows = source(*lazy, tell=seen.append)
+            rows = replace(rows, holder=Reporting(Cluster(rows.holder.holder.loads, None), seen.append))
+    seen.clear()
+    with dask.config.set(scheduler="threads"):
+        result = flat(over(rows).evaluate(KERNEL, 0.1, Z))
+    np.testing.assert_array_equal(result, reference(X, y, UNEVEN, Z=Z))
+    assert [now.done for now in seen] == list(range(11))
+    assert {(now.partitions, now.passes) for now in seen} == {(5, 2)}
+    assert [now.number for now in seen] == [1] * 5 + [2] * 6
+
+
+def test_progress_shows_passes_beside_iterations(client, capsys) -> None:
+    X, y, Z = problem(300)
+    lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    model = SparseGP(kernel=KERNEL, noise=0.1, inducing=Z, max_iter=2, tol=None, progress=True)
+    with pytest.warns(ConvergenceWarning, match="All 2 iterations"):
+        model.fit(*lazy, client=client)
+    shown = capsys.readouterr().err
+    assert re.search(r"pass \d of 2: .*/6 ", shown)
+    assert "F = " in shown
+    assert not client._event_handlers[TOPIC]((0.0, ("", 0, 0)))  # nothing listens any more
+
+
+def test_low_rank_and_variational_models_take_dask_arrays(client) -> None:
+    X, y, _ = problem(300)
+    lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    low = {"rank": 8, "optimizer": None, "noise": 0.1, "kernel": KERNEL}
+    local, far = LowRankGP("mercer", **low).fit(X, y), LowRankGP("mercer", **low).fit(*lazy, client=client)
+    assert far.objective_ == pytest.approx(local.objective_, rel=1e-8)
+    assert float(far.log_evidence_bounds(*lazy)[0]) <= float(local.log_evidence_bounds()[1])
+    free = {"n_inducing": 6, "max_iter": 3, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        here, there = VariationalGP(**free).fit(X, y), VariationalGP(**free).fit(*lazy, client=client)
+    assert there.objective_ == here.objective_  # from a memory map
+
+
+def test_ctrl_c_keeps_the_best_point_and_a_checkpoint_continues(client, tmp_path, monkeypatch) -> None:
+    X, y, Z = problem(300)
+    lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    options = {"kernel": KERNEL, "noise": 0.1, "inducing": Z, "learn_inducing": False, "tol": None, "max_iter": 6}
+    with pytest.warns(ConvergenceWarning, match="All 6 iterations"):
+        whole = SparseGP(**options).fit(*lazy, client=client)
+    step = Watch.step
+
+    def interrupted(self, f):
+        step(self, f)
+        if self.iterations == 3:
+            raise KeyboardInterrupt
+
+    options["checkpoint"] = tmp_path / "run.npz"
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "step", interrupted)
+        with pytest.warns(ConvergenceWarning, match="Interrupted after 3 iterations"):
+            part = SparseGP(**options).fit(*lazy, client=client)
+    assert part.objective_ == max(whole.history_[:4])
+    with pytest.warns(ConvergenceWarning, match="All 6 iterations"):
+        again = SparseGP(**options).fit(*lazy, client=client)
+    assert again.objective_ == whole.objective_
 
 
 def test_messages_say_what_to_type(client) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from fitting import LowRankGP, load
+from fitting.family import at_point, objective
 from fitting.features import (
     MLP,
     Composed,
@@ -26,8 +29,11 @@ from fitting.features import (
     from_sklearn,
     from_torch,
 )
+from fitting.features.network import ROWS
 from fitting.features.objects import trained_map
 from fitting.features.pretraining import least_squares
+from fitting.lowrank_batches import LowRankBound
+from fitting.parameters import packing_of
 from gpbounds import NonFinite
 from gpbounds.arrays import host
 from gpbounds.kernels import Matern, SquaredExponential
@@ -97,6 +103,37 @@ def test_back_propagation_is_the_derivative(name: str, seed: int) -> None:
         step[i] = 1.0
         expected = numeric(lambda p: float(np.vdot(cotangent, features(p, X[:30]))), parameters, step)
         assert slopes[i] == pytest.approx(expected, rel=1e-6, abs=1e-8), i
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_derivatives_of_many_rows_are_sums_over_parts(activation: str) -> None:
+    """More rows than are pulled back at a time; and the features that the pull-back reads stay as they are."""
+    network, rng = Network((3, 40, 30, 2), activation), np.random.default_rng(5)
+    weights, rows = network.start(X, rng), rng.standard_normal((ROWS + 300, 3))
+    cotangent = rng.standard_normal((len(rows), 2))
+    pull = network.vjp(weights, rows)[1]
+    whole = pull(cotangent.copy())
+    np.testing.assert_array_equal(pull(cotangent.copy()), whole)
+    parts = [network.vjp(weights, rows[some])[1](cotangent[some].copy()) for some in np.array_split(range(556), 7)]
+    np.testing.assert_allclose(sum(parts), whole, rtol=1e-10, atol=1e-10)
+
+
+def test_a_step_allocates_no_memory_for_the_layers() -> None:
+    """After the first step, four vectors of weights at most; the cotangents of the layers would be six more."""
+    rows = np.random.default_rng(6).standard_normal((1000, 3))
+    features = trained_map(MLP((200, 100), then=Fourier(8), pretraining=0), rows, rows[:, :1], np.random.default_rng(0))
+    bound = LowRankBound(objective(rows, rows[:, 0]).data)
+    start = bound.complete(at_point(FeatureKernel(features, features.start(rows, np.random.default_rng(0))), 0.1))
+    layout = packing_of(start)
+    loss, vector = layout.loss(bound.batch(np.arange(800))), layout.pack(start)
+    loss(vector)
+    tracemalloc.start()
+    try:
+        loss(vector)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * vector.nbytes
 
 
 @each_choice
@@ -374,10 +411,12 @@ class Wrong(Waves):
             return Xi[:, :1]
         if self.fault == "nan":
             Xi[X[:, 0] == X_FIRST] = np.nan
-        return Xi
+        return Xi.tolist() if self.fault == "list" else 1j * Xi if self.fault == "complex" else Xi
 
     def vjp(self, parameters, X):
         Xi, pull = super().vjp(parameters, X)
+        if self.fault == "no pair":
+            return Xi
         if self.fault == "gradient":
             return Xi, lambda bar: pull(bar)[:-1]
         return Xi, (lambda bar: np.where(np.arange(3) == 1, np.nan, pull(bar))) if self.fault == "slope" else pull
@@ -396,7 +435,10 @@ X_FIRST = X[7, 0]
             ValueError,
             r"features.vjp: expected derivatives of shape \(3,\), one for each parameter, got \(2",
         ),
-        ("slope", NonFinite, "features.vjp: expected finite derivatives, got nan for parameter 1"),
+        ("slope", NonFinite, "features.vjp: expected finite derivatives, got nan for parameter 1. Or start with"),
+        ("list", ValueError, r"features: expected an array of real numbers, shape \(\d+, 2\), got list"),
+        ("complex", ValueError, r"expected an array of real numbers, shape \(\d+, 2\), got ndarray of complex128"),
+        ("no pair", ValueError, "features.vjp: expected a pair of features and a function, got ndarray of float64"),
     ],
 )
 def test_faults_of_a_map_reach_the_user(fault: str, error: type[Exception], words: str) -> None:
@@ -411,6 +453,7 @@ def test_faults_of_a_map_reach_the_user(fault: str, error: type[Exception], word
         (Fourier(5), "rank: expected an even number"),
         (MLP((5,), d=2, then=Fourier(200)), "rank: expected at most the number of rows, 120, got 200"),
         (MLP((5, 0)), r"hidden\[1\]: expected a whole number >= 1, got 0"),
+        (MLP(5), r"hidden: expected the sizes of the hidden layers, such as \(64, 32\), got 5"),
         (MLP(d=0), "d: expected a whole number >= 1, got 0"),
         (MLP(activation="sine"), "activation: expected one of 'tanh', 'relu', got 'sine'"),
         (MLP(pretraining=-1), "pretraining: expected a whole number >= 0, got -1"),

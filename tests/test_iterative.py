@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative import evidence
+from gpbounds.iterative.products import Products
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.renyi import brackets, log_evidence
 from gpbounds.vecchia import Blocks, factor, near
@@ -120,6 +121,30 @@ def test_width() -> None:
     assert any("do not reach width = 0.0001" in sentence for sentence in lower.assumptions)
 
 
+def test_probes() -> None:
+    """16 times the probes: between a fifth and a third of the standard error; blocks of 64 need not divide them."""
+    X, y = data(300)
+    kernel, settings = Matern(0.5, 1.0, 0.5), {"noise": 0.01, "block": 20, "neighbours": 10, "rng": 0}
+    few, many = (evidence(kernel, X, y, probes=m, **settings)[0] for m in (10, 160))
+    assert (few.terms["probes"], many.terms["probes"]) == (10, 160)
+    assert few.terms["standard error"] / 5.0 < many.terms["standard error"] < few.terms["standard error"] / 3.0
+    lower, upper = evidence(kernel, X, y, probes=160, **settings)
+    assert lower <= truth(kernel, X, y, 0.01) <= upper
+    with pytest.raises(ValueError, match="probes: expected a whole number"):
+        evidence(kernel, X, y, noise=0.1, probes=1)
+
+
+def test_few_neighbours_take_a_deeper_pilot() -> None:
+    """Least eigenvalue of B near 0.02: 24 steps prove nothing positive, and the ends were 240 nats apart."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    y = np.sin(X.sum(axis=1)) + 0.3 * rng.standard_normal(1500)
+    lower, upper = evidence(SquaredExponential(), X, y, noise=0.1, rng=0, block=20, neighbours=10)
+    assert lower.terms["eigenvalues of B"][0] > 0.0
+    assert lower <= truth(SquaredExponential(), X, y, 0.1) <= upper
+    assert upper - lower < 20.0
+
+
 def test_the_deterministic_member() -> None:
     """ "vecchia" does not depend on the inducing points, and is log p(y) where the factor is complete."""
     X, y = data(300)
@@ -158,6 +183,36 @@ def test_kept_or_not_and_lanes() -> None:
     assert runs[0] == runs[1]
     assert runs[2] == runs[3]
     assert np.allclose(runs[0], runs[2], rtol=0, atol=1e-8 * abs(runs[0][0]))
+
+
+@pytest.mark.parametrize("kernel", [SquaredExponential(2.0, [1.0, 0.7]), Matern(1.5), SquaredExponential(1.0, 0.01)])
+@pytest.mark.parametrize("memory", [1.0, 2.0**31])
+def test_products_by_tiles(kernel: Kernel, memory: float) -> None:
+    """Three strips of rows, the last of them cut into two tiles beside its diagonal: K + 0.3·I, symmetric."""
+    X, _ = data(1300)
+    V = np.random.default_rng(1).standard_normal((1300, 5))
+    K = Products(kernel, X, noise=0.3, memory=memory)
+    expected = kernel(X) @ V + 0.3 * V
+    scale = np.abs(kernel(X)) @ np.abs(V) + np.abs(V)
+    for columns in (V, V[:, :1]):
+        np.testing.assert_array_less(
+            np.abs(K.times(columns) - expected[:, : columns.shape[1]]),
+            (K.entry_error + 1e-13) * scale[:, : columns.shape[1]],
+        )
+    whole = K.times(np.eye(1300))
+    np.testing.assert_array_less(np.abs(whole - whole.T), 1e-13 * (kernel(X) + np.eye(1300)) + 1e-300)
+
+
+def test_the_error_of_entries_enters_the_bounds() -> None:
+    """Entries of K by a matrix product err by up to `products_error`; times λ_max(K)/σ² that is allowed for."""
+    X, y = data(600)
+    kernel, noise = SquaredExponential(1.0, 3.0), 1e-4
+    kept, computed = (
+        evidence(kernel, X, y, noise=noise, rng=0, memory=memory, **SMALL)[0].terms["rounding"]
+        for memory in (2.0**31, 1.0)
+    )
+    largest = float(np.linalg.eigvalsh(kernel(X))[-1])
+    assert computed - kept >= 0.5 * 600 * kernel.products_error(2) * 0.9 * largest / noise
 
 
 @pytest.mark.gpu

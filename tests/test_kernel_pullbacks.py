@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,6 +95,22 @@ def test_the_covariances_of_a_product_are_those_of_the_distances(kernel: Kernel,
     kernel.fill(X, Z, K)
     assert kernel.fill_products(X, Z, fast) is fast
     np.testing.assert_allclose(fast, K, rtol=1e-13, atol=0.0)
+    assert (np.abs(fast - K) <= kernel.products_error(3) * K).all()
+
+
+@pytest.mark.parametrize("dim", [1, 100])
+@pytest.mark.parametrize("variance", [1e-200, 1e200])
+def test_the_stated_error_of_a_product_holds_for_any_variance(dim: int, variance: float) -> None:
+    """Where log variance is large, its rounding is what errs; 50 digits tell."""
+    rng, kernel = np.random.default_rng(1), SquaredExponential(variance, 1.0)
+    X = rng.standard_normal((20, dim)) / np.sqrt(dim) * 5.0
+    fast = kernel.fill_products(X, X, np.empty((20, 20)))
+    with mpmath.workdps(50):
+        for i in range(20):
+            for j in range(20):
+                squares = sum((mpmath.mpf(a) - mpmath.mpf(b)) ** 2 for a, b in zip(X[i], X[j], strict=True))
+                exact = mpmath.mpf(variance) * mpmath.exp(-squares / 2)
+                assert abs(fast[i, j] - exact) <= kernel.products_error(dim) * exact
 
 
 @every_kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -359,3 +360,16 @@ def test_counts_in_the_hundreds_settle_from_a_prior_whose_rates_are_far_too_larg
     for variance in (1.0, 25.0):
         best = J.complete(Parameters(SquaredExponential(variance, 0.7), J.likelihood, Z))
         assert J.minimised(best, gradient=False).value < 6.0 * 100
+
+
+def test_the_start_of_q_leaves_no_memory_behind():
+    """The pass over all rows takes some MB of buffers; q, L and V of the inducing points take 8 M² bytes each."""
+    X, y, point = problem(Gaussian(0.3), 4, N=4000, M=100)
+    start, (first, J) = replace(point, q=None), (variational_objective(X, y, keep=0) for _ in range(2))
+    first.complete(start)  # imports
+    tracemalloc.start()
+    try:
+        held = J.complete(start)
+        assert tracemalloc.get_traced_memory()[0] < 3 * 8 * held.q.M**2
+    finally:
+        tracemalloc.stop()

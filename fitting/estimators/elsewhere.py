@@ -12,8 +12,10 @@ from fitting.columns import Columns
 from fitting.family import objective
 from fitting.mapreduce.objective import Held
 from fitting.training import Session
+from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
+from gpbounds.mapreduce.progress import Tell
 from gpbounds.sources import Source, is_elsewhere, source
 from gpbounds.sources.changed import with_targets
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
@@ -37,12 +39,14 @@ class FromElsewhere(Base):
 
     _held: Held | None = None
     _client: Any = None
+    _tell: Tell | None = None
 
     def fit(self, X: Any, y: Any = None, *, client: Any = None) -> Self:
         """Train on X (N, D) and y (N,) or (N, P): arrays, or rows that are read by partitions.
 
         Hyperparameters are searched in log space.  The model keeps the best point seen; after Ctrl-C, too, with a
-        warning.
+        warning.  With ``progress`` a second bar shows the passes over partitions within an evaluation: how many of them
+        the workers have finished.
 
         Parameters
         ----------
@@ -73,13 +77,16 @@ class FromElsewhere(Base):
             raise ValueError(
                 "client: expected None for arrays in memory, which this process computes with: make a Dask array"
             )
-        if is_elsewhere(X) and self._takes_single_rows():
+        if not is_elsewhere(X):
+            return super().fit(X, y)
+        if self._takes_single_rows():
             return self._fit_on_disk(source(X, y, client))
         self._client = client
         try:
-            return super().fit(X, y)
+            with shown_passes(bool(self.progress)) as self._tell:
+                return super().fit(X, y)
         finally:
-            held, self._held, self._client = self._held, None, None
+            held, self._held, self._client, self._tell = self._held, None, None, None
             if held is not None:
                 held.release()
                 self.X_train_, self.y_train_ = np.empty((0, held.D)), np.empty((0,) if held.single else (0, held.P))
@@ -199,7 +206,7 @@ class FromElsewhere(Base):
             return super()._take(X, y, **checking)
         self._forget()
         self._check_elsewhere()
-        rows = source(X, y, self._client)
+        rows = source(X, y, self._client, tell=self._tell)
         self.n_features_in_ = rows.D
         if rows.names:
             self.feature_names_in_ = np.array(rows.names, dtype=object)

@@ -70,6 +70,10 @@ class FeaturesAt(ABC):
     def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         """Derivatives of Σ cotangent·V in the parameters (p,), for K and V of `fill`; the cotangent is overwritten."""
 
+    def add(self, X: Array, K: Array, V: Array, cotangent: Array, out: Float) -> None:
+        """Add what `pull` returns to ``out`` (p,)."""
+        out += self.pull(X, K, V, cotangent)
+
     def filled(self, X: Array) -> tuple[Array, Array]:
         """K (n, width) and V (n, rank) of X, in new memory."""
         xp, n = namespace(X), X.shape[0]

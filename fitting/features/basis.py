@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from fitting.basis import Basis, PullBack, Pulled
 from fitting.features.base import FeaturesAt
 from fitting.features.kernel import FeatureKernel
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,22 +57,21 @@ class FeatureBasis(Basis):
     def lift(self, B: Array) -> Array:
         return B
 
-    def pull_back(self) -> FeaturePullBack:
-        return FeaturePullBack(self)
+    def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> FeaturePullBack:
+        return FeaturePullBack(self, memory(self.kernel.parameters.size))
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
         return pulled
 
 
 class FeaturePullBack(PullBack):
-    """Sums derivatives in the parameters of the map."""
+    """Adds derivatives in the parameters of the map to ``parameters`` (p,)."""
 
-    def __init__(self, basis: FeatureBasis) -> None:
-        self.basis = basis
-        self.parameters = np.zeros(basis.kernel.parameters.size)
+    def __init__(self, basis: FeatureBasis, parameters: Float) -> None:
+        self.basis, self.parameters = basis, parameters
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        self.parameters += self.basis.features.pull(X, K, V, cotangent)
+        self.basis.features.add(X, K, V, cotangent, self.parameters)
 
     lifted = features
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from fitting.features.base import TrainedMap
 from gpbounds.arrays import Array, Float, as_points
 from gpbounds.kernels import Kernel
+from gpbounds.linalg.workspace import Workspace
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,7 @@ class FeatureKernel(Kernel):
         """The parameters that have no bounds."""
         return np.array(self.parameters[len(self.parameter_names) :])
 
-    def with_weights(self, weights: Float) -> FeatureKernel:
-        """The same map with other weights."""
-        return replace(self, parameters=np.concatenate([self.log_parameters, weights]))
+    def with_weights(self, weights: Float, space: Workspace | None = None) -> FeatureKernel:
+        """The same map with other weights; its parameters may take the memory of ``space``."""
+        memory = None if space is None else space.array("parameters", self.parameters.shape, np)
+        return replace(self, parameters=np.concatenate([self.log_parameters, weights], out=memory))

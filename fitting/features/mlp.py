@@ -57,6 +57,8 @@ class MLP(FeatureChoice):
     learning_rate: float = 1e-3
 
     def check(self) -> None:
+        if not isinstance(self.hidden, tuple | list):
+            raise ValueError(f"hidden: expected the sizes of the hidden layers, such as (64, 32), got {self.hidden!r}")
         for i, size in enumerate(self.hidden):
             count(f"hidden[{i}]", size)
         count("d", self.d)

@@ -8,6 +8,8 @@ With ā_L = z̄/scale, and a' the slope of a, which is a function of a's value,
 
     W̄_k = h_{k−1}ᵀā_k,    b̄_k = Σ_i ā_ki,    ā_{k−1} = (ā_kW_kᵀ)∘a'(h_{k−1}).
 
+A CPU computes these for `ROWS` rows at a time, so that the cotangents of all layers stay in its cache.
+
 The weights are one vector: W_1 row by row, b_1, W_2, b_2, …
 """
 
@@ -18,41 +20,49 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from fitting.features.transform import Transform, TransformAt
 from gpbounds.arrays import Array, Float, host, namespace, place
-from gpbounds.linalg.products import product
+from gpbounds.linalg.products import add_product, product
+from gpbounds.linalg.workspace import Spares
 
 BLOCK = 2**15
 """Numbers that are processed at a time where several operations follow each other, so that they stay in the cache."""
+
+ROWS = 256
+"""Rows that are pulled back at a time on a CPU."""
 
 
 def _tanh(h: Array) -> None:
     namespace(h).tanh(h, out=h)
 
 
-def _tanh_slope(h: Array, bar: Array) -> None:
-    less = bar * h
-    less *= h
-    bar -= less
+def _tanh_slope(h: Array, bar: Array, work: Array) -> None:
+    xp = namespace(h)
+    xp.multiply(h, h, out=work)
+    xp.subtract(1.0, work, out=work)
+    bar *= work
 
 
 def _relu(h: Array) -> None:
     namespace(h).maximum(h, 0.0, out=h)
 
 
-def _relu_slope(h: Array, bar: Array) -> None:
+def _relu_slope(h: Array, bar: Array, work: Array) -> None:
     bar *= h > 0.0
 
 
-ACTIVATIONS: dict[str, tuple[Callable[[Array], None], Callable[[Array, Array], None]]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Array], None], Callable[[Array, Array, Array], None]]] = {
     "tanh": (_tanh, _tanh_slope),
     "relu": (_relu, _relu_slope),
 }
-"""Name: the function that replaces numbers by a of them, and one that multiplies a cotangent by a' at values of a."""
+"""Name: the function that replaces numbers by a of them, and one that multiplies a cotangent by a' at values of a.
+
+The second overwrites its last argument.
+"""
 
 
 class Layer(NamedTuple):
@@ -98,6 +108,11 @@ class Network(Transform):
     def size(self) -> int:
         return sum((n + 1) * m for n, m in pairwise(self.sizes))
 
+    @cached_property
+    def spares(self) -> Spares:
+        """Memory of the pull-back, which calls reuse."""
+        return Spares()
+
     def layers(self, weights: Array) -> list[Layer]:
         """The layers, as views of the weights."""
         return list(self._layers(weights))
@@ -138,6 +153,10 @@ class NetworkAt(TransformAt):
     weights: Float
 
     @property
+    def size(self) -> int:
+        return self.map.size
+
+    @property
     def width(self) -> int:
         return sum(self.map.sizes[1:])
 
@@ -153,21 +172,32 @@ class NetworkAt(TransformAt):
         h -= xp.asarray(self.map.shift)
         h /= xp.asarray(self.map.scale)
 
-    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
-        xp, (_, slope) = namespace(X), ACTIVATIONS[self.map.activation]
-        layers = self.map.layers(place(self.weights, xp))
-        pulled = xp.empty(self.map.size)
-        bar: Any = cotangent / xp.asarray(self.map.scale)
-        own = self.map.layers(pulled)
+    def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
+        xp, n = namespace(X), int(X.shape[0])
+        step = min(n, ROWS) if xp is np else n
+        pulled = out if xp is np else xp.zeros(self.map.size)
+        layers, own = self.map.layers(place(self.weights, xp)), self.map.layers(pulled)
+        cotangent = cotangent / xp.asarray(self.map.scale)
+        with self.map.spares.lent(step * (self.width - self.map.dim) + max(BLOCK, step), xp) as memory:
+            for at in range(0, n, step):
+                rows = slice(at, min(at + step, n))
+                self._add(layers, own, X[rows], K[rows], cotangent[rows], memory)
+        if xp is not np:
+            out += host(pulled)
+
+    def _add(self, layers: list[Layer], own: list[Layer], X: Array, K: Array, bar: Array, memory: Array) -> None:
+        """Add the derivatives of some rows to those in ``own``; overwrites ``memory``."""
+        slope = ACTIVATIONS[self.map.activation][1]
         for k in range(len(layers) - 1, -1, -1):
             h = X if k == 0 else K[:, layers[k - 1].columns]
-            product(h.T, bar, own[k].W)
-            own[k].b[...] = bar.sum(axis=0)
+            add_product(h.T, bar, own[k].W)
+            own[k].b[...] += bar.sum(axis=0)
             if k > 0:
-                bar = product(bar, layers[k].W.T, xp.empty(h.shape))
+                part, memory = memory[: h.size], memory[h.size :]
+                bar = product(bar, layers[k].W.T, part.reshape(h.shape))
                 for rows in _blocks(h):
-                    slope(h[rows], bar[rows])
-        return host(pulled)
+                    some = bar[rows]
+                    slope(h[rows], some, memory[: some.size].reshape(some.shape))
 
 
 def _blocks(h: Array) -> list[slice]:

@@ -129,7 +129,10 @@ class ScaledAt(FeaturesAt):
         variance = 0.5 * float(xp.vdot(cotangent, V))
         if not self.parameters.size:
             return np.array([variance])
-        Xi, pull = self.inner.vjp(self.parameters, X)
+        pair = self.inner.vjp(self.parameters, X)
+        if not (isinstance(pair, tuple) and len(pair) == 2 and callable(pair[1])):
+            raise ValueError(f"features.vjp: expected a pair of features and a function, got {_kind(pair)}")
+        Xi, pull = pair
         self._checked(X, Xi)
         cotangent *= self.scale
         own = np.asarray(pull(cotangent), dtype=np.float64)
@@ -145,6 +148,8 @@ class ScaledAt(FeaturesAt):
 
     def _checked(self, X: Array, Xi: Array) -> Array:
         xp, shape = namespace(X), (X.shape[0], self.rank)
+        if getattr(getattr(Xi, "dtype", None), "kind", "") not in tuple("fiub"):
+            raise ValueError(f"features: expected an array of real numbers, shape {shape}, got {_kind(Xi)}")
         if tuple(Xi.shape) != shape:
             raise ValueError(
                 f"features: expected shape {shape} for {shape[0]} rows and rank {shape[1]}, got {tuple(Xi.shape)}"
@@ -154,3 +159,11 @@ class ScaledAt(FeaturesAt):
             first = int(xp.argmin(finite))
             raise NonFinite(f"features: expected finite numbers, got NaN or infinity for the row x = {X[first]}")
         return Xi
+
+
+def _kind(value: Any) -> str:
+    """What a user's function returned, for an error."""
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_kind, value))})"
+    numbers = f" of {value.dtype}" if hasattr(value, "dtype") else ""
+    return f"{type(value).__name__}{numbers}"

@@ -89,6 +89,10 @@ class ProjectionAt(TransformAt):
     weights: Float
 
     @property
+    def size(self) -> int:
+        return self.map.size
+
+    @property
     def width(self) -> int:
         return self.map.dim
 
@@ -96,8 +100,8 @@ class ProjectionAt(TransformAt):
         xp = namespace(X)
         K[...] = (X - xp.asarray(self.map.mean)) @ xp.asarray(self.map.matrix(self.weights))
 
-    def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
+    def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
         U = self.weights.reshape(-1, self.map.dim)
         norms = np.linalg.norm(U, axis=0)
         along = host((K * cotangent).sum(axis=0))
-        return ((host(self.map.whitened(X).T @ cotangent) - U * (along / norms)) / norms).ravel()
+        out += ((host(self.map.whitened(X).T @ cotangent) - U * (along / norms)) / norms).ravel()

@@ -25,9 +25,23 @@ class TransformAt(ABC):
     def fill(self, X: Array, K: Array) -> None:
         """Write into ``K`` (n, width) what `pull` needs for X (n, D); its last d columns are z."""
 
+    @property
     @abstractmethod
+    def size(self) -> int:
+        """Number of weights."""
+
+    @abstractmethod
+    def add(self, X: Array, K: Array, cotangent: Array, out: Float) -> None:
+        """Add the derivatives of Σ cotangent·z in the weights to ``out``, in host memory, for K of `fill`.
+
+        The cotangent (n, d) may be overwritten.
+        """
+
     def pull(self, X: Array, K: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ cotangent·z in the weights, for K of `fill`; the cotangent (n, d) may be overwritten."""
+        """These derivatives in new memory."""
+        out = np.zeros(self.size)
+        self.add(X, K, cotangent, out)
+        return out
 
 
 class Transform(ABC):
@@ -106,7 +120,7 @@ class Composed(TrainedMap):
 
     def at(self, parameters: Float) -> ComposedAt:
         logs, weights = np.split(parameters, [self.inner.size])
-        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim, weights.size)
+        return ComposedAt(self.inner.at(logs), self.transform.at(weights), self.transform.dim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +130,6 @@ class ComposedAt(FeaturesAt):
     inner: KernelFeaturesAt
     transform: TransformAt
     dim: int
-    size: int
 
     @property
     def rank(self) -> int:
@@ -128,7 +141,7 @@ class ComposedAt(FeaturesAt):
 
     @property
     def effort(self) -> int:
-        return max(self.rank, math.isqrt(self.size))
+        return max(self.rank, math.isqrt(self.transform.size))
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
         self.transform.fill(X, K)
@@ -137,6 +150,11 @@ class ComposedAt(FeaturesAt):
     def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         logs, moved = self.inner.pull_inputs(K[:, -self.dim :], V, cotangent)
         return np.concatenate([logs, self.transform.pull(X, K, moved)])
+
+    def add(self, X: Array, K: Array, V: Array, cotangent: Array, out: Float) -> None:
+        logs, moved = self.inner.pull_inputs(K[:, -self.dim :], V, cotangent)
+        out[: logs.size] += logs
+        self.transform.add(X, K, moved, out[logs.size :])
 
 
 def kernel_map(features: TrainedMap) -> KernelMap:

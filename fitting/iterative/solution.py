@@ -22,6 +22,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.iterative.products import Products
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.lanczos import Lanczos, Tridiagonal
+from gpbounds.linalg.parallel import share
 from gpbounds.linalg.quadrature import gauss, radau
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia import Factor, factor
@@ -135,10 +136,17 @@ class Solution:
 
         def combined(parts: list[Array]) -> Array:
             out = xp.empty((N, number.size))
-            for i, probe in enumerate(chosen):
+
+            def combine(i: int, worker: int) -> None:
                 own = slice(starts[i], starts[i + 1])
-                recurrence = xp.stack([part[:, probe] for part in parts])  # (steps, N)
+                recurrence = xp.stack([part[:, chosen[i]] for part in parts])  # (steps, N)
                 out[:, own] = recurrence.T @ xp.asarray(E[i][:, which[own]])
+
+            if xp is np:
+                share(m, combine, flops=2.0 * N * sum(W.size for W in E))
+            else:
+                for i in range(m):
+                    combine(i, 0)
             return out
 
         scaled = xp.asarray(weights[number, which] / m)

@@ -42,7 +42,7 @@ def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
 def no_start(fault: BaseException) -> BaseException:
     """The error for a loss without a value at the start of training."""
     message = f"The objective has no value at the start of training: {fault}"
-    return type(fault)(f"{message} Or start with a larger noise or a shorter lengthscale.")
+    return type(fault)(f"{message.removesuffix('.')}. Or start with a larger noise or a shorter lengthscale.")
 
 
 class Watch:

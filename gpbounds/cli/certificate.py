@@ -9,7 +9,7 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.cli import output
 from gpbounds.cli.problem import describe_kernel, headline, short
-from gpbounds.cli.rows import Rows
+from gpbounds.cli.table import Table
 from gpbounds.cli.training import Trained
 from gpbounds.pacbayes import Certificate
 from gpbounds.rigor import decimal
@@ -20,7 +20,7 @@ DECLARED = (
 )
 
 
-def report(table: Rows, trained: Trained) -> str:
+def report(table: Table, trained: Trained) -> str:
     """The statement as text, and its terms as a table."""
     certificate = trained.certificate
     lines = [
@@ -79,7 +79,7 @@ def scalings(certificate: Certificate) -> list[tuple[str, str]]:
     return [(name.capitalize(), text) for name, text in descriptions.items()]
 
 
-def record(table: Rows, trained: Trained) -> dict[str, Any]:
+def record(table: Table, trained: Trained) -> dict[str, Any]:
     """The content of `report`, ready for JSON."""
     certificate = trained.certificate
     return {
@@ -99,14 +99,14 @@ def record(table: Rows, trained: Trained) -> dict[str, Any]:
     }
 
 
-def picture(table: Rows, trained: Trained) -> Any:
+def picture(table: Table, trained: Trained) -> Any:
     """The figure: predictions against truth with the band that the loss tolerates, and the terms of the bound."""
     from gpbounds import plotting
 
     certificate = trained.certificate
     width, label = tolerance(table, certificate)
     return plotting.certificate_page(
-        plotting.Predictions(table.y, trained.mean, trained.std, width),
+        plotting.Predictions(table.shown[1], trained.mean, trained.std, width),
         certificate.risk,
         [("KL(Q‖P)", certificate.kl), ("ln|Θ|", certificate.log_count), ("ln(ξ(N)/δ)", certificate.log_xi)],
         certificate.bound,
@@ -121,17 +121,17 @@ def as_written(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def tolerance(table: Rows, certificate: Certificate) -> tuple[float | Float, str]:
+def tolerance(table: Table, certificate: Certificate) -> tuple[float | Float, str]:
     """The deviation |v − y| that the loss tolerates, in raw units, and a label for it."""
     loss: Any = certificate.loss
     epsilon, unit = float(loss.high if loss.name == "interval" else loss.epsilon), float(certificate.outputs.scale)
     value = {"squared": "< 1", "relative": "< 1", "exponential": "< 0.632"}.get(loss.name, "0")
     if loss.name in ("relative", "interval"):
-        return epsilon * np.abs(table.y), f"loss {value}: within ±{epsilon:g} |y|"
+        return epsilon * np.abs(table.shown[1]), f"loss {value}: within ±{epsilon:g} |y|"
     return epsilon * unit, f"loss {value}: within ±{short(epsilon * unit)}"
 
 
-def title(table: Rows, certificate: Certificate) -> str:
+def title(table: Table, certificate: Certificate) -> str:
     """Four lines: the claim, the loss and the scaling, the kernel, the posterior."""
     kernel = headline(certificate.kernel, 1.0).rpartition(", noise")[0]
     scaling = "as given" if certificate.outputs.origin == "as given" else "scaled by constants from other rows"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import options, output
-from gpbounds.cli.data import read_table
 
 TRAIN_EPILOG = """\
 example:
@@ -76,7 +75,11 @@ def add_train(actions: Any) -> None:
         epilog=TRAIN_EPILOG,
     )
     parser.add_argument(
-        "data", metavar="FILE", type=Path, help="CSV (.csv.gz) or Parquet of raw values, header line optional"
+        "data",
+        metavar="FILE",
+        type=Path,
+        help="CSV (.csv.gz) of raw values, header line optional, or Parquet (a file or a folder); more than 512 MB of "
+        "Parquet are read in passes, except for --method full",
     )
     parser.add_argument(
         "--target", metavar="COLUMN", help="name (of the header) or number, from 1, of the target (default: the last)"
@@ -195,9 +198,10 @@ def train(args: argparse.Namespace) -> None:
     low, high, steps = args.grid
     if not float(steps).is_integer():
         raise options.UsageError(f"--grid: expected a whole number of STEPS, got {steps:g}")
-    table = rows.read(
+    table = rows.read_large(
         args.data,
         args.target,
+        in_memory=args.method == "full",
         split=args.scaling == "split",
         share=0.1 if args.share is None else args.share,
         seed=args.seed,
@@ -205,7 +209,7 @@ def train(args: argparse.Namespace) -> None:
     )
     files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
     if not table.as_in_file:
-        files["data"] = args.out / "certificate_data.csv"
+        files["data"] = args.out / f"certificate_data{table.suffix}"
     if any(path.exists() and path.samefile(args.data) for path in files.values()):
         raise options.UsageError(f"--out: expected another folder, because the output would overwrite {args.data}")
     args.out.mkdir(parents=True, exist_ok=True)
@@ -246,13 +250,11 @@ def train(args: argparse.Namespace) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Print the report; the exit status is 1 unless the certificate is confirmed and rigorous."""
-    from gpbounds.pacbayes.certificate import Certificate
+    from gpbounds.cli import rows
+    from gpbounds.pacbayes.certificate import Certificate, Exact
 
     certificate = Certificate.load(args.certificate)
-    values, _ = read_table(args.data)
-    if values.shape[1] < 2:
-        raise ValueError(f"{args.data}: expected at least two columns, inputs and then the target, got one")
-    report = certificate.check(values[:, :-1], values[:, -1])
+    report = certificate.check(*rows.certified(args.data, in_memory=isinstance(certificate.posterior, Exact)))
     if args.json:
         output.print_json({"command": "certify check", **report.to_dict()})
     else:

@@ -1,7 +1,8 @@
-"""Tables from Parquet files and from folders of them, read into memory by pyarrow (extra ``parquet``)."""
+"""Tables in Parquet files and in folders of them, by pyarrow (extra ``parquet``)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def names(path: Path) -> list[str]:
         if a file cannot be read.
     """
     files = _files(path)
-    columns = [list(_read(file, metadata=True).names) for file in files]
+    columns = [list(_read(file, metadata=True).schema.to_arrow_schema().names) for file in files]
     for file, own in zip(files, columns, strict=True):
         if own != columns[0]:
             raise ValueError(f"{file}: expected the columns {columns[0]} of {files[0].name}, got {own}")
@@ -49,6 +50,8 @@ def numbers(path: Path, columns: list[str] | None = None) -> Float:
         for name, column in zip(chosen, cells, strict=True):
             if column.dtype.kind not in "biuf":
                 raise ValueError(f"{file}: expected numbers in column {name!r}, got {table.column(name).type}")
+            if column.dtype.kind in "iu" and column.size and np.abs(column.astype(np.float64)).max() >= 2.0**53:
+                raise ValueError(f"{file}: expected whole numbers below 2^53 in column {name!r}, got larger ones")
         values = np.column_stack([column.astype(np.float64) for column in cells])
         if (bad := np.flatnonzero(~np.isfinite(values).all(axis=1))).size:
             shown = ", ".join(str(row + 1) for row in bad[:5]) + (" ..." if bad.size > 5 else "")
@@ -60,6 +63,23 @@ def numbers(path: Path, columns: list[str] | None = None) -> Float:
     if len(whole) == 0:
         raise ValueError(f"{path}: expected rows of numbers, got none")
     return whole
+
+
+def size(path: Path) -> int:
+    """Bytes of all columns as doubles; errors as `names`."""
+    files = [_read(file, metadata=True) for file in _files(path)]
+    return sum(8 * about.num_rows * len(about.schema.to_arrow_schema()) for about in files)
+
+
+def write(path: Path, columns: list[str], parts: Iterable[Float]) -> None:
+    """Write one file with a row group for each of the ``parts`` (n, number of columns)."""
+    import pyarrow
+    import pyarrow.parquet
+
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
+    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+        for part in parts:
+            file.write_table(pyarrow.Table.from_arrays(list(map(pyarrow.array, part.T)), schema=schema), len(part))
 
 
 def words(path: Path, column: str) -> list[str]:
@@ -88,6 +108,6 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
     except ImportError:
         raise ValueError(f"{path}: Parquet files are read by pyarrow: pip install 'gpbounds[parquet]'") from None
     try:
-        return pyarrow.parquet.read_schema(path) if metadata else pyarrow.parquet.read_table(path, columns=columns)
+        return pyarrow.parquet.read_metadata(path) if metadata else pyarrow.parquet.read_table(path, columns=columns)
     except pyarrow.ArrowInvalid:
         raise ValueError(f"{path}: expected a Parquet file, got a damaged file or another format") from None

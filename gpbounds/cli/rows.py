@@ -1,62 +1,57 @@
-"""Read the rows to certify from a CSV file: the target column, and the constants of the scaling."""
+"""Read the rows to certify: the target column, and the constants of the scaling."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.cli import parquet
 from gpbounds.cli.data import column_names, read_table
 from gpbounds.cli.options import UsageError
+from gpbounds.cli.passes import RowsInPasses, in_passes, without
+from gpbounds.cli.table import Table
 from gpbounds.pacbayes.certificate import Scaling
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows that a certificate covers: raw values, inputs and target.
+class Rows(Table):
+    """Rows in memory.
 
     Attributes
     ----------
-    name : str
-        Name of the data.
     X, y : arrays (N, D), (N,)
         Raw values.
-    columns : list of str, optional
-        Names of the inputs and, last, of the target, if the file has a header.
-    inputs, outputs : Scaling
-        Scalings of inputs and target, as the certificate declares them.
-    as_in_file : bool
-        Whether the file holds these rows in this order, with the target last.
-    notes : tuple of str
-        How the table was changed.
     """
 
-    name: str
     X: Float
     y: Float
-    columns: list[str] | None
-    inputs: Scaling
-    outputs: Scaling
-    as_in_file: bool
-    notes: tuple[str, ...]
 
     @property
     def N(self) -> int:
-        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
     def D(self) -> int:
-        """Number of inputs."""
         return int(self.X.shape[1])
 
     @property
-    def target(self) -> str:
-        """Name of the target."""
-        return self.columns[-1] if self.columns and self.columns[-1] else "target"
+    def data(self) -> tuple[Any, Any]:
+        return self.X, self.y
+
+    @property
+    def shown(self) -> tuple[Float, Float]:
+        """All rows."""
+        return self.X, self.y
+
+    @property
+    def scales(self) -> tuple[float, Float]:
+        X, y = self.inputs.apply(self.X), self.outputs.apply(self.y)
+        return float(np.mean(y * y)), X.std(axis=0)
 
     def write(self, path: Path) -> None:
         """Write these rows as CSV with all digits, the target last."""
@@ -65,6 +60,37 @@ class Rows:
             if self.columns:
                 out.writerow(self.columns)
             out.writerows(np.column_stack([self.X, self.y]).tolist())
+
+
+HELD = 2**29
+"""Bytes of a Parquet file or folder, as doubles, that are read into memory; more are read in passes."""
+
+
+def read_large(path: Path, target: str | None = None, *, in_memory: bool = False, **options: Any) -> Table:
+    """As `read`; Parquet files of more than `HELD` bytes of numbers stay where they are, unless ``in_memory``.
+
+    The rows that a split reserves are held in memory for the time in which their constants are computed.
+    """
+    if in_memory or not parquet.is_parquet(path) or parquet.size(path) <= HELD:
+        return read(path, target, **options)
+    return _read_in_passes(path, target, **options)
+
+
+def certified(path: Path, *, in_memory: bool) -> tuple[Any, Any]:
+    """X and y of a file whose last column is the target: arrays, or a source for Parquet unless ``in_memory``.
+
+    Raises
+    ------
+    ValueError, OSError
+        as `gpbounds.cli.data.read_table` and `gpbounds.cli.passes.in_passes`; for a single column.
+    """
+    if parquet.is_parquet(path) and not in_memory:
+        names = parquet.names(path)
+        _two_columns(path, len(names))
+        return in_passes(path, names[-1]), None
+    values, _ = read_table(path)
+    _two_columns(path, values.shape[1])
+    return values[:, :-1], values[:, -1]
 
 
 def read(
@@ -81,7 +107,7 @@ def read(
     Parameters
     ----------
     path : Path
-        CSV or .csv.gz.
+        CSV, .csv.gz, or Parquet.
     target : str, optional
         Name or number (from 1) of the target's column; by default the last column.
     split : bool
@@ -99,31 +125,68 @@ def read(
     """
     values, _ = read_table(path)
     columns = column_names(path)
-    if values.shape[1] < 2:
-        raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
+    _two_columns(path, values.shape[1])
     j = values.shape[1] - 1 if target is None else column_number(target, columns, values.shape[1])
     order = [k for k in range(values.shape[1]) if k != j] + [j]
     values = values[:, order]
     columns = columns and [columns[k] for k in order]
-    name = path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
     last = order == sorted(order)
-    notes = () if last else (f"The target is {target}; the other columns keep their order.",)
+    notes = _notes_on_target(target, last)
     if not split:
         X, y = values[:, :-1], values[:, -1]
-        return Rows(name, X, y, columns, Scaling(), Scaling(), last, notes)
+        return Rows(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
     reserved = _reserved(values.shape[0], share, seed)
     inputs, outputs, constant = _constants(values[reserved], centre)
     values = values[~reserved]
+    notes += _notes_on_split(reserved, seed, constant)
+    return Rows(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1])
+
+
+def _read_in_passes(
+    path: Path,
+    target: str | None,
+    *,
+    split: bool = False,
+    share: float = 0.1,
+    seed: int = 0,
+    centre: bool = True,
+) -> RowsInPasses:
+    names = parquet.names(path)
+    _two_columns(path, len(names))
+    j = len(names) - 1 if target is None else column_number(target, names, len(names))
+    columns, last = [*names[:j], *names[j + 1 :], names[j]], j == len(names) - 1
+    rows, notes = in_passes(path, names[j]), _notes_on_target(target, last)
+    if not split:
+        return RowsInPasses(_name(path), columns, Scaling(), Scaling(), last, notes, rows)
+    reserved = _reserved(rows.N, share, seed)
+    inputs, outputs, constant = _constants(np.column_stack(rows.rows(np.flatnonzero(reserved))), centre)
+    notes += _notes_on_split(reserved, seed, constant)
+    return RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved))
+
+
+def _two_columns(path: Path, width: int) -> None:
+    if width < 2:
+        raise ValueError(f"{path}: expected at least two columns, inputs and then the target, got one")
+
+
+def _name(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
+
+
+def _notes_on_target(target: str | None, last: bool) -> tuple[str, ...]:
+    return () if last else (f"The target is {target}; the other columns keep their order.",)
+
+
+def _notes_on_split(reserved: np.ndarray, seed: int, constant: list[int]) -> tuple[str, ...]:
     note = (
         f"{reserved.sum()} rows drawn at random (seed {seed}) gave the constants of the scaling and are not certified."
     )
-    notes = (*notes, note)
-    if constant:
-        notes = (
-            *notes,
-            f"Input column(s) that are constant in these rows keep their unit: {', '.join(map(str, constant))}.",
-        )
-    return Rows(name, values[:, :-1], values[:, -1], columns, inputs, outputs, False, notes)
+    if not constant:
+        return (note,)
+    return (
+        note,
+        f"Input column(s) that are constant in these rows keep their unit: {', '.join(map(str, constant))}.",
+    )
 
 
 def column_number(target: str, columns: list[str] | None, width: int) -> int:

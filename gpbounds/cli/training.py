@@ -11,7 +11,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.cli.options import UsageError
-from gpbounds.cli.rows import Rows
+from gpbounds.cli.table import Table
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import stationary
 from gpbounds.pacbayes import Certificate, HyperGrid
@@ -31,8 +31,8 @@ class Trained:
     Attributes
     ----------
     certificate : Certificate
-    mean, std : arrays (N,)
-        Latent predictions at the certified rows, in the units of the raw target.
+    mean, std : arrays (n,)
+        Latent predictions at the rows ``shown``, in the units of the raw target.
     how : str
         One sentence about the training.
     notes : tuple of str
@@ -47,7 +47,7 @@ class Trained:
 
 
 def train(
-    rows: Rows,
+    rows: Table,
     *,
     loss: str,
     epsilon: float,
@@ -103,8 +103,8 @@ def train(
         model = estimators.SparsePACGP(n_inducing=M, posterior=method, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the notes contain the same message
-        model.fit(rows.X, rows.y)
-    mean, std = model.predict(rows.X, return_std=True)
+        model.fit(*rows.data)
+    mean, std = model.predict(rows.shown[0], return_std=True)
     certificate: Certificate = model.certificate_
     how = _for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
     texts = (_for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
@@ -112,11 +112,10 @@ def train(
     return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks))
 
 
-def start(rows: Rows, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
+def start(rows: Table, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
     """Initial kernel: mean square of the target, √D standard deviations of the inputs, clipped to the grid."""
-    X, y = rows.inputs.apply(rows.X), rows.outputs.apply(rows.y)
     with np.errstate(over="ignore"):  # values that overflow start at the edge of the grid
-        square, widths = float(np.mean(y * y)), X.std(axis=0)
+        square, widths = rows.scales
     widths = math.sqrt(rows.D) * np.where(widths > 0.0, widths, 1.0)
     scales = np.array([np.exp(np.log(widths).mean())]) if shared else widths
     values = np.exp(np.clip(np.log(np.append(square or 1.0, scales)), grid.low, grid.high))

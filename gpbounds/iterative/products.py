@@ -1,6 +1,6 @@
-"""Products with K + σ²I: K is stored if it fits in the memory given, else computed in blocks of rows.
+"""Products with K + σ²I: K is stored if it fits in the memory given, else computed anew for each product.
 
-K is symmetric: blocks [i, j) × [0, j) of its lower triangle, and their transposes, are enough.
+K is symmetric: tiles of its lower triangle serve twice, while they are in the cache.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from gpbounds.linalg.parallel import one_blas_thread, share
 from gpbounds.linalg.workspace import Workspace
 
 ENTRIES = 2**22
-"""Entries of a block of K that a worker computes at a time."""
+"""Entries of a block of rows of K that a worker computes at a time."""
 ROWS = 256
 """Most rows of such a block."""
+STORED, COMPUTED = (256, 512), (512, 1024)
+"""Rows and columns of a tile: where K is stored, it should fit in the cache of a core; else its computation counts."""
 GROUPS = 8
-"""Groups of blocks whose products are added up separately, so that lanes can share them, in an order of their own."""
-SUMS = 2**25
+"""Groups of tiles whose products are added up separately, so that lanes can share them, in an order of their own."""
+SUMS = 2**24
 """Numbers in all these groups together, unless there are only two."""
 
 
@@ -33,6 +35,8 @@ class Products:
     ----------
     parts : list of slice
         The rows of each block.
+    entry_error : float
+        Relative error of an entry of K in `times`, beyond that of `Kernel.fill`: 0 where K is stored.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> K = Products(SquaredExponential(), np.array([[0.0], [1.0]]), noise=0.5)
@@ -46,8 +50,7 @@ class Products:
     ) -> None:
         self.kernel, self.X, self.noise = kernel, X, noise
         xp, N = namespace(X), int(X.shape[0])
-        rows = max(1, min(ROWS if xp is np else N, ENTRIES // N))
-        self.parts = [slice(start, min(start + rows, N)) for start in range(0, N, rows)]
+        self.parts = _cut(N, max(1, min(ROWS if xp is np else N, ENTRIES // N)))
         self._stored: list[Array] | None = None
         ends = np.cumsum([0, *((part.stop - part.start) * part.stop for part in self.parts)])
         if 8.0 * float(ends[-1]) <= memory:
@@ -56,6 +59,9 @@ class Products:
             stored = [whole[int(start) : int(stop)].reshape(-1, part.stop) for part, start, stop in pieces]
             self._shared(len(stored), lambda number, worker: self._fill(number, stored[number]))
             self._stored = stored
+        self.entry_error = 0.0 if self._stored else kernel.products_error(int(X.shape[1]))
+        rows, self._columns = (STORED if self._stored else COMPUTED) if xp is np else (N, N)
+        self._strips = self.parts if self._stored or xp is not np else _cut(N, rows)
 
     def block(self, number: int) -> Array:
         """k(X[i:j], X[:j]) for [i, j) = ``parts[number]``, which must not be changed."""
@@ -66,23 +72,45 @@ class Products:
 
     def times(self, V: Array) -> Array:
         """(K + σ²I)V for V (N, m)."""
-        xp = namespace(V)
-        turned = xp.ascontiguousarray(V.T)  # BLAS is faster on few long rows than on few columns
-        count = min(len(self.parts), max(2, min(GROUPS, SUMS // max(V.size, 1))))
-        sums = [xp.zeros_like(turned) for _ in range(count)]
+        xp, strips, N = namespace(V), self._strips, int(self.X.shape[0])
+        rows_of_V = xp.ascontiguousarray(V)
+        turned = xp.ascontiguousarray(V.T)
+        # K[i, j]V[j] is computed as its transpose: BLAS is faster on few long rows than on few columns.
+        direct = self.noise * turned
+        count = min(len(strips), max(2, min(GROUPS, SUMS // max(V.size, 1))))
+        sums = [xp.zeros_like(rows_of_V) for _ in range(count)]
 
         def add(group: int, worker: int) -> None:
-            for number in range(group, len(self.parts), count):
-                rows, K, out = self.parts[number], self.block(number), sums[group]
-                out[:, rows] += turned[:, : rows.stop] @ K.T
-                if rows.start:
-                    out[:, : rows.start] += turned[:, rows] @ K[:, : rows.start]
+            space = None
+            for number in range(group, len(strips), count):
+                rows = strips[number]
+                if space is None and self._stored is None:
+                    space = xp.empty(COMPUTED[0] * COMPUTED[1] if xp is np else N * (rows.stop - rows.start))
+                part = turned[:, rows] @ self._tile(number, rows, space).T
+                for columns in _cut(rows.start, self._columns):
+                    K = self._tile(number, columns, space)
+                    part += turned[:, columns] @ K.T
+                    sums[group][columns] += K.T @ rows_of_V[rows]
+                direct[:, rows] += part
 
         self._shared(count, add)
-        total = self.noise * turned
-        for part in sums:
+        total = sums[0]
+        for part in sums[1:]:
             total += part
-        return xp.ascontiguousarray(total.T)
+        total += direct.T
+        return total
+
+    def _tile(self, number: int, columns: slice, space: Array | None) -> Array:
+        """k(X[I], X[J]), I the rows of this strip and J = ``columns``; symmetric for J = I."""
+        rows = self._strips[number]
+        if self._stored is not None:
+            return self._stored[number][:, columns]
+        assert space is not None
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        out = space[: shape[0] * shape[1]].reshape(shape)
+        if columns == rows:
+            return self.kernel.fill(self.X[rows], self.X[rows], out)
+        return self.kernel.fill_products(self.X[rows], self.X[columns], out)
 
     def _fill(self, number: int, out: Array) -> Array:
         part = self.parts[number]
@@ -96,3 +124,8 @@ class Products:
             with one_blas_thread():
                 for number in range(count):
                     run(number, 0)
+
+
+def _cut(stop: int, size: int) -> list[slice]:
+    """0 … stop − 1 in slices of ``size``; the last may be shorter."""
+    return [slice(start, min(start + size, stop)) for start in range(0, stop, size)]

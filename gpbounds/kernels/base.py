@@ -49,8 +49,12 @@ class Kernel(ABC):
         return out
 
     def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
-        """As `fill`, sooner; an entry may have an error of 1e-13 of itself."""
+        """As `fill`, sooner; an entry may have an error of `products_error` of itself."""
         return self.fill(X1, X2, out)
+
+    def products_error(self, dim: int) -> float:
+        """Relative error of an entry by `fill_products`, beyond that of `fill`, in ``dim`` dimensions."""
+        return 0.0
 
     @property
     def expression(self) -> Expression | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import EPS, Array, Float, namespace
 from gpbounds.kernels.base import Stationary
 from gpbounds.kernels.cotangents import pull_sums
 from gpbounds.linalg.products import product
@@ -71,6 +71,10 @@ class SquaredExponential(Stationary):
             [z, np.full((z.shape[0], 1), -0.5), (math.log(self.variance) - 0.5 * to_z)[:, None]], axis=1
         )
         return np.exp(product(rows, columns.T, out), out=out)
+
+    def products_error(self, dim: int) -> float:
+        """Of dim + 2 terms, whose absolute values sum to at most `CLOSE` + |log variance|, and of their factors."""
+        return (dim + 4) * EPS * (CLOSE + abs(math.log(self.variance)))
 
     def slope(self, squared: Array) -> Array:
         """−2 dρ/d(r²) = ρ."""

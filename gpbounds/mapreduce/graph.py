@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from gpbounds.linalg.parallel import one_lane
 from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.progress import Counted, Tell
 from gpbounds.mapreduce.statistics import Statistics, summed
 from gpbounds.mapreduce.tree import FAN_IN, reduced
 
 ATTEMPTS = 3
 """Number of times that a graph is built again after the loss of a worker that Dask did not survive by itself."""
+
+TOPIC = "gpbounds-passes"
+"""The topic under which workers tell the scheduler, and the scheduler a client, how far an evaluation is."""
 
 _numbers = itertools.count()
 
@@ -30,10 +35,15 @@ def begun(program: Program) -> Any:
         return program.begin()
 
 
-def mapped(program: Program, number: int, state: Any, rows: Rows) -> Statistics:
-    """The sums of one partition in round ``number``."""
+def mapped(program: Program, number: int, state: Any, rows: Rows, task: tuple[str, int] | None = None) -> Statistics:
+    """The sums of one partition in round ``number``; the scheduler learns of the evaluation and place in ``task``."""
     with np.errstate(over="ignore", invalid="ignore"), one_lane():
-        return program.rounds[number].map(state, rows)
+        sums = program.rounds[number].map(state, rows)
+    if task is not None:
+        from distributed import get_worker
+
+        get_worker().log_event(TOPIC, (task[0], number, task[1]))
+    return sums
 
 
 def turned(program: Program, number: int, state: Any, total: Statistics) -> Any:
@@ -47,7 +57,9 @@ def added(*records: Statistics) -> Statistics:
     return summed(records)
 
 
-def graph_of(program: Program, partitions: Sequence[Any], name: str, fan_in: int = FAN_IN) -> Any:
+def graph_of(
+    program: Program, partitions: Sequence[Any], name: str, fan_in: int = FAN_IN, *, reports: bool = False
+) -> Any:
     """The result of ``program`` as a `dask.delayed.Delayed`, of which nothing has been computed.
 
     Parameters
@@ -57,6 +69,8 @@ def graph_of(program: Program, partitions: Sequence[Any], name: str, fan_in: int
         The `Rows` of each partition.
     name : str
         Part of the keys of all tasks; another one for each evaluation.
+    reports : bool
+        Whether workers tell the scheduler of each partition that a round has finished.
     """
     from dask import delayed
 
@@ -66,7 +80,10 @@ def graph_of(program: Program, partitions: Sequence[Any], name: str, fan_in: int
     for number in range(len(program.rounds)):
         labels = itertools.count()
         sums = [
-            each(known, number, state, rows, dask_key_name=f"gpbounds-partition-{i}-round-{number}-{name}")
+            each(
+                *(known, number, state, rows, *([(name, i)] if reports else [])),
+                dask_key_name=f"gpbounds-partition-{i}-round-{number}-{name}",
+            )
             for i, rows in enumerate(partitions)
         ]
 
@@ -95,8 +112,8 @@ class Cluster:
         self.loads, self.client, self.keep = list(loads), client, keep
         self._partitions: list[Any] | None = None
 
-    def run(self, program: Program) -> Any:
-        """The result of ``program``.
+    def run(self, program: Program, tell: Tell | None = None) -> Any:
+        """The result of ``program``; ``tell`` is told how far it is.
 
         A graph that fails because workers were lost is built again, at most three times.
 
@@ -109,7 +126,14 @@ class Cluster:
         for attempt in range(ATTEMPTS + 1):
             name = f"{next(_numbers)}-{attempt}"
             try:
-                return self._computed(graph_of(program, self._held(), name))
+                if tell is None:
+                    return self._computed(graph_of(program, self._held(), name))
+                counted = Counted(tell, len(self.loads), len(program.rounds))
+                with listening(self.client, name, counted):
+                    reports = self.client is not None
+                    result = self._computed(graph_of(program, self._held(), name, reports=reports))
+                counted.end()
+                return result
             except faults as fault:
                 self._partitions = None
                 if attempt == ATTEMPTS:
@@ -149,6 +173,39 @@ class Cluster:
             return future.result()
         finally:
             future.release()
+
+
+@contextmanager
+def listening(client: Any, name: str, counted: Counted) -> Iterator[None]:
+    """``counted`` learns of the partitions of the evaluation ``name`` that rounds finish in the meantime."""
+    if client is None:
+        from dask.callbacks import Callback
+
+        def after(key: Any, *others: Any) -> None:
+            head, _, rest = str(key).partition("gpbounds-partition-")
+            if not head and rest.endswith(f"-{name}"):
+                place, _, number = rest.removesuffix(f"-{name}").partition("-round-")
+                counted.finished(int(number), int(place))
+
+        with Callback(posttask=after):
+            yield
+        return
+
+    def heard(event: Any) -> None:
+        evaluation, number, place = event[1]
+        if evaluation == name:
+            counted.finished(number, place)
+
+    client.subscribe_topic(TOPIC, heard)
+    try:
+        yield
+    finally:
+        client.subscribe_topic(TOPIC, _unheard)  # the client keeps the last function
+        client.unsubscribe_topic(TOPIC)
+
+
+def _unheard(event: Any) -> None:
+    """What is done with messages between evaluations."""
 
 
 def _faults(client: Any) -> tuple[type[BaseException], ...]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.program import Program, Round, Rows
+from gpbounds.mapreduce.progress import Counted
 from gpbounds.mapreduce.tree import total
 
 
-def serial(program: Program, partitions: Iterable[Rows]) -> Any:
+def serial(program: Program, partitions: Iterable[Rows], counted: Counted | None = None) -> Any:
     """The result of ``program`` over ``partitions``, which are read once in each round; lanes share their work.
+
+    ``counted`` is told of each partition.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.renyi.partitioned import WhiteningPass
@@ -26,9 +29,16 @@ def serial(program: Program, partitions: Iterable[Rows]) -> Any:
     """
     with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
         state = program.begin()
-        for step in program.rounds:
-            state = step.then(state, total(step.map(state, rows) for rows in partitions))
+        for number, step in enumerate(program.rounds):
+            state = step.then(state, total(_mapped(step, number, state, partitions, counted)))
     return state
+
+
+def _mapped(step: Round, number: int, state: Any, partitions: Iterable[Rows], counted: Counted | None) -> Iterator[Any]:
+    for place, rows in enumerate(partitions):
+        yield step.map(state, rows)
+        if counted is not None:
+            counted.finished(number, place)
 
 
 @dataclass(frozen=True)

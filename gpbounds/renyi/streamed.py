@@ -87,16 +87,17 @@ class Problem(ABC):
         ratios = self.spectrum.values / self.noise
         return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
 
-    def rounding(self, quadratic: float) -> float:
+    def rounding(self, quadratic: float, *, entries: float = 0.0) -> float:
         """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, where yᵀB⁻¹y = ``quadratic``.
 
-        Rounding changes K_n by about √N·eps·λ_max(Q), hence log|K_n|/N and yᵀK_n⁻¹y by that over σ², relatively.
+        Rounding changes K_n by about √N·eps·λ_max(Q), hence log|K_n|/N and yᵀK_n⁻¹y by that over σ², relatively.  An
+        error of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max(Q).
         """
-        steps = 4.0 + np.sqrt(self.N)
-        relative = float(steps * EPS * (1.0 + self.spectrum.values[0] / self.noise))
+        unit = (4.0 + np.sqrt(self.N)) * EPS + entries
+        relative = float(unit * (1.0 + self.spectrum.values[0] / self.noise))
         if relative > 1e-4:
             raise ValueError(
-                f"noise: expected σ² well above the rounding error of K, {steps * EPS * self.spectrum.values[0]:.3g}, "
+                f"noise: expected σ² well above the rounding error of K, {unit * self.spectrum.values[0]:.3g}, "
                 f"got {self.noise:.3g}: no digit of the log evidence would be correct. Use a larger noise variance."
             )
         return 0.5 * relative * (quadratic + self.N * self.P)

@@ -31,10 +31,10 @@ def checked(number: int, X: Any, Y: Any) -> Rows:
     points, targets = _columns(number, "X", X), _columns(number, "y", Y).astype(np.float64, copy=False)
     if len(points) != len(targets):
         raise ValueError(f"y: expected as many rows as X has in partition {number}, {len(points)}, got {len(targets)}")
-    return Rows(points, targets, number, exact=_exact(X, points) and _exact(Y, targets))
+    return Rows(points, targets, number, exact=is_exact(X, points) and is_exact(Y, targets))
 
 
-def _exact(came: Any, taken: Float) -> bool:
+def is_exact(came: Any, taken: Float) -> bool:
     """Whether ``taken`` are the numbers that ``came``, which were no floats of another width than doubles."""
     dtype = np.asarray(came).dtype
     if dtype.kind == "f":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gpbounds.mapreduce.program import Program, Rows
+from gpbounds.mapreduce.progress import Counted, Tell
 from gpbounds.mapreduce.serial import serial
 
 KEPT = 2**29
@@ -55,9 +56,14 @@ class Local:
                 self._remember(place, rows)
                 yield rows
 
-    def run(self, program: Program) -> Any:
-        """The result of ``program``."""
-        return serial(program, self)
+    def run(self, program: Program, tell: Tell | None = None) -> Any:
+        """The result of ``program``; ``tell`` is told how far it is."""
+        if tell is None:
+            return serial(program, self)
+        counted = Counted(tell, len(self.parts), len(program.rounds))
+        result = serial(program, self, counted)
+        counted.end()
+        return result
 
     def only(self, places: Sequence[int]) -> Local:
         """The same with the partitions at these places."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpbounds.mapreduce.program import Rows
 from gpbounds.sources.arrays import PART
-from gpbounds.sources.checked import checked
+from gpbounds.sources.checked import checked, is_exact
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class ParquetPart:
     features, targets : tuples of str
         The columns that are read.
     number : int
+    doubles : bool
+        Whether columns of shorter floats become doubles, which have the same values.
     """
 
     path: str
@@ -33,19 +35,24 @@ class ParquetPart:
     features: tuple[str, ...]
     targets: tuple[str, ...]
     number: int
+    doubles: bool = False
 
     def load(self) -> Rows:
         """The checked rows; a missing value is NaN, which is an error."""
         with _arrow().ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.groups), columns=[*self.features, *self.targets], use_threads=False)
-        X, Y = (
-            np.column_stack([np.asarray(table.column(name)) for name in names])
-            for names in (self.features, self.targets)
-        )
-        return checked(self.number, X, Y)
+        cells = {name: np.asarray(table.column(name)) for name in (*self.features, *self.targets)}
+        if self.doubles:
+            cells |= {name: column.astype(np.float64) for name, column in cells.items() if column.dtype.kind == "f"}
+        X, Y = (np.column_stack([cells[name] for name in names]) for names in (self.features, self.targets))
+        rows = checked(self.number, X, Y)
+        whole = (column for column in cells.values() if column.dtype.kind in "iu")  # beside floats, X has floats only
+        return rows._replace(exact=rows.exact and all(is_exact(column, column.astype(np.float64)) for column in whole))
 
 
-def parquet_parts(path: str | os.PathLike[str], targets: Sequence[str], size: int = PART) -> list[ParquetPart]:
+def parquet_parts(
+    path: str | os.PathLike[str], targets: Sequence[str], size: int = PART, *, doubles: bool = False
+) -> list[ParquetPart]:
     """Partitions of whole row groups, of at least ``size`` rows where a file has so many; files in order of name.
 
     Parameters
@@ -54,6 +61,8 @@ def parquet_parts(path: str | os.PathLike[str], targets: Sequence[str], size: in
         A file, or a folder with files named \\*.parquet, which have the same columns.
     targets : sequence of str
         The columns of y; all others are columns of X.
+    doubles : bool
+        As in `ParquetPart`.
 
     Raises
     ------
@@ -83,7 +92,7 @@ def parquet_parts(path: str | os.PathLike[str], targets: Sequence[str], size: in
             rows += about.row_group(group).num_rows
             if rows >= size or group == about.num_row_groups - 1:
                 whole = os.path.abspath(each)
-                parts.append(ParquetPart(whole, tuple(groups), features, tuple(targets), len(parts)))
+                parts.append(ParquetPart(whole, tuple(groups), features, tuple(targets), len(parts), doubles))
                 groups, rows = [], 0
     if not parts:
         raise ValueError(f"X: expected at least one row, got none in {os.fspath(path)!r}")

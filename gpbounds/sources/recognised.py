@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 from gpbounds.mapreduce.graph import Cluster
+from gpbounds.mapreduce.progress import Reporting, Tell
 from gpbounds.sources.arrays import array_parts, npy_parts
 from gpbounds.sources.dask_rows import cluster_of, cluster_of_parts, is_dask
 from gpbounds.sources.local import KEPT, Local
@@ -18,7 +20,7 @@ def is_elsewhere(X: Any) -> bool:
     return isinstance(X, str | os.PathLike | Source) or is_dask(X)
 
 
-def source(X: Any, y: Any = None, client: Any = None) -> Source:
+def source(X: Any, y: Any = None, client: Any = None, *, tell: Tell | None = None) -> Source:
     """The rows X with the targets y, after one pass over them.
 
     | X                                | y                                             | read by               |
@@ -35,6 +37,8 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
     client : distributed.Client, optional
         Where Dask computes: by default the current client, else its default scheduler.  Files are read by its workers
         if it is passed, and by this process otherwise.
+    tell : function of a `gpbounds.mapreduce.progress.Progress`, optional
+        Reporting of every partition that a pass over these rows has finished, the first pass included.
 
     Raises
     ------
@@ -49,10 +53,10 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
     (5, 1, 1, True)
     """
     if isinstance(X, Source):
-        return X
+        return X if tell is None else replace(X, holder=Reporting(X.holder, tell))
     if is_dask(X):
         cluster, single, names = cluster_of(X, y, client)
-        return fitting_memory(Source.of(cluster, single=single, names=names))
+        return _looked_at(cluster, tell, single, names)
     names = ()
     parts: Any
     if isinstance(X, str | os.PathLike):
@@ -74,12 +78,13 @@ def source(X: Any, y: Any = None, client: Any = None) -> Source:
             )
         parts, single = array_parts(X, y), y.ndim == 1
     engine: Cluster | Local = Local(parts) if client is None else cluster_of_parts(parts, client)
-    return fitting_memory(Source.of(engine, single=single, names=names))
+    return _looked_at(engine, tell, single, names)
 
 
-def fitting_memory(rows: Source) -> Source:
-    """``rows``; on Dask's default scheduler, they stay in this process's memory only if they are few."""
-    holder = rows.holder
+def _looked_at(engine: Cluster | Local, tell: Tell | None, single: bool, names: tuple[str, ...]) -> Source:
+    """The rows of ``engine``; on Dask's default scheduler, they stay in this process's memory only if they are few."""
+    rows = Source.of(engine if tell is None else Reporting(engine, tell), single=single, names=names)
+    holder = rows.holder.holder if isinstance(rows.holder, Reporting) else rows.holder
     if isinstance(holder, Cluster) and holder.client is None:
         holder.keep = 8 * rows.N * (rows.D + rows.P) <= KEPT
     return rows
