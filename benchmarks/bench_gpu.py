@@ -53,12 +53,12 @@ def problem(N: int, M: int) -> tuple[Any, Any, Any]:
 def seconds(run: Callable[[], object], repeats: int) -> list[float]:
     """The times of some runs after a first one, which compiles; each ends with a read, which waits for the device."""
     run()
-    found = []
+    durations = []
     for _ in range(repeats):
         begin = time.perf_counter()
         run()
-        found.append(time.perf_counter() - begin)
-    return found
+        durations.append(time.perf_counter() - begin)
+    return durations
 
 
 def product_rate(xp: Any, n: int, repeats: int) -> float:

@@ -266,12 +266,12 @@ def test_exact_gps_pull_back_by_one_kernel(cupy, kernel) -> None:
 def test_a_free_posterior(cupy, likelihood, spread) -> None:
     """With ``narrow`` the variances at the inducing points are too small to be differences."""
     y = Y if isinstance(likelihood, (Gaussian, StudentT)) else (Y > 0.0) * 1.0
-    found = []
+    evaluations = []
     for to in (np.asarray, cupy.asarray):
         J = variational_objective(to(np.vstack([X, Z])), to(np.append(y, y[:9])), likelihood, chunk=25)
         law = FactorLaw(to(Z[:, :1]), to(spread * np.eye(9)))
-        found.append(J.minimised(Parameters(SE, likelihood, to(Z), law)))
-    near, far = found
+        evaluations.append(J.minimised(Parameters(SE, likelihood, to(Z), law)))
+    near, far = evaluations
     assert far.value == pytest.approx(near.value, rel=1e-9)
     for block in ("kernel", "likelihood", "Z", "mean", "factor"):
         same(getattr(far.gradient, block), getattr(near.gradient, block), 1e-8)

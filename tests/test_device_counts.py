@@ -30,14 +30,14 @@ LOSSES = [Band(0.5), Squared(0.5), Exponential(0.5), Relative(0.4), Interval(-0.
 def per_chunk(cupy: Any, counts: Counter[str], make: Callable[[Any, Any], Callable[[], object]]) -> Counter[str]:
     """What ``make(X, y)()`` counts with six chunks of rows beyond what it counts with five."""
     rng = np.random.default_rng(0)
-    X, found = rng.standard_normal((6 * ROWS, 2)), []
+    X, totals = rng.standard_normal((6 * ROWS, 2)), []
     y = np.sin(X[:, 0]) + 2.0
     for chunks in (5, 6):
         evaluate = make(cupy.asarray(X[: chunks * ROWS]), cupy.asarray(y[: chunks * ROWS]))
         counts.clear()
         evaluate()
-        found.append(Counter(counts))
-    return Counter({name: found[1][name] - found[0][name] for name in found[1]})
+        totals.append(Counter(counts))
+    return Counter({name: totals[1][name] - totals[0][name] for name in totals[1]})
 
 
 def without_transfers(count: Counter[str]) -> bool:

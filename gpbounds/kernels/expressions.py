@@ -70,11 +70,11 @@ def derivatives(expression: Expression) -> list[str]:
     >>> derivatives(Pair("*", Pair("+", a, a), a))
     ['k2', 'k2', '(k0 + k1)']
     """
-    found: list[str] = []
+    factors_of_leaves: list[str] = []
 
     def walk(part: Expression, outer: list[str], first: int) -> None:
         if isinstance(part, Leaf):
-            found.append(" * ".join(outer) or "1.0")
+            factors_of_leaves.append(" * ".join(outer) or "1.0")
             return
         middle = first + len(leaves(part.first))
         factors: tuple[list[str], list[str]] = ([], [])
@@ -84,7 +84,7 @@ def derivatives(expression: Expression) -> list[str]:
         walk(part.second, outer + factors[1], middle)
 
     walk(expression, [], 0)
-    return found
+    return factors_of_leaves
 
 
 def _value(expression: Expression, first: int) -> str:

@@ -142,8 +142,10 @@ class Pulling:
                 first = n * (1 + 2 * D) + 1
                 moved += (sums[first : first + D] * fused.parameters[n * (D + 1) + 1 : (n + 1) * (D + 1), None]).T
             sums = sums.sum(axis=1)
-        found = [each for each in (sums, self._others) if each is not None]
-        totals = found[0] + found[1] if len(found) == 2 else (found or [cupy.zeros(len(parts) * (1 + 2 * D))])[0]
+        summands = [each for each in (sums, self._others) if each is not None]
+        totals = (
+            summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(len(parts) * (1 + 2 * D))])[0]
+        )
         if self._diagonal is not None:
             totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
         numbers = totals.get()
