@@ -20,11 +20,12 @@ distributed = pytest.importorskip("distributed", reason="needs the extra dask: p
 import cloudpickle  # noqa: E402
 import dask.array as da  # noqa: E402
 
-from fitting import ExactGP, SparseGP, SparsePACGP, certify  # noqa: E402
+from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, certify  # noqa: E402
 from fitting.estimators import load  # noqa: E402
 from fitting.family import member  # noqa: E402
 from fitting.mapreduce.objective import Held, PartitionedObjective  # noqa: E402
 from fitting.mapreduce.two_passes import TwoPasses  # noqa: E402
+from fitting.training.watch import Watch  # noqa: E402
 from gpbounds import renyi  # noqa: E402
 from gpbounds.errors import NonFinite  # noqa: E402
 from gpbounds.kernels import SquaredExponential  # noqa: E402
@@ -349,6 +350,44 @@ def test_progress_shows_passes_beside_iterations(client, capsys) -> None:
     assert re.search(r"pass \d of 2: .*/6 ", shown)
     assert "F = " in shown
     assert not client._event_handlers[TOPIC]((0.0, ("", 0, 0)))  # nothing listens any more
+
+
+def test_low_rank_and_variational_models_take_dask_arrays(client) -> None:
+    X, y, _ = problem(300)
+    lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    low = {"rank": 8, "optimizer": None, "noise": 0.1, "kernel": KERNEL}
+    local, far = LowRankGP("mercer", **low).fit(X, y), LowRankGP("mercer", **low).fit(*lazy, client=client)
+    assert far.objective_ == pytest.approx(local.objective_, rel=1e-8)
+    assert float(far.log_evidence_bounds(*lazy)[0]) <= float(local.log_evidence_bounds()[1])
+    free = {"n_inducing": 6, "max_iter": 3, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        here, there = VariationalGP(**free).fit(X, y), VariationalGP(**free).fit(*lazy, client=client)
+    assert there.objective_ == here.objective_  # from a memory map
+
+
+def test_ctrl_c_keeps_the_best_point_and_a_checkpoint_continues(client, tmp_path, monkeypatch) -> None:
+    X, y, Z = problem(300)
+    lazy = da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100)
+    options = {"kernel": KERNEL, "noise": 0.1, "inducing": Z, "learn_inducing": False, "tol": None, "max_iter": 6}
+    with pytest.warns(ConvergenceWarning, match="All 6 iterations"):
+        whole = SparseGP(**options).fit(*lazy, client=client)
+    step = Watch.step
+
+    def interrupted(self, f):
+        step(self, f)
+        if self.iterations == 3:
+            raise KeyboardInterrupt
+
+    options["checkpoint"] = tmp_path / "run.npz"
+    with monkeypatch.context() as patch:
+        patch.setattr(Watch, "step", interrupted)
+        with pytest.warns(ConvergenceWarning, match="Interrupted after 3 iterations"):
+            part = SparseGP(**options).fit(*lazy, client=client)
+    assert part.objective_ == max(whole.history_[:4])
+    with pytest.warns(ConvergenceWarning, match="All 6 iterations"):
+        again = SparseGP(**options).fit(*lazy, client=client)
+    assert again.objective_ == whole.objective_
 
 
 def test_messages_say_what_to_type(client) -> None:

@@ -22,7 +22,19 @@ import fitting
 import gpbounds
 
 PACKAGES = {"gpbounds": gpbounds, "fitting": fitting}
-HEAVY = ("scipy", "matplotlib", "sklearn", "mpmath", "flint", "tqdm", "cupy", "fitting")
+HEAVY = (
+    "scipy",
+    "matplotlib",
+    "sklearn",
+    "mpmath",
+    "flint",
+    "tqdm",
+    "cupy",
+    "dask",
+    "distributed",
+    "pyarrow",
+    "fitting",
+)
 SOURCES = {
     str(path.relative_to(Path(package.__path__[0]).parent)): path
     for package in PACKAGES.values()
