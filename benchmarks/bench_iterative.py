@@ -134,6 +134,7 @@ def main() -> None:
             "goal": {10_000: goal, 100_000: LARGE}.get(X.shape[0]),
             "probes": ends[0][0].terms["probes"],
             "steps": ends[0][0].terms["steps"],
+            "eigenvalues_of_B": ends[0][0].terms["eigenvalues of B"].tolist(),
             "contained": exact if exact is None else sum(bool(lo <= exact <= up) for lo, up in ends) / len(ends),
             "exact": exact,
             "seconds_of_cholesky": seconds,

@@ -90,9 +90,9 @@ def gpytorch(task: str, X: Any, y: Any, Z: Any) -> Problem:
         with library.settings.fast_computations(*[not dense] * 3):
             value = -objective(model(points), targets) * len(y)
         value.backward()
-        return float(value), torch.cat([p.grad.reshape(-1) for p in free]).numpy()
+        return float(value), torch.cat([p.grad.reshape(-1) for p in free]).cpu().numpy()
 
-    return loss, torch.cat([p.detach().reshape(-1) for p in free]).numpy().copy()
+    return loss, torch.cat([p.detach().reshape(-1) for p in free]).cpu().numpy().copy()
 
 
 def sklearn(task: str, X: Any, y: Any, Z: Any) -> Problem:

@@ -92,6 +92,9 @@ class Basis(ABC):
     def prepare(self) -> None:  # noqa: B027  (most bases compute nothing)
         """Compute what several threads read later."""
 
+    def require(self) -> None:  # noqa: B027  (most bases test every chunk at once)
+        """Raise the errors of the chunks since the last call that would each need a read from a GPU."""
+
     @abstractmethod
     def fill(self, X: Array, K: Array, V: Array) -> None:
         """Write the features of X (n, D) into ``V`` (n, M), and into ``K`` (n, width) what the pull-back needs."""
@@ -102,7 +105,10 @@ class Basis(ABC):
 
     @abstractmethod
     def lift(self, B: Array) -> Array:
-        """Overwrite the rows of ``B`` (n, M), cotangents of features, with the cotangents of the functions k(z, ·)."""
+        """The cotangents of the functions k(z, ·) from those of features, the rows of ``B`` (n, M).
+
+        The result may be in the memory of ``B``.
+        """
 
     @abstractmethod
     def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> PullBack:

@@ -40,8 +40,9 @@ class Data:
         Whether y has the shape (N,); predictions then have it, too.
     jitter : float or "auto"
         Added to the diagonal of Kuu.
-    chunk : int
-        Largest number of rows processed at a time; on a CPU fewer are if `PIECES` chunks need fewer.
+    chunk : int or None
+        Largest number of rows processed at a time; on a CPU fewer are if `PIECES` chunks need fewer.  None: `CHUNK` on
+        a CPU, and on a GPU as many as its free memory allows.
     parts : Partition or None
         Blocks of rows that a chunk must not split.
     space : Workspace
@@ -52,7 +53,7 @@ class Data:
     Y: Array
     single: bool
     jitter: Jitter = "auto"
-    chunk: int = CHUNK
+    chunk: int | None = None
     parts: Partition | None = None
     space: Workspace = field(default_factory=Workspace, repr=False)
 
@@ -75,7 +76,8 @@ class Data:
 
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
-        size = min(self.chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else self.chunk
+        chunk = self.space.rows(basis.rank, CHUNK) if self.chunk is None else self.chunk
+        size = min(chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else chunk
         pieces = list(slices(self.N, size)) if self.parts is None else self.parts.chunks(size)
         return Stream(basis, self.X, self.Y, pieces, self.space)
 

@@ -25,7 +25,7 @@ from fitting.rows import Chunk, Stream
 from fitting.stacked import Stacking, Triangle
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong
-from gpbounds.linalg.products import add_gram, add_product, matmul, product
+from gpbounds.linalg.products import accumulate, add_gram, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.triangular import mirrored
 from gpbounds.mapreduce.statistics import Statistics
 
@@ -176,13 +176,13 @@ class _Forward:
         self.penalty += self.member.penalty(residual)
         if self.member.power == 0.0:
             add_gram(self.G, V)
-            self.b += V.T @ chunk.Y
+            accumulate(self.b, V.T, chunk.Y)
             return
         c = self.member.precision(residual)
         scaled = chunk.scratch("W")
         xp.multiply(V, xp.sqrt(c)[:, None], out=scaled)
         add_gram(self.G, scaled)
-        self.b += V.T @ (c[:, None] * chunk.Y)
+        accumulate(self.b, V.T, c[:, None] * chunk.Y)
 
     def statistics(self) -> Moments:
         if self.member.power == 0.0:
@@ -206,7 +206,7 @@ class _Fit:
 
     def chunk(self, chunk: Chunk) -> None:
         e = chunk.Y - chunk.V @ self.q.mean
-        self.fit += (self.member.precision(chunk.residual) * (e * e).sum(axis=1)).sum()
+        self.fit += (self.member.precision(chunk.residual) * row_sums(e, e)).sum()
 
     def statistics(self) -> Fit:
         return Fit(self.fit)
@@ -244,7 +244,7 @@ class _Reverse:
 
     def chunk(self, chunk: Chunk) -> None:
         e = chunk.Y - chunk.V @ self.q.mean
-        squares = (e * e).sum(axis=1)
+        squares = row_sums(e, e)
         if self.lifted is None:
             self._weighted(chunk, e, squares)
         else:
@@ -253,7 +253,6 @@ class _Reverse:
     def _common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
-        self.noise += 0.5 * total / s2
         C = product(chunk.V, lifted.turn, chunk.scratch("W"))
         self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K, chunk.V)
         if self.member.kept:
@@ -265,7 +264,7 @@ class _Reverse:
         c = self.member.precision(chunk.residual)
         self.fit += (c * squares).sum()
         shrunk = product(V, self.q.covariance, chunk.scratch("W"))  # SV
-        reach = P * xp.einsum("ij,ij->i", V, shrunk) + squares
+        reach = P * row_products(V, shrunk) + squares
         h = a * c * c * reach
         self.noise += 0.5 * s2 * (c * (c * reach - P)).sum()
         self.noise += 0.5 * P * (1.0 - a) * (chunk.residual * c).sum()
@@ -281,4 +280,5 @@ class _Reverse:
         self.pull.diagonal(chunk.X, 0.5 * (h - P * c))
 
     def statistics(self) -> Adjoints:
-        return Adjoints(self.fit, self.pull.statistics(), self.heavy, self.noise)
+        noise = self.noise if self.lifted is None else 0.5 * self.fit
+        return Adjoints(self.fit, self.pull.statistics(), self.heavy, noise)

@@ -12,6 +12,7 @@ from fitting.evaluation import Evaluation, Gradient
 from gpbounds.arrays import Array, namespace
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import pull as pull_kernel
 from gpbounds.linalg.inverses import inverse_by_rows
 from gpbounds.linalg.parallel import ENTRY
 from gpbounds.linalg.products import add_product
@@ -46,7 +47,7 @@ def evaluate(
         corner[...] = xp.tril(corner)
         corner[steps, steps] *= 0.5
         trace = float(corner.trace())
-        pulled[number] = trace, kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
+        pulled[number] = trace, pull_kernel(kernel, X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 
     N = Y.shape[0]
     triangle.each(pull, N**3 / 3.0 + ENTRY * N**2 / 2.0)

@@ -14,13 +14,13 @@ With f ~ N(m, v), these are the losses of a likelihood p(y|f):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods import Gaussian, Likelihood
 from gpbounds.losses import Loss
 from gpbounds.validation import choice, closed_unit, scalar
@@ -42,7 +42,7 @@ class Expected(NamedTuple):
     in_variance : array (n,)
         Derivatives in the variances, which the outputs share.
     in_parameters : array (q,)
-        Derivatives in the logarithms of the parameters of the loss; empty if it has none.
+        Derivatives in the logarithms of the parameters of the loss, on a GPU with the rows; empty if it has none.
     in_residual : array (n,) or None
         Derivatives in the diagonal of K − Q at fixed variances, for a loss that depends on it by itself.
     """
@@ -50,7 +50,7 @@ class Expected(NamedTuple):
     total: Array | float
     in_mean: Array
     in_variance: Array
-    in_parameters: Float = np.zeros(0)
+    in_parameters: Array = np.zeros(0)
     in_residual: Array | None = None
 
 
@@ -69,7 +69,7 @@ def of_loss(loss: Loss) -> ExpectedLoss:
 
     def expected(Y: Array, means: Array, variances: Array) -> Expected:
         arguments = Y[:, 0], means[:, 0], variances
-        values, in_mean, in_variance = loss.expectation(*arguments, gradient=True)
+        values, in_mean, in_variance = loss.slopes(*arguments)
         return Expected(values.sum(), in_mean[:, None], in_variance)
 
     return expected
@@ -115,7 +115,7 @@ class PowerEP:
             values = 0.5 * (xp.log(2.0 * np.pi * e) + square / e + (1.0 - a) * penalty)
             by_noise = 0.5 * (s2 * (1.0 - square / e) - (1.0 - a) * r) / e
             in_residual = -0.5 * a * square / (e * e)
-            return Expected(values.sum(), (d / e)[:, None], 0.5 / e, np.array([float(by_noise.sum())]), in_residual)
+            return Expected(values.sum(), (d / e)[:, None], 0.5 / e, _totals([by_noise]), in_residual)
 
         return expected
 
@@ -141,7 +141,7 @@ def of_likelihood(likelihood: Likelihood, objective: str = "elbo", power: float 
     if objective == "square-loss":
         only_gaussian(likelihood, objective)
         return _square_loss
-    asked: dict[str, Any] = {"gradient": True, "parameters": True}
+    asked: dict[str, Any] = {"gradient": True, "parameters": True, "checked": True}
     if objective == "log-loss":
         return _negated(lambda y, m, v: likelihood.log_expected_density(y, m, v, **asked))
     if objective == "elbo" or a < SMALLEST:
@@ -164,10 +164,20 @@ def _negated(means: Callable[..., tuple[Any, ...]], factor: float = 1.0) -> Expe
 
     def expected(Y: Array, m: Array, v: Array) -> Expected:
         values, in_mean, in_variance, *own = means(Y[:, 0], m[:, 0], v)
-        in_parameters = np.array([-factor * float(part.sum()) for part in own])
+        in_parameters = -factor * _totals(own)
         return Expected(-factor * values.sum(), -factor * in_mean[:, None], -factor * in_variance, in_parameters)
 
     return expected
+
+
+def _totals(parts: Sequence[Array]) -> Array:
+    """The sum of each array, without a read from a GPU."""
+    if not parts:
+        return np.zeros(0)
+    xp = namespace(*parts)
+    if xp is np:
+        return np.array([float(part.sum()) for part in parts])
+    return xp.stack([part.sum() for part in parts])
 
 
 def _square_loss(Y: Array, m: Array, v: Array) -> Expected:

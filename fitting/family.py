@@ -39,9 +39,9 @@ from gpbounds.kernels import Kernel
 from gpbounds.likelihoods import Gaussian
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.linalg.workspace import KEEP, Workspace
+from gpbounds.linalg.workspace import Workspace
 from gpbounds.validation import count, positive
-from gpbounds.whitening import CHUNK, Inducing, as_targets
+from gpbounds.whitening import Inducing, as_targets
 
 __all__ = ["METHODS", "FamilyObjective", "Member", "member", "objective"]
 
@@ -163,8 +163,8 @@ def objective(
     alpha: float | None = None,
     blocks: int | Sequence[int] | Array | None = None,
     jitter: Jitter = "auto",
-    chunk: int = CHUNK,
-    keep: int = KEEP,
+    chunk: int | None = None,
+    keep: int | None = None,
 ) -> FamilyObjective:
     """The objective of one member on one data set.
 
@@ -184,10 +184,12 @@ def objective(
     jitter : float or "auto"
         Added to the diagonal of Kuu; "auto" takes the smallest of 0, 1e-12 … 1e-6 times the variance with which Kuu
         factorises, and `Evaluation` reports it.
-    chunk : int
-        Number of rows of X processed at a time.
-    keep : int
-        Bytes of Kuf and V that are kept between the two passes; further rows are computed twice.
+    chunk : int, optional
+        Number of rows of X processed at a time.  None: 1024 on a CPU, whose cache holds them, and on a GPU up to
+        65,536, as its free memory allows.
+    keep : int, optional
+        Bytes of Kuf and V that are kept between the two passes; further rows are computed twice.  None: 2²⁸ on a CPU,
+        and half of the free memory of a GPU.
 
     Raises
     ------
@@ -212,7 +214,9 @@ def objective(
     if parts is not None and parts.order is not None:
         order = namespace(points).asarray(parts.order)
         points, columns = points[order], columns[order]
-    return FamilyObjective(chosen, Data(points, columns, single, jitter, count("chunk", chunk), parts, Workspace(keep)))
+    rows = None if chunk is None else count("chunk", chunk)
+    space = Workspace.on(namespace(points), keep)
+    return FamilyObjective(chosen, Data(points, columns, single, jitter, rows, parts, space))
 
 
 def at_point(kernel: Kernel, noise: float, Z: Array | None = None) -> Parameters:

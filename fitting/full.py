@@ -35,6 +35,7 @@ from gpbounds.arrays import Array, host, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import Exact, Triangle, exact
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import pull as pull_kernel
 from gpbounds.linalg import Cholesky
 from gpbounds.linalg.inverses import Inverse, Whole, inverse_by_rows
 from gpbounds.linalg.parallel import ENTRY, one_blas_thread
@@ -218,7 +219,7 @@ def _pulled(fit: Fit, in_mean: Array, in_variance: Array, in_kl: float) -> Gradi
         corner = cotangent[:, rows]
         corner[...] = xp.tril(corner, -1)
         X = triangle.X
-        parts[number] = triangle.kernel.pull(X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
+        parts[number] = pull_kernel(triangle.kernel, X[rows], X[: rows.stop], cotangent, triangle.chunks[number])[0]
 
     N = t.shape[0]
     triangle.each(pull, N**3 + ENTRY * N**2 / 2.0)

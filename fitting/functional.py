@@ -35,10 +35,11 @@ from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
 from fitting.turned import turned
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, host, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
+from gpbounds.linalg.device import noise_slopes
 from gpbounds.linalg.parallel import WORTH, share
-from gpbounds.linalg.products import add_product, matmul, product
+from gpbounds.linalg.products import accumulate, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.triangular import multiply_rows
 from gpbounds.mapreduce.statistics import Statistics
 
@@ -125,7 +126,7 @@ class Priced:
         pulled = basis.finish(back.pulled, across)
         own = np.array([member.noise * float(back.noise)])
         if self.losses.in_parameters.size:  # the noise in the loss is the noise of the member
-            own += adjoint.in_total * self.losses.in_parameters
+            own += adjoint.in_total * host(self.losses.in_parameters)
         return replace(self.evaluation, gradient=pulled.gradient(own))
 
 
@@ -168,7 +169,7 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, over
     factor += in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = pulled.gradient(
-        in_total * sums.in_parameters, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
+        in_total * host(sums.in_parameters), scale=in_total, overwrite=overwrite, mean=mean, factor=factor
     )
     return Evaluation(value, derivatives, total=total, kl=kl)
 
@@ -184,7 +185,7 @@ class LossSums(Statistics):
     """The sum of the losses, its derivatives in the parameters of the loss, Vm̄ and V·diag(s̄)Vᵀ."""
 
     total: Array | float
-    in_parameters: Float
+    in_parameters: Array
     mean: Array
     gram: SignedGram
 
@@ -196,7 +197,7 @@ class _Losses:
         xp, M = namespace(source.X), source.basis.rank
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
-        self.in_parameters: Float | None = None
+        self.in_parameters: Array | None = None
         self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(source.square())
         q.covariance  # noqa: B018  (computed once, before several threads read it)
 
@@ -210,7 +211,7 @@ class _Losses:
         own = expected.in_parameters
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
         if self.gradient:
-            self.mean += chunk.V.T @ expected.in_mean
+            accumulate(self.mean, chunk.V.T, expected.in_mean)
             self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:
@@ -224,7 +225,7 @@ def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
     def compute() -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
-        within = namespace(V).einsum("ij,ij->i", V, turned)
+        within = row_products(V, turned)
         return within, _at(loss, chunk)(chunk.Y, V @ q.mean, chunk.residual + within)
 
     return chunk.recall("losses", compute)
@@ -288,11 +289,8 @@ class _Reverse:
         scaled = s_bar * D
         bar *= (2.0 * scaled)[:, None]
         add_product(V, more.twice, bar)
-        # 2v·Āv; the subtracted term is at most 2|s̄|D², as c·q ≤ 1
-        quadratic = 0.5 * xp.einsum("ij,ij->i", V, bar) - within * scaled
-        D_bar = -(quadratic + ((V @ more.b_bar) * chunk.Y).sum(axis=1)) / (D * D)
+        D_bar, r_bar = _slopes(row_products(V, bar), row_sums(V @ more.b_bar, chunk.Y), within * scaled, D, s_bar, a)
         self.noise += D_bar.sum()
-        r_bar = s_bar + a * D_bar
         buffer = chunk.scratch("S")
         bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
         add_product(xp.concatenate([m_bar * D[:, None], chunk.Y], axis=1), more.rank.T, bar)
@@ -304,6 +302,15 @@ class _Reverse:
 
     def statistics(self) -> Adjoints:
         return Adjoints(self.pull.statistics(), self.gram, self.noise)
+
+
+def _slopes(both: Array, lean: Array, within: Array, D: Array, s_bar: Array, a: float) -> tuple[Array, Array]:
+    """D̄ and r̄ (n,).  ``both`` is twice v·Āv + ``within``; ``within`` is at most 2|s̄|D², as c·q ≤ 1."""
+    if namespace(both) is not np:
+        return noise_slopes(both, lean, within, D, s_bar, a)
+    quadratic = 0.5 * both - within
+    D_bar = -(quadratic + lean) / (D * D)
+    return D_bar, s_bar + a * D_bar
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,7 +336,7 @@ class _Single(_Losses):
     def chunk(self, chunk: Chunk) -> None:
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
-        variance = chunk.residual + xp.einsum("ij,ij->i", V, bar)
+        variance = chunk.residual + row_products(V, bar)
         expected = _at(self.loss, chunk)(chunk.Y, V @ self.q.mean, variance)
         self.add(chunk, expected)
         if not chunk.basis.exact:  # r_i contains −|v_i|²

@@ -19,10 +19,13 @@ import numpy as np
 from fitting.basis import Basis, PullBack, Pulled
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import Covariances, covariances
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY, share
+from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
-from gpbounds.whitening import Inducing, inducing, residual_diagonal, slices
+from gpbounds.whitening import Inducing, Residuals, inducing, residual_diagonal, slices
 
 TAME = 1e5
 """Largest |L|·|L⁻¹| (Frobenius norms) for which V = L⁻¹Kuf is computed as a product with L⁻¹.  Measured errors of the
@@ -80,24 +83,45 @@ class InducingBasis(Basis):
         inverse_of_L = inverse_factor(L)
         return inverse_of_L if tame(L, inverse_of_L) else None
 
+    @cached_property
+    def covariances(self) -> Covariances | Fused:
+        """k(·, Z) for chunks of rows, on their device."""
+        return covariances(self.kernel, self.Z)
+
+    @cached_property
+    def _residuals(self) -> Residuals | None:
+        """For kernels that are constant on the diagonal, on a GPU."""
+        return Residuals(self.covariances.variance) if isinstance(self.covariances, Fused) else None
+
     def prepare(self) -> None:
         self.inverse  # noqa: B018
 
     def fill(self, X: Array, K: Array, V: Array) -> None:
-        self.kernel.fill(X, self.Z, K)
-        V[...] = K
-        self.whiten(V)
+        self.covariances.fill(X, K)
+        if self.inverse is None or namespace(V) is np:
+            V[...] = K
+            self.whiten(V)
+        else:
+            product(K, self.inverse.T, V)
 
     def residual(self, X: Array, V: Array) -> Array:
-        return residual_diagonal(self.kernel.diag(X), V.T)
+        if self._residuals is None:
+            return residual_diagonal(self.kernel.diag(X), V.T)
+        return self._residuals.of(V)
+
+    def require(self) -> None:
+        if self._residuals is not None:
+            self._residuals.require()
 
     def whiten(self, B: Array) -> Array:
         """Overwrite the rows b of ``B`` (n, M) with L⁻¹b."""
         return solve_rows(self.inducing.chol.L, B) if self.inverse is None else multiply_rows(self.inverse, B)
 
     def lift(self, B: Array) -> Array:
-        """Overwrite the rows b of ``B`` (n, M) with L⁻ᵀb."""
+        """L⁻ᵀb for the rows b of ``B`` (n, M), which is overwritten on a CPU."""
         L = self.inducing.chol.L
+        if namespace(B) is not np and self.inverse is not None:
+            return B @ self.inverse
         return lift_rows(L, B) if self.inverse is None else multiply_rows(self.inverse, B, transposed=True)
 
     def pull_back(self, memory: Callable[[int], Float] = np.zeros) -> InducingPullBack:
@@ -115,8 +139,9 @@ class InducingBasis(Basis):
         results: list[Any] = [None] * len(parts)
 
         def pull(number: int, worker: int) -> None:
-            rows = parts[number]
-            results[number] = kernel.pull(Z[rows], Z, Kuu_bar[rows])
+            rows, pulling = parts[number], self.covariances.pulling()
+            pulling.add(Z[rows], Kuu_bar[rows])
+            results[number] = pulling.result()
 
         share(len(parts), pull, flops=ENTRY * self.rank**2)
         for parameters, moved in results:
@@ -134,30 +159,24 @@ class InducingPullBack(PullBack):
     """Sums pulled-back cotangents of k(X, Z), of the diagonal of Kff and of blocks of Kff."""
 
     def __init__(self, basis: InducingBasis) -> None:
-        self.basis, self.kernel = basis, basis.kernel
-        self.parameters = np.zeros(basis.kernel.log_parameters.size)
-        self.moved = namespace(basis.Z).zeros(basis.Z.shape)
+        self.basis, self.sums = basis, basis.covariances.pulling()
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
         self.lifted(X, self.basis.lift(cotangent), K, V)
 
     def lifted(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        parameters, moved = self.kernel.pull(X, self.basis.Z, cotangent, K)
-        self.parameters += parameters
-        self.moved += moved
+        self.sums.add(X, cotangent, K)
 
     def rows(self, X: Array, Y: Array, weights: Array, a: Array, b: Array, K: Array) -> None:
         """Add the cotangent s_i Y_ij + a_i b_j of k(X, Z) = ``K``, s = ``weights``; ``Y`` is overwritten."""
-        parameters, moved = self.kernel.pull_rows(X, self.basis.Z, Y, weights, a, b, K)
-        self.parameters += parameters
-        self.moved += moved
+        self.sums.add_rows(X, Y, weights, a, b, K)
 
     def diagonal(self, X: Array, cotangent: Array) -> None:
-        self.parameters += self.kernel.pull_diag(X, cotangent)
+        self.sums.add_diagonal(X, cotangent)
 
     def block(self, X: Array, cotangent: Array, K: Array) -> None:
         """Add the symmetric cotangent (n, n) of k(X, X) = ``K``; it is overwritten."""
-        self.parameters += self.kernel.pull(X, X, cotangent, K)[0]
+        self.sums.add_block(X, cotangent, K)
 
     def statistics(self) -> Pulled:
-        return Pulled(self.parameters, self.moved)
+        return Pulled(*self.sums.result())

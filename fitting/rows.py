@@ -157,6 +157,7 @@ class Stream:
 
         flops = 2.0 * self.N * self.basis.effort * (self.basis.effort + ENTRY / 2)
         share(count, run, flops=flops)
+        self.basis.require()
         return summed(sums[group] for group in range(count))
 
     def square(self) -> Array:

@@ -29,17 +29,18 @@ from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis, InducingPullBack, tame
 from fitting.rows import Stream
 from fitting.signed import SignedGram
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.kernels.covariances import pull_both
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
-from gpbounds.linalg.products import add_product, product
+from gpbounds.linalg.products import accumulate, add_product, product, row_products
 from gpbounds.linalg.triangular import clear_above, inverse_factor, mirrored, multiply_rows
 from gpbounds.whitening import slices
 
 SMALL = 1e-6
 """Least variance of f, in units of k(x, x), that is computed as k(x, x) + kᵀy: rounding, below 1e-12, stays small
-beside it."""
+beside it.  Where a row has less, a CPU computes its chunk in another way, and a GPU the whole pass."""
 
 NARROW, TILES = 128, 8
 """Least number of rows of a tile, and the largest number of tiles."""
@@ -53,12 +54,15 @@ multiplies."""
 def turned(
     source: Stream, basis: InducingBasis, q: FactorLaw, loss: Callable[[slice], ExpectedLoss], goal: Goal
 ) -> Evaluation | None:
-    """J with its derivatives, or None where L⁻¹ is too inaccurate; ``loss`` gives the losses of the rows of a chunk."""
+    """J with its derivatives; ``loss`` gives the losses of the rows of a chunk.
+
+    None where L⁻¹, or on a GPU a small variance, would be too inaccurate.
+    """
     return _Step(source, basis, q, loss, goal).run()
 
 
 class _Inaccurate(Exception):
-    """L⁻¹ is too inaccurate to multiply with."""
+    """L⁻¹ is too inaccurate to multiply with, or a variance to be a difference."""
 
 
 class _Group:
@@ -68,6 +72,7 @@ class _Group:
         self.total: Any = 0.0
         self.own: Float | float = 0.0
         self.moment = namespace(gram).zeros((gram.shape[0], P))
+        self.wide: Any = None
         self.gram, self.pull = SignedGram(gram, new=True), InducingPullBack(basis)
 
 
@@ -119,7 +124,7 @@ class _Step:
         return self.source.space.array(f"step {name}", (most, self.M), self.xp)[:n]
 
     def run(self) -> Evaluation | None:
-        """J and its derivatives; None if L⁻¹ is too inaccurate."""
+        """J and its derivatives; None if they would be too inaccurate."""
         tasks, tiles = Tasks(), range(len(self.tiles))
         Kuu = [tasks.add(partial(self._fill_Kuu, i)) for i in tiles]
         factor = tasks.add(self._factor, Kuu)
@@ -159,7 +164,7 @@ class _Step:
 
     def _fill_Kuu(self, i: int, worker: int) -> None:
         rows = self.tiles[i]
-        self.kernel.fill(self.Z[rows], self.Z, self.Kuu[rows])
+        self.basis.covariances.fill(self.Z[rows], self.Kuu[rows])
 
     def _factor(self, worker: int) -> None:
         basis = self.basis
@@ -189,7 +194,7 @@ class _Step:
     def _fill(self, number: int, worker: int) -> Array:
         rows = self.source.parts[number]
         K = self._rows(f"K of {number}" if number < AHEAD else f"K {worker}", rows.stop - rows.start)
-        return self.kernel.fill_products(self.source.X[rows], self.Z, K)
+        return self.basis.covariances.fill_products(self.source.X[rows], K)
 
     def _chunks(self, numbers: range, sums: _Group, worker: int) -> None:
         for number in numbers:
@@ -205,20 +210,26 @@ class _Step:
         n, owner = rows.stop - rows.start, f"of {number}" if self.by_stages else f"{worker}"
         chunk.K = self._rows(f"K of {number}", n) if number < AHEAD else self._fill(number, worker)
         chunk.V, chunk.Y = self._rows(f"V {owner}", n), self._rows(f"Y {owner}", n)
-        chunk.V[...] = chunk.K
-        multiply_rows(self.inverse, chunk.V)
+        if self.xp is np:
+            chunk.V[...] = chunk.K
+            multiply_rows(self.inverse, chunk.V)
+        else:
+            product(chunk.K, self.inverse.T, chunk.V)
         product(chunk.V, self.R, chunk.Y)
-        chunk.mean, chunk.within = chunk.V @ self.q.mean, _row_products(chunk.Y, chunk.K)
+        chunk.mean, chunk.within = chunk.V @ self.q.mean, row_products(chunk.Y, chunk.K)
 
     def _losses(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
         rows, V = self.source.parts[chunk.number], chunk.V
         with np.errstate(over="ignore", invalid="ignore"):  # errstate is per thread
-            prior = self.kernel.diag(self.source.X[rows])
+            prior = self.basis.covariances.diag(self.source.X[rows])
             variance = prior + chunk.within
-            chunk.wide = bool((variance >= SMALL * prior).all())
+            wide = (variance >= SMALL * prior).all()
+            chunk.wide = self.xp is not np or bool(wide)
+            if self.xp is not np:  # one read serves all chunks
+                sums.wide = wide if sums.wide is None else sums.wide & wide
             if not chunk.wide:
                 product(V, self.S, chunk.Y)
-                variance = self.basis.residual(self.source.X[rows], V) + _row_products(chunk.Y, V)
+                variance = self.basis.residual(self.source.X[rows], V) + row_products(chunk.Y, V)
                 chunk.Y -= V
             chunk.expected = self.loss(rows)(self.source.Y[rows], chunk.mean, variance)
             sums.total += chunk.expected.total
@@ -229,7 +240,7 @@ class _Step:
         V, weights = chunk.V, chunk.expected.in_variance
         with np.errstate(over="ignore", invalid="ignore"):
             positive = self.xp is np and bool((weights > 0.0).all())
-            sums.moment += V.T @ chunk.expected.in_mean
+            accumulate(sums.moment, V.T, chunk.expected.in_mean)
             # V is free afterwards
             sums.gram.add(V, weights, V if positive else self._rows(f"scaled {worker}", V.shape[0]))
 
@@ -251,6 +262,8 @@ class _Step:
 
     def _goal(self, worker: int) -> None:
         first, *others = self.groups
+        if first.wide is not None and not bool(first.wide):
+            raise _Inaccurate
         self.total = float(sum((each.total for each in others), first.total))
         self.moment = sum((each.moment for each in others), first.moment)
         self.value, self.in_total, self.in_kl = self.goal(self.total, self.q.kl)
@@ -260,7 +273,7 @@ class _Step:
         pulled = sum((each.pull.statistics() for each in others), first.pull.statistics())
         for _, part in sorted(self.pulls, key=lambda each: each[0]):
             pulled += part
-        own = self.in_total * np.asarray(sum((each.own for each in others), first.own))
+        own = self.in_total * host(sum((each.own for each in others), first.own))
         mean = self.in_total * self.moment + self.in_kl * q.mean
         derivatives = pulled.gradient(own, scale=self.in_total, mean=mean, factor=self.factor_bar)
         return Evaluation(self.value, derivatives, total=self.total, kl=q.kl)
@@ -316,12 +329,8 @@ class _Step:
         """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G."""
         trace = float(self.G[rows, rows].trace())
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, moved, own = self.kernel.pull_both(self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
+            parameters, moved, own = pull_both(self.kernel, self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
             if self.basis.relative_jitter:
                 parameters += self.kernel.pull_diag(self.Z[:1], self.xp.full(1, self.basis.relative_jitter * trace))
         moved[rows] += own
         self.pulls.append((rows.start, Pulled(-parameters, -moved)))
-
-
-def _row_products(A: Array, B: Array) -> Array:
-    return namespace(A).einsum("ij,ij->i", A, B)

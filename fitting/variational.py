@@ -32,10 +32,9 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
-from gpbounds.linalg.workspace import KEEP
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, positive, positive_unit, scalar
-from gpbounds.whitening import CHUNK, inducing
+from gpbounds.whitening import inducing
 
 ENOUGH = 2**14
 """Rows by which the start of q is chosen, if there are more; they are equally far apart."""
@@ -251,8 +250,8 @@ def variational_objective(
     beta: float = 1.0,
     power: float = 1.0,
     jitter: Jitter = "auto",
-    chunk: int = CHUNK,
-    keep: int = KEEP,
+    chunk: int | None = None,
+    keep: int | None = None,
 ) -> VariationalObjective:
     """J of variational inference and of direct loss minimisation, for one output.
 

@@ -51,6 +51,17 @@ def cuda_fault() -> str:
         return f"the GPU fails ({_line(error)})"
 
 
+def free_bytes(xp: Any) -> int:
+    """Bytes that arrays of ``xp`` may still take on a GPU, those that CuPy holds in reserve included; 0 for NumPy.
+
+    >>> free_bytes(np)
+    0
+    """
+    if xp is np:
+        return 0
+    return int(xp.cuda.runtime.memGetInfo()[0] + xp.get_default_memory_pool().free_bytes())
+
+
 def _line(error: BaseException) -> str:
     words = " ".join(str(error).split())
     return f"{type(error).__name__}: {words[:120]}" if words else type(error).__name__

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
-from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky
+from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.validation import count
 
@@ -281,10 +281,40 @@ def residual_diagonal(diagonal: Array, V: Array) -> Array:
     xp = namespace(V)
     residual = diagonal - xp.einsum("ij,ij->j", V, V)
     least, scale = float(residual.min()), float(diagonal.max())
+    _require_finite_and_residual(least, scale, V.shape[0], float(np.finfo(V.dtype).eps))
+    return xp.maximum(residual, 0.0)
+
+
+class Residuals:
+    """The diagonal of K − Q for chunks of rows on a GPU, where k(x, x) is constant; `require` reads their least entry.
+
+    One read then serves all chunks of a pass.
+    """
+
+    def __init__(self, variance: float) -> None:
+        self.variance, self.M = variance, 0
+        self._unread: list[Array] = []
+
+    def of(self, V: Array) -> Array:
+        """The diagonal (n,) from V = L⁻¹k(Z, X) by rows (n, M), with values below 0 set to 0."""
+        residual = device.below(self.variance, V)
+        self._unread.append(residual)
+        self.M = int(V.shape[1])
+        return namespace(V).maximum(residual, 0.0)
+
+    def require(self) -> None:
+        """Raise the errors of `residual_diagonal` for the chunks since the last call."""
+        if not self._unread:
+            return
+        least = float(namespace(self._unread[0]).concatenate(self._unread).min())
+        self._unread.clear()
+        _require_finite_and_residual(least, self.variance, self.M, EPS)
+
+
+def _require_finite_and_residual(least: float, scale: float, M: int, eps: float) -> None:
     if not np.isfinite(least):
         raise NonFinite("kernel: expected finite covariances, got NaN or infinity in Kuf")
-    require_residual(least, scale, V.shape[0], float(np.finfo(V.dtype).eps))
-    return xp.maximum(residual, 0.0)
+    require_residual(least, scale, M, eps)
 
 
 def require_residual(least: float, scale: float, M: int, eps: float = EPS) -> None:

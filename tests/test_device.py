@@ -7,10 +7,14 @@ import pytest
 from sklearn.base import clone
 
 from fitting import PACGP, ExactGP, RenyiGP, SparseGP, SparsePACGP, certify, load
+from fitting.evaluation import Parameters
 from fitting.family import objective
-from gpbounds import NotPositiveDefinite, divergences, lowrank, renyi
+from fitting.variational import variational_objective
+from gpbounds import NonFinite, NotPositiveDefinite, divergences, lowrank, renyi, whitening
 from gpbounds.arrays import host
-from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.kernels import Matern, SquaredExponential, covariances
+from gpbounds.law import FactorLaw
+from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg import inverses, products, psd, triangular
 from gpbounds.pacbayes import Scaling
 
@@ -235,6 +239,57 @@ def test_value_gradient_and_prediction_of_every_member(cupy, method, kernel) -> 
         for computed, other in zip(on_device, expected, strict=True):
             assert isinstance(computed, cupy.ndarray)
             same(computed, other)
+
+
+@each_kernel
+def test_exact_gps_pull_back_by_one_kernel(cupy, kernel) -> None:
+    rows = np.random.default_rng(2).standard_normal((60, 9))
+    for near, far in zip(
+        covariances.pull_both(kernel, X, Z, rows.copy(), kernel(X, Z)),
+        covariances.pull_both(kernel, *map(cupy.asarray, (X, Z, rows, kernel(X, Z)))),
+        strict=True,
+    ):
+        same(far, near, 1e-12)
+    weights, a, b = rows[:, 0].copy(), rows[:, 1].copy(), rows[3].copy()
+    sums = [covariances.covariances(kernel, to(Z)).pulling() for to in (np.array, cupy.asarray)]
+    for each, to in zip(sums, (np.array, cupy.asarray), strict=True):
+        for part in (slice(0, 35), slice(35, 60)):
+            each.add_rows(*map(to, (X[part], rows[part], weights[part], a[part], b)), to(kernel(X[part], Z)))
+        each.add_diagonal(to(X), to(weights))
+        each.add_block(to(X), to(np.outer(a, a)), to(kernel(X)))
+    for near, far in zip(*(each.result() for each in sums), strict=True):
+        same(far, near, 1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.1), Poisson(), Bernoulli("probit"), StudentT(4.0, 0.3)], ids=repr)
+@pytest.mark.parametrize("spread", [0.5, 1e-5], ids=["wide", "narrow"])
+def test_a_free_posterior(cupy, likelihood, spread) -> None:
+    """With ``narrow`` the variances at the inducing points are too small to be differences."""
+    y = Y if isinstance(likelihood, (Gaussian, StudentT)) else (Y > 0.0) * 1.0
+    evaluations = []
+    for to in (np.asarray, cupy.asarray):
+        J = variational_objective(to(np.vstack([X, Z])), to(np.append(y, y[:9])), likelihood, chunk=25)
+        law = FactorLaw(to(Z[:, :1]), to(spread * np.eye(9)))
+        evaluations.append(J.minimised(Parameters(SE, likelihood, to(Z), law)))
+    near, far = evaluations
+    assert far.value == pytest.approx(near.value, rel=1e-9)
+    for block in ("kernel", "likelihood", "Z", "mean", "factor"):
+        same(getattr(far.gradient, block), getattr(near.gradient, block), 1e-8)
+
+
+def test_the_least_residual_is_named_once_a_pass(cupy) -> None:
+    """The error names the least entry of the diagonal of K − Q, whichever chunk has it."""
+    residuals = whitening.Residuals(1.0)
+    residuals.of(cupy.asarray([[0.6, 0.8], [0.6, 0.1]]))
+    residuals.require()
+    residuals.of(cupy.asarray([[0.6, 0.8 + 1e-9]]))
+    residuals.of(cupy.asarray([[0.1, 0.1]]))
+    with pytest.raises(NotPositiveDefinite, match=r"K - Q: .* its least entry is -1.6e-09, below"):
+        residuals.require()
+    residuals.require()  # the chunks of the next pass
+    residuals.of(cupy.asarray([[np.nan, 0.1]]))
+    with pytest.raises(NonFinite, match="NaN or infinity in Kuf"):
+        residuals.require()
 
 
 # ---------------------------------------------------------------------- estimators

@@ -134,6 +134,17 @@ def test_probes() -> None:
         evidence(kernel, X, y, noise=0.1, probes=1)
 
 
+def test_few_neighbours_take_a_deeper_pilot() -> None:
+    """Least eigenvalue of B near 0.02: 24 steps prove nothing positive, and the ends were 240 nats apart."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    y = np.sin(X.sum(axis=1)) + 0.3 * rng.standard_normal(1500)
+    lower, upper = evidence(SquaredExponential(), X, y, noise=0.1, rng=0, block=20, neighbours=10)
+    assert lower.terms["eigenvalues of B"][0] > 0.0
+    assert lower <= truth(SquaredExponential(), X, y, 0.1) <= upper
+    assert upper - lower < 20.0
+
+
 def test_the_deterministic_member() -> None:
     """ "vecchia" does not depend on the inducing points, and is log p(y) where the factor is complete."""
     X, y = data(300)

@@ -206,12 +206,16 @@ def test_no_array_of_all_differences_is_formed() -> None:
         assert peak < 8 * (8 * N * M + 8 * N * D)  # N·M·D would be 50 N·M
 
 
-@pytest.mark.parametrize("kernel", [SquaredExponential(1.7), Matern(0.5, 1.7), Matern(1.5, 1.7), Matern(2.5, 1.7)])
+@pytest.mark.parametrize("kernel", [SquaredExponential(1.7), *(Matern(p + 0.5, 1.7) for p in (0, 1, 2, 3, 7, 12))])
 def test_the_gpus_formula_is_the_kernel(kernel) -> None:
     for r in (0.0, 1e-8, 0.3, 2.0, 30.0):
-        value = eval(kernel.formula, {"s": r * r, "variance": 1.7, "exp": math.exp, "sqrt": math.sqrt, "fmin": min})
+        names = {"s": r * r, "variance": 1.7, "exp": math.exp, "sqrt": math.sqrt, "fmin": min}
+        value = eval(kernel.formula, names)
         assert value == pytest.approx(float(kernel([[0.0]], [[r]])[0, 0]), rel=1e-13)
-    assert Matern(3.5).formula == ""
+        if getattr(kernel, "nu", 1.0) > 0.5:  # the other has a condition in C
+            slope = eval(kernel.slope_formula, names | {"k": value})
+            assert slope == pytest.approx(1.7 * float(kernel.slope(np.array([r * r]))[0]), rel=1e-13)
+    assert all(Matern(nu).formula == "" for nu in (0.3, 13.5))
 
 
 def test_a_kernel_without_derivatives_says_what_to_define() -> None:

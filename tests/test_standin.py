@@ -343,6 +343,76 @@ def test_kernels_check_their_arguments_as_cupys_do(cupy) -> None:
         cupy.ElementwiseKernel("T x", "T z", "z = nowhere(x)")(x)
 
 
+def test_kernels_may_call_functions_of_their_own(cupy) -> None:
+    square = "__device__ double squared(double x) { return x * x; }"
+    kernel = cupy.ElementwiseKernel("T x", "T z, T w", "z = squared(x); w = -x", "squares", preamble=square)
+    z, w = kernel(cupy.arange(3.0))
+    assert (z.tolist(), w.tolist()) == ([0.0, 1.0, 4.0], [0.0, -1.0, -2.0])
+
+
+def test_reductions(cupy, counts) -> None:
+    x = cupy.asarray(np.arange(6.0).reshape(2, 3))
+    kernel = cupy.ReductionKernel("T x, T y, T top", "T z", "x * y", "a + b", "z = top - a", "0", "below")
+    counts.clear()
+    np.testing.assert_array_equal(kernel(x, x, 50.0, axis=1).get(), [45.0, 0.0])
+    assert counts["launch"] == 1
+    np.testing.assert_array_equal(kernel(x.T, 2.0, 0.0, axis=-1).get(), -2.0 * x.get().sum(axis=0))
+    assert float(kernel(x, x, 0.0)) == -55.0
+    into = cupy.empty(2)
+    assert kernel(x, cupy.ones(3), 0.0, into, axis=1) is into
+    assert into.tolist() == [-3.0, -12.0]
+    for arguments, error, words in (
+        ((x, 1.0), TypeError, "Wrong number"),
+        ((x, x.astype("f"), 1.0), TypeError, "Type is mismatched"),
+        ((np.ones(3), x, 1.0), TypeError, "Unsupported type"),
+        ((x, x, 1.0, cupy.empty(3)), ValueError, "Out shape"),
+    ):
+        with pytest.raises(error, match=words):
+            kernel(*arguments, axis=1)
+    with pytest.raises(RuntimeError, match="does not compile"):  # the result cannot see the entries
+        cupy.ReductionKernel("T x", "T z", "x", "a + b", "z = a + x", "0")(x)
+
+
+@pytest.mark.parametrize("orders", ["CCC", "FCF", "CFC", "FFF"])
+def test_products_that_are_added(cupy, counts, orders) -> None:
+    from cupy import cublas
+
+    rng = np.random.default_rng(4)
+    A, B, C = rng.standard_normal((3, 4)), rng.standard_normal((4, 2)), rng.standard_normal((3, 2))
+    a, b, c = (cupy.asarray(x, order=order) for x, order in zip((A, B, C), orders, strict=True))
+    counts.clear()
+    assert cublas.gemm("N", "N", a, b, out=c, alpha=2.0, beta=-1.0) is c
+    assert (counts["launch"], counts["gemm"], counts["flops"]) == (1, 1, 2 * 3 * 4 * 2)
+    np.testing.assert_allclose(c.get(), 2.0 * A @ B - C, rtol=1e-13)
+    np.testing.assert_allclose(cublas.gemm("T", "T", b, a).get(), (A @ B).T, rtol=1e-13)
+    total = cupy.asarray(np.full((4, 4), 7.0), order=orders[0])
+    cublas.syrk("T", a, out=total, beta=1.0)
+    np.testing.assert_allclose(total.get(), np.where(np.tri(4, k=-1) > 0, 7.0, A.T @ A + 7.0), rtol=1e-13)
+    fresh = cupy.empty((4, 4))
+    cublas.syrk("T", a, out=fresh, lower=True)  # beta = 0 does not read it
+    np.testing.assert_allclose(np.tril(fresh.get()), np.tril(A.T @ A), rtol=1e-13)
+    assert np.isnan(fresh.get()[np.triu_indices(4, 1)]).all()
+    with pytest.raises(AssertionError, match="memory of an operand"):
+        cublas.gemm("N", "N", a.T, a, out=a.T)
+    with pytest.raises(AssertionError):
+        cublas.gemm("N", "N", a, a)
+    counts.clear()
+    cublas.gemm("N", "N", a[:, ::2], b[::2])
+    assert counts["launch"] == 3  # both are copied first
+
+
+def test_a_solve_in_the_memory_of_its_right_hand_side(cupy) -> None:
+    from cupyx.scipy.linalg import solve_triangular
+
+    A, rows = np.array([[2.0, 0.0], [1.0, 1.0]]), cupy.asarray([[2.0, 3.0], [4.0, 2.0]])
+    solved = solve_triangular(cupy.asarray(A), rows.T, lower=True, overwrite_b=True)
+    np.testing.assert_array_equal(rows.get(), [[1.0, 2.0], [2.0, 0.0]])
+    assert np.shares_memory(solved._host, rows._host)
+    before = rows.get()
+    solve_triangular(cupy.asarray(A), rows, lower=True, overwrite_b=True)  # C's order: CuPy makes a copy
+    np.testing.assert_array_equal(rows.get(), before)
+
+
 # Counters
 
 
@@ -434,9 +504,8 @@ def test_a_buffer_that_is_not_filled_gives_a_wrong_number(cupy, monkeypatch: pyt
 
 def test_a_kernel_with_a_wrong_formula_gives_a_wrong_number(cupy, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = whitened(np.asarray)
-    monkeypatch.setattr(distances, "_compiled", distances._compiled.__wrapped__)
     assert agree(whitened(cupy.asarray), expected)
-    monkeypatch.setattr(distances, "LOOP", distances.LOOP.replace("gap * gap", "0.9 * gap * gap"))
+    monkeypatch.setattr(SquaredExponential, "formula", "variance * exp(-0.45 * s)")
     assert agree(whitened(np.asarray), expected)
     assert not agree(whitened(cupy.asarray), expected)
 

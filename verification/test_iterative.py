@@ -199,6 +199,23 @@ def test_edges_hold_as_often_as_promised(observe: Observer, name: str) -> None:
     observe.frequency("N-edge", int((found[:, 1] < values.max() - slack).sum()), runs, delta)
 
 
+@pytest.mark.claim("N-edge")
+def test_edges_hold_at_a_depth_that_the_probes_choose(observe: Observer) -> None:
+    """The pilot stops where it first bounds the least eigenvalue; the event is one of its start vectors alone."""
+    rng = np.random.default_rng(9)
+    values, runs, delta = spectrum(rng, 150, "power law"), 100, 0.3
+    depths = [probe_batches(values, runs, 5, steps, np.random.default_rng(10)) for steps in (4, 8, 12, 16, 24)]
+    lower_ends, chosen = np.full(runs, -np.inf), np.zeros(runs, dtype=int)
+    for i in range(runs):
+        for depth, T in enumerate(depths):
+            mine = T.columns(slice(5 * i, 5 * i + 5))
+            lower_ends[i], chosen[i] = edges(mine, delta=delta)[0], depth
+            if lower_ends[i] >= 0.774 * float(gauss(mine).points.min()):
+                break
+    observe.holds("N-edge", np.unique(chosen).size > 1)
+    observe.frequency("N-edge", int((lower_ends > values.min() + 1e-9).sum()), runs, delta)
+
+
 @pytest.mark.claim("N-slqtail")
 @pytest.mark.parametrize("name", ["outlier", "power law", "spread"])
 @pytest.mark.parametrize("probes", [4, 32])

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fitting import family
 from fitting.bounds.problem import one_output
-from fitting.bounds.target import KEEP, Relaxation, Target, Terms
+from fitting.bounds.target import Relaxation, Target, Terms, kept
 from fitting.data import Data
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.expected import of_loss
@@ -23,7 +23,6 @@ from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
-from gpbounds.whitening import CHUNK
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,8 +159,8 @@ def free_bound(
     log_prior_penalty: float = 0.0,
     relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
-    chunk: int = CHUNK,
-    keep: int = KEEP,
+    chunk: int | None = None,
+    keep: int | None = None,
 ) -> FreeBound:
     """The PAC-Bayes bound on the Gibbs risk of a sparse GP whose law of the inducing variables is free.
 
@@ -178,6 +177,6 @@ def free_bound(
     >>> round(B.terms_at(B.start(SquaredExponential(), 0.1, Z)).bound, 4)
     0.1141
     """
-    source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=keep)
+    source = family.objective(X, y, Member("diagonal", 1.0), jitter=jitter, chunk=chunk, keep=kept(X, keep))
     target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)
     return FreeBound(one_output(source, loss), target)

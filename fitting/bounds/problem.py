@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fitting import family, full
-from fitting.bounds.target import KEEP, Relaxation, Target, Terms
+from fitting.bounds.target import Relaxation, Target, Terms, kept
 from fitting.data import Data
 from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Parameters, finite_or_refused
@@ -21,7 +21,6 @@ from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
 from gpbounds.validation import choice, positive, scalar
-from gpbounds.whitening import CHUNK
 
 METHODS = ("fitc", "vfe", "pep", "exact")
 
@@ -139,8 +138,8 @@ def risk_bound(
     log_prior_penalty: float = 0.0,
     relaxation: Relaxation = "kl",
     jitter: Jitter = "auto",
-    chunk: int = CHUNK,
-    keep: int = KEEP,
+    chunk: int | None = None,
+    keep: int | None = None,
 ) -> RiskBound:
     """The PAC-Bayes bound on the Gibbs risk of a posterior Q of GP regression, as a training objective.
 
@@ -165,8 +164,9 @@ def risk_bound(
     relaxation : "kl" or "pinsker"
         B is minimised, or Pinsker's bound B_Pin above it, as `Target` says.
     jitter, chunk : as in `fitting.family.objective`
-    keep : int
-        Bytes of Kuf, V and SV that are kept between the passes; further rows are computed again.
+    keep : int, optional
+        Bytes of Kuf, V and SV that are kept between the passes; further rows are computed again.  None: 3·2²⁷ on a CPU,
+        and half of the free memory of a GPU.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def risk_bound(
     """
     if isinstance(method, str):
         choice("method", method, METHODS)
-    source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=keep)
+    source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=kept(X, keep))
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")
     target = Target(loss, source.data.N, delta=delta, log_prior_penalty=log_prior_penalty, relaxation=relaxation)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from fitting.evaluation import Evaluation
+from gpbounds.arrays import is_cupy
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import bound
 from gpbounds.validation import choice, count, non_negative, positive, scalar
@@ -16,9 +17,15 @@ from gpbounds.validation import choice, count, non_negative, positive, scalar
 Relaxation = Literal["kl", "pinsker"]
 RELAXATIONS = ("kl", "pinsker")
 KEEP = 3 * 2**27
-"""Default number of bytes of Kuf, V and SV kept between the passes: it holds all of them at N = 32 000, M = 500."""
+"""Default number of bytes of Kuf, V and SV kept between the passes on a CPU: all of them at N = 32 000, M = 500."""
+
 
 LEAST = float(np.finfo(np.float64).smallest_subnormal)
+
+
+def kept(X: object, keep: int | None) -> int | None:
+    """``keep``, or the default on the device of X; None leaves the choice to a GPU's free memory."""
+    return KEEP if keep is None and not is_cupy(X) else keep
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
-from gpbounds.linalg.workspace import KEEP
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
@@ -313,7 +312,7 @@ class Variational(WithInducing):
         if len(X) == 0:  # a model in a file, of rows that were read by partitions: shapes are enough
             X, y = np.zeros((1, X.shape[1])), np.zeros(1)
         beta = getattr(self, "beta_", 1.0) if isinstance(self.beta, str) else float(self.beta)
-        keep = KEEP if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
+        keep = None if self.batch_size is None else 0  # a pass over all rows is rare then, and must need little memory
         problem = variational_objective(
             X, y, likelihood, self.objective, beta=beta, power=self.power, jitter=jitter, keep=keep
         )

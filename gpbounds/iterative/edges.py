@@ -24,7 +24,8 @@ def edges(T: Tridiagonal, *, delta: float) -> tuple[float, float]:
 
     and Gauss quadrature computes the right-hand side exactly.  g = T_d² of an affine map of [l, h] to [−1, 1], d < k,
     is at most cosh²(d·arcosh) outside [l, h] only where λ_min is near l.  The best of several l, h and d is kept, as q
-    does not depend on g.  The same holds for λ_max.  a may be negative, when it says nothing.
+    does not depend on g, nor on k, which the probes' own values may have decided.  The same holds for λ_max.  a may be
+    negative, when it says nothing.
 
     >>> rng, values = np.random.default_rng(0), np.linspace(0.5, 2.0, 200)
     >>> from gpbounds.linalg.lanczos import Lanczos

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, as_points, namespace
+from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
 from gpbounds.kernels.cotangents import pull_distances
-from gpbounds.kernels.distances import fused, squared_distances
+from gpbounds.kernels.distances import squared_distances
+from gpbounds.kernels.expressions import Expression, Leaf, Pair
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import positive, scalar
@@ -42,7 +44,8 @@ class Kernel(ABC):
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
-        out[...] = self(X1, X2)
+        if not is_cupy(out) or _on_device(self, X1, X2, out) is None:
+            out[...] = self(X1, X2)
         return out
 
     def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
@@ -52,6 +55,11 @@ class Kernel(ABC):
     def products_error(self, dim: int) -> float:
         """Relative error of an entry by `fill_products`, beyond that of `fill`, in ``dim`` dimensions."""
         return 0.0
+
+    @property
+    def expression(self) -> Expression | None:
+        """k and its slopes as CUDA source, for `gpbounds.kernels.fused`; None if there is none."""
+        return None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -106,11 +114,34 @@ def _cannot(kernel: Kernel) -> TypeError:
     )
 
 
+def _on_device(kernel: Kernel, X1: Array, X2: ArrayLike | Array | None, out: Array | None = None) -> Array | None:
+    """k(X1, X2) by one formula on a GPU; None without a formula, and for float32, which scaled points round."""
+    left = as_points(X1, "X1")
+    right = left if X2 is None else as_points(X2, "X2")
+    namespace(left, right)
+    if kernel.expression is None or left.dtype != np.float64 or right.dtype != np.float64:
+        return None
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
+    fused = Fused(kernel, right)
+    return fused.matrix(left) if out is None else fused.fill(left, out)
+
+
 class _Pair(Kernel):
     """The common part of sums and products: parameters of the first kernel, then of the second."""
 
     k1: Kernel
     k2: Kernel
+    operation: ClassVar[Literal["+", "*"]]
+
+    @property
+    def expression(self) -> Expression | None:
+        first, second = self.k1.expression, self.k2.expression
+        return None if first is None or second is None else Pair(self.operation, first, second)
+
+    def _fused(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None) -> Array | None:
+        """k(X1, X2) on a GPU by one formula; None elsewhere."""
+        return _on_device(self, X1, X2) if is_cupy(X1) else None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -132,6 +163,7 @@ class Sum(_Pair):
 
     k1: Kernel
     k2: Kernel
+    operation: ClassVar[Literal["+", "*"]] = "+"
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         first, moved = self.k1.pull(X1, X2, cotangent.copy())
@@ -142,7 +174,8 @@ class Sum(_Pair):
         return np.concatenate([self.k1.pull_diag(X, cotangent), self.k2.pull_diag(X, cotangent)])
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
-        return self.k1(X1, X2) + self.k2(X1, X2)
+        fused = self._fused(X1, X2)
+        return self.k1(X1, X2) + self.k2(X1, X2) if fused is None else fused
 
     def diag(self, X: ArrayLike | Array) -> Array:
         return self.k1.diag(X) + self.k2.diag(X)
@@ -158,6 +191,7 @@ class Product(_Pair):
 
     k1: Kernel
     k2: Kernel
+    operation: ClassVar[Literal["+", "*"]] = "*"
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         left, right = self.k1(X1, X2), self.k2(X1, X2)
@@ -170,7 +204,8 @@ class Product(_Pair):
         return np.concatenate([first, self.k2.pull_diag(X, cotangent * self.k1.diag(X))])
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
-        return self.k1(X1, X2) * self.k2(X1, X2)
+        fused = self._fused(X1, X2)
+        return self.k1(X1, X2) * self.k2(X1, X2) if fused is None else fused
 
     def diag(self, X: ArrayLike | Array) -> Array:
         return self.k1.diag(X) * self.k2.diag(X)
@@ -232,6 +267,17 @@ class Stationary(Kernel):
         """k as a CUDA expression in s = r² and the variance; empty if there is none."""
         return ""
 
+    @property
+    def slope_formula(self) -> str:
+        """−2 dk/ds as a CUDA expression in s = r², the variance and k."""
+        return ""
+
+    @property
+    def expression(self) -> Expression | None:
+        if not self.formula:
+            return None
+        return Leaf(self.formula, self.slope_formula, self.variance, self.lengthscale)
+
     def covariance(self, squared: Array) -> Array:
         """variance · ρ, where ``squared`` may be overwritten."""
         K = self.correlation(squared)
@@ -239,10 +285,10 @@ class Stationary(Kernel):
         return K
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        if is_cupy(out) and (K := _on_device(self, X1, X2, out)) is not None:
+            return K
         left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
         on_host = namespace(left) is np
-        if not on_host and self.formula:
-            return fused(self.formula, left, right, self.variance, out)
         step = max(1, PIECE // max(right.shape[0], 1) if on_host else left.shape[0])
         for start in range(0, left.shape[0], step):
             piece = out[start : start + step]
@@ -294,6 +340,8 @@ class Stationary(Kernel):
         return points / xp.asarray(self.lengthscales(points.shape[1]), dtype=points.dtype)
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
+        if is_cupy(X1) and (K := _on_device(self, X1, X2)) is not None:
+            return K
         left = self._scaled(X1, "X1")
         right = left if X2 is None else self._scaled(X2, "X2")
         if left.shape[1] != right.shape[1]:

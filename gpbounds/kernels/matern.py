@@ -12,6 +12,9 @@ from gpbounds.arrays import Array, namespace
 from gpbounds.kernels.base import Stationary
 from gpbounds.validation import positive, scalar
 
+MOST = 12
+"""Largest p for which a GPU evaluates ν = p + ½ by its polynomial."""
+
 
 @dataclass(frozen=True, eq=False, init=False)
 class Matern(Stationary):
@@ -73,9 +76,22 @@ class Matern(Stationary):
 
     @property
     def formula(self) -> str:
-        z = f"fmin(sqrt({2.0 * self.nu} * s), {_far(self.nu)!r})"
-        polynomials = {0.5: "1.0", 1.5: f"(1.0 + {z})", 2.5: f"(1.0 + {z} + {z} * {z} / 3.0)"}
-        return f"variance * {polynomials[self.nu]} * exp(-{z})" if self.nu in polynomials else ""
+        p = self.nu - 0.5
+        if not self.is_half_integer or p > MOST:
+            return ""
+        z = self._distance
+        return f"variance * fmin({_polynomial(int(p), z)} * exp(-{z}), 1.0)"
+
+    @property
+    def slope_formula(self) -> str:
+        z = self._distance
+        if self.nu == 0.5:
+            return f"({z} > 1e-150 ? variance * exp(-{z}) / {z} : 0.0)"
+        return f"{self.nu / (self.nu - 1.0)!r} * variance * {_polynomial(int(self.nu - 1.5), z)} * exp(-{z})"
+
+    @property
+    def _distance(self) -> str:
+        return f"fmin(sqrt({2.0 * self.nu!r} * s), {_far(self.nu)!r})"
 
     @property
     def expands(self) -> bool:
@@ -103,6 +119,20 @@ class Matern(Stationary):
 
     def _key(self) -> tuple[object, ...]:
         return (*super()._key(), self.nu)
+
+
+def _polynomial(p: int, z: str) -> str:
+    """e^z ρ(z) for ν = p + ½ as a CUDA expression: Σ_i p! (2p − i)!/((2p)! i! (p − i)!) (2z)^i, whose terms are ≥ 0.
+
+    >>> _polynomial(2, "z")
+    '(1.0 + z * (1.0 + z * (0.3333333333333333)))'
+    """
+    text = ""
+    for i in range(p, -1, -1):
+        whole = math.factorial(p) * math.factorial(2 * p - i) * 2**i
+        coefficient = whole / (math.factorial(2 * p) * math.factorial(i) * math.factorial(p - i))
+        text = f"({coefficient!r} + {z} * {text})" if text else f"({coefficient!r})"
+    return text
 
 
 def _far(nu: float) -> float:

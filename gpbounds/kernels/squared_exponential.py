@@ -46,6 +46,10 @@ class SquaredExponential(Stationary):
     def formula(self) -> str:
         return "variance * exp(-0.5 * s)"
 
+    @property
+    def slope_formula(self) -> str:
+        return "k"
+
     def covariance(self, squared: Array) -> Array:
         squared *= -0.5
         K = namespace(squared).exp(squared, out=squared)

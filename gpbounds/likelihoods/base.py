@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Array, Float, broadcastable, namespace, over_blocks
+from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.records import Named
@@ -57,6 +57,10 @@ class Likelihood(Named, ABC):
 
     @abstractmethod
     def _predictive_quantile(self, p: Array, m: Array, v: Array) -> Array: ...
+
+    def _known_targets(self, y: Array) -> Array:
+        """As `_targets`, for targets that it has accepted before."""
+        return y
 
     def _parameter_derivatives(self, y: Array, f: Array) -> tuple[Array, ...]:
         """∂ log p(y|f)/∂ log_parameters, one array for each parameter."""
@@ -130,7 +134,14 @@ class Likelihood(Named, ABC):
         return self._range(self._targets(targets), form, repaired)
 
     def log_expected_density(
-        self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False, parameters: bool = False
+        self,
+        y: Numbers,
+        m: Numbers,
+        v: Numbers,
+        *,
+        gradient: bool = False,
+        parameters: bool = False,
+        checked: bool = False,
     ) -> Any:
         """log E p(y|f), f ~ N(m, v): minus the log-loss DLM term (D-02), the log predictive density.
 
@@ -147,6 +158,9 @@ class Likelihood(Named, ABC):
             Return (value, ∂/∂m, ∂/∂v); at v = 0 their limits ℓ' and ½(ℓ'² + ℓ'').
         parameters : bool
             With ``gradient``: return the derivatives in each of `log_parameters`, too, in their order.
+        checked : bool
+            The arguments are flat arrays of doubles, and the targets are known to be admitted; on a GPU nothing is then
+            tested, which would need reads.
 
         Raises
         ------
@@ -155,10 +169,18 @@ class Likelihood(Named, ABC):
         NotConverged
             where the quadrature does not reach its accuracy.
         """
-        return self._expectation(self._log_expected_density, y, m, v, gradient, parameters)
+        return self._expectation(self._log_expected_density, y, m, v, gradient, parameters, checked)
 
     def log_expected_power(
-        self, y: Numbers, m: Numbers, v: Numbers, power: float, *, gradient: bool = False, parameters: bool = False
+        self,
+        y: Numbers,
+        m: Numbers,
+        v: Numbers,
+        power: float,
+        *,
+        gradient: bool = False,
+        parameters: bool = False,
+        checked: bool = False,
     ) -> Any:
         """log E p(y|f)^a, f ~ N(m, v), for a power a in (0, 1]: −a times the loss of black-box α-divergences (D-03).
 
@@ -180,7 +202,7 @@ class Likelihood(Named, ABC):
         def function(y: Array, m: Array, v: Array, with_gradient: bool) -> tuple[Array, ...]:
             return self._log_expected_power(y, m, v, a, with_gradient)
 
-        return self._expectation(function, y, m, v, gradient, parameters)
+        return self._expectation(function, y, m, v, gradient, parameters, checked)
 
     def predictive_mean(self, m: Numbers, v: Numbers) -> Any:
         """E y, y ~ p(y|f), f ~ N(m, v): the probability of a label 1, the mean of a count, m otherwise.
@@ -195,14 +217,21 @@ class Likelihood(Named, ABC):
         return over_blocks(lambda *a: (self._predictive_mean(*a),), xp, means, _variances(variances))[0]
 
     def expected_log_density(
-        self, y: Numbers, m: Numbers, v: Numbers, *, gradient: bool = False, parameters: bool = False
+        self,
+        y: Numbers,
+        m: Numbers,
+        v: Numbers,
+        *,
+        gradient: bool = False,
+        parameters: bool = False,
+        checked: bool = False,
     ) -> Any:
         """E log p(y|f), f ~ N(m, v): the ELBO's term; at most `log_expected_density` (Jensen, D-02).
 
         Accuracy, parameters and errors are those of `log_expected_density`; the gradient's limits at v = 0 are ℓ' and
         ½ℓ''.
         """
-        return self._expectation(self._expected_log_density, y, m, v, gradient, parameters)
+        return self._expectation(self._expected_log_density, y, m, v, gradient, parameters, checked)
 
     def predictive_cdf(self, y: Numbers, m: Numbers, v: Numbers) -> tuple[Any, Any]:
         """P(Y < y) and P(Y ≤ y) for a target Y ~ p(y|f), f ~ N(m, v); the two are equal where Y is continuous.
@@ -250,13 +279,23 @@ class Likelihood(Named, ABC):
         return over_blocks(function, xp, self._targets(targets), values)
 
     def _expectation(
-        self, function: Callable[..., tuple[Array, ...]], y: Any, m: Any, v: Any, gradient: bool, parameters: bool
+        self,
+        function: Callable[..., tuple[Array, ...]],
+        y: Any,
+        m: Any,
+        v: Any,
+        gradient: bool,
+        parameters: bool,
+        checked: bool = False,
     ) -> Any:
         if parameters and not gradient:
             raise ValueError("parameters: expected False without gradient=True, got True")
-        xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
-        targets = self._targets(targets)
-        values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
+        if checked and is_cupy(m):
+            values = function(self._known_targets(y), m, v, gradient)
+        else:
+            xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
+            targets = self._targets(targets)
+            values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
         if not gradient:
             return values[0]
         return values if parameters else values[:3]

@@ -49,6 +49,9 @@ class Bernoulli(Likelihood):
     def _targets(self, y: Array) -> Array:
         return _labels(y)
 
+    def _known_targets(self, y: Array) -> Array:
+        return namespace(y).where(y > 0.0, 1.0, -1.0)
+
     def _log_density(self, y: Array, f: Array) -> Array:
         return log_cdf(y * f) if self.link == "probit" else -softplus(-y * f)
 

@@ -1,11 +1,11 @@
-"""In-place matrix products on NumPy or CuPy; on a CPU `gpbounds.linalg.blas` computes them without a temporary."""
+"""In-place matrix products on NumPy or CuPy: `gpbounds.linalg.blas` computes them on a CPU, cuBLAS on a GPU."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.linalg import blas
+from gpbounds.linalg import blas, device
 from gpbounds.linalg.parallel import WORTH, share
 
 ROWS = 256
@@ -58,6 +58,8 @@ def add_gram(total: Array, B: Array, *, keep: float = 1.0) -> None:
     """BᵀB + keep·total in ``total`` (M, M); only the upper triangle is valid; `mirrored` completes it."""
     if blas.fits(total, B):
         blas.gram(B, total, keep)
+    elif device.fits(total, B):
+        device.gram(B, total, keep)
     elif keep:
         total *= keep
         total += B.T @ B
@@ -69,6 +71,8 @@ def product(A: Array, B: Array, out: Array) -> Array:
     """A @ B written into ``out`` (n, m)."""
     if blas.takes(A) and blas.takes(B) and blas.fits(out):
         blas.product(A, B, out)
+    elif device.fits(A, B, out):
+        device.product(A, B, out)
     else:
         out[...] = A @ B
     return out
@@ -84,7 +88,40 @@ def add_product(A: Array, B: Array, out: Array, *, scale: float = 1.0, keep: flo
     """
     if blas.takes(A) and blas.takes(B) and blas.fits(out):
         blas.product(A, B, out, keep=keep, scale=scale)
+    elif device.fits(A, B, out):
+        device.product(A, B, out, keep=keep, scale=scale)
     else:
         added = A @ B if scale == 1.0 else scale * (A @ B)
         out[...] = added if keep == 0.0 else keep * out + added
     return out
+
+
+def accumulate(total: Array, A: Array, B: Array) -> Array:
+    """total + A @ B in the memory of ``total`` (n, m), for a small product such as VᵀY.
+
+    >>> accumulate(np.ones((1, 1)), np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
+    array([[12.]])
+    """
+    if device.fits(A, B, total):
+        device.product(A, B, total, keep=1.0)
+    else:
+        total += A @ B
+    return total
+
+
+def row_products(A: Array, B: Array) -> Array:
+    """Σ_j A_ij B_ij for each row (n,).
+
+    >>> row_products(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
+    return device.row_products(A, B) if device.fits(A, B) else namespace(A).einsum("ij,ij->i", A, B)
+
+
+def row_sums(A: Array, B: Array) -> Array:
+    """The same for few columns.
+
+    >>> row_sums(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
+    return device.row_products(A, B) if device.fits(A, B) else (A * B).sum(axis=1)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
-from gpbounds.linalg import blas
+from gpbounds.linalg import blas, device
 from gpbounds.linalg.parallel import WORTH, one_blas_thread, share
 from gpbounds.linalg.tiles import WHOLE, inverse_rows, tiles
 
@@ -71,6 +71,9 @@ def lift_rows(L: Array, B: Array) -> Array:
 def _triangular(L: Array, B: Array, transposed: bool) -> Array:
     if blas.fits(L, B):
         _by_rows(lambda rows: blas.solve(L, rows, transposed), B)
+        return B
+    if device.fits(L, B) and L.flags.c_contiguous and B.flags.c_contiguous:
+        device.solve(L, B, transposed)
         return B
     B[...] = solve_triangular(L, B.T, transposed=transposed).T
     return B

@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.devices import free_bytes
 from gpbounds.validation import count
 
 KEEP = 2**28
 """Default number of bytes of features kept between passes: all features at N = 32 000, M = 500."""
+
+MOST = 2**16
+"""Rows that a GPU processes at a time if its memory suffices: launches then take little of the time."""
 
 _ALLOCATION = threading.Lock()
 
@@ -24,17 +28,39 @@ class Workspace:
     """Buffers that outlive a call, so that an optimiser's next call allocates no memory.
 
     ``keep`` is the number of bytes of features that may stay between the passes of one call; the other features are
-    recomputed.  Lanes of one caller may share a workspace, two callers must not.
+    recomputed.  ``free`` is the number of bytes that were free on the GPU when the workspace was made; 0 on a CPU.
+    Lanes of one caller may share a workspace, two callers must not.
 
     >>> Workspace(keep=0).array("V", (2, 3), np).shape
     (2, 3)
     """
 
     keep: int = KEEP
+    free: int = 0
     _buffers: dict[str, Array] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         self.keep = count("keep", self.keep, 0)
+
+    @classmethod
+    def on(cls, xp: Any, keep: int | None, on_cpu: int = KEEP) -> Workspace:
+        """A workspace for arrays of ``xp``; ``keep`` None keeps ``on_cpu`` bytes, or half of a GPU's free memory.
+
+        >>> Workspace.on(np, None).keep == KEEP
+        True
+        """
+        free = free_bytes(xp)
+        return cls((free // 2 if free else on_cpu) if keep is None else keep, free)
+
+    def rows(self, M: int, on_cpu: int) -> int:
+        """Rows of M features that are processed at a time: ``on_cpu``, or by the free memory of a GPU.
+
+        On a GPU four arrays of so many rows take at most an eighth of the memory.
+
+        >>> Workspace().rows(100, 1024), Workspace(0, 8 * 10**10).rows(1000, 1024), Workspace(0, 10**9).rows(1000, 1024)
+        (1024, 65536, 3906)
+        """
+        return max(on_cpu, min(MOST, self.free // (8 * 4 * 8 * max(M, 1)))) if self.free else on_cpu
 
     def array(self, name: str, shape: tuple[int, ...], xp: Any) -> Array:
         """An array of ``shape`` with arbitrary entries; calls with the same ``name`` return the same memory."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import EPS, Array, as_reals, broadcastable, namespace, over_blocks
+from gpbounds.losses import cuda
 from gpbounds.losses.normal import ROOT_TWO_PI, sum_and_rest
 from gpbounds.records import Named
 
@@ -35,6 +36,10 @@ class Loss(Named, ABC):
 
     @abstractmethod
     def _gradient(self, y: Array, m: Array, s: Array) -> tuple[Array, Array]: ...
+
+    def _source(self) -> cuda.Source | None:
+        """The loss as a kernel for a GPU, if it has one."""
+        return None
 
     def _steepness(self, y: Array) -> Array | None:
         """A Lipschitz constant of ℓ in f; None where it jumps."""
@@ -66,6 +71,9 @@ class Loss(Named, ABC):
             for wrong arguments, NaN or infinity.
         """
         xp, arrays = self._prediction(y, m, v)
+        if xp is not np and (source := self._source()) is not None:
+            results = cuda.expectation(source, *arrays)
+            return results if gradient else results[0]
         if not gradient:
             return over_blocks(lambda y, m, v: (self._expectation(y, m, xp.sqrt(v)),), xp, *arrays)[0]
 
@@ -74,6 +82,17 @@ class Loss(Named, ABC):
             return self._expectation(y, m, s), *self._gradient(y, m, s)
 
         return over_blocks(with_gradient, xp, *arrays)
+
+    def slopes(self, y: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+        """As `expectation` with its derivatives, for flat arrays of doubles that the caller has checked.
+
+        On a GPU nothing is read there; a variance below 0 gives NaN.
+        """
+        source = None if namespace(y, m, v) is np else self._source()
+        if source is None:
+            values, in_mean, in_variance = self.expectation(y, m, v, gradient=True)
+            return values, in_mean, in_variance
+        return cuda.expectation(source, y, m, v)
 
     def allowance(
         self,

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.losses import cuda
 from gpbounds.losses.base import Loss
 
 STEEPEST = float(np.sqrt(2.0 / np.e))
@@ -42,6 +43,9 @@ class Exponential(Loss):
 
     def __post_init__(self) -> None:
         self._one_positive("epsilon")
+
+    def _source(self) -> cuda.Source:
+        return cuda.Source(cuda.EXPONENTIAL, self.epsilon)
 
     def _steepness(self, y: Array) -> float:
         return STEEPEST / self.epsilon

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, broadcastable, namespace, over_blocks
+from gpbounds.losses import cuda
 from gpbounds.losses.base import ROUNDING, Loss, deviation, spread
 from gpbounds.losses.normal import FAR, both_sides, cdf, density, moment_density, nodes, pieces, ratio, sum_and_rest
 from gpbounds.validation import finite, scalar
@@ -92,6 +93,9 @@ class Band(Outside):
     def _offsets(self, y: Array) -> tuple[Any, Any]:
         return -self.epsilon, self.epsilon
 
+    def _source(self) -> cuda.Source:
+        return cuda.Source(cuda.outside(relative=False), -self.epsilon, self.epsilon)
+
 
 @dataclass(frozen=True)
 class Interval(Outside):
@@ -136,6 +140,9 @@ class Interval(Outside):
             return self.low, self.high
         size = namespace(y).abs(y)
         return self.low * size, self.high * size
+
+    def _source(self) -> cuda.Source:
+        return cuda.Source(cuda.outside(self.relative), self.low, self.high)
 
 
 def outside_probability(

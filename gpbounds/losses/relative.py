@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.losses import cuda
 from gpbounds.losses.base import Loss, beyond
 from gpbounds.losses.normal import FAR, absolute_moment, both_sides, cdf, density, nodes, pieces, ratio
 
@@ -49,6 +50,9 @@ class Relative(Loss):
         if not bool((self.epsilon * namespace(y).abs(y) == 0.0).any()):
             return ""
         return "y: expected targets that are not 0, got a target that is 0: no relative deviation from it exists"
+
+    def _source(self) -> cuda.Source:
+        return cuda.Source(cuda.relative(), self.epsilon)
 
     def _steepness(self, y: Array) -> Array:
         return 1.0 / (self.epsilon * namespace(y).abs(y))

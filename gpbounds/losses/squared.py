@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gpbounds.arrays import Array, namespace
+from gpbounds.losses import cuda
 from gpbounds.losses.base import Loss, beyond
 from gpbounds.losses.normal import FAR, absolute_moment, both_sides, cdf, density, nodes, pieces, ratio
 
@@ -44,6 +45,9 @@ class Squared(Loss):
 
     def __post_init__(self) -> None:
         self._one_positive("epsilon")
+
+    def _source(self) -> cuda.Source:
+        return cuda.Source(cuda.squared(), self.epsilon)
 
     def _steepness(self, y: Array) -> float:
         return 2.0 / self.epsilon

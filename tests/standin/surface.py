@@ -70,11 +70,18 @@ def scipy_linalg() -> dict[str, str]:
     return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
 
 
+def cublas() -> dict[str, str]:
+    """cupy.cublas, which cannot be imported without cuBLAS, from its source."""
+    body = ast.parse(Path(cupy.__path__[0], "cublas.py").read_text()).body
+    functions = {n.name: n for n in body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
+    return {name: from_source(f"{name}({ast.unparse(functions[name].args)})") for name in sorted(functions)}
+
+
 def main() -> None:
     if cupy.__version__.endswith("standin"):
         raise SystemExit("expected CuPy itself, got its stand-in: run python -P, without PYTHONPATH")
     surface = {module: names(importlib.import_module(module)) for module in MODULES}
-    surface["cupyx.scipy.linalg"] = scipy_linalg()
+    surface["cupyx.scipy.linalg"], surface["cupy.cublas"] = scipy_linalg(), cublas()
     surface["cupy.ndarray"] = names(cupy.ndarray) | {n: "special" for n in dir(cupy.ndarray) if n.startswith("__")}
     blocks = [f'"version": {json.dumps(cupy.__version__)}']
     for module, entries in surface.items():

@@ -9,7 +9,7 @@ from cupy import _counts, _functions, _kernel, _ndarray, _surface, _ufunc, cuda,
 __version__ = _surface.VERSION
 ndarray = _ndarray.ndarray
 ufunc = _ufunc.ufunc
-ElementwiseKernel = _kernel.ElementwiseKernel
+ElementwiseKernel, ReductionKernel = _kernel.ElementwiseKernel, _kernel.ReductionKernel
 _impl = _counts  # `cupy._impl.stats`: the name that other stand-ins give the counters
 
 

@@ -1,4 +1,4 @@
-"""``cupy.ElementwiseKernel``: the C source of the kernel, compiled by the host's C compiler and run on the host."""
+"""``cupy.ElementwiseKernel`` and ``ReductionKernel``: their C source, compiled by the host's compiler and run there."""
 
 import ctypes
 import math
@@ -20,11 +20,32 @@ SOURCE = """
 #include <stdbool.h>
 #include <tgmath.h>
 {typedefs}
+#define __device__ static
+{preamble}
 void run(long long size, {pointers}) {{
   for (long long i = 0; i < size; ++i) {{
     {reads}
     {operation};
     {writes}
+  }}
+}}
+"""
+REDUCTION = """
+#include <stdbool.h>
+#include <tgmath.h>
+{typedefs}
+static inline {accumulator} joined({accumulator} a, {accumulator} b) {{ return {joined}; }}
+void run(long long size, long long length, {pointers}) {{
+  {numbers}
+  for (long long o = 0; o < size; ++o) {{
+    {accumulator} a = {identity};
+    for (long long i = o * length; i < (o + 1) * length; ++i) {{
+      {reads}
+      a = joined(a, {mapped});
+    }}
+    {written} {result};
+    {finished};
+    {result}_[o] = {result};
   }}
 }}
 """
@@ -61,11 +82,21 @@ class Parameter:
 class ElementwiseKernel:
     """One operation for every index i, on arrays that broadcast."""
 
-    def __init__(self, in_params: str, out_params: str, operation: str, name: str = "kernel", **unlearnt: Any) -> None:
+    def __init__(
+        self,
+        in_params: str,
+        out_params: str,
+        operation: str,
+        name: str = "kernel",
+        *,
+        preamble: str = "",
+        **unlearnt: Any,
+    ) -> None:
         if unlearnt:
             raise NotImplementedError(f"the stand-in's ElementwiseKernel has not learnt {sorted(unlearnt)}")
         self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
         self.params, self.operation, self.name = self.ins + self.outs, operation, name
+        self.preamble = preamble
 
     def __call__(self, *args: Any, size: int | None = None) -> Any:
         inputs, outs = args[: len(self.ins)], args[len(self.ins) :]
@@ -75,7 +106,7 @@ class ElementwiseKernel:
             raise TypeError(f"Unsupported type in {[type(a) for a in args]}")
         if not all(isinstance(a, ndarray) for a in outs):
             raise TypeError("Output arguments type must be cupy.ndarray")
-        types = self._types(args)
+        types = _types(self.params, args)
         shape = self._shape(args, size)
         outs = outs or tuple(device(np.empty(shape, types[p.type])) for p in self.outs)
         if any(o.shape != shape for p, o in zip(self.outs, outs, strict=True) if not p.raw):
@@ -91,16 +122,6 @@ class ElementwiseKernel:
             out._host[...] = filled
         return outs[0] if len(outs) == 1 else outs
 
-    def _types(self, args: tuple[Any, ...]) -> Types:
-        """The dtype of each type: arrays must have exactly this dtype, scalars are converted."""
-        types = {p.type: np.dtype(p.type) for p in self.params if len(p.type) > 1}
-        for p, value in reversed(list(zip(self.params, args, strict=False))):
-            if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
-                raise TypeError(f"Type is mismatched. {p.text}: {value.dtype}, expected {types[p.type]}")
-            if p.raw and not isinstance(value, ndarray):
-                raise TypeError(f"{p.text}: expected a cupy.ndarray, got {type(value)}")
-        return types
-
     def _shape(self, args: tuple[Any, ...], size: int | None) -> tuple[int, ...]:
         """The shape of the loop: that of the arrays that are not raw, or ``size``."""
         shapes = [a.shape for p, a in zip(self.params, args, strict=False) if isinstance(a, ndarray) and not p.raw]
@@ -113,14 +134,104 @@ class ElementwiseKernel:
     def _source(self, types: Types) -> str:
         looped = [p for p in self.params if not p.raw]
         return SOURCE.format(
-            typedefs="\n".join(
-                f"typedef {C_TYPES[t.name]} {letter};" for letter, t in types.items() if len(letter) == 1
-            ),
+            typedefs=_typedefs(types),
             pointers=", ".join(f"{'const ' * (p in self.ins)}{p.c_type} *{p.pointer}" for p in self.params),
             reads=" ".join(f"{'const ' * (p in self.ins)}{p.c_type} {p.name} = {p.pointer}[i];" for p in looped),
+            preamble=self.preamble,
             operation=self.operation,
             writes=" ".join(f"{p.pointer}[i] = {p.name};" for p in self.outs if not p.raw),
         )
+
+
+class ReductionKernel:
+    """One reduction along an axis, or of all entries, of arrays that broadcast."""
+
+    def __init__(
+        self,
+        in_params: str,
+        out_params: str,
+        map_expr: str,
+        reduce_expr: str,
+        post_map_expr: str,
+        identity: str,
+        name: str = "reduce_kernel",
+        **unlearnt: Any,
+    ) -> None:
+        self.ins, (self.out,) = [Parameter(p) for p in in_params.split(",")], [Parameter(out_params)]
+        if unlearnt or any(p.raw for p in self.ins):
+            raise NotImplementedError(f"the stand-in's ReductionKernel has not learnt raw and {sorted(unlearnt)}")
+        self.map, self.reduce, self.post, self.identity, self.name = (
+            map_expr,
+            reduce_expr,
+            post_map_expr,
+            identity,
+            name,
+        )
+
+    def __call__(self, *args: Any, out: Any = None, axis: int | None = None, keepdims: bool = False) -> ndarray:
+        if len(args) not in (len(self.ins), len(self.ins) + 1) or (out is not None and len(args) > len(self.ins)):
+            raise TypeError(f"Wrong number of arguments for {self.name}")
+        inputs, out = args[: len(self.ins)], args[-1] if len(args) > len(self.ins) else out
+        if keepdims:
+            raise NotImplementedError("the stand-in's ReductionKernel has not learnt keepdims")
+        if not all(isinstance(a, (ndarray, *SCALARS)) for a in inputs) or not isinstance(out, (ndarray, type(None))):
+            raise TypeError(f"Unsupported type in {[type(a) for a in args]}")
+        types = _types([*self.ins, self.out], (*inputs, *([] if out is None else [out])))
+        shape = np.broadcast_shapes(*(a.shape for a in inputs if isinstance(a, ndarray)))
+        last = [i for i in range(len(shape)) if axis is not None and i != axis % len(shape)]
+        kept = tuple(shape[i] for i in last)
+        made = device(np.empty(kept, types[self.out.type])) if out is None else out
+        if made.shape != kept:
+            raise ValueError("Out shape is mismatched")
+        order = [*last, *(i for i in range(len(shape)) if i not in last)]
+        buffers = []
+        for p, value in zip(self.ins, inputs, strict=True):
+            if isinstance(value, ndarray):
+                buffers.append(np.array(np.broadcast_to(value._host, shape).transpose(order), order="C"))
+            else:
+                buffers.append(np.asarray(value, types[p.type]))
+        stats["launch"] += 1
+        filled, size = np.empty(kept, types[self.out.type]), math.prod(kept)
+        sizes = ctypes.c_longlong(size), ctypes.c_longlong(math.prod(shape) // size if size else 0)
+        arrays = [p for p, value in zip(self.ins, inputs, strict=True) if isinstance(value, ndarray)]
+        _compiled(self._source(types, arrays))(*sizes, *(ctypes.c_void_p(b.ctypes.data) for b in (*buffers, filled)))
+        made._host[...] = filled
+        return made
+
+    def _source(self, types: Types, arrays: list[Parameter]) -> str:
+        def read(p: Parameter) -> str:
+            return f"const {p.c_type} {p.name} = {p.pointer}[{'i' if p in arrays else '0'}];"
+
+        return REDUCTION.format(
+            typedefs=_typedefs(types),
+            accumulator=self.out.c_type,
+            joined=self.reduce,
+            identity=self.identity,
+            pointers=", ".join(
+                [*(f"const {p.c_type} *{p.pointer}" for p in self.ins), f"{self.out.c_type} *{self.out.pointer}"]
+            ),
+            numbers=" ".join(read(p) for p in self.ins if p not in arrays),  # CuPy's result may use them, too
+            reads=" ".join(map(read, arrays)),
+            mapped=self.map,
+            written=self.out.c_type,
+            result=self.out.name,
+            finished=self.post,
+        )
+
+
+def _typedefs(types: Types) -> str:
+    return "\n".join(f"typedef {C_TYPES[t.name]} {letter};" for letter, t in types.items() if len(letter) == 1)
+
+
+def _types(params: list[Parameter], args: tuple[Any, ...]) -> Types:
+    """The dtype of each type: arrays must have exactly this dtype, scalars are converted."""
+    types = {p.type: np.dtype(p.type) for p in params if len(p.type) > 1}
+    for p, value in reversed(list(zip(params, args, strict=False))):
+        if isinstance(value, ndarray) and types.setdefault(p.type, value.dtype) != value.dtype:
+            raise TypeError(f"Type is mismatched. {p.text}: {value.dtype}, expected {types[p.type]}")
+        if p.raw and not isinstance(value, ndarray):
+            raise TypeError(f"{p.text}: expected a cupy.ndarray, got {type(value)}")
+    return types
 
 
 @cache

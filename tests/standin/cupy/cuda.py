@@ -1,4 +1,4 @@
-"""``cupy.cuda``: one available device."""
+"""``cupy.cuda``: one available device, with half of its memory free."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +10,9 @@ class CUDARuntimeError(RuntimeError):
     pass
 
 
-runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=CUDARuntimeError)
+runtime = SimpleNamespace(
+    getDeviceCount=lambda: 1, memGetInfo=lambda: (2**30, 2**31), CUDARuntimeError=CUDARuntimeError
+)
 
 
 def is_available() -> bool:

@@ -1,0 +1,166 @@
+"""Kernels on a GPU: one launch computes a matrix of covariances, one pulls a matrix of cotangents back.
+
+Neither stores a matrix of distances or of weights.  Pulled-back derivatives are sums of W g and W g², g = (x − z)/ℓ, so
+that nothing cancels; every thread adds up some rows of one column, and its sums stay on the device until all chunks are
+done.  All sums are in double precision.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpbounds.arrays import Array, Float
+from gpbounds.kernels import expressions
+from gpbounds.kernels.expressions import Expression, leaves
+
+if TYPE_CHECKING:
+    from gpbounds.kernels.base import Kernel
+
+FEWEST, THREADS = 32, 2**18
+"""Least number of rows that a thread adds up, and number of threads that keep a device busy."""
+
+DENSE, SCALED = "cotangent[row * columns + column]", "w[row] * cotangent[row * columns + column] + a[row] * b[column]"
+
+
+@lru_cache(maxsize=64)
+def _compiled(body: str, inputs: str, output: str) -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(inputs, output, body, "covariances")
+
+
+class Fused:
+    """k(·, Z) for checked CuPy arrays; its parameters and Z are moved to the device once.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    Z : array (M, D)
+    variance : float
+        k(x, x), the same for all x.
+    """
+
+    def __init__(self, kernel: Kernel, Z: Array) -> None:
+        import cupy
+
+        expression = kernel.expression
+        assert expression is not None
+        self.kernel, self.Z, self.variance = kernel, cupy.ascontiguousarray(Z), kernel.max_variance
+        self.expression: Expression = expression
+        self.D = int(Z.shape[1])
+        kernel.diag(np.zeros((1, self.D)))  # refuses another number of dimensions
+        self.parameters = cupy.asarray(np.concatenate([_parameters(leaf, self.D) for leaf in leaves(expression)]))
+
+    def fill(self, X: Array, out: Array) -> Array:
+        """k(X, Z) written into ``out`` (n, M)."""
+        import cupy
+
+        inputs = "raw T left, raw S right, raw float64 p, int64 columns"
+        kernel = _compiled(expressions.covariances(self.expression, self.D), inputs, "R out")
+        kernel(cupy.ascontiguousarray(X), self.Z, self.parameters, self.Z.shape[0], out)
+        return out
+
+    fill_products = fill
+
+    def diag(self, X: Array) -> Array:
+        """k(x, x) (n,)."""
+        import cupy
+
+        return cupy.full(X.shape[0], self.variance)
+
+    def matrix(self, X: Array) -> Array:
+        """k(X, Z) (n, M), of the precision of X."""
+        import cupy
+
+        return self.fill(X, cupy.empty((X.shape[0], self.Z.shape[0]), dtype=X.dtype))
+
+    def pulling(self) -> Pulling:
+        """A new pull-back, with sums of 0."""
+        return Pulling(self)
+
+
+class Pulling:
+    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows; `result` reads them from the device once."""
+
+    def __init__(self, fused: Fused) -> None:
+        self.fused = fused
+        self._sums: Array | None = None
+        self._blocks = 1
+        self._others: Array | None = None
+        self._diagonal: Array | None = None
+
+    def add(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
+        """Add the cotangent C (n, M) of k(X, Z)."""
+        self._run(DENSE, "raw float64 cotangent", X, (cotangent,))
+
+    def add_rows(self, X: Array, Y: Array, weights: Array, a: Array, b: Array, K: Array | None = None) -> None:
+        """Add the cotangent C_ij = s_i Y_ij + a_i b_j, s = ``weights``."""
+        inputs = "raw float64 cotangent, raw float64 w, raw float64 a, raw float64 b"
+        self._run(SCALED, inputs, X, (Y, weights, a, b))
+
+    def add_block(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
+        """Add the symmetric cotangent (n, n) of k(X, X); X is not among the parameters."""
+        block = Pulling(Fused.__new__(Fused))
+        vars(block.fused).update(vars(self.fused), Z=X)
+        block.add(X, cotangent)
+        assert block._sums is not None
+        sums = block._sums.sum(axis=(1, 2))
+        self._others = sums if self._others is None else self._others + sums
+
+    def add_diagonal(self, X: Array, cotangent: Array) -> None:
+        """Add the cotangent (n,) of k(x, x)."""
+        total = cotangent.sum()
+        self._diagonal = total if self._diagonal is None else self._diagonal + total
+
+    def _run(self, cotangent: str, inputs: str, X: Array, arrays: tuple[Array, ...]) -> None:
+        import cupy
+
+        fused, n, columns = self.fused, int(X.shape[0]), int(self.fused.Z.shape[0])
+        if self._sums is None:
+            self._blocks = max(1, min(n // FEWEST, THREADS // columns))
+            count = len(leaves(fused.expression)) * (1 + 2 * fused.D)
+            self._sums = cupy.zeros((count, self._blocks, columns))
+        inputs = f"raw T left, raw S right, {inputs}, raw float64 p, int64 n, int64 columns, int64 each, int64 blocks"
+        body = expressions.pull_back(fused.expression, fused.D, cotangent)
+        kernel, each = _compiled(body, inputs, "raw float64 sums"), -(-n // self._blocks)
+        left, right, p = cupy.ascontiguousarray(X), fused.Z, fused.parameters
+        kernel(left, right, *arrays, p, n, columns, each, self._blocks, self._sums, size=self._blocks * columns)
+
+    def result(self) -> tuple[Float, Array]:
+        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D), on the device."""
+        import cupy
+
+        fused, D = self.fused, self.fused.D
+        parts = leaves(fused.expression)
+        sums, moved = None, cupy.zeros(fused.Z.shape)
+        if self._sums is not None:
+            sums = self._sums.sum(axis=1)
+            for n in range(len(parts)):
+                first = n * (1 + 2 * D) + 1
+                moved += (sums[first : first + D] * fused.parameters[n * (D + 1) + 1 : (n + 1) * (D + 1), None]).T
+            sums = sums.sum(axis=1)
+        summands = [each for each in (sums, self._others) if each is not None]
+        totals = (
+            summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(len(parts) * (1 + 2 * D))])[0]
+        )
+        if self._diagonal is not None:
+            totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
+        numbers = totals.get()
+        derivatives = np.concatenate([_derivatives(leaf, numbers, n, D) for n, leaf in enumerate(parts)])
+        if self._diagonal is not None:
+            derivatives += fused.kernel.pull_diag(np.zeros((1, D)), numbers[-1:])
+        return derivatives, moved
+
+
+def _parameters(leaf: expressions.Leaf, D: int) -> Float:
+    """The variance and the inverse lengthscale of each dimension."""
+    return np.concatenate([[leaf.variance], np.broadcast_to(1.0 / np.asarray(leaf.lengthscale, dtype=float), (D,))])
+
+
+def _derivatives(leaf: expressions.Leaf, numbers: Float, n: int, D: int) -> Float:
+    """In the log variance and the log lengthscales of a leaf, from the sums of `expressions.pull_back`."""
+    scale, squares = numbers[n * (1 + 2 * D)], numbers[n * (1 + 2 * D) + 1 + D : (n + 1) * (1 + 2 * D)]
+    return np.concatenate([[scale], squares if np.ndim(leaf.lengthscale) else [squares.sum()]])
