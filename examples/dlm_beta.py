@@ -251,7 +251,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         save(curves, marks)
     splits = splits_of([*([r for r in records if (r.data, r.n) == each] for each in settings(records)), marks])
     about = (
-        f"Test log loss against β, and by epochs; mean and range of {splits} splits, M = {args.inducing}\n"
+        f"Test log loss against β, and by epochs; mean and range of {splits} splits, M = {args.inducing}; curves that "
+        "leave a panel end above it\n"
         f"below: {args.rows:,} generated rows, batches of {args.batch:,}, Adam with rate {args.rate:g}"
     )
     picture(records, marks, about).savefig(args.out)

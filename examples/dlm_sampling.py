@@ -299,8 +299,9 @@ def picture_of_curves(marks: Sequence[Mark], title: str) -> Any:
         low, high = limits([end(marks, data, name).mean() for name in CURVES])
         for row, against in enumerate(("epoch", "seconds")):
             ax = page.add_subplot(grid[row, column])
+            shown = rows if against == "epoch" else [m for m in rows if m.seconds > 0.0]  # the axis is logarithmic
             for name, (color, style, _) in CURVES.items():
-                part = [m for m in rows if m.method == name]
+                part = [m for m in shown if m.method == name]
                 splits = sorted({m.split for m in part})
                 table = np.array([[m.log_loss for m in part if m.split == split] for split in splits])
                 at = np.array([[getattr(m, against) for m in part if m.split == split] for split in splits]).mean(
