@@ -38,6 +38,8 @@ class Afterwards:
     needed : int
         Fewer inducing variables cannot reach the target on these rows, however they are chosen (N-low).
     notes : tuple of str
+    interrupted : bool
+        Whether Ctrl-C ended the search; then fewer points may suffice.
     """
 
     method: str
@@ -49,6 +51,7 @@ class Afterwards:
     tried: int
     needed: int
     notes: tuple[str, ...] = ()
+    interrupted: bool = False
 
     def __str__(self) -> str:
         if self.at is None:
@@ -193,7 +196,7 @@ def afterwards(
         least_needed = needed(
             kernel, data.X, alpha, noise=noise, target=target, landmarks=None if data.N <= rows else last
         )
-    reason_to_stop = ""
+    reason_to_stop, interrupted = "", False
     with tqdm(desc=f"After the fact, {chooser.name}", unit="subset", leave=False, disable=None) as progress:
 
         def meets(M: int) -> bool | None:
@@ -205,10 +208,16 @@ def afterwards(
                 reason_to_stop = f"M = {M}: {error}"
                 return None
 
-        M, tried = least(meets, min(least_needed, last), last)
+        try:
+            M, tried = least(meets, min(least_needed, last), last)
+        except KeyboardInterrupt:
+            enough = [size for size, (_, upper, _) in gaps.cache.items() if float(upper) <= target]
+            if not enough:
+                raise
+            M, tried, interrupted = min(enough), max(gaps.cache), True
         shown = M or tried
         at = gaps(shown) if shown else None
-        before = gaps(M - 1) if M is not None and M > 1 else None
+        before = gaps(M - 1) if M is not None and M > 1 and not interrupted else None
     notes = [
         f"The bounds hold for these {data.N} rows, their y and the chosen points; the kernel may be fitted to them."
     ]
@@ -220,6 +229,8 @@ def afterwards(
         notes.append(f"The data have more than --rows {rows} rows, so these are the wider bounds, which cost O(NM²).")
     if at is not None and (jitter := at[1].terms.get("jitter")):
         notes.append(f"The approximation adds jitter {jitter:.3g} to Kuu, the smallest value with which it factorises.")
+    if interrupted:
+        notes.append("Interrupted: fewer points may suffice.")
     if M is None and reason_to_stop:
         notes.append(f"The search stopped at {reason_to_stop}.")
-    return Afterwards(method, data.N, target, M, at, before, tried, least_needed, tuple(notes))
+    return Afterwards(method, data.N, target, M, at, before, tried, least_needed, tuple(notes), interrupted)

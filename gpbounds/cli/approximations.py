@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from functools import cache
+from functools import cache, partial
 
 from gpbounds.cli import lowrank, options
 from gpbounds.cli.comparison import NAMES, Entry
 from gpbounds.cli.problem import Case, Problem
-from gpbounds.validation import positive
+from gpbounds.cli.steps import Steps
 
 METHODS = ("inducing", "fourier", "mercer")
 TWO_DIVERGENCES = (
@@ -39,7 +39,7 @@ def add_methods(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def plans(problem: Problem, args: argparse.Namespace) -> Answers:
+def plans(problem: Problem, args: argparse.Namespace, steps: Steps) -> Answers:
     """An entry for each method and level with an answer, and a sentence for each one without."""
     methods = list(dict.fromkeys(args.method))
     entries: list[Entry] = []
@@ -47,16 +47,9 @@ def plans(problem: Problem, args: argparse.Namespace) -> Answers:
     rows = cache(lambda: lowrank.from_rows(problem, args))
     if args.width is not None and "fourier" not in methods:
         raise options.UsageError("--width belongs to --method fourier")
-    if methods != ["inducing"]:
-        positive("--target", args.target)
     for method in methods:
         if method == "inducing":
-            try:
-                entries += _inducing(problem, args, methods)
-            except ValueError as error:
-                if methods == ["inducing"]:
-                    raise
-                reasons.append(f"inducing: {lowrank.full_stop(error)}")
+            entries += _inducing(problem, args, methods, steps)
             continue
         if args.alpha != 1.0:
             reasons.append(f"{method}: its theorems bound only the Kullback-Leibler divergence; set --alpha to 1.")
@@ -64,11 +57,12 @@ def plans(problem: Problem, args: argparse.Namespace) -> Answers:
         if args.direction != "q||p":
             reasons.append(f"{method}: its theorems bound only KL(exact || approximate); omit --direction.")
             continue
-        more, sentences = (lowrank.fourier if method == "fourier" else lowrank.mercer)(problem, args, rows)
+        ranks = lowrank.fourier if method == "fourier" else lowrank.mercer
+        more, sentences = steps.take(method, partial(ranks, problem, args, rows)) or ([], [])
         entries += more
         reasons += [f"{method}: {sentence}" for sentence in sentences]
-    if not entries and reasons and methods != ["inducing"]:
-        raise options.UsageError(" ".join(reasons))
+    if not entries and reasons and not steps.stopped:
+        raise options.UsageError(" ".join([*steps.reasons, *reasons]))
     if len({e.plan.method == "inducing" for e in entries}) == 2:
         reasons.insert(0, TWO_DIVERGENCES)
     if args.y_norm2 not in (None, "prior") and methods != ["inducing"]:
@@ -76,15 +70,15 @@ def plans(problem: Problem, args: argparse.Namespace) -> Answers:
     return entries, reasons
 
 
-def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str]) -> list[Entry]:
-    """The plans of `inducing_points` for each case."""
+def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str], steps: Steps) -> list[Entry]:
+    """The plans of `inducing_points` for each case that has one."""
 
     def title(case: Case) -> str:
         text = case.title
         return text if methods == ["inducing"] else f"{NAMES['inducing']}, {text[0].lower()}{text[1:]}"
 
-    return [
-        Entry(
+    def entry(case: Case) -> Entry:
+        return Entry(
             case.kind,
             title(case),
             repr(case.inputs),
@@ -93,5 +87,6 @@ def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str]) ->
             case.about,
             "k-DPP" if case.draws is None else f"best of {case.draws}",
         )
-        for case in problem.cases
-    ]
+
+    found = [steps.take(f"{case.kind}, {case.about}", partial(entry, case)) for case in problem.cases]
+    return [item for item in found if item is not None]

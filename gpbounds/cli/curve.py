@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from gpbounds.cli.brackets import Brackets, brackets, ladder
 from gpbounds.cli.floors import Floors
 from gpbounds.cli.looks import BEST_OF_SEVERAL, BY_ORDER
 from gpbounds.cli.problem import Case, Problem, describe, from_arguments, headline
+from gpbounds.cli.steps import Steps, shown
 from gpbounds.inputs import Empirical
 
 EPILOG = """\
@@ -30,6 +32,9 @@ theorem: R-thm1 (y from the prior) or R-thm2 (any y) of `gpbounds claims`, at ea
 N-tilt-prior, N-sim a priori, N-low and N-lowprior from below.  The upper bounds on the evidence
 are R-eq8 and others, the lower bounds R-elbo* and others.
 """
+
+Series = tuple[Case, int, float, list[int], Bound]
+"""Case, N, alpha, the values of M, and the bounds there."""
 
 FLOOR = 1e-4
 """Without -M, a curve ends where the bound falls below this value (in nats), or at M = N - 1."""
@@ -67,17 +72,24 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Draw the curves, save the figure, and print its path."""
     selection.check_select(args)
-    problem = from_arguments(args)
+    with shown("Reading the data and fitting the kernel"):
+        problem = from_arguments(args)
     case_sizes = [len(case.sizes) for case in problem.cases]
     if len(args.alpha) > 1 and max(case_sizes, default=1) > 1:
         raise options.UsageError("curve: expected several alpha or several N, not both")
-    series: list[tuple[Case, int, float, list[int], Bound]] = []
+    problem.check_numbers(args.alpha)
+    series: list[Series] = []
+    steps = Steps(sum(case_sizes) * len(args.alpha) + 1)
     for case in problem.cases:
         for N in case.sizes:
             for alpha in args.alpha:
-                M = args.counts or default_counts(problem, case, N, alpha)
-                series.append((case, N, alpha, M, problem.rate(case, [N], M, [alpha])))
-    bracket, reasons = evidence(problem, args)
+                curve = steps.take(
+                    f"{case.kind}, N = {N}, alpha = {alpha:g}", partial(_curve, problem, case, N, alpha, args.counts)
+                )
+                series += [] if curve is None else [curve]
+    bracket, reasons = steps.take("evidence", lambda: evidence(problem, args)) or (None, ())
+    steps.finish(bool(series) or bracket is not None)
+    reasons = (*reasons, *steps.reasons)
     picture(problem, series, bracket, args).savefig(args.out)
     notes = [*problem.notes, *(note for case in problem.cases for note in case.notes), *reasons]
     if args.json:
@@ -104,6 +116,7 @@ def run(args: argparse.Namespace) -> None:
                 "out": str(args.out),
             }
         )
+        steps.leave()
         return
     print(output.heading(problem))
     for case, N, alpha, M, bound in series:
@@ -118,6 +131,12 @@ def run(args: argparse.Namespace) -> None:
     for note in notes:
         print(output.wrapped(f"Note: {note}"))
     print(f"Saved {args.out}")
+    steps.leave()
+
+
+def _curve(problem: Problem, case: Case, N: int, alpha: float, counts: list[int] | None) -> Series:
+    M = counts or default_counts(problem, case, N, alpha)
+    return case, N, alpha, M, problem.rate(case, [N], M, [alpha])
 
 
 def evidence(problem: Problem, args: argparse.Namespace) -> tuple[Brackets | None, tuple[str, ...]]:
@@ -154,7 +173,7 @@ def default_counts(problem: Problem, case: Case, N: int, alpha: float) -> list[i
 
 def picture(
     problem: Problem,
-    series: list[tuple[Case, int, float, list[int], Bound]],
+    series: list[Series],
     bracket: Brackets | None,
     args: argparse.Namespace,
 ) -> Any:
@@ -202,7 +221,7 @@ def picture(
     return plotting.bounds_and_evidence(curves, bracket.drawn, title=title, ylabel=ylabel)
 
 
-def lower_curves(problem: Problem, series: list[tuple[Case, int, float, list[int], Bound]]) -> list[plotting.Curve]:
+def lower_curves(problem: Problem, series: list[Series]) -> list[plotting.Curve]:
     """Both lower bounds for the rows of the data-aware statement, down to the least upper bound; for one order only."""
     orders = {alpha for _, _, alpha, _, _ in series}
     aware = [(case, M) for case, _, _, M, _ in series if case.kind == "data-aware" and case.draws is not None]

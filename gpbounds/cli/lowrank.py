@@ -15,6 +15,7 @@ from gpbounds.bound import outward
 from gpbounds.cli import options, worst
 from gpbounds.cli.comparison import NAMES, Entry
 from gpbounds.cli.problem import Problem, describe, describe_kernel, fitted_law, short
+from gpbounds.cli.steps import full_stop
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.numerics.search import least
@@ -270,8 +271,3 @@ def from_rows(problem: Problem, args: argparse.Namespace) -> tuple[float | None,
     return effective_dimension, optimal_rank(
         np.maximum(decomposed.values - decomposed.rounding, 0.0), args.target, noise=noise
     )
-
-
-def full_stop(error: Exception) -> str:
-    """The message of ``error`` as a sentence."""
-    return f"{str(error).rstrip('.')}."

@@ -12,7 +12,9 @@ from gpbounds.cli.afterwards import Afterwards, afterwards
 from gpbounds.cli.comparison import Entry, comparison
 from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.problem import Problem, from_arguments
+from gpbounds.cli.steps import Steps, shown
 from gpbounds.inputs import Empirical
+from gpbounds.validation import positive
 
 EPILOG = """\
 example:
@@ -69,14 +71,25 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the plan for every case; if no M meets the target, the command says so and exits with status 0."""
+    """Print the plan for every case; if no M meets the target, the command says so and exits with status 0.
+
+    A case without an answer leaves the others.  After Ctrl-C the command prints what it has found.
+    """
     args.sizes = None if args.size is None else [args.size]
     selection.check_select(args)
-    problem = from_arguments(args)
-    entries, left_out = approximations.plans(problem, args)
-    after, reasons = after_the_fact(problem, args)
-    reasons = (*left_out, *reasons)
-    lower = floors_of(problem, args)
+    with shown("Reading the data and fitting the kernel"):
+        problem = from_arguments(args)
+    positive("--target", args.target)
+    inducing = "inducing" in args.method
+    if inducing:
+        problem.check_numbers(args.alpha)
+    steps = Steps(2 + len(args.method) + (len(problem.cases) - 1 if inducing else 0))
+    entries, left_out = approximations.plans(problem, args, steps)
+    after, reasons = steps.take("after the fact", lambda: after_the_fact(problem, args)) or (None, ())
+    steps.stopped |= after is not None and after.interrupted
+    lower = steps.take("lower bounds", lambda: floors_of(problem, args))
+    steps.finish(bool(entries) or after is not None)
+    reasons = (*left_out, *reasons, *steps.reasons)
     if args.json:
         record = {
             "plans": [entry.to_dict() for entry in entries],
@@ -85,6 +98,7 @@ def run(args: argparse.Namespace) -> None:
             "notes": [*problem.notes, *reasons],
         }
         output.print_json({"command": "plan", **output.problem_record(problem), **record})
+        steps.leave()
         return
     print(output.heading(problem))
     if set(args.method) != {"inducing"}:
@@ -108,6 +122,7 @@ def run(args: argparse.Namespace) -> None:
             print("\n" + output.wrapped(HINT.format(draws=args.best)))
         elif args.y_norm2 is None:
             print("\nWith --y-norm2 prior the plan assumes that y is drawn from the prior, and needs fewer points.")
+    steps.leave()
 
 
 def floors_of(problem: Problem, args: argparse.Namespace) -> dict[str, int] | None:

@@ -160,6 +160,14 @@ class Problem:
         at = (f"The worst kernel of the grid is {describe_kernel(self.kernels[i])}.",) if len(plans) > 1 else ()
         return replace(plans[i], notes=(*plans[i].notes, *self.notes_on(case), *case.notes, *at))
 
+    def check_numbers(self, alpha: float | Sequence[float]) -> None:
+        """Refuse wrong numbers before the first case, because each of them would fail."""
+        from gpbounds.rates.setting import Numbers
+
+        stated = self.statement
+        for norm in {case.y_norm2 for case in self.cases}:
+            Numbers.checked(alpha, stated.noise, stated.delta, norm, stated.tv, stated.direction)
+
     def notes_on(self, case: Case) -> tuple[str, ...]:
         """The notes of the problem that concern the case: given y, hyperparameters may have been fitted to it."""
         return tuple(note for note in self.notes if case.y is None or note not in self.fitted)

@@ -11,6 +11,7 @@ import numpy as np
 from gpbounds.bound import Bound, outward
 from gpbounds.cli import options, output
 from gpbounds.cli.problem import Case, from_arguments
+from gpbounds.cli.steps import shown
 from gpbounds.rates.meaning import sentences
 
 EPILOG = """\
@@ -53,7 +54,8 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the bound, or a table of them, for every case."""
-    problem = from_arguments(args)
+    with shown("Reading the data and fitting the kernel"):
+        problem = from_arguments(args)
     results = [(case, problem.rate(case, case.sizes, args.counts, args.alpha)) for case in problem.cases]
     if args.json:
         bounds = [_record(case, bound, args.counts, args.alpha) for case, bound in results]

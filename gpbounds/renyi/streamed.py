@@ -21,6 +21,9 @@ from gpbounds.whitening import CHUNK, Inducing, Whitened, Whitening, as_targets,
 BLOCK = 512
 """Rows of a block of Δ: at M = 512 it costs as much as Kuf and bounds wᵀΔw up to 512 times better than √Δ_ii."""
 
+LARGEST = 0.5
+"""Largest error of K_n, relative to σ², for which the log evidence has an allowance."""
+
 
 @dataclass(frozen=True)
 class Fits:
@@ -90,17 +93,18 @@ class Problem(ABC):
     def rounding(self, quadratic: float, *, entries: float = 0.0) -> float:
         """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, where yᵀB⁻¹y = ``quadratic``.
 
-        Rounding changes K_n by about √N·eps·λ_max(Q), hence log|K_n|/N and yᵀK_n⁻¹y by that over σ², relatively.  An
-        error of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max(Q).
+        Rounding changes K_n by about √N·eps·λ_max(Q) in norm, which is r times its least eigenvalue or less.  An error
+        of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max(Q).  Between (1 − r)K_n and
+        (1 + r)K_n, log|·| moves by at most −N log(1 − r) and the quadratic form by a share of r/(1 − r) at most.
         """
         unit = (4.0 + np.sqrt(self.N)) * EPS + entries
         relative = float(unit * (1.0 + self.spectrum.values[0] / self.noise))
-        if relative > 1e-4:
+        if relative > LARGEST:
             raise ValueError(
-                f"noise: expected σ² well above the rounding error of K, {unit * self.spectrum.values[0]:.3g}, "
-                f"got {self.noise:.3g}: no digit of the log evidence would be correct. Use a larger noise variance."
+                f"noise: expected σ² above twice the rounding error of K, {unit * self.spectrum.values[0]:.3g}, "
+                f"got {self.noise:.3g}: rounding may make K + σ²I indefinite. Use a larger noise variance."
             )
-        return 0.5 * relative * (quadratic + self.N * self.P)
+        return 0.5 * (relative / (1.0 - relative) * quadratic - np.log1p(-relative) * self.N * self.P)
 
     @cached_property
     def weighted_trace(self) -> float:
