@@ -243,6 +243,30 @@ def test_a_vacuous_bound_is_an_answer_with_advice(capsys, folder, tmp_path):
     status, out, _ = ask(capsys, "train", folder / "data.csv", "--epsilon", 1e-4, "--iterations", 3, "--out", tmp_path)
     assert status == 0
     assert "The bound is almost vacuous" in out
+    assert "standard deviations of the target" in out  # 1e-4 in units of a target with a standard deviation of .8
+
+
+def test_several_epsilon_give_a_certificate_each_and_a_table_that_pays_for_the_choice(capsys, folder, tmp_path, full):
+    words = ("--epsilon", "0.6,1.2", *QUICK[2:])
+    status, out, _ = ask(capsys, "train", folder / "data.csv", *words, "--out", tmp_path)
+    assert status == 0
+    files = tmp_path / "certificate.json", tmp_path / "certificate-1.2.json"
+    certificates = [Certificate.load(file) for file in files]
+    assert [c.loss.epsilon for c in certificates] == [0.6, 1.2]
+    assert certificates[1].bound < certificates[0].bound
+    assert certificates[0].log_count == pytest.approx(full.log_count + np.log(2.0), rel=1e-12)
+    assert all(ask(capsys, "check", file, "--data", folder / "data.csv")[0] == 0 for file in files)
+    rows = [line.split() for line in out.splitlines() if line.split()[:1] in (["0.6"], ["1.2"])]
+    for row, each in zip(rows, certificates, strict=True):
+        assert float(row[3]) == pytest.approx(each.risk, abs=5e-5)
+        assert each.bound <= float(row[4]) < each.bound + 1e-3
+
+
+def test_with_scales_from_other_rows_epsilon_has_values_that_no_data_have_influenced(capsys, folder, tmp_path):
+    words = ("--scaling", "split", *QUICK[2:-1], 2)
+    record = train(capsys, folder / "data.csv", *words, "--out", tmp_path)
+    assert [each["loss"]["epsilon"] for each in (record, *record["others"])] == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert len(record["files"]["other certificates"]) == 4
 
 
 def test_iterations_that_ran_out_are_told_once(capsys, folder, tmp_path):
@@ -304,7 +328,9 @@ def test_names_with_dollar_signs_are_drawn(capsys, folder, tmp_path):
         (("--epsilon", 0.6, "--iterations", 0), "--iterations: expected"),
         (("--epsilon", 0.6, "--tol", -1), "--tol: expected"),
         (("--epsilon", 0.6, "--kernel", "matern:0.7"), "expected a half-integer ν"),
-        ((), "required: --epsilon"),
+        ((), "--epsilon: expected the deviation to tolerate"),
+        (("--scaling", "split", "--loss", "relative"), "--epsilon: expected the deviation to tolerate"),
+        (("--epsilon", "0.6,0.6"), "--epsilon: expected different numbers"),
         (("--epsilon", 0.6, "--loss", "hinge"), "invalid choice: 'hinge'"),
     ],
 )
@@ -329,7 +355,7 @@ def test_help_has_an_example_a_theorem_and_what_it_leaves_to_the_user(capsys):
     assert status == 0
     assert "example:\n  gpbounds certify train" in text
     assert "P-44" in text
-    assert "grows by ln(E); this command does not charge it" in text
+    assert "charges it for several --epsilon, but not for several runs" in text
     assert "full up to 1500 rows" in text
     assert training.FULL_ROWS == 1500
     assert "(default 100)" in text

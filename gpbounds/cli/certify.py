@@ -19,12 +19,26 @@ example:
   With --scaling split, or if the target is not the last column, it also writes the certified rows.  It prints the terms
   of the bound, and the command with which anyone can check the certificate.
 
-You must fix the options of the statement before you see the data.  If you train with E settings of them and report the
-best result, the penalty grows by ln(E); this command does not charge it.  You may choose the model's options freely.
+  gpbounds certify train train.csv --scaling split --out model
 
-theorem: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure of P-44: P-14, P-10, P-44, P-45, P-49 of
-`gpbounds claims`.
+  certifies 0.2, 0.4, 0.6, 0.8 and 1 standard deviations together and prints a table of bound against E.  You may choose
+  a row after you have seen the table: the bounds pay for this choice by ln(5).
+
+You must fix the options of the statement before you see the data.  If you train with E settings of them and report the
+best result, the penalty grows by ln(E); the command charges it for several --epsilon, but not for several runs.  You
+may choose the model's options freely.
+
+theorem: Reeb et al., Eq. 5, with xi(N) in place of 2 sqrt(N), by the procedure of P-44: P-14, P-10, P-44, P-45, P-47,
+P-49 of `gpbounds claims`.
 """
+
+ACCURACIES = (0.2, 0.4, 0.6, 0.8, 1.0)
+"""Values of ε in standard deviations of the target, which no data have influenced."""
+
+NO_EPSILON = (
+    "--epsilon: expected the deviation to tolerate, which you choose before you look at the data. With --scaling split "
+    "it counts standard deviations of the target, and the command takes 0.2, 0.4, 0.6, 0.8 and 1 unless you choose"
+)
 
 CHECK_EPILOG = """\
 example:
@@ -102,11 +116,11 @@ def add_train(actions: Any) -> None:
     group = parser.add_argument_group("the statement (fixed before the data are seen)")
     group.add_argument(
         "--epsilon",
-        metavar="E",
-        type=options.number,
-        required=True,
+        metavar="E[,E...]",
+        type=options.numbers,
         help="deviation that the loss tolerates: in the units of the target, or in standard deviations with --scaling "
-        "split; for --loss relative or interval as a fraction of the target",
+        "split; for --loss relative or interval as a fraction of the target. E numbers give a table and a certificate "
+        "for each, all valid together, for ln(E) in the penalty (default with --scaling split: 0.2,0.4,0.6,0.8,1)",
     )
     group.add_argument(
         "--delta", metavar="P", type=options.number, default=0.01, help="probability of failure (default %(default)s)"
@@ -195,6 +209,7 @@ def train(args: argparse.Namespace) -> None:
 
     if args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split")
+    accuracies = _accuracies(args)
     low, high, steps = args.grid
     if not float(steps).is_integer():
         raise options.UsageError(f"--grid: expected a whole number of STEPS, got {steps:g}")
@@ -208,6 +223,7 @@ def train(args: argparse.Namespace) -> None:
         centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
     )
     files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
+    more = {each: args.out / f"certificate-{each:g}.json" for each in accuracies[1:]}
     if not table.as_in_file:
         files["data"] = args.out / f"certificate_data{table.suffix}"
     if any(path.exists() and path.samefile(args.data) for path in files.values()):
@@ -217,7 +233,7 @@ def train(args: argparse.Namespace) -> None:
     trained = training.train(
         table,
         loss=args.loss,
-        epsilon=args.epsilon,
+        epsilon=accuracies,
         delta=args.delta,
         grid=(low, high, int(steps)),
         nu=args.kernel,
@@ -231,21 +247,35 @@ def train(args: argparse.Namespace) -> None:
         progress=sys.stderr.isatty(),
     )
     trained.certificate.save(files["certificate"])
+    for other, path in zip(trained.others, more.values(), strict=True):
+        other.save(path)
     if not table.as_in_file:
         table.write(files["data"])
     certificate.picture(table, trained).savefig(files["picture"])
     data_file = files.get("data", args.data)
     check_command = shlex.join(("gpbounds", "certify", "check", str(files["certificate"]), "--data", str(data_file)))
     if args.json:
-        written = {name: str(path) for name, path in files.items()}
+        written: dict[str, Any] = {name: str(path) for name, path in files.items()}
+        written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
         terms = certificate.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
         return
     print(certificate.report(table, trained))
-    print(f"\nSaved {', '.join(str(path) for path in files.values())}")
+    print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
     if not table.as_in_file:
         print(f"{data_file} holds the certified rows, with the target in the last column.")
     print(f"Check it:\n  {check_command}")
+
+
+def _accuracies(args: argparse.Namespace) -> list[float]:
+    """The values of ε: those of ``--epsilon``, else `ACCURACIES` where the targets are in standard deviations."""
+    if args.epsilon is None:
+        if args.scaling != "split" or args.loss in ("relative", "interval"):
+            raise options.UsageError(NO_EPSILON)
+        return list(ACCURACIES)
+    if len(set(args.epsilon)) < len(args.epsilon):
+        raise options.UsageError("--epsilon: expected different numbers, got one of them twice")
+    return list(args.epsilon)
 
 
 def check(args: argparse.Namespace) -> None:

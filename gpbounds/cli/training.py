@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,8 @@ class Trained:
         One sentence about the training.
     notes : tuple of str
         Messages of the training.
+    others : tuple of Certificate
+        For the other values of ε; all hold together.
     """
 
     certificate: Certificate
@@ -44,13 +47,14 @@ class Trained:
     std: Float
     how: str
     notes: tuple[str, ...]
+    others: tuple[Certificate, ...] = ()
 
 
 def train(
     rows: Table,
     *,
     loss: str,
-    epsilon: float,
+    epsilon: Sequence[float],
     delta: float,
     grid: tuple[float, float, int],
     nu: float = math.inf,
@@ -63,7 +67,7 @@ def train(
     seed: int = 0,
     progress: bool = False,
 ) -> Trained:
-    """Train on ``rows`` and certify, by P-44's procedure; ``method`` None chooses by N.
+    """Train on ``rows`` and certify each ``epsilon``, by P-44's procedure; ``method`` None chooses by N.
 
     Raises
     ------
@@ -83,7 +87,7 @@ def train(
     from fitting import estimators
 
     settings: dict[str, Any] = {
-        "epsilon": epsilon,
+        "epsilon": list(epsilon) if len(epsilon) > 1 else epsilon[0],
         "delta": delta,
         "loss": loss,
         "relaxation": objective,
@@ -109,7 +113,7 @@ def train(
     how = _for_the_shell(f"{type(model).__name__}, objective {objective}. {model.stop_reason_}")
     texts = (_for_the_shell(remark.text) for remark in model.remarks_ if "limit" not in remark.kind)
     remarks = tuple(dict.fromkeys(text for text in texts if text not in how))
-    return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks))
+    return Trained(certificate, mean, std, how, (*_at_the_edge(certificate), *remarks), model.certificates_[1:])
 
 
 def start(rows: Table, nu: float, grid: HyperGrid, shared: bool) -> Kernel:
