@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import dataclasses
 import importlib
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from gpbounds import renyi
+from gpbounds import Matern, renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained", "exact_at_scale")
@@ -252,3 +253,18 @@ def test_the_models_of_the_papers_by_name(example, tmp_path, capsys):
         assert float(row["RMSE"]) < 0.5
         ends = float(row["lower"]), float(row["upper"])
         assert (ends[0] <= ends[1]) == (name in ("egp-batch", "egp-bbmm", "renyi"))
+
+
+def test_equal_time_ends_a_training_with_its_best_point(example):
+    """A sparse GP stops when the processor time is over, whatever its steps and tolerance say, and then predicts."""
+    script, regression_sets = example("exact_at_scale"), example("regression_sets")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (3000, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(3000)
+    part = regression_sets.Split(X[:2500], y[:2500], X[2500:], y[2500:], Matern(1.5, 1.0, [1.0, 1.0]))
+    args = argparse.Namespace(inducing=60, steps=3, batches=5, seed=0, test=100)
+    row = script.score("own", part, "sgp", args, 3.0)
+    assert "Interrupted" in row.reason or "rounding" in row.reason
+    assert row.iterations > 3
+    assert row.RMSE < 0.2
+    assert "All 3 iterations" in script.score("own", part, "sgp", args).reason
