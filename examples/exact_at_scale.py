@@ -141,7 +141,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.out.parent.mkdir(parents=True, exist_ok=True)
     for method in args.methods:
         limit = rows[0].training + rows[0].prediction if args.equal and rows else math.inf
-        rows.append(score(name, part, method, args, limit))
+        try:
+            rows.append(score(name, part, method, args, limit))
+        except KeyboardInterrupt:
+            parser.exit(1, f"exact_at_scale.py: training of {method} had not begun after {limit:.0f} s\n")
         print(rows[-1], flush=True)
         cells = [[getattr(row, column) for column in header] for row in rows]
         write(args.out, header, cells)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import dataclasses
 import importlib
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from gpbounds import Matern, renyi
+from fitting.training import train_adam
+from gpbounds import renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained", "exact_at_scale")
@@ -256,15 +258,18 @@ def test_the_models_of_the_papers_by_name(example, tmp_path, capsys):
 
 
 def test_equal_time_ends_a_training_with_its_best_point(example):
-    """A sparse GP stops when the processor time is over, whatever its steps and tolerance say, and then predicts."""
-    script, regression_sets = example("exact_at_scale"), example("regression_sets")
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (3000, 2))
-    y = np.sin(2.0 * X[:, 0]) + 0.1 * rng.standard_normal(3000)
-    part = regression_sets.Split(X[:2500], y[:2500], X[2500:], y[2500:], Matern(1.5, 1.0, [1.0, 1.0]))
-    args = argparse.Namespace(inducing=60, steps=3, batches=5, seed=0, test=100)
-    row = script.score("own", part, "sgp", args, 3.0)
-    assert "Interrupted" in row.reason or "rounding" in row.reason
-    assert row.iterations > 3
-    assert row.RMSE < 0.2
-    assert "All 3 iterations" in script.score("own", part, "sgp", args).reason
+    """The processor's time ends an endless training as Ctrl-C does; afterwards no timer is left."""
+
+    def loss(x):
+        begun = time.process_time()
+        while time.process_time() < begun + 1e-3:
+            pass
+        return float(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2 - time.process_time()), np.ones(2)
+
+    begun = time.process_time()
+    with example("exact_at_scale").interrupted_after(0.3):
+        run = train_adam(loss, np.zeros(2), [(-1e9, 1e9)] * 2, max_iter=10**6, learning_rate=1e-6)
+    assert run.status == "interrupted"
+    assert 0.2 < time.process_time() - begun < 3.0
+    assert run.iterations > 3
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)
