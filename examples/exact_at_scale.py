@@ -1,6 +1,7 @@
 """Exact and sparse GPs on many rows: test errors and seconds of the models that Yue & Kontar compare.
 
     python examples/exact_at_scale.py table.csv.gz [--rows 10000] [--inducing 500] [--methods ...] [--out NAME.csv]
+    python examples/exact_at_scale.py table.csv.gz --equal --inducing 1000 --methods egp-bbmm sgp
 
 The target is in the last column.  60 % of the rows train, and at most --test others test; inputs and targets are
 standardised by the training rows.  Matérn-3/2 kernel, one lengthscale for each input, noise variance at least 1e-4;
@@ -12,15 +13,20 @@ every model begins at the same exact fits of some rows (`start="evidence"`).
     pep         SparseGP: power EP, power 1/2
     renyi       RenyiGP: the Rényi bound of order 1/2, by iterations
 
-Seconds are those of the processor, for training with its interval for log p(y), and for predictions.
+Seconds are those of the processor, for training with its interval for log p(y), and for predictions.  With --equal
+the first method trains as usual, at most --steps steps; each other one trains on until it has used as many seconds as
+the first one did in all, or until rounding allows no progress, and keeps its best point.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import signal
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,6 +43,8 @@ from gpbounds.cli.output import table
 
 METHODS = ("egp-batch", "egp-bbmm", "sgp", "pep", "renyi")
 LEAST_NOISE = 1e-4
+UNLIMITED = 10**6
+"""Steps of a training that ends by its time."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,26 @@ class Row:
     noise: float
     lower: float
     upper: float
+    reason: str
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """Ctrl-C after so much processor time, where training keeps its best point; ∞: never."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if math.isinf(seconds):
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def model(method: str, part: Split, M: int, steps: int, batches: int, seed: int) -> Any:
@@ -70,18 +98,22 @@ def model(method: str, part: Split, M: int, steps: int, batches: int, seed: int)
     return SparseGP("vfe" if method == "sgp" else "pep", **power, **shared, n_inducing=M, inducing="kmeans")
 
 
-def score(name: str, part: Split, method: str, args: argparse.Namespace) -> Row:
+def score(name: str, part: Split, method: str, args: argparse.Namespace, limit: float = math.inf) -> Row:
+    """Train and test one model; below ``limit`` seconds of training it goes on after it has settled."""
     start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the table holds the number of iterations
-        fitted = model(method, part, args.inducing, args.steps, args.batches, args.seed).fit(part.X, part.y)
+    chosen = model(method, part, args.inducing, args.steps, args.batches, args.seed)
+    if math.isfinite(limit):
+        chosen.set_params(tol=None, max_iter=UNLIMITED)
+    with warnings.catch_warnings(), interrupted_after(limit):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the table holds the reason
+        fitted = chosen.fit(part.X, part.y)
     trained = time.process_time()
     mean, std = fitted.predict(part.X_test[: args.test], return_std=True, noisy=True)
     predicted = time.process_time()
     rmse, nlpd = errors(part.y_test[: args.test], mean, std)
     lower, upper = getattr(fitted, "evidence_bounds_", (np.nan, np.nan))
     times = trained - start, predicted - trained
-    ends = float(lower), float(upper)
+    ends = float(lower), float(upper), fitted.stop_reason_
     return Row(name, len(part.y), method, rmse, nlpd, *times, fitted.n_iter_, fitted.noise_, *ends)
 
 
@@ -96,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=options.whole, default=100, help="steps of L-BFGS-B (default %(default)s)")
     parser.add_argument("--batches", type=options.whole, default=5000, help="mini-batches (default %(default)s)")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--equal", action="store_true", help="give all methods as much time as the first one takes")
     parser.add_argument("--seed", type=options.whole, default=0)
     parser.add_argument("--out", type=Path, default=Path("examples/output/exact_at_scale.csv"))
     args = parser.parse_args(argv)
@@ -105,13 +138,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         parser.exit(2, f"exact_at_scale.py: {error}\n")
     header, rows = [field.name for field in fields(Row)], []
-    for method in args.methods:
-        rows.append(score(name, part, method, args))
-        print(rows[-1], flush=True)
-    cells = [[getattr(row, column) for column in header] for row in rows]
-    print(table(header, [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in cells]))
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    write(args.out, header, cells)
+    for method in args.methods:
+        limit = rows[0].training + rows[0].prediction if args.equal and rows else math.inf
+        try:
+            rows.append(score(name, part, method, args, limit))
+        except KeyboardInterrupt:
+            parser.exit(1, f"exact_at_scale.py: training of {method} had not begun after {limit:.0f} s\n")
+        print(rows[-1], flush=True)
+        cells = [[getattr(row, column) for column in header] for row in rows]
+        write(args.out, header, cells)
+    print(table(header, [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in cells]))
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ WRONG = [
     (lambda: mercer(inputs=Uniform()), "inputs: expected Gaussian, got Uniform"),
     (
         lambda: mercer(10, SquaredExponential(1.0, [1.0, 1.0]), Gaussian([1.0, 1.0]), order="grid"),
-        "rank: expected the 2-th power of a whole number for order='grid' in 2 dimensions, got 10; use 9 or 16",
+        r"rank: expected n\^2 with a whole number n >= 1 for order='grid' in 2 dimensions, got 10; use 9 or 16",
     ),
     (lambda: mercer(order="tensor"), "order: expected one of 'best', 'degree', 'grid', got 'tensor'"),
     (lambda: mercer(mean=[0.0, 1.0]), r"mean: expected a number or one per dimension \(1\)"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import dataclasses
 import importlib
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fitting.training import train_adam
 from gpbounds import renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -252,3 +255,21 @@ def test_the_models_of_the_papers_by_name(example, tmp_path, capsys):
         assert float(row["RMSE"]) < 0.5
         ends = float(row["lower"]), float(row["upper"])
         assert (ends[0] <= ends[1]) == (name in ("egp-batch", "egp-bbmm", "renyi"))
+
+
+def test_equal_time_ends_a_training_with_its_best_point(example):
+    """The processor's time ends an endless training as Ctrl-C does; afterwards no timer is left."""
+
+    def loss(x):
+        begun = time.process_time()
+        while time.process_time() < begun + 1e-3:
+            pass
+        return float(100.0 * (x[1] - x[0] ** 2) ** 2 + (1.0 - x[0]) ** 2 - time.process_time()), np.ones(2)
+
+    begun = time.process_time()
+    with example("exact_at_scale").interrupted_after(0.3):
+        run = train_adam(loss, np.zeros(2), [(-1e9, 1e9)] * 2, max_iter=10**6, learning_rate=1e-6)
+    assert run.status == "interrupted"
+    assert 0.2 < time.process_time() - begun < 3.0
+    assert run.iterations > 3
+    assert signal.getitimer(signal.ITIMER_PROF) == (0.0, 0.0)

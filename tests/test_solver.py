@@ -159,8 +159,8 @@ def test_auto_switches_with_the_number_of_rows(monkeypatch):
 def test_other_blocks_where_lengthscales_moved():
     """A start with lengthscales four times too long: blocks follow, and the optimum is that of a good start."""
     X, y = data(300)
-    far = ExactGP(SquaredExponential(0.7, [4.0, 4.0]), 0.05, solver="iterative", random_state=0).fit(X, y)
-    near = ExactGP(KERNEL, 0.05, solver="iterative", random_state=0).fit(X, y)
+    far = ExactGP(SquaredExponential(0.7, [4.0, 4.0]), 0.05, solver="iterative", random_state=0, tol=1e-4).fit(X, y)
+    near = ExactGP(KERNEL, 0.05, solver="iterative", random_state=0, tol=1e-4).fit(X, y)
     assert len(far.runs_) > len(near.runs_) == 1
     np.testing.assert_allclose(far.kernel_.log_parameters, near.kernel_.log_parameters, atol=0.05)
 
@@ -271,6 +271,55 @@ def test_training_ends_by_standard_errors_only():
         resolution=Resolution(lambda x: np.array([1e-9]), [(-9.0, 9.0)]),
     )
     assert abs(flat.vector[0]) < 1e-4
+
+
+def test_standard_errors_are_computed_anew_only_near_the_decision():
+    """Derivatives far beyond the errors last seen wait for 24 iterations; near ones are compared with new errors."""
+    calls = []
+
+    def errors(x):
+        calls.append(x)
+        return np.array([1e-3])
+
+    rule = Resolution(errors, [(-9.0, 9.0)])
+    assert all(rule.reason(np.zeros(1), np.ones(1), iterations) is None for iterations in range(1, 56))
+    assert len(calls) == 3  # after 4, 28 and 52 iterations
+    assert rule.reason(np.zeros(1), np.array([0.005]), 56) is None
+    assert len(calls) == 4
+    assert rule.reason(np.zeros(1), np.array([0.0019]), 60).startswith("Stopped after 60 iterations")
+
+
+@pytest.mark.parametrize("kind", [IterativeEvidence, IterativeRenyi])
+def test_blocks_for_other_lengthscales_are_stale_where_their_errors_matter(kind):
+    """A quarter of what is negligible is compared with the standard error; too few steps are stale in any case."""
+    start = at_point(KERNEL, 0.05, data()[0][:15])
+    longer = at_point(SquaredExponential(0.7, [0.9, 3.0]), 0.05, start.Z)
+    ready, _ = prepared(kind, start)
+    assert not ready.is_stale(start)
+    assert ready.is_stale(longer)
+    assert ready.is_stale(longer, 1e-3)
+    assert not ready.is_stale(longer, 1e3)
+    if kind is IterativeEvidence:
+        error = ready.solved(longer, derivatives=False).log_evidence_error
+        assert not ready.is_stale(longer, 4.01 * error)
+        assert ready.is_stale(longer, 3.99 * error)
+        short = replace(ready, frozen=ready.frozen.with_steps(2))
+        assert short.is_stale(longer, math.inf)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_input_that_does_not_matter_causes_no_second_training():
+    """Its lengthscale grows out of all blocks; the value reached is within tol of the largest all the same."""
+    X, y = data(120, D=1)
+    X = np.column_stack([X, np.random.default_rng(5).standard_normal(120)])
+    fast, dense = (
+        ExactGP(SquaredExponential(0.7, [0.9, 1.4]), 0.05, solver=s, random_state=0, start="scale").fit(X, y)
+        for s in ("iterative", "cholesky")
+    )
+    assert fast.kernel_.lengthscale[1] > 2.0 * 1.4
+    assert len(fast.runs_) == 1
+    reached = -objective(X, y, "exact").minimised(at_point(fast.kernel_, fast.noise_), gradient=False).value
+    assert reached > dense.objective_ - 0.01 * 120
 
 
 def test_an_interval_that_cannot_be_had_is_a_remark(monkeypatch):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from fitting import ExactGP, SparseGP, SparsePACGP
 from fitting.training import Ending, Session, tail_of, train_adam, train_lbfgs
-from fitting.training.tail import FASTEST, LEAST, SLOWEST
+from fitting.training.tail import FASTEST, LEAST, RESUMED, SLOWEST
 from fitting.training.watch import Watch
 
 
@@ -65,6 +65,9 @@ def test_short_curves_and_tol_0_do_not_end():
     assert tail_of([0.0] * LEAST) is None
     assert Ending(1e300).reason([0.0] * LEAST) is None
     assert Ending(1e300).reason([0.0] * (LEAST + 1)) is not None
+    assert Ending(1e300, after=RESUMED).reason([0.0] * RESUMED) is None
+    assert Ending(1e300, after=RESUMED).reason([0.0] * (RESUMED + 1)) is not None
+    assert Ending(1e300, after=RESUMED).expected([0.0] * (RESUMED + 1)) == RESUMED
     assert Ending(0.0).reason([0.0] * 1000) is None
     assert tail_of([-math.inf] * 30 + [0.0] * 30) is None
 

@@ -11,7 +11,7 @@ from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import FamilyObjective
 from fitting.iterative import IterativeEvidence, IterativeRenyi
-from fitting.training import Run, Session
+from fitting.training import RESUMED, Run, Session
 from gpbounds.arrays import place
 from gpbounds.bound import Bound
 from gpbounds.errors import NotPositiveDefinite
@@ -69,7 +69,11 @@ class Solving(GaussianProcess):
         return problem.prepared(start, (session.seed & (2**63 - 1), TRAINING))
 
     def _again(self, trainer: Trainer, outcome: Outcome, runs: list[Run]) -> tuple[Outcome, list[Run]]:
-        """Train again with blocks for the hyperparameters that were found, as long as these differ much."""
+        """Train again with blocks for the hyperparameters that were found, as long as these may gain more than ``tol``.
+
+        Such a training begins where another has ended, and so may end early.
+        """
+        negligible = trainer.ending.tol * trainer.ending.unit
         for number in range(1, ROUNDS):
             problem: Any = trainer.objective
             if (
@@ -77,11 +81,12 @@ class Solving(GaussianProcess):
                 or problem.probes is None
                 or self.optimizer is None
                 or outcome.run.status == "interrupted"
-                or not problem.is_stale(outcome.parameters)
+                or not problem.is_stale(outcome.parameters, negligible)
             ):
                 break
             renewed = problem.prepared(outcome.parameters, problem.probes.entropy)
-            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False)
+            ending = replace(trainer.ending, after=RESUMED)
+            trainer = replace(trainer, objective=renewed, otherwise=(), raises_noise=False, ending=ending)
             outcome = trainer.run(f"blocks {number}", outcome.parameters)
             runs = [outcome.run, *runs]
         return outcome, runs

@@ -87,12 +87,17 @@ class IterativeEvidence:
         ready = replace(self, frozen=chosen, ordered=(self.data.X[order], self.data.Y[order]))
         return replace(ready, frozen=chosen.with_steps(ready.solved(point, derivatives=False).tridiagonal.steps))
 
-    def is_stale(self, point: Parameters) -> bool:
-        """Whether ``point`` needs other blocks or more steps."""
+    def is_stale(self, point: Parameters, negligible: float = 0.0) -> bool:
+        """Whether ``point``, where the estimate is largest, needs more steps, or other blocks.
+
+        Other blocks are near rows for other lengthscales.  They are needed where lengthscales have changed by more than
+        a factor of 2, unless the estimate's standard error is at most a quarter of ``negligible`` nats: the maximum of
+        an estimate has a value below the largest by at most the errors at these two points together.
+        """
         assert self.frozen is not None
-        if self.frozen.is_stale(point.kernel, host(self.data.X)):
-            return True
-        return not is_narrow(self.solved(point, derivatives=False), within=10.0)
+        solved = self.solved(point, derivatives=False)
+        moved = self.frozen.is_stale(point.kernel, host(self.data.X))
+        return not is_narrow(solved, within=10.0) or (moved and solved.log_evidence_error > 0.25 * negligible)
 
     def complete(self, point: Parameters) -> Parameters:
         """``point`` itself."""

@@ -106,13 +106,16 @@ class IterativeRenyi:
         steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]
         return replace(ready, frozen=(first.with_steps(steps[0]), first.with_steps(steps[1])))
 
-    def is_stale(self, point: Parameters) -> bool:
-        """Whether ``point`` needs other blocks or more steps."""
+    def is_stale(self, point: Parameters, negligible: float = 0.0) -> bool:
+        """Whether ``point`` needs more steps, or other blocks: as for `IterativeEvidence`."""
         assert self.frozen is not None
-        if self.frozen[0].is_stale(point.kernel, host(self.data.X)):
-            return True
         pair = self._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
-        return not all(is_narrow(each, within=10.0) for each in (pair.xi, pair.a) if each is not None)
+        if not all(is_narrow(each, within=10.0) for each in (pair.xi, pair.a) if each is not None):
+            return True
+        error = pair.xi.log_evidence_error
+        if pair.a is not None:
+            error += 0.5 * self.data.Y.shape[1] * self._weight * pair.a.log_det_error
+        return self.frozen[0].is_stale(point.kernel, host(self.data.X)) and error > 0.25 * negligible
 
     def complete(self, point: Parameters) -> Parameters:
         """``point`` itself."""

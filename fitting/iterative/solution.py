@@ -118,6 +118,11 @@ class Solution:
         N, P = self.weights.shape
         return -0.5 * (P * (N * math.log(2.0 * math.pi) + self.log_det) + self.quadratic)
 
+    @property
+    def log_evidence_error(self) -> float:
+        """The standard error of `log_evidence`."""
+        return 0.5 * int(self.weights.shape[1]) * self.log_det_error
+
     def columns(self, chosen: range) -> Columns:
         """The derivative of the mean of z_iᵀf(B)z_i over the ``chosen`` probes.
 

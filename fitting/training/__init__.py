@@ -7,9 +7,10 @@ from fitting.training.resolution import Resolution
 from fitting.training.run import Loss, Run
 from fitting.training.session import Session
 from fitting.training.steps import Steps
-from fitting.training.tail import Ending, Tail, tail_of
+from fitting.training.tail import RESUMED, Ending, Tail, tail_of
 
 __all__ = [
+    "RESUMED",
     "Batches",
     "Ending",
     "Loss",

@@ -14,6 +14,10 @@ WITHIN = 2.0
 EVERY = 4
 """Iterations from one comparison to the next, as standard errors take longer than an iteration."""
 
+FAR, ANYWAY = 4.0, 24
+"""A derivative beyond that multiple of what would count as 0 at the standard errors last computed will not count as 0:
+new ones, which cost some four iterations, are computed for it only every 24 iterations."""
+
 
 class Resolution:
     """Decides whether every derivative along which the bounds allow a move lies within two standard errors.
@@ -38,6 +42,7 @@ class Resolution:
         self, errors: Callable[[Float], Float], bounds: list[tuple[float, float]], worth: float = np.inf
     ) -> None:
         self._errors, self._worth = errors, worth
+        self._last: tuple[int, Float] | None = None
         self._low, self._high = (np.array(ends, dtype=np.float64) for ends in zip(*bounds, strict=True))
 
     def reason(self, x: Float, g: Float, iterations: int) -> str | None:
@@ -46,7 +51,12 @@ class Resolution:
         slopes = np.abs(g)[free]
         if iterations % EVERY or (slopes > self._worth).any():
             return None
+        if self._last is not None:
+            before, last = self._last
+            if iterations < before + ANYWAY and (slopes > FAR * WITHIN * last[free]).any():
+                return None
         errors = self._errors(x)
+        self._last = iterations, errors
         if not (errors > 0.0).any() or (slopes > WITHIN * errors[free]).any():
             return None
         return (

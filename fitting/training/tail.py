@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LEAST = 48
-"""Iterations before which no estimate is made."""
+LEAST, RESUMED = 48, 16
+"""Iterations before which no estimate is made: of a run, and of one that begins where another has ended."""
 
 PERIODS = 4
 """Number of periods that are compared; each ends where the next, twice as long, begins."""
@@ -55,8 +55,10 @@ class Tail:
         return self.iterations * 2.0 ** (math.log(tol / self.to_come) / math.log(self.ratio))
 
 
-def tail_of(values: Sequence[float]) -> Tail | None:
+def tail_of(values: Sequence[float], after: int = LEAST) -> Tail | None:
     """The tail of a curve: its value at the start and after each iteration, larger is better; None if it is too short.
+
+    ``after`` is the least number of iterations, at least 16.
 
     >>> curve = [-1.0 / t for t in range(1, 130)]
     >>> end = tail_of(curve)
@@ -64,7 +66,7 @@ def tail_of(values: Sequence[float]) -> Tail | None:
     (128, 0.0076, 0.0153)
     """
     n = len(values) - 1
-    if n < LEAST:
+    if n < after:
         return None
     ends = [n >> j for j in range(PERIODS + 1)]
     best = np.maximum.accumulate(np.asarray(values, dtype=np.float64))[ends]
@@ -96,6 +98,8 @@ class Ending:
     least : float
         What another run has reached, in terms of the value that is maximised: a run that is not expected to do so
         ends.
+    after : int
+        Iterations before which no run ends.
     """
 
     tol: float
@@ -104,10 +108,11 @@ class Ending:
     symbol: str = "F"
     sign: int = 1
     least: float = -math.inf
+    after: int = LEAST
 
     def reason(self, values: Sequence[float]) -> str | None:
         """A sentence if the curve has settled, otherwise None."""
-        end = tail_of(values) if self.tol > 0.0 or self.least > -math.inf else None
+        end = tail_of(values, self.after) if self.tol > 0.0 or self.least > -math.inf else None
         if end is None:
             return None
         if max(values) + end.to_come < self.least:
@@ -125,7 +130,7 @@ class Ending:
 
     def expected(self, values: Sequence[float]) -> int | None:
         """The number of iterations after which the run is expected to have settled; None if that is not known yet."""
-        end = tail_of(values) if self.tol > 0.0 else None
+        end = tail_of(values, self.after) if self.tol > 0.0 else None
         if end is None:
             return None
         return math.ceil(min(end.until(self.tol * self.unit), 1e9))

@@ -48,7 +48,7 @@ def on_grid(dim: int, rank: int) -> Degrees:
         below = n if n**dim < rank else n - 1
         near = f"{below**dim} or {(below + 1) ** dim}" if below else "1"
         raise ValueError(
-            f"rank: expected the {dim}-th power of a whole number for order='grid' in {dim} dimensions, got {rank}; "
+            f"rank: expected n^{dim} with a whole number n >= 1 for order='grid' in {dim} dimensions, got {rank}; "
             f"use {near}"
         )
     return np.array(list(itertools.product(range(n), repeat=dim)), dtype=np.int64)
