@@ -88,5 +88,5 @@ def _inducing(problem: Problem, args: argparse.Namespace, methods: list[str], st
             "k-DPP" if case.draws is None else f"best of {case.draws}",
         )
 
-    found = [steps.take(f"{case.kind}, {case.about}", partial(entry, case)) for case in problem.cases]
-    return [item for item in found if item is not None]
+    entries = [steps.take(f"{case.kind}, {case.about}", partial(entry, case)) for case in problem.cases]
+    return [item for item in entries if item is not None]

@@ -63,9 +63,9 @@ class Steps:
             self.reasons.append(f"{name}: {full_stop(error)}")
             return None
 
-    def finish(self, found: bool) -> None:
-        """Add the sentence about an interruption; if nothing was ``found``, raise the first error."""
-        if self._first is not None and not found:
+    def finish(self, answered: bool) -> None:
+        """Add the sentence about an interruption; unless something was ``answered``, raise the first error."""
+        if self._first is not None and not answered:
             raise self._first
         if self._left:
             self.reasons.append(f"Interrupted; not computed: {', '.join(self._left)}.")
