@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the checks marked slow")
     parser.addoption("--gpu", action="store_true", help="fail if a gpu test is skipped, or if none runs")
     parser.addoption("--claims-report", metavar="FILE", help="write cases, slack and tightness of each claim as JSON")
+    parser.addoption("--claims-html", metavar="DIR", help="write a page of all claims, DIR/index.html")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -12,9 +12,10 @@ import mpmath
 import pytest
 from cases import PropertyCases
 from mutation import score
-from observer import Observer
+from observer import Observer, Record
 
 from gpbounds import claims
+from gpbounds.pages import claims_page
 
 _observer = pytest.StashKey[Observer]()
 _marked = pytest.StashKey[dict[str, list[str]]]()
@@ -65,6 +66,18 @@ def fifty_digits() -> Iterator[None]:
         yield
 
 
+def write_claims_page(folder: Path, records: dict[str, Record], checks: dict[str, list[str]]) -> Path:
+    """Write the page of all claims into ``folder``, with the figures of ``records``."""
+    observed = {
+        claim: {**record.to_dict(), "ratios": record.ratios, "checks": checks.get(claim, [])}
+        for claim, record in records.items()
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / "index.html"
+    page.write_text(claims_page(observed, "Claims about Gaussian processes, checked"), encoding="utf-8")
+    return page
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     ledger = claims.ledger()
     built = [c for c in ledger if c.built]
@@ -77,6 +90,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     thorough = cases.stored()
     if thorough:
         terminalreporter.write_line(f"thorough run at {thorough['commit']}: {cases.line(thorough)}")
+    folder = config.getoption("--claims-html")
+    if folder:
+        page = write_claims_page(Path(folder), config.stash[_observer].records, config.stash[_marked])
+        terminalreporter.write_line(f"claims page: {page}")
     target = config.getoption("--claims-report")
     if target:
         records, marked = config.stash[_observer].records, config.stash[_marked]

@@ -1,0 +1,7 @@
+"""Pages that a browser shows without a network: charts as inline SVG, tables, one file or one folder."""
+
+from gpbounds.pages.chart import Chart, Dots, Level, Line
+from gpbounds.pages.claims import claims_page
+from gpbounds.pages.html import Markup, document, escaped, table
+
+__all__ = ["Chart", "Dots", "Level", "Line", "Markup", "claims_page", "document", "escaped", "table"]
