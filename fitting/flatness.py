@@ -83,7 +83,13 @@ class Sharpness:
 
 
 def sharpness_of(
-    function: Function, x: ArrayLike, *, radius: float = 1e-3, corners: int = 8, rng: Any = 0, names: Any = ()
+    function: Function,
+    x: ArrayLike,
+    *,
+    radius: float = 1e-3,
+    corners: int = 8,
+    rng: int | np.random.Generator = 0,
+    names: Any = (),
 ) -> Sharpness:
     """The sharpness of any function at x.
 
@@ -127,9 +133,9 @@ def sharpness_of(
     starts = [np.zeros(centre.size), *signs[:total], _best_corner(signs[total:], gradient * box, product, box)]
     rise, best = 0.0, np.zeros(centre.size)
     for start in starts:
-        found, where = _climb(function, centre, value, box, start)
-        if found > rise:
-            rise, best = found, where
+        climbed, where = _climb(function, centre, value, box, start)
+        if climbed > rise:
+            rise, best = climbed, where
     share = 100.0 * rise / (1.0 + value) if 1.0 + value > 0.0 else float("nan")
     return Sharpness(share, rise, curvature, float(value), size, tuple(names), centre, best * box, np.array(gradient))
 
@@ -208,7 +214,7 @@ def sharpness(
     on: str = "own",
     inducing: bool = False,
     corners: int = 8,
-    rng: Any = 0,
+    rng: int | np.random.Generator = 0,
 ) -> Sharpness:
     """The sharpness of the hyperparameters of a fitted model (Yue & Kontar, Rényi divergence objective, §8.5).
 
