@@ -9,7 +9,7 @@ With a function f that training minimises and a point x, the sharpness is the la
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
