@@ -89,7 +89,7 @@ def sharpness_of(
     radius: float = 1e-3,
     corners: int = 8,
     rng: int | np.random.Generator = 0,
-    names: Any = (),
+    names: Sequence[str] = (),
 ) -> Sharpness:
     """The sharpness of any function at x.
 
