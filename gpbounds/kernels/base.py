@@ -1,8 +1,10 @@
-"""The interface of covariance functions: matrix, diagonal, largest variance, derivatives; sums and products."""
+"""The interface of covariance functions: matrix, diagonal, derivatives; sums, products, kernels on some columns."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -11,9 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import per_dimension
 from gpbounds.kernels.cotangents import pull_distances
 from gpbounds.kernels.distances import squared_distances
-from gpbounds.kernels.expressions import Expression, Leaf, Pair
+from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Pair, Scalar, on_columns
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
 from gpbounds.logarithms import as_log_parameters, exponentials
@@ -26,7 +29,7 @@ PIECE = 2**16
 class Kernel(ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
-    Kernels add and multiply: ``k1 + k2``, ``k1 * k2``.
+    Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
     """
 
     @abstractmethod
@@ -40,7 +43,12 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def max_variance(self) -> float:
-        """v = sup_x k(x, x), in squared units of y."""
+        """v = sup_x k(x, x), in squared units of y; infinity for a kernel without a largest variance."""
+
+    def largest_variance(self, X: Array) -> float:
+        """`max_variance`, or where it is infinite the largest k(x, x) of the rows of X."""
+        v = self.max_variance
+        return v if math.isfinite(v) else float(self.diag(X).max())
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
@@ -97,8 +105,31 @@ class Kernel(ABC):
         return *self.pull(X1, X2, cotangent, value), back
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,); k(x, x) is constant in x."""
+        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,), for fixed x."""
         raise _cannot(self)
+
+    def pull_largest(self, X: Array, weight: float) -> tuple[Float, Array | None]:
+        """Derivatives of ``weight``·`largest_variance` in `log_parameters`, and in X (N, D), None where it is constant.
+
+        Where several rows have the largest variance, the derivative is that of the first.
+        """
+        xp = namespace(X)
+        if math.isfinite(self.max_variance):
+            return self.pull_diag(X[:1], xp.full(1, weight)), None
+        row = int(self.diag(X).argmax())
+        largest, moved = X[row : row + 1], xp.zeros_like(X)
+        moved[row] = 2.0 * self.pull(largest, largest, xp.full((1, 1), weight))[1][0]
+        return self.pull_diag(largest, xp.full(1, weight)), moved
+
+    def on(self, columns: Sequence[int]) -> OnColumns:
+        """The kernel as a function of these columns of x: k(x[columns], x'[columns]).
+
+        >>> from gpbounds.kernels import SquaredExponential
+        >>> SquaredExponential().on([1])([[0.0, 1.0], [5.0, 1.0]])
+        array([[1., 1.],
+               [1., 1.]])
+        """
+        return OnColumns(self, columns)
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -215,6 +246,120 @@ class Product(_Pair):
         return self.k1.max_variance * self.k2.max_variance
 
 
+@dataclass(frozen=True, init=False)
+class OnColumns(Kernel):
+    """k(x[columns], x'[columns]): a kernel that depends on some columns of x ("active dimensions").
+
+    It is positive semi-definite because k is.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k, on inputs with as many columns as are listed.
+    columns : sequence of whole numbers
+        Different numbers from 0 to D − 1, in the order in which k reads them.
+
+    Raises
+    ------
+    ValueError
+        for a list that is empty, repeats a number, or has a negative one; when the kernel is used, for a number that is
+        not below the number of columns of the inputs.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> k = OnColumns(SquaredExponential(1.0, [1.0, 2.0]), columns=[0, 2])
+    >>> k([[0.0, 9.0, 0.0]], [[0.0, 5.0, 2.0]]).round(4)  # exp(-1/2)
+    array([[0.6065]])
+    """
+
+    kernel: Kernel
+    columns: tuple[int, ...]
+
+    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel: expected a gpbounds kernel, got {kernel!r}")
+        numbers = np.asarray(columns)
+        if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+            raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {columns!r}")
+        if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
+            raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
+        object.__setattr__(self, "kernel", kernel)
+        object.__setattr__(self, "columns", tuple(numbers.tolist()))
+
+    def chosen(self, X: ArrayLike | Array, name: str = "X") -> Array:
+        """The columns of X (N, D) that the kernel reads, (N, len(columns)), C-contiguous."""
+        points = as_points(X, name)
+        if max(self.columns) >= points.shape[1]:
+            raise ValueError(
+                f"columns: expected numbers below {points.shape[1]}, the number of columns of {name}, got "
+                f"{max(self.columns)} in {list(self.columns)}"
+            )
+        return namespace(points).ascontiguousarray(points[:, list(self.columns)])
+
+    def _both(self, X1: ArrayLike | Array, X2: ArrayLike | Array) -> tuple[Array, Array]:
+        left, right = as_points(X1, "X1"), as_points(X2, "X2")
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
+        return self.chosen(left, "X1"), self.chosen(right, "X2")
+
+    def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
+        return self.kernel(self.chosen(X1, "X1")) if X2 is None else self.kernel(*self._both(X1, X2))
+
+    def diag(self, X: ArrayLike | Array) -> Array:
+        return self.kernel.diag(self.chosen(X))
+
+    @property
+    def max_variance(self) -> float:
+        return self.kernel.max_variance
+
+    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        return self.kernel.fill(*self._both(X1, X2), out)
+
+    def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
+        return self.kernel.fill_products(*self._both(X1, X2), out)
+
+    def products_error(self, dim: int) -> float:
+        return self.kernel.products_error(len(self.columns))
+
+    @property
+    def expression(self) -> Expression | None:
+        own = self.kernel.expression
+        return None if own is None else on_columns(own, self.columns)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.kernel.parameter_names
+
+    @property
+    def log_parameters(self) -> Float:
+        return self.kernel.log_parameters
+
+    def with_log_parameters(self, values: ArrayLike) -> OnColumns:
+        return OnColumns(self.kernel.with_log_parameters(values), self.columns)
+
+    def _spread(self, moved: Array, D: int) -> Array:
+        """Derivatives in the kernel's columns as derivatives in all D."""
+        every = namespace(moved).zeros((moved.shape[0], D), dtype=moved.dtype)
+        every[:, list(self.columns)] = moved
+        return every
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        parameters, moved = self.kernel.pull(*self._both(X1, X2), cotangent, value)
+        return parameters, self._spread(moved, X2.shape[1])
+
+    def pull_rows(
+        self, X1: Array, X2: Array, Y: Array, weights: Array, a: Array, b: Array, value: Array
+    ) -> tuple[Float, Array]:
+        parameters, moved = self.kernel.pull_rows(*self._both(X1, X2), Y, weights, a, b, value)
+        return parameters, self._spread(moved, X2.shape[1])
+
+    def pull_both(self, X1: Array, X2: Array, cotangent: Array, value: Array) -> tuple[Float, Array, Array]:
+        parameters, moved, back = self.kernel.pull_both(*self._both(X1, X2), cotangent, value)
+        return parameters, self._spread(moved, X2.shape[1]), self._spread(back, X1.shape[1])
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        return self.kernel.pull_diag(self.chosen(X), cotangent)
+
+
 @dataclass(frozen=True, eq=False)
 class Stationary(Kernel):
     """k(x, x') = variance · ρ(r), r² = Σ_d (x_d - x'_d)² / lengthscale_d².
@@ -231,23 +376,17 @@ class Stationary(Kernel):
     lengthscale: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
-        variance, lengthscale = scalar(positive, "variance", self.variance), positive("lengthscale", self.lengthscale)
-        if lengthscale.ndim > 1 or lengthscale.size == 0:
-            raise ValueError(f"lengthscale: expected a number or one per dimension, got shape {lengthscale.shape}")
-        object.__setattr__(self, "variance", variance)
-        object.__setattr__(self, "lengthscale", float(lengthscale) if lengthscale.ndim == 0 else lengthscale)
+        object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
+        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", self.lengthscale))
 
     @cached_property
     def dim(self) -> int | None:
         """Number of dimensions if each has its own lengthscale, None if one lengthscale serves all."""
-        lengthscale = np.asarray(self.lengthscale)
-        return lengthscale.size if lengthscale.ndim else None
+        return per_dimension.count(self.lengthscale)
 
     def lengthscales(self, dim: int) -> Float:
         """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
-        if self.dim not in (None, dim):
-            raise ValueError(f"expected inputs with {self.dim} dimension(s), one per lengthscale, got {dim}")
-        return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (dim,))
+        return per_dimension.spread("lengthscale", self.lengthscale, dim)
 
     @abstractmethod
     def correlation(self, squared: Array) -> Array:
@@ -276,7 +415,8 @@ class Stationary(Kernel):
     def expression(self) -> Expression | None:
         if not self.formula:
             return None
-        return Leaf(self.formula, self.slope_formula, self.variance, self.lengthscale)
+        scalars = (Scalar("variance", self.variance, "k"),)
+        return Leaf(self.formula, self.slope_formula, scalars, DISTANCE, 1.0 / np.asarray(self.lengthscale))
 
     def covariance(self, squared: Array) -> Array:
         """variance · ρ, where ``squared`` may be overwritten."""
@@ -299,9 +439,7 @@ class Stationary(Kernel):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        if self.dim is None:
-            return ("variance", "lengthscale")
-        return ("variance", *(f"lengthscale[{d}]" for d in range(self.dim)))
+        return ("variance", *per_dimension.names("lengthscale", self.lengthscale))
 
     @property
     def log_parameters(self) -> Float:
@@ -309,7 +447,7 @@ class Stationary(Kernel):
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
         variance, *lengthscales = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
-        return replace(self, variance=variance, lengthscale=lengthscales[0] if self.dim is None else lengthscales)
+        return replace(self, variance=variance, lengthscale=per_dimension.joined(lengthscales, self.lengthscale))
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
@@ -327,7 +465,7 @@ class Stationary(Kernel):
     def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
         """From the derivative in log variance and those that `pull_distances` returns."""
         moved /= namespace(moved).asarray(self.lengthscales(moved.shape[1]))
-        return np.concatenate([[scale], [squares.sum()] if self.dim is None else squares]), moved
+        return np.concatenate([[scale], per_dimension.summed(squares, self.lengthscale)]), moved
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
         sums = np.zeros(self.log_parameters.size)

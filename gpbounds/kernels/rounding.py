@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.kernels.base import Kernel, Product, Stationary, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Stationary, Sum
+from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.distances import squared_distances
+from gpbounds.kernels.inner_products import InnerProduct, Polynomial
 from gpbounds.kernels.matern import Matern
 from gpbounds.kernels.squared_exponential import SquaredExponential
 
@@ -23,8 +25,8 @@ SMALLEST = float(np.finfo(np.float64).tiny)
 def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
     """E (N, N) with |k(x_i, x_j) − K_ij| ≤ E_ij, K = ``kernel(X)`` as it is computed in double precision.
 
-    X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic.  Squared exponential and Matérn
-    kernels of half-integer ν, and their sums and products.
+    X and the hyperparameters are exact doubles, k is the kernel in exact arithmetic.  Every kernel of gpbounds but
+    Matérn of other than half-integer ν; sums, products and kernels on some columns.
 
     Proof.  With u = 2⁻⁵³ each scaled coordinate x_d/ℓ_d has the relative error u, so the distance of two points is off
     by at most δ = u(|x_i/ℓ| + |x_j/ℓ|); s = r² from rounded coordinates has the relative error (D + 2)u.  |d log k/dr|
@@ -47,20 +49,47 @@ def entry_errors(kernel: Kernel, X: Float, K: Float | None = None) -> Float:
     """
     computed = kernel(X) if K is None else K
     if isinstance(kernel, Sum):
-        return 1.01 * (entry_errors(kernel.k1, X) + entry_errors(kernel.k2, X) + U * computed) + SMALLEST
+        return 1.01 * (entry_errors(kernel.k1, X) + entry_errors(kernel.k2, X) + U * np.abs(computed)) + SMALLEST
     if isinstance(kernel, Product):
         left, right = kernel.k1(X), kernel.k2(X)
         first, second = entry_errors(kernel.k1, X, left), entry_errors(kernel.k2, X, right)
-        return 1.01 * (first * right + left * second + first * second + U * computed) + SMALLEST
+        left, right = np.abs(left), np.abs(right)
+        return 1.01 * (first * right + left * second + first * second + U * np.abs(computed)) + SMALLEST
+    if isinstance(kernel, OnColumns):
+        return entry_errors(kernel.kernel, kernel.chosen(X), computed)
+    if type(kernel) is Constant:
+        return np.zeros_like(computed)
+    if isinstance(kernel, InnerProduct):
+        return _inner_product_errors(kernel, X)
     if type(kernel) is SquaredExponential or (type(kernel) is Matern and kernel.is_half_integer):
         log_error = _log_errors(kernel, X)
         with np.errstate(over="ignore"):
             error = (computed + TINY * kernel.variance) * np.expm1(log_error) * 1.01 + TINY * kernel.variance + SMALLEST
         return np.minimum(error, 1.01 * kernel.variance)
     raise ValueError(
-        "kernel: expected a squared exponential, a Matérn kernel of half-integer nu, or sums and products of them, "
+        "kernel: expected a kernel of gpbounds (a Matérn kernel with half-integer nu), or sums and products of them, "
         f"whose rounding errors are proved, got {kernel!r}"
     )
+
+
+def _inner_product_errors(kernel: InnerProduct, X: Float) -> Float:
+    """As `entry_errors`, with every constant rounded up by more than the rounding of the bound itself.
+
+    Proof.  A scaled coordinate a_id = √v_d·x_id has a relative error below 2.01u.  A term a_id a_jd has one below
+    5.1u, and adding D terms in any order adds at most (D − 1)u: s is off by e = (D + 5)u Σ_d |a_id a_jd| and what
+    underflows.  b = offset + s is off by e + u|b|, and |b^p − (b + e)^p| ≤ p e (|b| + e)^{p−1}; `power` rounds each of
+    p factors at most p − 1 times.
+    """
+    scaled = np.abs(X * np.sqrt(kernel.variances(X.shape[1])))
+    sums = scaled.sum(axis=1)
+    error = 1.01 * (U * (X.shape[1] + 5.0) * (scaled @ scaled.T) + TINY * (sums[:, None] + sums)) + SMALLEST
+    if not isinstance(kernel, Polynomial):
+        return error
+    signed = X * np.sqrt(kernel.variances(X.shape[1]))
+    base = np.abs(signed @ signed.T + kernel.offset)
+    error += U * 1.01 * base
+    p, largest = kernel.degree, base + 2.0 * error
+    return 1.02 * (p * error * largest ** (p - 1) + U * (p - 1.0) * largest**p) + SMALLEST
 
 
 def _log_errors(kernel: Stationary, X: Float) -> Float:
