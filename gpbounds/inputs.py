@@ -79,7 +79,7 @@ class Gaussian:
                 raise ValueError(f"{name}: expected a number or one per dimension ({size or dim}), got shape {shape}")
             size = values.size if values.ndim else size
         size = size or 1
-        found = {
+        attributes = {
             "std": float(std) if std.ndim == 0 else tuple(std.tolist()),
             "dim": size,
             "mean": 0.0 if not mean.any() else float(mean) if mean.ndim == 0 else tuple(mean.tolist()),
@@ -87,7 +87,7 @@ class Gaussian:
             "stds": np.broadcast_to(std, (size,)),
             "means": np.broadcast_to(mean, (size,)),
         }
-        for name, value in found.items():
+        for name, value in attributes.items():
             object.__setattr__(self, name, value)
         if cov is not None and (cov != np.diag(np.diag(cov))).any():
             self._decompose(0.5 * (cov + cov.T))

@@ -94,8 +94,8 @@ def test_what_leaves_the_spectrum_alone(observe: Observer, seed: int, dim: int) 
     Q, _ = np.linalg.qr(rng.standard_normal((dim, dim)))
     kernel, turned = SquaredExponential(1.0, ells[0]), Q @ cov @ Q.T
     straight = spectrum(kernel, inputs=Gaussian(np.sqrt(np.maximum(np.linalg.eigvalsh(cov), 1e-300))))
-    found = spectrum(kernel, inputs=Gaussian(cov=0.5 * (turned + turned.T)))
-    observe.equal("N-cov", found.tail(M), straight.tail(M), rtol=1e-6, atol=1e-12)
+    rotated = spectrum(kernel, inputs=Gaussian(cov=0.5 * (turned + turned.T)))
+    observe.equal("N-cov", rotated.tail(M), straight.tail(M), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.claim("N-cov")

@@ -35,7 +35,7 @@ class PrincipalSpectrum(Spectrum):
 
     Parameters
     ----------
-    found : Spectrum
+    along_axes : Spectrum
         That of the kernel and the law of `principal_axes`.
 
     >>> from gpbounds.inputs import Gaussian
@@ -47,18 +47,18 @@ class PrincipalSpectrum(Spectrum):
     (np.float64(0.022507), np.float64(0.073909))
     """
 
-    def __init__(self, found: Spectrum) -> None:
-        self.found = found
-        self.trace, self.certified = found.trace, found.certified
-        self.source = f"N-cov, {found.source}"
-        self.note = f"{found.note} The columns of the inputs are rotated to be independent."
+    def __init__(self, along_axes: Spectrum) -> None:
+        self.along_axes = along_axes
+        self.trace, self.certified = along_axes.trace, along_axes.certified
+        self.source = f"N-cov, {along_axes.source}"
+        self.note = f"{along_axes.note} The columns of the inputs are rotated to be independent."
 
     def eigenvalues(self, count: int) -> Float:
         """As those of the rotated law: to rounding, where they are exact for independent columns."""
-        return self.found.eigenvalues(count)
+        return self.along_axes.eigenvalues(count)
 
     def _log_tail(self, M: Float) -> Float:
-        return self.found._log_tail(M)
+        return self.along_axes._log_tail(M)
 
 
 def principal_axes(kernel: Stationary, inputs: Gaussian) -> tuple[Stationary, Gaussian, Float]:
@@ -80,7 +80,8 @@ def principal_axes(kernel: Stationary, inputs: Gaussian) -> tuple[Stationary, Ga
     units = lengthscales * largest
     scaled = np.asarray(inputs.cov) / np.outer(units, units)
     allowed = 2.0 * EPS * np.abs(scaled)  # four roundings of half an eps each
-    found = enclosed_eigen(scaled, np.eye(inputs.dim), allowed, "cov", negative=np.inf)  # Gaussian has checked the sign
-    variances = found.values + (found.error + inputs.slack) * UP
+    # Gaussian has refused covariances with negative eigenvalues
+    enclosed = enclosed_eigen(scaled, np.eye(inputs.dim), allowed, "cov", negative=np.inf)
+    variances = enclosed.values + (enclosed.error + inputs.slack) * UP
     law = Gaussian(largest * np.sqrt(variances))
-    return replace(kernel, lengthscale=1.0), law, found.components / lengthscales
+    return replace(kernel, lengthscale=1.0), law, enclosed.components / lengthscales
