@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpbounds.kernels import Constant, Kernel, Linear, Matern, Polynomial, SquaredExponential
+from gpbounds.kernels import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    SquaredExponential,
+)
 from gpbounds.kernels.cotangents import pull_distances
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -22,6 +31,10 @@ KERNELS = {
     **{f"Matérn {nu}": Matern(nu, 1.7, SCALES) for nu in (0.3, 0.5, 0.9, 1.0, 1.2, 1.5, 2.0, 2.5, 3.3, 7.5)},
     "sum": SquaredExponential(1.7, SCALES) + Matern(1.5, 0.5, 0.8),
     "product": SquaredExponential(1.7, SCALES) * Matern(2.5, 0.5, 0.8),
+    **{f"RQ {shape}": RationalQuadratic(shape, 1.7, SCALES) for shape in (0.1, 1.0, 30.0)},
+    "RQ, one lengthscale": RationalQuadratic(0.8, 0.4, 0.9),
+    "periodic": Periodic([2.0, 0.7, 5.0], 1.7, SCALES),
+    "periodic, one of each": Periodic(1.9, 0.4, 0.9),
     "constant": Constant(1.7),
     "linear": Linear(SCALES),
     "linear, one variance": Linear(0.6),

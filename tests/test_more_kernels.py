@@ -15,7 +15,19 @@ from fitting import ExactGP, SparseGP
 from fitting.estimators.fingerprint import _words
 from fitting.family import objective
 from gpbounds import Empirical, rate, spectrum, whitening
-from gpbounds.kernels import Constant, Kernel, Linear, Matern, OnColumns, Polynomial, Product, SquaredExponential, Sum
+from gpbounds.kernels import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern,
+    OnColumns,
+    Periodic,
+    Polynomial,
+    Product,
+    RationalQuadratic,
+    SquaredExponential,
+    Sum,
+)
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.reference import kernels as reference
@@ -30,7 +42,7 @@ DEGREES = st.integers(1, 9)
 
 def drawn(rng: np.random.Generator, D: int, depth: int = 2) -> Kernel:
     """A random kernel on D columns."""
-    kind = int(rng.integers(9 if depth else 6))
+    kind = int(rng.integers(10 if depth else 7))
     v, each = float(10.0 ** rng.uniform(-1.0, 1.0)), 10.0 ** rng.uniform(-1.0, 1.0, D)
     shared = each if rng.integers(2) else float(each[0])
     leaves = [
@@ -39,14 +51,15 @@ def drawn(rng: np.random.Generator, D: int, depth: int = 2) -> Kernel:
         lambda: Polynomial(int(rng.integers(1, 7)), shared, v),
         lambda: SquaredExponential(v, shared),
         lambda: Matern(float(rng.integers(3)) + 0.5, v, shared),
-        lambda: Polynomial(2, v, 1e-3),
+        lambda: RationalQuadratic(float(10.0 ** rng.uniform(-1.5, 2.0)), v, shared),
+        lambda: Periodic(each if rng.integers(2) else 2.0, v, shared),
     ]
-    if kind < 6:
+    if kind < 7:
         return leaves[kind]()
-    if kind == 6:
+    if kind == 7:
         columns = rng.permutation(D)[: int(rng.integers(1, D + 1))].tolist()
         return drawn(rng, len(columns), depth - 1).on(columns)
-    return (Sum if kind == 7 else Product)(drawn(rng, D, depth - 1), drawn(rng, D, depth - 1))
+    return (Sum if kind == 8 else Product)(drawn(rng, D, depth - 1), drawn(rng, D, depth - 1))
 
 
 def rows(rng: np.random.Generator, N: int, D: int) -> np.ndarray:
@@ -113,6 +126,30 @@ def test_a_polynomial_is_the_power_of_the_sum_of_a_constant_and_a_linear_kernel(
     np.testing.assert_allclose(Polynomial(3, [0.5, 1.0, 2.0], 0.7)(X), cubic(X), rtol=1e-12, atol=1e-12)
 
 
+def test_a_rational_quadratic_is_a_gamma_mixture_and_tends_to_the_squared_exponential() -> None:
+    X = np.linspace(0.0, 3.0, 7)[:, None]
+    nodes, weights = np.polynomial.laguerre.laggauss(80)
+    for shape in (1.0, 2.0, 4.0):
+        density = weights * nodes ** (shape - 1.0)
+        squared = (X - X.T) ** 2
+        mixed = np.tensordot(density, np.exp(-0.5 * nodes[:, None, None] / shape * squared), 1) / density.sum()
+        np.testing.assert_allclose(RationalQuadratic(shape)(X), mixed, rtol=1e-12)
+    near = [np.abs(RationalQuadratic(a)(X) - SquaredExponential()(X)).max() for a in (1e2, 1e4, 1e6)]
+    assert near[1] == pytest.approx(near[0] / 100.0, rel=0.05)
+    assert near[2] == pytest.approx(near[1] / 100.0, rel=0.01)
+
+
+@given(seed=SEEDS, shift=st.integers(-8, 8))
+def test_a_periodic_kernel_repeats_and_is_an_se_kernel_on_circles(seed: int, shift: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, periods, lengths = rng.standard_normal((8, 2)), rng.uniform(0.5, 3.0, 2), rng.uniform(0.5, 3.0, 2)
+    kernel = Periodic(periods, 1.3, lengths)
+    np.testing.assert_allclose(kernel(X, X + shift * periods), kernel(X), rtol=1e-12)
+    angles = 2.0 * np.pi * X / periods
+    circles = np.hstack([np.cos(angles), np.sin(angles)])
+    np.testing.assert_allclose(kernel(X), SquaredExponential(1.3, np.tile(lengths, 2))(circles), rtol=1e-12)
+
+
 @given(seed=SEEDS)
 def test_columns_are_those_of_the_rows(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -147,6 +184,9 @@ def test_columns_are_those_of_the_rows(seed: int) -> None:
         (lambda: Polynomial(0), r"degree: expected a whole number >= 1, got 0"),
         (lambda: Polynomial(1.5), r"degree: expected"),
         (lambda: Polynomial(2, 1.0, 0.0), r"offset: expected a positive finite number, got 0.0"),
+        (lambda: RationalQuadratic(0.0), r"shape: expected a positive finite number, got 0.0"),
+        (lambda: Periodic(-1.0), r"period: expected a positive finite number, got -1.0"),
+        (lambda: Periodic([1.0, 2.0])(np.zeros((2, 3))), r"expected inputs with 2 dimension.* one per period, got 3"),
         (lambda: Constant(-1.0), r"variance: expected a positive finite number"),
         (lambda: Linear()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
         (lambda: Linear().on([0])(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got"),
@@ -166,6 +206,8 @@ Y = X[:, 0] - 2.0 * X[:, 1] + 0.3 * X[:, 0] * X[:, 2] + 0.1 * np.random.default_
 GROWING = {
     "linear": Linear([1.0, 2.0, 0.5]) + Constant(0.5),
     "polynomial": Polynomial(2, 0.5, 1.0),
+    "RQ + linear": RationalQuadratic(0.7, 0.5, [2.0, 3.0, 4.0]) + Linear(),
+    "periodic × RQ + linear": Periodic(9.0, 0.5, 1.5).on([0]) * RationalQuadratic(2.0, 1.0, 3.0) + Linear(2.0),
     "SE × linear": SquaredExponential(1.0, 2.0) * Linear().on([0]) + Linear(),
     "SE on columns + linear": SquaredExponential(1.0, 2.0).on([0, 2]) + Linear().on([1]),
 }

@@ -1,10 +1,13 @@
 """Covariance functions on NumPy or CuPy arrays."""
 
-from gpbounds.kernels.base import Kernel, OnColumns, Product, Stationary, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.periodic import Periodic
+from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
+from gpbounds.kernels.stationary import Stationary
 
 __all__ = [
     "Constant",
@@ -12,8 +15,10 @@ __all__ = [
     "Linear",
     "Matern",
     "OnColumns",
+    "Periodic",
     "Polynomial",
     "Product",
+    "RationalQuadratic",
     "SquaredExponential",
     "Stationary",
     "Sum",

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace
 from gpbounds.kernels import per_dimension
-from gpbounds.kernels.base import Kernel, _on_device
+from gpbounds.kernels.base import Kernel, on_device
 from gpbounds.kernels.expressions import INNER, Expression, Leaf, Scalar
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.validation import count, positive, scalar
@@ -55,7 +55,7 @@ class InnerProduct(Kernel):
         return points * namespace(points).asarray(np.sqrt(self.variances(points.shape[1])), dtype=points.dtype)
 
     def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
-        if is_cupy(X1) and (K := _on_device(self, X1, X2)) is not None:
+        if is_cupy(X1) and (K := on_device(self, X1, X2)) is not None:
             return K
         left = self._scaled(X1, "X1")
         right = left if X2 is None else self._scaled(X2, "X2")

@@ -14,16 +14,21 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.kernels.base import Kernel, OnColumns, Product, Stationary, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
 from gpbounds.kernels.constant import Constant
 from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.periodic import Periodic
+from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
+from gpbounds.kernels.stationary import Stationary
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
 FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "SquaredExponential": (SquaredExponential, ("variance", "lengthscale")),
     "Matern": (Matern, ("variance", "lengthscale", "nu")),
+    "RationalQuadratic": (RationalQuadratic, ("variance", "lengthscale", "shape")),
+    "Periodic": (Periodic, ("variance", "lengthscale", "period")),
     "Constant": (Constant, ("variance",)),
     "Linear": (Linear, ("variance",)),
     "Polynomial": (Polynomial, ("variance", "offset", "degree")),
