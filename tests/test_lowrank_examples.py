@@ -224,6 +224,26 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     assert (small / "deep.csv").read_text() == before
 
 
+def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(example):
+    script = example("deep_features")
+    names, rng = ("DMGP", "DFGP", "DNN+S"), np.random.default_rng(0)
+    rows = [
+        ("sizes", "protein", model, 15, 1, n, 0, epochs, *rng.uniform(0.5, 2.0, 4))
+        for epochs in (20, 100)
+        for n in (3000, 1000)
+        for model in names
+    ]
+    above, below = script.picture([tuple(map(str, row)) for row in rows], ["protein"]).axes
+    for i, ax in ((8, above), (11, below)):
+        lines = {line.get_label(): line.get_xydata() for line in ax.lines if "epochs" in line.get_label()}
+        assert set(lines) == {f"{model}, {epochs} epochs" for model in names for epochs in (20, 100)}
+        for label, points in lines.items():
+            own = sorted((row[5], row[i]) for row in rows if f"{row[2]}, {row[7]} epochs" == label)
+            np.testing.assert_array_equal(points, own)
+    printed = {line.get_ydata()[0] for line in above.lines if line.get_linestyle() == ":"}
+    assert printed == {script.PRINTED["protein"][model][0] for model in names}
+
+
 def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys):
     script = example("deep_schemes")
     where = ["--folder", str(small), "--out", str(small / "schemes.png")]
