@@ -157,7 +157,7 @@ class ScaledAt(FeaturesAt):
         finite = xp.isfinite(Xi).all(axis=1)
         if not bool(finite.all()):
             first = int(xp.argmin(finite))
-            row = np.array2string(host(X[first]), max_line_width=np.inf, threshold=8)
+            row = np.array2string(host(X[first]), max_line_width=10**6, threshold=8)
             raise NonFinite(f"features: expected finite numbers, got NaN or infinity for the row x = {row}")
         return Xi
 
