@@ -109,14 +109,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"No {name}.csv.gz in {args.folder}: pass --folder.")
     args.out.parent.mkdir(parents=True, exist_ok=True)
     records = load(args.tables, Score) if args.tables else []
-    found = load(args.out, Far) if args.resume else []
-    there = {(f.data, f.model, f.rank, f.split, f.limit) for f in found}
+    compared_models = load(args.out, Far) if args.resume else []
+    there = {(f.data, f.model, f.rank, f.split, f.limit) for f in compared_models}
     work = [(n, m, r, i) for i in range(args.splits) for n in sets for r in args.ranks for m in args.models]
     header = [field.name for field in fields(Far)]
     for job in tqdm([each for each in work if (*each, args.variance) not in there], unit="model"):
-        found.append(compared(args, *job, records))
-        write(args.out, header, [astuple(each) for each in found])
-    lines = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in astuple(each)] for each in found]
+        compared_models.append(compared(args, *job, records))
+        write(args.out, header, [astuple(each) for each in compared_models])
+    lines = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in astuple(each)] for each in compared_models]
     print(table(header, lines))
     print(args.out)
 
