@@ -21,30 +21,30 @@ Entry = tuple[str, str, np.ndarray]
 
 def entries(group: Group, metric: str = "RMSE") -> list[Entry]:
     """The boxes of one data set: methods without an order, power EP at its best power, and every α."""
-    found = [(method, method, group.values(method, 0.0, metric)) for method in ("EGP", "SGP") if group.orders(method)]
+    listed = [(method, method, group.values(method, 0.0, metric)) for method in ("EGP", "SGP") if group.orders(method)]
     if group.orders("PEP"):
         power = group.by_test("PEP", metric)
-        found.append((f"PEP\n{power:g}", "PEP", group.values("PEP", power, metric)))
-    return found + [(f"α\n{a:g}", "Rényi", group.values("Rényi", a, metric)) for a in group.orders("Rényi")]
+        listed.append((f"PEP\n{power:g}", "PEP", group.values("PEP", power, metric)))
+    return listed + [(f"α\n{a:g}", "Rényi", group.values("Rényi", a, metric)) for a in group.orders("Rényi")]
 
 
 def boxes(ax: Any, group: Group, metric: str) -> None:
-    found = entries(group, metric)
-    drawn = ax.boxplot([values for _, _, values in found], patch_artist=True, widths=0.6, flierprops={"markersize": 3})
-    for patch, middle, (_, method, _) in zip(drawn["boxes"], drawn["medians"], found, strict=True):
+    listed = entries(group, metric)
+    drawn = ax.boxplot([values for _, _, values in listed], patch_artist=True, widths=0.6, flierprops={"markersize": 3})
+    for patch, middle, (_, method, _) in zip(drawn["boxes"], drawn["medians"], listed, strict=True):
         patch.set(facecolor=COLORS[method], alpha=0.35, edgecolor=COLORS[method])
         middle.set(color=COLORS[method], linewidth=1.8)
-    ax.set_xticks(range(1, len(found) + 1), [label for label, _, _ in found])
+    ax.set_xticks(range(1, len(listed) + 1), [label for label, _, _ in listed])
 
 
-def boxplots(found: Sequence[Group], title: str, metric: str = "RMSE") -> Any:
+def boxplots(groups: Sequence[Group], title: str, metric: str = "RMSE") -> Any:
     """One panel for each data set (columns) and each kernel or M (rows)."""
-    sets = list(dict.fromkeys(group.data for group in found))
-    lanes = list(dict.fromkeys((group.kernel, group.M) for group in found))
+    sets = list(dict.fromkeys(group.data for group in groups))
+    lanes = list(dict.fromkeys((group.kernel, group.M) for group in groups))
     page = figure(4.3 * len(sets), 1.2 + 2.9 * len(lanes))
     headline(page, title)
     axes = page.subplots(len(lanes), len(sets), squeeze=False)
-    for group in found:
+    for group in groups:
         i, j = lanes.index((group.kernel, group.M)), sets.index(group.data)
         boxes(axes[i, j], group, metric)
         plain(axes[i, j], f"{group.data}, {KERNEL_NAMES[group.kernel]}, M = {group.M}", "", metric if j == 0 else "")
@@ -54,12 +54,12 @@ def boxplots(found: Sequence[Group], title: str, metric: str = "RMSE") -> Any:
     return page
 
 
-def curves(found: Sequence[Group], title: str) -> Any:
+def curves(groups: Sequence[Group], title: str) -> Any:
     """RMSE and NLPD against α (Rényi) and 1 − power (PEP): the mean, and its standard error as a band."""
-    page = figure(max(5.2 * len(found), 8.0), 7.5)
+    page = figure(max(5.2 * len(groups), 8.0), 7.5)
     headline(page, title)
-    axes = page.subplots(2, len(found), squeeze=False)
-    for j, group in enumerate(found):
+    axes = page.subplots(2, len(groups), squeeze=False)
+    for j, group in enumerate(groups):
         for ax, metric in zip(axes[:, j], ("RMSE", "NLPD"), strict=True):
             _curve(ax, group, metric)
             plain(ax, f"{group.data}, M = {group.M}" if metric == "RMSE" else "", "α  (PEP: 1 − power)", metric)
@@ -88,13 +88,13 @@ def _curve(ax: Any, group: Group, metric: str) -> None:
         )
 
 
-def sizes(found: Sequence[Group], title: str) -> Any:
+def sizes(groups: Sequence[Group], title: str) -> Any:
     """RMSE of every method against the number of training rows, one panel for each data set."""
-    sets = list(dict.fromkeys(group.data for group in found))
+    sets = list(dict.fromkeys(group.data for group in groups))
     page = figure(4.0 * len(sets), 4.2)
     headline(page, title)
     for ax, data in zip(page.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
-        own = sorted((group for group in found if group.data == data), key=lambda group: group.rows)
+        own = sorted((group for group in groups if group.data == data), key=lambda group: group.rows)
         for method in METHODS:
             values = [group.best(method).mean() for group in own]
             ax.plot([round(0.6 * group.rows) for group in own], values, color=COLORS[method], marker="o", label=method)
@@ -107,11 +107,11 @@ def sizes(found: Sequence[Group], title: str) -> Any:
     return page
 
 
-def bars(found: Sequence[Group], title: str) -> Any:
+def bars(groups: Sequence[Group], title: str) -> Any:
     """Processor seconds of an iteration by method, with and without learned inducing points."""
-    page = figure(4.2 * max(len(found), 2), 4.0)
+    page = figure(4.2 * max(len(groups), 2), 4.0)
     headline(page, title)
-    for ax, group in zip(page.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+    for ax, group in zip(page.subplots(1, len(groups), squeeze=False)[0], groups, strict=True):
         for learned, shift, alpha in ((1, -0.2, 0.8), (0, 0.2, 0.35)):
             heights = [per_step(group, method, learned).mean() for method in METHODS]
             bar = ax.bar(np.arange(4) + shift, heights, 0.38, color=[COLORS[m] for m in METHODS], alpha=alpha)

@@ -105,13 +105,13 @@ class Part:
 
     def models(self) -> list[tuple[str, float, int, int]]:
         """Method, order, learned and folds of the models of one split."""
-        found = []
+        models = []
         for learned in self.learned:
             for method in self.methods:
                 orders = {"PEP": self.powers, "Rényi": self.orders}.get(method, (0.0,))
                 moved = 1 if method == "EGP" else learned  # it has no inducing points
-                found += [(method, order, moved, self.folds if len(orders) > 1 else 0) for order in orders]
-        return list(dict.fromkeys(found))
+                models += [(method, order, moved, self.folds if len(orders) > 1 else 0) for order in orders]
+        return list(dict.fromkeys(models))
 
 
 @cache
@@ -210,12 +210,12 @@ class Group:
 
     def values(self, method: str, order: float = 0.0, metric: str = "RMSE", learned: int = 1) -> np.ndarray:
         """The metric (seeds,) of one model."""
-        found = {
+        cells = {
             s.seed: getattr(s, metric)
             for s in self.scores
             if (s.method, s.order, s.learned) == (method, order, 1 if method == "EGP" else learned)
         }
-        return np.array([found[seed] for seed in self.seeds])
+        return np.array([cells[seed] for seed in self.seeds])
 
     def by_test(self, method: str, metric: str = "RMSE") -> float:
         """The order with the least mean test error, which is how the papers choose it."""
@@ -245,11 +245,11 @@ class Group:
 
 def groups(scores: Sequence[Score], part: Part) -> list[Group]:
     """The records by data set, kernel, size and M; splits with a model missing are left out."""
-    found, models = [], len(part.models())
+    complete, models = [], len(part.models())
     for key in dict.fromkeys((s.data, s.kernel, s.rows, s.M) for s in scores):
         own = [s for s in scores if (s.data, s.kernel, s.rows, s.M) == key]
         seeds = sorted({s.seed for s in own})
         whole = tuple(seed for seed in seeds if sum(s.seed == seed for s in own) == models)
         if whole:
-            found.append(Group(*key, whole, tuple(own)))
-    return found
+            complete.append(Group(*key, whole, tuple(own)))
+    return complete

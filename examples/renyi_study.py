@@ -58,40 +58,42 @@ QUICK: dict[str, Any] = {"rows": (120,), "M": (12,), "seeds": 2, "steps": 12}
 """What ``--quick`` changes in every part."""
 
 
-def report(part: str, found: Sequence[Group]) -> list[str]:
+def report(part: str, complete: Sequence[Group]) -> list[str]:
     """The tables and verdicts of a part."""
     text = []
     if part in ("boxplots", "orders", "tables", "inducing"):
         text += (
-            [renyi_tables.line(group, metric) for group in found for metric in ("RMSE", "NLPD")]
+            [renyi_tables.line(group, metric) for group in complete for metric in ("RMSE", "NLPD")]
             if part != "inducing"
             else []
         )
     if part == "tables":
-        text += [f"\n{renyi_tables.by_cross_validation(found, metric)}\n" for metric in ("RMSE", "NLPD")]
-        text += renyi_tables.ranking(found)
+        text += [f"\n{renyi_tables.by_cross_validation(complete, metric)}\n" for metric in ("RMSE", "NLPD")]
+        text += renyi_tables.ranking(complete)
     if part == "inducing":
-        text += [f"\n{renyi_tables.by_inducing(found, metric)}\n" for metric in ("RMSE", "NLPD")]
+        text += [f"\n{renyi_tables.by_inducing(complete, metric)}\n" for metric in ("RMSE", "NLPD")]
     if part == "sizes":
-        text.append(renyi_tables.by_size(found))
+        text.append(renyi_tables.by_size(complete))
     if part == "times":
-        text.append(renyi_tables.by_time(found))
-    return text + (renyi_tables.claims(found) if part in ("boxplots", "orders", "tables", "inducing") else [])
+        text.append(renyi_tables.by_time(complete))
+    return text + (renyi_tables.claims(complete) if part in ("boxplots", "orders", "tables", "inducing") else [])
 
 
-def picture(part: str, found: Sequence[Group]) -> Any:
+def picture(part: str, complete: Sequence[Group]) -> Any:
     """The picture of a part."""
-    splits = " to ".join(map(str, sorted({len(group.seeds) for group in found})))
-    N = round(0.6 * found[0].rows)
+    splits = " to ".join(map(str, sorted({len(group.seeds) for group in complete})))
+    N = round(0.6 * complete[0].rows)
     if part == "orders":
-        return renyi_pictures.curves(found, f"Test errors against the order α: {N} training rows, {splits} splits")
+        return renyi_pictures.curves(complete, f"Test errors against the order α: {N} training rows, {splits} splits")
     if part == "sizes":
-        return renyi_pictures.sizes(found, f"Mean RMSE against N, α = ½ and power ½, M = {found[0].M}, {splits} splits")
+        return renyi_pictures.sizes(
+            complete, f"Mean RMSE against N, α = ½ and power ½, M = {complete[0].M}, {splits} splits"
+        )
     if part == "times":
         title = f"Processor seconds of an iteration, N = {N}, {splits} splits"
-        return renyi_pictures.bars(found, title)
+        return renyi_pictures.bars(complete, title)
     return renyi_pictures.boxplots(
-        found, f"RMSE over {splits} splits: EGP, SGP, PEP at its best power (chosen by the test rows), Rényi by α"
+        complete, f"RMSE over {splits} splits: EGP, SGP, PEP at its best power (chosen by the test rows), Rényi by α"
     )
 
 
@@ -144,13 +146,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.resume,
         args.minutes,
     )
-    found = groups(scores, settings)
-    if not found:
+    complete = groups(scores, settings)
+    if not complete:
         parser.exit(
             2, f"renyi_study.py: no split has all its models; {len(scores)} are in {path.with_suffix('.csv')}\n"
         )
-    picture(args.part, found).savefig(path)
-    print("\n".join(report(args.part, found)))
+    picture(args.part, complete).savefig(path)
+    print("\n".join(report(args.part, complete)))
     unfinished = sum("Converged" not in s.stopped and "Stopped" not in s.stopped for s in scores)
     print(f"{unfinished} of {len(scores)} trainings used all their iterations (column `stopped`).")
     print(f"{sum(s.seconds for s in scores) / 60.0:.1f} minutes of processor time for training, without folds.")

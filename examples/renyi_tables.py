@@ -39,41 +39,41 @@ def line(group: Group, metric: str = "RMSE") -> str:
     return f"{group}: {metric} is least at α = {best:g} ({value:.3f}); {'; '.join([*ends, *others])}{power}."
 
 
-def claims(found: Sequence[Group]) -> list[str]:
+def claims(groups: Sequence[Group]) -> list[str]:
     """The claims of Secs. 8.1 to 8.4 that several orders of several data sets can decide."""
-    best = [group.by_test("Rényi") for group in found]
+    best = [group.by_test("Rényi") for group in groups]
     inner, ends = [], []
-    for group in found:
+    for group in groups:
         orders = group.orders("Rényi")
         middle = min(orders, key=lambda a: abs(a - CLAIMED))
         inner.append(group.gap(("Rényi", middle), ("Rényi", orders[0])))
         ends.append(group.gap(("Rényi", middle), ("Rényi", orders[-1])))
     surely = sum(a.surely_less and b.surely_less for a, b in zip(inner, ends, strict=True))
     lines = [
-        f"RMSE is least at α within {NEAR:g} of ½: in {sum(map(near, best))} of {len(found)} settings (least at "
+        f"RMSE is least at α within {NEAR:g} of ½: in {sum(map(near, best))} of {len(groups)} settings (least at "
         f"{', '.join(f'{a:g}' for a in best)}); the middle order is surely below both ends in {surely}.",
         f"The middle order has a smaller RMSE than the smallest: {Tally(inner)}.",
         f"The middle order has a smaller RMSE than the largest: {Tally(ends)}.",
     ]
     for rival in RIVALS:
-        if found[0].orders(rival):
+        if groups[0].orders(rival):
             lines.append(
-                f"Rényi (best order) has a smaller RMSE than {rival}: {Tally([lead(g, rival) for g in found])}."
+                f"Rényi (best order) has a smaller RMSE than {rival}: {Tally([lead(g, rival) for g in groups])}."
             )
-    if all(found[0].orders(rival) for rival in RIVALS):
-        gaps = [paired(group.best("EGP"), group.best("SGP")) for group in found]
+    if all(groups[0].orders(rival) for rival in RIVALS):
+        gaps = [paired(group.best("EGP"), group.best("SGP")) for group in groups]
         low, high = Tally(gaps).counts
         word = "agrees" if low and high else "does not agree"
         lines.append(f"Of EGP and SGP neither always has the smaller RMSE: {word}; EGP surely in {low}, SGP in {high}.")
         spread = [
-            (group.best("PEP").std(ddof=1), group.best("Rényi").std(ddof=1)) for group in found if len(group.seeds) > 1
+            (group.best("PEP").std(ddof=1), group.best("Rényi").std(ddof=1)) for group in groups if len(group.seeds) > 1
         ]
         text = ", ".join(f"{a:.3f} and {b:.3f}" for a, b in spread)
         lines.append(f"Standard deviations of the RMSE over splits, PEP and Rényi at their best orders: {text}.")
     return lines
 
 
-def by_cross_validation(found: Sequence[Group], metric: str) -> str:
+def by_cross_validation(groups: Sequence[Group], metric: str) -> str:
     """Table 1 or App. F: orders chosen by cross-validation, and in the columns marked * by the test rows."""
     column = 0 if metric == "RMSE" else 2
     header = [
@@ -89,7 +89,7 @@ def by_cross_validation(found: Sequence[Group], metric: str) -> str:
         "printed: EGP, SGP, PEP*, Rényi*, α*",
     ]
     rows = []
-    for group in found:
+    for group in groups:
         chosen = {method: group.by_validation(method) for method in ("PEP", "Rényi")}
         cells = [cell(group.values(method, 0.0, metric)) for method in ("EGP", "SGP")]
         cells += [cell(group.at(method, chosen[method], metric)) for method in chosen]
@@ -101,10 +101,10 @@ def by_cross_validation(found: Sequence[Group], metric: str) -> str:
     return markdown([metric if name == "data" else name for name in header], rows)
 
 
-def ranking(found: Sequence[Group]) -> list[str]:
+def ranking(groups: Sequence[Group]) -> list[str]:
     """The methods of each data set from the least RMSE, here with orders by cross-validation, and in the paper."""
     lines = []
-    for group in found:
+    for group in groups:
         here = {method: group.values(method).mean() for method in ("EGP", "SGP")}
         here |= {method: group.at(method, group.by_validation(method)).mean() for method in ("PEP", "Rényi")}
         text = f"{group.data}: {' < '.join(sorted(here, key=here.__getitem__))}"
@@ -115,11 +115,11 @@ def ranking(found: Sequence[Group]) -> list[str]:
     return lines
 
 
-def by_inducing(found: Sequence[Group], metric: str) -> str:
+def by_inducing(groups: Sequence[Group], metric: str) -> str:
     """Table 2: a metric by M and α, with power EP at its best power; bold: the least of a row."""
-    orders = found[0].orders("Rényi")
+    orders = groups[0].orders("Rényi")
     rows = []
-    for group in sorted(found, key=lambda group: group.M):
+    for group in sorted(groups, key=lambda group: group.M):
         arrays = [*(group.values("Rényi", a, metric) for a in orders), group.best("PEP", metric)]
         least = int(np.argmin([array.mean() for array in arrays]))
         cells = [f"**{cell(a)}**" if i == least else cell(a) for i, a in enumerate(arrays)]
@@ -127,10 +127,10 @@ def by_inducing(found: Sequence[Group], metric: str) -> str:
     return markdown([metric, *(f"α = {a:g}" for a in orders), "PEP*", "power*"], rows)
 
 
-def by_size(found: Sequence[Group]) -> str:
+def by_size(groups: Sequence[Group]) -> str:
     """Rényi at α = ½ minus the other methods, against the number of training rows."""
     rows = []
-    for group in sorted(found, key=lambda group: (group.data, group.rows)):
+    for group in sorted(groups, key=lambda group: (group.data, group.rows)):
         gaps = [group.gap(("Rényi", CLAIMED), (rival, 0.5 if rival == "PEP" else 0.0)) for rival in RIVALS]
         cells = [f"**{gap}**" if gap.surely_less or gap.surely_more else str(gap) for gap in gaps]
         rows.append([group.data, f"{round(0.6 * group.rows)}", cell(group.values("Rényi", CLAIMED)), *cells])
@@ -143,12 +143,12 @@ def per_step(group: Group, method: str, learned: int) -> np.ndarray:
     return group.values(method, order, "seconds", learned) / group.values(method, order, "steps", learned)
 
 
-def by_time(found: Sequence[Group]) -> str:
+def by_time(groups: Sequence[Group]) -> str:
     """Table 4: processor seconds of an iteration, with and without learned inducing points."""
     rows = [
         [group.data, f"{round(0.6 * group.rows)}", f"{group.M}", "yes" if learned else "no"]
         + [cell(per_step(group, method, learned)) for method in METHODS]
-        for group in found
+        for group in groups
         for learned in (1, 0)
     ]
     return markdown(["seconds", "N", "M", "learned Z", *METHODS], rows)
