@@ -347,7 +347,7 @@ def test_simulated_points_lie_where_the_docstring_says(example):
 def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     script = example("pac_gp_toy")
     out = tmp_path / "t.png"
-    script.main(["--starts", "2", "--steps", "12", "--out", str(out)])
+    script.main(["--simulated", "--starts", "2", "--steps", "12", "--out", str(out)])
     second = tmp_path / "t_minima.png"
     assert out.read_bytes().startswith(b"\x89PNG")
     assert second.read_bytes().startswith(b"\x89PNG")
@@ -357,6 +357,18 @@ def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     assert all(1e-5 <= float(row["noise_before"]) <= 10.0 for row in rows)
     assert all(0.0 < float(row["objective"]) < 1.0 for row in rows if row["method"] == "kl-PAC-SGP")
     assert "the order of the three is" in capsys.readouterr().out
+
+
+def test_the_toy_reads_points_and_does_not_call_them_snelson_s(example, tmp_path, monkeypatch, capsys):
+    script, titles = example("pac_gp_toy"), []
+    X, y = script.simulated(60, 1)
+    path, drawn = tmp_path / "mine.csv", script.headline
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="x,y", comments="")
+    monkeypatch.setattr(script, "headline", lambda page, text: titles.append(text) or drawn(page, text))
+    script.main(["--data", str(path), "--starts", "1", "--steps", "5", "--out", str(tmp_path / "t.png")])
+    assert [title.split(":")[0] for title in titles] == ["mine.csv"] * 2
+    assert "N = 60 points" in titles[0]
+    assert "other data: 0.097" in capsys.readouterr().out
 
 
 def test_overfitting_is_said_only_where_it_is_seen(example):
@@ -370,7 +382,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
             script.Minimum("kl-PAC-SGP", 0, 1.0, pac, 0.4, ""),
             script.Minimum("kl-PAC-SGP", 1, 1.0, 1e-7, 0.9, ""),
         ]
-        return script.summary(curves, 200, minima)
+        return script.summary(curves, 200, minima, False)
 
     both = conclusion(1e-7, 0.1)
     assert "the order of the three is the paper's" in both
@@ -389,6 +401,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
         ("pac_sgp_inducing", ("--data", "none.csv"), "expected the data set kin40k in none.csv, got no such file"),
         ("pac_sgp_inducing", ("--rows", "100", "--inducing", "50"), "--rows: expected a whole number >= 500"),
         ("pac_gp_toy", ("--starts", "0"), "--starts: expected a whole number >= 1"),
+        ("pac_gp_toy", ("--data", "none.csv"), "expected the data set snelson in none.csv, got no such file"),
     ],
 )
 def test_questions_without_sense_get_one_sentence(example, script, arguments, words, capsys):
