@@ -39,9 +39,9 @@ class Block(NamedTuple):
 
 def blocks(page: str) -> Iterator[Block]:
     text = (DOCS / page).read_text(encoding="utf-8")
-    found = list(BLOCK.finditer(text))
-    for i, match in enumerate(found):
-        after = found[i + 1] if i + 1 < len(found) else None
+    fences = list(BLOCK.finditer(text))
+    for i, match in enumerate(fences):
+        after = fences[i + 1] if i + 1 < len(fences) else None
         follows = after and after["language"] == "text" and not text[match.end() : after.start()].strip()
         if match["language"] in RUN:
             yield Block(match["language"], match["code"], match["needs"] or "", after["code"] if follows else None)
