@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,14 @@ from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
 from fitting.variational import variational_objective
+from gpbounds.arrays import namespace
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Gaussian, Poisson
+from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
+from gpbounds.readings import Readings
 
 pytestmark = pytest.mark.standin
 
@@ -107,11 +112,79 @@ def test_variational_inference(cupy, counts, Z, likelihood) -> None:
     assert without_transfers(each)
 
 
-def test_a_pass_reads_and_uploads_little(cupy, counts, Z) -> None:
-    """What is left does not depend on the number of chunks: factorisations, sums and the gradient."""
-    F = objective(cupy.asarray(np.linspace(0.0, 3.0, 90)[:, None]), cupy.asarray(np.ones(90)), chunk=30)
+def objectives(X: Any, y: Any, Z: Any) -> dict[str, tuple[Callable[[], object], int]]:
+    """An evaluation of each model, and the number of its reads: after Kuu is factorised, and after each pass.
+
+    A free q has one pass, and the host computes the outer function between its losses and its derivatives.
+    """
+    q = FactorLaw(Z[:, :1] * 0.0, 0.5 * namespace(Z).eye(7))
+    at, sparse = Parameters(SE, Gaussian(0.2), Z, q), {"chunk": ROWS}
+    models: dict[str, tuple[Any, int]] = {
+        "vfe": (objective(X, y, "vfe", **sparse), 3),
+        "dtc": (objective(X, y, "dtc", **sparse), 3),
+        "fitc": (objective(X, y, "fitc", **sparse), 3),
+        "pep": (objective(X, y, "pep", power=0.5, **sparse), 3),
+        "fitc, fixed jitter": (objective(X, y, "fitc", jitter=1e-6, **sparse), 3),
+        "risk": (risk_bound(X, y, Band(0.5), delta=0.05, **sparse), 4),
+        "free risk": (free_bound(X, y, Band(0.5), delta=0.05, **sparse), 3),
+        "variational": (variational_objective(X, y, Gaussian(0.2), **sparse), 3),
+        "power EP for batches": (variational_objective(X, y, Gaussian(0.2), "pep", power=0.5, **sparse), 3),
+    }
+    return {name: (partial(model.minimised, at), reads) for name, (model, reads) in models.items()}
+
+
+NAMES = ["vfe", "dtc", "fitc", "pep", "fitc, fixed jitter", "risk", "free risk", "variational", "power EP for batches"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_one_read_a_pass(cupy, counts, Z, name) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((3 * ROWS, 2)), rng.standard_normal(3 * ROWS)
+    expected = objectives(X, y, Z.get())[name][0]()
+    evaluate, reads = objectives(cupy.asarray(X), cupy.asarray(y), Z)[name]
     counts.clear()
-    F.evaluate(SquaredExponential(), 0.2, Z[:, :1])
-    assert counts["d2h"] <= 22
-    assert counts["h2d"] <= 2
-    assert counts["d2h bytes"] < 8 * 90  # less than one number for each row
+    result = evaluate()
+    assert counts["d2h"] == reads
+    assert counts["h2d"] <= 3
+    assert counts["d2h bytes"] < 8 * 40  # less than one number for each row
+    assert result.value == pytest.approx(expected.value, rel=1e-10)
+    assert result.gradient.kernel == pytest.approx(expected.gradient.kernel, rel=1e-7)
+    assert result.gradient.Z.get() == pytest.approx(expected.gradient.Z, rel=1e-6, abs=1e-9)
+
+
+def test_errors_come_with_the_read(cupy, Z) -> None:
+    """Inducing points that are equal, not finite, or so close that only a jitter makes Kuu definite."""
+    X, y = cupy.asarray(np.linspace(-2.0, 2.0, 3 * ROWS)[:, None]), cupy.ones(3 * ROWS)
+    equal, nan = cupy.asarray([[0.5], [0.5], [1.0]]), cupy.asarray([[0.5], [float("nan")], [1.0]])
+    close = np.linspace(-1.0, 1.0, 30)[:, None]
+    for make in (objective, partial(risk_bound, loss=Band(0.5), delta=0.05)):
+        with pytest.raises(NotPositiveDefinite, match="Kuu"):
+            make(X, y, jitter=0.0, chunk=ROWS).evaluate(SquaredExponential(), 0.2, equal)
+        with pytest.raises(NonFinite, match="Z: expected finite numbers, got NaN or infinity in row"):
+            make(X, y, chunk=ROWS).evaluate(SquaredExponential(), 0.2, nan)
+        on_host = make(X.get(), y.get(), chunk=ROWS).evaluate(SquaredExponential(), 0.2, close)
+        on_device = make(X, y, chunk=ROWS).evaluate(SquaredExponential(), 0.2, cupy.asarray(close))
+        assert 0.0 < on_device.jitter == on_host.jitter
+
+
+def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
+    """A matrix of rank 5 and one with NaN are refused, and small pivots are not, whatever the scale."""
+    rng = np.random.default_rng(3)
+    for scale in (1e-200, 1.0, 1e200):
+        for n in (1, 6, 40):
+            root = rng.standard_normal((n, n)) * np.logspace(0, -6, n)[:, None]
+            good = scale * (root @ root.T + 1e-14 * np.eye(n))
+            for matrix in (good, good - 0.5 * scale * np.eye(n), good * np.nan):
+                readings = Readings()
+                try:
+                    expected = np.linalg.cholesky(matrix)
+                    definite = bool(np.isfinite(expected).all())
+                except np.linalg.LinAlgError:
+                    definite = False
+                factor = cholesky_unread(cupy.asarray(matrix), 0.0, "A", readings)
+                if definite:
+                    readings.settle()
+                    assert factor.L.get() == pytest.approx(expected, rel=1e-12)
+                else:
+                    with pytest.raises(NotPositiveDefinite, match="A: expected a positive definite"):
+                        readings.settle()

@@ -41,6 +41,8 @@ class Fused:
     Z : array (M, D)
     variance : float
         k(x, x), the same for all x.
+    unit : array (p,)
+        The derivatives of k(x, x) in the kernel's `log_parameters`.
     """
 
     def __init__(self, kernel: Kernel, Z: Array) -> None:
@@ -51,8 +53,10 @@ class Fused:
         self.kernel, self.Z, self.variance = kernel, cupy.ascontiguousarray(Z), kernel.max_variance
         self.expression: Expression = expression
         self.D = int(Z.shape[1])
+        unit = kernel.pull_diag(np.zeros((1, self.D)), np.ones(1))
         kernel.diag(np.zeros((1, self.D)))  # refuses another number of dimensions
-        self.parameters = cupy.asarray(np.concatenate([_parameters(leaf, self.D) for leaf in leaves(expression)]))
+        moved = cupy.asarray(np.concatenate([*(_parameters(leaf, self.D) for leaf in leaves(expression)), unit]))
+        self.parameters, self.unit = moved[: -unit.size], moved[-unit.size :]
 
     def fill(self, X: Array, out: Array) -> Array:
         """k(X, Z) written into ``out`` (n, M)."""
@@ -83,7 +87,7 @@ class Fused:
 
 
 class Pulling:
-    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows; `result` reads them from the device once."""
+    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows, on the device."""
 
     def __init__(self, fused: Fused) -> None:
         self.fused = fused
@@ -129,8 +133,8 @@ class Pulling:
         left, right, p = cupy.ascontiguousarray(X), fused.Z, fused.parameters
         kernel(left, right, *arrays, p, n, columns, each, self._blocks, self._sums, size=self._blocks * columns)
 
-    def result(self) -> tuple[Float, Array]:
-        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D), on the device."""
+    def result(self) -> tuple[Array, Array]:
+        """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D), both on the device."""
         import cupy
 
         fused, D = self.fused, self.fused.D
@@ -146,12 +150,11 @@ class Pulling:
         totals = (
             summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(len(parts) * (1 + 2 * D))])[0]
         )
+        derivatives = cupy.concatenate(
+            [part for n, leaf in enumerate(parts) for part in _derivatives(leaf, totals, n, D)]
+        )
         if self._diagonal is not None:
-            totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
-        numbers = totals.get()
-        derivatives = np.concatenate([_derivatives(leaf, numbers, n, D) for n, leaf in enumerate(parts)])
-        if self._diagonal is not None:
-            derivatives += fused.kernel.pull_diag(np.zeros((1, D)), numbers[-1:])
+            derivatives += fused.unit * self._diagonal
         return derivatives, moved
 
 
@@ -160,7 +163,8 @@ def _parameters(leaf: expressions.Leaf, D: int) -> Float:
     return np.concatenate([[leaf.variance], np.broadcast_to(1.0 / np.asarray(leaf.lengthscale, dtype=float), (D,))])
 
 
-def _derivatives(leaf: expressions.Leaf, numbers: Float, n: int, D: int) -> Float:
+def _derivatives(leaf: expressions.Leaf, totals: Array, n: int, D: int) -> tuple[Array, Array]:
     """In the log variance and the log lengthscales of a leaf, from the sums of `expressions.pull_back`."""
-    scale, squares = numbers[n * (1 + 2 * D)], numbers[n * (1 + 2 * D) + 1 + D : (n + 1) * (1 + 2 * D)]
-    return np.concatenate([[scale], squares if np.ndim(leaf.lengthscale) else [squares.sum()]])
+    first = n * (1 + 2 * D)
+    squares = totals[first + 1 + D : first + 1 + 2 * D]
+    return totals[first : first + 1], squares if np.ndim(leaf.lengthscale) else squares.sum().reshape(1)
