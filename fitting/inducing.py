@@ -137,6 +137,7 @@ class InducingBasis(Basis):
         half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
         half *= -0.5
         Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
+        variance = self.relative_jitter * Kuu_bar.trace()  # pulling overwrites Kuu_bar
         parts = list(slices(self.rank, ROWS)) if xp is np else [slice(0, self.rank)]
         results: list[Any] = [None] * len(parts)
 
@@ -149,7 +150,7 @@ class InducingBasis(Basis):
         for parameters, moved in results:
             pulled += Pulled(parameters, 2.0 * moved)
         if self.relative_jitter:
-            pulled += Pulled(self.pull_variance(self.relative_jitter * Kuu_bar.trace()))
+            pulled += Pulled(self.pull_variance(variance))
         return pulled
 
     def pull_variance(self, cotangent: Array) -> Array:

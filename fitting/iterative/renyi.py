@@ -258,7 +258,7 @@ class IterativeRenyi:
         gradients = []
         for parameters, slope, cotangent in zip(kernels, noises, moved, strict=True):
             whole = _through_features(pair, source, cotangent)
-            gradients.append(Gradient(parameters + whole.kernel, np.array([slope]), whole.Z))
+            gradients.append(Gradient(parameters + host(whole.kernel), np.array([slope]), whole.Z))
         return gradients
 
 

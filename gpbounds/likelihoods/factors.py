@@ -6,6 +6,7 @@ import math
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.concave import DROP, Factor
+from gpbounds.likelihoods.factor_sources import FAR, Source
 from gpbounds.likelihoods.special import (
     HAZARD,
     UNDERFLOW,
@@ -20,9 +21,6 @@ from gpbounds.likelihoods.special import (
     softplus,
     softplus_parts,
 )
-
-FAR = 5.0
-"""For f above it log(−log(1 − T)) = log T + T/2 to 1e-13."""
 
 
 class Sigmoid(Factor):
@@ -62,6 +60,11 @@ class Powered(Factor):
 
     def __init__(self, factor: Factor, power: float) -> None:
         self.factor, self.power, self.step = factor, power, factor.step
+
+    @property
+    def source(self) -> Source | None:
+        plain = self.factor.source
+        return None if plain is None else plain.powered(self.power)
 
     def value(self, f: Array, y: Array) -> Array:
         return self.power * self.factor.value(f, y)
