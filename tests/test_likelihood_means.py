@@ -303,6 +303,21 @@ def test_on_a_gpu_the_means_are_the_same(model, cupy):
     )
 
 
+@pytest.mark.parametrize(("y", "m", "v", "a"), [(1000, -5, 3, 0.6), (10000, 2, 30, 0.6), (10000, -20, 0.5, 0.01)])
+def test_the_power_of_a_large_count_far_from_its_mean(y, m, v, a):
+    """The bracket of the mode then reaches rates that overflow."""
+    with mp.workdps(30):
+
+        def log_product(f):
+            return a * (y * f - mp.exp(f) - mp.loggamma(y + 1)) - (f - m) ** 2 / (2 * mp.mpf(v))
+
+        peak = mp.findroot(lambda f: a * (y - mp.exp(f)) - (f - m) / mp.mpf(v), mp.log(y) - 0.1)
+        top, width = log_product(peak), 1 / mp.sqrt(a * mp.exp(peak) + 1 / mp.mpf(v))
+        nodes = [peak + k * width for k in range(-40, 41, 4)]
+        expected = top + mp.log(mp.quad(lambda f: mp.exp(log_product(f) - top), nodes) / mp.sqrt(2 * mp.pi * v))
+    assert Poisson("exp").log_expected_power(y, m, v, a) == pytest.approx(float(expected), rel=1e-12)
+
+
 def close_on_a_gpu(got, expected, names):
     """Equal to rounding, beside what the sums of derivatives with cancellation lose."""
     for name, a, b in zip(names, got, expected, strict=True):

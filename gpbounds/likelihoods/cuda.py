@@ -89,7 +89,7 @@ __device__ int log_mean(double y, double m, double v, double step, double *resul
     result[2] *= 0.5;
     return 1;
   }}
-  double P[9], ends[2], slope, curve, sums[3];
+  double P[9] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}}, ends[2], slope, curve, sums[3];
   double d0 = mode(m, v, y), f0 = m + d0;
   P[0] = y; P[1] = v; P[2] = d0; P[3] = f0;
   set_base(f0, y, P + 5);

@@ -28,25 +28,27 @@ class Source:
     ----------
     density : str
         ``value_at`` and ``slopes``.
-    ratios, base, place, search : str
-        ``ratios``; ``set_base`` and ``rise``; ``bends_at`` and ``peak``; ``nearer`` and ``mode``.
+    ratios, base, place, nearer, mode : str
+        ``ratios``; ``set_base`` and ``rise``; ``bends_at`` and ``peak``; ``nearer``; ``mode``.
     """
 
     density: str
     ratios: str
     base: str
     place: str
-    search: str
+    nearer: str
+    mode: str
 
     @property
     def text(self) -> str:
         """All functions."""
-        return self.density + self.ratios + self.base + self.place + self.search
+        return self.density + self.ratios + self.base + self.place + self.nearer + self.mode
 
     def powered(self, power: float) -> Source:
         """The source of `gpbounds.likelihoods.factors.Powered`."""
-        plain = re.sub(r"\b(value_at|slopes|set_base|rise)\(", r"plain_\1(", self.density + self.base)
-        return Source(plain + POWERED.replace("POWER", repr(power)), RATIOS, "", self.place, SEARCH)
+        own = self.density + self.base + self.place + self.nearer + self.mode
+        plain = re.sub(r"\b(value_at|slopes|set_base|rise|nearer|mode)\(", r"plain_\1(", own)
+        return Source(plain + POWERED.replace("POWER", repr(power)), RATIOS, "", "", "", "")
 
 
 SPECIAL = f"""
@@ -185,21 +187,24 @@ __device__ double rise(double t, double f0, double y, const double *base) {
 }
 """
 
-EXPONENTIAL_SEARCH = f"""
+EXPONENTIAL_NEARER = f"""
 __device__ double nearer(double t, const double *base, double gap) {{
   for (int k = 0; k < 3; ++k) t = fmin(t, log1p(t + ({DROP!r} + fmax(gap, 0.0) * t) / base[1]));
   return t;
 }}
-__device__ double mode(double m, double v, double y) {{
+"""
+
+EXPONENTIAL_MODE = """
+__device__ double mode(double m, double v, double y) {
   double z = m + v * y + log(v), root = z > 1.0 ? log(z) : z, first, second;
-  for (int k = 0; k < 6; ++k) {{
+  for (int k = 0; k < 6; ++k) {
     double power = exp(root);
     root -= (power + root - z) / (1.0 + power);
-  }}
+  }
   double delta = v * y < 1.0 ? v * y - exp(root) : root - log(v) - m;
   slopes(m + delta, y, &first, &second);
   return delta + (first - delta / v) / (1.0 / v - second);
-}}
+}
 """
 
 SOFTPLUS_RATE = """
@@ -241,8 +246,8 @@ __device__ double rise(double t, double f0, double y, const double *base) { retu
 """
 BENDS = "__device__ double bends_at(double y) { return %s; }\n"
 PEAK = "__device__ int peak(double y, double *at) { %s }\n"
+NEARER = "__device__ double nearer(double t, const double *base, double gap) { return t; }\n"
 SEARCH = """
-__device__ double nearer(double t, const double *base, double gap) { return t; }
 __device__ double mode(double m, double v, double y) {
   double first, second, at;
   slopes(m, y, &first, &second);
@@ -279,22 +284,34 @@ __device__ void set_base(double f0, double y, double *base) {
 __device__ double rise(double t, double f0, double y, const double *base) {
   return POWER * plain_rise(t, f0, y, base + 1);
 }
+__device__ double nearer(double t, const double *base, double gap) {
+  double scaled[3];
+  for (int c = 0; c < 3; ++c) scaled[c] = POWER * base[c + 1];
+  return plain_nearer(t, scaled, gap);
+}
+__device__ double mode(double m, double v, double y) { return plain_mode(m, POWER * v, y); }
 """
 
 _MONOTONE = BENDS % "0.0" + PEAK % "return 0;"
 SOURCES = {
-    "Sigmoid": Source(SIGMOID, RATIOS, BASE, _MONOTONE, SEARCH),
-    "NormalCdf": Source(NORMAL_CDF, RATIOS, BASE, _MONOTONE, SEARCH),
-    "Softplus": Source(SOFTPLUS, SOFTPLUS_RATIOS, BASE, _MONOTONE, SEARCH),
-    "LogCdf": Source(LOG_CDF, "", BASE, _MONOTONE, SEARCH),
+    "Sigmoid": Source(SIGMOID, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "NormalCdf": Source(NORMAL_CDF, RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "Softplus": Source(SOFTPLUS, SOFTPLUS_RATIOS, BASE, _MONOTONE, NEARER, SEARCH),
+    "LogCdf": Source(LOG_CDF, "", BASE, _MONOTONE, NEARER, SEARCH),
     "ExponentialRate": Source(
-        EXPONENTIAL_RATE, RATIOS, EXPONENTIAL_BASE, BENDS % "log1p(y) + 1.0" + PEAK % "return 0;", EXPONENTIAL_SEARCH
+        EXPONENTIAL_RATE,
+        RATIOS,
+        EXPONENTIAL_BASE,
+        BENDS % "log1p(y) + 1.0" + PEAK % "return 0;",
+        EXPONENTIAL_NEARER,
+        EXPONENTIAL_MODE,
     ),
     "SoftplusRate": Source(
         SOFTPLUS_RATE,
         RATIOS,
         SOFTPLUS_BASE,
         BENDS % "0.0" + PEAK % "*at = y + log(-expm1(-y)); return y > 0.0;",
+        NEARER,
         SEARCH,
     ),
 }

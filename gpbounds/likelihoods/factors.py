@@ -86,6 +86,14 @@ class Powered(Factor):
     def bend(self, y: Array) -> Array:
         return self.factor.bend(y)
 
+    def nearer(self, t: Array, base: tuple[Array, ...], gap: Array) -> Array:
+        """The fall of aℓ is that of ℓ for numbers at f₀ that are a times as large."""
+        return self.factor.nearer(t, tuple(self.power * part for part in base[1:]), gap)
+
+    def mode(self, m: Array, v: Array, y: Array) -> Array:
+        """The peak of −δ²/(2v) + aℓ(m + δ) is that of −δ²/(2av) + ℓ(m + δ), which is no wider."""
+        return self.factor.mode(m, self.power * v, y)
+
 
 class Softplus(Factor):
     """log(1 + e^f); singular at ±iπ."""
