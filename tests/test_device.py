@@ -160,6 +160,14 @@ def test_evidence(cupy, options) -> None:
                 assert float(device_value.terms[name]) == pytest.approx(float(host_value.terms[name]), rel=1e-9)
 
 
+def test_variational_bound(cupy) -> None:
+    q = Y[:9], SE(Z) + 0.1 * np.eye(9)
+    on_host = renyi.variational_bound(SE, X, Y, Z, *q, noise=0.1)
+    on_device = renyi.variational_bound(SE, *(cupy.asarray(part) for part in (X, Y, Z, *q)), noise=0.1)
+    for name, value in on_host.terms.items():
+        assert on_device.terms[name] == pytest.approx(value, rel=1e-9)
+
+
 def test_divergences(cupy) -> None:
     S, T = SE(Z) + 0.1 * np.eye(9), ROUGH(Z) + 0.3 * np.eye(9)
     mean, root = Z[:, 0], np.linalg.cholesky(T)

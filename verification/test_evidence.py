@@ -233,14 +233,15 @@ def apart(seed: int) -> tuple[Any, ...]:
 @pytest.mark.claim("R-eq8", "R-amgm")
 @given(seed=SEEDS)
 def test_the_allowance_of_a_bracket_is_the_one_that_is_stated(observe: Observer, seed: int) -> None:
-    """½(4 + √N)·eps·(1 + λ_max(Q)/σ²)(yᵀB⁻¹y + NP), and the bounds on log|K_n|/|B| from T alone."""
+    """½(yᵀB⁻¹y r/(1 − r) − NP log(1 − r)), r = (4 + √N)·eps·(1 + λ_max(Q)/σ²); and log|K_n|/|B| from T alone."""
     kernel, X, Y, Z, noise = apart(seed)
     arguments = kernel, X, Y, Z
     exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(Y), mpf(noise))
     B, T = exact.exact - exact.residual, exact.T
     top = max(renyi.spectrum((exact.Q + exact.Q.T) / 2))
     quadratic = sum(reference.form(renyi.matrix(y), B) for y in Y.T)
-    stated = (4 + mpf(9) ** HALF) * mpf(2) ** -53 * (1 + top / exact.noise) * (quadratic + 18)
+    relative = (4 + mpf(9) ** HALF) * 2 * mpf(2) ** -53 * (1 + top / exact.noise)
+    stated = (quadratic * relative / (1 - relative) - 18 * log(1 - relative)) / 2
     for bound in evidence(*arguments, noise=noise, members=("trace", "quadratic"), jitter=0.0):
         observe.equal("R-eq8", bound.terms["rounding"], stated, rtol=1e-9)
     log_dets = bracket(*arguments, noise, (1.0,), 0.0).log_det  # K is not streamed

@@ -14,8 +14,8 @@ class Axis:
     >>> axis = Axis(0.0, 10.0, 0.0, 100.0)
     >>> axis.place(2.5), axis.ticks()
     (25.0, [0.0, 2.0, 4.0, 6.0, 8.0, 10.0])
-    >>> Axis(1.0, 1000.0, 0.0, 90.0, log=True).place(1000.0)
-    90.0
+    >>> round(Axis(1.0, 1000.0, 0.0, 90.0, log=True).place(100.0), 9)
+    60.0
     """
 
     low: float
