@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
+from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
 from fitting.bounds.free import free_bound
 from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
@@ -193,3 +195,39 @@ def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
                 else:
                     with pytest.raises(NotPositiveDefinite, match="A: expected a positive definite"):
                         readings.settle()
+
+
+MODELS = {
+    "sparse": SparseGP("vfe", n_inducing=6, max_iter=3, device="cuda", random_state=0),
+    "normalised": SparseGP("fitc", n_inducing=6, max_iter=3, device="cuda", normalize_y=True, random_state=0),
+    "exact": ExactGP(max_iter=3, device="cuda", random_state=0),
+    "certified": SparsePACGP(epsilon=0.6, n_inducing=6, max_iter=3, device="cuda", random_state=0),
+    "variational": VariationalGP(n_inducing=6, max_iter=3, device="cuda", random_state=0),
+    "low rank": LowRankGP(rank=8, max_iter=3, device="cuda", random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("there", [False, True], ids=["from the host", "there already"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_moves_the_rows_once(cupy, monkeypatch, name, there) -> None:
+    """NumPy arrays go to the device once and never come back; CuPy arrays are copied to the host, and stay there."""
+    moves: list[tuple[str, tuple[int, ...]]] = []
+
+    def copied(direction: str, array: np.ndarray) -> np.ndarray:
+        moves.append((direction, array.shape))
+        return array
+
+    for module in (cupy._functions, cupy._ndarray):
+        monkeypatch.setattr(module, "copied", copied)
+    rng = np.random.default_rng(4)
+    N, D = 701, 3
+    X = rng.standard_normal((N, D))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(N)
+    arrays = (cupy.asarray(X), cupy.asarray(y)) if there else (X, y)
+    moves.clear()
+    model = clone(MODELS[name]).fit(*arrays)
+    whole = [(direction, shape) for direction, shape in moves if shape == (N, D)]
+    assert whole == [("d2h" if there else "h2d", (N, D))]
+    assert not [shape for direction, shape in moves if len(shape) == 2 and shape[0] > 100 and shape != (N, D)]
+    assert not [held for held in vars(model) if "placed" in held]
