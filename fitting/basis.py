@@ -12,7 +12,7 @@ import numpy as np
 from fitting.evaluation import Gradient, require_finite
 from gpbounds.arrays import Array, Float, is_cupy, namespace
 from gpbounds.mapreduce.statistics import Statistics
-from gpbounds.readings import Readings
+from gpbounds.readings import Readings, Unread, taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +21,15 @@ class Pulled(Statistics):
 
     Attributes
     ----------
-    kernel : array (p,)
-        Derivatives in the kernel's `log_parameters`, on the device of the rows.
+    kernel : array (p,) or Unread
+        Derivatives in the kernel's `log_parameters`, in host memory, or on a GPU and not read yet.
     Z : array (M, D), or 0
         Derivatives in the inducing inputs, if the basis has them.
     weights : array (p,), or 0
         Derivatives in the weights of a feature map, if the basis has them.
     """
 
-    kernel: Array
+    kernel: Float | Unread
     Z: Array | float = 0.0
     weights: Float | float = 0.0
 
@@ -52,8 +52,8 @@ class Pulled(Statistics):
             if not isinstance(block, float):
                 own[name] = namespace(block).multiply(block, scale, out=block if overwrite else None)
         on_device = {name: readings.take(block.sum()) for name, block in (own | law).items() if is_cupy(block)}
-        kernel = readings.take(self.kernel)
-        gradient = Gradient(scale * kernel.numbers, likelihood(), **own, **law, checked=bool(on_device))
+        kernel = taken(self.kernel, readings)
+        gradient = Gradient(scale * kernel(), likelihood(), **own, **law, checked=bool(on_device))
         for name, total in on_device.items():
             require_finite(name, float(total))
         return gradient

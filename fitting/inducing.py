@@ -96,7 +96,8 @@ class InducingBasis(Basis):
     @cached_property
     def _residuals(self) -> Residuals | None:
         """For kernels that are constant on the diagonal, on a GPU."""
-        return Residuals(self.covariances.variance, self.readings) if isinstance(self.covariances, Fused) else None
+        known = self.covariances
+        return Residuals(known.variance, self.readings) if isinstance(known, Fused) and known.is_constant else None
 
     def prepare(self) -> None:
         self.inverse  # noqa: B018
@@ -137,7 +138,9 @@ class InducingBasis(Basis):
         half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
         half *= -0.5
         Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
-        variance = self.relative_jitter * Kuu_bar.trace()  # pulling overwrites Kuu_bar
+        own, shift = None, None
+        if self.relative_jitter:  # before pulling, which overwrites Kuu_bar
+            own, shift = self.pull_largest(self.relative_jitter * Kuu_bar.trace())
         parts = list(slices(self.rank, ROWS)) if xp is np else [slice(0, self.rank)]
         results: list[Any] = [None] * len(parts)
 
@@ -149,15 +152,15 @@ class InducingBasis(Basis):
         share(len(parts), pull, flops=ENTRY * self.rank**2)
         for parameters, moved in results:
             pulled += Pulled(parameters, 2.0 * moved)
-        if self.relative_jitter:
-            pulled += Pulled(self.pull_variance(variance))
+        if own is not None:
+            pulled += Pulled(own, 0.0 if shift is None else shift)
         return pulled
 
-    def pull_variance(self, cotangent: Array) -> Array:
-        """The derivatives of a multiple of k(z, z) in the kernel's `log_parameters`, on the device."""
-        if isinstance(self.covariances, Fused):
-            return self.covariances.unit * cotangent
-        return self.kernel.pull_diag(self.Z[:1], namespace(self.Z).full(1, float(cotangent)))
+    def pull_largest(self, weight: Array) -> tuple[Any, Array | None]:
+        """As `Kernel.pull_largest` at Z, without a read on a GPU where k(x, x) is constant."""
+        if isinstance(self.covariances, Fused) and self.covariances.is_constant:
+            return self.covariances.pull_variance(weight), None
+        return self.kernel.pull_largest(self.Z, float(weight))
 
 
 def tame(L: Array, inverse: Array, readings: Readings) -> bool:

@@ -345,6 +345,9 @@ class _Step:
         with np.errstate(over="ignore", invalid="ignore"):
             parameters, moved, own = pull_both(self.kernel, self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
             if self.basis.relative_jitter:
-                parameters += self.basis.pull_variance(self.basis.relative_jitter * trace)
+                added, shift = self.basis.pull_largest(self.basis.relative_jitter * trace)
+                parameters = parameters + added
+                if shift is not None:
+                    moved += shift
         moved[rows] += own
         self.pulls.append((rows.start, Pulled(-parameters, -moved)))

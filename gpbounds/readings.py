@@ -33,6 +33,34 @@ class Reading:
         return float(self.numbers)
 
 
+class Unread:
+    """Σ_i f_i(a_i) with linear functions f_i of arrays a_i on a GPU, plus an array in host memory."""
+
+    def __init__(self, terms: list[tuple[Array, Callable[[Float], Float]]], known: Float | float = 0.0) -> None:
+        self._terms, self._known = terms, known
+
+    def __add__(self, other: Unread | Float) -> Unread:
+        if isinstance(other, Unread):
+            return Unread([*self._terms, *other._terms], self._known + other._known)
+        return Unread(self._terms, self._known + other)
+
+    __radd__ = __add__
+    __array_ufunc__ = None  # so that NumPy leaves the sum to this class
+
+    def __neg__(self) -> Unread:
+        return Unread([(-array, function) for array, function in self._terms], -self._known)
+
+    def taken(self, readings: Readings) -> Callable[[], Float]:
+        """A function that returns the sum, from numbers that it takes from ``readings``."""
+        terms = [(readings.take(array), function) for array, function in self._terms]
+
+        def total() -> Float:
+            parts = [function(reading.numbers) for reading, function in terms]
+            return np.asarray(sum(parts[1:], parts[0]) + self._known)
+
+        return total
+
+
 class Readings:
     """Arrays whose values are needed later, and tests of these values.
 
@@ -86,3 +114,17 @@ class Readings:
         tests, self._tests = self._tests, []
         for test in tests:
             test()
+
+
+def taken(value: Float | Unread, readings: Readings) -> Callable[[], Float]:
+    """A function that returns ``value`` in host memory, from numbers that it takes from ``readings``.
+
+    >>> taken(np.ones(2), Readings())()
+    array([1., 1.])
+    """
+    return value.taken(readings) if isinstance(value, Unread) else lambda: value
+
+
+def read(value: Float | Unread) -> Float:
+    """``value`` in host memory."""
+    return taken(value, Readings())()

@@ -16,6 +16,9 @@ from fitting.bounds.free import free_bound
 from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
+from fitting.features import FeatureKernel, FourierMap, MercerMap
+from fitting.lowrank import LowRankObjective
+from fitting.lowrank_batches import LowRankBound
 from fitting.variational import variational_objective
 from gpbounds.arrays import namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -195,6 +198,44 @@ def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
                 else:
                     with pytest.raises(NotPositiveDefinite, match="A: expected a positive definite"):
                         readings.settle()
+
+
+def maps(kernel: SquaredExponential, X: Any) -> dict[str, Any]:
+    return {
+        "Fourier": FourierMap.drawn(kernel, 20, X, rng=0),
+        "Mercer": MercerMap.chosen(kernel, 40, "best", np.array([0.1, -0.3]), np.array([1.0, 2.0])),
+    }
+
+
+@pytest.mark.parametrize("kernel", [SE, SquaredExponential(0.7, 0.8)], ids=["lengthscales", "one lengthscale"])
+@pytest.mark.parametrize("name", ["Fourier", "Mercer"])
+def test_features(cupy, counts, name, kernel) -> None:
+    """Rows far out need the exponents of the eigenfunctions, which are stored separately."""
+
+    def make(X, y):
+        at = Parameters(FeatureKernel(features, kernel.log_parameters), Gaussian(0.1), None, q(X))
+        chunks = objective(X, y, chunk=ROWS).data
+        return [partial(each(chunks).minimised, at) for each in (LowRankObjective, LowRankBound)]
+
+    def q(X):
+        xp = namespace(X)
+        return FactorLaw(xp.full((features.rank, 1), 0.1), 0.5 * xp.eye(features.rank))
+
+    X = 2.0 * np.random.default_rng(6).standard_normal((3 * ROWS, 2))
+    X[:3] *= 30.0
+    y, features = np.sin(X[:, 0]), maps(kernel, X)[name]
+    for place, launches in enumerate((30, 50)):
+        each = per_chunk(cupy, counts, lambda X, y, place=place: make(X, y)[place])
+        assert each["launch"] <= launches
+        assert without_transfers(each)
+    for near, far in zip(make(X, y), make(cupy.asarray(X), cupy.asarray(y)), strict=True):
+        expected = near()
+        counts.clear()
+        result = far()
+        assert counts["d2h"] == 2
+        assert counts["h2d"] <= 2
+        assert result.value == pytest.approx(expected.value, rel=1e-10)
+        assert result.gradient.kernel == pytest.approx(expected.gradient.kernel, rel=1e-9)
 
 
 MODELS = {

@@ -6,11 +6,14 @@ launch each and without reads; otherwise the methods of the kernel do.  Rows hav
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import fused
 from gpbounds.kernels.base import Kernel
+from gpbounds.readings import read
 
 
 class Covariances:
@@ -70,7 +73,7 @@ class Pulling:
         self.parameters += parameters
         self.moved += moved
 
-    def result(self) -> tuple[Array, Array]:
+    def result(self) -> tuple[Float, Array]:
         """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D)."""
         return self.parameters, self.moved
 
@@ -82,10 +85,10 @@ def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None
         return kernel.pull(X1, X2, cotangent, K)
     pulling.add(X1, cotangent)
     parameters, moved = pulling.result()
-    return host(parameters), moved
+    return read(parameters), moved
 
 
-def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Array, Array, Array]:
+def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Any, Array, Array]:
     """As `Kernel.pull_both` for checked points, on a GPU with two launches, and all results on the device."""
     first, second = covariances(kernel, X1).pulling(), covariances(kernel, X2).pulling()
     if isinstance(first, Pulling):
