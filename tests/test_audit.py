@@ -137,8 +137,8 @@ def test_ctrl_c_leaves_the_levels_that_were_computed(monkeypatch):
 def test_proposition_4_holds_for_every_measured_prediction(about):
     model, elsewhere = example(**about)
     points = np.concatenate([model.X, elsewhere[:, : model.D]])
-    found = consequences(model, enough(model), points)
-    measured, bounds = found.measured, found.model
+    result = consequences(model, enough(model), points)
+    measured, bounds = result.measured, result.model
     assert measured.mean.max() <= float(bounds.mean) * (1.0 + 1e-6) + 1e-9
     assert measured.variance.min() >= float(bounds.low) * (1.0 - 1e-6)
     assert measured.variance.max() <= float(bounds.high) * (1.0 + 1e-6)
@@ -148,18 +148,18 @@ def test_proposition_4_holds_for_every_measured_prediction(about):
 def test_unexplained_variance_is_the_schur_complement_and_its_parts_are_means():
     model, elsewhere = example(D=2)
     points = np.concatenate([model.X, elsewhere])
-    found = places(model, model.Z, points)
+    result = places(model, model.Z, points)
     K = model.kernel
     expected = K.diag(points) - np.einsum(
         "ij,ji->i", K(points, model.Z), np.linalg.solve(K(model.Z), K(model.Z, points))
     )
-    assert found.unexplained * model.noise == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert found.trace == pytest.approx(expected[: model.N].sum() / model.noise, rel=1e-9)
-    assert found.unexplained[found.order[0]] == found.unexplained.max()
-    for part in found.parts:
+    assert result.unexplained * model.noise == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert result.trace == pytest.approx(expected[: model.N].sum() / model.noise, rel=1e-9)
+    assert result.unexplained[result.order[0]] == result.unexplained.max()
+    for part in result.parts:
         x = points[:, model.columns.index(part.column)]
         there = (x >= part.low) & (x <= part.high)
-        assert part.mean == pytest.approx(found.unexplained[there].mean())
+        assert part.mean == pytest.approx(result.unexplained[there].mean())
         assert 0.0 <= part.share <= 1.0
 
 
@@ -167,13 +167,13 @@ def test_hyperparameters_at_limits_and_beyond_the_rows_are_named():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 1.0, (30, 2))
     about = subject(SquaredExponential(1.0, [20.0, 0.5]), X, X[:, 1], noise=1e-6, columns=["age", "size"])
-    found = {each.name: each for each in hyperparameters(about, {"noise": "lower"})}
-    assert set(found) == {"variance", "lengthscale[age]", "lengthscale[size]", "noise"}
-    assert found["noise"].limit == "lower"
-    assert "hardly uses" in found["lengthscale[age]"].remark
-    assert found["lengthscale[age]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
-    assert found["lengthscale[size]"].remark == ""
-    assert "times the noise variance" in found["variance"].remark
+    result = {each.name: each for each in hyperparameters(about, {"noise": "lower"})}
+    assert set(result) == {"variance", "lengthscale[age]", "lengthscale[size]", "noise"}
+    assert result["noise"].limit == "lower"
+    assert "hardly uses" in result["lengthscale[age]"].remark
+    assert result["lengthscale[age]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
+    assert result["lengthscale[size]"].remark == ""
+    assert "times the noise variance" in result["variance"].remark
 
 
 def test_calibration_covers_as_often_as_it_says_and_sees_overconfidence():
@@ -227,7 +227,7 @@ def test_wrong_arguments_are_refused_in_one_sentence(change, words):
 @pytest.fixture(scope="module")
 def audit():
     model, elsewhere = example(N=80, M=6)
-    found = enough(model, target=0.5)
+    result = enough(model, target=0.5)
     points = np.concatenate([model.X, elsewhere])
     rng = np.random.default_rng(0)
     y = rng.standard_normal(40)
@@ -235,8 +235,8 @@ def audit():
         "a < b",
         "a model & more",
         model,
-        found,
-        consequences(model, found, points),
+        result,
+        consequences(model, result, points),
         places(model, model.Z, points),
         hyperparameters(model, {"noise": "lower"}),
         calibration(y, np.zeros(40), np.ones(40)),
@@ -349,9 +349,9 @@ def test_a_browser_shows_values_and_nothing_is_wider_than_the_screen(page: str, 
     words = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0"]
     words += [f"--window-size={size}", f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000"]
     ran = subprocess.run([*words, "--dump-dom", file.as_uri()], capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r'<pre id="result">(.*?)</pre>', ran.stdout, re.DOTALL)
-    assert found, ran.stderr[-2000:]
-    result = json.loads(html.unescape(found[1]))
+    result = re.search(r'<pre id="result">(.*?)</pre>', ran.stdout, re.DOTALL)
+    assert result, ran.stderr[-2000:]
+    result = json.loads(html.unescape(result[1]))
     assert result["shown"] == result["title"]
     assert "KL" in result["shown"]
     assert result["wide"] <= 0

@@ -69,7 +69,7 @@ class Consequences:
         }
 
 
-def consequences(about: Subject, found: Enough, X_new: Float, *, rows: int = 3000) -> Consequences:
+def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 3000) -> Consequences:
     """Prop. 4 at the bound on KL[q*‖p] and at the target, and the differences at X_new (n, D) up to ``rows`` rows.
 
     The divergence of the laws of f at any points is at most that of the processes, so that the sandwich holds for the
@@ -83,11 +83,11 @@ def consequences(about: Subject, found: Enough, X_new: Float, *, rows: int = 300
     >>> bool(result.measured.mean.max() <= result.model.mean)
     True
     """
-    own = None if found.divergence is None else sandwich(found.divergence[1])
+    own = None if levels.divergence is None else sandwich(found.divergence[1])
     measured = None
     if about.Z is not None and about.N <= rows and len(X_new):
         measured = differences(about, about.Z, X_new)
-    return Consequences(own, sandwich(found.target), measured)
+    return Consequences(own, sandwich(levels.target), measured)
 
 
 def differences(about: Subject, Z: Float, X_new: Float) -> Differences:

@@ -121,50 +121,50 @@ class Audit:
         }
 
 
-def of_enough(found: Enough | None, M: int | None) -> Finding | None:
+def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
     """Whether M is enough."""
-    if found is None:
+    if enough is None:
         return None
-    target = f"{found.target:g} nat{'s' if found.target != 1.0 else ''}"
-    would = _would_do(found)
-    if found.divergence is None:
+    target = f"{enough.target:g} nat{'s' if enough.target != 1.0 else ''}"
+    would = _would_do(enough)
+    if enough.divergence is None:
         text = f"The model has no inducing points. For a divergence of {target}, {would}"
         return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
-    lower, upper = found.divergence
+    lower, upper = enough.divergence
     claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
     between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
     about = f"With M = {M} the best sparse posterior has a divergence KL[q*‖p] {between} from the exact posterior"
-    if found.verdict == "enough":
+    if enough.verdict == "enough":
         fewer = ""
-        if found.suffices is not None and M is not None and found.suffices < M:
-            fewer = f" {found.suffices} chosen rows would do, too."
+        if enough.suffices is not None and M is not None and enough.suffices < M:
+            fewer = f" {enough.suffices} chosen rows would do, too."
         return Finding("Inducing points", "good", f"M = {M} is enough for {target}. {about}.{fewer}", claims)
-    words = "is not enough for" if found.verdict == "not enough" else "may or may not be enough for"
-    grade: Grade = "bad" if found.verdict == "not enough" else "warn"
+    words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
+    grade: Grade = "bad" if enough.verdict == "not enough" else "warn"
     return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}", claims)
 
 
-def _would_do(found: Enough) -> str:
-    least = f"fewer than {found.needed} cannot do, however they are chosen (N-low)."
-    if found.suffices is None:
-        return f"none of the numbers tried, up to {max(found.tried)}, is proved enough; {least}"
-    added = found.counts[1]
-    if found.model is not None and added is not None and added == found.suffices:
-        return f"{added} would do (these and {added - found.model.M} more rows); {least}"
-    return f"{found.suffices} chosen rows would do; {least}"
+def _would_do(enough: Enough) -> str:
+    least = f"fewer than {enough.needed} cannot do, however they are chosen (N-low)."
+    if enough.suffices is None:
+        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough; {least}"
+    added = enough.counts[1]
+    if enough.model is not None and added is not None and added == enough.suffices:
+        return f"{added} would do (these and {added - enough.model.M} more rows); {least}"
+    return f"{enough.suffices} chosen rows would do; {least}"
 
 
-def of_consequences(found: Consequences | None) -> Finding | None:
+def of_consequences(consequences: Consequences | None) -> Finding | None:
     """What the divergence means for predictions."""
-    if found is None or found.model is None:
+    if consequences is None or consequences.model is None:
         return None
-    bounds = found.model
+    bounds = consequences.model
     text = f"At every input, {sentence(bounds)}."
-    if found.measured is not None:
+    if consequences.measured is not None:
         text += (
-            f" Measured at these rows: means differ by at most {found.measured.mean.max():.3g} standard deviations, "
-            f"the variance ratio lies between {found.measured.variance.min():.3g} and "
-            f"{found.measured.variance.max():.3g}."
+            f" Measured at these rows: means differ by at most {consequences.measured.mean.max():.3g} standard deviations, "
+            f"the variance ratio lies between {consequences.measured.variance.min():.3g} and "
+            f"{consequences.measured.variance.max():.3g}."
         )
     grade: Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
     return Finding("Predictions", grade, text, ("L-30", "L-31"))
@@ -180,30 +180,30 @@ def sentence(bounds: Sandwich) -> str:
     )
 
 
-def of_places(found: Places | None, numbers: Any) -> Finding | None:
+def of_places(places: Places | None, numbers: Any) -> Finding | None:
     """Where the approximation is worst."""
-    if found is None or not found.unexplained.size:
+    if places is None or not places.unexplained.size:
         return None
-    worst, part = int(found.order[0]), found.parts[0]
+    worst, part = int(places.order[0]), places.parts[0]
     text = (
         f"The inducing points leave most unexplained at row {int(numbers[worst])}: a variance of "
-        f"{found.unexplained[worst]:.3g} noise variances (the mean is {part.overall:.3g})."
+        f"{places.unexplained[worst]:.3g} noise variances (the mean is {part.overall:.3g})."
     )
     if part.share > 0.05:
         text += (
             f" The most telling input is {part.column}: between {part.low:.4g} and {part.high:.4g} the mean is "
             f"{part.mean:.3g}."
         )
-    return Finding("Where it is worst", "good" if found.unexplained[worst] <= 1.0 else "warn", text)
+    return Finding("Where it is worst", "good" if places.unexplained[worst] <= 1.0 else "warn", text)
 
 
-def of_hyperparameters(found: tuple[Hyperparameter, ...]) -> Finding | None:
+def of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
     """Hyperparameters at limits."""
-    if not found:
+    if not rows:
         return None
-    ends = [f"{each.name} ({each.limit})" for each in found if each.limit]
+    ends = [f"{each.name} ({each.limit})" for each in rows if each.limit]
     same: dict[str, list[str]] = {}
-    for each in found:
+    for each in rows:
         if each.remark:
             same.setdefault(each.remark, []).append(each.name)
     remarks = [f"{', '.join(names)}: {remark}" for remark, names in same.items()]
@@ -214,14 +214,14 @@ def of_hyperparameters(found: tuple[Hyperparameter, ...]) -> Finding | None:
     return Finding("Hyperparameters", "good", "None is at a limit or beyond what the rows can tell.")
 
 
-def of_calibration(found: Calibration | None) -> Finding | None:
+def of_calibration(calibration: Calibration | None) -> Finding | None:
     """Whether intervals cover what they claim."""
-    if found is None:
+    if calibration is None:
         return None
-    level = next(each for each in found.coverage if each.level == 0.95)
-    wrong = [each for each in found.coverage if not each.plausible]
+    level = next(each for each in calibration.coverage if each.level == 0.95)
+    wrong = [each for each in calibration.coverage if not each.plausible]
     text = (
-        f"Intervals of 95 % cover {100 * level.share:.3g} % of {found.n} held-out targets; between "
+        f"Intervals of 95 % cover {100 * level.share:.3g} % of {calibration.n} held-out targets; between "
         f"{100 * level.low:.3g} and {100 * level.high:.3g} % are expected of right predictions."
     )
     if wrong:
@@ -229,17 +229,17 @@ def of_calibration(found: Calibration | None) -> Finding | None:
     return Finding("Calibration", "good" if not wrong else "warn" if len(wrong) < 3 else "bad", text)
 
 
-def of_risk(found: Risk | None) -> Finding | None:
+def of_risk(risk: Risk | None) -> Finding | None:
     """The risk certificate."""
-    if found is None:
+    if risk is None:
         return None
     text = (
-        f"With probability {100 * float(found.bound.confidence):g} %, a draw from the prediction misses a new target "
-        f"by more than {found.epsilon:g} with probability at most {outward(float(found.bound), 'upper', 3)} "
-        f"({found.risk:.3g} on {found.rows} held-out rows)."
+        f"With probability {100 * float(risk.bound.confidence):g} %, a draw from the prediction misses a new target "
+        f"by more than {risk.epsilon:g} with probability at most {outward(float(risk.bound), 'upper', 3)} "
+        f"({risk.risk:.3g} on {risk.rows} held-out rows)."
     )
-    grade: Grade = "good" if float(found.bound) <= 0.5 else "warn" if float(found.bound) <= 0.9 else "bad"
-    return Finding("Risk", grade, text, tuple(found.bound.claim.split(", ")))
+    grade: Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
+    return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))
 
 
 def in_units(values: Float, unit: tuple[float, float]) -> Float:

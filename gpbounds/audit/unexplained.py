@@ -82,8 +82,8 @@ def places(about: Subject, Z: Float, X_new: Float) -> Places:
     >>> from gpbounds.audit import subject
     >>> from gpbounds.kernels import SquaredExponential
     >>> X = np.linspace(0.0, 10.0, 40)[:, None]
-    >>> found = places(subject(SquaredExponential(), X, np.sin(X[:, 0]), noise=0.1), X[:20:4], X)
-    >>> float(X[found.order[0], 0]), found.parts[0].high
+    >>> there = places(subject(SquaredExponential(), X, np.sin(X[:, 0]), noise=0.1), X[:20:4], X)
+    >>> float(X[there.order[0], 0]), there.parts[0].high
     (10.0, 10.0)
     """
     trace = whiten(about.kernel, about.X, Z).trace / about.noise

@@ -203,15 +203,15 @@ def _training_rows(model: Any, table: Examples, path: Any) -> tuple[Any, Any]:
     return np.array(chosen, dtype=np.int64), np.setdiff1d(np.arange(table.N), chosen)
 
 
-def audit(found: Case, args: argparse.Namespace, steps: Steps) -> Audit:
+def audit(audited: Case, args: argparse.Namespace, steps: Steps) -> Audit:
     """The sections of the audit one after another; what is missing has its reason in ``steps``."""
-    about, held = found.subject, found.held
+    about, held = audited.subject, audited.held
     enough = steps.take(
         "bounds against M",
         partial(audits.enough, about, target=args.enough, most=args.most, rows=args.rows, progress=sys.stderr.isatty()),
     )
     steps.stopped |= enough is not None and enough.interrupted
-    points = np.concatenate([about.X, _scaled_inputs(found)])
+    points = np.concatenate([about.X, _scaled_inputs(audited)])
     parts: dict[str, Any] = {}
     if enough is not None:
         parts["consequences"] = steps.take(
@@ -219,14 +219,14 @@ def audit(found: Case, args: argparse.Namespace, steps: Steps) -> Audit:
         )
     if about.Z is not None:
         parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
-    parts["hyperparameters"] = audits.hyperparameters(about, found.limited)
-    notes = list(found.notes)
+    parts["hyperparameters"] = audits.hyperparameters(about, audited.limited)
+    notes = list(audited.notes)
     if held.N:
-        parts["calibration"] = steps.take("calibration", lambda: calibration(found))
+        parts["calibration"] = steps.take("calibration", lambda: calibration(audited))
         if args.certificate is not None:
             parts["risk"] = steps.take(
                 "certificate",
-                lambda: audits.held_out_risk(held.y, *found.predicted, args.certificate, delta=args.delta),
+                lambda: audits.held_out_risk(held.y, *audited.predicted, args.certificate, delta=args.delta),
             )
     else:
         notes.append("Calibration is missing: the model was trained on all rows of the file.")
@@ -235,28 +235,28 @@ def audit(found: Case, args: argparse.Namespace, steps: Steps) -> Audit:
     if enough is not None and enough.interrupted:
         notes.append("The search for M was interrupted; fewer points may do.")
     return Audit(
-        found.name,
-        found.about,
+        audited.name,
+        audited.about,
         about,
         enough=enough,
-        numbers=found.numbers,
-        unit=(found.shift, found.scale),
+        numbers=audited.numbers,
+        unit=(audited.shift, audited.scale),
         notes=tuple(notes),
         **parts,
     )
 
 
-def _scaled_inputs(found: Case) -> Float:
-    return np.asarray(found.held.X, dtype=np.float64).reshape(-1, found.subject.D)
+def _scaled_inputs(audited: Case) -> Float:
+    return np.asarray(audited.held.X, dtype=np.float64).reshape(-1, audited.subject.D)
 
 
-def calibration(found: Case) -> audits.Calibration:
+def calibration(audited: Case) -> audits.Calibration:
     """`gpbounds.audit.calibration` of the held-out rows, in the units of the file."""
-    mean, variance = found.predicted
-    noise = found.scale**2 * found.subject.noise
-    targets = found.train.y
+    mean, variance = audited.predicted
+    noise = audited.scale**2 * audited.subject.noise
+    targets = audited.train.y
     return audits.calibration(
-        found.held.y, mean, variance + noise, baseline=(float(targets.mean()), float(targets.var()))
+        audited.held.y, mean, variance + noise, baseline=(float(targets.mean()), float(targets.var()))
     )
 
 

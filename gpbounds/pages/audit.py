@@ -104,24 +104,24 @@ def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
 
 
 def _enough(audit: Audit) -> str:
-    found = audit.enough
-    if found is None:
+    enough = audit.enough
+    if enough is None:
         return ""
     kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
     rows = []
-    for level in sorted(found.levels, key=lambda level: (level.M, level.points)):
-        lower, upper = level.divergence(found.evidence)
+    for level in sorted(enough.levels, key=lambda level: (level.M, level.points)):
+        lower, upper = level.divergence(enough.evidence)
         low, high = _both((lower, upper), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
         best = outward(float(level.evidence[1]), "upper", 8)
         rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
     header = ("M", "inducing points", "KL at least", "KL at most", "ELBO", "log p(y) at most", "claims")
-    low, high = _both(found.evidence, 8)
-    claims = tuple(dict.fromkeys((found.evidence[0].claim, found.evidence[1].claim)))
+    low, high = _both(enough.evidence, 8)
+    claims = tuple(dict.fromkeys((enough.evidence[0].claim, enough.evidence[1].claim)))
     intro = Markup(
         "KL[q*‖p] is the divergence of the best sparse posterior with these inducing points from the exact posterior, "
         f"in nats; it is log p(y) − ELBO. The sharpest bounds on log p(y) are {low} and {high}{_cited(claims)}. "
-        f"Fewer than {found.needed} inducing variables cannot reach {found.target:g}, however they are chosen"
+        f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
         f"{_cited(('N-low',))}."
     )
     return _section(
@@ -130,20 +130,20 @@ def _enough(audit: Audit) -> str:
         _p(intro),
         '<div class="pictures">',
         _figure(
-            divergence_chart(found),
+            divergence_chart(enough),
             "The area is between the lower and the upper bound; they coincide where log p(y) is computed.",
         ),
-        _figure(evidence_chart(found), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
+        _figure(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
         "</div>",
         table(header, rows),
     )
 
 
 def _consequences(audit: Audit) -> str:
-    found = audit.consequences
-    if found is None:
+    consequences = audit.consequences
+    if consequences is None:
         return ""
-    named = [] if found.model is None else [("these inducing points", found.model)]
+    named = [] if consequences.model is None else [("these inducing points", consequences.model)]
     rows = [
         (
             name,
@@ -152,7 +152,7 @@ def _consequences(audit: Audit) -> str:
             outward(math.sqrt(float(each.low)), "lower", 4),
             outward(math.sqrt(float(each.high)), "upper", 4),
         )
-        for name, each in [*named, ("the target", found.target)]
+        for name, each in [*named, ("the target", consequences.target)]
     ]
     header = (
         "with",
@@ -166,13 +166,13 @@ def _consequences(audit: Audit) -> str:
             Markup(
                 "What a divergence implies for the prediction of the latent function at every input: Proposition 4 "
                 f"with q* first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
-                + (f"Here {escaped(sentence(found.model))}." if found.model is not None else "")
+                + (f"Here {escaped(sentence(consequences.model))}." if consequences.model is not None else "")
             )
         ),
         table(header, rows),
     ]
-    if found.measured is not None and audit.places is not None and found.model is not None:
-        chart = difference_chart(found.measured, audit.places, audit.numbers, float(found.model.mean))
+    if consequences.measured is not None and audit.places is not None and consequences.model is not None:
+        chart = difference_chart(consequences.measured, audit.places, audit.numbers, float(consequences.model.mean))
         caption = (
             "How far the means really are apart at the rows of the table, against the variance that the inducing "
             "points leave unexplained there; the dashed line is the guarantee for all inputs."
@@ -182,27 +182,28 @@ def _consequences(audit: Audit) -> str:
 
 
 def _places(audit: Audit) -> str:
-    found = audit.places
-    if found is None:
+    places = audit.places
+    if places is None:
         return ""
-    worst, columns = found.order[:WORST], audit.subject.columns
+    worst, columns = places.order[:WORST], audit.subject.columns
     rows = [
-        (int(audit.numbers[i]), f"{found.unexplained[i]:.4g}", *(f"{value:.5g}" for value in found.X[i])) for i in worst
+        (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{value:.5g}" for value in places.X[i]))
+        for i in worst
     ]
     parts = [
         (part.column, f"{100 * part.share:.1f} %", f"{part.low:.5g} to {part.high:.5g}", f"{part.mean:.4g}")
-        for part in found.parts
+        for part in places.parts
     ]
     return _section(
         "places",
         "Where it is worst",
         _p(
             "The unexplained variance at x is (k(x, x) − q(x, x))/σ²: what the inducing points cannot tell about "
-            f"f(x), in noise variances. Its sum over the training rows is {found.trace:.4g}; the bounds on the "
+            f"f(x), in noise variances. Its sum over the training rows is {places.trace:.4g}; the bounds on the "
             "divergence grow with it."
         ),
         _figure(
-            place_chart(found, audit.subject, audit.numbers),
+            place_chart(places, audit.subject, audit.numbers),
             "Each dot is a row; pointing at it shows its number and value.",
         ),
         table(("row", "unexplained", *columns), rows, f"The {len(rows)} worst rows"),
@@ -232,12 +233,12 @@ def _hyperparameters(audit: Audit) -> str:
 
 
 def _calibration(audit: Audit) -> str:
-    found = audit.calibration
-    if found is None:
+    calibration = audit.calibration
+    if calibration is None:
         return ""
-    scores = [("RMSE", found.rmse), ("log loss", found.log_loss)]
+    scores = [("RMSE", calibration.rmse), ("log loss", calibration.log_loss)]
     rows = [
-        (name, f"{value:.5g}", "" if found.baseline is None else f"{found.baseline[i]:.5g}")
+        (name, f"{value:.5g}", "" if calibration.baseline is None else f"{calibration.baseline[i]:.5g}")
         for i, (name, value) in enumerate(scores)
     ]
     shares = [
@@ -247,20 +248,22 @@ def _calibration(audit: Audit) -> str:
             f"{100 * each.low:.2f} to {100 * each.high:.2f} %",
             Markup('<span class="good">as expected</span>' if each.plausible else '<span class="bad">outside</span>'),
         )
-        for each in found.coverage
+        for each in calibration.coverage
     ]
-    numbers = audit.numbers[-found.n :] if len(audit.numbers) >= found.n else np.arange(1, found.n + 1)
+    numbers = (
+        audit.numbers[-calibration.n :] if len(audit.numbers) >= calibration.n else np.arange(1, calibration.n + 1)
+    )
     return _section(
         "calibration",
         "Calibration on held-out rows",
-        _p(f"{found.n} rows that training did not use. Ranges hold with probability 95 % for right predictions."),
+        _p(f"{calibration.n} rows that training did not use. Ranges hold with probability 95 % for right predictions."),
         '<div class="pictures">',
-        _figure(coverage_chart(found), "Share of targets within the central interval of each level."),
+        _figure(coverage_chart(calibration), "Share of targets within the central interval of each level."),
         _figure(
-            histogram(found),
+            histogram(calibration),
             "P(Y ≤ y) under the prediction: flat for right predictions, U-shaped for overconfident ones.",
         ),
-        _figure(prediction_chart(found, numbers), "Targets against predictions."),
+        _figure(prediction_chart(calibration, numbers), "Targets against predictions."),
         "</div>",
         table(("interval", "covers", "expected", ""), shares),
         table(("score", "model", "without inputs"), rows),
@@ -268,16 +271,16 @@ def _calibration(audit: Audit) -> str:
 
 
 def _risk(audit: Audit) -> str:
-    found = audit.risk
-    if found is None:
+    risk = audit.risk
+    if risk is None:
         return ""
     text = (
-        f"The loss is 1 where a draw of the latent function misses the target by more than {found.epsilon:g}, else 0. "
-        f"Its mean over {found.rows} held-out rows is {found.risk:.5g}. With probability "
-        f"{100 * float(found.bound.confidence):g} % its mean at new rows is at most "
-        f"{outward(float(found.bound), 'upper', 5)}"
+        f"The loss is 1 where a draw of the latent function misses the target by more than {risk.epsilon:g}, else 0. "
+        f"Its mean over {risk.rows} held-out rows is {risk.risk:.5g}. With probability "
+        f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
+        f"{outward(float(risk.bound), 'upper', 5)}"
     )
-    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(found.bound.claim.split(', '))}.")))
+    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
 
 
 def _foundations(audit: Audit) -> str:
@@ -310,9 +313,9 @@ def cited(audit: Audit) -> set[str]:
     """Ids of all claims that the page names."""
     texts = [claim for finding in audit.findings for claim in finding.claims]
     if audit.enough is not None:
-        found = audit.enough
-        texts += ["N-low", "N-monoQ", *(end.claim for end in found.evidence)]
-        texts += [end.claim for level in found.levels for end in level.divergence(found.evidence)]
+        enough = audit.enough
+        texts += ["N-low", "N-monoQ", *(end.claim for end in enough.evidence)]
+        texts += [end.claim for level in enough.levels for end in level.divergence(enough.evidence)]
     if audit.consequences is not None:
         texts += ["L-30", "L-31"]
     if audit.risk is not None:
