@@ -83,7 +83,7 @@ def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 30
     >>> bool(result.measured.mean.max() <= result.model.mean)
     True
     """
-    own = None if levels.divergence is None else sandwich(found.divergence[1])
+    own = None if levels.divergence is None else sandwich(levels.divergence[1])
     measured = None
     if about.Z is not None and about.N <= rows and len(X_new):
         measured = differences(about, about.Z, X_new)

@@ -160,11 +160,11 @@ def of_consequences(consequences: Consequences | None) -> Finding | None:
         return None
     bounds = consequences.model
     text = f"At every input, {sentence(bounds)}."
-    if consequences.measured is not None:
+    measured = consequences.measured
+    if measured is not None:
         text += (
-            f" Measured at these rows: means differ by at most {consequences.measured.mean.max():.3g} standard deviations, "
-            f"the variance ratio lies between {consequences.measured.variance.min():.3g} and "
-            f"{consequences.measured.variance.max():.3g}."
+            f" Measured at these rows: means differ by at most {measured.mean.max():.3g} standard deviations, the "
+            f"variance ratio lies between {measured.variance.min():.3g} and {measured.variance.max():.3g}."
         )
     grade: Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
     return Finding("Predictions", grade, text, ("L-30", "L-31"))
