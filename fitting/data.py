@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -62,17 +63,17 @@ class Data:
         """Number of data."""
         return int(self.X.shape[0])
 
-    def inputs(self, Z: ArrayLike | Array | None) -> Array:
-        """The inducing inputs as a checked float64 array on the device of X."""
+    def inputs(self, Z: ArrayLike | Array | None, *, finite: bool = True) -> Array:
+        """The inducing inputs as a float64 array on the device of X, tested for NaN and infinity if ``finite``."""
         if Z is None:
             raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
         namespace(self.X, Z)
-        return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
+        return as_points(Z, "Z", self.X.shape[1], finite=finite).astype(np.float64, copy=False)
 
-    def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
-        """The chunks of all rows with the features of the inducing points Z."""
-        relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
-        return self.stream_of(InducingBasis(kernel, self.inputs(Z), jitter, relative))
+    def stream(self, kernel: Kernel, Z: Array, jitter: float) -> Stream:
+        """The chunks of all rows with the features of the checked inducing points Z."""
+        relative = jitter / kernel.largest_variance(Z) if self.jitter == "auto" else 0.0
+        return self.stream_of(InducingBasis(kernel, Z, jitter, relative))
 
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
@@ -84,11 +85,19 @@ class Data:
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
 
+        unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
+        points = self.inputs(Z, finite=not unread)
+
         def attempt(amount: float) -> tuple[T, float]:
-            return work(self.stream(kernel, Z, amount)), amount
+            source = self.stream(kernel, points, amount)
+            if unread:
+                source.basis.readings.require_finite("Z", points)
+            result = work(source)
+            source.basis.readings.settle()  # what nobody has read may still be an error
+            return result, amount
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return with_jitter(attempt, kernel, self.jitter)
+            return with_jitter(attempt, kernel, points, self.jitter)
 
     def only(self, rows: ArrayLike | Array) -> Data:
         """The data of some rows, without blocks."""

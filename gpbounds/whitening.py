@@ -22,6 +22,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
+from gpbounds.readings import Readings
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -232,19 +233,20 @@ def whiten(
     points = as_points(X, "X")
     centres = as_points(Z, "Z", points.shape[1])
     targets = None if y is None else as_targets(y, points)
-    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, jitter)
+    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, centres, jitter)
 
 
-def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -> T:
-    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance, until one succeeds."""
+def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter: Jitter) -> T:
+    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance at Z, until one succeeds."""
     if jitter != "auto":
         return attempt(jitter)
+    largest = kernel.largest_variance(Z)
     for step in AUTO_LADDER[:-1]:
         try:
-            return attempt(step * kernel.max_variance)
+            return attempt(step * largest)
         except NotPositiveDefinite:
             continue
-    return attempt(AUTO_LADDER[-1] * kernel.max_variance)
+    return attempt(AUTO_LADDER[-1] * largest)
 
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:
@@ -291,8 +293,8 @@ class Residuals:
     One read then serves all chunks of a pass.
     """
 
-    def __init__(self, variance: float) -> None:
-        self.variance, self.M = variance, 0
+    def __init__(self, variance: float, readings: Readings) -> None:
+        self.variance, self.readings, self.M = variance, readings, 0
         self._unread: list[Array] = []
 
     def of(self, V: Array) -> Array:
@@ -303,12 +305,12 @@ class Residuals:
         return namespace(V).maximum(residual, 0.0)
 
     def require(self) -> None:
-        """Raise the errors of `residual_diagonal` for the chunks since the last call."""
+        """Raise the errors of `residual_diagonal` for the chunks since the last call, when the readings are read."""
         if not self._unread:
             return
-        least = float(namespace(self._unread[0]).concatenate(self._unread).min())
+        least = self.readings.take(namespace(self._unread[0]).concatenate(self._unread).min())
         self._unread.clear()
-        _require_finite_and_residual(least, self.variance, self.M, EPS)
+        self.readings.test(lambda: _require_finite_and_residual(float(least), self.variance, self.M, EPS))
 
 
 def _require_finite_and_residual(least: float, scale: float, M: int, eps: float) -> None:
