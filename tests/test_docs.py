@@ -25,7 +25,8 @@ PAGES = [
     for path in sorted(DOCS.rglob("*.md"))
     if not set(GENERATED) & set(path.relative_to(DOCS).parts)
 ]
-BLOCK = re.compile(r"(?:<!-- needs: (?P<needs>[\w ]+) -->\n)?^```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^```$", re.M | re.S)
+NEEDS = r"(?:<!-- needs: (?P<needs>[\w ]+) -->\n)?"
+BLOCK = re.compile(NEEDS + r"^```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN = ("python", "sh")
 
 
