@@ -176,6 +176,20 @@ def test_hyperparameters_at_limits_and_beyond_the_rows_are_named():
     assert "times the noise variance" in result["variance"].remark
 
 
+def test_hyperparameters_of_sums_products_and_kernels_on_columns_are_named_by_their_inputs():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (30, 3)) * [1.0, 10.0, 100.0]
+    kernel = SquaredExponential(1.0, [50.0, 20.0]).on([2, 0]) + Matern(1.5).on([1]) * SquaredExponential()
+    about = subject(kernel, X, X[:, 0], noise=0.1, columns=["a", "b", "c"])
+    named = {each.name: each for each in hyperparameters(about, {"k1.lengthscale[1]": "upper"})}
+    assert named["k1.lengthscale[c]"].relative == pytest.approx(50.0 / np.ptp(X[:, 2]))
+    assert named["k1.lengthscale[a]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
+    assert named["k1.lengthscale[a]"].limit == "upper"
+    assert "hardly uses" in named["k1.lengthscale[a]"].remark
+    assert named["k2.k1.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 1]))
+    assert named["k2.k2.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 2]))
+
+
 def test_calibration_covers_as_often_as_it_says_and_sees_overconfidence():
     rng = np.random.default_rng(5)
     mean, variance = rng.standard_normal(2000), rng.uniform(0.5, 2.0, 2000)

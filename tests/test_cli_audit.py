@@ -12,7 +12,8 @@ import pytest
 import fitting
 from gpbounds.audit import calibration, enough, subject
 from gpbounds.cli import main
-from gpbounds.renyi import exact_gap
+from gpbounds.kernels import SquaredExponential
+from gpbounds.renyi import Model, exact_gap, from_sklearn
 
 N = 90
 
@@ -58,6 +59,8 @@ def folder(tmp_path_factory):
     for name, model in kinds.items():
         fitted(model, X[chosen], y[chosen]).save(place / f"{name}.npz")
     fitted(fitting.SparseGP(n_inducing=6, max_iter=5, normalize_y=True), X, y).save(place / "all.npz")
+    Model(SquaredExponential(), 0.1, np.zeros((2, 3))).save(place / "wide.json")
+    (place / "other.json").write_text("[1, 2]")
     return place
 
 
@@ -182,6 +185,34 @@ def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys
         assert answer(capsys, tmp_path / name, *words) == expected
 
 
+def test_a_model_of_another_library_is_read_from_json(folder, tmp_path, capsys):
+    """scikit-learn's posterior at the held-out rows is that of the audit, for a model without inducing points."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    regressor = GaussianProcessRegressor(900.0 * RBF([1.0, 2.0]) + WhiteKernel(4.0), optimizer=None)
+    from_sklearn(regressor.fit(table[:, :2], table[:, 2])).save(tmp_path / "model.json")
+    words = (folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
+    record = answer(capsys, *words)
+    assert record["enough"]["verdict"] == "no inducing points"
+    train, held = (np.sort(part) for part in np.split(np.random.default_rng(0).permutation(N)[::-1], [72]))
+    regressor.fit(table[train, :2], table[train, 2])
+    expected = regressor.log_marginal_likelihood_value_
+    assert record["enough"]["evidence"][0]["value"] == pytest.approx(expected, rel=1e-6)
+    mean, std = regressor.predict(table[held, :2], return_std=True)
+    scores = calibration(table[held, 2], mean, std**2)
+    assert record["calibration"]["RMSE"] == pytest.approx(scores.rmse, rel=1e-6)
+    assert record["calibration"]["log loss"] == pytest.approx(scores.log_loss, rel=1e-6)
+    Model(SquaredExponential(900.0, [1.0, 2.0]), 4.0, table[:8, :2]).save(tmp_path / "model.json")
+    record = answer(capsys, *words)
+    assert record["model"]["M"] == 8
+    kernel = SquaredExponential(900.0, [1.0, 2.0])
+    gap = exact_gap(kernel, table[train, :2], table[train, 2], table[:8, :2], 1.0, noise=4.0)
+    low, high = (end["value"] for end in record["enough"]["KL"])
+    assert low <= gap <= high
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -190,7 +221,10 @@ def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys
         (("part.csv", "--model", "sparse.npz"), "of its 70 rows in"),
         (("nan.csv", "--model", "sparse.npz"), "expected finite numbers, got NaN or infinity in 1 row(s)"),
         (("data.csv", "--model", "student.npz"), "got a VariationalGP with a StudentT likelihood"),
-        (("data.csv", "--model", "data.csv"), "data.csv"),
+        (("data.csv", "--model", "data.csv"), "--model: expected a file .npz or .json"),
+        (("data.csv", "--model", "model.pkl"), 'gpbounds.renyi.from_gpflow(model).save("model.json")'),
+        (("data.csv", "--model", "wide.json"), "Z: expected inducing points of 2 inputs, as the rows have, got 3"),
+        (("data.csv", "--model", "other.json"), "expected a model that gpbounds.renyi.Model.save wrote"),
         (("data.csv", "--model", "none.npz"), "none.npz"),
         (("none.csv",), "none.csv: No such file"),
         (("data.csv", "--out", "page.pdf"), "--out: expected a name that ends in .html"),
@@ -203,7 +237,7 @@ def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys
     ],
 )
 def test_wrong_input_is_refused_in_one_sentence(folder, tmp_path, capsys, words, sentence):
-    files = [folder / word if word.endswith((".csv", ".npz")) else word for word in words]
+    files = [folder / word if word.endswith((".csv", ".npz", ".json", ".pkl")) else word for word in words]
     out = () if "--out" in words else ("--out", tmp_path / "a.html")
     status, _, err = ask(capsys, *files, *out)
     assert status == 2

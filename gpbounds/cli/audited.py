@@ -23,6 +23,7 @@ from gpbounds.cli.options import UsageError
 from gpbounds.cli.problem import describe_kernel
 from gpbounds.cli.steps import Steps
 from gpbounds.likelihoods import Gaussian
+from gpbounds.renyi import Model
 
 SAME = 1e-9
 """Largest difference, relative to the largest value, of a target in the file from that of a training row."""
@@ -86,6 +87,10 @@ def case(args: argparse.Namespace) -> Case:
             f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
             models.for_the_shell(model.stop_reason_),
         )
+    elif args.model.suffix == ".json":
+        return _imported(args, table, columns)
+    elif args.model.suffix != ".npz":
+        raise UsageError(f"--model: expected a file .npz or .json, got {args.model}: {OTHER_LIBRARIES}")
     else:
         model = models.saved(args.model)
         _supported(model, args.model, table)
@@ -93,6 +98,44 @@ def case(args: argparse.Namespace) -> Case:
         train, held = (_part(table, part) for part in numbers)
         notes = (f"The model was read from {args.model}; {held.N} rows of the file were not used in its training.",)
     return _of_model(model, table.name, columns, train, held, np.concatenate(numbers) + 1, (*table.notes, *notes))
+
+
+OTHER_LIBRARIES = (
+    "convert a model of GPflow, GPyTorch or scikit-learn in Python by "
+    'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch or from_sklearn'
+)
+"""How models of other libraries are passed; no file is unpickled, because that runs any code in it."""
+
+
+def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> Case:
+    """The case of a kernel, a noise variance and inducing points, whose posterior is q* given the training rows."""
+    model = Model.load(args.model)
+    numbers = _split(table, args.held_out, args.seed)
+    train, held = (_part(table, part) for part in numbers)
+    try:
+        about = subject(model.kernel, train.X, train.y, model.Z, noise=model.noise, columns=columns)
+        model.kernel(train.X[:1])
+    except ValueError as error:
+        raise UsageError(f"--model: {args.model} does not fit {table.name}: {error}") from None
+    notes = [
+        *table.notes,
+        f"Kernel, noise and inducing points were read from {args.model}; the posterior is the best one with them given "
+        f"{train.N} rows. The {held.N} others were drawn at random (seed {args.seed}); if they were used in training, "
+        "their coverage is better than that of new rows.",
+    ]
+    mean, variance = np.empty(0), np.empty(0)
+    if model.Z is not None:
+        law = about.best(model.Z).predict(held.X)
+        mean, variance = np.asarray(law.mean), np.asarray(law.variance)
+    elif about.N <= args.rows:
+        means, variance = about.exact.predict(held.X)
+        mean = means[:, 0]
+    else:
+        notes.append(f"Calibration is missing: it needs the exact GP of {about.N} rows; raise --rows.")
+        held, numbers = _part(table, numbers[1][:0]), (numbers[0], numbers[1][:0])
+    described = f"{args.model.name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
+    places = np.concatenate(numbers) + 1
+    return Case(table.name, described, about, train, held, places, (mean, variance), 0.0, 1.0, {}, tuple(notes))
 
 
 def _of_model(
@@ -229,7 +272,8 @@ def audit(audited: Case, args: argparse.Namespace, steps: Steps) -> Audit:
                 lambda: audits.held_out_risk(held.y, *audited.predicted, args.certificate, delta=args.delta),
             )
     else:
-        notes.append("Calibration is missing: the model was trained on all rows of the file.")
+        if not any("Calibration is missing" in note for note in notes):
+            notes.append("Calibration is missing: the model was trained on all rows of the file.")
         if args.certificate is not None:
             notes.append("The certificate is missing: it needs rows that the model was not trained on.")
     if enough is not None and enough.interrupted:

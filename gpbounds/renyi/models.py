@@ -1,10 +1,12 @@
-"""Kernel, noise and inducing points of models trained with other libraries, for `evidence` and `gap`.
+"""Kernel, noise and inducing points of models trained with other libraries, for `evidence`, `gap` and audits.
 
 No library is imported: classes are recognised by their names, parameters by the attributes that the libraries document.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +14,9 @@ import numpy as np
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.kernels import Kernel, Product, SquaredExponential, Sum
-from gpbounds.kernels.plain import stationary
+from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain, stationary
 from gpbounds.kernels.stationary import Stationary
-from gpbounds.validation import positive
+from gpbounds.validation import noise_variance, positive
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,54 @@ class Model:
     kernel: Kernel
     noise: float
     Z: Float | None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, with all digits; `gpbounds audit --model` reads it.
+
+        Raises
+        ------
+        ValueError
+            for a kernel that is not one of gpbounds.
+        """
+        record = {
+            "kind": KIND,
+            "version": VERSION,
+            "kernel": kernel_to_plain(self.kernel),
+            "noise": self.noise,
+            "Z": None if self.Z is None else self.Z.tolist(),
+        }
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, allow_nan=False)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """The model in a file that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            for a file of another kind, or with values that are no model.
+        OSError
+            if the file cannot be read.
+        """
+        name = os.fspath(path)
+        wrong = f"{name}: expected a model that gpbounds.renyi.Model.save wrote"
+        with open(path, encoding="utf-8") as file:
+            try:
+                record = json.load(file)
+            except (json.JSONDecodeError, UnicodeDecodeError):
+                raise ValueError(f"{wrong}, got a file that is not JSON") from None
+        if not isinstance(record, dict) or record.get("kind") != KIND or record.get("version") != VERSION:
+            raise ValueError(f"{wrong}, got another JSON file, or one of another version")
+        try:
+            Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
+            return cls(kernel_from_plain(record["kernel"]), noise_variance(record["noise"]), Z)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{wrong}, got values that are no model: {error}") from None
+
+
+KIND, VERSION = "imported model", 1
+"""Marks of a file."""
 
 
 @dataclass(frozen=True)
