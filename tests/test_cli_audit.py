@@ -13,7 +13,7 @@ import fitting
 from gpbounds.audit import calibration, enough, subject
 from gpbounds.cli import main
 from gpbounds.kernels import SquaredExponential
-from gpbounds.renyi import Model, exact_gap, from_sklearn
+from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, variational_bound
 
 N = 90
 
@@ -53,6 +53,7 @@ def folder(tmp_path_factory):
     kinds = {
         "sparse": fitting.SparseGP("vfe", n_inducing=6, max_iter=20, normalize_y=True, random_state=0),
         "fitc": fitting.SparseGP("fitc", n_inducing=6, max_iter=10, normalize_y=True, random_state=0),
+        "pic": fitting.SparseGP("pic", n_inducing=6, max_iter=3, block_size=20, normalize_y=True, random_state=0),
         "exact": fitting.ExactGP(max_iter=10, normalize_y=True, random_state=0),
         "student": fitting.VariationalGP(likelihood="student-t", n_inducing=6, max_iter=1, random_state=0),
     }
@@ -62,6 +63,12 @@ def folder(tmp_path_factory):
     Model(SquaredExponential(), 0.1, np.zeros((2, 3))).save(place / "wide.json")
     (place / "other.json").write_text("[1, 2]")
     return place
+
+
+def law_of(model):
+    """Mean and covariance of the inducing variables under the model's posterior."""
+    L, q = model.posterior_.inducing.chol.L, model.posterior_.q
+    return L @ q.mean, L @ q.covariance @ L.T
 
 
 @pytest.fixture(scope="module")
@@ -138,12 +145,22 @@ def test_a_new_model_is_trained_with_the_number_asked_for(folder, tmp_path, caps
 
 def test_models_that_predict_otherwise_say_so_and_exact_ones_need_no_points(folder, tmp_path, capsys):
     words = (folder / "data.csv", "--out", tmp_path / "a.html", "--model")
-    assert any("own posterior" in note for note in answer(capsys, *words, folder / "fitc.npz")["notes"])
+    model = fitting.load(folder / "fitc.npz")
+    record = answer(capsys, *words, folder / "fitc.npz")["enough"]
+    mean, covariance = (np.ravel(part) if i == 0 else part for i, part in enumerate(law_of(model)))
+    data = (model.kernel_, model.X_train_, model.y_train_, model.inducing_)
+    bound = variational_bound(*data, mean, covariance, noise=model.noise_, jitter=model.jitter_)
+    truth = log_evidence(*data[:3], noise=model.noise_) - float(bound)
+    low, high = (end["value"] for end in record["KL"])
+    assert low - 1e-6 <= truth <= high + 1e-6
+    assert record["excess"] > 0.0
+    assert answer(capsys, *words, folder / "sparse.npz")["enough"]["excess"] == 0.0
+    pic = answer(capsys, *words, folder / "pic.npz")
+    assert any("not given by its inducing points alone" in note for note in pic["notes"])
     record = answer(capsys, *words, folder / "exact.npz")
     assert record["enough"]["verdict"] == "no inducing points"
     assert record["enough"]["suffices"] >= record["enough"]["needed"]
     assert record["places"] is None
-    assert not any("own posterior" in note for note in record["notes"])
 
 
 def test_without_rows_held_out_the_other_sections_remain(folder, tmp_path, capsys):

@@ -22,6 +22,7 @@ from gpbounds.cli.examples import Examples
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.problem import describe_kernel
 from gpbounds.cli.steps import Steps
+from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Gaussian
 from gpbounds.renyi import Model
 
@@ -144,7 +145,15 @@ def _of_model(
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     Z = getattr(model, "inducing_", None)
     noise = models.noise_of(model)
-    about = subject(model.kernel_, model.X_train_, np.ravel(model.y_train_), Z, noise=noise, columns=columns)
+    about = subject(
+        model.kernel_,
+        model.X_train_,
+        np.ravel(model.y_train_),
+        Z,
+        noise=noise,
+        columns=columns,
+        posterior=_own_posterior(model),
+    )
     own = models.law(model, held) if held.N else None
     predicted = (np.empty(0), np.empty(0))
     if own is not None:
@@ -153,11 +162,12 @@ def _of_model(
     label = type(model).__name__ + (f", method {method}" if method else "")
     if scale != 1.0 or shift != 0.0:
         notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, (y − {shift:.5g})/{scale:.5g}.")
-    if not _variational(model):
+    if not _variational(model) and about.posterior is None:
         notes = (
             *notes,
-            f"{type(model).__name__} predicts by its own posterior; the divergence is that of the best sparse "
-            "posterior with the same kernel, noise and inducing points. Calibration is that of the model itself.",
+            f"{type(model).__name__} predicts by a posterior that is not given by its inducing points alone; the "
+            "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
+            "Calibration is that of the model itself.",
         )
     limited: dict[str, Limit] = {}
     for remark in model.remarks_:
@@ -171,6 +181,15 @@ def _variational(model: Any) -> bool:
     """Whether the model predicts by q*: the exact GP and VFE do."""
     name = type(model).__name__
     return name == "ExactGP" or (name == "SparseGP" and model.method == "vfe" and model.beta == 1.0)
+
+
+def _own_posterior(model: Any) -> SparsePosterior | None:
+    """The model's posterior, where it is another than q* and given by its inducing points."""
+    law = model.posterior_
+    if _variational(model) or type(law).__name__ != "InducingPosterior":
+        return None
+    q = law.q
+    return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
 
 
 def _columns(args: argparse.Namespace, table: Examples) -> list[str]:

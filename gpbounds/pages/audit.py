@@ -143,7 +143,7 @@ def _consequences(audit: Audit) -> str:
     consequences = audit.consequences
     if consequences is None:
         return ""
-    named = [] if consequences.model is None else [("these inducing points", consequences.model)]
+    named = [] if consequences.model is None else [("the model", consequences.model)]
     rows = [
         (
             name,
@@ -156,7 +156,7 @@ def _consequences(audit: Audit) -> str:
     ]
     header = (
         "with",
-        "KL[q*‖p] ≤",
+        "KL ≤",
         "means within (exact st. dev.)",
         "st. dev. at least (× exact)",
         "at most",
@@ -165,7 +165,7 @@ def _consequences(audit: Audit) -> str:
         _p(
             Markup(
                 "What a divergence implies for the prediction of the latent function at every input: Proposition 4 "
-                f"with q* first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
+                f"with the model first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
                 + (f"Here {escaped(sentence(consequences.model))}." if consequences.model is not None else "")
             )
         ),
