@@ -201,8 +201,13 @@ def _count(row: Sequence[Any]) -> int:
     return round(rank ** (1.0 / d)) if row[2] == "DMGP" else rank // 2
 
 
+def _point(row: Sequence[Any]) -> tuple[int, float, float]:
+    """n, NLPD and seconds."""
+    return int(row[5]), float(row[8]), float(row[11])
+
+
 def picture(rows: Sequence[Sequence[Any]], sets: Sequence[str]) -> Any:
-    """Fig. 5: test NLPD and seconds of training against n."""
+    """Fig. 5: test NLPD and seconds of training against n, a line style for each number of epochs."""
     from gpbounds.plotting import BLUE, GREEN, VERMILLION
     from gpbounds.plotting.elements import TEXT, axes, figure, plain_ticks
 
@@ -214,19 +219,23 @@ def picture(rows: Sequence[Sequence[Any]], sets: Sequence[str]) -> Any:
             continue
         above = axes(page, "test NLPD", 201 + 10 * len(sets) + i, "linear")
         below = axes(page, "seconds of one core", 201 + 10 * len(sets) + len(sets) + i)
+        counts = sorted({int(row[7]) for row in part}, reverse=True)
+        for epochs, style in zip(counts, ("o-", "s--", "^-."), strict=False):
+            for model, color in colors.items():
+                points = sorted(_point(row) for row in part if (row[2], int(row[7])) == (model, epochs))
+                n, losses, seconds = zip(*points, strict=True) if points else ((), (), ())
+                label = f"{model}, {epochs} epochs"
+                above.plot(n, losses, style, color=color, label=label)
+                below.plot(n, seconds, style, color=color, label=label)
         for model, color in colors.items():
-            points = sorted((int(r[5]), float(r[8]), float(r[11])) for r in part if r[2] == model)
-            n, losses, seconds = zip(*points, strict=True)
-            above.plot(n, losses, "o-", color=color, label=model)
-            below.plot(n, seconds, "o-", color=color, label=model)
-            if model != "DNN+S":
-                above.axhline(PRINTED[name][model][0], color=color, lw=1.0, ls=":")
+            above.axhline(PRINTED[name][model][0], color=color, lw=1.0, ls=":")
         above.set_title(f"{name}; dotted: printed, 90 % of all rows", loc="left", fontsize=TEXT + 1)
-        above.legend(fontsize=TEXT - 1, frameon=False)
+        above.legend(fontsize=TEXT - 2, frameon=False)
+        sizes = [int(row[5]) for row in part]
         for ax in (above, below):
             ax.set_xscale("log")
             ax.set_xlabel("Number of training rows n", fontsize=TEXT)
-            plain_ticks(ax, min(n), max(n))
+            plain_ticks(ax, min(sizes), max(sizes))
     return page
 
 

@@ -33,8 +33,7 @@ from typing import Any
 
 import numpy as np
 from lowrank_setting import write
-from regression_sets import Split, split, table_source
-from renyi_alpha import errors
+from regression_sets import Split, errors, split, table_source
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting import ExactGP, RenyiGP, SparseGP

@@ -135,14 +135,20 @@ def dimension(path: Path, rows: int, rank: int, iterations: int, seed: int) -> i
     return min(losses, key=losses.__getitem__)
 
 
+def dim_of(args: argparse.Namespace, name: str, model: str, rank: int, seed: int, records: Sequence[Score]) -> int:
+    """d of MGP, from ``records`` if they have it; 0 for the other models."""
+    if model != "MGP":
+        return 0
+    small = rank <= SMALL
+    known = [s.dim for s in records if (s.data, s.split, s.model, s.rank <= SMALL) == (name, seed, "MGP", small)]
+    path, at = args.folder / f"{name}.csv.gz", SMALL if small else MIDDLE
+    return known[0] if known else dimension(path, args.rows, at, min(SHORT, args.iterations), seed)
+
+
 def trained(args: argparse.Namespace, name: str, model: str, rank: int, seed: int, records: Sequence[Score]) -> Score:
-    path, dim, begun = args.folder / f"{name}.csv.gz", 0, time.process_time()
-    data = split(path, args.rows, seed)
-    if model == "MGP":
-        small = rank <= SMALL
-        known = [s.dim for s in records if (s.data, s.split, s.model, s.rank <= SMALL) == (name, seed, "MGP", small)]
-        at = SMALL if small else MIDDLE
-        dim = known[0] if known else dimension(path, args.rows, at, min(SHORT, args.iterations), seed)
+    begun = time.process_time()
+    data = split(args.folder / f"{name}.csv.gz", args.rows, seed)
+    dim = dim_of(args, name, model, rank, seed, records)
     fitted = estimator(model, rank, dim, args.iterations, seed)
     nlpd, rmse = scores(fitted, data)
     spent = round(time.process_time() - begun, 2)

@@ -21,7 +21,7 @@ from regression_sets import UCI
 
 from gpbounds import divergences, pacbayes
 from gpbounds.cli.data import read_table
-from gpbounds.losses import Loss
+from gpbounds.losses import Band, Exponential, Loss
 from gpbounds.pacbayes import Certificate, Exact, Scaling, Sparse
 
 DELTA = 0.01
@@ -61,7 +61,9 @@ class Score:
     """One trained model.
 
     ``B`` is the bound of the certificate, with ξ(N); ``B_maurer`` and ``B_pin`` have 2√N instead, as in the paper.
-    ``steps`` is the number of steps of training, ``stopped`` the reason why it ended.
+    ``train`` is the Gibbs risk that is certified, of the loss ``loss``.  ``test`` is that of the band loss at test
+    rows, as in the paper's tables, whatever the loss; ``test_own`` is that of ``loss``.  ``steps`` is the number of
+    steps of training, ``stopped`` the reason why it ended.
     """
 
     data: str
@@ -83,11 +85,13 @@ class Score:
     steps: int
     stopped: str
     seconds: float
+    loss: str
+    test_own: float
 
     @property
     def key(self) -> tuple[Any, ...]:
         """Identifies the experiment: two scores with the same key are the same experiment."""
-        return self.data, self.variant, self.method, self.ard, self.M, self.epsilon, self.seed, self.N
+        return self.data, self.loss, self.variant, self.method, self.ard, self.M, self.epsilon, self.seed, self.N
 
 
 def table(path: Path | None, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -172,10 +176,17 @@ def figures(certificate: Certificate, part: Part) -> dict[str, Any]:
     mean, variance = predicted(certificate, part)
     truth = part.scaled_test[1]
     loss: Loss = certificate.loss
+    assert isinstance(loss, Band | Exponential)
+
+    def risk(of: Loss) -> float:
+        return float(np.mean(of.expectation(truth, mean, variance)))
+
     return {
         **bounds(certificate),
         "train": certificate.risk,
-        "test": float(np.mean(loss.expectation(truth, mean, variance))),
+        "test": risk(Band(loss.epsilon)),
+        "test_own": risk(loss),
+        "loss": loss.name,
         "MSE": float(np.mean((truth - mean) ** 2)),
         "KL_N": certificate.kl / certificate.data.rows,
         "noise": certificate.posterior.noise,
@@ -194,7 +205,10 @@ def save(path: Path, scores: Sequence[Score]) -> None:
 
 
 def load(path: Path) -> list[Score]:
-    """The scores that `save` wrote; an empty list if there is no file."""
+    """The scores that `save` wrote; an empty list if there is no file.
+
+    Files of before the column ``loss`` hold band losses.
+    """
     if not path.exists():
         return []
     kinds: dict[str, Callable[[str], Any]] = {
@@ -204,6 +218,5 @@ def load(path: Path) -> list[Score]:
         "bool": lambda text: text == "True",
     }
     with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Score(**{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Score)}) for row in csv.DictReader(file)
-        ]
+        rows = [{"loss": "band", "test_own": row["test"], **row} for row in csv.DictReader(file)]
+    return [Score(**{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Score)}) for row in rows]

@@ -80,21 +80,6 @@ def named(arguments: Sequence[str]) -> list[tuple[str, Path]]:
     return [(name, Path(path)) for name, _, path in pairs]
 
 
-def sources(arguments: Sequence[str], noise: float) -> list[Source]:
-    """The toy functions, and the tables in ``arguments``; without arguments, those beside the repository."""
-    pairs = named(arguments)
-    if not pairs:
-        pairs = [(name, UCI / f"{name}.csv.gz") for name in ("bike", "elevators", "concrete")]
-        missing = [name for name, path in pairs if not path.exists()]
-        pairs = [(name, path) for name, path in pairs if path.exists()]
-        if missing:
-            print(
-                f"No {', '.join(missing)} in {UCI}: download from archive.ics.uci.edu or openml.org, save as CSV with "
-                "the target in the last column, and pass --data name=path."
-            )
-    return [*toys(noise), *(table_source(name, path) for name, path in pairs)]
-
-
 @dataclass(frozen=True, eq=False)
 class Split:
     """Training and test rows, standardised by the training rows, and the kernel at the start of training."""
@@ -115,3 +100,11 @@ def split(source: Source, rows: int, seed: int) -> Split:
     y = (y - y[:train].mean()) / y[:train].std()
     start = np.sqrt(X.shape[1]) * np.exp(0.5 * rng.standard_normal()) * np.ones(X.shape[1])
     return Split(X[:train], y[:train], X[train:], y[train:], Matern(1.5, 1.0, start))
+
+
+def errors(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> tuple[float, float]:
+    """RMSE, and the mean of −log N(y; mean, std²)."""
+    z = (y - mean) / std
+    return float(np.sqrt(np.mean((y - mean) ** 2))), float(
+        np.mean(0.5 * z**2 + np.log(std) + 0.5 * np.log(2.0 * np.pi))
+    )

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fitting.estimators import load as load
     from fitting.family import member as member
     from fitting.family import objective as objective
+    from fitting.flatness import sharpness as sharpness
+    from fitting.flatness import sharpness_of as sharpness_of
     from fitting.metrics import calibration_error as calibration_error
     from fitting.metrics import classification_error as classification_error
     from fitting.metrics import coverage as coverage
@@ -58,6 +60,8 @@ _HOME = {
     "objective": "family",
     "packing": "parameters",
     "randomised_pit": "metrics",
+    "sharpness": "flatness",
+    "sharpness_of": "flatness",
     "square_loss": "metrics",
     "variational_objective": "variational",
 }

@@ -1,4 +1,4 @@
-"""The law p(x) of the inputs: Gaussian, uniform on a box, or the empirical law of data points."""
+"""The law p(x) of the inputs: Gaussian with any covariance, uniform on a box, or the empirical law of data points."""
 
 from __future__ import annotations
 
@@ -8,40 +8,125 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points
+from gpbounds.errors import NotPositiveDefinite
+from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite, positive
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Gaussian:
-    """x ~ N(0, diag(std²)); the mean is irrelevant for a stationary kernel.
+    """x ~ N(mean, cov), with independent columns (``std``) or any covariance (``cov``).
+
+    The mean moves the draws; spectra and bounds for kernels of x − x' do not depend on it.
 
     Parameters
     ----------
     std : float or array of shape (dim,)
         Standard deviation, in the units of x: one number for all dimensions, or one for each.
     dim : int
-        Number of dimensions; if ``std`` is an array, its length.
+        Number of dimensions; if ``std`` or ``mean`` is an array, its length; if ``cov`` is passed, its order.
+    mean : float or array of shape (dim,)
+        In the units of x.
+    cov : array (dim, dim), optional
+        Covariance, in squared units of x, in place of ``std``: symmetric to 1e-12 of the standard deviations (the mean
+        of it and its transpose is taken) with a positive diagonal.  It may be singular: eigenvalues of the correlation
+        matrix that rounding makes negative count as 0.
+
+    Attributes
+    ----------
+    stds, means : array (dim,)
+        Standard deviation and mean of each column.
+    correlated : bool
+        Whether ``cov`` has an entry other than 0 off the diagonal.  Otherwise ``cov`` is recorded as ``std``.
+    slack : float
+        How far the correlation matrix of the law may be from that of ``cov`` in the spectral norm: 0 for independent
+        columns, and if ``cov`` is positive definite beyond rounding.
+
+    Raises
+    ------
+    ValueError
+        for numbers, shapes or lengths that do not fit together, or both ``std`` and ``cov``.
+    NotPositiveDefinite
+        for a ``cov`` with a negative eigenvalue.
 
     >>> Gaussian([1.0, 2.0]).dim
     2
+    >>> law = Gaussian(mean=[1.0, 0.0], cov=[[4.0, 1.0], [1.0, 1.0]])
+    >>> law.stds, law.correlated
+    (array([2., 1.]), True)
     """
 
     std: ArrayLike = 1.0
     dim: int = 1
-    stds: Float = field(init=False, repr=False, compare=False)
+    mean: ArrayLike = 0.0
+    cov: ArrayLike | None = None
+    stds: Float = field(init=False, compare=False)
+    means: Float = field(init=False, compare=False)
+    slack: float = field(init=False, compare=False, default=0.0)
+    _factor: Float | None = field(init=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
-        std = positive("std", self.std)
-        dim = count("dim", self.dim)
-        if std.ndim > 1 or std.size == 0 or (std.ndim == 1 and dim not in (1, std.size)):
-            raise ValueError(f"std: expected a number or one per dimension ({dim}), got shape {std.shape}")
-        object.__setattr__(self, "std", float(std) if std.ndim == 0 else tuple(std.tolist()))
-        object.__setattr__(self, "dim", std.size if std.ndim else dim)
-        object.__setattr__(self, "stds", np.broadcast_to(std, (self.dim,)))
+        std, dim, mean = positive("std", self.std), count("dim", self.dim), finite("mean", self.mean)
+        cov = None if self.cov is None else finite("cov", self.cov)
+        if cov is not None:
+            if std.ndim or std != 1.0:
+                raise ValueError(f"std: expected none with cov, whose diagonal states the variances, got {self.std!r}")
+            std = _standard_deviations(cov)
+        size = None if dim == 1 else dim
+        for name, values in (("std" if cov is None else "cov", std), ("mean", mean)):
+            if values.ndim > 1 or values.size == 0 or (values.ndim == 1 and size not in (None, values.size)):
+                shape = values.shape if cov is None or name == "mean" else cov.shape
+                raise ValueError(f"{name}: expected a number or one per dimension ({size or dim}), got shape {shape}")
+            size = values.size if values.ndim else size
+        size = size or 1
+        attributes = {
+            "std": float(std) if std.ndim == 0 else tuple(std.tolist()),
+            "dim": size,
+            "mean": 0.0 if not mean.any() else float(mean) if mean.ndim == 0 else tuple(mean.tolist()),
+            "cov": None,
+            "stds": np.broadcast_to(std, (size,)),
+            "means": np.broadcast_to(mean, (size,)),
+        }
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+        if cov is not None and (cov != np.diag(np.diag(cov))).any():
+            self._decompose(0.5 * (cov + cov.T))
+
+    def _decompose(self, cov: Float) -> None:
+        """Set ``cov``, its factor A with AA' = cov, and ``slack``."""
+        correlations = cov / np.outer(self.stds, self.stds)
+        try:
+            spectrum = eigen(correlations, "cov", vectors=True)
+        except NotPositiveDefinite:
+            least = float(np.linalg.eigvalsh(correlations)[0])
+            raise NotPositiveDefinite(
+                "cov: expected a covariance, which has no negative eigenvalue, got one whose correlation matrix has "
+                f"the eigenvalue {least:.3g}"
+            ) from None
+        singular = not spectrum.values[-1] > spectrum.rounding
+        object.__setattr__(self, "cov", tuple(map(tuple, cov.tolist())))
+        object.__setattr__(self, "slack", 4.0 * spectrum.rounding if singular else 0.0)
+        factor = self.stds[:, None] * (np.asarray(spectrum.vectors) * np.sqrt(spectrum.values))
+        object.__setattr__(self, "_factor", factor)
+
+    def __repr__(self) -> str:
+        """An expression that makes the law; of a covariance of more than 3 columns only the order."""
+        mean = "" if self.mean == 0.0 else f", mean={self.mean!r}"
+        if self.cov is None:
+            return f"Gaussian(std={self.std!r}, dim={self.dim}{mean})"
+        short = f"cov={self.cov!r}" if self.dim <= 3 else f"cov of order {self.dim}"
+        return f"Gaussian({short}{mean})"
+
+    @property
+    def correlated(self) -> bool:
+        """Whether the columns depend on each other."""
+        return self.cov is not None
 
     def sample(self, N: int, rng: np.random.Generator) -> Float:
         """``N`` independent draws, shape (N, dim)."""
-        return rng.standard_normal((N, self.dim)) * self.stds
+        z = rng.standard_normal((N, self.dim))
+        centred = z * self.stds if self._factor is None else z @ self._factor.T
+        return centred + self.means
 
 
 @dataclass(frozen=True)
@@ -109,6 +194,41 @@ class Empirical:
 
     def __repr__(self) -> str:
         return f"Empirical(X of shape {self.X.shape})"
+
+
+def _standard_deviations(cov: Float) -> Float:
+    """The roots of the diagonal of a square, symmetric ``cov``."""
+    if cov.ndim != 2 or cov.shape[0] != cov.shape[1] or cov.size == 0:
+        raise ValueError(f"cov: expected a square matrix, got shape {cov.shape}")
+    variances = np.diag(cov)
+    if not (variances > 0.0).all():
+        j = int(np.argmin(variances > 0.0))
+        raise ValueError(f"cov: expected a positive variance of every column, got {variances[j]:g} in column {j}")
+    stds = np.sqrt(variances)
+    apart = np.argwhere(np.abs(cov - cov.T) > 1e-12 * np.outer(stds, stds))
+    if apart.size:
+        i, j = (int(k) for k in apart[0])
+        raise ValueError(f"cov: expected a symmetric matrix, got {cov[i, j]:g} and {cov[j, i]:g} for columns {i}, {j}")
+    return stds
+
+
+def independent_stds(inputs: Gaussian) -> Float:
+    """The standard deviation of each column, for columns that do not depend on each other.
+
+    Raises
+    ------
+    ValueError
+        for columns that do.
+
+    >>> independent_stds(Gaussian(2.0, dim=2))
+    array([2., 2.])
+    """
+    if inputs.correlated:
+        raise ValueError(
+            f"inputs: expected independent columns, got {inputs!r}; gpbounds.spectrum rotates them, and "
+            "Gaussian(inputs.stds) is the law with independent columns of the same standard deviations"
+        )
+    return inputs.stds
 
 
 InputLaw = Gaussian | Uniform | Empirical

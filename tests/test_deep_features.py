@@ -435,7 +435,7 @@ X_FIRST = X[7, 0]
             ValueError,
             r"features.vjp: expected derivatives of shape \(3,\), one for each parameter, got \(2",
         ),
-        ("slope", NonFinite, "features.vjp: expected finite derivatives, got nan for parameter 1. Or start with"),
+        ("slope", NonFinite, "features.vjp: expected finite derivatives, got nan for parameter 1.$"),
         ("list", ValueError, r"features: expected an array of real numbers, shape \(\d+, 2\), got list"),
         ("complex", ValueError, r"expected an array of real numbers, shape \(\d+, 2\), got ndarray of complex128"),
         ("no pair", ValueError, "features.vjp: expected a pair of features and a function, got ndarray of float64"),

@@ -200,6 +200,16 @@ def test_wrong_maps_are_named(fault: str, error: type[Exception], words: str) ->
         pulled()
 
 
+def test_a_row_of_many_inputs_is_named_in_one_line() -> None:
+    class Dark(Wrong):
+        def __call__(self, parameters, X):
+            return np.full((len(X), 4), np.nan)
+
+    X = np.arange(60.0).reshape(2, 30)
+    with pytest.raises(NonFinite, match=r"for the row x = \[ 0\.  1\.  2\. \.\.\. 27\. 28\. 29\.\]$"):
+        Scaled(Dark("nan"), np.zeros(8))(np.zeros(9), X)
+
+
 def test_an_object_without_the_protocol_is_refused() -> None:
     with pytest.raises(ValueError, match="got 3 without rank, start, __call__, vjp"):
         Scaled.of(3, np.zeros((2, 1)), np.random.default_rng(0))

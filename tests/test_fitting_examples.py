@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import importlib
 import signal
 import sys
@@ -12,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from fitting.training import train_adam
 from gpbounds import renyi
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ("lowrank_setting", "paired", "regression_sets", "renyi_alpha", "bound_vs_trained", "exact_at_scale")
+NAMES = ("lowrank_setting", "paired", "regression_sets", "bound_vs_trained", "exact_at_scale")
 
 
 @pytest.fixture
@@ -30,7 +28,7 @@ def example(monkeypatch):
         sys.modules.pop(name, None)
 
 
-# renyi_alpha
+# regression_sets
 
 
 def test_the_toy_functions_have_their_known_values(example):
@@ -59,99 +57,6 @@ def test_a_split_knows_nothing_of_its_test_rows(example):
     np.testing.assert_allclose(part.X.std(axis=0), 1.0)
     assert part.X_test.min() > 50.0
     np.testing.assert_allclose(part.y_test, part.X_test[:, 0], rtol=1e-12)
-
-
-def test_errors_are_those_of_the_gaussian_density(example):
-    rng = np.random.default_rng(0)
-    y, mean, std = rng.standard_normal(20), rng.standard_normal(20), rng.uniform(0.1, 2.0, 20)
-    rmse, nlpd = example("renyi_alpha").errors(y, mean, std)
-    assert rmse == pytest.approx(np.linalg.norm(y - mean) / np.sqrt(20))
-    assert nlpd == pytest.approx(-norm.logpdf(y, mean, std).mean(), rel=1e-12)
-
-
-def test_the_models_that_are_compared_meet_where_they_must(example):
-    """At equal hyperparameters, L_α falls with α from the exact evidence to VFE, the limit of power EP, too."""
-    script, sets = example("renyi_alpha"), example("regression_sets")
-    part = sets.split(sets.toys(0.1)[1], 60, 0)
-
-    def objective(method, alpha):
-        return script.model(method, alpha, part, 8, 5, 0).set_params(optimizer=None).fit(part.X, part.y).objective_
-
-    values = [objective("renyi", a) for a in (0.0, 0.2, 0.5, 0.8, 1.0)]
-    assert values[0] == pytest.approx(objective("exact", None), rel=1e-10)
-    assert (np.diff(values) < 0.0).all()
-    assert values[-1] == pytest.approx(objective("pep", 1.0), rel=1e-10)
-
-
-def scores(script, renyi_rows, exact=1.0, pep=1.0):
-    """Two seeds or more of made-up errors: (seeds, 3) at orders 0, ½, 1."""
-    scores = []
-    for seed, row in enumerate(renyi_rows):
-        rest = (0.0, 0.1, 1, "Converged")
-        scores += [script.Score("d", seed, "renyi", a, v, v, *rest) for a, v in zip((0.0, 0.5, 1.0), row, strict=True)]
-        scores += [script.Score("d", seed, "pep", a, pep, pep, *rest) for a in (0.0, 0.5)]
-        scores.append(script.Score("d", seed, "exact", None, exact, exact, *rest))
-    return scores
-
-
-def test_the_claim_is_seen_only_where_the_lead_is_no_accident(example):
-    script = example("renyi_alpha")
-    level = np.array([0.0, 0.01, -0.01, 0.02])[:, None]  # differs from split to split, cancels in pairs
-    clear = script.verdict(scores(script, np.array([0.5, 0.3, 0.4]) + 10.0 * level), "d")
-    assert clear.seen
-    assert clear.best == 0.5
-    assert clear.rivals["alpha = 1"][0] == pytest.approx(-0.1)
-    assert set(clear.surely) >= {"alpha = 0", "alpha = 1"}
-    noisy = script.verdict(scores(script, np.array([[0.5, 0.3, 0.4], [0.5, 0.5, 0.4], [0.5, 0.2, 0.4]])), "d")
-    assert noisy.near
-    assert not noisy.seen
-    for order, near in ((0.35, True), (0.5, True), (0.65, True), (0.3, False), (0.7, False)):
-        assert dataclasses.replace(noisy, best=order).near == near
-    elsewhere = script.verdict(scores(script, np.array([0.5, 0.4, 0.3]) + level), "d")
-    assert elsewhere.best == 1.0
-    assert not elsewhere.seen
-    assert "another order is best" in str(elsewhere)
-    assert not script.verdict(scores(script, [[0.5, 0.3, 0.4]]), "d").seen  # one split proves nothing
-    # Two splits whose mean is three standard errors: more than two errors, but within Student's interval.
-    pair = script.verdict(scores(script, [[0.5, 0.3, 0.32], [0.5, 0.3, 0.34]]), "d")
-    mean, error = pair.rivals["alpha = 1"]
-    assert mean < -2.0 * error
-    assert "alpha = 1" not in pair.surely
-    assert script.summary(scores(script, np.array([0.5, 0.3, 0.4]) + level), ["d"]).startswith(
-        "Of 1 data sets, RMSE is least"
-    )
-
-
-def test_errors_against_the_order_come_out_as_picture_and_table(example, tmp_path, capsys):
-    script = example("renyi_alpha")
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 2))
-    table = tmp_path / "own.csv"
-    np.savetxt(table, np.column_stack([X, np.sin(X[:, 0])]), delimiter=",")
-    out = tmp_path / "a.png"
-    few = ["--rows", "30", "--seeds", "2", "--inducing", "5", "--steps", "3"]
-    script.main(["--data", f"own={table}", "--only", "own", "Branin", *few, "--out", str(out)])
-    assert out.read_bytes().startswith(b"\x89PNG")
-    with out.with_suffix(".csv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 2 * (1 + len(script.ALPHAS) + len(script.ALPHAS) - 1)
-    assert {row["data"] for row in rows} == {"own", "Branin"}
-    assert all(float(row["RMSE"]) > 0.0 and float(row["noise"]) > 0.0 for row in rows)
-    output = capsys.readouterr().out
-    assert "own: RMSE is least at alpha" in output
-    assert "Of 2 data sets" in output
-
-
-def test_tables_that_are_not_there_are_said(example, tmp_path, monkeypatch, capsys):
-    script, sets = example("renyi_alpha"), example("regression_sets")
-    monkeypatch.setattr(sets, "UCI", tmp_path)
-    assert [s.name for s in sets.sources([], 0.1)] == ["Gramacy & Lee", "Branin", "Griewank"]
-    assert "No bike, elevators, concrete" in capsys.readouterr().out
-    for wrong in ("nameonly", f"x={tmp_path / 'none.csv'}"):
-        with pytest.raises(SystemExit) as stop:
-            script.main(["--data", wrong])
-        assert stop.value.code == 2
-    assert "expected name=path, got 'nameonly'" in capsys.readouterr().err
 
 
 # bound_vs_trained
@@ -226,9 +131,6 @@ def test_bounds_and_brackets_come_out_as_picture_and_table(example, tmp_path, ca
         ("bound_vs_trained", ("--target", "-1"), "--target: expected a positive"),
         ("bound_vs_trained", ("--rows", "20", "--alpha", "0"), "alpha: expected a number in (0, 1]"),
         ("bound_vs_trained", ("--data", "=x"), "expected name=path, got '=x'"),
-        ("renyi_alpha", ("--rows", "2"), "--rows: expected a whole number >= 10"),
-        ("renyi_alpha", ("--seeds", "0"), "--seeds: expected a whole number >= 1"),
-        ("renyi_alpha", ("--only", "none"), "no data set of this name"),
     ],
 )
 def test_questions_without_sense_get_one_sentence(example, script, arguments, words, capsys):

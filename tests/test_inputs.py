@@ -54,6 +54,46 @@ def test_draws_depend_on_the_generator_and_nothing_else(law):
     assert (first != other).all()
 
 
+@given(seed=st.integers(0, 2**32 - 1), dim=st.integers(2, 4))
+def test_gaussian_draws_have_that_mean_and_covariance(seed, dim):
+    """Whitened by the Cholesky factor of the covariance, the draws are standard normal: each column, and products."""
+    rng = np.random.default_rng(seed)
+    A = np.exp(2.0 * rng.normal(size=(dim, 1))) * (rng.uniform(-1.0, 1.0, (dim, dim)) + 1.5 * np.eye(dim))
+    law = Gaussian(mean=100.0 * rng.normal(size=dim), cov=A @ A.T)
+    np.testing.assert_allclose(law.stds, np.linalg.norm(A, axis=1), rtol=1e-12)
+    white = np.linalg.solve(np.linalg.cholesky(A @ A.T), (law.sample(2000, rng) - law.means).T)
+    assert all(stats.kstest(row, "norm").pvalue > 1e-6 for row in white)
+    assert np.abs(white @ white.T / 2000 - np.eye(dim)).max() < 6.0 * np.sqrt(2.0 / 2000)
+
+
+def test_a_mean_moves_the_draws():
+    still, moved = Gaussian([1.0, 2.0]), Gaussian([1.0, 2.0], mean=[3.0, -4.0])
+    first, second = (law.sample(6, np.random.default_rng(0)) for law in (still, moved))
+    np.testing.assert_array_equal(second, first + np.array([3.0, -4.0]))
+    assert Gaussian(mean=[1.0, 2.0]).dim == 2
+    np.testing.assert_array_equal(Gaussian(2.0, dim=3, mean=1.0).means, [1.0, 1.0, 1.0])
+
+
+def test_a_diagonal_covariance_is_recorded_as_standard_deviations():
+    assert Gaussian(cov=np.diag([1.0, 4.0])) == Gaussian([1.0, 2.0])
+    assert Gaussian(cov=[[9.0]]) == Gaussian([3.0])
+    assert not Gaussian(cov=np.diag([1.0, 4.0])).correlated
+
+
+def test_a_law_with_a_covariance_is_a_value():
+    cov = np.array([[1.0, 0.25], [0.25, 4.0]])
+    law, same = Gaussian(cov=cov), Gaussian(mean=[0.0, 0.0], cov=cov.tolist())
+    assert law == same
+    assert hash(law) == hash(same)
+    assert law != Gaussian(cov=[[1.0, 0.5], [0.5, 4.0]])
+    assert law != Gaussian(cov=cov, mean=1.0)
+    assert eval(repr(law)) == law
+    assert eval(repr(Gaussian(cov=cov, mean=[1.0, 2.0]))) == Gaussian(cov=cov, mean=[1.0, 2.0])
+    assert len(repr(Gaussian(cov=0.5 * np.eye(20) + 0.5))) < 60
+    cov[0, 0] = 50.0
+    assert law == same
+
+
 def test_a_number_serves_every_dimension():
     np.testing.assert_array_equal(Gaussian(2.0, dim=3).stds, [2.0, 2.0, 2.0])
     assert Gaussian().dim == 1
@@ -116,6 +156,54 @@ def test_std_must_be_positive_and_finite(bad):
 def test_std_must_have_one_entry_per_dimension(std, dim):
     with pytest.raises(ValueError, match=r"^std: expected .*got "):
         Gaussian(std, dim)
+
+
+@pytest.mark.parametrize(
+    ("cov", "message"),
+    [
+        ([[1.0, 2.0], [2.0, 1.0]], "no negative eigenvalue, got one whose correlation matrix has the eigenvalue -1"),
+        ([[1e-12, 2.0], [2.0, 1e12]], "no negative eigenvalue"),
+        ([[1.0, 0.5], [0.4, 1.0]], "symmetric matrix, got 0.5 and 0.4 for columns 0, 1"),
+        ([[1.0, 0.0], [0.0, 0.0]], "positive variance of every column, got 0 in column 1"),
+        ([[-1.0, 0.0], [0.0, 1.0]], "positive variance of every column, got -1 in column 0"),
+        ([1.0, 2.0], r"square matrix, got shape \(2,\)"),
+        ([[1.0, 0.5, 0.1], [0.5, 1.0, 0.1]], r"square matrix, got shape \(2, 3\)"),
+        ([[1.0, np.nan], [np.nan, 1.0]], "finite number, got nan"),
+        (np.zeros((0, 0)), "square matrix"),
+        ("one", "finite numbers"),
+    ],
+)
+def test_cov_must_be_a_covariance(cov, message):
+    with pytest.raises(ValueError, match=rf"^cov: expected .*{message}"):
+        Gaussian(cov=cov)
+
+
+def test_parameters_must_fit_together():
+    cov = [[1.0, 0.5], [0.5, 1.0]]
+    with pytest.raises(ValueError, match=r"^std: expected none with cov.*got 2"):
+        Gaussian(2.0, cov=cov)
+    with pytest.raises(ValueError, match=r"^cov: expected .*per dimension \(3\), got shape \(2, 2\)"):
+        Gaussian(dim=3, cov=cov)
+    for law in (
+        {"cov": cov, "mean": [1.0, 2.0, 3.0]},
+        {"std": [1.0, 2.0], "mean": [1.0]},
+        {"dim": 3, "mean": [1.0, 2.0]},
+    ):
+        with pytest.raises(ValueError, match=r"^mean: expected a number or one per dimension \([23]\), got shape"):
+            Gaussian(**law)
+    with pytest.raises(ValueError, match=r"^mean: expected a finite number, got inf"):
+        Gaussian(mean=np.inf)
+
+
+def test_spectra_for_independent_columns_refuse_a_covariance():
+    from gpbounds import Matern, SquaredExponential
+    from gpbounds.spectra.product import ProductSpectrum
+    from gpbounds.spectra.ritz import Ritz
+
+    law = Gaussian(cov=[[1.0, 0.5], [0.5, 1.0]])
+    for kind, kernel in ((ProductSpectrum, SquaredExponential()), (Ritz, Matern(1.5))):
+        with pytest.raises(ValueError, match=r"^inputs: expected independent columns, got Gaussian\(cov=.*rotates"):
+            kind(kernel, law)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, np.nan, "two", None, [1, 2]])

@@ -288,3 +288,10 @@ def test_fixed_hyperparameters_keep_their_values() -> None:
 def test_wrong_arguments(arguments: dict, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         LowRankGP(**{"rank": 30, **arguments}).fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize("features", ["fourier", "mercer"])
+def test_a_projection_needs_a_column_that_varies(features: str) -> None:
+    words = "X: expected a column that varies, for a projection of X, got 3 constant ones"
+    with pytest.raises(ValueError, match=words):
+        LowRankGP(features, 6, dim=2).fit(np.ones((30, 3)), np.arange(30.0))

@@ -26,6 +26,7 @@ def example(monkeypatch):
         "predictive_sandwich",
         "trained_divergence",
         "lowrank_tables",
+        "lowrank_far_rows",
         "dlm_setting",
         "paired",
         "regression_sets",
@@ -162,6 +163,37 @@ def test_tables_have_every_number_beside_the_printed_one(example, monkeypatch, t
     assert capsys.readouterr().out == out
 
 
+def test_a_far_test_row_decides_the_rmse_of_features_without_decay(example, tmp_path):
+    """One test row at 100 standard deviations; where no inducing point is near, a sparse GP returns to its prior."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 3))
+    row = np.random.default_rng(0).permutation(300)[-1]  # the last test row of split 0
+    X[row, 1] = 100.0
+    table = np.column_stack([X, np.sin(2.0 * X[:, 0]) + np.tanh(X[:, 1]) + 0.1 * rng.standard_normal(300)])
+    np.savetxt(tmp_path / "elevators.csv.gz", table, delimiter=",")
+    script = example("lowrank_far_rows")
+    options = ["--splits", "1", "--ranks", "20", "--models", "SGPR", "FGP", "--folder", str(tmp_path)]
+    options += ["--iterations", "30", "--out", str(tmp_path / "far.csv")]
+    script.main(options)
+    sparse, fourier = script.load(tmp_path / "far.csv", script.Far)
+    for each in (sparse, fourier):
+        assert each.far_rows == 1
+        assert 90.0 < each.distance < 120.0
+        assert 30.0 * each.rmse**2 == pytest.approx(29.0 * each.rmse_near**2 + (each.y - each.mean) ** 2)
+        own = 0.5 * np.log(2.0 * np.pi * each.std**2) + 0.5 * each.in_stds**2
+        assert 30.0 * each.nlpd == pytest.approx(29.0 * each.nlpd_near + own)
+        assert each.rmse_near < 0.3
+    assert abs(sparse.mean) < 1e-3
+    assert sparse.std**2 >= sparse.variance
+    assert abs(fourier.mean) > 1e-2
+    script.main([*options, "--resume", "--variance", "0.5", "--models", "FGP"])
+    *before, limited = script.load(tmp_path / "far.csv", script.Far)
+    assert before == [sparse, fourier]
+    assert limited.limit == 0.5
+    assert limited.variance <= 0.5
+    assert limited.std**2 <= 0.5 + 1.0  # the features have the kernel's variance at every x
+
+
 @pytest.fixture
 def small(tmp_path):
     """A folder with a small table in the place of elevators: y depends on one direction, noise 0.1."""
@@ -190,6 +222,26 @@ def test_deep_tables_have_every_number_beside_the_printed_one(example, small, ca
     script.results = lambda args, todo: iter(todo)  # what would be trained
     script.main([*options, *where, "--resume"])
     assert (small / "deep.csv").read_text() == before
+
+
+def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(example):
+    script = example("deep_features")
+    names, rng = ("DMGP", "DFGP", "DNN+S"), np.random.default_rng(0)
+    rows = [
+        ("sizes", "protein", model, 15, 1, n, 0, epochs, *rng.uniform(0.5, 2.0, 4))
+        for epochs in (20, 100)
+        for n in (3000, 1000)
+        for model in names
+    ]
+    above, below = script.picture([tuple(map(str, row)) for row in rows], ["protein"]).axes
+    for i, ax in ((8, above), (11, below)):
+        lines = {line.get_label(): line.get_xydata() for line in ax.lines if "epochs" in line.get_label()}
+        assert set(lines) == {f"{model}, {epochs} epochs" for model in names for epochs in (20, 100)}
+        for label, points in lines.items():
+            own = sorted((row[5], row[i]) for row in rows if f"{row[2]}, {row[7]} epochs" == label)
+            np.testing.assert_array_equal(points, own)
+    printed = {line.get_ydata()[0] for line in above.lines if line.get_linestyle() == ":"}
+    assert printed == {script.PRINTED["protein"][model][0] for model in names}
 
 
 def test_both_schemes_of_mini_batches_raise_the_evidence(example, small, capsys):

@@ -210,6 +210,8 @@ def made_up(settings, **changes):
         7,
         "C.",
         1.0,
+        "band",
+        0.11,
     )
     return dataclasses.replace(base, **changes)
 
@@ -277,12 +279,47 @@ def test_a_study_of_inducing_points_goes_on_where_it_stopped(example, own, tmp_p
     assert {(s.M, s.method) for s in first} == {(M, m) for M in (3, 5) for m in ("kl-PAC-SGP", "VFE")}
     assert all(s.ard and s.N == 48 and 0.0 < s.train < s.B < s.B_maurer < s.B_pin for s in first)
     trained, score = [], script.score
-    monkeypatch.setattr(script, "score", lambda *args, **more: trained.append(args[1]) or score(*args, **more))
+    monkeypatch.setattr(script, "score", lambda *args, **more: trained.append(args[2]) or score(*args, **more))
     script.main([*asked, "--resume"])
     assert sorted(trained) == ["FITC", "FITC", "sqrt-PAC-SGP", "sqrt-PAC-SGP"]
     assert settings.load(out.with_suffix(".csv"))[:4] == first
     assert out.read_bytes().startswith(b"\x89PNG")
     assert "nothing to compare with" in capsys.readouterr().out
+
+
+def test_each_data_set_and_loss_has_its_own_rows_and_name(example, own, tmp_path, monkeypatch):
+    """A second data set and a second loss are added to the same file, and neither picture nor table mixes them."""
+    script, settings = example("pac_sgp_inducing"), example("pac_settings")
+    other, out, titles = tmp_path / "other.csv.gz", tmp_path / "s.png", []
+    X, y = rows(seed=1)
+    np.savetxt(other, np.column_stack([X, y]), delimiter=",")
+    drawn = script.headline
+    monkeypatch.setattr(script, "headline", lambda page, text: titles.append(text) or drawn(page, text))
+    asked = ["--inducing", "3", "--ard", "yes", "--steps", "5", "--methods", "kl-PAC-SGP", "VFE", "--out", str(out)]
+    for path, loss in ((own, "band"), (other, "band"), (own, "exponential")):
+        script.main([*asked, "--data", str(path), "--loss", loss, "--resume"])
+    scores = settings.load(out.with_suffix(".csv"))
+    kinds = [("own", "band"), ("other", "band"), ("own", "exponential")]
+    assert [(s.data, s.loss) for s in scores] == [kind for kind in kinds for _ in range(2)]
+    assert [title.split(":")[0] for title in titles] == [f"{data}, {loss} loss" for data, loss in kinds]
+    assert len(out.with_suffix(".md").read_text(encoding="utf-8").splitlines()) == 6  # a title, a head, two models
+    for band, exponential in zip(scores[:2], scores[4:], strict=True):
+        assert band.test == band.test_own
+        assert exponential.test != exponential.test_own
+    vfe = [s for s in scores if s.method == "VFE" and s.data == "own"]
+    assert vfe[0].test == vfe[1].test  # VFE does not depend on the loss
+    assert vfe[0].train != vfe[1].train
+
+
+def test_files_of_before_the_losses_are_read(example, tmp_path):
+    settings = example("pac_settings")
+    score = settings.Score("kin40k", "paper", "VFE", True, 5, 0.6, 0, 9, *[0.5] * 8, 3, "stop", 1.0, "band", 0.5)
+    settings.save(tmp_path / "s.csv", [score])
+    with (tmp_path / "s.csv").open(encoding="utf-8") as file:
+        lines = [line.rstrip().rsplit(",", 2)[0] for line in file]
+    (tmp_path / "s.csv").write_text("\n".join(lines), encoding="utf-8")
+    (loaded,) = settings.load(tmp_path / "s.csv")
+    assert (loaded.key, loaded.loss) == (score.key, "band")
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -310,7 +347,7 @@ def test_simulated_points_lie_where_the_docstring_says(example):
 def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     script = example("pac_gp_toy")
     out = tmp_path / "t.png"
-    script.main(["--starts", "2", "--steps", "12", "--out", str(out)])
+    script.main(["--simulated", "--starts", "2", "--steps", "12", "--out", str(out)])
     second = tmp_path / "t_minima.png"
     assert out.read_bytes().startswith(b"\x89PNG")
     assert second.read_bytes().startswith(b"\x89PNG")
@@ -320,6 +357,18 @@ def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     assert all(1e-5 <= float(row["noise_before"]) <= 10.0 for row in rows)
     assert all(0.0 < float(row["objective"]) < 1.0 for row in rows if row["method"] == "kl-PAC-SGP")
     assert "the order of the three is" in capsys.readouterr().out
+
+
+def test_the_toy_reads_points_and_does_not_call_them_snelson_s(example, tmp_path, monkeypatch, capsys):
+    script, titles = example("pac_gp_toy"), []
+    X, y = script.simulated(60, 1)
+    path, drawn = tmp_path / "mine.csv", script.headline
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header="x,y", comments="")
+    monkeypatch.setattr(script, "headline", lambda page, text: titles.append(text) or drawn(page, text))
+    script.main(["--data", str(path), "--starts", "1", "--steps", "5", "--out", str(tmp_path / "t.png")])
+    assert [title.split(":")[0] for title in titles] == ["mine.csv"] * 2
+    assert "N = 60 points" in titles[0]
+    assert "other data: 0.097" in capsys.readouterr().out
 
 
 def test_overfitting_is_said_only_where_it_is_seen(example):
@@ -333,7 +382,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
             script.Minimum("kl-PAC-SGP", 0, 1.0, pac, 0.4, ""),
             script.Minimum("kl-PAC-SGP", 1, 1.0, 1e-7, 0.9, ""),
         ]
-        return script.summary(curves, 200, minima)
+        return script.summary(curves, 200, minima, False)
 
     both = conclusion(1e-7, 0.1)
     assert "the order of the three is the paper's" in both
@@ -352,6 +401,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
         ("pac_sgp_inducing", ("--data", "none.csv"), "expected the data set kin40k in none.csv, got no such file"),
         ("pac_sgp_inducing", ("--rows", "100", "--inducing", "50"), "--rows: expected a whole number >= 500"),
         ("pac_gp_toy", ("--starts", "0"), "--starts: expected a whole number >= 1"),
+        ("pac_gp_toy", ("--data", "none.csv"), "expected the data set snelson in none.csv, got no such file"),
     ],
 )
 def test_questions_without_sense_get_one_sentence(example, script, arguments, words, capsys):

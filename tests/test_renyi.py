@@ -25,12 +25,15 @@ from gpbounds.renyi import (
     gap_from_trace,
     gap_variance,
     inducing_posterior,
+    jensen_bound,
     log_evidence,
     minimum_gap,
     nystrom,
     oracle_risk_bound,
     pac_risk_bound,
     predict,
+    renyi_bound,
+    variational_bound,
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -184,6 +187,18 @@ def test_prediction_agrees_with_its_parts() -> None:
     np.testing.assert_allclose([far[0][0], far[1][0]], [0.0, kernel.variance + noise], atol=1e-12)
 
 
+def test_bounds_of_any_posterior_with_jitter_are_those_of_inducing_variables_with_noise() -> None:
+    """Jitter of Kuu is noise of U: the three bounds agree with each other in their limits, and name it."""
+    kernel, X, y, Z, noise = problem(3)
+    q = inducing_posterior(kernel, X, y, Z, 0.4, noise=noise, jitter=1e-2)
+    best = renyi_bound(kernel, X, y, Z, *q, 0.4, noise=noise, jitter=1e-2)
+    assert float(best) == pytest.approx(float(elbo(kernel, X, y, Z, 0.4, noise=noise, jitter=1e-2)), rel=1e-9)
+    last = [f(kernel, X, y, Z, *q, 1.0, noise=noise, jitter=1e-2) for f in (renyi_bound, jensen_bound)]
+    streamed = variational_bound(kernel, X, y, Z, *q, noise=noise, jitter=1e-2)
+    assert [float(bound) for bound in last] == pytest.approx([float(streamed)] * 2, rel=1e-9)
+    assert all("jitter of 0.01" in bound.assumptions[-1] for bound in (best, *last, streamed))
+
+
 def test_gaussian_divergences_near_equality_and_far_from_it() -> None:
     cov = np.array([[2.0, 0.3], [0.3, 1.0]])
     zero = np.zeros(2)
@@ -217,6 +232,14 @@ def test_every_bound_names_its_theorem_and_its_hypotheses() -> None:
         assert bound.assumptions
         assert np.isfinite(float(bound))
         assert bound.claim in str(bound)
+    q = inducing_posterior(*arguments, 0.5, noise=noise)
+    bounds_of_q = [renyi_bound(*arguments, *q, 0.5, noise=noise), jensen_bound(*arguments, *q, 0.5, noise=noise)]
+    for bound in [*bounds_of_q, variational_bound(*arguments, *q, noise=noise)]:
+        assert (bound.claim, bound.side, bound.quantity) == ("R-order", "lower", "log p(y)")
+        assert claims.find(bound.claim).id == bound.claim
+    beyond_one = renyi_bound(*arguments, *q, 1.0 + 0.5 * noise / nystrom(kernel, X, Z).largest, noise=noise)
+    assert (beyond_one.claim, beyond_one.side) == ("N-range", "lower")
+    assert float(beyond_one) <= float(bounds_of_q[1]) <= float(bounds_of_q[0]) == sum(bounds_of_q[0].terms.values())
     beyond = elbo(*arguments, 1.0 + 0.5 * noise / nystrom(kernel, X, Z).largest, noise=noise)
     assert (beyond.claim, beyond.side) == ("N-range", "lower")
 
@@ -283,6 +306,20 @@ K, X3, Y3, Z2 = SquaredExponential(), np.array([[0.0], [1.0], [2.0]]), np.array(
         (lambda: minimum_gap([[1.0]], 1, 0.5, noise=0.1), r"eigenvalues: expected shape \(N,\), got \(1, 1\)"),
         (lambda: minimum_gap([1.0], 1, 0.5, noise=0.1, y="mine"), "y: expected one of 'any', 'prior'"),
         (lambda: direction_factor(1.0), r"alpha: expected a number in \(0, 1\), got 1.0"),
+        (
+            lambda: renyi_bound(K, X3, Y3, Z2, [0.0], np.eye(2), 0.5, noise=0.1),
+            r"mean: expected shape \(2,\), .* \(1,\)",
+        ),
+        (lambda: renyi_bound(K, X3, Y3, Z2, [0.0, 0.0], np.eye(2), 5.0, noise=0.1), "alpha: expected a number < 1"),
+        (
+            lambda: jensen_bound(K, X3, Y3, Z2, [0.0, 0.0], np.eye(3), 0.5, noise=0.1),
+            r"covariance: expected shape \(2, 2",
+        ),
+        (
+            lambda: jensen_bound(K, X3, Y3, Z2, [0.0, 0.0], np.eye(2), -0.5, noise=0.1),
+            r"alpha: .* in \[0, 1\], got -0.5",
+        ),
+        (lambda: variational_bound(K, X3, Y3[:, None], Z2, [0.0, 0.0], np.eye(2), noise=0.1), r"y: .* got \(3, 1\)"),
         (lambda: predict(K, X3, Y3, Z2, np.zeros((2, 3)), 0.5, noise=0.1), "X_new: expected 1 column"),
         (lambda: pac_risk_bound(-1.0, [-1.0, -2.0], 5, 0.5, delta=0.1, prior=[0.5, 0.6]), "prior: .* sum 1.1"),
         (
@@ -306,6 +343,8 @@ def test_wrong_arguments_are_named(call, match: str) -> None:
 def test_unsuitable_matrices_are_refused() -> None:
     with pytest.raises(NotPositiveDefinite, match=r"Kuu.*duplicated"):
         elbo(K, X3, Y3, [[0.0], [0.0]], 0.5, noise=0.1, jitter=0.0)
+    with pytest.raises(NotPositiveDefinite, match="covariance"):
+        variational_bound(K, X3, Y3, Z2, [0.0, 0.0], [[1.0, 2.0], [2.0, 1.0]], noise=0.1)
     with pytest.raises(NotPositiveDefinite, match="Kuu"):
         nystrom(SquaredExponential(lengthscale=50.0), X3, np.linspace(0, 1, 30), jitter=0.0)
     with pytest.raises(NonFinite, match=r"X: .* row\(s\) \[1\]"):

@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from mpmath import eye, log, mp, mpf, pi
+from mpmath import eye, log, mp, mpf
 from observer import Observer
 from renyi_instances import ORDERS, SEEDS, Instance, any_posterior, data, instance, is_psd, log_p_alpha
 
 from gpbounds.kernels import SquaredExponential
 from gpbounds.reference import divergences, renyi
 from gpbounds.reference.divergences import solve, trace
-from gpbounds.renyi import elbo, exact_gap, inducing_posterior
+from gpbounds.renyi import (
+    elbo,
+    exact_gap,
+    inducing_posterior,
+    jensen_bound,
+    log_evidence,
+    renyi_bound,
+    variational_bound,
+)
 
 TINY = mpf("1e-30")
 
@@ -23,18 +31,6 @@ def small_example() -> Instance:
     """K = [[2, 1], [1, 2]], Z = {1}, σ² = 1, y = 0: the ledger's counterexample."""
     K = mp.matrix([[2, 1], [1, 2]])
     return Instance(K, K[:1, :], K[:1, :1], mp.zeros(2, 1), mpf(1))
-
-
-def objectives(case: Instance, mean: Any, cov: Any, alpha: Any) -> tuple[Any, Any, Any]:
-    """L_Jensen(q), L_VI(q) and β⁻¹E_q log p_α for q(U) = N(mean, cov)."""
-    P, beta = solve(case.Kuu, case.Kuf).T, 1 - alpha
-    R = case.noise / beta * eye(case.N) + case.residual
-    expected = log_p_alpha(case.prior, case.y, case.noise, alpha, mean) - trace(P.T * solve(R, P) * cov) / 2
-    kl = divergences.gaussian_kl(mean, cov, 0 * mean, case.Kuu)
-    shift = case.y - P * mean
-    square = (shift.T * shift)[0] + trace(case.residual) + trace(P * cov * P.T)
-    fit = -(case.N * log(2 * pi * case.noise) + square / case.noise) / 2
-    return expected / beta - kl, fit - kl, expected / beta
 
 
 # --- q* -----------------------------------------------------------------------------------------------------------
@@ -163,15 +159,81 @@ def test_limits_in_double_precision(observe: Observer, seed: int) -> None:
 @given(seed=SEEDS, alpha=ORDERS)
 def test_order_of_the_objectives(observe: Observer, seed: int, alpha: Any) -> None:
     case = instance(seed)
-    mean, cov = any_posterior(case, seed)
-    jensen, variational, fit = objectives(case, mean, cov, alpha)
-    value = renyi.elbo_of(mean, cov, *case.all, alpha)
+    q = any_posterior(case, seed)
+    variational, jensen = renyi.variational_of(*q, *case.all), renyi.jensen_of(*q, *case.all, alpha)
+    value = renyi.elbo_of(*q, *case.all, alpha)
     evidence = renyi.log_evidence(case.Kff, case.y, case.noise)
     chain = [variational, jensen, value, evidence]
     observe.upper("R-order", chain[:-1], chain[1:], tol=1e-30)
-    later = objectives(case, mean, cov, alpha + (1 - alpha) / 2)
-    observe.upper("R-LJ", later[0], jensen, tol=1e-30)
-    observe.upper("R-LJ", later[2], fit, tol=1e-30)
+    later = alpha + (1 - alpha) / 2
+    observe.upper("R-LJ", renyi.jensen_of(*q, *case.all, later), jensen, tol=1e-30)
+    observe.upper("R-LJ", renyi.fit_of(*q, *case.all, mpf(1)), renyi.fit_of(*q, *case.all, later), tol=1e-30)
+    tempered = log_p_alpha(case.prior, case.y, case.noise, alpha, q[0]) / (1 - alpha)  # at cov = 0
+    observe.equal("R-LJ", renyi.fit_of(q[0], 0 * q[1], *case.all, alpha), tempered, rtol=TINY, atol=TINY)
+
+
+@pytest.mark.claim("R-elbo", "R-order", "R-LJ", "R-lim0", "R-neg")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_public_bounds_of_any_posterior(observe: Observer, seed: int, alpha: Any) -> None:
+    """`renyi_bound`, `jensen_bound` and `variational_bound` agree with the definitions, and lie in the stated order."""
+    case = data(seed)
+    exact = case.exact
+    q = any_posterior(exact, seed)
+    held = np.array(q[0].tolist(), dtype=float)[:, 0], np.array(q[1].tolist(), dtype=float)
+    q = renyi.matrix(held[0]), renyi.matrix(held[1])
+    size = 1e-9 * float(1 + abs(renyi.variational_of(*q, *exact.all)))
+    values = []
+    for order in (mpf(0), alpha, 1 - mpf(2) ** -27, 1 - mpf(2) ** -43, mpf(1)):
+        bound, mean_bound = (
+            function(*case.problem, *held, float(order), noise=case.noise) for function in (renyi_bound, jensen_bound)
+        )
+        values += [float(bound), float(mean_bound)]
+        assert bound.side == mean_bound.side == "lower"
+        truth = renyi.elbo_of(*q, *exact.all, order) if order < 1 else renyi.variational_of(*q, *exact.all)
+        observe.equal("R-elbo", float(bound), truth, rtol=1e-9, atol=size)
+        observe.equal("R-LJ", float(mean_bound), renyi.jensen_of(*q, *exact.all, order), rtol=1e-9, atol=size)
+    variational = float(variational_bound(*case.problem, *held, noise=case.noise))
+    observe.equal("R-order", variational, renyi.variational_of(*q, *exact.all), rtol=1e-9, atol=size)
+    evidence = float(log_evidence(*case.problem[:3], noise=case.noise))
+    observe.equal("R-lim0", values[0], evidence, atol=size)
+    for above, below in ((values[::2], values[2::2]), (values[1::2], values[3::2]), (values[::2], values[1::2])):
+        observe.upper("R-order", below, above[: len(below)], tol=size)
+    observe.upper("R-order", variational, values, tol=size)
+    upper = renyi_bound(*case.problem, *held, -float(alpha), noise=case.noise)
+    truth = renyi.elbo_of(*q, *exact.all, -alpha)
+    assert upper.side == "upper"
+    observe.lower("R-neg", float(upper), evidence, tol=size)
+    if truth is not None and np.isfinite(float(upper)):
+        observe.equal("R-neg", float(upper), truth, rtol=1e-6, atol=size)
+
+
+@pytest.mark.claim("R-qstar", "R-neg")
+@given(seed=SEEDS, alpha=ORDERS)
+def test_public_bound_is_extreme_at_the_best_posterior(observe: Observer, seed: int, alpha: Any) -> None:
+    """At q* the value is `elbo`; another posterior gives less, or for α < 0 more."""
+    case = data(seed)
+    exact = case.exact
+    for order in (float(alpha), -float(alpha)):
+        best = inducing_posterior(*case.problem, order, noise=case.noise)
+        closed = float(elbo(*case.problem, order, noise=case.noise))
+        size = 1e-7 * (1.0 + abs(closed))
+        observe.equal("R-qstar", float(renyi_bound(*case.problem, *best, order, noise=case.noise)), closed, atol=size)
+        other = [np.array(part.tolist(), dtype=float) for part in any_posterior(exact, seed)]
+        value = float(renyi_bound(*case.problem, other[0][:, 0], other[1], order, noise=case.noise))
+        if order > 0:
+            observe.upper("R-qstar", value, closed, tol=size)
+        else:
+            observe.lower("R-neg", value, closed, tol=size)
+
+
+@pytest.mark.claim("R-neg")
+def test_a_diverging_integral_gives_a_bound_that_says_nothing(observe: Observer) -> None:
+    """q is narrower than the prior by a factor of 10 in the variance: at α = −1, p(U)²/q(U) has no integral."""
+    kernel, X, y, Z = SquaredExponential(), [[0.0], [9.0]], [1.0, 0.5], [[5.0]]
+    upper = renyi_bound(kernel, X, y, Z, [0.0], [[0.1]], -1.0, noise=1.0)
+    exact = Instance(*renyi.blocks(kernel, X, Z), renyi.matrix(np.array(y)), mpf(1))
+    truth = renyi.elbo_of(mp.matrix([0]), mp.matrix([[mpf("0.1")]]), *exact.all, mpf(-1))
+    observe.holds("R-neg", truth is None and float(upper) == np.inf and upper.side == "upper")
 
 
 @pytest.mark.claim("R-mono", "R-neg")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fitting.features.base import FeatureMap, FeaturesAt, TrainedMap
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.errors import NonFinite
 from gpbounds.validation import count
 
@@ -157,7 +157,8 @@ class ScaledAt(FeaturesAt):
         finite = xp.isfinite(Xi).all(axis=1)
         if not bool(finite.all()):
             first = int(xp.argmin(finite))
-            raise NonFinite(f"features: expected finite numbers, got NaN or infinity for the row x = {X[first]}")
+            row = np.array2string(host(X[first]), max_line_width=10**6, threshold=8)
+            raise NonFinite(f"features: expected finite numbers, got NaN or infinity for the row x = {row}")
         return Xi
 
 

@@ -47,11 +47,19 @@ class Projection(Transform):
 
     @classmethod
     def of(cls, X: Float, dim: int) -> Projection:
-        """With the moments of the rows X (N, D)."""
+        """With the moments of the rows X (N, D).
+
+        Raises
+        ------
+        ValueError
+            if all columns are constant: no projection of them has the variance 1.
+        """
         mean, stds = X.mean(axis=0), units(X)
         scaled = (X - mean) / stds
         values, vectors = np.linalg.eigh(scaled.T @ scaled / len(X))
         kept = values > DEPENDENT * values[-1]
+        if not kept.any():
+            raise ValueError(f"X: expected a column that varies, for a projection of X, got {X.shape[1]} constant ones")
         return cls(mean, vectors[:, kept] / np.sqrt(values[kept]) / stds[:, None], dim)
 
     @property

@@ -60,27 +60,27 @@ class PartitionedRisk:
             evaluation = settled(self._program(point, amount, gradient), self.data.engine.run)
             return replace(evaluation, jitter=amount)
 
-        return finite_or_refused(with_jitter(attempt, point.kernel, self.source.jitter))
+        return finite_or_refused(with_jitter(attempt, point.kernel, self.data.inputs(point.Z), self.source.jitter))
 
     def terms_at(self, point: Parameters) -> Terms:
         """R_S, KL, B and the jitter at ``point``."""
         return self.target.terms(self.minimised(point, gradient=False))
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
-        member = self.source.member
+        member, Z = self.source.member, self.data.inputs(point.Z)
         return RiskPasses(
             Diagonal(member.power, scalar(positive, "noise", point.noise), kept=member.structure != "none"),
             point.kernel,
-            self.data.inputs(point.Z),
+            Z,
             jitter=jitter,
-            relative_jitter=self._relative(point.kernel, jitter),
+            relative_jitter=self._relative(point.kernel, Z, jitter),
             gradient=gradient,
             target=self.target,
             **self.data.settings(),
         )
 
-    def _relative(self, kernel: Kernel, jitter: float) -> float:
-        return jitter / kernel.max_variance if self.source.jitter == "auto" else 0.0
+    def _relative(self, kernel: Kernel, Z: Float, jitter: float) -> float:
+        return jitter / kernel.largest_variance(Z) if self.source.jitter == "auto" else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +101,13 @@ class PartitionedFreeRisk(PartitionedRisk):
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
         assert point.q is not None
+        Z = self.data.inputs(point.Z)
         return FreeRiskPass(
             self.target,
             point.kernel,
-            self.data.inputs(point.Z),
+            Z,
             point.q,
             jitter,
-            self._relative(point.kernel, jitter),
+            self._relative(point.kernel, Z, jitter),
             gradient,
         )

@@ -40,9 +40,10 @@ def measured(loss: Loss, x: Float) -> tuple[float, Float, BaseException | None]:
 
 
 def no_start(fault: BaseException) -> BaseException:
-    """The error for a loss without a value at the start of training."""
-    message = f"The objective has no value at the start of training: {fault}"
-    return type(fault)(f"{message.removesuffix('.')}. Or start with a larger noise or a shorter lengthscale.")
+    """The error for a loss without a value at the start of training; one that is not finite says the cause itself."""
+    message = f"The objective has no value at the start of training: {fault}".removesuffix(".")
+    hint = "" if isinstance(fault, NonFinite) else " Or start with a larger noise or a shorter lengthscale."
+    return type(fault)(f"{message}.{hint}")
 
 
 class Watch:

@@ -38,10 +38,13 @@ class EnclosedEigen:
     components_error: float
 
 
-def enclosed_eigen(A: Float, Y: Float, entry_errors: Float, name: str = "matrix") -> EnclosedEigen:
+def enclosed_eigen(
+    A: Float, Y: Float, entry_errors: Float, name: str = "matrix", *, negative: float | None = None
+) -> EnclosedEigen:
     """The computed eigendecomposition of a symmetric PSD A (n, n), and proved bounds on how far off it is.
 
-    The bounds hold for every symmetric K with |K − A| ≤ ``entry_errors`` entry by entry.
+    The bounds hold for every symmetric K with |K − A| ≤ ``entry_errors`` entry by entry.  Eigenvalues down to
+    −``negative`` count as 0, which the error includes; the default is n·eps·λ_max.
 
     Proof.  W are the computed vectors, Λ the computed values (those below 0 set to 0), R = AW − WΛ, F = WᵀW − I, f ≥
     ‖F‖, f < 1, G = (I + F)^-½, V = WG.  V is orthogonal, and |AV − VΛ| = |RG + W(ΛG − GΛ)|.  G is a power series in F,
@@ -57,7 +60,7 @@ def enclosed_eigen(A: Float, Y: Float, entry_errors: Float, name: str = "matrix"
     Raises
     ------
     NotPositiveDefinite
-        if an eigenvalue is below −n·eps·λ_max, or the vectors are far from orthogonal.
+        if an eigenvalue is below −``negative``, or the vectors are far from orthogonal.
 
     >>> A = np.array([[2.0, 1.0], [1.0, 2.0]])
     >>> found = enclosed_eigen(A, np.eye(2), np.zeros((2, 2)))
@@ -66,7 +69,7 @@ def enclosed_eigen(A: Float, Y: Float, entry_errors: Float, name: str = "matrix"
     """
     n = A.shape[0]
     A = np.tril(A) + np.tril(A, -1).T
-    spectrum = eigen(A, name, vectors=True)
+    spectrum = eigen(A, name, vectors=True, rounding=negative)
     values, W = spectrum.values, np.asarray(spectrum.vectors)
     gamma = 1.01 * n * U
     residual = _residual_norm(A, W, values, gamma)

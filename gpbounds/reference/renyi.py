@@ -12,7 +12,7 @@ import numpy as np
 from mpmath import diag, eigsy, eye, log, mp, mpf, pi, sqrt
 
 from gpbounds.reference import matrices
-from gpbounds.reference.divergences import gaussian_renyi, is_positive_definite, log_det, solve, trace
+from gpbounds.reference.divergences import gaussian_kl, gaussian_renyi, is_positive_definite, log_det, solve, trace
 from gpbounds.reference.scalars import G, scaled_log
 
 
@@ -87,6 +87,28 @@ def elbo_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: An
     if not is_positive_definite(H):
         return None
     return (const + (M * log(2 * pi) - log_det(H) + (h.T * solve(H, h))[0]) / 2) / beta
+
+
+def jensen_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """L_Jensen(q) = β⁻¹ E_q log p_α(y|U) − KL[q(U)‖p(U)] for q(U) = N(mean, cov), α < 1 (R-order)."""
+    return fit_of(mean, cov, Kff, Kuf, Kuu, y, noise, alpha) - gaussian_kl(mean, cov, 0 * mean, Kuu)
+
+
+def fit_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> Any:
+    """β⁻¹ E_q log p_α(y|U) with p_α(y|U) = (2πσ²)^(αN/2) β^(−N/2) N(y; PU, σ²I/β + Δ); E_q log p(y|f) at α = 1."""
+    P, residual, beta, N = solve(Kuu, Kuf).T, Kff - nystrom(Kuf, Kuu), 1 - mpf(alpha), Kff.rows
+    shift = y - P * mean
+    if beta == 0:
+        square = (shift.T * shift)[0] + trace(residual) + trace(P * cov * P.T)
+        return -(N * log(2 * pi * noise) + square / noise) / 2
+    R = noise / beta * eye(N) + residual
+    const = alpha * N / 2 * log(2 * pi * noise) - mpf(N) / 2 * log(beta)
+    return (const + log_normal(shift, R) - trace(P.T * solve(R, P) * cov) / 2) / beta
+
+
+def variational_of(mean: Any, cov: Any, Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any) -> Any:
+    """L_VI(q) = E_q log p(y|f) − KL[q(U)‖p(U)] (R-order)."""
+    return fit_of(mean, cov, Kff, Kuf, Kuu, y, noise, mpf(1)) - gaussian_kl(mean, cov, 0 * mean, Kuu)
 
 
 def inducing_posterior(Kff: Any, Kuf: Any, Kuu: Any, y: Any, noise: Any, alpha: Any) -> tuple[Any, Any]:

@@ -58,3 +58,19 @@ def product_eigenvalues(lengthscales: Sequence[Any], stds: Sequence[Any], count:
     axes = [[(1 - B) * B**n for n in range(degree + 1)] for B in ratios]
     values = sorted((mp.fprod(term) for term in itertools.product(*axes)), reverse=True)
     return values[:count]
+
+
+def principal_variances(lengthscales: Sequence[Any], cov: Sequence[Sequence[Any]]) -> list[Any]:
+    """The eigenvalues of AᵀΛ⁻²A, decreasing, A the lower factor of ``cov`` = AAᵀ and Λ the diagonal of lengthscales."""
+    dim = len(lengthscales)
+    A = mp.cholesky(mp.matrix([list(row) for row in cov]))
+    scaled = mp.diag([1 / mp.mpf(ell) for ell in lengthscales]) * A
+    return sorted(mp.eigsy(scaled.T * scaled, eigvals_only=True), reverse=True)[:dim]
+
+
+def correlated_eigenvalues(
+    lengthscales: Sequence[Any], cov: Sequence[Sequence[Any]], count: int, degree: int
+) -> list[Any]:
+    """The ``count`` largest eigenvalues under N(0, cov), v = 1: those of lengthscale 1 and the principal variances."""
+    stds = [mp.sqrt(g) for g in principal_variances(lengthscales, cov)]
+    return product_eigenvalues([1] * len(stds), stds, count, degree)

@@ -1,5 +1,6 @@
 """The Rényi bounds for one data set: evidence, gap, prediction, risk (sections A, C and E of ledger R)."""
 
+from gpbounds.renyi.any_posterior import jensen_bound, renyi_bound, variational_bound
 from gpbounds.renyi.brackets import evidence
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
@@ -28,6 +29,7 @@ __all__ = [
     "gap_from_trace",
     "gap_variance",
     "inducing_posterior",
+    "jensen_bound",
     "log_det_estimate",
     "log_evidence",
     "minimum_gap",
@@ -37,4 +39,6 @@ __all__ = [
     "oracle_risk_bound",
     "pac_risk_bound",
     "predict",
+    "renyi_bound",
+    "variational_bound",
 ]

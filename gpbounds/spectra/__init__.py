@@ -21,10 +21,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     kernel × inputs                  method                                                       certified
     ================================ ============================================================ ==========
     SE × Gaussian                    geometric law (R-se-eig, R-seD, L-44, L-48), exact           yes
+    SE × Gaussian with a covariance  the same after a rotation (N-cov), upper bounds to rounding   yes
     SE × Uniform                     dominated by the Gaussian case, upper bounds                 yes
     Matérn-½ × Uniform, 1-D          roots of a transcendental equation (L-49b), exact            yes
     Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a grid bound, upper bounds           yes
-    other Matérn, up to 3-D          Ritz (L-49c), estimates                                      no
+    other Matérn, up to 3-D          Ritz (L-49c), estimates; covariances by a rotation (N-cov)   no
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
     ================================ ============================================================ ==========
 
@@ -57,6 +58,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         return EmpiricalSpectrum(kernel, inputs)
     if not isinstance(inputs, Gaussian | Uniform):
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
+    if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:
+        from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
+
+        rotated, independent, _ = principal_axes(kernel, inputs)
+        return PrincipalSpectrum(spectrum(rotated, inputs=independent))
     if isinstance(kernel, SquaredExponential):
         return _squared_exponential(kernel, inputs)
     if isinstance(kernel, Matern):

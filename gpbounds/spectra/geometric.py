@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpbounds.arrays import Float
-from gpbounds.inputs import Gaussian
+from gpbounds.inputs import Gaussian, independent_stds
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.validation import count as one_count
@@ -76,7 +76,7 @@ class GeometricSpectrum(Spectrum):
     def __init__(self, kernel: SquaredExponential, inputs: Gaussian) -> None:
         self.dim = inputs.dim
         self.trace = kernel.variance
-        self.log_B = float(log_ratio(kernel.lengthscales(self.dim), inputs.stds)[0])
+        self.log_B = float(log_ratio(kernel.lengthscales(self.dim), independent_stds(inputs))[0])
 
     def eigenvalues(self, count: int) -> Float:
         count = one_count("count", count)

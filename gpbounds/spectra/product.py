@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
-from gpbounds.inputs import Gaussian
+from gpbounds.inputs import Gaussian, independent_stds
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import log_ratio
@@ -90,7 +90,7 @@ class ProductSpectrum(Spectrum):
 
     def __init__(self, kernel: SquaredExponential, inputs: Gaussian) -> None:
         self.trace = kernel.variance
-        self._steps = -log_ratio(kernel.lengthscales(inputs.dim), inputs.stds)
+        self._steps = -log_ratio(kernel.lengthscales(inputs.dim), independent_stds(inputs))
         self._log_terms = np.empty(0)
         self._log_tails = np.zeros(1)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.errors import NotConverged
-from gpbounds.inputs import Gaussian, Uniform
+from gpbounds.inputs import Gaussian, Uniform, independent_stds
 from gpbounds.kernels import Matern
 from gpbounds.spectra import galerkin
 from gpbounds.spectra.base import Spectrum
@@ -69,6 +69,8 @@ class Ritz(Spectrum):
                 f"inputs: expected 1, 2 or 3 dimensions, got {inputs.dim}; Empirical(X) works for any number"
             )
         kernel.lengthscales(inputs.dim)
+        if isinstance(inputs, Gaussian):
+            independent_stds(inputs)
         self.kernel, self.inputs = kernel, inputs
         self.trace = kernel.variance
         self._accuracy = 1e-8 if inputs.dim == 1 else 0.05

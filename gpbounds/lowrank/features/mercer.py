@@ -15,6 +15,7 @@ from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.features.base import BLOCK, Features
 from gpbounds.lowrank.features.degrees import Degrees, best_first, by_total_degree, edges, on_grid
 from gpbounds.lowrank.features.hermite import Expansion
+from gpbounds.spectra.principal import principal_axes
 from gpbounds.spectra.product import LARGEST_ORDER, log_complement
 from gpbounds.validation import choice, finite
 
@@ -36,6 +37,9 @@ class MercerFeatures(Features):
     is the paper's tensor grid with the D-th root of r functions per dimension (L-56, misprinted); its expected residual
     trace is never less than that of "best".
 
+    If the columns of ``inputs`` depend on each other, the x_d are the coordinates along their principal axes in units
+    of the lengthscales, and ℓ_d = 1 (N-cov).
+
     The absolute error of the features is at most 5e-15·√v per dimension, for degrees up to 900 within 25 standard
     deviations (L-52).  The residual K − K_r is small only if the data are about as wide as ``inputs``;
     :meth:`residual_diagonal` computes its diagonal.
@@ -48,8 +52,8 @@ class MercerFeatures(Features):
     inputs : Gaussian
         The law that defines the eigenfunctions; the data need not follow it.
     order : "best", "degree" or "grid"
-    mean : float or array (D,)
-        Mean of the law; the eigenfunctions depend on it.
+    mean : float or array (D,), optional
+        Mean of the law, in place of that of ``inputs``; the eigenfunctions depend on it.
 
     Attributes
     ----------
@@ -83,7 +87,7 @@ class MercerFeatures(Features):
         *,
         inputs: Gaussian,
         order: str = "best",
-        mean: ArrayLike = 0.0,
+        mean: ArrayLike | None = None,
     ) -> None:
         if not isinstance(kernel, SquaredExponential):
             raise ValueError(f"kernel: expected SquaredExponential, got {type(kernel).__name__}")
@@ -96,15 +100,18 @@ class MercerFeatures(Features):
             )
         self.inputs = inputs
         self.order = choice("order", order, ("best", "degree", "grid"))
-        lengthscales = kernel.lengthscales(inputs.dim)
-        ratios = lengthscales / inputs.stds
+        kernel.lengthscales(inputs.dim)
+        unit, law, axes = principal_axes(kernel, inputs) if inputs.correlated else (kernel, inputs, None)
+        self._axes, self._stds = axes, law.stds
+        lengthscales = unit.lengthscales(inputs.dim)
+        ratios = lengthscales / law.stds
         if not ((ratios > 1.0 / FARTHEST) & (ratios < FARTHEST)).all():
             raise ValueError(f"expected lengthscale/std between 1e-100 and 1e100, got {ratios}")
-        centre = finite("mean", mean)
+        centre = finite("mean", inputs.means if mean is None else mean)
         if centre.ndim > 1 or centre.size not in (1, inputs.dim):
             raise ValueError(f"mean: expected a number or one per dimension ({inputs.dim}), got shape {centre.shape}")
         self.mean: Float = np.broadcast_to(centre, (inputs.dim,))
-        self._expansions = [Expansion(float(ell), float(s)) for ell, s in zip(lengthscales, inputs.stds, strict=True)]
+        self._expansions = [Expansion(float(ell), float(s)) for ell, s in zip(lengthscales, law.stds, strict=True)]
         self._steps = np.array([-e.log_q for e in self._expansions])
         self.degrees: Degrees = (
             best_first(self._steps, self.rank)
@@ -125,10 +132,12 @@ class MercerFeatures(Features):
             raise ValueError(f"X: expected {dim} column(s), one per dimension of inputs, got shape {points.shape}")
 
     def _shifted(self, points: Array) -> Array:
-        """The coordinates minus the mean, shape (D, B), in double precision."""
+        """The coordinates minus the mean, or those along the principal axes, shape (D, B), in double precision."""
         xp = namespace(points)
         shifted = points.astype(np.float64).T - xp.asarray(self.mean)[:, None]
-        far = float((xp.abs(shifted) / xp.asarray(self.inputs.stds)[:, None]).max())
+        if self._axes is not None:
+            shifted = xp.asarray(self._axes) @ shifted
+        far = float((xp.abs(shifted) / xp.asarray(self._stds)[:, None]).max())
         if not far < FARTHEST:
             raise NonFinite(f"X: expected inputs within {FARTHEST:g} standard deviations of the mean, got {far:.3g}")
         return shifted
