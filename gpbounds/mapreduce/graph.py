@@ -94,8 +94,8 @@ def graph_of(
             home = homes[i] if homes else None
             with annotate(**({"workers": [home], "allow_other_workers": True} if home else {})):
                 key = f"gpbounds-partition-{i}-round-{number}-{name}"
-                told = [(name, i)] if reports else []
-                sums.append(each(known, number, state, rows, *told, dask_key_name=key))
+                tasks = [(name, i)] if reports else []
+                sums.append(each(known, number, state, rows, *tasks, dask_key_name=key))
 
         def add(some: list[Any], key: str = f"round-{number}-{name}", labels: Iterator[int] = labels) -> Any:
             return plus(*some, dask_key_name=f"gpbounds-add-{next(labels)}-{key}")
