@@ -83,12 +83,15 @@ class Blocks:
         """F, and its derivatives in (kernel, log σ², Z)."""
         q, sums = self.posterior(source)
         back = source.reduce(lambda: _Reverse(self, source, q, gradient))
-        volume = q.chol.logdet + source.N * math.log(2.0 * math.pi * self.noise) + float(sums.penalty)
-        value = -0.5 * (source.P * volume + float(back.fit) + float((q.mean * q.mean).sum()))
-        if not gradient:
-            return Evaluation(value, None)
-        pulled = source.basis.finish(back.pulled, back.outer)
-        return Evaluation(value, pulled.gradient(np.array([self.noise * float(back.noise)])))
+        readings = source.basis.readings
+        parts = q.chol.log_determinant, sums.penalty, back.fit, (q.mean * q.mean).sum(), back.noise
+        log_det, penalty, fit, squares, noise = (readings.take(part) for part in parts)
+        derivatives = None
+        if gradient:
+            pulled = source.basis.finish(back.pulled, back.outer)
+            derivatives = pulled.gradient(lambda: np.array([self.noise * float(noise)]), readings)
+        volume = float(log_det) + source.N * math.log(2.0 * math.pi * self.noise) + float(penalty)
+        return Evaluation(-0.5 * (source.P * volume + float(fit) + float(squares)), derivatives)
 
     def within(self, source: Stream, chunk: Chunk) -> Iterable[Block]:
         """The blocks of one chunk; the chunk keeps them if all blocks together fit into the memory allowed for Kuf."""

@@ -26,6 +26,7 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg import inverses, products, psd, triangular
 from gpbounds.pacbayes import Scaling
+from gpbounds.readings import Readings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -304,17 +305,21 @@ def test_a_free_posterior(cupy, likelihood, spread) -> None:
 
 def test_the_least_residual_is_named_once_a_pass(cupy) -> None:
     """The error names the least entry of the diagonal of K − Q, whichever chunk has it."""
-    residuals = whitening.Residuals(1.0)
+    readings = Readings()
+    residuals = whitening.Residuals(1.0, readings)
     residuals.of(cupy.asarray([[0.6, 0.8], [0.6, 0.1]]))
     residuals.require()
+    readings.settle()
     residuals.of(cupy.asarray([[0.6, 0.8 + 1e-9]]))
     residuals.of(cupy.asarray([[0.1, 0.1]]))
+    residuals.require()
     with pytest.raises(NotPositiveDefinite, match=r"K - Q: .* its least entry is -1.6e-09, below"):
-        residuals.require()
+        readings.settle()
     residuals.require()  # the chunks of the next pass
     residuals.of(cupy.asarray([[np.nan, 0.1]]))
+    residuals.require()
     with pytest.raises(NonFinite, match="NaN or infinity in Kuf"):
-        residuals.require()
+        readings.settle()
 
 
 # ---------------------------------------------------------------------- estimators

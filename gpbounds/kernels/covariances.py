@@ -6,11 +6,14 @@ launch each and without reads; otherwise the methods of the kernel do.  Rows hav
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import fused
 from gpbounds.kernels.base import Kernel
+from gpbounds.readings import read
 
 
 class Covariances:
@@ -71,7 +74,7 @@ class Pulling:
         self.moved += moved
 
     def result(self) -> tuple[Float, Array]:
-        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D)."""
+        """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D)."""
         return self.parameters, self.moved
 
 
@@ -81,16 +84,18 @@ def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None
     if isinstance(pulling, Pulling):
         return kernel.pull(X1, X2, cotangent, K)
     pulling.add(X1, cotangent)
-    return pulling.result()
+    parameters, moved = pulling.result()
+    return read(parameters), moved
 
 
-def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Float, Array, Array]:
-    """As `Kernel.pull_both` for checked points, on a GPU with two launches."""
-    pulling = covariances(kernel, X1).pulling()
-    if isinstance(pulling, Pulling):
+def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Any, Array, Array]:
+    """As `Kernel.pull_both` for checked points, on a GPU with two launches, and all results on the device."""
+    first, second = covariances(kernel, X1).pulling(), covariances(kernel, X2).pulling()
+    if isinstance(first, Pulling):
         return kernel.pull_both(X1, X2, cotangent, K)
-    pulling.add(X2, namespace(K).ascontiguousarray(cotangent.T))
-    return *pull(kernel, X1, X2, cotangent), pulling.result()[1]
+    first.add(X2, namespace(K).ascontiguousarray(cotangent.T))
+    second.add(X1, cotangent)
+    return *second.result(), first.result()[1]
 
 
 def covariances(kernel: Kernel, Z: Array) -> Covariances | fused.Fused:

@@ -16,6 +16,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels import expressions
 from gpbounds.kernels.expressions import Expression, leaves
+from gpbounds.readings import Unread
 
 if TYPE_CHECKING:
     from gpbounds.kernels.base import Kernel
@@ -81,6 +82,11 @@ class Fused:
         """Whether k(x, x) is the same for all x."""
         return math.isfinite(self.variance)
 
+    def pull_variance(self, weight: Array) -> Unread:
+        """Derivatives of ``weight``·k(x, x) in the kernel's `log_parameters`, where it is constant."""
+        kernel, point = self.kernel, np.zeros((1, self.D))
+        return Unread([(weight.reshape(1), lambda numbers: kernel.pull_diag(point, numbers))])
+
     def matrix(self, X: Array) -> Array:
         """k(X, Z) (n, M), of the precision of X."""
         import cupy
@@ -93,7 +99,7 @@ class Fused:
 
 
 class Pulling:
-    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows; `result` reads them from the device once."""
+    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows, on the device."""
 
     def __init__(self, fused: Fused) -> None:
         self.fused = fused
@@ -144,8 +150,8 @@ class Pulling:
         left, right, p = cupy.ascontiguousarray(X), fused.Z, fused.parameters
         kernel(left, right, *arrays, p, n, columns, each, self._blocks, self._sums, size=self._blocks * columns)
 
-    def result(self) -> tuple[Float, Array]:
-        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D), on the device."""
+    def result(self) -> tuple[Unread, Array]:
+        """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D), both on the device."""
         import cupy
 
         fused, D = self.fused, self.fused.D
@@ -163,11 +169,12 @@ class Pulling:
             sums = sums.sum(axis=1)
         summands = [each for each in (sums, self._others) if each is not None]
         totals = summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(int(ends[-1]))])[0]
+
+        def derivatives(numbers: Float) -> Float:
+            pieces = zip(parts, np.split(numbers, ends[:-1]), strict=True)
+            return np.concatenate([leaf.derivatives(own, D) for leaf, own in pieces])
+
+        unread = Unread([(totals, derivatives)])
         if self._diagonal is not None:
-            totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
-        numbers = totals.get()
-        pieces = np.split(numbers[: ends[-1]], ends[:-1])
-        derivatives = np.concatenate([leaf.derivatives(own, D) for leaf, own in zip(parts, pieces, strict=True)])
-        if self._diagonal is not None:
-            derivatives += fused.kernel.pull_diag(np.zeros((1, D)), numbers[-1:])
-        return derivatives if self._varying is None else derivatives + self._varying, moved
+            unread = unread + fused.pull_variance(self._diagonal)
+        return unread if self._varying is None else unread + self._varying, moved

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from cupy import _surface
-from cupy._counts import stats
+from cupy._counts import copied, stats
 from cupy._ndarray import device, ndarray
 
 FACTORISATIONS = ("eigh", "eigvalsh", "norm", "qr", "slogdet", "svd")
@@ -53,6 +53,8 @@ def cholesky(a: ndarray) -> ndarray:
     stats["launch"] += 1
     stats["flops"] += a.shape[0] ** 3 // 3
     factor, fault = (spotrf if a.dtype == np.float32 else dpotrf)(a._host, lower=1, clean=1)
+    if cupyx._raises():
+        copied("d2h", np.array(fault, dtype=np.int32))
     if fault and factor[fault - 1, fault - 1] <= 0.0:  # some builds of LAPACK report NaN too; cuSOLVER does not
         if cupyx._raises():
             raise LinAlgError(f"Error reported by potrf in cuSOLVER. devInfo = {fault}")
