@@ -175,10 +175,10 @@ def test_the_audit_says_when_the_points_would_be_enough_for_the_best_posterior()
     points = model.X[:40]
     own = whitened_posterior(model.kernel, points, np.zeros(40), np.eye(40))  # the prior
     other = subject(model.kernel, model.X, model.y, points, noise=model.noise, posterior=own)
-    result = enough(other, target=0.05)
+    result = enough(other, target=100.0)
     assert result.best_reaches
     text = Audit("n", "m", other, result).findings[0].text
-    assert "enough for 0.05 nats, but not as it is used" in text
+    assert "enough for 100 nats, but not as it is used" in text
     assert not enough(model).best_reaches
 
 

@@ -199,10 +199,7 @@ def of_places(places: Places | None, numbers: Any) -> Finding | None:
         f"{places.unexplained[worst]:.3g} noise variances (the mean is {part.overall:.3g})."
     )
     if part.share > 0.05:
-        text += (
-            f" The most telling input is {part.column}: between {part.low:.4g} and {part.high:.4g} the mean is "
-            f"{part.mean:.3g}."
-        )
+        text += f" The most telling input is {part.column}: {part.where} the mean is {part.mean:.3g}."
     return Finding("Where it is worst", "good" if places.unexplained[worst] <= 1.0 else "warn", text)
 
 

@@ -161,7 +161,9 @@ def _of_model(
     method = getattr(model, "method", None)
     label = type(model).__name__ + (f", method {method}" if method else "")
     if scale != 1.0 or shift != 0.0:
-        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, (y − {shift:.5g})/{scale:.5g}.")
+        sign = "−" if shift >= 0.0 else "+"
+        standard = f"(y {sign} {abs(shift):.5g})/{scale:.5g}"
+        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, {standard}.")
     if not _variational(model) and about.posterior is None:
         notes = (
             *notes,
