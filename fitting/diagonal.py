@@ -73,7 +73,7 @@ class Diagonal:
         G = mirrored(sums.G)
         if readings is None or namespace(G) is np:
             return root_law(G, triangle().R) if strong(G) else gram_law(G, sums.b)
-        q = gram_law(G, sums.b, readings)  # before the host knows whether the data are strong
+        q = gram_law(G, sums.b, readings, replaced=True)  # before the host knows whether the data are strong
         return root_law(G, triangle().R) if q.is_strong else q
 
     def middle(self, basis: Basis, q: GramLaw, sums: Moments, N: int, *, gradient: bool) -> Middle:
