@@ -29,7 +29,7 @@ from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
 from gpbounds.devices import array_module
-from gpbounds.kernels import Kernel, Stationary
+from gpbounds.kernels import Kernel, Stationary, separated
 from gpbounds.linalg import eigen
 from gpbounds.validation import choice, count, non_negative, positive, scalar
 from gpbounds.whitening import as_targets
@@ -344,6 +344,9 @@ class GaussianProcess(_Arguments):
             kernel = within(self._limits(kernel), kernel)
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
+        kernel, white = separated(kernel)
+        if white:
+            noise = white + (noise or 0.0)
         if self.kernel is not None and self.start == "evidence":
             if not isinstance(kernel, Stationary):
                 raise ValueError(
