@@ -13,7 +13,8 @@ import fitting
 from gpbounds.audit import calibration, enough, subject
 from gpbounds.cli import main
 from gpbounds.kernels import SquaredExponential
-from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, variational_bound
+from gpbounds.means import LinearMean
+from gpbounds.renyi import Model, exact_gap, from_sklearn, log_evidence, predict, variational_bound
 
 N = 90
 
@@ -221,13 +222,26 @@ def test_a_model_of_another_library_is_read_from_json(folder, tmp_path, capsys):
     scores = calibration(table[held, 2], mean, std**2)
     assert record["calibration"]["RMSE"] == pytest.approx(scores.rmse, rel=1e-6)
     assert record["calibration"]["log loss"] == pytest.approx(scores.log_loss, rel=1e-6)
-    Model(SquaredExponential(900.0, [1.0, 2.0]), 4.0, table[:8, :2]).save(tmp_path / "model.json")
-    record = answer(capsys, *words)
+
+
+def test_a_mean_function_is_subtracted_and_added_again(folder, tmp_path, capsys):
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    train, held = (np.sort(part) for part in np.split(np.random.default_rng(0).permutation(N)[::-1], [72]))
+    kernel, mean = SquaredExponential(100.0, [1.0, 2.0]), LinearMean(40.0, [0.5, 0.1])
+    model = Model(kernel, 4.0, table[:8, :2], mean)
+    model.save(tmp_path / "model.json")
+    record = answer(
+        capsys, folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html"
+    )
     assert record["model"]["M"] == 8
-    kernel = SquaredExponential(900.0, [1.0, 2.0])
-    gap = exact_gap(kernel, table[train, :2], table[train, 2], table[:8, :2], 1.0, noise=4.0)
+    X, y = table[train, :2], model.residuals(table[train, :2], table[train, 2])
+    gap = exact_gap(kernel, X, y, table[:8, :2], 1.0, noise=4.0)
     low, high = (end["value"] for end in record["enough"]["KL"])
     assert low <= gap <= high
+    centre, variance = predict(kernel, X, y, table[:8, :2], table[held, :2], 1.0, noise=4.0, noisy=True)
+    scores = calibration(table[held, 2], centre + mean(table[held, :2]), variance)
+    assert record["calibration"]["RMSE"] == pytest.approx(scores.rmse)
+    assert record["calibration"]["log loss"] == pytest.approx(scores.log_loss)
 
 
 @pytest.mark.parametrize(

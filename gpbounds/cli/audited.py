@@ -114,7 +114,8 @@ def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> 
     numbers = _split(table, args.held_out, args.seed)
     train, held = (_part(table, part) for part in numbers)
     try:
-        about = subject(model.kernel, train.X, train.y, model.Z, noise=model.noise, columns=columns)
+        residuals = model.residuals(train.X, train.y)
+        about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=columns)
         model.kernel(train.X[:1])
     except ValueError as error:
         raise UsageError(f"--model: {args.model} does not fit {table.name}: {error}") from None
@@ -134,6 +135,9 @@ def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> 
     else:
         notes.append(f"Calibration is missing: it needs the exact GP of {about.N} rows; raise --rows.")
         held, numbers = _part(table, numbers[1][:0]), (numbers[0], numbers[1][:0])
+    if model.mean is not None:
+        notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
+        mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
     described = f"{args.model.name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
     places = np.concatenate(numbers) + 1
     return Case(table.name, described, about, train, held, places, (mean, variance), 0.0, 1.0, {}, tuple(notes))
