@@ -230,9 +230,7 @@ def test_a_mean_function_is_subtracted_and_added_again(folder, tmp_path, capsys)
     kernel, mean = SquaredExponential(100.0, [1.0, 2.0]), LinearMean(40.0, [0.5, 0.1])
     model = Model(kernel, 4.0, table[:8, :2], mean)
     model.save(tmp_path / "model.json")
-    record = answer(
-        capsys, folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html"
-    )
+    record = answer(capsys, folder / "data.csv", "--model", tmp_path / "model.json", "--out", tmp_path / "a.html")
     assert record["model"]["M"] == 8
     X, y = table[train, :2], model.residuals(table[train, :2], table[train, 2])
     gap = exact_gap(kernel, X, y, table[:8, :2], 1.0, noise=4.0)

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, PairwiseKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.means import LinearMean
 from gpbounds.renyi import elbo, evidence, gap, log_evidence
 from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
 
