@@ -178,8 +178,8 @@ def _of_model(
     if method in ("fitc", "pep", "pic"):
         notes = (
             *notes,
-            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; the "
-            "exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
+            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
+            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
         )
     limited: dict[str, Limit] = {}
     for remark in model.remarks_:
