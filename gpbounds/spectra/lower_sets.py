@@ -20,7 +20,7 @@ def smallest_totals(costs: Sequence[Float], count: int) -> tuple[Float, Degrees]
     Dimensions are added one at a time.  Among the sums of the first d dimensions only the ``count`` smallest matter.
     With S sorted, at least (i + 1)(n + 1) sums are <= S_i + costs[n], so only i < count/(n + 1) are needed.
 
-    >>> smallest_totals([np.array([0.0, 1.0, 4.0]), np.array([0.0, 3.0])], 4)[1].tolist()
+    >>> smallest_totals([np.array([0.0, 1.0, 4.0]), np.array([0.0, 2.5])], 4)[1].tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
     sums, degrees = np.zeros(1), np.zeros((1, 0), dtype=np.int64)
@@ -60,8 +60,8 @@ def edges(degrees: Degrees) -> list[tuple[Degrees, NDArray[np.int64]]]:
 def log_sum(logs: Float) -> float:
     """log Σ e^logs, −inf for terms that are all 0.
 
-    >>> log_sum(np.array([-1000.0, -1000.0])) == np.log(2.0) - 1000.0
-    True
+    >>> round(log_sum(np.array([-1000.0, -1000.0])) + 1000.0, 12)  # log 2
+    0.69314718056
     """
     top = logs.max()
     if top == -np.inf:
