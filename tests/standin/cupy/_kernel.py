@@ -108,7 +108,8 @@ class ElementwiseKernel:
         self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
         self.params, self.operation, self.name = self.ins + self.outs, operation, name
         for p in self.params:  # CuPy's raw arrays are objects that are indexed, no pointers
-            if p.raw and re.search(rf"\b{p.name}\b(?! *\[)", operation):
+            hidden = re.search(rf"\b(?:double|int|long)\b[^;]*\b{p.name}\b *=", operation)  # by a variable of this name
+            if p.raw and not hidden and re.search(rf"\b{p.name}\b(?! *\[)", operation):
                 raise NotImplementedError(f"{name}: the stand-in takes {p.text!r} with an index behind it only")
         self.preamble = preamble
 
