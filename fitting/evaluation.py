@@ -32,12 +32,15 @@ class Parameters:
         Inducing inputs.
     q : FactorLaw or None
         The law of the whitened inducing variables, if it is free.
+    power : float or None
+        The power of K − Q in the posterior, if it is trained.
     """
 
     kernel: Kernel
     likelihood: Likelihood
     Z: Array | None = None
     q: FactorLaw | None = None
+    power: float | None = None
 
     @property
     def noise(self) -> float:
@@ -63,6 +66,8 @@ class Gradient:
         Derivatives in the lower triangular factor of the covariance of q(v).
     weights : array (p,) or None
         Derivatives in the weights of a feature map.
+    power : float or None
+        The derivative in the power of K − Q.
     """
 
     kernel: Float
@@ -71,6 +76,7 @@ class Gradient:
     mean: Array | None = None
     factor: Array | None = None
     weights: Float | None = None
+    power: float | None = None
 
     @property
     def noise(self) -> float:
@@ -153,6 +159,8 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
             )
             if part is not None
         }
+        if g.power is not None:
+            numbers["derivative in the power"] = g.power
     for name, number in numbers.items():
         if not np.isfinite(number):
             raise NonFinite(

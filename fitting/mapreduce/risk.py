@@ -67,15 +67,16 @@ class PartitionedRisk:
         return self.target.terms(self.minimised(point, gradient=False))
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
-        member = self.source.member
+        scalar(positive, "noise", point.noise)
         return RiskPasses(
-            Diagonal(member.power, scalar(positive, "noise", point.noise), kept=member.structure != "none"),
+            Diagonal.at(self.source.member, point),
             point.kernel,
             self.data.inputs(point.Z),
             jitter=jitter,
             relative_jitter=self._relative(point.kernel, jitter),
             gradient=gradient,
             target=self.target,
+            in_power=point.power is not None,
             **self.data.settings(),
         )
 
