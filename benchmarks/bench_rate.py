@@ -54,6 +54,13 @@ def cases() -> Iterator[Case]:
         assert spectrum(kernel, inputs=Gaussian(dim=8)).eigenvalues(10_000).shape == (10_000,)
 
     yield Case("10 000 eigenvalues, SE x Gaussian 8-D, a lengthscale each", 0.5, eigenvalues)
+
+    def with_covariance() -> None:
+        A = np.random.default_rng(0).standard_normal((8, 8))
+        kernel = SquaredExponential(1.0, np.linspace(0.5, 2.0, 8))
+        assert spectrum(kernel, inputs=Gaussian(cov=A @ A.T / 8.0)).eigenvalues(10_000).shape == (10_000,)
+
+    yield Case("10 000 eigenvalues, SE x Gaussian 8-D with a covariance", 0.5, with_covariance)
     yield Case("import gpbounds, fresh process", 0.5, lambda: fresh("import gpbounds"))
     first = "from gpbounds import SquaredExponential, rate; rate(SquaredExponential(), 10_000, 30, 1.0)"
     yield Case("import and a first bound, fresh process", None, lambda: fresh(first))

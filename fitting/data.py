@@ -69,10 +69,10 @@ class Data:
         namespace(self.X, Z)
         return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
 
-    def stream(self, kernel: Kernel, Z: ArrayLike | Array | None, jitter: float) -> Stream:
-        """The chunks of all rows with the features of the inducing points Z."""
-        relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
-        return self.stream_of(InducingBasis(kernel, self.inputs(Z), jitter, relative))
+    def stream(self, kernel: Kernel, Z: Array, jitter: float) -> Stream:
+        """The chunks of all rows with the features of the checked inducing points Z."""
+        relative = jitter / kernel.largest_variance(Z) if self.jitter == "auto" else 0.0
+        return self.stream_of(InducingBasis(kernel, Z, jitter, relative))
 
     def stream_of(self, basis: Basis) -> Stream:
         """The chunks of all rows with the features of ``basis``."""
@@ -84,11 +84,13 @@ class Data:
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
 
+        points = self.inputs(Z)
+
         def attempt(amount: float) -> tuple[T, float]:
-            return work(self.stream(kernel, Z, amount)), amount
+            return work(self.stream(kernel, points, amount)), amount
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            return with_jitter(attempt, kernel, self.jitter)
+            return with_jitter(attempt, kernel, points, self.jitter)
 
     def only(self, rows: ArrayLike | Array) -> Data:
         """The data of some rows, without blocks."""

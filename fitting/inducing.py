@@ -91,7 +91,8 @@ class InducingBasis(Basis):
     @cached_property
     def _residuals(self) -> Residuals | None:
         """For kernels that are constant on the diagonal, on a GPU."""
-        return Residuals(self.covariances.variance) if isinstance(self.covariances, Fused) else None
+        known = self.covariances
+        return Residuals(known.variance) if isinstance(known, Fused) and known.is_constant else None
 
     def prepare(self) -> None:
         self.inverse  # noqa: B018
@@ -132,9 +133,10 @@ class InducingBasis(Basis):
         half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
         half *= -0.5
         Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
-        own = np.zeros_like(pulled.kernel)
+        own, shift = np.zeros_like(pulled.kernel), None
         if self.relative_jitter:
-            own += kernel.pull_diag(Z[:1], xp.full(1, self.relative_jitter * float(Kuu_bar.trace())))
+            added, shift = kernel.pull_largest(Z, self.relative_jitter * float(Kuu_bar.trace()))
+            own += added
         parts = list(slices(self.rank, ROWS)) if xp is np else [slice(0, self.rank)]
         results: list[Any] = [None] * len(parts)
 
@@ -146,6 +148,8 @@ class InducingBasis(Basis):
         share(len(parts), pull, flops=ENTRY * self.rank**2)
         for parameters, moved in results:
             pulled += Pulled(parameters, 2.0 * moved)
+        if shift is not None:
+            pulled += Pulled(np.zeros_like(own), shift)
         return pulled + Pulled(own)
 
 

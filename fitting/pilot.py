@@ -102,7 +102,7 @@ def at_scale(
     values = {"variance": (1.0 - share) * mean_square(Y), **dict(zip(scales, map(float, lengths), strict=True))}
     logs = kernel.log_parameters
     for i, name in enumerate(kernel.parameter_names):
-        if name not in fixed:
+        if name in values and name not in fixed:
             logs[i] = math.log(_clipped(name, values[name], limits))
     return kernel.with_log_parameters(logs)
 
@@ -135,7 +135,7 @@ def candidates(
 def _scales(kernel: Kernel, X: Float) -> dict[str, float]:
     """√D standard deviations for each lengthscale of ``kernel``; their geometric mean for one that columns share."""
     spread = units(X) * math.sqrt(X.shape[1])
-    _, *names = kernel.parameter_names
+    names = [name for name in kernel.parameter_names if name.startswith("lengthscale")]
     own = spread if len(names) == len(spread) else [math.exp(np.log(spread).mean())]
     return dict(zip(names, map(float, own), strict=True))
 

@@ -59,9 +59,19 @@ def default_kernel(X: Float, Y: Float) -> SquaredExponential:
     return SquaredExponential(mean_square(Y), units(X) * math.sqrt(X.shape[1]))
 
 
-def default_noise(Y: Float, kernel: Kernel) -> float:
+def default_noise(Y: Float, kernel: Kernel, X: Float) -> float:
     """A tenth of the mean square of y, and at least 1e-6 of the kernel's variance, so that K + σ²I factorises."""
-    return max(0.1 * mean_square(Y), 1e-6 * kernel.max_variance)
+    return max(0.1 * mean_square(Y), 1e-6 * typical_variance(kernel, X))
+
+
+def typical_variance(kernel: Kernel, X: Float) -> float:
+    """The largest k(x, x), or where it is infinite that at one standard deviation from 0 in every dimension.
+
+    >>> from gpbounds.kernels import Linear
+    >>> round(typical_variance(Linear(2.0), np.array([[-3.0], [3.0]])), 12)
+    18.0
+    """
+    return kernel.largest_variance(units(X)[None, :])
 
 
 def mean_square(Y: Float | Columns) -> float:

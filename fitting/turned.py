@@ -331,6 +331,9 @@ class _Step:
         with np.errstate(over="ignore", invalid="ignore"):
             parameters, moved, own = pull_both(self.kernel, self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
             if self.basis.relative_jitter:
-                parameters += self.kernel.pull_diag(self.Z[:1], self.xp.full(1, self.basis.relative_jitter * trace))
+                added, shift = self.kernel.pull_largest(self.Z, self.basis.relative_jitter * trace)
+                parameters += added
+                if shift is not None:
+                    moved += shift
         moved[rows] += own
         self.pulls.append((rows.start, Pulled(-parameters, -moved)))

@@ -232,19 +232,20 @@ def whiten(
     points = as_points(X, "X")
     centres = as_points(Z, "Z", points.shape[1])
     targets = None if y is None else as_targets(y, points)
-    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, jitter)
+    return with_jitter(lambda amount: _whiten(kernel, points, centres, targets, amount, chunk), kernel, centres, jitter)
 
 
-def with_jitter(attempt: Callable[[float], T], kernel: Kernel, jitter: Jitter) -> T:
-    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance, until one succeeds."""
+def with_jitter(attempt: Callable[[float], T], kernel: Kernel, Z: Array, jitter: Jitter) -> T:
+    """``attempt(jitter)``; "auto" tries the steps of the ladder, times the variance at Z, until one succeeds."""
     if jitter != "auto":
         return attempt(jitter)
+    largest = kernel.largest_variance(Z)
     for step in AUTO_LADDER[:-1]:
         try:
-            return attempt(step * kernel.max_variance)
+            return attempt(step * largest)
         except NotPositiveDefinite:
             continue
-    return attempt(AUTO_LADDER[-1] * kernel.max_variance)
+    return attempt(AUTO_LADDER[-1] * largest)
 
 
 def _whiten(kernel: Kernel, X: Array, Z: Array, y: Array | None, jitter: float, chunk: int) -> Whitening:

@@ -20,7 +20,7 @@ from gpbounds.cli.data import load, standardise
 from gpbounds.cli.demo import diabetes, record, report, show
 from gpbounds.cli.options import UsageError, wholes
 from gpbounds.cli.output import print_json
-from gpbounds.cli.problem import from_arguments
+from gpbounds.cli.problem import data_cases, fitted_law, from_arguments
 from gpbounds.cli.study import counts_to_try, smallest_reaching, study
 
 COMMANDS = ("rate", "plan", "curve", "claims", "demo")
@@ -246,7 +246,8 @@ def test_plan_for_data_is_about_the_standardised_data(capsys, table):
     apriori, aware = answer["plans"]
     kernel = SE(1.5, [2.0, 3.0])
     settings = {"target": 0.5, "noise": 0.2, "y_norm2": float((data.y**2).sum())}
-    expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=gpbounds.Gaussian([1.0, 1.0]), **settings)
+    law = gpbounds.Gaussian(cov=np.cov(data.X.T, bias=True))
+    expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=law, **settings)
     assert apriori["M"] == expected.M
     expected = gpbounds.inducing_points(kernel, 80, 1.0, inputs=gpbounds.Empirical(data.X), **settings)
     assert (aware["M"], aware["needed"]) == (expected.M, expected.needed)
@@ -259,6 +260,28 @@ def test_plan_for_data_is_about_the_standardised_data(capsys, table):
     assert "table, N = 80, D = 2" in text
     assert "standardised: mean 0, variance 1" in text
     assert "The first line was read as a header." in " ".join(text.split())
+
+
+def test_the_law_of_the_inputs_has_the_covariance_of_all_rows(tmp_path):
+    """Columns that say nearly the same need fewer points than independent ones; the note says what was fitted."""
+    rng = np.random.default_rng(3)
+    first = rng.standard_normal((120, 1))
+    X = np.hstack([first, first + 0.05 * rng.standard_normal((120, 1)), rng.standard_normal((120, 1))])
+    file = tmp_path / "alike.csv"
+    np.savetxt(file, np.column_stack([X, X.sum(axis=1)]), delimiter=",")
+    data = load(file)
+    inputs = fitted_law(data)
+    np.testing.assert_allclose(inputs.cov, np.corrcoef(X.T), rtol=1e-12, atol=1e-12)
+    apriori, _ = data_cases(data, data.subset(60, 0))
+    assert apriori.inputs == inputs
+    assert any("covariance of the standardised columns" in note for note in apriori.notes)
+    assert "with covariances, std=1, dim=3" in apriori.title
+    settings = {"target": 0.5, "noise": 0.2}
+    apart, together = (
+        gpbounds.inducing_points(SE(1.0, 3.0), 120, 1.0, inputs=law, **settings).M
+        for law in (gpbounds.Gaussian(dim=3), inputs)
+    )
+    assert together < 0.7 * apart
 
 
 def test_a_fit_is_confessed_in_every_plan(capsys, table):
@@ -348,7 +371,8 @@ def test_rate_for_data_gives_both_bounds(capsys, table):
     fixed = ("--lengthscale", "2", "--variance", 1, "--noise", 0.2, "--y-norm2", "prior")
     answer = ask_json(capsys, "rate", "--data", table, "-M", "5,20", *fixed)
     X = load(table).X
-    for bound, inputs in zip(answer["bounds"], (gpbounds.Gaussian([1.0, 1.0]), gpbounds.Empirical(X)), strict=True):
+    laws = gpbounds.Gaussian(cov=np.cov(X.T, bias=True)), gpbounds.Empirical(X)
+    for bound, inputs in zip(answer["bounds"], laws, strict=True):
         expected = gpbounds.rate(SE(1.0, 2.0), 80, [5, 20], 1.0, inputs=inputs, noise=0.2)
         assert [cell["value"] for cell in bound["cells"]] == pytest.approx(expected.value.tolist(), rel=1e-13)
 

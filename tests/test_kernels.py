@@ -398,7 +398,7 @@ def test_a_kernel_that_is_not_ours_is_not_written():
     class Mine(SquaredExponential):
         pass
 
-    with pytest.raises(ValueError, match="expected SquaredExponential, Matern, or their sums or products to save, got"):
+    with pytest.raises(ValueError, match=r"expected one of SquaredExponential, Matern, .* to save, got Mine"):
         kernel_to_plain(Sum(Mine(), SquaredExponential()))
-    with pytest.raises(ValueError, match="expected one of SquaredExponential, Matern, Sum, Product, got 'Mine'"):
+    with pytest.raises(ValueError, match=r"expected one of SquaredExponential, .*, OnColumns, got 'Mine'"):
         kernel_from_plain({"type": "Mine", "variance": 1.0, "lengthscale": 1.0})

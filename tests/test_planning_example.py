@@ -43,7 +43,7 @@ def test_the_truth_lies_between_the_lower_bounds_and_the_plan(example, tmp_path,
     assert "given y" in capsys.readouterr().out
 
 
-def test_the_a_priori_law_takes_its_standard_deviations_from_all_rows(example, tmp_path, capsys):
+def test_the_a_priori_law_takes_its_covariance_from_all_rows(example, tmp_path, capsys):
     """The second input is constant on the 20 rows drawn, so their own standard deviations define no law."""
     rng = np.random.default_rng(1)
     table = np.column_stack([rng.standard_normal(60), np.arange(60) == 3, rng.standard_normal(60)])
@@ -55,7 +55,7 @@ def test_the_a_priori_law_takes_its_standard_deviations_from_all_rows(example, t
     fixed = hyperparameters.from_options(np.inf, 1.0, 1.0, 0.5)
     (row,) = example.rows_of(data, part, fixed, [0.5], sets=39, seed=0)
     settings = {"target": 0.5, "noise": 0.5, "delta": 0.05, "draws": 10, "law": "tilted", "simulate": 39, "rng": 0}
-    law = gpbounds.Gaussian([1.0, 1.0])
+    law = gpbounds.Gaussian(cov=np.corrcoef(data.X.T))
     assert row.a_priori == gpbounds.inducing_points(fixed.kernel, 20, 1.0, inputs=law, **settings).M
     example.main([str(file), "--rows", "20", "--seed", "1", "--out", str(out)])
     assert "a priori" in capsys.readouterr().out

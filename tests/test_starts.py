@@ -66,7 +66,7 @@ def test_a_pilot_fit_that_explains_its_rows_only_is_fitted_again():
     X, y = pairs(500, seed=2)
     Y = y[:, None]
     kernel = default_kernel(X, Y)
-    given = at_point(kernel, default_noise(Y, kernel))
+    given = at_point(kernel, default_noise(Y, kernel, X))
     limits = near(around(kernel, given.likelihood), given, X)
     points = candidates(given, X, Y, limits, ())
     n = number_of_rows(500, INPUTS, 40)
@@ -90,7 +90,7 @@ def test_inputs_that_matter_alone_are_found_and_used():
     assert that_matter_alone(np.exp(X), np.hstack([Y, -3.0 * Y])) == [0, 1]  # ranks; two outputs
     assert that_matter_alone(np.hstack([X[:, :1], np.ones((500, 1))]), Y) == [0]
     kernel = default_kernel(X, Y)
-    given = at_point(kernel, default_noise(Y, kernel))
+    given = at_point(kernel, default_noise(Y, kernel, X))
     limits = near(around(kernel, given.likelihood), given, X)
     without = pilot(X, Y, candidates(given, X, Y, limits, ()), limits=limits, fixed=())
     run = pilot(X, Y, candidates(given, X, Y, limits, (), [0, 1]), limits=limits, fixed=())
@@ -237,7 +237,7 @@ def test_the_pilot_is_at_least_as_good_as_each_of_its_candidates():
     X, y = waves(200, inputs=5)
     Y = y[:, None]
     kernel = default_kernel(X, Y)
-    given = at_point(kernel, default_noise(Y, kernel))
+    given = at_point(kernel, default_noise(Y, kernel, X))
     limits = near(around(given.kernel, given.likelihood), given, X)
     points = candidates(given, X, Y, limits, ())
     run = pilot(X, Y, points, limits=limits, fixed=())

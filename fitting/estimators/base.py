@@ -352,7 +352,7 @@ class GaussianProcess(_Arguments):
                 )
             kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:
-            noise = float(np.clip(default_noise(Y, kernel), *self._limits(kernel).get("noise", (0.0, np.inf))))
+            noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
 
     @property
@@ -474,7 +474,7 @@ class GaussianProcess(_Arguments):
 
     def _largest_variance(self, X: Any) -> float:
         """The largest prior variance of f at X, in the units of the model."""
-        return self.kernel_.max_variance
+        return self.kernel_.largest_variance(self._new_points(X))
 
     def _fitted(self) -> None:
         from sklearn.utils.validation import check_is_fitted

@@ -12,7 +12,7 @@ from fitting.columns import Columns
 from fitting.estimators.history import ADDED, FORMER, FREED
 from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
-from gpbounds.kernels import Kernel
+from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
 from gpbounds.pacbayes import HyperGrid, Scaling
@@ -66,7 +66,9 @@ def _words(name: str, value: Any) -> str:
 def _orders(kernel: Any) -> list[Any]:
     if hasattr(kernel, "k1"):
         return [type(kernel).__name__, _orders(kernel.k1), _orders(kernel.k2)]
-    return [type(kernel).__name__, getattr(kernel, "nu", None)]
+    if isinstance(kernel, OnColumns):
+        return [type(kernel).__name__, list(kernel.columns), _orders(kernel.kernel)]
+    return [type(kernel).__name__, getattr(kernel, "nu", getattr(kernel, "degree", None))]
 
 
 def seed_of(random_state: Any) -> int:

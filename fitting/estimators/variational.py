@@ -21,7 +21,7 @@ from fitting.evaluation import Parameters
 from fitting.expected import PowerEP
 from fitting.family import Member, member
 from fitting.sampled import Sampling
-from fitting.starts import within
+from fitting.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
 from fitting.variational import LOSSES, VariationalObjective, loss_of, variational_objective
 from gpbounds.arrays import Array, Float, host, namespace, place
@@ -112,7 +112,7 @@ class Variational(WithInducing):
         session = self._session()
         given = self._given(points, columns)
         start = self._start(given, points, columns, session)
-        problem = self._objective(JITTER * start.kernel.max_variance)
+        problem = self._objective(JITTER * typical_variance(start.kernel, points))
         trainer = self._trainer(problem, start, given, session)
         runs: list[Run] = []
         betas: Betas | None = None
@@ -166,7 +166,7 @@ class Variational(WithInducing):
             start = self._start(given, X, Y, session)
             start, jitter = (
                 replace(start, Z=self._drawn(start, X, Y, session.seed, 0)),
-                JITTER * start.kernel.max_variance,
+                JITTER * typical_variance(start.kernel, X),
             )
         else:
             xp = self._module()

@@ -114,7 +114,7 @@ def iterative_posterior(kernel: Kernel, X: Array, Y: Array, *, noise: float, sin
         known = solver(kernel, X[order], noise=noise, blocks=blocks)
 
         def allowed(V: Array, R: Array, errors: Float) -> Float:
-            return np.full(errors.shape, MEANS**2 * noise / kernel.max_variance)
+            return np.full(errors.shape, MEANS**2 * noise / kernel.largest_variance(X))
 
         V, _, errors = known.solve(Y[order], allowed)
     weights = xp.empty_like(V)

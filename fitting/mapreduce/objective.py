@@ -104,7 +104,7 @@ class PartitionedObjective:
             program = self._program(TwoPasses, kernel, noise, points, amount, gradient=gradient)
             return replace(settled(program, self.data.engine.run), jitter=amount)
 
-        return finite_or_refused(with_jitter(attempt, kernel, self.jitter))
+        return finite_or_refused(with_jitter(attempt, kernel, points, self.jitter))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``: an `fitting.evaluation.Objective`."""
@@ -126,7 +126,7 @@ class PartitionedObjective:
             program = self._program(PosteriorPass, kernel, noise, points, amount)
             return settled(program, self.data.engine.run)
 
-        basis, q = with_jitter(attempt, kernel, self.jitter)
+        basis, q = with_jitter(attempt, kernel, points, self.jitter)
         assert isinstance(basis, InducingBasis)
         return InducingPosterior(basis.inducing, float(noise), q, self.data.single)
 
@@ -134,7 +134,7 @@ class PartitionedObjective:
         self, kind: type[TwoPasses], kernel: Kernel, noise: float, Z: Float, jitter: float, **options: Any
     ) -> TwoPasses:
         member = Diagonal(self.member.power, scalar(positive, "noise", noise), kept=self.member.structure != "none")
-        relative = jitter / kernel.max_variance if self.jitter == "auto" else 0.0
+        relative = jitter / kernel.largest_variance(Z) if self.jitter == "auto" else 0.0
         return kind(member, kernel, Z, jitter=jitter, relative_jitter=relative, **self.data.settings(), **options)
 
 

@@ -60,7 +60,7 @@ class PartitionedRisk:
             evaluation = settled(self._program(point, amount, gradient), self.data.engine.run)
             return replace(evaluation, jitter=amount)
 
-        return finite_or_refused(with_jitter(attempt, point.kernel, self.source.jitter))
+        return finite_or_refused(with_jitter(attempt, point.kernel, self.data.inputs(point.Z), self.source.jitter))
 
     def terms_at(self, point: Parameters) -> Terms:
         """R_S, KL, B and the jitter at ``point``."""
@@ -68,20 +68,21 @@ class PartitionedRisk:
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
         scalar(positive, "noise", point.noise)
+        Z = self.data.inputs(point.Z)
         return RiskPasses(
             Diagonal.at(self.source.member, point),
             point.kernel,
-            self.data.inputs(point.Z),
+            Z,
             jitter=jitter,
-            relative_jitter=self._relative(point.kernel, jitter),
+            relative_jitter=self._relative(point.kernel, Z, jitter),
             gradient=gradient,
             target=self.target,
             in_power=point.power is not None,
             **self.data.settings(),
         )
 
-    def _relative(self, kernel: Kernel, jitter: float) -> float:
-        return jitter / kernel.max_variance if self.source.jitter == "auto" else 0.0
+    def _relative(self, kernel: Kernel, Z: Float, jitter: float) -> float:
+        return jitter / kernel.largest_variance(Z) if self.source.jitter == "auto" else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +103,13 @@ class PartitionedFreeRisk(PartitionedRisk):
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
         assert point.q is not None
+        Z = self.data.inputs(point.Z)
         return FreeRiskPass(
             self.target,
             point.kernel,
-            self.data.inputs(point.Z),
+            Z,
             point.q,
             jitter,
-            self._relative(point.kernel, jitter),
+            self._relative(point.kernel, Z, jitter),
             gradient,
         )

@@ -16,7 +16,7 @@ from gpbounds.arrays import Float
 from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
 from gpbounds.cli.floors import Floors, sentence
-from gpbounds.cli.problem import Case
+from gpbounds.cli.problem import Case, fitted_law
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
 from gpbounds.inputs import Gaussian
 
@@ -115,8 +115,7 @@ def show(
     print(f"Fitting hyperparameters to {data.name} ...", file=sys.stderr)
     law = None
     if share:
-        fitted, data = fitted_on_held_out(data, share, seed)
-        law = Gaussian(np.ones(data.D))
+        fitted, law, data = fitted_on_held_out(data, share, seed)
     else:
         fitted = hyperparameters.fit(data, seed=seed)
     result = study(
@@ -143,10 +142,10 @@ def show(
     return result
 
 
-def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparameters.Hyperparameters, Data]:
-    """(hyperparameters fitted to a random ``share`` of the rows, the other rows standardised by those).
+def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparameters.Hyperparameters, Gaussian, Data]:
+    """(hyperparameters and law of the inputs from a random ``share`` of the rows, the others standardised by those).
 
-    Neither kernel and noise nor the standardisation depend on the other rows.
+    Neither kernel and noise nor the law nor the standardisation depend on the other rows.
     """
     count = round(validation.scalar(validation.open_unit, "--held-out", share) * data.N)
     if not 2 <= count <= data.N - 2:
@@ -161,7 +160,8 @@ def fitted_on_held_out(data: Data, share: float, seed: int) -> tuple[hyperparame
     note = f"Standardised by {count} rows held out, which take no part in the rest."
     others = Data(data.name, (data.X[rest] - centre) / spread, (data.y[rest] - middle) / scale, (note,))
     fitted = hyperparameters.fit(held, seed=seed)
-    return replace(fitted, fitted=(), origin=fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")), others
+    origin = fitted.origin.replace(f"{held.N} rows", f"{held.N} held-out rows")
+    return replace(fitted, fitted=(), origin=origin), fitted_law(held), others
 
 
 def bar(jobs: Sequence[Any]) -> Iterable[Any]:

@@ -20,8 +20,8 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
 
 FITTED_LAW = (
-    "The theorem holds for a fixed input law; here the law was fitted to the data: a Gaussian with the standard "
-    "deviation of each standardised column."
+    "The theorem holds for a fixed input law; here the law was fitted to the data: the Gaussian with the covariance "
+    "of the standardised columns."
 )
 
 GIVEN_NOTE = (
@@ -191,8 +191,9 @@ def describe(inputs: InputLaw) -> str:
         return f"the {inputs.N} given inputs"
     if isinstance(inputs, Uniform):
         return f"inputs Uniform({short(inputs.low)}, {short(inputs.high)})"
-    same = (inputs.stds == inputs.stds[0]).all()
-    return f"inputs Gaussian(std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"
+    same = np.allclose(inputs.stds, inputs.stds[0], rtol=1e-12, atol=0.0)
+    covariance = "with covariances, " if inputs.correlated else ""
+    return f"inputs Gaussian({covariance}std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"
 
 
 def describe_kernel(kernel: Kernel) -> str:
@@ -220,11 +221,17 @@ def kernel_record(kernel: Kernel) -> dict[str, object]:
 
 
 def fitted_law(data: Data) -> Gaussian:
-    """The Gaussian with the standard deviations of all rows.
+    """The Gaussian with the covariance of all rows, whose means are 0.
 
     A subset of the rows cannot take their place: an input can be constant on it.
+
+    >>> from gpbounds.cli.data import standardise
+    >>> law = fitted_law(standardise("line", [[0.0, 0.0], [1.0, 3.0], [2.0, 3.0]], [0.0, 1.0, 3.0]))
+    >>> np.round(law.cov, 4)
+    array([[1.   , 0.866],
+           [0.866, 1.   ]])
     """
-    return Gaussian(data.X.std(axis=0).round(12))
+    return Gaussian(cov=data.X.T @ data.X / data.N)
 
 
 def data_cases(

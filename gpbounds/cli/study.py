@@ -193,7 +193,7 @@ def study(
     """Plans, bounds and subsets for ``data`` with hyperparameters ``hyper``; dense algebra on ``rows`` rows.
 
     The bounds are for the best of ``best`` draws: a priori from ``simulate`` sets of inputs of ``law`` (a Gaussian with
-    the standard deviations of the data unless given; 39 sets up to 1000 rows), data-aware, and given y.  With
+    the covariance of the data unless given; 39 sets up to 1000 rows), data-aware, and given y.  With
     ``old_forms``, or if ``best`` is 0, also those on one draw: their a-priori curves are for the number of rows in the
     dense algebra, so that all curves concern the same problem; their a-priori plan is for all rows.
     """

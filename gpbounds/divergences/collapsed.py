@@ -81,7 +81,7 @@ def collapsed_posterior(
         whitener = inducing(kernel, centres, amount)
         return whitener, law.sums(whitener, points, r, chunk)
 
-    return law.posterior(*with_jitter(attempt, kernel, jitter), prior_mean)
+    return law.posterior(*with_jitter(attempt, kernel, centres, jitter), prior_mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,7 +241,7 @@ def _measured(
     **details: Any,
 ) -> Selection:
     """The selection, up to the first point at which the trace is ≤ ``target``; one pass over the data."""
-    measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, jitter)
+    measured = with_jitter(lambda amount: prefixes(kernel, X, Z, order, groups, amount), kernel, Z, jitter)
     traces, log_dets = measured.traces, measured.log_dets
     m = Z.shape[0]
     if target is not None and (traces <= target).any():

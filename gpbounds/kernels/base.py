@@ -1,23 +1,21 @@
-"""The interface of covariance functions: matrix, diagonal, largest variance, derivatives; sums and products."""
+"""The interface of covariance functions: matrix, diagonal, derivatives; sums, products, kernels on some columns."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
-from gpbounds.kernels.cotangents import pull_distances
-from gpbounds.kernels.distances import squared_distances
-from gpbounds.kernels.expressions import Expression, Leaf, Pair
+from gpbounds.kernels.expressions import Expression, Pair, on_columns
 from gpbounds.kernels.fused import Fused
 from gpbounds.linalg.products import add_product
-from gpbounds.logarithms import as_log_parameters, exponentials
-from gpbounds.validation import positive, scalar
+from gpbounds.logarithms import as_log_parameters
 
 PIECE = 2**16
 """Entries of a matrix that a thread computes at a time, so that every step finds them in the cache."""
@@ -26,7 +24,7 @@ PIECE = 2**16
 class Kernel(ABC):
     """A positive semi-definite function k(x, x') on R^D.
 
-    Kernels add and multiply: ``k1 + k2``, ``k1 * k2``.
+    Kernels add and multiply: ``k1 + k2``, ``k1 * k2``; ``k.on(columns)`` reads some columns of x only.
     """
 
     @abstractmethod
@@ -40,11 +38,16 @@ class Kernel(ABC):
     @property
     @abstractmethod
     def max_variance(self) -> float:
-        """v = sup_x k(x, x), in squared units of y."""
+        """v = sup_x k(x, x), in squared units of y; infinity for a kernel without a largest variance."""
+
+    def largest_variance(self, X: Array) -> float:
+        """`max_variance`, or where it is infinite the largest k(x, x) of the rows of X."""
+        v = self.max_variance
+        return v if math.isfinite(v) else float(self.diag(X).max())
 
     def fill(self, X1: Array, X2: Array, out: Array) -> Array:
         """k(X1, X2) written into ``out``, C-contiguous (N, M)."""
-        if not is_cupy(out) or _on_device(self, X1, X2, out) is None:
+        if not is_cupy(out) or on_device(self, X1, X2, out) is None:
             out[...] = self(X1, X2)
         return out
 
@@ -64,16 +67,16 @@ class Kernel(ABC):
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the entries of `log_parameters`, in its order."""
-        raise _cannot(self)
+        raise cannot(self)
 
     @property
     def log_parameters(self) -> Float:
         """Logarithms of the hyperparameters, shape (p,)."""
-        raise _cannot(self)
+        raise cannot(self)
 
     def with_log_parameters(self, values: ArrayLike) -> Kernel:
         """The same kernel with other hyperparameters."""
-        raise _cannot(self)
+        raise cannot(self)
 
     def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
         """Derivatives of Σ_ij C_ij k(x_i, z_j), C the ``cotangent`` (N, M): in `log_parameters` (p,), and in X2 (M, D).
@@ -81,7 +84,7 @@ class Kernel(ABC):
         ``cotangent`` is overwritten; ``value`` is k(X1, X2) if the caller has computed it.  For X2 = X1 the result is
         the derivative in the second argument only; for symmetric C the derivative in both is twice as large.
         """
-        raise _cannot(self)
+        raise cannot(self)
 
     def pull_rows(
         self, X1: Array, X2: Array, Y: Array, weights: Array, a: Array, b: Array, value: Array
@@ -97,8 +100,31 @@ class Kernel(ABC):
         return *self.pull(X1, X2, cotangent, value), back
 
     def pull_diag(self, X: Array, cotangent: Array) -> Float:
-        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,); k(x, x) is constant in x."""
-        raise _cannot(self)
+        """Derivatives of Σ_i c_i k(x_i, x_i) in `log_parameters`, c = ``cotangent`` (N,), for fixed x."""
+        raise cannot(self)
+
+    def pull_largest(self, X: Array, weight: float) -> tuple[Float, Array | None]:
+        """Derivatives of ``weight``·`largest_variance` in `log_parameters`, and in X (N, D), None where it is constant.
+
+        Where several rows have the largest variance, the derivative is that of the first.
+        """
+        xp = namespace(X)
+        if math.isfinite(self.max_variance):
+            return self.pull_diag(X[:1], xp.full(1, weight)), None
+        row = int(self.diag(X).argmax())
+        largest, moved = X[row : row + 1], xp.zeros_like(X)
+        moved[row] = 2.0 * self.pull(largest, largest, xp.full((1, 1), weight))[1][0]
+        return self.pull_diag(largest, xp.full(1, weight)), moved
+
+    def on(self, columns: Sequence[int]) -> OnColumns:
+        """The kernel as a function of these columns of x: k(x[columns], x'[columns]).
+
+        >>> from gpbounds.kernels import SquaredExponential
+        >>> SquaredExponential().on([1])([[0.0, 1.0], [5.0, 1.0]])
+        array([[1., 1.],
+               [1., 1.]])
+        """
+        return OnColumns(self, columns)
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
@@ -107,14 +133,15 @@ class Kernel(ABC):
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
 
-def _cannot(kernel: Kernel) -> TypeError:
+def cannot(kernel: Kernel) -> TypeError:
+    """The error of a kernel without derivatives."""
     return TypeError(
         f"kernel: expected a kernel with derivatives, got {type(kernel).__name__}; define parameter_names, "
         "log_parameters, with_log_parameters, pull and pull_diag to train it"
     )
 
 
-def _on_device(kernel: Kernel, X1: Array, X2: ArrayLike | Array | None, out: Array | None = None) -> Array | None:
+def on_device(kernel: Kernel, X1: Array, X2: ArrayLike | Array | None, out: Array | None = None) -> Array | None:
     """k(X1, X2) by one formula on a GPU; None without a formula, and for float32, which scaled points round."""
     left = as_points(X1, "X1")
     right = left if X2 is None else as_points(X2, "X2")
@@ -141,7 +168,7 @@ class _Pair(Kernel):
 
     def _fused(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None) -> Array | None:
         """k(X1, X2) on a GPU by one formula; None elsewhere."""
-        return _on_device(self, X1, X2) if is_cupy(X1) else None
+        return on_device(self, X1, X2) if is_cupy(X1) else None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -215,153 +242,115 @@ class Product(_Pair):
         return self.k1.max_variance * self.k2.max_variance
 
 
-@dataclass(frozen=True, eq=False)
-class Stationary(Kernel):
-    """k(x, x') = variance · ρ(r), r² = Σ_d (x_d - x'_d)² / lengthscale_d².
+@dataclass(frozen=True, init=False)
+class OnColumns(Kernel):
+    """k(x[columns], x'[columns]): a kernel that depends on some columns of x ("active dimensions").
+
+    It is positive semi-definite because k is.
 
     Parameters
     ----------
-    variance : float
-        k(x, x), in squared units of y.
-    lengthscale : float or array (D,)
-        In the units of x: one for all dimensions, or one for each.
+    kernel : Kernel
+        k, on inputs with as many columns as are listed.
+    columns : sequence of whole numbers
+        Different numbers from 0 to D − 1, in the order in which k reads them.
+
+    Raises
+    ------
+    ValueError
+        for a list that is empty, repeats a number, or has a negative one; when the kernel is used, for a number that is
+        not below the number of columns of the inputs.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> k = OnColumns(SquaredExponential(1.0, [1.0, 2.0]), columns=[0, 2])
+    >>> k([[0.0, 9.0, 0.0]], [[0.0, 5.0, 2.0]]).round(4)  # exp(-1/2)
+    array([[0.6065]])
     """
 
-    variance: float = 1.0
-    lengthscale: ArrayLike = 1.0
+    kernel: Kernel
+    columns: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        variance, lengthscale = scalar(positive, "variance", self.variance), positive("lengthscale", self.lengthscale)
-        if lengthscale.ndim > 1 or lengthscale.size == 0:
-            raise ValueError(f"lengthscale: expected a number or one per dimension, got shape {lengthscale.shape}")
-        object.__setattr__(self, "variance", variance)
-        object.__setattr__(self, "lengthscale", float(lengthscale) if lengthscale.ndim == 0 else lengthscale)
+    def __init__(self, kernel: Kernel, columns: Sequence[int]) -> None:
+        if not isinstance(kernel, Kernel):
+            raise ValueError(f"kernel: expected a gpbounds kernel, got {kernel!r}")
+        numbers = np.asarray(columns)
+        if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
+            raise ValueError(f"columns: expected a list of column numbers such as [0, 2], got {columns!r}")
+        if int(numbers.min()) < 0 or len(set(numbers.tolist())) < numbers.size:
+            raise ValueError(f"columns: expected different numbers >= 0, got {numbers.tolist()}")
+        object.__setattr__(self, "kernel", kernel)
+        object.__setattr__(self, "columns", tuple(numbers.tolist()))
 
-    @cached_property
-    def dim(self) -> int | None:
-        """Number of dimensions if each has its own lengthscale, None if one lengthscale serves all."""
-        lengthscale = np.asarray(self.lengthscale)
-        return lengthscale.size if lengthscale.ndim else None
-
-    def lengthscales(self, dim: int) -> Float:
-        """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
-        if self.dim not in (None, dim):
-            raise ValueError(f"expected inputs with {self.dim} dimension(s), one per lengthscale, got {dim}")
-        return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (dim,))
-
-    @abstractmethod
-    def correlation(self, squared: Array) -> Array:
-        """ρ as a function of r² (any shape)."""
-
-    def slope(self, squared: Array) -> Array:
-        """−2 dρ/d(r²) (any shape), and 0 where the derivative does not exist."""
-        raise _cannot(self)
-
-    @property
-    def expands(self) -> bool:
-        """Whether `slope` is smooth enough at r = 0 to expand sums Σ W(x − z)²."""
-        return True
-
-    @property
-    def formula(self) -> str:
-        """k as a CUDA expression in s = r² and the variance; empty if there is none."""
-        return ""
-
-    @property
-    def slope_formula(self) -> str:
-        """−2 dk/ds as a CUDA expression in s = r², the variance and k."""
-        return ""
-
-    @property
-    def expression(self) -> Expression | None:
-        if not self.formula:
-            return None
-        return Leaf(self.formula, self.slope_formula, self.variance, self.lengthscale)
-
-    def covariance(self, squared: Array) -> Array:
-        """variance · ρ, where ``squared`` may be overwritten."""
-        K = self.correlation(squared)
-        K *= self.variance
-        return K
-
-    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
-        if is_cupy(out) and (K := _on_device(self, X1, X2, out)) is not None:
-            return K
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
-        on_host = namespace(left) is np
-        step = max(1, PIECE // max(right.shape[0], 1) if on_host else left.shape[0])
-        for start in range(0, left.shape[0], step):
-            piece = out[start : start + step]
-            K = self.covariance(squared_distances(left[start : start + step], right, piece))
-            if K is not piece:
-                piece[...] = K
-        return out
-
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        if self.dim is None:
-            return ("variance", "lengthscale")
-        return ("variance", *(f"lengthscale[{d}]" for d in range(self.dim)))
-
-    @property
-    def log_parameters(self) -> Float:
-        return np.log(np.concatenate([[self.variance], np.atleast_1d(self.lengthscale)]))
-
-    def with_log_parameters(self, values: ArrayLike) -> Kernel:
-        variance, *lengthscales = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
-        return replace(self, variance=variance, lengthscale=lengthscales[0] if self.dim is None else lengthscales)
-
-    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
-        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
-        xp, squared = namespace(left), squared_distances(left, right)
-        K = self.variance * self.correlation(squared) if value is None else value
-        scale = float(xp.vdot(cotangent, K))
-        cotangent *= self.slope(squared)
-        cotangent *= self.variance
-        return self._pulled(left, right, cotangent, scale)
-
-    def _pulled(self, left: Array, right: Array, W: Array, scale: float) -> tuple[Float, Array]:
-        """From W = cotangent · variance · slope and the derivative in log variance."""
-        return self._in_units(scale, *pull_distances(left, right, W, self.expands))
-
-    def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
-        """From the derivative in log variance and those that `pull_distances` returns."""
-        moved /= namespace(moved).asarray(self.lengthscales(moved.shape[1]))
-        return np.concatenate([[scale], [squares.sum()] if self.dim is None else squares]), moved
-
-    def pull_diag(self, X: Array, cotangent: Array) -> Float:
-        sums = np.zeros(self.log_parameters.size)
-        sums[0] = self.variance * float(cotangent.sum())
-        return sums
-
-    def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
+    def chosen(self, X: ArrayLike | Array, name: str = "X") -> Array:
+        """The columns of X (N, D) that the kernel reads, (N, len(columns)), C-contiguous."""
         points = as_points(X, name)
-        xp = namespace(points)
-        return points / xp.asarray(self.lengthscales(points.shape[1]), dtype=points.dtype)
+        if max(self.columns) >= points.shape[1]:
+            raise ValueError(
+                f"columns: expected numbers below {points.shape[1]}, the number of columns of {name}, got "
+                f"{max(self.columns)} in {list(self.columns)}"
+            )
+        return namespace(points).ascontiguousarray(points[:, list(self.columns)])
 
-    def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
-        if is_cupy(X1) and (K := _on_device(self, X1, X2)) is not None:
-            return K
-        left = self._scaled(X1, "X1")
-        right = left if X2 is None else self._scaled(X2, "X2")
+    def _both(self, X1: ArrayLike | Array, X2: ArrayLike | Array) -> tuple[Array, Array]:
+        left, right = as_points(X1, "X1"), as_points(X2, "X2")
         if left.shape[1] != right.shape[1]:
             raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
-        return self.covariance(squared_distances(left, right))
+        return self.chosen(left, "X1"), self.chosen(right, "X2")
+
+    def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
+        return self.kernel(self.chosen(X1, "X1")) if X2 is None else self.kernel(*self._both(X1, X2))
 
     def diag(self, X: ArrayLike | Array) -> Array:
-        points = as_points(X, "X")
-        self.lengthscales(points.shape[1])  # refuses another number of dimensions
-        return namespace(points).full(points.shape[0], self.variance, dtype=points.dtype)
+        return self.kernel.diag(self.chosen(X))
 
     @property
     def max_variance(self) -> float:
-        return self.variance
+        return self.kernel.max_variance
 
-    def _key(self) -> tuple[object, ...]:
-        return type(self), self.variance, tuple(np.atleast_1d(np.asarray(self.lengthscale))), self.dim
+    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        return self.kernel.fill(*self._both(X1, X2), out)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stationary) and self._key() == other._key()
+    def fill_products(self, X1: Array, X2: Array, out: Array) -> Array:
+        return self.kernel.fill_products(*self._both(X1, X2), out)
 
-    def __hash__(self) -> int:
-        return hash(self._key())
+    def products_error(self, dim: int) -> float:
+        return self.kernel.products_error(len(self.columns))
+
+    @property
+    def expression(self) -> Expression | None:
+        own = self.kernel.expression
+        return None if own is None else on_columns(own, self.columns)
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return self.kernel.parameter_names
+
+    @property
+    def log_parameters(self) -> Float:
+        return self.kernel.log_parameters
+
+    def with_log_parameters(self, values: ArrayLike) -> OnColumns:
+        return OnColumns(self.kernel.with_log_parameters(values), self.columns)
+
+    def _spread(self, moved: Array, D: int) -> Array:
+        """Derivatives in the kernel's columns as derivatives in all D."""
+        every = namespace(moved).zeros((moved.shape[0], D), dtype=moved.dtype)
+        every[:, list(self.columns)] = moved
+        return every
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        parameters, moved = self.kernel.pull(*self._both(X1, X2), cotangent, value)
+        return parameters, self._spread(moved, X2.shape[1])
+
+    def pull_rows(
+        self, X1: Array, X2: Array, Y: Array, weights: Array, a: Array, b: Array, value: Array
+    ) -> tuple[Float, Array]:
+        parameters, moved = self.kernel.pull_rows(*self._both(X1, X2), Y, weights, a, b, value)
+        return parameters, self._spread(moved, X2.shape[1])
+
+    def pull_both(self, X1: Array, X2: Array, cotangent: Array, value: Array) -> tuple[Float, Array, Array]:
+        parameters, moved, back = self.kernel.pull_both(*self._both(X1, X2), cotangent, value)
+        return parameters, self._spread(moved, X2.shape[1]), self._spread(back, X1.shape[1])
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        return self.kernel.pull_diag(self.chosen(X), cotangent)

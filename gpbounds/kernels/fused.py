@@ -1,12 +1,13 @@
 """Kernels on a GPU: one launch computes a matrix of covariances, one pulls a matrix of cotangents back.
 
-Neither stores a matrix of distances or of weights.  Pulled-back derivatives are sums of W g and W g², g = (x − z)/ℓ, so
-that nothing cancels; every thread adds up some rows of one column, and its sums stay on the device until all chunks are
-done.  All sums are in double precision.
+Neither stores a matrix of distances or of weights.  Pulled-back derivatives of a stationary kernel are sums of W g and
+W g², g = (x − z)/ℓ, so that nothing cancels; every thread adds up some rows of one column, and its sums stay on the
+device until all chunks are done.  All sums are in double precision.
 """
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,8 @@ class Fused:
     kernel : Kernel
     Z : array (M, D)
     variance : float
-        k(x, x), the same for all x.
+        k(x, x) where it is the same for all x: for every kernel with a formula and a finite largest variance.
+        Otherwise infinity.
     """
 
     def __init__(self, kernel: Kernel, Z: Array) -> None:
@@ -52,7 +54,10 @@ class Fused:
         self.expression: Expression = expression
         self.D = int(Z.shape[1])
         kernel.diag(np.zeros((1, self.D)))  # refuses another number of dimensions
-        self.parameters = cupy.asarray(np.concatenate([_parameters(leaf, self.D) for leaf in leaves(expression)]))
+        parts = leaves(expression)
+        numbers = [leaf.numbers(self.D) for leaf in parts]
+        units = [leaf.moved(self.D) for leaf in parts if leaf.form is not None]
+        self.parameters = cupy.asarray(np.concatenate([*numbers, *units]))  # formulas read the numbers
 
     def fill(self, X: Array, out: Array) -> Array:
         """k(X, Z) written into ``out`` (n, M)."""
@@ -69,7 +74,12 @@ class Fused:
         """k(x, x) (n,)."""
         import cupy
 
-        return cupy.full(X.shape[0], self.variance)
+        return cupy.full(X.shape[0], self.variance) if self.is_constant else self.kernel.diag(X)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether k(x, x) is the same for all x."""
+        return math.isfinite(self.variance)
 
     def matrix(self, X: Array) -> Array:
         """k(X, Z) (n, M), of the precision of X."""
@@ -91,6 +101,7 @@ class Pulling:
         self._blocks = 1
         self._others: Array | None = None
         self._diagonal: Array | None = None
+        self._varying: Float | None = None
 
     def add(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
         """Add the cotangent C (n, M) of k(X, Z)."""
@@ -111,7 +122,11 @@ class Pulling:
         self._others = sums if self._others is None else self._others + sums
 
     def add_diagonal(self, X: Array, cotangent: Array) -> None:
-        """Add the cotangent (n,) of k(x, x)."""
+        """Add the cotangent (n,) of k(x, x); where that is not constant, its sums are read from the device at once."""
+        if not self.fused.is_constant:
+            own = self.fused.kernel.pull_diag(X, cotangent)
+            self._varying = own if self._varying is None else self._varying + own
+            return
         total = cotangent.sum()
         self._diagonal = total if self._diagonal is None else self._diagonal + total
 
@@ -121,7 +136,7 @@ class Pulling:
         fused, n, columns = self.fused, int(X.shape[0]), int(self.fused.Z.shape[0])
         if self._sums is None:
             self._blocks = max(1, min(n // FEWEST, THREADS // columns))
-            count = len(leaves(fused.expression)) * (1 + 2 * fused.D)
+            count = sum(leaf.sums(fused.D) for leaf in leaves(fused.expression))
             self._sums = cupy.zeros((count, self._blocks, columns))
         inputs = f"raw T left, raw S right, {inputs}, raw float64 p, int64 n, int64 columns, int64 each, int64 blocks"
         body = expressions.pull_back(fused.expression, fused.D, cotangent)
@@ -135,32 +150,24 @@ class Pulling:
 
         fused, D = self.fused, self.fused.D
         parts = leaves(fused.expression)
+        ends = np.cumsum([leaf.sums(D) for leaf in parts])
         sums, moved = None, cupy.zeros(fused.Z.shape)
         if self._sums is not None:
             sums = self._sums.sum(axis=1)
-            for n in range(len(parts)):
-                first = n * (1 + 2 * D) + 1
-                moved += (sums[first : first + D] * fused.parameters[n * (D + 1) + 1 : (n + 1) * (D + 1), None]).T
+            unit = sum(leaf.size(D) for leaf in parts)
+            for leaf, end in zip(parts, ends, strict=True):
+                if leaf.form is not None:
+                    first = int(end) - leaf.sums(D) + len(leaf.scalars)
+                    moved += (sums[first : first + D] * fused.parameters[unit : unit + D, None]).T
+                    unit += D
             sums = sums.sum(axis=1)
         summands = [each for each in (sums, self._others) if each is not None]
-        totals = (
-            summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(len(parts) * (1 + 2 * D))])[0]
-        )
+        totals = summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(int(ends[-1]))])[0]
         if self._diagonal is not None:
             totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
         numbers = totals.get()
-        derivatives = np.concatenate([_derivatives(leaf, numbers, n, D) for n, leaf in enumerate(parts)])
+        pieces = np.split(numbers[: ends[-1]], ends[:-1])
+        derivatives = np.concatenate([leaf.derivatives(own, D) for leaf, own in zip(parts, pieces, strict=True)])
         if self._diagonal is not None:
             derivatives += fused.kernel.pull_diag(np.zeros((1, D)), numbers[-1:])
-        return derivatives, moved
-
-
-def _parameters(leaf: expressions.Leaf, D: int) -> Float:
-    """The variance and the inverse lengthscale of each dimension."""
-    return np.concatenate([[leaf.variance], np.broadcast_to(1.0 / np.asarray(leaf.lengthscale, dtype=float), (D,))])
-
-
-def _derivatives(leaf: expressions.Leaf, numbers: Float, n: int, D: int) -> Float:
-    """In the log variance and the log lengthscales of a leaf, from the sums of `expressions.pull_back`."""
-    scale, squares = numbers[n * (1 + 2 * D)], numbers[n * (1 + 2 * D) + 1 + D : (n + 1) * (1 + 2 * D)]
-    return np.concatenate([[scale], squares if np.ndim(leaf.lengthscale) else [squares.sum()]])
+        return derivatives if self._varying is None else derivatives + self._varying, moved

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, namespace
-from gpbounds.kernels.base import Stationary
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.validation import positive, scalar
 
 MOST = 12

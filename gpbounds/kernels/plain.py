@@ -9,17 +9,33 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.kernels.base import Kernel, Product, Stationary, Sum
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.constant import Constant
+from gpbounds.kernels.inner_products import Linear, Polynomial
 from gpbounds.kernels.matern import Matern
+from gpbounds.kernels.periodic import Periodic
+from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
+from gpbounds.kernels.stationary import Stationary
 
 STATIONARY: dict[str, type[Stationary]] = {"SquaredExponential": SquaredExponential, "Matern": Matern}
+FIELDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "SquaredExponential": (SquaredExponential, ("variance", "lengthscale")),
+    "Matern": (Matern, ("variance", "lengthscale", "nu")),
+    "RationalQuadratic": (RationalQuadratic, ("variance", "lengthscale", "shape")),
+    "Periodic": (Periodic, ("variance", "lengthscale", "period")),
+    "Constant": (Constant, ("variance",)),
+    "Linear": (Linear, ("variance",)),
+    "Polynomial": (Polynomial, ("variance", "offset", "degree")),
+}
+"""The class and the arguments of each kernel that is not made of others."""
 PAIRS: dict[str, Any] = {"Sum": Sum, "Product": Product}
+KINDS = (*FIELDS, *PAIRS, "OnColumns")
 
 
 def stationary(nu: float, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> Stationary:
@@ -37,15 +53,19 @@ def kernel_to_plain(kernel: Kernel) -> dict[str, Any]:
     >>> kernel_to_plain(SquaredExponential(2.0, [0.1, 0.3]))
     {'type': 'SquaredExponential', 'variance': 2.0, 'lengthscale': [0.1, 0.3]}
     """
-    name = type(kernel).__name__
+    name, held = type(kernel).__name__, cast(Any, kernel)
     if type(kernel) is PAIRS.get(name):
-        pair: Any = kernel
-        return {"type": name, "k1": kernel_to_plain(pair.k1), "k2": kernel_to_plain(pair.k2)}
-    if type(kernel) is STATIONARY.get(name):
-        single: Any = kernel
-        plain = {"type": name, "variance": single.variance, "lengthscale": np.asarray(single.lengthscale).tolist()}
-        return plain | ({"nu": single.nu} if isinstance(single, Matern) else {})
-    raise ValueError(f"kernel: expected SquaredExponential, Matern, or their sums or products to save, got {name}")
+        return {"type": name, "k1": kernel_to_plain(held.k1), "k2": kernel_to_plain(held.k2)}
+    if type(kernel) is OnColumns:
+        return {"type": name, "kernel": kernel_to_plain(held.kernel), "columns": list(held.columns)}
+    kind, fields = FIELDS.get(name, (None, ()))
+    if type(kernel) is kind:
+        return {"type": name, **{field: _value(getattr(held, field)) for field in fields}}
+    raise ValueError(f"kernel: expected one of {', '.join(KINDS)} to save, got {name}")
+
+
+def _value(number: Any) -> Any:
+    return number.tolist() if isinstance(number, np.ndarray) else number
 
 
 def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
@@ -57,9 +77,11 @@ def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
     name = plain["type"]
     if name in PAIRS:
         return PAIRS[name](kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
-    if name not in STATIONARY:
-        raise ValueError(f"kernel: expected one of {', '.join(STATIONARY)}, Sum, Product, got {name!r}")
-    return STATIONARY[name](**{key: value for key, value in plain.items() if key != "type"})
+    if name == "OnColumns":
+        return OnColumns(kernel_from_plain(plain["kernel"]), plain["columns"])
+    if name not in FIELDS:
+        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {name!r}")
+    return FIELDS[name][0](**{key: value for key, value in plain.items() if key != "type"})
 
 
 def hyperparameter_names(dim: int | None) -> tuple[str, ...]:

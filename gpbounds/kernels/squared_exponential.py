@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpbounds.arrays import EPS, Array, Float, namespace
-from gpbounds.kernels.base import Stationary
 from gpbounds.kernels.cotangents import pull_sums
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.linalg.products import product
 
 CLOSE = 100.0

@@ -203,7 +203,7 @@ def variational_bound(
         parts = [_misfit(whitener, law, points[rows], targets[rows], V) for rows, V in whitener.chunks(points)]
         return float(sum(parts)), law, amount
 
-    misfit, law, used = with_jitter(attempt, kernel, jitter)
+    misfit, law, used = with_jitter(attempt, kernel, centres, jitter)
     fit = -0.5 * (points.shape[0] * float(np.log(2.0 * np.pi * noise)) + misfit / noise)
     terms = {"E_q log p(y|f)": fit, "-KL[q(U)||p(U)]": -law.kl}
     return _bound(fit - law.kl, "lower", "R-order", terms, used)

@@ -98,7 +98,8 @@ def negative_trace(kernel: Kernel, X: ArrayLike, Z: ArrayLike, *, jitter: float)
     squares = eigen(white.gram, "VVᵀ", vectors=True, rounding=float("inf"))
     assert squares.vectors is not None
     weights = host(factored.lift(squares.vectors)) * np.sqrt(squares.values)
-    rounding = float((weights**2).sum()) * _factor(factored) + _trace_rounding(factored, white.N)
+    largest = kernel.largest_variance(white.X)
+    rounding = float((weights**2).sum()) * _factor(factored) + _trace_rounding(factored, largest, white.N)
     return Attained(-white.trace, MARGIN * rounding, white.jitter)
 
 
@@ -136,7 +137,7 @@ def _variational(problem: Streamed) -> Attained:
     turned = host(factored.lift(problem.spectrum.vectors)) * gains
     fitted = host(factored.lift(factored.times(white.X, problem.solve(problem.Y))))
     steepness = 0.5 * (float((fitted**2).sum()) + P * float((turned**2).sum()) / problem.noise)
-    sums = 0.5 * P * _trace_rounding(factored, white.N) / problem.noise
+    sums = 0.5 * P * _trace_rounding(factored, factored.kernel.largest_variance(white.X), white.N) / problem.noise
     return Attained(value, MARGIN * (problem.rounding(quadratic) + sums + steepness * _factor(factored)), white.jitter)
 
 
@@ -158,7 +159,8 @@ def _dense(factored: Inducing, X: Float, Y: Float, alpha: float, s2: float) -> A
     W = factored.lift(V)  # (M, N)
     steepness = float(((W @ v) ** 2).sum())
     steepness += P * (float((inner.solve_lower(W.T) ** 2).sum()) / s2 - float((outer.solve_lower(W.T) ** 2).sum()))
-    sums = 0.5 * alpha * P * _trace_rounding(factored, N) / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
+    traces = _trace_rounding(factored, float(np.diag(K).max()), N)
+    sums = 0.5 * alpha * P * traces / s2 + P * alpha / (2.0 * beta) * 4.0 * N * EPS
     rounding = _solves(K, s2, quadratic, P) + sums + 0.5 * alpha * max(steepness, 0.0) * _factor(factored)
     return Attained(float(value), float(MARGIN * rounding), factored.chol.jitter)
 
@@ -168,6 +170,6 @@ def _factor(factored: Inducing) -> float:
     return (factored.M + 1.0) * EPS * float((factored.chol.L**2).sum())
 
 
-def _trace_rounding(factored: Inducing, N: int) -> float:
-    """Possible rounding error of Tr(K − Q) = Σ (K_ii − |v_i|²)."""
-    return N * (factored.M + 4.0) * EPS * factored.kernel.max_variance
+def _trace_rounding(factored: Inducing, largest: float, N: int) -> float:
+    """Possible rounding error of Tr(K − Q) = Σ (K_ii − |v_i|²), K_ii ≤ ``largest``."""
+    return N * (factored.M + 4.0) * EPS * largest

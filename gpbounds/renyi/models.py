@@ -12,8 +12,8 @@ import numpy as np
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.kernels import Kernel, Product, SquaredExponential, Sum
-from gpbounds.kernels.base import Stationary
 from gpbounds.kernels.plain import stationary
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.validation import positive
 
 

@@ -188,7 +188,11 @@ def partitioned(
     variance, size = noise_variance(noise), count("block", block)
     rows = source(X, y if is_elsewhere(X) else np.asarray(y))
     centres = as_points(Z, "Z", rows.D).astype(np.float64, copy=False)
-    white = with_jitter(lambda amount: rows.holder.run(WhiteningPass(kernel, centres, amount)), kernel, jitter)
+
+    def attempt(amount: float) -> Any:
+        return rows.holder.run(WhiteningPass(kernel, centres, amount))
+
+    white = with_jitter(attempt, kernel, centres, jitter)
     return Partitioned(rows.holder, white, variance, size)
 
 

@@ -161,7 +161,7 @@ def nystrom(kernel: Kernel, X: ArrayLike, Z: ArrayLike, jitter: Jitter = "auto")
     """
     points = as_host_points(X, "X")
     centres = as_host_points(Z, "Z", points.shape[1])
-    return with_jitter(lambda amount: _nystrom(kernel, points, centres, amount), kernel, jitter)
+    return with_jitter(lambda amount: _nystrom(kernel, points, centres, amount), kernel, centres, jitter)
 
 
 def _nystrom(kernel: Kernel, X: Float, Z: Float, jitter: float) -> Nystrom:

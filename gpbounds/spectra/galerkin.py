@@ -9,7 +9,7 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.inputs import Gaussian, Uniform
-from gpbounds.kernels.base import Stationary
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.spectra.legendre import gauss, values
 from gpbounds.spectra.state_space import factor, squared_singular_values
 

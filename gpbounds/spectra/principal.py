@@ -8,7 +8,7 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels.base import Stationary
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.linalg.enclosed import enclosed_eigen
 from gpbounds.spectra.base import Spectrum
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float, Indices, host
-from gpbounds.kernels import Kernel
-from gpbounds.kernels.base import Product, Stationary, Sum
+from gpbounds.kernels import Constant, Kernel, Periodic
+from gpbounds.kernels.base import OnColumns, Product, Sum
+from gpbounds.kernels.stationary import Stationary
 from gpbounds.linalg.parallel import share
 
 CANDIDATES = 4
@@ -88,9 +89,21 @@ def near(
 
 
 def scales(kernel: Kernel, X: Float) -> Float:
-    """The length on which the kernel varies, for each column of X: its least lengthscale, or the standard deviation."""
+    """The length on which the kernel varies, for each column of X: its least lengthscale, or the standard deviation.
+
+    Infinity for a column that the kernel does not read.
+    """
     if isinstance(kernel, Stationary):
         return kernel.lengthscales(X.shape[1])
+    if isinstance(kernel, Constant):
+        return np.full(X.shape[1], np.inf)
+    if isinstance(kernel, OnColumns):
+        own = np.full(X.shape[1], np.inf)
+        own[list(kernel.columns)] = scales(kernel.kernel, kernel.chosen(X))
+        return own
+    if isinstance(kernel, Periodic):
+        weights, periods = kernel.scales(X.shape[1])
+        return np.minimum(periods / (np.pi * weights), 0.25 * periods)
     if isinstance(kernel, Sum | Product):
         return np.minimum(scales(kernel.k1, X), scales(kernel.k2, X))
     spread = X.std(axis=0)

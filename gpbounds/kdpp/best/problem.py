@@ -68,7 +68,7 @@ class Problem:
             assert self.noise is not None
             return attained(self.kernel, self.X, self.Y, Z, order, noise=self.noise, jitter=amount)
 
-        return with_jitter(with_amount, self.kernel, jitter)
+        return with_jitter(with_amount, self.kernel, Z, jitter)
 
     def without_jitter(self, Z: Float, order: float) -> Attained | None:
         """`attained` at jitter 0, or None if K_ZZ does not factorise."""

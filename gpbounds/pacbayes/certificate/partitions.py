@@ -32,7 +32,7 @@ def enclose_partitions(posterior: Posterior, kernel: Kernel, engine: Engine, D: 
         def attempt(amount: float) -> Enclosed:
             return engine.run(FromRows(loss, law, kernel, record.Z, amount))
 
-        return with_jitter(attempt, kernel, posterior.jitter)
+        return with_jitter(attempt, kernel, record.Z, posterior.jitter)
     return engine.run(FromRecord(loss, posterior, kernel, error))
 
 

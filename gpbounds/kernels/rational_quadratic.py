@@ -1,0 +1,106 @@
+"""The rational quadratic kernel: a mixture of squared exponential kernels of all lengthscales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.kernels import per_dimension
+from gpbounds.kernels.distances import squared_distances
+from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
+from gpbounds.kernels.stationary import Stationary
+from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.validation import positive, scalar
+
+FARTHEST = 1e300
+"""r² is cut off here, as 0·∞ would be NaN."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class RationalQuadratic(Stationary):
+    """k(x, x') = variance · (1 + r²/(2 shape))^(−shape), r² = Σ_d (x_d − x'_d)²/lengthscale_d².
+
+    It is positive semi-definite as a mixture of squared exponential kernels: with τ ~ Gamma(shape, rate shape),
+    E exp(−τr²/2) = (1 + r²/(2 shape))^(−shape).  shape → ∞ gives the squared exponential kernel.
+
+    Parameters
+    ----------
+    shape : float
+        > 0 (other libraries call it α): the smaller, the slower correlations fall at large distances.
+    variance, lengthscale : as in :class:`~gpbounds.kernels.SquaredExponential`
+
+    Raises
+    ------
+    ValueError
+        for a parameter that is not positive and finite.
+
+    >>> RationalQuadratic(shape=0.5, variance=2.0)([[0.0], [1.0]]).round(4)  # 2/√2
+    array([[2.    , 1.4142],
+           [1.4142, 2.    ]])
+    """
+
+    shape: float = 1.0
+
+    def __init__(self, shape: float = 1.0, variance: float = 1.0, lengthscale: ArrayLike = 1.0) -> None:
+        object.__setattr__(self, "shape", scalar(positive, "shape", shape))
+        object.__setattr__(self, "variance", variance)
+        object.__setattr__(self, "lengthscale", lengthscale)
+        self.__post_init__()
+
+    def _ratio(self, squared: Array) -> Array:
+        """r²/(2 shape)."""
+        return namespace(squared).minimum(squared, min(FARTHEST, np.finfo(squared.dtype).max)) / (2.0 * self.shape)
+
+    def correlation(self, squared: Array) -> Array:
+        xp = namespace(squared)
+        return xp.exp(-self.shape * xp.log1p(self._ratio(squared)))
+
+    def slope(self, squared: Array) -> Array:
+        """−2 dρ/d(r²) = ρ/(1 + r²/(2 shape))."""
+        return self.correlation(squared) / (1.0 + self._ratio(squared))
+
+    @property
+    def formula(self) -> str:
+        return f"variance * exp(-shape * log1p(fmin(s, {FARTHEST!r}) / (2.0 * shape)))"
+
+    @property
+    def slope_formula(self) -> str:
+        return f"k / (1.0 + fmin(s, {FARTHEST!r}) / (2.0 * shape))"
+
+    @property
+    def expression(self) -> Expression | None:
+        ratio = f"(fmin(s, {FARTHEST!r}) / (2.0 * shape))"
+        in_shape = f"k * shape * ({ratio} / (1.0 + {ratio}) - log1p({ratio}))"
+        scalars = Scalar("variance", self.variance, "k"), Scalar("shape", self.shape, in_shape)
+        return Leaf(self.formula, self.slope_formula, scalars, DISTANCE, 1.0 / np.asarray(self.lengthscale))
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return ("variance", "shape", *per_dimension.names("lengthscale", self.lengthscale))
+
+    @property
+    def log_parameters(self) -> Float:
+        return np.log(np.concatenate([[self.variance, self.shape], np.atleast_1d(self.lengthscale)]))
+
+    def with_log_parameters(self, values: ArrayLike) -> RationalQuadratic:
+        variance, shape, *own = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
+        return replace(self, shape=shape, variance=variance, lengthscale=per_dimension.joined(own, self.lengthscale))
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        xp, ratio = namespace(left), self._ratio(squared_distances(left, right))
+        logs = xp.log1p(ratio)
+        cotangent *= self.variance * xp.exp(-self.shape * logs) if value is None else value
+        whole = float(cotangent.sum())
+        logs -= ratio / (1.0 + ratio)
+        in_shape = -self.shape * float(xp.vdot(cotangent, logs))
+        ratio += 1.0
+        cotangent /= ratio
+        slopes, moved = self._pulled(left, right, cotangent, whole)
+        return np.insert(slopes, 1, in_shape), moved
+
+    def _key(self) -> tuple[object, ...]:
+        return (*super()._key(), self.shape)

@@ -1,0 +1,164 @@
+"""Kernels that depend on the distance of two points, in lengthscales."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, Float, as_points, is_cupy, namespace
+from gpbounds.kernels import per_dimension
+from gpbounds.kernels.base import PIECE, Kernel, cannot, on_device
+from gpbounds.kernels.cotangents import pull_distances
+from gpbounds.kernels.distances import squared_distances
+from gpbounds.kernels.expressions import DISTANCE, Expression, Leaf, Scalar
+from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.validation import positive, scalar
+
+
+@dataclass(frozen=True, eq=False)
+class Stationary(Kernel):
+    """k(x, x') = variance · ρ(r), r² = Σ_d (x_d - x'_d)² / lengthscale_d².
+
+    Parameters
+    ----------
+    variance : float
+        k(x, x), in squared units of y.
+    lengthscale : float or array (D,)
+        In the units of x: one for all dimensions, or one for each.
+    """
+
+    variance: float = 1.0
+    lengthscale: ArrayLike = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
+        object.__setattr__(self, "lengthscale", per_dimension.checked("lengthscale", self.lengthscale))
+
+    @cached_property
+    def dim(self) -> int | None:
+        """Number of dimensions if each has its own lengthscale, None if one lengthscale serves all."""
+        return per_dimension.count(self.lengthscale)
+
+    def lengthscales(self, dim: int) -> Float:
+        """One lengthscale per dimension; raises ``ValueError`` if the kernel has another number of lengthscales."""
+        return per_dimension.spread("lengthscale", self.lengthscale, dim)
+
+    @abstractmethod
+    def correlation(self, squared: Array) -> Array:
+        """ρ as a function of r² (any shape)."""
+
+    def slope(self, squared: Array) -> Array:
+        """−2 dρ/d(r²) (any shape), and 0 where the derivative does not exist."""
+        raise cannot(self)
+
+    @property
+    def expands(self) -> bool:
+        """Whether `slope` is smooth enough at r = 0 to expand sums Σ W(x − z)²."""
+        return True
+
+    @property
+    def formula(self) -> str:
+        """k as a CUDA expression in s = r² and the variance; empty if there is none."""
+        return ""
+
+    @property
+    def slope_formula(self) -> str:
+        """−2 dk/ds as a CUDA expression in s = r², the variance and k."""
+        return ""
+
+    @property
+    def expression(self) -> Expression | None:
+        if not self.formula:
+            return None
+        scalars = (Scalar("variance", self.variance, "k"),)
+        return Leaf(self.formula, self.slope_formula, scalars, DISTANCE, 1.0 / np.asarray(self.lengthscale))
+
+    def covariance(self, squared: Array) -> Array:
+        """variance · ρ, where ``squared`` may be overwritten."""
+        K = self.correlation(squared)
+        K *= self.variance
+        return K
+
+    def fill(self, X1: Array, X2: Array, out: Array) -> Array:
+        if is_cupy(out) and (K := on_device(self, X1, X2, out)) is not None:
+            return K
+        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        on_host = namespace(left) is np
+        step = max(1, PIECE // max(right.shape[0], 1) if on_host else left.shape[0])
+        for start in range(0, left.shape[0], step):
+            piece = out[start : start + step]
+            K = self.covariance(squared_distances(left[start : start + step], right, piece))
+            if K is not piece:
+                piece[...] = K
+        return out
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return ("variance", *per_dimension.names("lengthscale", self.lengthscale))
+
+    @property
+    def log_parameters(self) -> Float:
+        return np.log(np.concatenate([[self.variance], np.atleast_1d(self.lengthscale)]))
+
+    def with_log_parameters(self, values: ArrayLike) -> Kernel:
+        variance, *lengthscales = exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names)
+        return replace(self, variance=variance, lengthscale=per_dimension.joined(lengthscales, self.lengthscale))
+
+    def pull(self, X1: Array, X2: Array, cotangent: Array, value: Array | None = None) -> tuple[Float, Array]:
+        left, right = self._scaled(X1, "X1"), self._scaled(X2, "X2")
+        xp, squared = namespace(left), squared_distances(left, right)
+        K = self.variance * self.correlation(squared) if value is None else value
+        scale = float(xp.vdot(cotangent, K))
+        cotangent *= self.slope(squared)
+        cotangent *= self.variance
+        return self._pulled(left, right, cotangent, scale)
+
+    def _pulled(self, left: Array, right: Array, W: Array, scale: float) -> tuple[Float, Array]:
+        """From W = cotangent · variance · slope and the derivative in log variance."""
+        return self._in_units(scale, *pull_distances(left, right, W, self.expands))
+
+    def _in_units(self, scale: float, squares: Float, moved: Array) -> tuple[Float, Array]:
+        """From the derivative in log variance and those that `pull_distances` returns."""
+        moved /= namespace(moved).asarray(self.lengthscales(moved.shape[1]))
+        return np.concatenate([[scale], per_dimension.summed(squares, self.lengthscale)]), moved
+
+    def pull_diag(self, X: Array, cotangent: Array) -> Float:
+        sums = np.zeros(self.log_parameters.size)
+        sums[0] = self.variance * float(cotangent.sum())
+        return sums
+
+    def _scaled(self, X: ArrayLike | Array, name: str) -> Array:
+        points = as_points(X, name)
+        xp = namespace(points)
+        return points / xp.asarray(self.lengthscales(points.shape[1]), dtype=points.dtype)
+
+    def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
+        if is_cupy(X1) and (K := on_device(self, X1, X2)) is not None:
+            return K
+        left = self._scaled(X1, "X1")
+        right = left if X2 is None else self._scaled(X2, "X2")
+        if left.shape[1] != right.shape[1]:
+            raise ValueError(f"expected X1 and X2 with equally many columns, got {left.shape} and {right.shape}")
+        return self.covariance(squared_distances(left, right))
+
+    def diag(self, X: ArrayLike | Array) -> Array:
+        points = as_points(X, "X")
+        self.lengthscales(points.shape[1])  # refuses another number of dimensions
+        return namespace(points).full(points.shape[0], self.variance, dtype=points.dtype)
+
+    @property
+    def max_variance(self) -> float:
+        return self.variance
+
+    def _key(self) -> tuple[object, ...]:
+        return type(self), self.variance, tuple(np.atleast_1d(np.asarray(self.lengthscale))), self.dim
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stationary) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
