@@ -23,7 +23,7 @@ def entries(group: Group, metric: str = "RMSE") -> list[Entry]:
     """The boxes of one data set: methods without an order, power EP at its best power, and every α."""
     listed = [(method, method, group.values(method, 0.0, metric)) for method in ("EGP", "SGP") if group.orders(method)]
     if group.orders("PEP"):
-        power = group.by_test("PEP", metric)
+        power = group.by_test("PEP")
         listed.append((f"PEP\n{power:g}", "PEP", group.values("PEP", power, metric)))
     return listed + [(f"α\n{a:g}", "Rényi", group.values("Rényi", a, metric)) for a in group.orders("Rényi")]
 

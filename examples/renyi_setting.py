@@ -76,7 +76,7 @@ class Score(Job):
 
 @dataclass(frozen=True)
 class Part:
-    """The jobs of one figure or table; training takes ``steps`` iterations, all of them if ``all_steps``."""
+    """The jobs of one figure or table; training takes at most ``steps`` iterations; ``tol`` is the estimators'."""
 
     sets: tuple[str, ...]
     rows: tuple[int, ...]
@@ -89,7 +89,7 @@ class Part:
     learned: tuple[int, ...] = (1,)
     folds: int = 0
     steps: int = 40
-    all_steps: bool = False
+    tol: float | None = 0.01
 
     def jobs(self) -> list[Job]:
         """Seed by seed, so that a run that is cut short has whole splits."""
@@ -137,38 +137,40 @@ def model(job: Job, part: Split, steps: int) -> Any:
     return SparseGP("vfe", **shared) if job.method == "SGP" else SparseGP("pep", power=job.order, **shared)
 
 
-def fit(job: Job, part: Split, steps: int, all_steps: bool = False) -> Any:
-    """The trained model of a job; with ``all_steps`` training does not stop before its last iteration."""
-    chosen = model(job, part, steps)
-    if all_steps:
-        chosen.set_params(tol=None)
+def fit(job: Job, part: Split, settings: Part) -> tuple[Any, float]:
+    """The trained model of a job, and the processor seconds of its training."""
+    begun = time.process_time()
+    chosen = model(job, part, settings.steps).set_params(tol=settings.tol)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the record holds how training stopped
-        return chosen.fit(part.X, part.y)
+        fitted = chosen.fit(part.X, part.y)
+    return fitted, time.process_time() - begun
 
 
-def validated(job: Job, part: Split, steps: int) -> float:
+def validated(job: Job, part: Split, settings: Part) -> float:
     """RMSE on the training rows, each predicted by the model that the other folds train."""
     fold, squares = np.arange(len(part.y)) % job.folds, 0.0
     for k in range(job.folds):
         within, out = fold != k, fold == k
         inner = Split(part.X[within], part.y[within], part.X[out], part.y[out], part.kernel)
-        squares += float(((fit(job, inner, steps).predict(inner.X_test) - inner.y_test) ** 2).sum())
+        squares += float(((fit(job, inner, settings)[0].predict(inner.X_test) - inner.y_test) ** 2).sum())
     return float(np.sqrt(squares / len(part.y)))
+
+
+def score(job: Job, part: Split, fitted: Any, seconds: float, inner: float = np.nan) -> Score:
+    """The record of a trained model; ``inner`` is its cross-validated RMSE."""
+    mean, std = fitted.predict(part.X_test, return_std=True, noisy=True)
+    rmse, nlpd = errors(part.y_test, mean, std)
+    ended = fitted.objective_, fitted.noise_, fitted.n_iter_, fitted.stop_reason_, round(seconds, 3)
+    return Score(*astuple(job), rmse, nlpd, inner, *ended)
 
 
 def trained(job: Job, settings: Part, folder: Path) -> Score:
     chosen = source(job.data, folder)
     assert chosen is not None
     part = split(chosen, job.rows, job.seed)
-    begun = time.process_time()
-    fitted = fit(job, part, settings.steps, settings.all_steps)
-    seconds = time.process_time() - begun
-    mean, std = fitted.predict(part.X_test, return_std=True, noisy=True)
-    rmse, nlpd = errors(part.y_test, mean, std)
-    inner = validated(job, part, settings.steps) if job.folds else np.nan
-    ended = fitted.objective_, fitted.noise_, fitted.n_iter_, fitted.stop_reason_, round(seconds, 3)
-    return Score(*astuple(job), rmse, nlpd, inner, *ended)
+    fitted, seconds = fit(job, part, settings)
+    return score(job, part, fitted, seconds, validated(job, part, settings) if job.folds else np.nan)
 
 
 Record = TypeVar("Record", bound=Score)

@@ -7,6 +7,7 @@
     tables     Table 1 and App. F: RMSE and NLPD on four data sets, orders by cross-validation
     inducing   Table 2: M × α on traffic
     sizes      does the advantage of the Rényi GP grow with N?
+    sharpness  Table 3: sharpness of the optima by method, bike_hourly and pm25, 300 training rows, 10 splits
     times      Table 4: time of training with and without learned inducing points, on traffic
 
 EGP is the exact GP, SGP the variational sparse GP (VFE), PEP power EP with several powers (1 is FITC).  All train by
@@ -35,9 +36,11 @@ from typing import Any
 
 import numpy as np
 import renyi_pictures
+import renyi_sharpness
 import renyi_tables
 from regression_sets import UCI
 from renyi_setting import KERNELS, TABLES, TOYS, Group, Part, Score, groups, run, source, trained
+from renyi_sharpness import Flat, measured
 
 from gpbounds import validation
 from gpbounds.cli import options
@@ -52,7 +55,10 @@ PARTS = {
         ("traffic",), (1000,), (25, 50, 100, 200), 3, (0.2, 0.4, 0.5, 0.6, 0.8), POWERS, methods=("PEP", "Rényi")
     ),
     "sizes": Part(TABLES, (300, 1000, 2000), (50,), 3, (0.5,), (0.5,)),
-    "times": Part(("traffic",), (3000,), (100,), 2, (0.5,), (0.5,), learned=(1, 0), steps=15, all_steps=True),
+    "sharpness": Part(
+        ("bike_hourly", "pm25"), (500,), (50,), 10, (0.2, 0.4, 0.5, 0.6, 0.8), (0.5, 1.0), steps=200, tol=1e-5
+    ),
+    "times": Part(("traffic",), (3000,), (100,), 2, (0.5,), (0.5,), learned=(1, 0), steps=15, tol=None),
 }
 QUICK: dict[str, Any] = {"rows": (120,), "M": (12,), "seeds": 2, "steps": 12}
 """What ``--quick`` changes in every part."""
@@ -60,23 +66,23 @@ QUICK: dict[str, Any] = {"rows": (120,), "M": (12,), "seeds": 2, "steps": 12}
 
 def report(part: str, complete: Sequence[Group]) -> list[str]:
     """The tables and verdicts of a part."""
-    text = []
-    if part in ("boxplots", "orders", "tables", "inducing"):
-        text += (
-            [renyi_tables.line(group, metric) for group in complete for metric in ("RMSE", "NLPD")]
-            if part != "inducing"
-            else []
-        )
-    if part == "tables":
-        text += [f"\n{renyi_tables.by_cross_validation(complete, metric)}\n" for metric in ("RMSE", "NLPD")]
-        text += renyi_tables.ranking(complete)
-    if part == "inducing":
-        text += [f"\n{renyi_tables.by_inducing(complete, metric)}\n" for metric in ("RMSE", "NLPD")]
+    metrics = ("RMSE", "NLPD")
     if part == "sizes":
-        text.append(renyi_tables.by_size(complete))
+        return [renyi_tables.by_size(complete)]
     if part == "times":
-        text.append(renyi_tables.by_time(complete))
-    return text + (renyi_tables.claims(complete) if part in ("boxplots", "orders", "tables", "inducing") else [])
+        return [renyi_tables.by_time(complete)]
+    if part == "sharpness":
+        tables = [f"\n{renyi_sharpness.table(group)}\n" for group in complete]
+        printed = [f"Printed, {data}: {values}." for data, values in renyi_sharpness.PRINTED.items()]
+        return [*tables, *printed, *renyi_sharpness.claims(complete)]
+    if part == "inducing":
+        text = [f"\n{renyi_tables.by_inducing(complete, metric)}\n" for metric in metrics]
+    else:
+        text = [renyi_tables.line(group, metric) for group in complete for metric in metrics]
+    if part == "tables":
+        text += [f"\n{renyi_tables.by_cross_validation(complete, metric)}\n" for metric in metrics]
+        text += renyi_tables.ranking(complete)
+    return text + renyi_tables.claims(complete)
 
 
 def picture(part: str, complete: Sequence[Group]) -> Any:
@@ -92,6 +98,8 @@ def picture(part: str, complete: Sequence[Group]) -> Any:
     if part == "times":
         title = f"Processor seconds of an iteration, N = {N}, {splits} splits"
         return renyi_pictures.bars(complete, title)
+    if part == "sharpness":
+        return renyi_sharpness.picture(complete, f"Sharpness of the optima (Keskar et al., ε = 0.001), {splits} splits")
     return renyi_pictures.boxplots(
         complete, f"RMSE over {splits} splits: EGP, SGP, PEP at its best power (chosen by the test rows), Rényi by α"
     )
@@ -138,11 +146,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings = replace(settings, sets=tuple(name for name in settings.sets if name not in missing))
     args.out.mkdir(parents=True, exist_ok=True)
     path = args.out / f"renyi_{args.part}.png"
+    train, kind = (measured, Flat) if args.part == "sharpness" else (trained, Score)
     scores = run(
         settings.jobs(),
         path.with_suffix(".csv"),
-        Score,
-        lambda job: trained(job, settings, args.folder),
+        kind,
+        lambda job: train(job, settings, args.folder),
         args.resume,
         args.minutes,
     )

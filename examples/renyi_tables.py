@@ -24,6 +24,11 @@ def near(order: float) -> bool:
     return round(abs(order - CLAIMED), 9) <= NEAR
 
 
+def shown(gap: Paired) -> str:
+    """With two digits: on toy functions the methods differ by thousandths."""
+    return f"{gap.mean:+.2g}" + (f" ± {gap.error:.1g}" if np.isfinite(gap.error) else "")
+
+
 def lead(group: Group, rival: str, metric: str = "RMSE") -> Paired:
     """Rényi − rival, each at the order with the least mean test error."""
     return paired(group.best("Rényi", metric), group.best(rival, metric))
@@ -33,8 +38,10 @@ def line(group: Group, metric: str = "RMSE") -> str:
     """The best order of one group, and its distance from the ends and the other methods."""
     best, orders = group.by_test("Rényi", metric), group.orders("Rényi")
     value = float(group.values("Rényi", best, metric).mean())
-    ends = [f"{group.gap(('Rényi', best), ('Rényi', a), metric)} against α = {a:g}" for a in (orders[0], orders[-1])]
-    others = [f"{lead(group, rival, metric)} against {rival}" for rival in RIVALS if group.orders(rival)]
+    ends = [
+        f"{shown(group.gap(('Rényi', best), ('Rényi', a), metric))} against α = {a:g}" for a in (orders[0], orders[-1])
+    ]
+    others = [f"{shown(lead(group, rival, metric))} against {rival}" for rival in RIVALS if group.orders(rival)]
     power = f" (power {group.by_test('PEP', metric):g})" if group.orders("PEP") else ""
     return f"{group}: {metric} is least at α = {best:g} ({value:.3f}); {'; '.join([*ends, *others])}{power}."
 

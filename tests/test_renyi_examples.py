@@ -14,7 +14,16 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-NAMES = ("dlm_setting", "paired", "regression_sets", "renyi_setting", "renyi_tables", "renyi_pictures", "renyi_study")
+NAMES = (
+    "dlm_setting",
+    "paired",
+    "regression_sets",
+    "renyi_setting",
+    "renyi_tables",
+    "renyi_pictures",
+    "renyi_sharpness",
+    "renyi_study",
+)
 
 
 @pytest.fixture
@@ -63,7 +72,8 @@ def test_cross_validation_predicts_each_row_from_the_other_folds(example):
             fitted = script.model(job, part, 4).fit(part.X[~left], part.y[~left])
         squares.extend((fitted.predict(part.X[left]) - part.y[left]) ** 2)
     assert len(squares) == 30
-    assert script.validated(job, part, 4) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-9)
+    settings = script.Part(("Gramacy & Lee",), (50,), (5,), 2, (), (0.5,), steps=4)
+    assert script.validated(job, part, settings) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-9)
 
 
 @pytest.fixture
@@ -127,12 +137,13 @@ def test_splits_with_a_model_missing_are_left_out(example, made_up):
     assert script.groups(scores[:3], part) == []
 
 
-PARTS = ("boxplots", "orders", "tables", "inducing", "sizes", "times")
+PARTS = ("boxplots", "orders", "tables", "inducing", "sizes", "sharpness", "times")
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_writes_picture_table_and_verdict(example, part, tmp_path, capsys, monkeypatch):
     study = example("renyi_study")
+    monkeypatch.setattr(example("renyi_sharpness"), "CORNERS", 1)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2))
     np.savetxt(tmp_path / "own.csv.gz", np.column_stack([X, np.sin(X[:, 0])]), delimiter=",")
@@ -149,7 +160,13 @@ def test_each_part_writes_picture_table_and_verdict(example, part, tmp_path, cap
     assert all(
         (float(row["validated"]) > 0.0) == (part == "tables" and row["method"] in ("PEP", "Rényi")) for row in rows
     )
-    words = {"sizes": "| − EGP |", "times": "| learned Z |", "inducing": "| PEP* |", "tables": "| α by CV |"}
+    words = {
+        "sizes": "| − EGP |",
+        "sharpness": "| sharpness, own objective, % |",
+        "times": "| learned Z |",
+        "inducing": "| PEP* |",
+        "tables": "| α by CV |",
+    }
     assert words.get(part, "own, matern32, 2 splits: RMSE is least at α = ") in output
     monkeypatch.setattr(study, "trained", None)  # no model is left to train
     study.main([part, *small, *orders, *where, "--resume"])
@@ -173,3 +190,18 @@ def test_questions_without_sense_get_one_sentence(example, arguments, words, tmp
         example("renyi_study").main([*arguments, "--out", str(tmp_path), "--folder", str(tmp_path)])
     assert stop.value.code == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_model_is_at_a_minimum_of_its_own_objective_only(example):
+    """The exact GP has one objective; the evidence still slopes where the Rényi bound of order 0.8 ends."""
+    script, setting = example("renyi_sharpness"), example("renyi_setting")
+    part = setting.Part(("Branin",), (100,), (6,), 1, (0.8,), (), steps=100, tol=None)
+    exact, renyi = (
+        script.measured(setting.Job("Branin", "matern32", 100, 6, 0, method, order, 1, 0), part, EXAMPLES)
+        for method, order in (("EGP", 0.0), ("Rényi", 0.8))
+    )
+    assert exact.own == pytest.approx(exact.evidence, rel=1e-6)
+    assert exact.own_curvature == pytest.approx(exact.evidence_curvature, rel=1e-6)
+    assert max(exact.slope, renyi.slope) < 1e-3
+    assert renyi.evidence_rise > 10.0 * renyi.own_rise
+    assert exact.own_rise == pytest.approx(exact.own / 100.0 * (1.0 - exact.objective / 60), rel=1e-9)
