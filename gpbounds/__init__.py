@@ -47,7 +47,7 @@ _MODULE_OF = {
     "spectrum": "spectra",
 }
 _PACKAGES = (
-    *("claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
+    *("audit", "claims", "divergences", "inputs", "iterative", "kdpp", "kernels", "likelihoods", "losses"),
     *("lowrank", "montecarlo", "pacbayes", "plotting", "rates", "reference", "renyi"),
     *("sandwich", "sources", "spectra", "vecchia", "whitening"),
 )

@@ -22,7 +22,7 @@ command has an answer (also if no number of inducing points meets the target); 1
 def build_parser() -> Parser:
     """The parser of ``gpbounds`` and its commands."""
     from gpbounds import __version__
-    from gpbounds.cli import certify, claims, curve, demo, klinv, mc, pac, plan, rate, train
+    from gpbounds.cli import audit, certify, claims, curve, demo, klinv, mc, pac, plan, rate, train
 
     parser = Parser(
         prog="gpbounds",
@@ -31,7 +31,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"gpbounds {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (rate, plan, curve, klinv, pac, certify, train, mc, claims, demo):
+    for module in (rate, plan, curve, klinv, pac, certify, train, audit, mc, claims, demo):
         module.add(commands)
     return parser
 

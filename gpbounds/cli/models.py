@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,25 @@ def fitted(model: str, arguments: Mapping[str, Any], train: Examples, nu: float,
             return estimator.fit(train.X, train.y)
     except ValueError as error:
         raise ValueError(in_words_of_the_shell(str(error), model)) from error
+
+
+def saved(path: Path) -> Any:
+    """The estimator in a file that ``gpbounds train`` or the method ``save`` wrote.
+
+    Raises
+    ------
+    ValueError, OSError
+        for a file that cannot be read, or holds something else.
+    """
+    from fitting import load
+
+    return load(path)
+
+
+def noise_of(estimator: Any) -> float:
+    """The noise variance of a fitted estimator with Gaussian noise, in its own units of the target."""
+    likelihood = getattr(estimator, "likelihood_", None)
+    return float(estimator.noise_ if likelihood is None else likelihood.noise)
 
 
 def own_scaling(train: Examples) -> tuple[Scaling, Scaling]:

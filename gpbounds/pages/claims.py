@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpbounds.claims import VERDICTS, Claim, ledger
-from gpbounds.pages.chart import Chart, Level, Line
+from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup, document, escaped
+from gpbounds.pages.marks import Level, Line
 
 PAPERS = {
     "R": "Yue & Kontar, Rényi Gaussian processes",

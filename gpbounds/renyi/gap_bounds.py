@@ -133,7 +133,7 @@ def gap(
         return _dense(kernel, X, y, Z, noise, a, jitter, form)
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    return _streamed(bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed"), a, method)
+    return streamed_gap(bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed"), a, method)
 
 
 def _dense(
@@ -156,7 +156,8 @@ def _dense(
     return _pair(GAP, (lower, "R-gap"), (log_det - determinant + fit, "R-lem4"), terms, ANY_Y, record.jitter)
 
 
-def _streamed(members: Bracket, alpha: float, method: str) -> tuple[Bound, Bound]:
+def streamed_gap(members: Bracket, alpha: float, method: Method) -> tuple[Bound, Bound]:
+    """The bounds of `gap` from the ``members`` of the bracket of log p(y), by "streamed" or "blocks"."""
     problem, white = members.problem, members.problem.sums
     low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP)
     below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}

@@ -91,20 +91,10 @@ class Problem(ABC):
         return float(self.N * np.log(2.0 * np.pi * self.noise) + np.log1p(ratios).sum())
 
     def rounding(self, quadratic: float, *, entries: float = 0.0) -> float:
-        """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, where yᵀB⁻¹y = ``quadratic``.
-
-        Rounding changes K_n by about √N·eps·λ_max(Q) in norm, which is r times its least eigenvalue or less.  An error
-        of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max(Q).  Between (1 − r)K_n and
-        (1 + r)K_n, log|·| moves by at most −N log(1 − r) and the quadratic form by a share of r/(1 − r) at most.
-        """
-        unit = (4.0 + np.sqrt(self.N)) * EPS + entries
-        relative = float(unit * (1.0 + self.spectrum.values[0] / self.noise))
-        if relative > LARGEST:
-            raise ValueError(
-                f"noise: expected σ² above twice the rounding error of K, {unit * self.spectrum.values[0]:.3g}, "
-                f"got {self.noise:.3g}: rounding may make K + σ²I indefinite. Use a larger noise variance."
-            )
-        return 0.5 * (relative / (1.0 - relative) * quadratic - np.log1p(-relative) * self.N * self.P)
+        """`rounding_allowance` of these rows, where yᵀB⁻¹y = ``quadratic``."""
+        return rounding_allowance(
+            self.N, self.P, float(self.spectrum.values[0]), quadratic, noise=self.noise, entries=entries
+        )
 
     @cached_property
     def weighted_trace(self) -> float:
@@ -203,6 +193,30 @@ class Streamed(Problem):
         for rows, fitted in inducing.transposed_times(X, inner):
             out[rows] -= fitted
         return out / self.noise
+
+
+def rounding_allowance(
+    N: int, P: int, largest: float, quadratic: float, *, noise: float, entries: float = 0.0
+) -> float:
+    """Allowance for the rounding error of ½log|K_n| + ½yᵀK_n⁻¹y, summed over P outputs, where yᵀK_n⁻¹y ≤ ``quadratic``.
+
+    Rounding changes K_n by about √N·eps·λ_max in norm, λ_max ≤ ``largest``, which is r times its least eigenvalue or
+    less.  An error of each entry of K by a factor of at most 1 ± ``entries`` adds entries·λ_max.  Between (1 − r)K_n
+    and (1 + r)K_n, log|·| moves by at most −N log(1 − r) and the quadratic form by a share of r/(1 − r) at most.
+
+    Raises
+    ------
+    ValueError
+        if rounding may make K + σ²I indefinite.
+    """
+    unit = (4.0 + np.sqrt(N)) * EPS + entries
+    relative = float(unit * (1.0 + largest / noise))
+    if relative > LARGEST:
+        raise ValueError(
+            f"noise: expected σ² above twice the rounding error of K, {unit * largest:.3g}, got {noise:.3g}: rounding "
+            "may make K + σ²I indefinite. Use a larger noise variance."
+        )
+    return 0.5 * (relative / (1.0 - relative) * quadratic - np.log1p(-relative) * N * P)
 
 
 def spread_of_block(inducing: Inducing, X: Array, Kxz: Array, w: Array, residual: Array, *, noise: float) -> Array:

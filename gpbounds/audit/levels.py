@@ -1,0 +1,369 @@
+"""Is M enough: bounds on the divergence of the best sparse posterior against M, and the M that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.audit.model import Subject
+from gpbounds.bound import Bound
+from gpbounds.linalg import eigen
+from gpbounds.linalg.pivoted import pivoted
+from gpbounds.numerics.search import bisected
+from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
+from gpbounds.renyi.brackets import CHEAP, LARGE, QUANTITY, assemble, bracket
+from gpbounds.renyi.gap_bounds import streamed_gap
+from gpbounds.renyi.streamed import rounding_allowance
+from gpbounds.validation import count, positive, scalar
+from gpbounds.whitening import slices, whiten
+
+DIVERGENCE = "KL[q*||p]"
+SIZES = 10
+"""Numbers of inducing points on the curve of each way to choose them."""
+GAUSSIAN_PROCESS = "The model of y is the Gaussian process with this kernel and this noise variance."
+ROUNDED = "The log evidence is computed from a Cholesky factor of K + σ²I, and its rounding is allowed for."
+
+Points = Literal["model", "chosen", "added"]
+Pair = tuple[Bound, Bound]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """Bounds for one set of inducing points.
+
+    Attributes
+    ----------
+    M : int
+    points : "model", "chosen" or "added"
+        The inducing points of the model; rows chosen by the greedy method; those of the model and further rows.
+    elbo : float
+        The variational bound on log p(y).
+    rounding : float
+        Allowance for its rounding.
+    evidence : (Bound, Bound)
+        Lower and upper bound on log p(y) by these points.
+    trace : (Bound, Bound)
+        Lower and upper bound on the divergence by these points.
+    """
+
+    M: int
+    points: Points
+    elbo: float
+    rounding: float
+    evidence: Pair
+    trace: Pair
+
+    def divergence(self, best: Pair) -> Pair:
+        """Lower and upper bound on KL[q*‖p] = log p(y) − ELBO, given bounds on log p(y) from other points (R-gap)."""
+        lower, upper = self.trace
+        low = float(best[0]) - self.elbo - self.rounding
+        high = float(best[1]) - self.elbo + self.rounding
+        below = low if low > float(lower) else float(lower)
+        above = high if high < float(upper) else float(upper)
+        return (
+            _bound(below, "lower", f"{best[0].claim}, R-gap" if low > float(lower) else lower.claim, lower, best[0]),
+            _bound(above, "upper", f"{best[1].claim}, R-gap" if high < float(upper) else upper.claim, upper, best[1]),
+        )
+
+
+def _bound(value: float, side: Literal["lower", "upper"], claim: str, own: Bound, best: Bound) -> Bound:
+    assumptions = tuple(dict.fromkeys((*own.assumptions, *best.assumptions)))
+    return Bound(value, side, 1.0, claim, {}, assumptions, quantity=DIVERGENCE)
+
+
+@dataclass(frozen=True, eq=False)
+class Enough:
+    """What is known about the divergence of q* from the exact posterior for increasing numbers of inducing points.
+
+    Attributes
+    ----------
+    target : float
+        The divergence that counts as enough, in nats.
+    evidence : (Bound, Bound)
+        The sharpest bounds on log p(y), which depends on no inducing points.
+    levels : tuple of Level
+    counts : tuple of int or None
+        The least numbers of "chosen" and of "added" points whose upper bound is at most the target; None if none was
+        found.
+    tried : tuple of int
+        The largest number of points tried, for "chosen" and "added".
+    needed : int
+        Fewer inducing variables cannot reach the target, however they are chosen (N-low).
+    floor : (array, array) or None
+        M, and the lower bound on the divergence of any M inducing variables (N-low).
+    interrupted : bool
+        Whether Ctrl-C ended the search; then fewer points may do.
+    """
+
+    target: float
+    evidence: Pair
+    levels: tuple[Level, ...]
+    counts: tuple[int | None, int | None]
+    tried: tuple[int, int]
+    needed: int
+    floor: tuple[Float, Float] | None = None
+    interrupted: bool = False
+
+    def of(self, points: Points) -> list[Level]:
+        """The levels with such points, by M."""
+        return sorted((level for level in self.levels if level.points == points), key=lambda level: level.M)
+
+    @property
+    def model(self) -> Level | None:
+        """The level of the model's own inducing points."""
+        return next(iter(self.of("model")), None)
+
+    @property
+    def divergence(self) -> Pair | None:
+        """Lower and upper bound on the divergence at the model's own inducing points."""
+        return None if self.model is None else self.model.divergence(self.evidence)
+
+    @property
+    def suffices(self) -> int | None:
+        """The least number of inducing points found whose upper bound is at most the target."""
+        counts = [number for number in self.counts if number is not None]
+        if self.model is not None and self.divergence is not None and float(self.divergence[1]) <= self.target:
+            counts.append(self.model.M)
+        return min(counts, default=None)
+
+    @property
+    def verdict(self) -> Literal["enough", "not enough", "open", "no inducing points"]:
+        """Whether the model's own inducing points reach the target: proved, disproved, or neither."""
+        if self.divergence is None:
+            return "no inducing points"
+        lower, upper = map(float, self.divergence)
+        return "enough" if upper <= self.target else "not enough" if lower > self.target else "open"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+
+        def level(each: Level) -> dict[str, Any]:
+            lower, upper = each.divergence(self.evidence)
+            return {
+                "M": each.M,
+                "points": each.points,
+                "ELBO": each.elbo,
+                "evidence": [float(end) for end in each.evidence],
+                "KL": [float(lower), float(upper)],
+                "claims": [lower.claim, upper.claim],
+            }
+
+        return {
+            "target": self.target,
+            "verdict": self.verdict,
+            "evidence": [end.to_dict() for end in self.evidence],
+            "KL": None if self.divergence is None else [end.to_dict() for end in self.divergence],
+            "suffices": self.suffices,
+            "chosen": self.counts[0],
+            "added": self.counts[1],
+            "tried": list(self.tried),
+            "needed": self.needed,
+            "levels": [level(each) for each in self.levels],
+            "interrupted": self.interrupted,
+        }
+
+
+@dataclass
+class _Search:
+    """Levels found so far, and the sharpest bounds on log p(y)."""
+
+    about: Subject
+    target: float
+    advance: Callable[[], Any]
+    levels: list[Level] = field(default_factory=list)
+    extra: list[Pair] = field(default_factory=list)
+    counts: dict[Points, int | None] = field(default_factory=lambda: dict.fromkeys(("chosen", "added")))
+    tried: dict[Points, int] = field(default_factory=lambda: dict.fromkeys(("chosen", "added"), 0))
+    needed: int = 1
+    floor: tuple[Float, Float] | None = None
+    interrupted: bool = False
+
+    def run(self, most: int, rows: int) -> None:
+        """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
+        about = self.about
+        if about.Z is not None:
+            self.add(about.Z, "model")
+        if about.N <= rows:
+            self.extra.append(_computed(about))
+        chosen = _greedy(about, most)
+        for M in _sizes(len(chosen)):
+            self.add(chosen[:M], "chosen")
+        if rows < about.N <= LARGE:
+            self.extra.append(evidence(about.kernel, about.X, about.y, chosen, noise=about.noise))
+        self.counts["chosen"] = self.least(chosen, "chosen", 1)
+        if about.Z is not None and not self.reaches(self.levels[0]):
+            own = len(about.Z)
+            both = np.concatenate([about.Z, _further(about, about.Z, most)])
+            for M in _sizes(len(both) - own):
+                if self.reaches(self.add(both[: own + M], "added")):
+                    break
+            self.counts["added"] = self.least(both, "added", own + 1)
+        self.floor, self.needed = _floor(about, self.target, most, rows)
+
+    def add(self, Z: Float, points: Points) -> Level:
+        """Compute the level of Z, and keep it."""
+        kernel, X, y, noise = self.about.kernel, self.about.X, self.about.y, self.about.noise
+        members = bracket(kernel, X, y, Z, noise, (1.0,), "auto", streams=True)
+        level = Level(
+            int(Z.shape[0]),
+            points,
+            members.variational_bound,
+            members.rounding,
+            assemble(members, CHEAP),
+            streamed_gap(members, 1.0, "streamed"),
+        )
+        self.levels.append(level)
+        if points in self.tried:
+            self.tried[points] = max(self.tried[points], level.M)
+        self.advance()
+        return level
+
+    @property
+    def evidence(self) -> Pair:
+        """The greatest lower and the least upper bound on log p(y)."""
+        pairs = [*self.extra, *(level.evidence for level in self.levels)]
+        return max((low for low, _ in pairs), key=float), min((high for _, high in pairs), key=float)
+
+    def reaches(self, level: Level) -> bool:
+        """Whether the upper bound of a level is at most the target."""
+        return float(level.divergence(self.evidence)[1]) <= self.target
+
+    def least(self, Z: Float, points: Points, first: int) -> int | None:
+        """The least number ≥ ``first`` of leading rows of Z that reaches the target, between levels that are known."""
+        known = {level.M: self.reaches(level) for level in self.levels if level.points == points}
+        high = min((M for M, reached in known.items() if reached), default=None)
+        if high is None:
+            return None
+        low = max((M for M, reached in known.items() if not reached and M < high), default=first - 1)
+        return bisected(lambda M: self.reaches(self.add(Z[:M], points)), low, high)
+
+
+def enough(
+    about: Subject,
+    *,
+    target: float = 1.0,
+    most: int = 1000,
+    rows: int = 3000,
+    progress: bool = False,
+) -> Enough:
+    """Bounds on KL[q*‖p] at the model's inducing points and at others, and the number of points that would do.
+
+    q* is the best sparse posterior with given inducing points, p the exact posterior.  KL[q*‖p] = log p(y) − ELBO
+    (R-gap), and log p(y) depends on no inducing points: the sharpest bounds on it hold for every level.  Up to
+    ``rows`` rows log p(y) is computed (R-gp), up to 10 000 the bounds of `gpbounds.renyi.evidence` that stream K are
+    used at the largest number of points, above that those in O(NM²).
+
+    Two sequences of nested sets are tried: rows chosen by the greedy method, and the model's inducing points with
+    further rows, each of the largest variance that is not explained yet.  In a sequence of nested sets the divergence
+    does not increase (N-monoQ).
+
+    Parameters
+    ----------
+    about : Subject
+    target : float
+        The divergence that counts as enough, in nats.
+    most : int
+        Largest number of inducing points to try.
+    rows : int
+        Largest N for computations in O(N³).
+    progress : bool
+        Show a progress bar.
+
+    Returns
+    -------
+    Enough
+        After Ctrl-C what was found, if that is anything.
+
+    Raises
+    ------
+    ValueError, NotPositiveDefinite
+        as `gpbounds.renyi.evidence`.
+
+    >>> from gpbounds.audit import subject
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 10.0, 40)
+    >>> about = subject(SquaredExponential(), X, np.sin(X), [2.0, 5.0, 8.0], noise=0.1)
+    >>> result = enough(about, target=0.1)
+    >>> result.verdict, result.needed, result.suffices
+    ('not enough', 11, 13)
+    """
+    from tqdm import tqdm
+
+    level, largest = scalar(positive, "target", target), count("most", most)
+    with tqdm(desc="KL against M", unit="set", leave=False, disable=not progress) as bar:
+        search = _Search(about, level, bar.update)
+        try:
+            search.run(largest, rows)
+        except KeyboardInterrupt:
+            if not search.levels:
+                raise
+            search.interrupted = True
+    return Enough(
+        level,
+        search.evidence,
+        tuple(search.levels),
+        (search.counts["chosen"], search.counts["added"]),
+        (search.tried["chosen"], search.tried["added"]),
+        search.needed,
+        search.floor,
+        search.interrupted,
+    )
+
+
+def _computed(about: Subject) -> Pair:
+    """log p(y) with an allowance for its rounding, from both sides."""
+    value = about.exact.log_evidence
+    quadratic = float(about.y @ about.exact.weights[:, 0])
+    largest = max(float(part.sum(axis=1).max()) for part in _rows_of_matrix(about))  # at least λ_max(K)
+    allowance = rounding_allowance(about.N, 1, largest, quadratic, noise=about.noise)
+    assumptions = (GAUSSIAN_PROCESS, ROUNDED)
+    return (
+        Bound(value - allowance, "lower", 1.0, "R-gp", {}, assumptions, quantity=QUANTITY),
+        Bound(value + allowance, "upper", 1.0, "R-gp", {}, assumptions, quantity=QUANTITY),
+    )
+
+
+def _rows_of_matrix(about: Subject) -> Iterator[Float]:
+    """|k(X, X)| by chunks of rows."""
+    return (np.abs(about.kernel(about.X[part], about.X)) for part in slices(about.N))
+
+
+def _greedy(about: Subject, most: int) -> Float:
+    """At most ``most`` rows, each of the largest variance given those before it."""
+    X, kernel = about.X, about.kernel
+    picked = pivoted(lambda i, columns: kernel(X[i], X[columns]), kernel.diag(X), min(most, about.N - 1))
+    return X[picked.indices]
+
+
+def _further(about: Subject, Z: Float, most: int) -> Float:
+    """At most ``most`` rows, each of the largest variance given Z and those before it."""
+    X, kernel = about.X, about.kernel
+    white = whiten(kernel, X, Z)
+    V = white.inducing.whiten(X)
+    picked = pivoted(
+        lambda i, columns: kernel(X[i], X[columns]) - V[:, i].T @ V[:, columns],
+        white.residual,
+        min(most, about.N - 1),
+    )
+    return X[picked.indices]
+
+
+def _sizes(last: int) -> Sequence[int]:
+    return [int(M) for M in np.unique(np.rint(np.geomspace(1, last, SIZES)))] if last else []
+
+
+def _floor(about: Subject, target: float, most: int, rows: int) -> tuple[tuple[Float, Float] | None, int]:
+    """The lower bound for any M inducing variables, and the least M that it admits for the target."""
+    kernel, X, noise = about.kernel, about.X, about.noise
+    if about.N > rows:
+        return None, needed(kernel, X, 1.0, noise=noise, target=target, landmarks=min(most, about.N))
+    spectrum = eigen(kernel(X), "K")
+    values = np.maximum(spectrum.values - spectrum.rounding, 0.0)
+    M = np.unique(np.rint(np.geomspace(1, max(about.N - 1, 1), 60)))
+    return (M, minimum_gap(values, M.astype(np.int64), 1.0, noise=noise)), needed_from_eigenvalues(
+        values, 1.0, noise=noise, target=target
+    )

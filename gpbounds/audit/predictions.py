@@ -1,0 +1,99 @@
+"""What a bound on the divergence means for predictions (Prop. 4), and how far the predictions really are apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.audit.levels import Enough
+from gpbounds.audit.model import Subject
+from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.sandwich import Sandwich, sandwich
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """How far the predictions of q* are from those of the exact Gaussian process at n points, for the latent f.
+
+    Attributes
+    ----------
+    mean : array (n,)
+        |difference of the means|, in standard deviations of the exact posterior.
+    variance : array (n,)
+        Variance under q*, divided by the exact one.
+    """
+
+    mean: Float
+    variance: Float
+
+    @property
+    def divergence(self) -> Float:
+        """KL between the two laws of f at each point, q* first: at most KL[q*‖p]."""
+        return 0.5 * (np.asarray(log1p_residual(self.variance - 1.0)) + self.mean**2)
+
+
+@dataclass(frozen=True, eq=False)
+class Consequences:
+    """What is guaranteed for predictions, and what is measured.
+
+    Attributes
+    ----------
+    model : Sandwich or None
+        Prop. 4 at the upper bound on the divergence of the model's inducing points; the first law is q*, the second
+        the exact posterior.
+    target : Sandwich
+        The same at the target.
+    measured : Differences or None
+        At the points passed, if log p(y) was computed.
+    """
+
+    model: Sandwich | None
+    target: Sandwich
+    measured: Differences | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        measured = self.measured
+        return {
+            "model": None if self.model is None else self.model.to_dict(),
+            "target": self.target.to_dict(),
+            "measured": measured
+            and {
+                "largest difference of means": float(measured.mean.max()),
+                "variance ratios": [float(measured.variance.min()), float(measured.variance.max())],
+                "largest KL of one prediction": float(measured.divergence.max()),
+            },
+        }
+
+
+def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 3000) -> Consequences:
+    """Prop. 4 at the bound on KL[q*‖p] and at the target, and the differences at X_new (n, D) up to ``rows`` rows.
+
+    The divergence of the laws of f at any points is at most that of the processes, so that the sandwich holds for the
+    prediction at every input (L-30, L-31).
+
+    >>> from gpbounds.audit import enough, subject
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 10.0, 40)
+    >>> about = subject(SquaredExponential(), X, np.sin(X), X[::4], noise=0.1)
+    >>> result = consequences(about, enough(about), X[:, None])
+    >>> bool(result.measured.mean.max() <= result.model.mean)
+    True
+    """
+    own = None if levels.divergence is None else sandwich(levels.divergence[1])
+    measured = None
+    if about.Z is not None and about.N <= rows and len(X_new):
+        measured = differences(about, about.Z, X_new)
+    return Consequences(own, sandwich(levels.target), measured)
+
+
+def differences(about: Subject, Z: Float, X_new: Float) -> Differences:
+    """`Differences` of q* with inducing inputs Z at X_new (n, D), in O(N³ + nN²)."""
+    mean, variance = about.exact.predict(X_new)
+    approximate = about.best(Z).predict(X_new)
+    return Differences(
+        np.abs(approximate.mean - mean[:, 0]) / np.sqrt(variance), np.asarray(approximate.variance) / variance
+    )

@@ -1,0 +1,247 @@
+"""The record of an audit, and its findings as sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.audit.coverage import Calibration
+from gpbounds.audit.levels import Enough
+from gpbounds.audit.limits import Hyperparameter
+from gpbounds.audit.model import Subject
+from gpbounds.audit.predictions import Consequences
+from gpbounds.audit.risk import Risk
+from gpbounds.audit.unexplained import Places
+from gpbounds.bound import outward
+from gpbounds.kernels.plain import kernel_to_plain
+from gpbounds.sandwich import Sandwich
+
+Grade = Literal["good", "warn", "bad"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the summary.
+
+    Attributes
+    ----------
+    about : str
+        Its subject in a few words.
+    grade : "good", "warn" or "bad"
+    text : str
+    claims : tuple of str
+        Ids of the ledger.
+    """
+
+    about: str
+    grade: Grade
+    text: str
+    claims: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found; a section is None if it was not asked for or could not be computed.
+
+    Attributes
+    ----------
+    name : str
+        The data.
+    model : str
+        The model, in one line.
+    subject : Subject
+    enough, consequences, places, calibration, risk : records or None
+    hyperparameters : tuple of Hyperparameter
+    numbers : array of int (n,)
+        Numbers of the rows, from 1, at which ``places`` and ``consequences.measured`` are computed.
+    unit : (float, float)
+        The target in its own units is shift + scale·y, for the y of ``subject``.
+    notes : tuple of str
+        How the audit was made, and why a section is missing.
+    """
+
+    name: str
+    model: str
+    subject: Subject
+    enough: Enough | None = None
+    consequences: Consequences | None = None
+    places: Places | None = None
+    hyperparameters: tuple[Hyperparameter, ...] = ()
+    calibration: Calibration | None = None
+    risk: Risk | None = None
+    numbers: Any = field(default_factory=lambda: np.arange(0))
+    unit: tuple[float, float] = (0.0, 1.0)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The summary, one sentence for each section."""
+        parts = (
+            of_enough(self.enough, self.subject.M),
+            of_consequences(self.consequences),
+            of_places(self.places, self.numbers),
+            of_hyperparameters(self.hyperparameters),
+            of_calibration(self.calibration),
+            of_risk(self.risk),
+        )
+        return tuple(part for part in parts if part is not None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ready for JSON."""
+        about = self.subject
+        where = self.places and self.places.to_dict()
+        if where:
+            for each in where["worst"]:
+                each["row"] = int(self.numbers[each.pop("point")])
+        sections: Mapping[str, Any] = {
+            "enough": self.enough,
+            "consequences": self.consequences,
+            "calibration": self.calibration,
+            "risk": self.risk,
+        }
+        return {
+            "data": {"name": self.name, "N": about.N, "D": about.D, "inputs": list(about.columns)},
+            "model": {
+                "about": self.model,
+                "M": about.M,
+                "kernel": kernel_to_plain(about.kernel),
+                "noise": about.noise,
+                "target": {"shift": self.unit[0], "scale": self.unit[1]},
+            },
+            "findings": [vars(each) | {"claims": list(each.claims)} for each in self.findings],
+            **{name: section and section.to_dict() for name, section in sections.items()},
+            "places": where,
+            "hyperparameters": [vars(each) for each in self.hyperparameters],
+            "notes": list(self.notes),
+        }
+
+
+def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
+    """Whether M is enough."""
+    if enough is None:
+        return None
+    target = f"{enough.target:g} nat{'s' if enough.target != 1.0 else ''}"
+    would = _would_do(enough)
+    if enough.divergence is None:
+        text = f"The model has no inducing points. For a divergence of {target}, {would}"
+        return Finding("Inducing points", "good", text, ("N-low", "R-gap"))
+    lower, upper = enough.divergence
+    claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
+    between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
+    about = f"With M = {M} the best sparse posterior has a divergence KL[q*‖p] {between} from the exact posterior"
+    if enough.verdict == "enough":
+        fewer = ""
+        if enough.suffices is not None and M is not None and enough.suffices < M:
+            fewer = f" {enough.suffices} chosen rows would do, too."
+        return Finding("Inducing points", "good", f"M = {M} is enough for {target}. {about}.{fewer}", claims)
+    words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
+    grade: Grade = "bad" if enough.verdict == "not enough" else "warn"
+    return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}", claims)
+
+
+def _would_do(enough: Enough) -> str:
+    least = f"fewer than {enough.needed} cannot do, however they are chosen (N-low)."
+    if enough.suffices is None:
+        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough; {least}"
+    added = enough.counts[1]
+    if enough.model is not None and added is not None and added == enough.suffices:
+        return f"{added} would do (these and {added - enough.model.M} more rows); {least}"
+    return f"{enough.suffices} chosen rows would do; {least}"
+
+
+def of_consequences(consequences: Consequences | None) -> Finding | None:
+    """What the divergence means for predictions."""
+    if consequences is None or consequences.model is None:
+        return None
+    bounds = consequences.model
+    text = f"At every input, {sentence(bounds)}."
+    measured = consequences.measured
+    if measured is not None:
+        text += (
+            f" Measured at these rows: means differ by at most {measured.mean.max():.3g} standard deviations, the "
+            f"variance ratio lies between {measured.variance.min():.3g} and {measured.variance.max():.3g}."
+        )
+    grade: Grade = "good" if float(bounds.mean) <= 1.0 else "warn" if float(bounds.mean) <= 3.0 else "bad"
+    return Finding("Predictions", grade, text, ("L-30", "L-31"))
+
+
+def sentence(bounds: Sandwich) -> str:
+    """Prop. 4 for the prediction at one input, q* first."""
+    low, high = math.sqrt(float(bounds.low)), math.sqrt(float(bounds.high))
+    return (
+        f"the mean of q* is within {outward(float(bounds.mean), 'upper', 3)} standard deviations of the exact "
+        f"posterior mean, and its standard deviation is between {outward(low, 'lower', 3)} and "
+        f"{outward(high, 'upper', 3)} times the exact one"
+    )
+
+
+def of_places(places: Places | None, numbers: Any) -> Finding | None:
+    """Where the approximation is worst."""
+    if places is None or not places.unexplained.size:
+        return None
+    worst, part = int(places.order[0]), places.parts[0]
+    text = (
+        f"The inducing points leave most unexplained at row {int(numbers[worst])}: a variance of "
+        f"{places.unexplained[worst]:.3g} noise variances (the mean is {part.overall:.3g})."
+    )
+    if part.share > 0.05:
+        text += (
+            f" The most telling input is {part.column}: between {part.low:.4g} and {part.high:.4g} the mean is "
+            f"{part.mean:.3g}."
+        )
+    return Finding("Where it is worst", "good" if places.unexplained[worst] <= 1.0 else "warn", text)
+
+
+def of_hyperparameters(rows: tuple[Hyperparameter, ...]) -> Finding | None:
+    """Hyperparameters at limits."""
+    if not rows:
+        return None
+    ends = [f"{each.name} ({each.limit})" for each in rows if each.limit]
+    same: dict[str, list[str]] = {}
+    for each in rows:
+        if each.remark:
+            same.setdefault(each.remark, []).append(each.name)
+    remarks = [f"{', '.join(names)}: {remark}" for remark, names in same.items()]
+    if ends:
+        return Finding("Hyperparameters", "bad", f"At the limit of the search: {', '.join(ends)}.")
+    if remarks:
+        return Finding("Hyperparameters", "warn", f"{'; '.join(remarks)}.")
+    return Finding("Hyperparameters", "good", "None is at a limit or beyond what the rows can tell.")
+
+
+def of_calibration(calibration: Calibration | None) -> Finding | None:
+    """Whether intervals cover what they claim."""
+    if calibration is None:
+        return None
+    level = next(each for each in calibration.coverage if each.level == 0.95)
+    wrong = [each for each in calibration.coverage if not each.plausible]
+    text = (
+        f"Intervals of 95 % cover {100 * level.share:.3g} % of {calibration.n} held-out targets; between "
+        f"{100 * level.low:.3g} and {100 * level.high:.3g} % are expected of right predictions."
+    )
+    if wrong:
+        text += " Outside their ranges: " + ", ".join(f"{100 * each.level:g} %" for each in wrong) + "."
+    return Finding("Calibration", "good" if not wrong else "warn" if len(wrong) < 3 else "bad", text)
+
+
+def of_risk(risk: Risk | None) -> Finding | None:
+    """The risk certificate."""
+    if risk is None:
+        return None
+    text = (
+        f"With probability {100 * float(risk.bound.confidence):g} %, a draw from the prediction misses a new target "
+        f"by more than {risk.epsilon:g} with probability at most {outward(float(risk.bound), 'upper', 3)} "
+        f"({risk.risk:.3g} on {risk.rows} held-out rows)."
+    )
+    grade: Grade = "good" if float(risk.bound) <= 0.5 else "warn" if float(risk.bound) <= 0.9 else "bad"
+    return Finding("Risk", grade, text, tuple(risk.bound.claim.split(", ")))
+
+
+def in_units(values: Float, unit: tuple[float, float]) -> Float:
+    """Values of y in the units of the target."""
+    return unit[0] + unit[1] * values

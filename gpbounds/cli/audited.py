@@ -1,0 +1,281 @@
+"""The model of ``gpbounds audit`` with its rows, the steps of the audit, and its report as text."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gpbounds import audit as audits
+from gpbounds.arrays import Float
+from gpbounds.audit import Audit, Subject, subject
+from gpbounds.audit.limits import Limit
+from gpbounds.cli import examples, models, output
+from gpbounds.cli.data import column_names
+from gpbounds.cli.examples import Examples
+from gpbounds.cli.options import UsageError
+from gpbounds.cli.problem import describe_kernel
+from gpbounds.cli.steps import Steps
+from gpbounds.likelihoods import Gaussian
+
+SAME = 1e-9
+"""Largest difference, relative to the largest value, of a target in the file from that of a training row."""
+DEFAULT_INDUCING = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A model with its training rows and rows that were held out.
+
+    Attributes
+    ----------
+    name, about : str
+        The data, and the model in one line.
+    subject : Subject
+    train, held : Examples
+        In the units of the file.
+    numbers : array of int
+        Numbers of the rows in the file, from 1: those for training, then those held out.
+    predicted : (array, array)
+        Means and variances of the latent f at the held-out rows, in the units of the file.
+    shift, scale : float
+        The target is shift + scale·y, for the y of ``subject``.
+    limited : mapping of str to str
+        Hyperparameters at a limit of their search.
+    notes : tuple of str
+    """
+
+    name: str
+    about: str
+    subject: Subject
+    train: Examples
+    held: Examples
+    numbers: Any
+    predicted: tuple[Float, Float]
+    shift: float
+    scale: float
+    limited: Mapping[str, Limit]
+    notes: tuple[str, ...]
+
+
+def case(args: argparse.Namespace) -> Case:
+    """The case of a saved model, or of a new one.
+
+    Raises
+    ------
+    ValueError, OSError
+        for a table or a model that cannot be read, a model of other inputs or other rows, or without a Gaussian
+        likelihood.
+    """
+    table = examples.read(args.file, args.target)
+    columns = _columns(args, table)
+    if args.model is None:
+        numbers = _split(table, args.held_out, args.seed)
+        chosen = {"n_inducing": DEFAULT_INDUCING if args.inducing is None else args.inducing}
+        train, held = (_part(table, part) for part in numbers)
+        model = models.fitted(
+            "sparse", {**chosen, "random_state": args.seed}, train, np.inf, progress=sys.stderr.isatty()
+        )
+        notes: tuple[str, ...] = (
+            f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
+            models.for_the_shell(model.stop_reason_),
+        )
+    else:
+        model = models.saved(args.model)
+        _supported(model, args.model, table)
+        numbers = _training_rows(model, table, args.model)
+        train, held = (_part(table, part) for part in numbers)
+        notes = (f"The model was read from {args.model}; {held.N} rows of the file were not used in its training.",)
+    return _of_model(model, table.name, columns, train, held, np.concatenate(numbers) + 1, (*table.notes, *notes))
+
+
+def _of_model(
+    model: Any, name: str, columns: list[str], train: Examples, held: Examples, numbers: Any, notes: tuple[str, ...]
+) -> Case:
+    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
+    Z = getattr(model, "inducing_", None)
+    noise = models.noise_of(model)
+    about = subject(model.kernel_, model.X_train_, np.ravel(model.y_train_), Z, noise=noise, columns=columns)
+    own = models.law(model, held) if held.N else None
+    predicted = (np.empty(0), np.empty(0))
+    if own is not None:
+        predicted = (shift + scale * own.mean, scale**2 * own.variance)
+    method = getattr(model, "method", None)
+    label = type(model).__name__ + (f", method {method}" if method else "")
+    if scale != 1.0 or shift != 0.0:
+        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, (y − {shift:.5g})/{scale:.5g}.")
+    if not _variational(model):
+        notes = (
+            *notes,
+            f"{type(model).__name__} predicts by its own posterior; the divergence is that of the best sparse "
+            "posterior with the same kernel, noise and inducing points. Calibration is that of the model itself.",
+        )
+    limited: dict[str, Limit] = {}
+    for remark in model.remarks_:
+        if remark.kind in ("lower limit", "upper limit"):
+            limited |= dict.fromkeys(remark.names, remark.kind.removesuffix(" limit"))
+    described = f"{label}, {describe_kernel(model.kernel_)}, noise variance {noise:.3g}"
+    return Case(name, described, about, train, held, numbers, predicted, shift, scale, limited, notes)
+
+
+def _variational(model: Any) -> bool:
+    """Whether the model predicts by q*: the exact GP and VFE do."""
+    name = type(model).__name__
+    return name == "ExactGP" or (name == "SparseGP" and model.method == "vfe" and model.beta == 1.0)
+
+
+def _columns(args: argparse.Namespace, table: Examples) -> list[str]:
+    """Names of the inputs."""
+    names = column_names(args.file)
+    if names is None:
+        return [f"x{j + 1}" for j in range(table.D)]
+    last = names[-1] if args.target is None else args.target
+    if last not in names and last.isdecimal():
+        last = names[int(last) - 1]
+    where = names.index(last)
+    return [name or f"x{j + 1}" for j, name in enumerate([*names[:where], *names[where + 1 :]])]
+
+
+def _split(table: Examples, share: float, seed: int) -> tuple[Any, Any]:
+    """Numbers of the rows for training and of those held out, as `Examples.split` draws them."""
+    indexed = replace(table, X=np.arange(table.N, dtype=np.float64)[:, None])
+    train, held = indexed.split(share, seed)
+    return train.X[:, 0].astype(np.int64), held.X[:, 0].astype(np.int64)
+
+
+def _part(table: Examples, numbers: Any) -> Examples:
+    return replace(table, X=table.X[numbers], y=table.y[numbers])
+
+
+def _supported(model: Any, path: Any, table: Examples) -> None:
+    """Refuse models without a Gaussian likelihood, without a kernel, or of other inputs."""
+    name = type(model).__name__
+    likelihood = getattr(model, "likelihood_", None)
+    if name not in ("SparseGP", "RenyiGP", "ExactGP", "VariationalGP") or not isinstance(
+        likelihood, Gaussian | type(None)
+    ):
+        what = name if likelihood is None else f"{name} with a {type(likelihood).__name__} likelihood"
+        raise UsageError(
+            "--model: expected a SparseGP, RenyiGP, ExactGP or a VariationalGP with a Gaussian likelihood, got a "
+            f"{what} in {path}: the bounds are for Gaussian processes with Gaussian noise"
+        )
+    if model.n_features_in_ != table.D:
+        raise UsageError(
+            f"--model: expected a model of {table.D} inputs, as {table.name} has, got one of {model.n_features_in_} in "
+            f"{path}"
+        )
+    if np.ndim(model.y_train_) == 2 and np.shape(model.y_train_)[1] != 1:
+        raise UsageError(f"--model: expected a model of one target, got one of {np.shape(model.y_train_)[1]} in {path}")
+    if len(model.X_train_) == 0:
+        raise UsageError(
+            f"--model: expected a model that holds its training rows, got one trained by partitions in {path}: audit a "
+            "model of a sample of the rows"
+        )
+
+
+def _training_rows(model: Any, table: Examples, path: Any) -> tuple[Any, Any]:
+    """Numbers of the rows that the model was trained on, in its order, and of the others."""
+    shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
+    X, y = np.asarray(model.X_train_), shift + scale * np.ravel(model.y_train_)
+    close = SAME * max(float(np.abs(table.y).max()), 1e-300)
+    waiting: dict[bytes, list[int]] = defaultdict(list)
+    for number, row in enumerate(table.X + 0.0):
+        waiting[row.tobytes()].append(number)
+    chosen, missing = [], 0
+    for row, target in zip(X + 0.0, y, strict=True):
+        numbers = waiting[row.tobytes()]
+        place = next((i for i, number in enumerate(numbers) if abs(table.y[number] - target) <= close), None)
+        if place is None:
+            missing += 1
+        else:
+            chosen.append(numbers.pop(place))
+    if missing:
+        raise UsageError(
+            f"--model: expected a model whose training rows are among those of {table.name}, but {missing} of its "
+            f"{len(X)} rows in {path} are not"
+        )
+    return np.array(chosen, dtype=np.int64), np.setdiff1d(np.arange(table.N), chosen)
+
+
+def audit(audited: Case, args: argparse.Namespace, steps: Steps) -> Audit:
+    """The sections of the audit one after another; what is missing has its reason in ``steps``."""
+    about, held = audited.subject, audited.held
+    enough = steps.take(
+        "bounds against M",
+        partial(audits.enough, about, target=args.enough, most=args.most, rows=args.rows, progress=sys.stderr.isatty()),
+    )
+    steps.stopped |= enough is not None and enough.interrupted
+    points = np.concatenate([about.X, _scaled_inputs(audited)])
+    parts: dict[str, Any] = {}
+    if enough is not None:
+        parts["consequences"] = steps.take(
+            "predictions", partial(audits.consequences, about, enough, points, rows=args.rows)
+        )
+    if about.Z is not None:
+        parts["places"] = steps.take("where it is worst", partial(audits.places, about, about.Z, points))
+    parts["hyperparameters"] = audits.hyperparameters(about, audited.limited)
+    notes = list(audited.notes)
+    if held.N:
+        parts["calibration"] = steps.take("calibration", lambda: calibration(audited))
+        if args.certificate is not None:
+            parts["risk"] = steps.take(
+                "certificate",
+                lambda: audits.held_out_risk(held.y, *audited.predicted, args.certificate, delta=args.delta),
+            )
+    else:
+        notes.append("Calibration is missing: the model was trained on all rows of the file.")
+        if args.certificate is not None:
+            notes.append("The certificate is missing: it needs rows that the model was not trained on.")
+    if enough is not None and enough.interrupted:
+        notes.append("The search for M was interrupted; fewer points may do.")
+    return Audit(
+        audited.name,
+        audited.about,
+        about,
+        enough=enough,
+        numbers=audited.numbers,
+        unit=(audited.shift, audited.scale),
+        notes=tuple(notes),
+        **parts,
+    )
+
+
+def _scaled_inputs(audited: Case) -> Float:
+    return np.asarray(audited.held.X, dtype=np.float64).reshape(-1, audited.subject.D)
+
+
+def calibration(audited: Case) -> audits.Calibration:
+    """`gpbounds.audit.calibration` of the held-out rows, in the units of the file."""
+    mean, variance = audited.predicted
+    noise = audited.scale**2 * audited.subject.noise
+    targets = audited.train.y
+    return audits.calibration(
+        audited.held.y, mean, variance + noise, baseline=(float(targets.mean()), float(targets.var()))
+    )
+
+
+def with_notes(result: Audit, reasons: list[str]) -> Audit:
+    """The audit with the reasons why sections are missing."""
+    return replace(result, notes=(*result.notes, *reasons))
+
+
+def report(result: Audit) -> str:
+    """The findings as text."""
+    about = result.subject
+    points = "no inducing points" if about.M is None else f"M = {about.M}"
+    lines = [
+        output.wrapped(f"Data: {result.name}, {about.N} training rows, D = {about.D}."),
+        output.wrapped(f"Model: {result.model}; {points}."),
+        "",
+    ]
+    for each in result.findings:
+        claims = f" ({', '.join(each.claims)})" if each.claims else ""
+        lines.append(output.wrapped(f"{each.about}: {each.text}{claims}"))
+    lines += ["", *(output.wrapped(f"Note: {note}") for note in result.notes)]
+    return "\n".join(lines)

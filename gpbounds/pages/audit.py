@@ -1,0 +1,365 @@
+"""The page of an audit: one file with summary, pictures, tables, the claims it rests on, and the notes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from gpbounds.audit import Audit
+from gpbounds.audit.record import sentence
+from gpbounds.bound import Bound, outward
+from gpbounds.claims import ledger
+from gpbounds.pages.audit_charts import (
+    coverage_chart,
+    difference_chart,
+    divergence_chart,
+    evidence_chart,
+    histogram,
+    place_chart,
+    prediction_chart,
+)
+from gpbounds.pages.html import Markup, document, escaped, table
+
+SIGNS = {"good": "✓", "warn": "!", "bad": "✗"}
+WORST = 10
+"""Number of rows in the table of the worst ones."""
+
+
+def audit_page(audit: Audit, title: str | None = None) -> str:
+    """The page of an audit.
+
+    Parameters
+    ----------
+    audit : Audit
+    title : str, optional
+        By default "Audit of" the name of the data.
+
+    Returns
+    -------
+    str
+        A page that needs no other file and no network.
+
+    >>> import numpy as np
+    >>> from gpbounds.audit import Audit, enough, subject
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> X = np.linspace(0.0, 10.0, 40)
+    >>> about = subject(SquaredExponential(), X, np.sin(X), X[::4], noise=0.1)
+    >>> page = audit_page(Audit("forty", "a model", about, enough(about)))
+    >>> page.count("<svg"), "<h1>Audit of forty</h1>" in page
+    (2, True)
+    """
+    about = audit.subject
+    heading = title or f"Audit of {audit.name}"
+    points = "no inducing points" if about.M is None else f"{about.M} inducing points"
+    facts = f"{audit.model}; {about.N} training rows, {about.D} inputs, {points}."
+    sections = [
+        _summary(audit),
+        _enough(audit),
+        _consequences(audit),
+        _places(audit),
+        _hyperparameters(audit),
+        _calibration(audit),
+        _risk(audit),
+        _foundations(audit),
+    ]
+    body = f"<header><h1>{escaped(heading)}</h1>\n<p>{escaped(facts)}</p></header>\n<main>\n{''.join(sections)}</main>"
+    return document(heading, body, style=STYLE, script=SCRIPT)
+
+
+def _section(name: str, title: str, *parts: str) -> str:
+    return f'<section id="{name}"><h2>{escaped(title)}</h2>\n{"".join(parts)}</section>\n'
+
+
+def _p(text: object, kind: str = "") -> str:
+    return f"<p{f' class={kind}' if kind else ''}>{escaped(text)}</p>\n"
+
+
+def _figure(svg: Markup, caption: object) -> str:
+    return (
+        f'<figure><div class="wide">{svg}</div><output class="value screen" aria-live="polite"></output>'
+        f"<figcaption>{escaped(caption)}</figcaption></figure>\n"
+    )
+
+
+def _cited(claims: Iterable[str]) -> Markup:
+    """Ids of claims as links to their statements below."""
+    links = [f'<a href="#{escaped(claim)}">{escaped(claim)}</a>' for claim in claims]
+    return Markup(f' <span class="soft">({", ".join(links)})</span>' if links else "")
+
+
+def _summary(audit: Audit) -> str:
+    rows = [
+        f'<li class="{each.grade}"><span class="sign" aria-hidden="true">{SIGNS[each.grade]}</span> '
+        f"<div><strong>{escaped(each.about)}.</strong> {escaped(each.text)}{_cited(each.claims)}</div></li>\n"
+        for each in audit.findings
+    ]
+    return _section("summary", "Summary", f'<ul class="findings">\n{"".join(rows)}</ul>')
+
+
+def _both(pair: tuple[Bound, Bound], digits: int = 6) -> tuple[str, str]:
+    return outward(float(pair[0]), "lower", digits), outward(float(pair[1]), "upper", digits)
+
+
+def _enough(audit: Audit) -> str:
+    enough = audit.enough
+    if enough is None:
+        return ""
+    kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
+    rows = []
+    for level in sorted(enough.levels, key=lambda level: (level.M, level.points)):
+        lower, upper = level.divergence(enough.evidence)
+        low, high = _both((lower, upper), 4)
+        by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
+        best = outward(float(level.evidence[1]), "upper", 8)
+        rows.append((level.M, kinds[level.points], low, high, f"{level.elbo:.8g}", best, by))
+    header = ("M", "inducing points", "KL at least", "KL at most", "ELBO", "log p(y) at most", "claims")
+    low, high = _both(enough.evidence, 8)
+    claims = tuple(dict.fromkeys((enough.evidence[0].claim, enough.evidence[1].claim)))
+    intro = Markup(
+        "KL[q*‖p] is the divergence of the best sparse posterior with these inducing points from the exact posterior, "
+        f"in nats; it is log p(y) − ELBO. The sharpest bounds on log p(y) are {low} and {high}{_cited(claims)}. "
+        f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
+        f"{_cited(('N-low',))}."
+    )
+    return _section(
+        "enough",
+        "Is M enough?",
+        _p(intro),
+        '<div class="pictures">',
+        _figure(
+            divergence_chart(enough),
+            "The area is between the lower and the upper bound; they coincide where log p(y) is computed.",
+        ),
+        _figure(evidence_chart(enough), "Bounds on log p(y), in nats, by the inducing points at each M alone."),
+        "</div>",
+        table(header, rows),
+    )
+
+
+def _consequences(audit: Audit) -> str:
+    consequences = audit.consequences
+    if consequences is None:
+        return ""
+    named = [] if consequences.model is None else [("these inducing points", consequences.model)]
+    rows = [
+        (
+            name,
+            outward(float(each.kl), "upper", 4),
+            outward(float(each.mean), "upper", 4),
+            outward(math.sqrt(float(each.low)), "lower", 4),
+            outward(math.sqrt(float(each.high)), "upper", 4),
+        )
+        for name, each in [*named, ("the target", consequences.target)]
+    ]
+    header = (
+        "with",
+        "KL[q*‖p] ≤",
+        "means within (exact st. dev.)",
+        "st. dev. at least (× exact)",
+        "at most",
+    )
+    parts = [
+        _p(
+            Markup(
+                "What a divergence implies for the prediction of the latent function at every input: Proposition 4 "
+                f"with q* first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
+                + (f"Here {escaped(sentence(consequences.model))}." if consequences.model is not None else "")
+            )
+        ),
+        table(header, rows),
+    ]
+    if consequences.measured is not None and audit.places is not None and consequences.model is not None:
+        chart = difference_chart(consequences.measured, audit.places, audit.numbers, float(consequences.model.mean))
+        caption = (
+            "How far the means really are apart at the rows of the table, against the variance that the inducing "
+            "points leave unexplained there; the dashed line is the guarantee for all inputs."
+        )
+        parts.append(_figure(chart, caption))
+    return _section("predictions", "What it means for predictions", *parts)
+
+
+def _places(audit: Audit) -> str:
+    places = audit.places
+    if places is None:
+        return ""
+    worst, columns = places.order[:WORST], audit.subject.columns
+    rows = [
+        (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{value:.5g}" for value in places.X[i]))
+        for i in worst
+    ]
+    parts = [
+        (part.column, f"{100 * part.share:.1f} %", f"{part.low:.5g} to {part.high:.5g}", f"{part.mean:.4g}")
+        for part in places.parts
+    ]
+    return _section(
+        "places",
+        "Where it is worst",
+        _p(
+            "The unexplained variance at x is (k(x, x) − q(x, x))/σ²: what the inducing points cannot tell about "
+            f"f(x), in noise variances. Its sum over the training rows is {places.trace:.4g}; the bounds on the "
+            "divergence grow with it."
+        ),
+        _figure(
+            place_chart(places, audit.subject, audit.numbers),
+            "Each dot is a row; pointing at it shows its number and value.",
+        ),
+        table(("row", "unexplained", *columns), rows, f"The {len(rows)} worst rows"),
+        table(("input", "explains of the variation", "worst tenth of the rows", "mean there"), parts, "By input"),
+    )
+
+
+def _hyperparameters(audit: Audit) -> str:
+    if not audit.hyperparameters:
+        return ""
+    rows = [
+        (
+            each.name,
+            f"{each.value:.5g}",
+            "" if each.relative is None else f"{each.relative:.3g}",
+            Markup(f'<span class="bad">at the {each.limit} limit</span>') if each.limit else "",
+            each.remark,
+        )
+        for each in audit.hyperparameters
+    ]
+    return _section(
+        "hyperparameters",
+        "Hyperparameters",
+        _p("Lengthscales relative to the range of their input, variances relative to the variance of y."),
+        table(("name", "value", "relative", "limit", "remark"), rows),
+    )
+
+
+def _calibration(audit: Audit) -> str:
+    calibration = audit.calibration
+    if calibration is None:
+        return ""
+    scores = [("RMSE", calibration.rmse), ("log loss", calibration.log_loss)]
+    rows = [
+        (name, f"{value:.5g}", "" if calibration.baseline is None else f"{calibration.baseline[i]:.5g}")
+        for i, (name, value) in enumerate(scores)
+    ]
+    shares = [
+        (
+            f"{100 * each.level:g} %",
+            f"{100 * each.share:.2f} %",
+            f"{100 * each.low:.2f} to {100 * each.high:.2f} %",
+            Markup('<span class="good">as expected</span>' if each.plausible else '<span class="bad">outside</span>'),
+        )
+        for each in calibration.coverage
+    ]
+    numbers = (
+        audit.numbers[-calibration.n :] if len(audit.numbers) >= calibration.n else np.arange(1, calibration.n + 1)
+    )
+    return _section(
+        "calibration",
+        "Calibration on held-out rows",
+        _p(f"{calibration.n} rows that training did not use. Ranges hold with probability 95 % for right predictions."),
+        '<div class="pictures">',
+        _figure(coverage_chart(calibration), "Share of targets within the central interval of each level."),
+        _figure(
+            histogram(calibration),
+            "P(Y ≤ y) under the prediction: flat for right predictions, U-shaped for overconfident ones.",
+        ),
+        _figure(prediction_chart(calibration, numbers), "Targets against predictions."),
+        "</div>",
+        table(("interval", "covers", "expected", ""), shares),
+        table(("score", "model", "without inputs"), rows),
+    )
+
+
+def _risk(audit: Audit) -> str:
+    risk = audit.risk
+    if risk is None:
+        return ""
+    text = (
+        f"The loss is 1 where a draw of the latent function misses the target by more than {risk.epsilon:g}, else 0. "
+        f"Its mean over {risk.rows} held-out rows is {risk.risk:.5g}. With probability "
+        f"{100 * float(risk.bound.confidence):g} % its mean at new rows is at most "
+        f"{outward(float(risk.bound), 'upper', 5)}"
+    )
+    return _section("risk", "Risk certificate", _p(Markup(f"{escaped(text)}{_cited(risk.bound.claim.split(', '))}.")))
+
+
+def _foundations(audit: Audit) -> str:
+    """Assumptions, claims and notes."""
+    bounds: list[Bound] = []
+    if audit.enough is not None:
+        bounds += [*audit.enough.evidence, *(audit.enough.divergence or ())]
+    if audit.consequences is not None and audit.consequences.model is not None:
+        bounds.append(audit.consequences.model.mean)
+    if audit.risk is not None:
+        bounds.append(audit.risk.bound)
+    assumptions = dict.fromkeys(sentence for bound in bounds for sentence in bound.assumptions)
+    claims = cited(audit)
+    entries = "".join(
+        f'<dt id="{claim.id}">{claim.id}</dt><dd>{escaped(claim.statement)}</dd>\n'
+        for claim in ledger()
+        if claim.id in claims
+    )
+    lists = [
+        f"<h3>{name}</h3><ul>{''.join(f'<li>{escaped(text)}</li>' for text in texts)}</ul>\n"
+        for name, texts in (("Assumptions", assumptions), ("Notes", audit.notes))
+        if texts
+    ]
+    return _section(
+        "foundations", "What this rests on", f'<h3>Claims</h3><dl class="claims">\n{entries}</dl>\n', *lists
+    )
+
+
+def cited(audit: Audit) -> set[str]:
+    """Ids of all claims that the page names."""
+    texts = [claim for finding in audit.findings for claim in finding.claims]
+    if audit.enough is not None:
+        enough = audit.enough
+        texts += ["N-low", "N-monoQ", *(end.claim for end in enough.evidence)]
+        texts += [end.claim for level in enough.levels for end in level.divergence(enough.evidence)]
+    if audit.consequences is not None:
+        texts += ["L-30", "L-31"]
+    if audit.risk is not None:
+        texts.append(audit.risk.bound.claim)
+    return {name for text in texts for name in re.split(", | and ", text)}
+
+
+STYLE = """
+.findings { list-style: none; padding: 0; }
+.findings li { display: flex; gap: .6rem; margin: .5rem 0; padding: .5rem .7rem; background: var(--panel);
+  border-left: 4px solid currentColor; border-radius: .2rem; }
+.findings li > div { color: var(--ink); } .sign { font-weight: bold; width: 1rem; text-align: center; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 0 1.5rem; }
+.pictures figure { min-width: 0; } .value { display: block; min-height: 1.5em; font-size: .9rem; }
+svg.chart circle:hover, svg.chart .near { stroke: #000; stroke-width: 1.5; } svg.chart { min-width: 20rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .3rem; } .claims dt { font-weight: bold; } .claims dd { margin: 0 0 .4rem 1rem; }
+.claims dt:target, .claims dt:target + dd { background: var(--panel); } dd, li { overflow-wrap: anywhere; }
+caption { text-align: left; font-weight: bold; padding: .3rem 0; } td:first-child { white-space: nowrap; }
+@media print { svg.chart { min-width: 0; } .pictures { grid-template-columns: 1fr 1fr; } table { font-size: 9pt; }
+  .findings li { border: 1px solid #888; border-left-width: 4px; } a { color: inherit; text-decoration: none; } }
+"""
+
+SCRIPT = """
+"use strict";
+const REACH = 30;
+for (const chart of document.querySelectorAll("svg.chart")) {
+  const output = chart.closest("figure").querySelector("output");
+  const marks = [...chart.querySelectorAll("circle, rect")].filter(mark => mark.querySelector("title"));
+  let near = null;
+  const show = event => {
+    let best = null, least = REACH;
+    for (const mark of marks) {
+      const box = mark.getBoundingClientRect();
+      const dx = Math.max(box.left - event.clientX, 0, event.clientX - box.right);
+      const dy = Math.max(box.top - event.clientY, 0, event.clientY - box.bottom);
+      const distance = Math.hypot(dx, dy);
+      if (distance < least) { best = mark; least = distance; }
+    }
+    if (near) near.classList.remove("near");
+    near = best;
+    if (near) near.classList.add("near");
+    output.value = near ? near.querySelector("title").textContent : "";
+  };
+  chart.addEventListener("pointermove", show);
+  chart.addEventListener("pointerdown", show);
+}
+"""

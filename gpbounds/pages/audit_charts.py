@@ -1,0 +1,188 @@
+"""The charts of an audit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.audit import Calibration, Differences, Enough, Places, Subject
+from gpbounds.pages.chart import Chart
+from gpbounds.pages.html import Markup
+from gpbounds.pages.marks import Band, Bars, Dots, Level, Line, Mark
+
+BLUE, VERMILLION, GREEN, ORANGE, SKY, BLACK = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#000000"
+SIZE: dict[str, Any] = {"width": 480.0, "height": 330.0}
+DOTS = 1200
+"""Largest number of rows in a chart: the worst ones, and others evenly spaced."""
+FLOOR = 1e-3
+"""Divergences below this share of the target are not drawn."""
+CLASSES = ((0.0, 0.5, "lower half", "#c7dcec"), (0.5, 0.9, "50 to 90 %", SKY), (0.9, 0.99, "90 to 99 %", BLUE))
+LOOKS = {"chosen": ("chosen rows", BLUE), "added": ("the model's and more rows", ORANGE)}
+
+
+def divergence_chart(enough: Enough) -> Markup:
+    """Bounds on the divergence against M, with the target and the lower bound for any choice."""
+    least = FLOOR * enough.target
+    marks: list[Mark] = []
+    if enough.floor is not None:
+        M, values = enough.floor
+        kept = values >= least
+        marks.append(Line("no choice does better", M[kept].tolist(), values[kept].tolist(), BLACK, True, dots=False))
+    for points, (name, color) in LOOKS.items():
+        levels = [*(enough.of("model") if points == "added" else ()), *enough.of(points)]  # type: ignore[arg-type]
+        pairs = [(level.M, *map(float, level.divergence(enough.evidence))) for level in levels]
+        pairs = [pair for pair in pairs if pair[2] >= least]
+        if points == "added" and len(pairs) < 2:
+            continue
+        counts, low, high = ([pair[i] for pair in pairs] for i in range(3))
+        marks += [Band("", counts, [max(value, least) for value in low], high, color), Line(name, counts, high, color)]
+    if enough.model is not None:
+        lower, upper = map(float, enough.model.divergence(enough.evidence))
+        note = f"the model, M = {enough.model.M}: KL between {lower:.6g} and {upper:.6g}"
+        marks.append(Dots("the model", [enough.model.M], [max(upper, least)], VERMILLION, 5.0, [note]))
+    marks.append(Level(f"target {enough.target:g}", enough.target, GREEN))
+    return Chart(
+        marks,
+        "number of inducing points M",
+        "KL[q*‖p], nats",
+        log_x=True,
+        log_y=True,
+        about="Divergence against M",
+        **SIZE,
+    ).svg()
+
+
+def evidence_chart(enough: Enough) -> Markup:
+    """ELBO and upper bound on log p(y) against M, from where they are of use."""
+    best = 0.5 * (float(enough.evidence[0]) + float(enough.evidence[1]))
+    levels = enough.of("chosen") or enough.of("model")
+    far = sorted(best - level.elbo for level in levels)[len(levels) // 2]
+    reach = max(far, 20.0 * enough.target)
+    levels = [level for level in levels if best - level.elbo <= reach] or levels[-1:]
+    counts = [level.M for level in levels]
+    uppers = [float(level.evidence[1]) if float(level.evidence[1]) <= best + reach else np.nan for level in levels]
+    marks: list[Mark] = [
+        Line("upper bound", counts, uppers, VERMILLION),
+        Line("ELBO", counts, [level.elbo for level in levels], BLUE),
+    ]
+    if enough.model is not None and best - enough.model.elbo <= reach:
+        note = f"the model, M = {enough.model.M}: ELBO {enough.model.elbo:.8g}"
+        marks.append(Dots("ELBO of the model", [enough.model.M], [enough.model.elbo], BLACK, 5.0, [note]))
+    low, high = map(float, enough.evidence)
+    ends = [Level("log p(y) ≥", low, GREEN), Level("log p(y) ≤", high, ORANGE)]
+    marks += [Level("log p(y)", low, GREEN)] if high - low < 1e-3 * reach else ends
+    return Chart(
+        marks, "number of inducing points M", "nats", log_x=True, about="Bounds on log p(y) against M", **SIZE
+    ).svg()
+
+
+def difference_chart(measured: Differences, places: Places, numbers: Any, guarantee: float) -> Markup:
+    """Differences of the means against the unexplained variance, with the guarantee for all inputs."""
+    kept = some(measured.mean)
+    notes = [
+        f"row {int(numbers[i])}: means {measured.mean[i]:.4g} standard deviations apart, variance ratio "
+        f"{measured.variance[i]:.4g}, unexplained {places.unexplained[i]:.4g}"
+        for i in kept
+    ]
+    marks: list[Mark] = [
+        Dots("rows", places.unexplained[kept].tolist(), measured.mean[kept].tolist(), BLUE, 2.5, notes),
+        Level("guaranteed (Prop. 4)", guarantee, GREEN),
+    ]
+    return Chart(
+        marks,
+        "unexplained variance, noise variances",
+        "difference of means, exact st. dev.",
+        log_x=True,
+        log_y=True,
+        about="Differences of means",
+        **SIZE,
+    ).svg()
+
+
+def place_chart(places: Places, about: Subject, numbers: Any) -> Markup:
+    """The unexplained variance over one input, or its classes over the two most telling inputs."""
+    kept = some(places.unexplained)
+    values = places.unexplained[kept]
+    notes = [f"row {int(numbers[i])}: unexplained {places.unexplained[i]:.4g}" for i in kept]
+    if about.D == 1:
+        marks: list[Mark] = [Dots("rows", places.X[kept, 0].tolist(), values.tolist(), BLUE, 2.5, notes)]
+        if about.Z is not None:
+            marks.append(Dots("inducing points", about.Z[:, 0].tolist(), [0.0] * len(about.Z), VERMILLION, 3.5))
+        return Chart(
+            marks, about.columns[0], "unexplained, noise variances", zero=True, about="Unexplained variance", **SIZE
+        ).svg()
+    first, second = (about.columns.index(part.column) for part in places.parts[:2])
+    edges = [np.quantile(places.unexplained, share) for share in (0.5, 0.9, 0.99)]
+    groups = np.searchsorted(edges, values, side="right")
+    looks = [*(name_and_color[2:] for name_and_color in CLASSES), ("worst 1 %", VERMILLION)]
+    marks = []
+    for group, (name, color) in enumerate(looks):
+        chosen = np.flatnonzero(groups == group)
+        x, y = (places.X[kept[chosen], j].tolist() for j in (first, second))
+        marks.append(Dots(name, x, y, color, 2.5 + 0.6 * group, [notes[i] for i in chosen]))
+    return Chart(
+        marks, about.columns[first], about.columns[second], about="Where the unexplained variance is large", **SIZE
+    ).svg()
+
+
+def coverage_chart(calibration: Calibration) -> Markup:
+    """Share of covered targets against the level."""
+    levels = [100.0 * each.level for each in calibration.coverage]
+    low, high = (
+        [100.0 * each.low for each in calibration.coverage],
+        [100.0 * each.high for each in calibration.coverage],
+    )
+    marks: list[Mark] = [
+        Band("expected", levels, low, high, GREEN),
+        Line("right predictions", levels, levels, GREEN, True, dots=False),
+        Line("the model", levels, [100.0 * each.share for each in calibration.coverage], BLUE),
+    ]
+    return Chart(marks, "level, %", "covered, %", about="Coverage of intervals", **SIZE).svg()
+
+
+def histogram(calibration: Calibration) -> Markup:
+    """The histogram of P(Y ≤ y)."""
+    edges = np.linspace(0.0, 1.0, calibration.bins.size + 1).tolist()
+    low, high = calibration.expected
+    marks: list[Mark] = [
+        Bars("the model", edges, calibration.bins.tolist(), SKY),
+        Band("expected", [0.0, 1.0], [low, low], [high, high], GREEN),
+    ]
+    return Chart(marks, "P(Y ≤ y)", "rows", zero=True, about="Histogram of P(Y ≤ y)", **SIZE).svg()
+
+
+def prediction_chart(calibration: Calibration, numbers: Any) -> Markup:
+    """Targets against predicted means."""
+    error = np.abs(calibration.y - calibration.mean) / np.sqrt(calibration.variance)
+    kept = some(error)
+    notes = [
+        f"row {int(numbers[i])}: target {calibration.y[i]:.5g}, predicted {calibration.mean[i]:.5g} ± "
+        f"{np.sqrt(calibration.variance[i]):.3g}"
+        for i in kept
+    ]
+    ends = [
+        float(min(calibration.mean.min(), calibration.y.min())),
+        float(max(calibration.mean.max(), calibration.y.max())),
+    ]
+    marks: list[Mark] = [
+        Line("equality", ends, ends, GREEN, True, dots=False),
+        Dots("rows", calibration.mean[kept].tolist(), calibration.y[kept].tolist(), BLUE, 2.5, notes),
+    ]
+    return Chart(marks, "predicted", "target", about="Targets against predictions", **SIZE).svg()
+
+
+def some(measure: Float) -> Any:
+    """Numbers of at most `DOTS` points: the quarter with the largest measure, and others evenly spaced.
+
+    >>> some(np.arange(5.0)).tolist(), len(some(np.arange(5000.0))), int(some(np.arange(5000.0))[-1])
+    ([0, 1, 2, 3, 4], 1200, 4999)
+    """
+    n = measure.size
+    if n <= DOTS:
+        return np.arange(n)
+    order = np.argsort(-measure, kind="stable")
+    worst, rest = order[: DOTS // 4], np.sort(order[DOTS // 4 :])
+    spaced = rest[np.linspace(0, rest.size - 1, DOTS - DOTS // 4).astype(np.int64)]
+    return np.sort(np.concatenate([worst, spaced]))

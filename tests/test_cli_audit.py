@@ -1,0 +1,211 @@
+"""``gpbounds audit``: a page for a saved model or a new one, the library's numbers, and one sentence for errors."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import fitting
+from gpbounds.audit import calibration, enough, subject
+from gpbounds.cli import main
+from gpbounds.renyi import exact_gap
+
+N = 90
+
+
+def ask(capsys, *words):
+    status = main(["audit", *map(str, words)])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def answer(capsys, *words):
+    status, out, err = ask(capsys, *words, "--json")
+    assert status == 0, err
+    return json.loads(out)
+
+
+def fitted(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table of 90 rows, and models trained on 70 of them."""
+    place = tmp_path_factory.mktemp("audit")
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.uniform(-2.0, 2.0, N), rng.uniform(100.0, 104.0, N)])
+    y = 50.0 + 10.0 * (np.sin(1.5 * X[:, 0]) + 0.3 * (X[:, 1] - 102.0)) + 2.0 * rng.standard_normal(N)
+    table = np.column_stack([X, y])
+    lines = ["a,b,yield", *(",".join(map(repr, row)) for row in table.tolist())]
+    (place / "data.csv").write_text("\n".join(lines) + "\n")
+    (place / "part.csv").write_text("\n".join(lines[:50]) + "\n")
+    (place / "one.csv").write_text("\n".join(line.partition(",")[2] for line in lines) + "\n")
+    (place / "nan.csv").write_text("\n".join([*lines, "1,nan,2"]) + "\n")
+    chosen = np.sort(rng.permutation(N)[:70])
+    kinds = {
+        "sparse": fitting.SparseGP("vfe", n_inducing=6, max_iter=20, normalize_y=True, random_state=0),
+        "fitc": fitting.SparseGP("fitc", n_inducing=6, max_iter=10, normalize_y=True, random_state=0),
+        "exact": fitting.ExactGP(max_iter=10, normalize_y=True, random_state=0),
+        "student": fitting.VariationalGP(likelihood="student-t", n_inducing=6, max_iter=1, random_state=0),
+    }
+    for name, model in kinds.items():
+        fitted(model, X[chosen], y[chosen]).save(place / f"{name}.npz")
+    fitted(fitting.SparseGP(n_inducing=6, max_iter=5, normalize_y=True), X, y).save(place / "all.npz")
+    return place
+
+
+@pytest.fixture(scope="module")
+def reference(folder):
+    """The model, its training rows and the rows held out, all by other means."""
+    model = fitting.load(folder / "sparse.npz")
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    held = [i for i in range(N) if not (model.X_train_ == table[i, :2]).all(axis=1).any()]
+    return model, table, np.array(held)
+
+
+def test_a_saved_model_is_audited_with_the_numbers_of_the_library(folder, reference, tmp_path, capsys):
+    model, table, held = reference
+    page = tmp_path / "page.html"
+    record = answer(
+        capsys,
+        folder / "data.csv",
+        "--model",
+        folder / "sparse.npz",
+        "--out",
+        page,
+        "--enough",
+        0.1,
+        "--certificate",
+        5,
+    )
+    about = subject(model.kernel_, model.X_train_, model.y_train_, model.inducing_, noise=model.noise_)
+    expected = enough(about, target=0.1)
+    assert record["enough"]["KL"] == [end.to_dict() for end in expected.divergence]
+    assert record["enough"]["suffices"] == expected.suffices
+    gap = exact_gap(model.kernel_, model.X_train_, model.y_train_, model.inducing_, 1.0, noise=model.noise_)
+    low, high = (end["value"] for end in record["enough"]["KL"])
+    assert low <= gap <= high
+    mean, std = model.predict(table[held, :2], return_std=True, noisy=True)
+    scores = calibration(table[held, 2], mean, std**2)
+    assert len(held) == 20
+    assert record["calibration"]["rows"] == 20
+    assert record["calibration"]["RMSE"] == pytest.approx(scores.rmse)
+    assert record["calibration"]["log loss"] == pytest.approx(scores.log_loss)
+    assert [each["share"] for each in record["calibration"]["coverage"]] == [each.share for each in scores.coverage]
+    assert 0.0 < record["risk"]["risk"] < record["risk"]["bound"]["value"] <= 1.0
+    rows = [each["row"] for each in record["places"]["worst"]]
+    for number, each in zip(rows, record["places"]["worst"], strict=True):
+        assert table[number - 1, :2].tolist() == each["x"]
+    assert [each["name"] for each in record["hyperparameters"]] == [
+        "variance",
+        "lengthscale[a]",
+        "lengthscale[b]",
+        "noise",
+    ]
+    assert record["out"] == str(page)
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_the_report_says_the_verdict_and_where_the_page_is(folder, tmp_path, capsys):
+    status, out, err = ask(
+        capsys, folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--enough", 1e-3
+    )
+    assert (status, err) == (0, "")
+    assert "M = 6 is not enough for 0.001 nats" in out
+    assert "would do" in out
+    assert f"Saved {tmp_path / 'a.html'}" in out
+    assert re.search(r"Intervals of 95 % cover [\d.]+ % of 20 held-out targets", " ".join(out.split()))
+
+
+def test_a_new_model_is_trained_with_the_number_asked_for(folder, tmp_path, capsys):
+    words = (folder / "data.csv", "--target", "yield", "--inducing", 7, "--out", tmp_path / "a.html")
+    record = answer(capsys, *words)
+    assert record["model"]["M"] == 7
+    assert record["data"] == {"name": "data", "N": 72, "D": 2, "inputs": ["a", "b"]}
+    assert record["calibration"]["rows"] == 18
+    assert record == answer(capsys, *words)
+
+
+def test_models_that_predict_otherwise_say_so_and_exact_ones_need_no_points(folder, tmp_path, capsys):
+    words = (folder / "data.csv", "--out", tmp_path / "a.html", "--model")
+    assert any("own posterior" in note for note in answer(capsys, *words, folder / "fitc.npz")["notes"])
+    record = answer(capsys, *words, folder / "exact.npz")
+    assert record["enough"]["verdict"] == "no inducing points"
+    assert record["enough"]["suffices"] >= record["enough"]["needed"]
+    assert record["places"] is None
+    assert not any("own posterior" in note for note in record["notes"])
+
+
+def test_without_rows_held_out_the_other_sections_remain(folder, tmp_path, capsys):
+    words = ("--model", folder / "all.npz", "--out", tmp_path / "a.html", "--certificate", 3)
+    record = answer(capsys, folder / "data.csv", *words)
+    assert record["calibration"] is None
+    assert record["risk"] is None
+    assert record["enough"]["verdict"] in ("enough", "not enough")
+    assert sum("is missing" in note for note in record["notes"]) == 2
+
+
+def test_ctrl_c_leaves_the_page_with_what_was_computed(folder, tmp_path, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpbounds.audit.places", interrupted)
+    words = (folder / "data.csv", "--model", folder / "sparse.npz", "--out", tmp_path / "a.html", "--json")
+    status, out, _ = ask(capsys, *words)
+    record = json.loads(out)
+    assert status == 130
+    assert record["enough"]["verdict"]
+    assert record["calibration"] is None
+    assert any("Interrupted; not computed: where it is worst, calibration" in note for note in record["notes"])
+    assert 'id="enough"' in (tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+def test_parquet_files_and_folders_give_the_same_record(folder, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    from gpbounds.cli import parquet
+
+    table = np.loadtxt(folder / "data.csv", delimiter=",", skiprows=1)
+    (tmp_path / "data").mkdir()
+    parquet.write(tmp_path / "data.parquet", ["a", "b", "yield"], [table])
+    for i, part in enumerate((table[:40], table[40:])):
+        parquet.write(tmp_path / "data" / f"{i}.parquet", ["a", "b", "yield"], [part])
+    words = ("--model", folder / "sparse.npz", "--out", tmp_path / "a.html")
+    expected = answer(capsys, folder / "data.csv", *words)
+    for name in ("data.parquet", "data"):
+        assert answer(capsys, tmp_path / name, *words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("data.csv", "--target", "size"), "--target: expected one of a, b, yield or a column's number from 1 to 3"),
+        (("one.csv", "--model", "sparse.npz"), "--model: expected a model of 1 inputs, as one has, got one of 2"),
+        (("part.csv", "--model", "sparse.npz"), "of its 70 rows in"),
+        (("nan.csv", "--model", "sparse.npz"), "expected finite numbers, got NaN or infinity in 1 row(s)"),
+        (("data.csv", "--model", "student.npz"), "got a VariationalGP with a StudentT likelihood"),
+        (("data.csv", "--model", "data.csv"), "data.csv"),
+        (("data.csv", "--model", "none.npz"), "none.npz"),
+        (("none.csv",), "none.csv: No such file"),
+        (("data.csv", "--out", "page.pdf"), "--out: expected a name that ends in .html"),
+        (("data.csv", "--out", "none/page.html"), "--out: expected a file in a folder that exists"),
+        (("data.csv", "--delta", "2"), "--delta: expected a number between 0 and 1"),
+        (("data.csv", "--certificate", "0"), "--certificate: expected a positive number"),
+        (("data.csv", "--model", "sparse.npz", "--enough", "0"), "--enough: expected a positive number"),
+        (("data.csv", "--model", "sparse.npz", "--most", "0"), "--most: expected a whole number >= 1"),
+        (("data.csv", "--model", "sparse.npz", "--inducing", "5"), "not allowed with argument"),
+    ],
+)
+def test_wrong_input_is_refused_in_one_sentence(folder, tmp_path, capsys, words, sentence):
+    files = [folder / word if word.endswith((".csv", ".npz")) else word for word in words]
+    out = () if "--out" in words else ("--out", tmp_path / "a.html")
+    status, _, err = ask(capsys, *files, *out)
+    assert status == 2
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
