@@ -163,10 +163,7 @@ class PowerBlock(Block):
     """The power a ≥ 0 of K − Q, as log(a + 0.001): VFE's 0 and FITC's 1 lie within reach of each other."""
 
     names: tuple[str, ...] = ("power",)
-
-    @property
-    def bounds(self) -> list[Limits]:  # type: ignore[override]
-        return [(float(np.log(OFFSET)), float(np.log(OFFSET + MOST_POWER)))]
+    bounds: list[Limits] = field(default_factory=lambda: [(float(np.log(OFFSET)), float(np.log(OFFSET + MOST_POWER)))])
 
     def pack(self, point: Parameters) -> Float:
         assert point.power is not None
