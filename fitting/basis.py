@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from fitting.evaluation import Gradient
-from gpbounds.arrays import Array, Float, namespace
+from fitting.evaluation import Gradient, require_finite
+from gpbounds.arrays import Array, Float, is_cupy, namespace
 from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.readings import Readings, Unread, taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,28 +21,42 @@ class Pulled(Statistics):
 
     Attributes
     ----------
-    kernel : array (p,)
-        Derivatives in the kernel's `log_parameters`.
+    kernel : array (p,) or Unread
+        Derivatives in the kernel's `log_parameters`, in host memory, or on a GPU and not read yet.
     Z : array (M, D), or 0
         Derivatives in the inducing inputs, if the basis has them.
     weights : array (p,), or 0
         Derivatives in the weights of a feature map, if the basis has them.
     """
 
-    kernel: Float
+    kernel: Float | Unread
     Z: Array | float = 0.0
     weights: Float | float = 0.0
 
-    def gradient(self, likelihood: Float, *, scale: float = 1.0, overwrite: bool = False, **law: Array) -> Gradient:
+    def gradient(
+        self,
+        likelihood: Callable[[], Float],
+        readings: Readings,
+        *,
+        scale: float = 1.0,
+        overwrite: bool = False,
+        **law: Array,
+    ) -> Gradient:
         """``scale`` times these derivatives, with those in the likelihood and in the mean and factor of a free law.
 
-        With ``overwrite`` the result takes the memory of Z and of the weights.
+        ``likelihood`` is called when ``readings``, from which it may take numbers, have been read.  With ``overwrite``
+        the result takes the memory of Z and of the weights.
         """
         own: dict[str, Array] = {}
         for name, block in (("Z", self.Z), ("weights", self.weights)):
             if not isinstance(block, float):
                 own[name] = namespace(block).multiply(block, scale, out=block if overwrite else None)
-        return Gradient(scale * self.kernel, likelihood, **own, **law)
+        on_device = {name: readings.take(block.sum()) for name, block in (own | law).items() if is_cupy(block)}
+        kernel = taken(self.kernel, readings)
+        gradient = Gradient(scale * kernel(), likelihood(), **own, **law, checked=bool(on_device))
+        for name, total in on_device.items():
+            require_finite(name, float(total))
+        return gradient
 
 
 class PullBack(ABC):
@@ -84,6 +100,11 @@ class Basis(ABC):
         """The number m for which a pass takes about m² flops per row; several lanes share passes that take long."""
         return self.rank
 
+    @cached_property
+    def readings(self) -> Readings:
+        """The numbers of this basis, and of passes with it, that the host needs."""
+        return Readings()
+
     @property
     def exact(self) -> bool:
         """Whether K = Q at all parameters, so that the residual is 0 and has no derivatives."""
@@ -93,7 +114,7 @@ class Basis(ABC):
         """Compute what several threads read later."""
 
     def require(self) -> None:  # noqa: B027  (most bases test every chunk at once)
-        """Raise the errors of the chunks since the last call that would each need a read from a GPU."""
+        """Raise the errors of the chunks since the last call, on a GPU when `readings` are read."""
 
     @abstractmethod
     def fill(self, X: Array, K: Array, V: Array) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -13,7 +14,7 @@ from fitting.basis import Basis
 from fitting.inducing import InducingBasis
 from fitting.partition import Partition
 from fitting.rows import Stream
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
@@ -62,12 +63,12 @@ class Data:
         """Number of data."""
         return int(self.X.shape[0])
 
-    def inputs(self, Z: ArrayLike | Array | None) -> Array:
-        """The inducing inputs as a checked float64 array on the device of X."""
+    def inputs(self, Z: ArrayLike | Array | None, *, finite: bool = True) -> Array:
+        """The inducing inputs as a float64 array on the device of X, tested for NaN and infinity if ``finite``."""
         if Z is None:
             raise ValueError(f"Z: expected inducing inputs of shape (M, {self.X.shape[1]}), got None")
         namespace(self.X, Z)
-        return as_points(Z, "Z", self.X.shape[1]).astype(np.float64, copy=False)
+        return as_points(Z, "Z", self.X.shape[1], finite=finite).astype(np.float64, copy=False)
 
     def stream(self, kernel: Kernel, Z: Array, jitter: float) -> Stream:
         """The chunks of all rows with the features of the checked inducing points Z."""
@@ -84,10 +85,16 @@ class Data:
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""
 
-        points = self.inputs(Z)
+        unread = namespace(self.X) is not np and math.isfinite(kernel.max_variance)
+        points = self.inputs(Z, finite=not unread)
 
         def attempt(amount: float) -> tuple[T, float]:
-            return work(self.stream(kernel, points, amount)), amount
+            source = self.stream(kernel, points, amount)
+            if unread:
+                source.basis.readings.require_finite("Z", points)
+            result = work(source)
+            source.basis.readings.settle()  # what nobody has read may still be an error
+            return result, amount
 
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return with_jitter(attempt, kernel, points, self.jitter)
@@ -95,9 +102,10 @@ class Data:
     def only(self, rows: ArrayLike | Array) -> Data:
         """The data of some rows, without blocks."""
         xp = namespace(self.X)
-        chosen = xp.asarray(rows)
+        chosen: Array = rows if is_cupy(rows) else np.asarray(rows)  # tested where it is
         if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
             raise ValueError(f"rows: expected whole numbers, shape (n,), got shape {chosen.shape}, {chosen.dtype}")
         if int(chosen.min()) < 0 or int(chosen.max()) >= self.N:
             raise ValueError(f"rows: expected numbers in 0 ... {self.N - 1}, got {chosen.min()} to {chosen.max()}")
+        chosen = xp.asarray(chosen)
         return replace(self, X=self.X[chosen], Y=self.Y[chosen], parts=None)

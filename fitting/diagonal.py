@@ -24,11 +24,12 @@ from fitting.evaluation import Evaluation, Gradient, Parameters
 from fitting.members import Member
 from fitting.rows import Chunk, Stream
 from fitting.stacked import Stacking, Triangle
-from gpbounds.arrays import Array, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import GramLaw, gram_law, root_law, strong
 from gpbounds.linalg.products import accumulate, add_gram, add_product, matmul, product, row_products, row_sums
 from gpbounds.linalg.triangular import mirrored
 from gpbounds.mapreduce.statistics import Statistics
+from gpbounds.readings import Reading, Readings
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Diagonal:
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""
         sums = self.forward(source)
-        return self.law(sums, lambda: self.stacked(source)), sums
+        return self.law(sums, lambda: self.stacked(source), source.basis.readings), sums
 
     def evaluate(self, source: Stream, *, gradient: bool = True) -> Evaluation:
         """F, and its derivatives in (kernel, log σ², Z)."""
@@ -74,10 +75,13 @@ class Diagonal:
         """The pass that strong data need besides."""
         return source.reduce(lambda: Stacking(self.precision))
 
-    def law(self, sums: Moments, triangle: Callable[[], Triangle]) -> GramLaw:
+    def law(self, sums: Moments, triangle: Callable[[], Triangle], readings: Readings | None = None) -> GramLaw:
         """q(v), with the ``triangle`` of all rows if the data are strong (`gpbounds.law.strong`)."""
         G = mirrored(sums.G)
-        return root_law(G, triangle().R) if strong(G) else gram_law(G, sums.b)
+        if readings is None or namespace(G) is np:
+            return root_law(G, triangle().R) if strong(G) else gram_law(G, sums.b)
+        q = gram_law(G, sums.b, readings, replaced=True)  # before the host knows whether the data are strong
+        return root_law(G, triangle().R) if q.is_strong else q
 
     def middle(self, basis: Basis, q: GramLaw, sums: Moments, N: int, *, gradient: bool) -> Middle:
         """What the second pass over N rows needs; without ``gradient`` it sums only what the value needs."""
@@ -85,7 +89,7 @@ class Diagonal:
         if gradient and self.power == 0.0:
             scale, turn = 1.0 / self.noise, q.gained.copy() if self.kept else -q.covariance
             lifted = Lifted(q.P * scale * basis.lift(turn), scale * basis.lift(q.mean.T.copy()))
-        return Middle(basis, q, lifted, float(sums.penalty), N, gradient)
+        return Middle(basis, q, lifted, sums.penalty, N, gradient)
 
     def backward(self, source: Stream, middle: Middle) -> Fit:
         """The second pass: `Adjoints`, or without gradient `Fit`."""
@@ -95,8 +99,12 @@ class Diagonal:
 
     def finish(self, middle: Middle, back: Fit) -> Evaluation:
         """F from the sums of both passes."""
-        value = self._value(middle, back.fit)
-        return Evaluation(value, self._gradient(middle, back) if isinstance(back, Adjoints) else None)
+        q, readings = middle.q, middle.basis.readings
+        parts = q.chol.log_determinant, middle.penalty, back.fit, (q.mean * q.mean).sum()
+        log_det, penalty, fit, squares = (readings.take(part) for part in parts)
+        gradient = self._gradient(middle, back, penalty) if isinstance(back, Adjoints) else None
+        volume = float(log_det) + middle.N * math.log(2.0 * math.pi * self.noise) + float(penalty)
+        return Evaluation(-0.5 * (q.P * volume + float(fit) + float(squares)), gradient)
 
     def precision(self, residual: Array) -> Array:
         """c = 1/(σ² + a·r)."""
@@ -111,26 +119,26 @@ class Diagonal:
             return residual.sum() / self.noise
         return xp.log1p(self.power / self.noise * residual).sum() / self.power
 
-    def _value(self, middle: Middle, fit: Array | float) -> float:
-        q = middle.q
-        volume = q.chol.logdet + middle.N * math.log(2.0 * math.pi * self.noise) + middle.penalty
-        return -0.5 * (q.P * volume + float(fit) + float((q.mean * q.mean).sum()))
-
-    def _gradient(self, middle: Middle, back: Adjoints) -> Gradient:
-        q, noise = middle.q, float(back.noise)
+    def _gradient(self, middle: Middle, back: Adjoints, penalty: Reading) -> Gradient:
+        q, readings = middle.q, middle.basis.readings
+        unread, trace = readings.take(back.noise), readings.take(q.gained.trace() if self.power == 0.0 else 0.0)
         outer = q.mean @ q.mean.T
         if self.kept:
             outer += q.P * matmul(q.gained, q.G)
         else:
             outer -= q.P * q.gained
-        if self.power == 0.0:
-            noise -= 0.5 * q.P * (middle.N - float(q.gained.trace()))
-            if self.kept:
-                noise += 0.5 * q.P * middle.penalty
-        else:
+        if self.power > 0.0:
             outer -= mirrored(back.heavy)
-        pulled = middle.basis.finish(back.pulled, outer)
-        return pulled.gradient(np.array([noise]))
+
+        def in_noise() -> Float:
+            noise = float(unread)
+            if self.power == 0.0:
+                noise -= 0.5 * q.P * (middle.N - float(trace))
+                if self.kept:
+                    noise += 0.5 * q.P * float(penalty)
+            return np.array([noise])
+
+        return middle.basis.finish(back.pulled, outer).gradient(in_noise, readings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +151,7 @@ class Middle:
     q : GramLaw
     lifted : Lifted or None
         For a = 0, if derivatives are computed.
-    penalty : float
+    penalty : number
         (1/a) Σ log(1 + a·r/σ²); see `Diagonal.penalty`.
     N : int
         Number of rows.
@@ -153,7 +161,7 @@ class Middle:
     basis: Basis
     q: GramLaw
     lifted: Lifted | None
-    penalty: float
+    penalty: Array | float
     N: int
     gradient: bool
 

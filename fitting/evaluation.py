@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float
+from gpbounds.arrays import Array, Float, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
@@ -68,6 +68,8 @@ class Gradient:
         Derivatives in the weights of a feature map.
     power : float or None
         The derivative in the power of K − Q.
+    checked : bool
+        Whether arrays on a GPU are known to be finite.
     """
 
     kernel: Float
@@ -77,6 +79,7 @@ class Gradient:
     factor: Array | None = None
     weights: Float | None = None
     power: float | None = None
+    checked: bool = False
 
     @property
     def noise(self) -> float:
@@ -86,6 +89,7 @@ class Gradient:
     def times(self, factor: float) -> Gradient:
         """Every block multiplied by ``factor``."""
         names = [field.name for field in fields(self) if getattr(self, field.name) is not None]
+        names.remove("checked")
         return replace(self, **{name: factor * getattr(self, name) for name in names})
 
 
@@ -146,26 +150,35 @@ Goal = Callable[[float, float], tuple[float, float, float]]
 
 def finite_or_refused(evaluation: Evaluation) -> Evaluation:
     """``evaluation``; raises `NonFinite` if its value or a derivative is not finite."""
-    numbers = {"value": evaluation.value}
+    require_finite("", evaluation.value)
     if (g := evaluation.gradient) is not None:
-        numbers["derivative in the hyperparameters"] = float(g.kernel.sum() + g.likelihood.sum())
-        numbers |= {
-            f"derivative in {block}": float(part.sum())
-            for block, part in (
-                ("Z", g.Z),
-                ("the mean of q", g.mean),
-                ("the factor of q", g.factor),
-                ("the weights of the features", g.weights),
-            )
-            if part is not None
-        }
+        require_finite("kernel", float(g.kernel.sum() + g.likelihood.sum()))
+        for block in ("Z", "mean", "factor", "weights"):
+            part = getattr(g, block)
+            if part is not None and not (g.checked and is_cupy(part)):
+                require_finite(block, float(part.sum()))
         if g.power is not None:
-            numbers["derivative in the power"] = g.power
-    for name, number in numbers.items():
-        if not np.isfinite(number):
-            raise NonFinite(
-                f"objective: expected a finite {name}, got {number}. Usual causes: targets whose squares "
-                "overflow, a noise variance that is negligible beside them, or a variance of 0 where the loss jumps. "
-                "Rescale y, or start at other hyperparameters."
-            )
+            require_finite("power", g.power)
     return evaluation
+
+
+def require_finite(block: str, number: float) -> None:
+    """Raise `NonFinite` for the value, ``block`` "", or for the sum of the derivatives in a block of `Gradient`."""
+    if np.isfinite(number):
+        return
+    raise NonFinite(
+        f"objective: expected a finite {_WORDS[block]}, got {number}. Usual causes: targets whose squares overflow, a "
+        "noise variance that is negligible beside them, or a variance of 0 where the loss jumps. Rescale y, or start "
+        "at other hyperparameters."
+    )
+
+
+_WORDS = {
+    "": "value",
+    "kernel": "derivative in the hyperparameters",
+    "Z": "derivative in Z",
+    "mean": "derivative in the mean of q",
+    "factor": "derivative in the factor of q",
+    "weights": "derivative in the weights of the features",
+    "power": "derivative in the power",
+}

@@ -35,7 +35,7 @@ from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
 from fitting.turned import turned
-from gpbounds.arrays import Array, host, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.law import FactorLaw, GramLaw, Law
 from gpbounds.linalg.device import noise_slopes
 from gpbounds.linalg.parallel import WORTH, share
@@ -115,7 +115,8 @@ class Priced:
     @classmethod
     def of(cls, q: GramLaw, losses: LossSums, goal: Goal, *, gradient: bool) -> Priced:
         """From the sums over all rows."""
-        total, kl = float(losses.total), q.kl
+        unread, divergence = q.readings.take(losses.total), q.kl_unread(q.readings)
+        total, kl = float(unread), divergence()
         value, in_total, in_kl = goal(total, kl)
         adjoint = Adjoint.of(q, losses, in_total, in_kl) if gradient else None
         return cls(q, losses, Evaluation(value, None, total=total, kl=kl), adjoint)
@@ -126,18 +127,27 @@ class Priced:
         assert adjoint is not None
         across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
         across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
+        noise, others = basis.readings.take(back.noise), basis.readings.take(self.losses.in_parameters)
+        power = basis.readings.take(back.power)
+
+        def own() -> Float:
+            derivative = np.array([member.noise * float(noise)])
+            if others.numbers.size:  # the noise in the loss is the noise of the member
+                derivative += adjoint.in_total * others.numbers
+            return derivative
+
         pulled = basis.finish(back.pulled, across)
-        own = np.array([member.noise * float(back.noise)])
-        if self.losses.in_parameters.size:  # the noise in the loss is the noise of the member
-            own += adjoint.in_total * host(self.losses.in_parameters)
-        power = float(back.power) if in_power else None
-        return replace(self.evaluation, gradient=replace(pulled.gradient(own), power=power))
+        derivatives = pulled.gradient(own, basis.readings)
+        return replace(self.evaluation, gradient=replace(derivatives, power=float(power)) if in_power else derivatives)
 
 
 def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
     """J at a free q(v) = N(w, CCᵀ), with derivatives in the kernel, the parameters of the loss, Z, w and C."""
     if not gradient:
-        total, kl = float(losses_under(q, source, loss, gradient=False).total), q.kl
+        readings = source.basis.readings
+        divergence = q.kl_unread(readings)
+        unread = readings.take(losses_under(q, source, loss, gradient=False).total)
+        total, kl = float(unread), divergence()
         return Evaluation(goal(total, kl)[0], None, total=total, kl=kl)
     if isinstance(source.basis, InducingBasis) and not isinstance(loss, LossOfResiduals):
         evaluation = turned(
@@ -156,8 +166,9 @@ def free_sums(q: FactorLaw, source: Stream, loss: Losses) -> SingleSums:
 
 def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, overwrite: bool = False) -> Evaluation:
     """J with its derivatives, from the sums over all rows, whose memory it takes if it may ``overwrite`` them."""
-    xp = namespace(q.mean)
-    total, kl = float(sums.total), q.kl
+    xp, readings = namespace(q.mean), basis.readings
+    unread, own, divergence = readings.take(sums.total), readings.take(sums.in_parameters), q.kl_unread(readings)
+    total, kl = float(unread), divergence()
     value, in_total, in_kl = goal(total, kl)
     H, moment = sums.gram.sum(), sums.mean
     HC = multiply_rows(q.factor, H.copy(), transposed=True)
@@ -173,7 +184,7 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, over
     factor += in_kl * q.kl_in_factor
     mean = in_total * moment + in_kl * q.mean
     derivatives = pulled.gradient(
-        in_total * host(sums.in_parameters), scale=in_total, overwrite=overwrite, mean=mean, factor=factor
+        lambda: in_total * own.numbers, readings, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
     )
     return Evaluation(value, derivatives, total=total, kl=kl)
 

@@ -24,7 +24,9 @@ from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import ENTRY, share
 from gpbounds.linalg.products import product
+from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor, lift_rows, mirrored, multiply_rows, solve_rows
+from gpbounds.readings import Readings
 from gpbounds.whitening import Inducing, Residuals, inducing, residual_diagonal, slices
 
 TAME = 1e5
@@ -73,15 +75,18 @@ class InducingBasis(Basis):
 
     @cached_property
     def inducing(self) -> Inducing:
-        """The kernel, Z and L; raises `NotPositiveDefinite` where Kuu does not factorise."""
+        """The kernel, Z and L; raises `NotPositiveDefinite` where Kuu does not factorise, on a GPU when it is read."""
+        if isinstance(self.covariances, Fused) and self.jitter != "auto":
+            Kuu = self.covariances.matrix(self.Z)
+            return Inducing(self.kernel, self.Z, cholesky_unread(Kuu, self.jitter, "Kuu", self.readings))
         return inducing(self.kernel, self.Z, self.jitter)
 
     @cached_property
     def inverse(self) -> Array | None:
         """L⁻¹ if |L|·|L⁻¹| ≤ `TAME`, so that multiplying is as accurate as solving, and faster; otherwise None."""
         L = self.inducing.chol.L
-        inverse_of_L = inverse_factor(L)
-        return inverse_of_L if tame(L, inverse_of_L) else None
+        inverse_of_L = inverse_factor(L, checked=True)  # Cholesky factors have been tested, or will be now
+        return inverse_of_L if tame(L, inverse_of_L, self.readings) else None
 
     @cached_property
     def covariances(self) -> Covariances | Fused:
@@ -92,7 +97,7 @@ class InducingBasis(Basis):
     def _residuals(self) -> Residuals | None:
         """For kernels that are constant on the diagonal, on a GPU."""
         known = self.covariances
-        return Residuals(known.variance) if isinstance(known, Fused) and known.is_constant else None
+        return Residuals(known.variance, self.readings) if isinstance(known, Fused) and known.is_constant else None
 
     def prepare(self) -> None:
         self.inverse  # noqa: B018
@@ -129,14 +134,13 @@ class InducingBasis(Basis):
         return InducingPullBack(self)
 
     def finish(self, pulled: Pulled, outer: Array) -> Pulled:
-        xp, kernel, Z = namespace(outer), self.kernel, self.Z
+        xp, Z = namespace(outer), self.Z
         half = self.lift(mirrored(outer.T))  # rows: (L⁻ᵀΦ)ᵀ = ΦL⁻¹
         half *= -0.5
         Kuu_bar = self.lift(xp.ascontiguousarray(half.T))
-        own, shift = np.zeros_like(pulled.kernel), None
-        if self.relative_jitter:
-            added, shift = kernel.pull_largest(Z, self.relative_jitter * float(Kuu_bar.trace()))
-            own += added
+        own, shift = None, None
+        if self.relative_jitter:  # before pulling, which overwrites Kuu_bar
+            own, shift = self.pull_largest(self.relative_jitter * Kuu_bar.trace())
         parts = list(slices(self.rank, ROWS)) if xp is np else [slice(0, self.rank)]
         results: list[Any] = [None] * len(parts)
 
@@ -148,15 +152,22 @@ class InducingBasis(Basis):
         share(len(parts), pull, flops=ENTRY * self.rank**2)
         for parameters, moved in results:
             pulled += Pulled(parameters, 2.0 * moved)
-        if shift is not None:
-            pulled += Pulled(np.zeros_like(own), shift)
-        return pulled + Pulled(own)
+        if own is not None:
+            pulled += Pulled(own, 0.0 if shift is None else shift)
+        return pulled
+
+    def pull_largest(self, weight: Array) -> tuple[Any, Array | None]:
+        """As `Kernel.pull_largest` at Z, without a read on a GPU where k(x, x) is constant."""
+        if isinstance(self.covariances, Fused) and self.covariances.is_constant:
+            return self.covariances.pull_variance(weight), None
+        return self.kernel.pull_largest(self.Z, float(weight))
 
 
-def tame(L: Array, inverse: Array) -> bool:
+def tame(L: Array, inverse: Array, readings: Readings) -> bool:
     """Whether |L|·|L⁻¹| ≤ `TAME`, for a factor and its computed inverse."""
     norm = namespace(L).linalg.norm
-    return float(norm(inverse)) * float(norm(L)) <= TAME
+    sizes = [readings.take(norm(each)) for each in (inverse, L)]
+    return float(sizes[0]) * float(sizes[1]) <= TAME
 
 
 class InducingPullBack(PullBack):

@@ -22,7 +22,7 @@ from fitting.family import at_point, objective
 from fitting.parameters import Limits, packing_of
 from fitting.starts import mean_square, units
 from fitting.training import Run, Session, train_lbfgs
-from gpbounds.arrays import Array, Float, host
+from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg.parallel import one_blas_thread
@@ -195,6 +195,7 @@ def pilot(
 
 def pilot_start(
     rows: tuple[Array, Array],
+    on_host: tuple[Float, Float],
     given: Parameters,
     X: Float,
     Y: Float,
@@ -211,6 +212,8 @@ def pilot_start(
     ----------
     rows : arrays (n, D), (n, P)
         Inputs and targets of some rows, on the device of training.
+    on_host : arrays (n, D), (n, P)
+        The same in host memory.
     given : Parameters
         The kernel's family, and the values of ``fixed`` parameters.
     X, Y : arrays (N, D), (N, P)
@@ -219,7 +222,7 @@ def pilot_start(
         The candidates, from an earlier fit; by default those of `candidates`.
     """
     nearer = near(limits, given, X)
-    alone = that_matter_alone(host(rows[0]), host(rows[1]))
+    alone = that_matter_alone(*on_host)
     points = known or candidates(given, X, Y, nearer, fixed, alone)
     layout = packing_of(points[0], fixed=fixed, limits=nearer)
     if not layout.bounds:

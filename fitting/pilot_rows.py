@@ -9,7 +9,7 @@ astray (248 rows of bike_hourly do).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from fitting.parameters import Limits
 from fitting.pilot import pilot_start
 from fitting.starts import mean_square
 from fitting.training import Session
-from gpbounds.arrays import Array, Float, namespace, place
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.exact import exact
 from gpbounds.linalg.parallel import one_blas_thread
@@ -117,8 +117,8 @@ class PilotFits:
         pm25 ended between -1.11 and -1.23 nats per datum without it, depending on the seed, and between -1.105 and
         -1.110 with it.
     limits, fixed, session : as in `pilot_start`
-    xp : module
-        NumPy or CuPy: where the fits run.
+    placed : callable or None
+        From numbers of rows to these rows of X and Y where the fits run; None: in host memory.
     """
 
     X: Float
@@ -131,7 +131,7 @@ class PilotFits:
     limits: Mapping[str, Limits]
     fixed: Sequence[str]
     session: Session
-    xp: Any
+    placed: Callable[[Array], tuple[Array, Array]] | None = None
 
     def start(self) -> Parameters:
         """The start of training."""
@@ -139,8 +139,8 @@ class PilotFits:
         found, candidate = self._fit(rows, FIRST)
         if self.more == self.few:
             return found
-        others = self._placed(others_of(self.X.shape[0], rows, self.few, self.seed))
-        if not predicts(found, self._placed(rows), others, mean_square(self.Y)):
+        others = self._only(others_of(self.X.shape[0], rows, self.few, self.seed))[0]
+        if not predicts(found, self._only(rows)[0], others, mean_square(self.Y)):
             return self.second()
         return self.second([found, candidate]) if self.many_optima and self.more <= ENOUGH else found
 
@@ -150,7 +150,10 @@ class PilotFits:
 
     def _fit(self, rows: Array, name: str, known: Sequence[Parameters] = ()) -> tuple[Parameters, Parameters]:
         options: dict[str, Any] = {"limits": self.limits, "fixed": self.fixed, "session": self.session}
-        return pilot_start(self._placed(rows), self.given, self.X, self.Y, name=name, known=known, **options)
+        placed, alone = self._only(rows)
+        return pilot_start(placed, alone, self.given, self.X, self.Y, name=name, known=known, **options)
 
-    def _placed(self, numbers: Array) -> tuple[Array, Array]:
-        return place(self.X[numbers], self.xp), place(self.Y[numbers], self.xp)
+    def _only(self, numbers: Array) -> tuple[tuple[Array, Array], tuple[Float, Float]]:
+        """Some rows where the fits run, and in host memory."""
+        some = self.X[numbers], self.Y[numbers]
+        return some if self.placed is None else self.placed(numbers), some

@@ -29,12 +29,13 @@ from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis, InducingPullBack, tame
 from fitting.rows import Stream
 from fitting.signed import SignedGram
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels.covariances import pull_both
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import Tasks
 from gpbounds.linalg.products import accumulate, add_product, product, row_products
+from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import clear_above, inverse_factor, mirrored, multiply_rows
 from gpbounds.whitening import slices
 
@@ -129,7 +130,7 @@ class _Step:
         Kuu = [tasks.add(partial(self._fill_Kuu, i)) for i in tiles]
         factor = tasks.add(self._factor, Kuu)
         S = [tasks.add(partial(self._covariance, i)) for i in reversed(tiles)]  # the longest first
-        tasks.add(lambda worker: self.q.kl)
+        tasks.add(self._divergence)
         K = [tasks.add(partial(self._fill, number)) for number in range(len(self.source.parts))[:AHEAD]]
         R = [tasks.add(partial(self._turn, i), [factor, *S]) for i in tiles]
         sums, pulls = self._add_chunks(tasks, [*R, *K])
@@ -168,14 +169,18 @@ class _Step:
 
     def _factor(self, worker: int) -> None:
         basis = self.basis
-        self.L[...] = self.Kuu
-        L = cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True).L
-        if self.xp is not np:
-            self.L[...] = L
-        inverse_factor(self.L, self.inverse)
-        if not tame(self.L, self.inverse):
+        if self.xp is np:
+            self.L[...] = self.Kuu
+            cholesky(self.L, float(basis.jitter), name="Kuu", overwrite=True)
+        else:
+            self.L[...] = cholesky_unread(self.Kuu, float(basis.jitter), "Kuu", basis.readings).L
+        inverse_factor(self.L, self.inverse, checked=True)
+        if not tame(self.L, self.inverse, basis.readings):
             raise _Inaccurate
         self.weights[...] = (self.inverse.T @ self.q.mean).T
+
+    def _divergence(self, worker: int) -> None:
+        self.kl = self.q.kl_unread(self.basis.readings)
 
     def _covariance(self, i: int, worker: int) -> None:
         rows, C = self.tiles[i], self.q.factor[:, : self.tiles[i].stop]
@@ -262,21 +267,30 @@ class _Step:
 
     def _goal(self, worker: int) -> None:
         first, *others = self.groups
-        if first.wide is not None and not bool(first.wide):
+        take = self.basis.readings.take
+        wide = take(first.wide if first.wide is not None else True)
+        total = take(sum((each.total for each in others), first.total))
+        self.own = take(sum((each.own for each in others), first.own))
+        if not wide.numbers:
             raise _Inaccurate
-        self.total = float(sum((each.total for each in others), first.total))
+        self.total, self.divergence = float(total), self.kl()
         self.moment = sum((each.moment for each in others), first.moment)
-        self.value, self.in_total, self.in_kl = self.goal(self.total, self.q.kl)
+        self.value, self.in_total, self.in_kl = self.goal(self.total, self.divergence)
 
     def _evaluation(self) -> Evaluation:
         q, (first, *others) = self.q, self.groups
         pulled = sum((each.pull.statistics() for each in others), first.pull.statistics())
         for _, part in sorted(self.pulls, key=lambda each: each[0]):
             pulled += part
-        own = self.in_total * host(sum((each.own for each in others), first.own))
         mean = self.in_total * self.moment + self.in_kl * q.mean
-        derivatives = pulled.gradient(own, scale=self.in_total, mean=mean, factor=self.factor_bar)
-        return Evaluation(self.value, derivatives, total=self.total, kl=q.kl)
+        derivatives = pulled.gradient(
+            lambda: self.in_total * self.own.numbers,
+            self.basis.readings,
+            scale=self.in_total,
+            mean=mean,
+            factor=self.factor_bar,
+        )
+        return Evaluation(self.value, derivatives, total=self.total, kl=self.divergence)
 
     def _sum(self, i: int, worker: int) -> None:
         """H in the memory of the first group; the sums have only their upper triangles."""
@@ -327,12 +341,12 @@ class _Step:
 
     def _pulled(self, rows: slice, worker: int) -> None:
         """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G."""
-        trace = float(self.G[rows, rows].trace())
+        trace = self.G[rows, rows].trace()
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, moved, own = pull_both(self.kernel, self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
+            parameters, moved, own = pull_both(self.basis.covariances, rows, self.G[rows], self.Kuu[rows])
             if self.basis.relative_jitter:
-                added, shift = self.kernel.pull_largest(self.Z, self.basis.relative_jitter * trace)
-                parameters += added
+                added, shift = self.basis.pull_largest(self.basis.relative_jitter * trace)
+                parameters = parameters + added
                 if shift is not None:
                     moved += shift
         moved[rows] += own

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gpbounds.errors import NotPositiveDefinite as NotPositiveDefinite
     from gpbounds.inputs import Empirical as Empirical
     from gpbounds.inputs import Gaussian as Gaussian
+    from gpbounds.inputs import Sampler as Sampler
     from gpbounds.inputs import Uniform as Uniform
     from gpbounds.kernels import Matern as Matern
     from gpbounds.kernels import SquaredExponential as SquaredExponential
@@ -40,6 +41,7 @@ _MODULE_OF = {
     "NotConverged": "errors",
     "NotPositiveDefinite": "errors",
     "Plan": "plan",
+    "Sampler": "inputs",
     "SquaredExponential": "kernels",
     "Uniform": "inputs",
     "inducing_points": "rates",

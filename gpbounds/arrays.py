@@ -61,11 +61,11 @@ def namespace(*arrays: object) -> Any:
     return cupy
 
 
-def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> Array:
+def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None, *, finite: bool = True) -> Array:
     """``X`` as a finite floating array of shape (N, D); a vector of length N is N points in one dimension.
 
     float32 stays float32, everything else becomes float64.  Raises ``ValueError`` on a wrong shape and ``NonFinite``
-    (naming the rows) on NaN or infinity.
+    (naming the rows) on NaN or infinity; with ``finite=False`` the caller tests for these.
     """
     xp = namespace(X)
     try:
@@ -81,7 +81,8 @@ def as_points(X: ArrayLike | Array, name: str = "X", dim: int | None = None) -> 
         points = points[:, None]
     if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] == 0:
         raise ValueError(f"{name}: expected shape (N, D) with N, D >= 1 (or (N,) for D = 1), got {came}")
-    require_finite_rows(name, points)
+    if finite:
+        require_finite_rows(name, points)
     if dim is not None and points.shape[1] != dim:
         raise ValueError(f"{name}: expected {dim} column(s), got shape {points.shape}")
     return points

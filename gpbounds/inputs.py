@@ -1,16 +1,23 @@
-"""The law p(x) of the inputs: Gaussian with any covariance, uniform on a box, or the empirical law of data points."""
+"""The law p(x) of the inputs: Gaussian with any covariance, uniform on a box, that of data points, or by its draws."""
 
 from __future__ import annotations
 
+import copy
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, as_points
-from gpbounds.errors import NotPositiveDefinite
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg import eigen
 from gpbounds.validation import count, finite, positive
+
+TRIAL = 8
+"""Number of rows that a `Sampler` draws twice when it is made."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,7 +238,113 @@ def independent_stds(inputs: Gaussian) -> Float:
     return inputs.stds
 
 
-InputLaw = Gaussian | Uniform | Empirical
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """A law by example: ``draw`` returns independent rows of it.
+
+    It serves whatever is simulated (``simulate=m`` of `gpbounds.rate` and `gpbounds.inducing_points`, N-sim); no
+    spectrum is known.  What N-sim proves is about inputs from this law: fit the law to other rows than those that the
+    plan is for, so that it is fixed before them.  That those are draws of it remains a hypothesis.
+
+    Parameters
+    ----------
+    draw : callable (N, rng) -> array (N, dim)
+        N independent rows, in the units of x, made from the NumPy Generator ``rng`` alone.
+    name : str
+        The law in the assumptions of a bound; by default that of ``draw``.
+
+    Attributes
+    ----------
+    dim : int
+        Number of columns, from a draw of a few rows.
+
+    Raises
+    ------
+    ValueError
+        if ``draw`` cannot be called, returns something else than real numbers of shape (N, dim), or returns the same
+        rows for two generators, as a model with a random state of its own does.
+    NonFinite
+        for NaN or infinity among the rows.
+
+    >>> ring = Sampler(lambda N, rng: np.stack([(np.cos(t), np.sin(t)) for t in rng.uniform(0.0, 6.28, N)]), "a circle")
+    >>> ring, ring.dim
+    (Sampler(a circle), 2)
+    >>> from gpbounds import SquaredExponential, inducing_points
+    >>> kernel, asked = SquaredExponential(), {"target": 0.1, "simulate": 39, "rng": 0}
+    >>> on_ring = inducing_points(kernel, 60, 1.0, inputs=ring, **asked)
+    >>> on_ring.M < inducing_points(kernel, 60, 1.0, inputs=Gaussian(dim=2), **asked).M
+    True
+    """
+
+    draw: Callable[[int, np.random.Generator], ArrayLike]
+    name: str = ""
+    dim: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not callable(self.draw):
+            raise ValueError(f"draw: expected a callable (N, rng) -> array (N, dim), got {type(self.draw).__name__}")
+        if not self.name:
+            object.__setattr__(self, "name", getattr(self.draw, "__qualname__", type(self.draw).__name__))
+        first, second = (self._rows(TRIAL, np.random.default_rng(seed)) for seed in (0, 1))
+        if np.array_equal(first, second):
+            raise ValueError(
+                f"draw: expected rows that depend on rng, got the same {TRIAL} rows from two generators; a model with "
+                "a random_state of its own returns them every time (Sampler.of passes it rng)"
+            )
+        object.__setattr__(self, "dim", first.shape[1])
+        self._check(second, TRIAL)
+
+    @classmethod
+    def of(cls, model: Any) -> Sampler:
+        """The law of a fitted model, by ``sample`` (scikit-learn's mixtures and densities) or ``resample`` (SciPy's).
+
+        The rows are in an order at random, and depend on ``rng`` alone, not on a random state of the model.
+
+        >>> from sklearn.mixture import GaussianMixture
+        >>> rows = np.random.default_rng(0).standard_normal((200, 3))
+        >>> Sampler.of(GaussianMixture(2, random_state=0).fit(rows))
+        Sampler(GaussianMixture)
+        """
+        if callable(getattr(model, "resample", None)):
+            return cls(lambda N, rng: model.resample(N, seed=rng).T, type(model).__name__)
+        if not callable(getattr(model, "sample", None)):
+            raise ValueError(f"model: expected a fitted model with sample or resample, got {type(model).__name__}")
+        own_state = "random_state" not in inspect.signature(model.sample).parameters
+
+        def draw(N: int, rng: np.random.Generator) -> Any:
+            seed = int(rng.integers(2**31))
+            if own_state:  # a mixture: its rows come sorted by component
+                rows, _ = copy.copy(model).set_params(random_state=seed).sample(N)
+                return rng.permutation(rows)
+            return model.sample(N, random_state=seed)
+
+        return cls(draw, type(model).__name__)
+
+    def sample(self, N: int, rng: np.random.Generator) -> Float:
+        """``N`` independent draws, shape (N, dim)."""
+        return self._check(self._rows(N, rng), N)
+
+    def _rows(self, N: int, rng: np.random.Generator) -> Float:
+        """What ``draw`` returns, as N finite rows."""
+        returned = self.draw(N, rng)
+        rows = np.asarray(returned)
+        if rows.dtype.kind not in "biuf" or rows.ndim != 2 or rows.shape[0] != N or rows.shape[1] == 0:
+            got = f"shape {rows.shape}" if rows.dtype.kind in "biuf" else type(returned).__name__
+            raise ValueError(f"draw: expected real numbers of shape ({N}, dim) for N = {N}, got {got}")
+        finite_rows = np.isfinite(rows).all(axis=1)
+        if not finite_rows.all():
+            raise NonFinite(
+                f"draw: expected finite numbers, got NaN or infinity in row {int(np.argmin(finite_rows))} of {N}"
+            )
+        return rows.astype(np.float64)
+
+    def _check(self, rows: Float, N: int) -> Float:
+        if rows.shape[1] != self.dim:
+            raise ValueError(f"draw: expected {self.dim} columns, as in the first draw, got shape {rows.shape}")
+        return rows
+
+    def __repr__(self) -> str:
+        return f"Sampler({self.name})"
 
 
 def on_a_line(inputs: object) -> bool:
@@ -241,3 +354,6 @@ def on_a_line(inputs: object) -> bool:
     (True, False, False)
     """
     return isinstance(inputs, Gaussian | Uniform) and inputs.dim == 1
+
+
+InputLaw = Gaussian | Uniform | Empirical | Sampler

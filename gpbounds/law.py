@@ -12,18 +12,21 @@ about eps·√λ only.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from gpbounds.arrays import Array, host, namespace
+from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.inverses import inverse
 from gpbounds.linalg.products import gram
+from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.linalg.triangular import inverse_factor
 from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.readings import Reading, Readings
 
 STRONG, STRONGEST = 1e10, 1e18
 """tr G up to which `gram_law`, and up to which `root_law`, keep about six digits of values and five of gradients."""
@@ -67,10 +70,14 @@ class Law(ABC):
     def half(self, V: Array) -> Array:
         """H (M, n) with HᵀH = VᵀSV, for V (M, n)."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def kl(self) -> float:
         """Σ_p KL[N(w_p, S)‖N(0, I)] = ½[P(tr S − M − log|S|) + |w|²], in nats (P-26).  Its derivative in w is w."""
+        return self.kl_unread(Readings())()
+
+    @abstractmethod
+    def kl_unread(self, readings: Readings) -> Callable[[], float]:
+        """A function that returns `kl`, from numbers that it takes from ``readings``."""
 
     @property
     @abstractmethod
@@ -116,19 +123,22 @@ class FactorLaw(Law):
     def half(self, V: Array) -> Array:
         return self.factor.T @ V
 
-    @cached_property
-    def kl(self) -> float:
+    def kl_unread(self, readings: Readings) -> Callable[[], float]:
         """½[P(Σ_i (C_ii² − 1 − log C_ii²) + Σ_{i>j} C_ij²) + |w|²]: a sum of terms ≥ 0."""
-        xp, diagonal = namespace(self.factor), self.factor.diagonal()
-        entries = host(diagonal)
-        change = (entries - 1.0) * (entries + 1.0)
-        spread = np.where(
-            np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries)
-        )
+        xp, diagonal = namespace(self.factor), readings.take(self.factor.diagonal())
         below, places = self.factor.copy(), xp.arange(self.M)
         below[places, places] = 0.0
-        P = self.P
-        return 0.5 * P * (float(spread.sum()) + _squared(below)) + 0.5 * _squared(self.mean)
+        others, squares, P = readings.take(_squared(below)), readings.take(_squared(self.mean)), self.P
+
+        def value() -> float:
+            entries = diagonal.numbers
+            change = (entries - 1.0) * (entries + 1.0)
+            spread = np.where(
+                np.abs(change) < 0.5, log1p_residual(np.maximum(change, -0.5)), change - 2.0 * np.log(entries)
+            )
+            return 0.5 * P * (float(spread.sum()) + float(others)) + 0.5 * float(squares)
+
+        return value
 
     @property
     def kl_in_covariance(self) -> Array:
@@ -154,11 +164,23 @@ class GramLaw(Law):
     G : array (M, M)
     chol : Cholesky
         Factor of I + G.
+    readings : Readings
+        Where its numbers are read.
     """
 
     mean: Array
     G: Array
     chol: Cholesky
+    readings: Readings = field(default_factory=Readings, repr=False)
+
+    @cached_property
+    def _trace(self) -> Reading:
+        return self.readings.take(self.G.trace())
+
+    @property
+    def is_strong(self) -> bool:
+        """As `strong` for G."""
+        return float(self._trace) > STRONG
 
     @cached_property
     def covariance(self) -> Array:
@@ -176,7 +198,7 @@ class GramLaw(Law):
         U is the Cholesky factor of I + G with rows and columns reversed, reversed back.
         """
         xp = namespace(self.G)
-        if strong(self.G):
+        if self.is_strong:
             turned = Cholesky(xp.ascontiguousarray(triangular(self.chol.L.T[:, ::-1]).T), 0.0)
         else:
             turned = cholesky(self.precision[::-1, ::-1], name="I + G")
@@ -185,33 +207,42 @@ class GramLaw(Law):
     @cached_property
     def gained(self) -> Array:
         """I − S, as SG for weak data, where the difference cancels."""
-        if strong(self.G):
+        if self.is_strong:
             return namespace(self.G).eye(self.M) - self.covariance
         return self.chol.solve(self.G)
 
     def half(self, V: Array) -> Array:
         return self.chol.solve_lower(V)
 
-    @cached_property
-    def kl(self) -> float:
+    def kl_unread(self, readings: Readings) -> Callable[[], float]:
         """½[P(log|I + G| − tr(I − S)) + |w|²]."""
-        spread = self.chol.logdet - float(self.gained.trace())
-        return 0.5 * (self.P * spread + float((self.mean * self.mean).sum()))
+        parts = self.chol.log_determinant, self.gained.trace(), (self.mean * self.mean).sum()
+        log_det, gained, squares = (readings.take(part) for part in parts)
+        return lambda: 0.5 * (self.P * (float(log_det) - float(gained)) + float(squares))
 
     @property
     def kl_in_covariance(self) -> Array:
         return -0.5 * self.P * self.G
 
 
-def gram_law(G: Array, b: Array) -> GramLaw:
+def gram_law(G: Array, b: Array, readings: Readings | None = None, *, replaced: bool = False) -> GramLaw:
     """Factorise I + G and solve for the mean; ``G`` (M, M) symmetric PSD, ``b`` (M, P).
+
+    On a GPU with ``readings``, the factor is tested when they are read.  Where the caller has ``replaced`` the law if G
+    is `strong`, it is not tested then.
 
     >>> q = gram_law(np.array([[3.0]]), np.array([[2.0]]))
     >>> q.mean, q.covariance, q.gained
     (array([[0.5]]), array([[0.25]]), array([[0.75]]))
     """
-    chol = cholesky(G + namespace(G).eye(G.shape[0]), name="I + G")
-    return GramLaw(chol.solve(b), G, chol)
+    precision = G + namespace(G).eye(G.shape[0])
+    if readings is None or namespace(G) is np:
+        chol = cholesky(precision, name="I + G")
+        return GramLaw(chol.solve(b), G, chol)
+    chol = cholesky_unread(precision, 0.0, "I + G", readings, lambda: not (replaced and q.is_strong))
+    q = GramLaw(chol.solve(b), G, chol, readings)
+    q._trace  # noqa: B018  (read together with the test)
+    return q
 
 
 def strong(G: Array) -> bool:
@@ -255,7 +286,7 @@ def triangular(rows: Array) -> Array:
     return R * xp.where(xp.diagonal(R) < 0.0, -1.0, 1.0)[:, None]
 
 
-def _squared(array: Array) -> float:
+def _squared(array: Array) -> Array:
     """The sum of the squares of all entries."""
     flat = array.reshape(-1)
-    return float(flat @ flat)
+    return flat @ flat

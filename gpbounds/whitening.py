@@ -22,6 +22,7 @@ from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
+from gpbounds.readings import Readings
 from gpbounds.validation import count
 
 CHUNK = 1024
@@ -292,8 +293,8 @@ class Residuals:
     One read then serves all chunks of a pass.
     """
 
-    def __init__(self, variance: float) -> None:
-        self.variance, self.M = variance, 0
+    def __init__(self, variance: float, readings: Readings) -> None:
+        self.variance, self.readings, self.M = variance, readings, 0
         self._unread: list[Array] = []
 
     def of(self, V: Array) -> Array:
@@ -304,12 +305,12 @@ class Residuals:
         return namespace(V).maximum(residual, 0.0)
 
     def require(self) -> None:
-        """Raise the errors of `residual_diagonal` for the chunks since the last call."""
+        """Raise the errors of `residual_diagonal` for the chunks since the last call, when the readings are read."""
         if not self._unread:
             return
-        least = float(namespace(self._unread[0]).concatenate(self._unread).min())
+        least = self.readings.take(namespace(self._unread[0]).concatenate(self._unread).min())
         self._unread.clear()
-        _require_finite_and_residual(least, self.variance, self.M, EPS)
+        self.readings.test(lambda: _require_finite_and_residual(float(least), self.variance, self.M, EPS))
 
 
 def _require_finite_and_residual(least: float, scale: float, M: int, eps: float) -> None:

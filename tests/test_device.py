@@ -26,6 +26,7 @@ from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
 from gpbounds.linalg import inverses, products, psd, triangular
 from gpbounds.pacbayes import Scaling
+from gpbounds.readings import Readings, read
 
 pytestmark = [
     pytest.mark.gpu,
@@ -268,13 +269,13 @@ def test_value_gradient_and_prediction_of_every_member(cupy, method, kernel) -> 
 
 @each_kernel
 def test_exact_gps_pull_back_by_one_kernel(cupy, kernel) -> None:
-    rows = np.random.default_rng(2).standard_normal((60, 9))
-    for near, far in zip(
-        covariances.pull_both(kernel, X, Z, rows.copy(), kernel(X, Z)),
-        covariances.pull_both(kernel, *map(cupy.asarray, (X, Z, rows, kernel(X, Z)))),
-        strict=True,
-    ):
-        same(far, near, 1e-12)
+    rows, square = np.random.default_rng(2).standard_normal((60, 9)), np.random.default_rng(3).standard_normal((9, 9))
+    both = [
+        covariances.pull_both(covariances.covariances(kernel, to(Z)), slice(0, 9), to(square), to(kernel(Z)))
+        for to in (np.array, cupy.asarray)
+    ]
+    for near, far in zip(*both, strict=True):
+        same(read(far), near, 1e-12)
     weights, a, b = rows[:, 0].copy(), rows[:, 1].copy(), rows[3].copy()
     sums = [covariances.covariances(kernel, to(Z)).pulling() for to in (np.array, cupy.asarray)]
     for each, to in zip(sums, (np.array, cupy.asarray), strict=True):
@@ -283,7 +284,7 @@ def test_exact_gps_pull_back_by_one_kernel(cupy, kernel) -> None:
         each.add_diagonal(to(X), to(weights))
         each.add_block(to(X), to(np.outer(a, a)), to(kernel(X)))
     for near, far in zip(*(each.result() for each in sums), strict=True):
-        same(far, near, 1e-12)
+        same(read(far), near, 1e-12)
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Poisson(), Bernoulli("probit"), StudentT(4.0, 0.3)], ids=repr)
@@ -304,17 +305,21 @@ def test_a_free_posterior(cupy, likelihood, spread) -> None:
 
 def test_the_least_residual_is_named_once_a_pass(cupy) -> None:
     """The error names the least entry of the diagonal of K − Q, whichever chunk has it."""
-    residuals = whitening.Residuals(1.0)
+    readings = Readings()
+    residuals = whitening.Residuals(1.0, readings)
     residuals.of(cupy.asarray([[0.6, 0.8], [0.6, 0.1]]))
     residuals.require()
+    readings.settle()
     residuals.of(cupy.asarray([[0.6, 0.8 + 1e-9]]))
     residuals.of(cupy.asarray([[0.1, 0.1]]))
+    residuals.require()
     with pytest.raises(NotPositiveDefinite, match=r"K - Q: .* its least entry is -1.6e-09, below"):
-        residuals.require()
+        readings.settle()
     residuals.require()  # the chunks of the next pass
     residuals.of(cupy.asarray([[np.nan, 0.1]]))
+    residuals.require()
     with pytest.raises(NonFinite, match="NaN or infinity in Kuf"):
-        residuals.require()
+        readings.settle()
 
 
 # ---------------------------------------------------------------------- estimators

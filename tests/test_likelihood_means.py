@@ -303,6 +303,66 @@ def test_on_a_gpu_the_means_are_the_same(model, cupy):
     )
 
 
+@pytest.mark.parametrize(("y", "m", "v", "a"), [(1000, -5, 3, 0.6), (10000, 2, 30, 0.6), (10000, -20, 0.5, 0.01)])
+def test_the_power_of_a_large_count_far_from_its_mean(y, m, v, a):
+    """The bracket of the mode then reaches rates that overflow."""
+    with mp.workdps(30):
+
+        def log_product(f):
+            return a * (y * f - mp.exp(f) - mp.loggamma(y + 1)) - (f - m) ** 2 / (2 * mp.mpf(v))
+
+        peak = mp.findroot(lambda f: a * (y - mp.exp(f)) - (f - m) / mp.mpf(v), mp.log(y) - 0.1)
+        top, width = log_product(peak), 1 / mp.sqrt(a * mp.exp(peak) + 1 / mp.mpf(v))
+        nodes = [peak + k * width for k in range(-40, 41, 4)]
+        expected = top + mp.log(mp.quad(lambda f: mp.exp(log_product(f) - top), nodes) / mp.sqrt(2 * mp.pi * v))
+    assert Poisson("exp").log_expected_power(y, m, v, a) == pytest.approx(float(expected), rel=1e-12)
+
+
+def close_on_a_gpu(got, expected, names):
+    """Equal to rounding, beside what the sums of derivatives with cancellation lose."""
+    for name, a, b in zip(names, got, expected, strict=True):
+        np.testing.assert_allclose(a.get(), b, rtol=1e-12 if name == "value" else 2e-11, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", ALL[1:], ids=str)
+def test_a_quadrature_in_one_kernel_is_that_of_the_host(model, cupy):
+    """Both means and a power, with all derivatives: any targets, deviations, and variances from 0 on."""
+    rng = np.random.default_rng(5)
+    n, wide = 400, not isinstance(model, Poisson)
+    m, v = (10.0 if wide else 2.0) * rng.standard_normal(n), 10.0 ** rng.uniform(-6.0, 3.0 if wide else 0.5, n)
+    v[:20], m[20:40], v[40:60] = 0.0, 30.0 * rng.standard_normal(20) if wide else -20.0, 1e-230
+    y = rng.choice([0.0, 1.0], n) if isinstance(model, Bernoulli) else 5.0 * rng.standard_normal(n)
+    if isinstance(model, Poisson):
+        y = np.floor(10.0 ** rng.uniform(-1.0, 4.0, n))
+    names = ("value", "in the mean", "in the variance", *model.parameter_names)
+    asked = {"gradient": True, "parameters": True}
+    for mean in (*MEANS, "log_expected_power"):
+        function, power = getattr(model, mean), (0.6,) if mean == "log_expected_power" else ()
+        moved, expected = [cupy.asarray(a) for a in (y, m, v)], function(y, m, v, *power, **asked)
+        close_on_a_gpu(function(*moved, *power, **asked), expected, names)
+        np.testing.assert_array_equal(function(*moved, *power).get(), function(*moved, *power, **asked)[0].get())
+    np.testing.assert_allclose(model.predictive_mean(*moved[1:]).get(), model.predictive_mean(m, v), rtol=1e-11)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("model", ALL[1:], ids=str)
+def test_a_kernel_says_nan_where_it_cannot_integrate(model, cupy):
+    """Where its caller has checked the arguments; others get the error of the host."""
+    y, m = cupy.ones(3), cupy.asarray([0.5, 0.5, float("nan")])
+    v = cupy.asarray([0.5, -1e-9, 0.5])
+    for mean in (model.log_expected_power, model.expected_log_density):
+        power = {"power": 0.5} if mean == model.log_expected_power else {}
+        if mean == model.expected_log_density and model == Poisson("exp"):
+            continue  # a closed form
+        parts = mean(y, m, v, **power, gradient=True, checked=True)
+        for part in parts:
+            np.testing.assert_array_equal(np.isnan(part.get()), [False, True, True])
+    if not isinstance(model, StudentT):
+        with pytest.raises(NotConverged, match="even and odd nodes"):
+            model.log_expected_power(cupy.ones(1), cupy.zeros(1), cupy.asarray([1e60]), 0.5)
+
+
 @given(st.floats(-3.0, 14.0), st.floats(-3.0, 14.0), st.floats(4.0, 40.0))
 def test_a_long_interval_is_spread_over_as_many_steps(low_power, high_power, steps):
     """t = x + κx³ reaches both ends, and x covers at most the steps, nearly all of them if the interval is long."""

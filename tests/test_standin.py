@@ -350,6 +350,12 @@ def test_kernels_may_call_functions_of_their_own(cupy) -> None:
     assert (z.tolist(), w.tolist()) == ([0.0, 1.0, 4.0], [0.0, -1.0, -2.0])
 
 
+def test_kernels_know_the_functions_of_cuda(cupy) -> None:
+    x = np.concatenate([np.linspace(-5.0, 60.0, 2001), [0.0, 1e8, 1e300]])
+    erfcx = cupy.ElementwiseKernel("float64 x", "float64 y", "y = erfcx(x)")
+    np.testing.assert_allclose(erfcx(cupy.asarray(x)).get(), scipy.special.erfcx(x), rtol=2e-15)
+
+
 def test_reductions(cupy, counts) -> None:
     x = cupy.asarray(np.arange(6.0).reshape(2, 3))
     kernel = cupy.ReductionKernel("T x, T y, T top", "T z", "x * y", "a + b", "z = top - a", "0", "below")

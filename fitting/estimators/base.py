@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fitting.estimators import saving
 from fitting.estimators.arrays import held_rows, in_memory, own_points
 from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.placed import RowsOnDevice
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Objective, Parameters
@@ -44,7 +46,7 @@ class _Arguments(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GaussianProcess(_Arguments):
+class GaussianProcess(_Arguments, RowsOnDevice):
     """A Gaussian process; use `ExactGP`, `RenyiGP` or `SparseGP`, and `VariationalGP` for other likelihoods.
 
     The prior mean is 0: pass targets with a mean near 0, or ``normalize_y=True``.  Outputs share the hyperparameters
@@ -126,6 +128,7 @@ class GaussianProcess(_Arguments):
         problem = self._prepared(problem, start, session)
         outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
         self._adopt(problem, outcome, runs)
+        self._release()
         self._remark(self._remarks(outcome))
         return self
 
@@ -244,7 +247,7 @@ class GaussianProcess(_Arguments):
         in_memory(type(self).__name__, X)
         points, targets = self._checked(X, y, **checking)
         single = targets.ndim == 1
-        return self._settle(points, targets[:, None] if single else targets, single)
+        return self._came_from(X, *self._settle(points, targets[:, None] if single else targets, single))
 
     def _forget(self) -> None:
         """Delete the results of an earlier fit."""
@@ -293,11 +296,6 @@ class GaussianProcess(_Arguments):
         from sklearn.utils.validation import validate_data
 
         return validate_data(self, X, dtype=np.float64, reset=False)
-
-    def _placed(self) -> tuple[Array, Array]:
-        """The training data on the device of training."""
-        xp = array_module(self.device)  # type: ignore[arg-type]
-        return place(self.X_train_, xp), place(self.y_train_, xp)
 
     def _module(self) -> Any:
         """The array module of the device on which the posterior lives."""
@@ -374,8 +372,9 @@ class GaussianProcess(_Arguments):
         fixed = tuple(name for name in names if name in held)  # the likelihood that is trained may have others
         limits = {name: pair for name, pair in self._training_limits(given).items() if name in names}
         seed = 0 if self.random_state is None else session.seed
-        xp = array_module(self.device)  # type: ignore[arg-type]
-        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, xp)
+        on_host = array_module(self.device) is np  # type: ignore[arg-type]
+        there = None if on_host else partial(self._some_placed, X, Y)
+        fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there)
         return fits.second() if attempt else fits.start()
 
     @property

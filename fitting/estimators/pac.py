@@ -131,6 +131,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
             models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
         del self._raw
         self._take_over(kind, models)
+        self._release()
         self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
         return self
 

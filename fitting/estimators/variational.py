@@ -127,6 +127,7 @@ class Variational(WithInducing):
         else:
             outcome, more = self._search(trainer, start, points, columns)
         self._adopt(problem, outcome, [*runs, *more])
+        self._release()
         self._remark(self._remarks(outcome))
         return self
 
@@ -155,6 +156,7 @@ class Variational(WithInducing):
         self.objective_, self.history_, self.runs_ = online.values[-1], np.array(online.values), ()
         self.n_iter_ = len(online.values)
         self.stop_reason_ = f"Steps of partial_fit: {self.n_iter_}."
+        self._release()
         self._remark(online.remarks())
         return self
 

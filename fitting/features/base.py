@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from fitting.features.device import DeviceFeatures
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import Stationary
 
@@ -74,6 +75,11 @@ class FeaturesAt(ABC):
         """Add what `pull` returns to ``out`` (p,)."""
         out += self.pull(X, K, V, cotangent)
 
+    @property
+    def unread(self) -> Callable[[Array, Array, Array], Array] | None:
+        """As `pull`, (X, V, cotangent) ↦ derivatives (p,), on a GPU and without a read; None: only `pull` is there."""
+        return None
+
     def filled(self, X: Array) -> tuple[Array, Array]:
         """K (n, width) and V (n, rank) of X, in new memory."""
         xp, n = namespace(X), X.shape[0]
@@ -91,6 +97,26 @@ class KernelFeaturesAt(FeaturesAt):
 
     def pull(self, X: Array, K: Array, V: Array, cotangent: Array) -> Float:
         return self.pull_inputs(X, V, cotangent)[0]
+
+    @property
+    @abstractmethod
+    def on_device(self) -> DeviceFeatures:
+        """The same features on a GPU."""
+
+    @property
+    @abstractmethod
+    def each(self) -> bool:
+        """Whether each dimension has its own lengthscale."""
+
+    @property
+    def unread(self) -> Callable[[Array, Array, Array], Array]:
+        def pull(X: Array, V: Array, cotangent: Array) -> Array:
+            derivatives = self.on_device.pull(X, V, cotangent)
+            if self.each:
+                return derivatives
+            return namespace(X).concatenate([derivatives[:1], derivatives[1:].sum().reshape(1)])
+
+        return pull
 
 
 class TrainedMap(ABC):

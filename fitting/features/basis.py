@@ -11,6 +11,7 @@ from fitting.basis import Basis, PullBack, Pulled
 from fitting.features.base import FeaturesAt
 from fitting.features.kernel import FeatureKernel
 from gpbounds.arrays import Array, Float, namespace
+from gpbounds.readings import Unread
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +66,19 @@ class FeatureBasis(Basis):
 
 
 class FeaturePullBack(PullBack):
-    """Adds derivatives in the parameters of the map to ``parameters`` (p,)."""
+    """Adds derivatives in the parameters of the map to ``parameters`` (p,), or to a sum that stays on a GPU."""
 
     def __init__(self, basis: FeatureBasis, parameters: Float) -> None:
         self.basis, self.parameters = basis, parameters
+        self._unread: Array | None = None
 
     def features(self, X: Array, cotangent: Array, K: Array, V: Array) -> None:
-        self.basis.features.add(X, K, V, cotangent, self.parameters)
+        unread = None if namespace(X) is np else self.basis.features.unread
+        if unread is None:
+            self.basis.features.add(X, K, V, cotangent, self.parameters)
+            return
+        derivatives = unread(X, V, cotangent)
+        self._unread = derivatives if self._unread is None else self._unread + derivatives
 
     lifted = features
 
@@ -79,5 +86,7 @@ class FeaturePullBack(PullBack):
         """Nothing: the variance is that of the features, whose cotangent includes it."""
 
     def statistics(self) -> Pulled:
+        if self._unread is not None:  # all parameters are hyperparameters
+            return Pulled(Unread([(self._unread, np.asarray)]), weights=self.parameters[self._unread.size :])
         hyperparameters, weights = np.split(self.parameters, [len(self.basis.kernel.parameter_names)])
         return Pulled(hyperparameters, weights=weights)

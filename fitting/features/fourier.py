@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fitting.features.base import KernelFeaturesAt, KernelMap
+from fitting.features.device import FourierOnDevice
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.kernels import Stationary
 from gpbounds.lowrank import FourierFeatures, LeverageFourierFeatures
@@ -109,7 +110,18 @@ class FourierAt(KernelFeaturesAt):
         """a (m,)."""
         return np.sqrt(self.map.weights * (self.kernel.variance / len(self.map.weights)))
 
+    @cached_property
+    def on_device(self) -> FourierOnDevice:
+        return FourierOnDevice(self.frequencies, self.amplitudes)
+
+    @property
+    def each(self) -> bool:
+        return self.kernel.dim is not None
+
     def fill(self, X: Array, K: Array, V: Array) -> None:
+        if namespace(X) is not np:
+            self.on_device.fill(X, V)
+            return
         cosines_and_sines(X, self.frequencies, self.amplitudes, V)
 
     def pull_inputs(self, X: Array, V: Array, cotangent: Array) -> tuple[Float, Array]:

@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from fitting.features.base import KernelFeaturesAt, KernelMap
+from fitting.features.device import Eigenfunctions, MercerOnDevice
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential, Stationary
@@ -88,7 +89,20 @@ class MercerAt(KernelFeaturesAt):
         lengthscales = self.kernel.lengthscales(len(stds))
         return tuple(_Factor(float(ell), float(s), n) for ell, s, n in zip(lengthscales, stds, degrees.T, strict=True))
 
+    @cached_property
+    def on_device(self) -> MercerOnDevice:
+        means = self.map.mean
+        dimensions = [factor.on_device(float(mean)) for factor, mean in zip(self.factors, means, strict=True)]
+        return MercerOnDevice(self.kernel.variance, self.map.degrees, dimensions)
+
+    @property
+    def each(self) -> bool:
+        return self.kernel.dim is not None
+
     def fill(self, X: Array, K: Array, V: Array) -> None:
+        if namespace(X) is not np:
+            self.on_device.fill(X, V)
+            return
         values: Array = math.sqrt(self.kernel.variance)
         for d, factor in enumerate(self.factors):
             table = factor.table(self._centred(X, d))
@@ -147,13 +161,25 @@ class _Factor:
         """The sums (count, B) of the rows of ``values`` (rank, B) by degree."""
         return namespace(values).asarray(self.selection) @ values
 
+    @cached_property
+    def numbers(self) -> tuple[float, float, float]:
+        """β, β' and β² − 1."""
+        ratio = (2.0 * self.std / self.lengthscale) ** 2  # β⁴ − 1
+        root = math.sqrt(1.0 + ratio)  # β²
+        beta = math.sqrt(root)
+        return beta, -0.5 * ratio / (root * beta), ratio / (root + 1.0)
+
+    def on_device(self, mean: float) -> Eigenfunctions:
+        """What a GPU needs of them, for inputs with this mean."""
+        beta, change, excess = self.numbers
+        return Eigenfunctions(*self.expansion.steps(self.count), mean, beta, change, excess, self.std)
+
     def slopes(self, x: Array, table: Array) -> tuple[Array, Array]:
         """∂u_n/∂log ℓ and ∂u_n/∂x at x_i, both (count, B)."""
         xp, s = namespace(x), self.std
-        ratio = (2.0 * s / self.lengthscale) ** 2  # β⁴ − 1
-        root = math.sqrt(1.0 + ratio)  # β²
-        beta, excess = math.sqrt(root), ratio / (root + 1.0)  # β, β² − 1
-        q, change = excess / (root + 1.0), -0.5 * ratio / (root * beta)  # q, β'
+        beta, change, excess = self.numbers
+        root = excess + 1.0  # β²
+        q = excess / (root + 1.0)
         numbers = np.arange(self.count)
         below = xp.zeros_like(table)
         below[1:] = xp.asarray(np.sqrt(numbers[1:] * q))[:, None] * table[:-1]

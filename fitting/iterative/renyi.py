@@ -32,6 +32,7 @@ from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel
 from gpbounds.law import gram_law
+from gpbounds.readings import read
 from gpbounds.validation import positive
 from gpbounds.whitening import slices
 
@@ -258,7 +259,7 @@ class IterativeRenyi:
         gradients = []
         for parameters, slope, cotangent in zip(kernels, noises, moved, strict=True):
             whole = _through_features(pair, source, cotangent)
-            gradients.append(Gradient(parameters + whole.kernel, np.array([slope]), whole.Z))
+            gradients.append(Gradient(parameters + read(whole.kernel), np.array([slope]), whole.Z))
         return gradients
 
 

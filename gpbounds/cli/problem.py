@@ -14,7 +14,7 @@ from gpbounds.bound import Bound
 from gpbounds.cli import hyperparameters, worst
 from gpbounds.cli.data import Data, load
 from gpbounds.cli.options import UsageError, dimension, parsed_inputs, parsed_norm, scalar_or_list
-from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
+from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.plan import Plan
@@ -191,6 +191,8 @@ def describe(inputs: InputLaw) -> str:
         return f"the {inputs.N} given inputs"
     if isinstance(inputs, Uniform):
         return f"inputs Uniform({short(inputs.low)}, {short(inputs.high)})"
+    if isinstance(inputs, Sampler):
+        return f"inputs of the law {inputs.name}, dim={inputs.dim}"
     same = np.allclose(inputs.stds, inputs.stds[0], rtol=1e-12, atol=0.0)
     covariance = "with covariances, " if inputs.correlated else ""
     return f"inputs Gaussian({covariance}std={short(inputs.stds[0] if same else inputs.stds)}, dim={inputs.dim})"

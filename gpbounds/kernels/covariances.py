@@ -11,6 +11,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import fused
 from gpbounds.kernels.base import Kernel
+from gpbounds.readings import Unread, read
 
 
 class Covariances:
@@ -71,7 +72,7 @@ class Pulling:
         self.moved += moved
 
     def result(self) -> tuple[Float, Array]:
-        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D)."""
+        """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D)."""
         return self.parameters, self.moved
 
 
@@ -81,16 +82,26 @@ def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None
     if isinstance(pulling, Pulling):
         return kernel.pull(X1, X2, cotangent, K)
     pulling.add(X1, cotangent)
-    return pulling.result()
+    parameters, moved = pulling.result()
+    return read(parameters), moved
 
 
-def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Float, Array, Array]:
-    """As `Kernel.pull_both` for checked points, on a GPU with two launches."""
-    pulling = covariances(kernel, X1).pulling()
-    if isinstance(pulling, Pulling):
-        return kernel.pull_both(X1, X2, cotangent, K)
-    pulling.add(X2, namespace(K).ascontiguousarray(cotangent.T))
-    return *pull(kernel, X1, X2, cotangent), pulling.result()[1]
+def pull_both(
+    known: Covariances | fused.Fused, rows: slice, cotangent: Array, K: Array
+) -> tuple[Float | Unread, Array, Array]:
+    """As `Kernel.pull_both` for some rows of Z and all of Z, where ``known`` is k(·, Z).
+
+    A GPU, which takes all rows, does it with two launches, and all results stay there.
+    """
+    Z = known.Z
+    if isinstance(known, Covariances):
+        return known.kernel.pull_both(Z[rows], Z, cotangent, K)
+    if rows != slice(0, int(Z.shape[0])):
+        raise ValueError(f"rows: expected all {Z.shape[0]} on a GPU, got {rows}")
+    first, second = known.pulling(), known.pulling()
+    first.add(Z, namespace(K).ascontiguousarray(cotangent.T))
+    second.add(Z, cotangent)
+    return *second.result(), first.result()[1]
 
 
 def covariances(kernel: Kernel, Z: Array) -> Covariances | fused.Fused:

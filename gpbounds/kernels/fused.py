@@ -16,6 +16,7 @@ import numpy as np
 from gpbounds.arrays import Array, Float
 from gpbounds.kernels import expressions
 from gpbounds.kernels.expressions import Expression, leaves
+from gpbounds.readings import Unread
 
 if TYPE_CHECKING:
     from gpbounds.kernels.base import Kernel
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FEWEST, THREADS = 32, 2**18
 """Least number of rows that a thread adds up, and number of threads that keep a device busy."""
 
+BLOCKS = "cotangent[row * each + column - start]"
 DENSE, SCALED = "cotangent[row * columns + column]", "w[row] * cotangent[row * columns + column] + a[row] * b[column]"
 
 
@@ -70,6 +72,16 @@ class Fused:
 
     fill_products = fill
 
+    def blocks(self, X: Array, size: int) -> Array:
+        """k(X_b, X_b) for blocks of ``size`` consecutive rows of X (n, D): (n/size, size, size), with one launch."""
+        import cupy
+
+        inputs = "raw T left, raw S right, raw float64 p, int64 columns"
+        kernel = _compiled(expressions.covariances(self.expression, self.D, blocks=True), inputs, "R out")
+        rows, out = cupy.ascontiguousarray(X), cupy.empty((X.shape[0] // size, size, size))
+        kernel(rows, rows, self.parameters, size, out)
+        return out
+
     def diag(self, X: Array) -> Array:
         """k(x, x) (n,)."""
         import cupy
@@ -80,6 +92,11 @@ class Fused:
     def is_constant(self) -> bool:
         """Whether k(x, x) is the same for all x."""
         return math.isfinite(self.variance)
+
+    def pull_variance(self, weight: Array) -> Unread:
+        """Derivatives of ``weight``·k(x, x) in the kernel's `log_parameters`, where it is constant."""
+        kernel, point = self.kernel, np.zeros((1, self.D))
+        return Unread([(weight.reshape(1), lambda numbers: kernel.pull_diag(point, numbers))])
 
     def matrix(self, X: Array) -> Array:
         """k(X, Z) (n, M), of the precision of X."""
@@ -93,7 +110,7 @@ class Fused:
 
 
 class Pulling:
-    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows; `result` reads them from the device once."""
+    """Sums derivatives of Σ_ij C_ij k(x_i, z_j) over chunks of rows, on the device."""
 
     def __init__(self, fused: Fused) -> None:
         self.fused = fused
@@ -121,6 +138,22 @@ class Pulling:
         sums = block._sums.sum(axis=(1, 2))
         self._others = sums if self._others is None else self._others + sums
 
+    def add_blocks(self, X: Array, cotangent: Array) -> None:
+        """Add symmetric cotangents (B, n, n) of the k(X_b, X_b) of `Fused.blocks`; X is not among the parameters."""
+        import cupy
+
+        fused, size, columns = self.fused, int(cotangent.shape[1]), int(X.shape[0])
+        sums = cupy.zeros((sum(leaf.sums(fused.D) for leaf in leaves(fused.expression)), columns))
+        body = expressions.pull_back(fused.expression, fused.D, BLOCKS, blocks=True)
+        inputs = (
+            "raw T left, raw S right, raw float64 cotangent, raw float64 p, "
+            "int64 n, int64 columns, int64 each, int64 blocks"
+        )
+        rows, kernel = cupy.ascontiguousarray(X), _compiled(body, inputs, "raw float64 sums")
+        kernel(rows, rows, cotangent, fused.parameters, columns, columns, size, 1, sums, size=columns)
+        own = sums.sum(axis=1)
+        self._others = own if self._others is None else self._others + own
+
     def add_diagonal(self, X: Array, cotangent: Array) -> None:
         """Add the cotangent (n,) of k(x, x); where that is not constant, its sums are read from the device at once."""
         if not self.fused.is_constant:
@@ -144,8 +177,8 @@ class Pulling:
         left, right, p = cupy.ascontiguousarray(X), fused.Z, fused.parameters
         kernel(left, right, *arrays, p, n, columns, each, self._blocks, self._sums, size=self._blocks * columns)
 
-    def result(self) -> tuple[Float, Array]:
-        """Derivatives in the kernel's `log_parameters` (p,), in host memory, and in Z (M, D), on the device."""
+    def result(self) -> tuple[Unread, Array]:
+        """Derivatives in the kernel's `log_parameters` (p,) and in Z (M, D), both on the device."""
         import cupy
 
         fused, D = self.fused, self.fused.D
@@ -163,11 +196,12 @@ class Pulling:
             sums = sums.sum(axis=1)
         summands = [each for each in (sums, self._others) if each is not None]
         totals = summands[0] + summands[1] if len(summands) == 2 else (summands or [cupy.zeros(int(ends[-1]))])[0]
+
+        def derivatives(numbers: Float) -> Float:
+            pieces = zip(parts, np.split(numbers, ends[:-1]), strict=True)
+            return np.concatenate([leaf.derivatives(own, D) for leaf, own in pieces])
+
+        unread = Unread([(totals, derivatives)])
         if self._diagonal is not None:
-            totals = cupy.concatenate([totals, self._diagonal.reshape(1)])
-        numbers = totals.get()
-        pieces = np.split(numbers[: ends[-1]], ends[:-1])
-        derivatives = np.concatenate([leaf.derivatives(own, D) for leaf, own in zip(parts, pieces, strict=True)])
-        if self._diagonal is not None:
-            derivatives += fused.kernel.pull_diag(np.zeros((1, D)), numbers[-1:])
-        return derivatives if self._varying is None else derivatives + self._varying, moved
+            unread = unread + fused.pull_variance(self._diagonal)
+        return unread if self._varying is None else unread + self._varying, moved

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, Float, broadcastable, is_cupy, namespace, over_blocks
+from gpbounds.errors import NotConverged
 from gpbounds.likelihoods.ranges import FORMS, DerivativeRange
 from gpbounds.logarithms import as_log_parameters, exponentials
 from gpbounds.records import Named
@@ -167,7 +168,7 @@ class Likelihood(Named, ABC):
         ValueError, NonFinite
             for wrong arguments, NaN or infinity.
         NotConverged
-            where the quadrature does not reach its accuracy.
+            where the quadrature does not reach its accuracy; with ``checked`` on a GPU the results are NaN there.
         """
         return self._expectation(self._log_expected_density, y, m, v, gradient, parameters, checked)
 
@@ -296,6 +297,8 @@ class Likelihood(Named, ABC):
             xp, (targets, means, variances) = broadcastable(y=y, m=m, v=v)
             targets = self._targets(targets)
             values = over_blocks(lambda *a: function(*a, gradient), xp, targets, means, _variances(variances))
+            if xp is not np:
+                _require_converged(values[0])
         if not gradient:
             return values[0]
         return values if parameters else values[:3]
@@ -315,6 +318,16 @@ class Likelihood(Named, ABC):
         names = self.parameter_names
         parameters = exponentials(as_log_parameters(values, names), names)
         return replace(self, **dict(zip(names, parameters, strict=True)))  # type: ignore[type-var]
+
+
+def _require_converged(values: Array) -> None:
+    """Refuse the NaN that a quadrature on a GPU returns where it does not converge."""
+    failed = int(namespace(values).isnan(values).sum())
+    if failed:
+        raise NotConverged(
+            f"expected even and odd nodes of the trapezoidal rule to agree, and {failed} of {values.size} integrals "
+            "did not: are there counts beyond 1e8, variances beyond 1e6, or targets or variances beyond 1e100?"
+        )
 
 
 def _variances(v: Array) -> Array:

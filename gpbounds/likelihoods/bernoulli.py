@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import log_mean
 from gpbounds.likelihoods.factors import LogCdf, NormalCdf, Powered, Sigmoid, Softplus
@@ -66,8 +69,12 @@ class Bernoulli(Likelihood):
         return y * first, second, y * third
 
     def _log_expected_density(self, y: Array, m: Array, v: Array, gradient: bool) -> tuple[Array, ...]:
+        xp = namespace(m)
+        if xp is not np:
+            probit = self.link == "probit"
+            results = cuda.log_mean_cdf(y, m, v) if probit else cuda.log_mean_sigmoid(Sigmoid.step, y, m, v)
+            return results if gradient else results[:1]
         if self.link == "probit":
-            xp = namespace(m)
             total = 1.0 + v
             z = y * m / xp.sqrt(total)
             if not gradient:
@@ -122,6 +129,9 @@ def _minus_mean(factor: LogCdf | Softplus, m: Array, v: Array, gradient: bool) -
     At fixed nodes for small variances, unless A falls off like a Gaussian, so that other nodes count.
     """
     xp = namespace(m)
+    if xp is not np and (source := factor.source) is not None:
+        results = cuda.minus_mean(source, factor.step, factor.highest, m, v)
+        return results if gradient else results[:1]
     narrow = (v <= WIDEST) & (m <= factor.highest)
     if not bool(narrow.any()):
         return _minus_exp(log_mean(factor, m, m, v, gradient))

@@ -15,13 +15,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import partial
 
+import numpy as np
+
 from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods import cuda
+from gpbounds.likelihoods.factor_sources import POINT_MASS, SOURCES, Source
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
 from gpbounds.likelihoods.trapezoid import DROP, integrate, outer_edge
 from gpbounds.numerics.roots import Part, newton
-
-POINT_MASS = 1e-200
-"""A smaller variance does not change a mean in double precision."""
 
 
 class Factor(ABC):
@@ -29,6 +30,11 @@ class Factor(ABC):
 
     step: float
     """Spacing of nodes that resolves where ℓ bends."""
+
+    @property
+    def source(self) -> Source | None:
+        """The factor as CUDA source, if it has one."""
+        return SOURCES.get(type(self).__name__)
 
     @abstractmethod
     def value(self, f: Array, y: Array) -> Array:
@@ -90,9 +96,12 @@ def log_mean(factor: Factor, y: Array, m: Array, v: Array, gradient: bool = Fals
     Raises
     ------
     NotConverged
-        see `gpbounds.likelihoods.trapezoid.integrate`.
+        see `gpbounds.likelihoods.trapezoid.integrate`; on a GPU such entries are NaN.
     """
     xp = namespace(m)
+    if xp is not np and (source := factor.source) is not None:
+        results = cuda.log_mean(source, factor.step, y, m, v)
+        return results if gradient else results[:1]
     flat = v < POINT_MASS
     v = xp.where(flat, 1.0, v)
     d0 = factor.mode(m, v, y)

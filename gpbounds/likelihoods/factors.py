@@ -6,6 +6,7 @@ import math
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.likelihoods.concave import DROP, Factor
+from gpbounds.likelihoods.factor_sources import FAR, Source
 from gpbounds.likelihoods.special import (
     HAZARD,
     UNDERFLOW,
@@ -20,9 +21,6 @@ from gpbounds.likelihoods.special import (
     softplus,
     softplus_parts,
 )
-
-FAR = 5.0
-"""For f above it log(−log(1 − T)) = log T + T/2 to 1e-13."""
 
 
 class Sigmoid(Factor):
@@ -63,6 +61,11 @@ class Powered(Factor):
     def __init__(self, factor: Factor, power: float) -> None:
         self.factor, self.power, self.step = factor, power, factor.step
 
+    @property
+    def source(self) -> Source | None:
+        plain = self.factor.source
+        return None if plain is None else plain.powered(self.power)
+
     def value(self, f: Array, y: Array) -> Array:
         return self.power * self.factor.value(f, y)
 
@@ -82,6 +85,14 @@ class Powered(Factor):
 
     def bend(self, y: Array) -> Array:
         return self.factor.bend(y)
+
+    def nearer(self, t: Array, base: tuple[Array, ...], gap: Array) -> Array:
+        """The fall of aℓ is that of ℓ for numbers at f₀ that are a times as large."""
+        return self.factor.nearer(t, tuple(self.power * part for part in base[1:]), gap)
+
+    def mode(self, m: Array, v: Array, y: Array) -> Array:
+        """The peak of −δ²/(2v) + aℓ(m + δ) is that of −δ²/(2av) + ℓ(m + δ), which is no wider."""
+        return self.factor.mode(m, self.power * v, y)
 
 
 class Softplus(Factor):

@@ -22,14 +22,14 @@ import numpy as np
 
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NotConverged
+from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.special import HALF_LOG_TWO_PI
-from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP
+from gpbounds.likelihoods.trapezoid import AGREEMENT, DROP, HALVINGS, SMALLEST
 
-HALVINGS = 6
-SMALLEST = 1e-290
-"""Smaller sums, where variance and deviation are both negligible, are not compared: they have lost their accuracy."""
 LEFT = -3.7
 """Left end of the second integral, whose left tail is compressed: e^−u − u > 43 there."""
+
+STEP = 0.25
 
 Columns = Callable[..., Sequence[Array]]
 
@@ -42,8 +42,11 @@ def log_mean_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
     """
     xp = namespace(d)
     half, square = 0.5 * df, d * d
-    best = _peak(square, v, df)
     start, step = _left_end(df), min(0.24, 0.5 / math.sqrt(half))
+    if xp is not np:
+        parts = list(cuda.log_mean_student(d, v, df, start, step, _log_mass(half), _log_mass_slope(half)))
+        return tuple(parts if gradient else parts[:1])
+    best = _peak(square, v, df)
     # Right of ``reach`` the mixing law, alone or times a Gaussian no wider than w^½, is below e^−DROP of the peak.
     width = xp.maximum(DROP - best - 0.5 * xp.log(xp.maximum(v, square)), 1.0) / half
     reach = xp.minimum(0.5 * width + xp.sqrt(0.25 * width * width + 2.0 * width), (DROP - best + half) / (half + 0.5))
@@ -106,6 +109,9 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
     The left tail is compressed by t = e^(u − e^−u)/(1 + a + b).
     """
     xp = namespace(d)
+    if xp is not np:
+        results = cuda.mean_log_student(d, v, df, LEFT, STEP)
+        return results if gradient else results[:1]
     a, b = v / df, d * d / df
     size = 1.0 + a + b
 
@@ -122,7 +128,7 @@ def mean_log_student(d: Array, v: Array, df: float, gradient: bool = False) -> t
             values += [slope, slope * (1.0 - 2.0 * bt)]
         return values
 
-    sums = _marched(columns, (a, b, size), LEFT, 0.25, xp.log(DROP * size), 3 if gradient else 1)
+    sums = _marched(columns, (a, b, size), LEFT, STEP, xp.log(DROP * size), 3 if gradient else 1)
     factor = -0.5 * (df + 1.0)
     parts = [factor * part * c for part, c in zip(sums, (1.0, 2.0 * d / df, 1.0 / df), strict=False)]
     if gradient:
@@ -168,8 +174,7 @@ def _marched(
     sums = [xp.empty(reach.shape) for _ in range(count)]
     left = xp.argsort(-reach)
     for _ in range(HALVINGS):
-        lengths = xp.ceil((reach[left] - start) / step)
-        lengths = lengths if xp is np else lengths.get()
+        lengths = np.ceil((reach[left] - start) / step)
         part = [p[left] for p in parameters]
         halves = [[xp.zeros(left.shape) for _ in range(count)] for _ in range(2)]
         active = lengths.size

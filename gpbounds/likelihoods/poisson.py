@@ -6,7 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import Array, namespace
+from gpbounds.likelihoods import cuda
 from gpbounds.likelihoods.base import Likelihood
 from gpbounds.likelihoods.concave import POINT_MASS, log_mean
 from gpbounds.likelihoods.extremes import exponential_extremes, softplus_extremes
@@ -145,6 +148,9 @@ def _mean_log_softplus(m: Array, v: Array, gradient: bool = False) -> tuple[Arra
     ∂_m = E r and ∂_v = ½E r' with r = σ/g, r' = r(1 − σ − r).
     """
     xp = namespace(m)
+    if xp is not np:
+        results = cuda.mean_log_softplus(m, v)
+        return results if gradient else results[:1]
     s = xp.sqrt(xp.where(v < POINT_MASS, 1.0, v))
     reach = 1.2 * math.sqrt(2.0 * DROP) * s
 

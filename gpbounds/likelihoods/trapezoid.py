@@ -38,6 +38,10 @@ DOUBLING = 4
 LEVELS = 36
 TOGETHER = 6
 """Nodes that are evaluated at once, an even number: few calls, and arrays that fit a cache."""
+HALVINGS = 6
+"""How often `gpbounds.likelihoods.mixture` halves its step."""
+SMALLEST = 1e-290
+"""Smaller sums, where variance and deviation are both negligible, are not compared: they have lost their accuracy."""
 UNITS = 0.8
 """Length of x for each node."""
 PER_ROOT = 5.6

@@ -83,10 +83,10 @@ class Inverse:
 
 
 class Whole:
-    """The same on CuPy, with one tile."""
+    """The same on CuPy, with one tile, for Cholesky factors that have been tested, or will be."""
 
     def __init__(self, L: Array) -> None:
-        self.parts, self._inverse = [slice(0, L.shape[0])], inverse_factor(L)
+        self.parts, self._inverse = [slice(0, L.shape[0])], inverse_factor(L, checked=True)
 
     def rows(self, number: int, worker: int) -> Array:
         """A⁻¹ (N, N): the one tile holds all rows."""

@@ -6,17 +6,19 @@ diagonal entry with which the matrix factorises.  The result contains the jitter
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, namespace
+from gpbounds.arrays import EPS, Array, Float, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.linalg.tiles import factorise
 from gpbounds.linalg.triangular import solve_triangular
+from gpbounds.readings import Readings
 from gpbounds.validation import non_negative
 
 Jitter = float | Literal["auto"]
@@ -45,8 +47,13 @@ class Cholesky:
     @property
     def logdet(self) -> float:
         """log|A + jitter·I|."""
+        return float(self.log_determinant)
+
+    @property
+    def log_determinant(self) -> Array:
+        """The same on the device of L."""
         xp = namespace(self.L)
-        return float(2.0 * xp.log(xp.diagonal(self.L)).sum())
+        return 2.0 * xp.log(xp.diagonal(self.L)).sum()
 
 
 def _try(A: Array, jitter: float, overwrite: bool) -> Array | None:
@@ -99,10 +106,39 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
         L = _try(A, amount, overwrite)
         if L is not None:
             return Cholesky(L, amount)
-    raise NotPositiveDefinite(
-        f"{name}: expected a positive definite {A.shape[0]} x {A.shape[0]} matrix, but Cholesky fails with jitter "
-        f"{ladder[-1]:.3g}. Usual causes: duplicated or nearly equal points, or a lengthscale much longer than their "
-        "spacing. Remove duplicates, use fewer points, or pass jitter='auto' or a larger jitter."
+    raise _indefinite(name, int(A.shape[0]), ladder[-1])
+
+
+def cholesky_unread(
+    A: Array, jitter: float, name: str, readings: Readings, needed: Callable[[], bool] = lambda: True
+) -> Cholesky:
+    """As `cholesky` for a matrix or a stack on a GPU and a jitter that is a number, without waiting for the device.
+
+    L is tested when ``readings`` are read, and its entries are arbitrary until then: it must have a positive diagonal
+    and no entry of LLᵀ − A − jitter·I above 100·n·eps times the largest entry of the diagonal, which an unfinished
+    factorisation does not pass.  The test is skipped if ``needed()`` is false then.
+    """
+    xp, n = namespace(A), int(A.shape[-1])
+    shifted = A if jitter == 0.0 else A + jitter * xp.eye(n)
+    L = xp.linalg.cholesky(shifted)
+    entries, pivots = (xp.diagonal(each, axis1=-2, axis2=-1) for each in (shifted, L))
+    parts = xp.abs(shifted - L @ L.swapaxes(-1, -2)).max(), entries.max(), pivots.min()
+    error, scale, pivot = (readings.take(part) for part in parts)
+
+    def test() -> None:
+        good = float(pivot) > 0.0 and float(error) <= 100.0 * n * EPS * float(scale)  # False for NaN
+        if not good and needed():
+            raise _indefinite(name, n, jitter)
+
+    readings.test(test)
+    return Cholesky(L, jitter)
+
+
+def _indefinite(name: str, n: int, jitter: float) -> NotPositiveDefinite:
+    return NotPositiveDefinite(
+        f"{name}: expected a positive definite {n} x {n} matrix, but Cholesky fails with jitter {jitter:.3g}. Usual "
+        "causes: duplicated or nearly equal points, or a lengthscale much longer than their spacing. Remove "
+        "duplicates, use fewer points, or pass jitter='auto' or a larger jitter."
     )
 
 

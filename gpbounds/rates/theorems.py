@@ -87,9 +87,10 @@ def rate(
         Number of inducing points.
     alpha : number(s) in (0, 1]
         Rényi order; 1 is the Kullback-Leibler divergence.
-    inputs : Gaussian, Uniform or Empirical
-        Law of the inputs, ``Gaussian()`` by default.  With ``Empirical(X)`` the bound is conditional on X and uses E
-        Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must be the number of rows of X.
+    inputs : Gaussian, Uniform, Empirical or Sampler
+        Law of the inputs, ``Gaussian()`` by default; a Sampler needs ``simulate``.  With ``Empirical(X)`` the bound is
+        conditional on X and uses E Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of k(X, X), which is exact; N must
+        be the number of rows of X.
     noise : positive number(s)
         Noise variance σ², in squared units of y.
     delta : number(s) in (0, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpbounds.inputs import Empirical, Gaussian, InputLaw, Uniform
+from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.spectra.base import Spectrum
 
@@ -56,6 +56,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         from gpbounds.spectra.empirical import EmpiricalSpectrum
 
         return EmpiricalSpectrum(kernel, inputs)
+    if isinstance(inputs, Sampler):
+        raise ValueError(
+            f"inputs: expected Gaussian, Uniform or Empirical, got {inputs!r}: the spectrum under a law by example is "
+            "not known; gpbounds.rate and gpbounds.inducing_points simulate it (simulate=39)"
+        )
     if not isinstance(inputs, Gaussian | Uniform):
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
     if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia.blocks import Blocks
+from gpbounds.vecchia.stacked import Stacked
 
 ROWS = 256
 """Rows of the chunks in which a host computes the lower triangle of a block's covariance."""
@@ -62,8 +64,14 @@ class Factor:
         """How many numbers are stored."""
         return sum(W.size for W in self.weights)
 
+    @cached_property
+    def _stacked(self) -> Stacked:
+        return Stacked(self.blocks, self.weights)
+
     def times(self, V: Array) -> Array:
         """UV for V (N, m)."""
+        if namespace(V) is not np:
+            return self._stacked.times(V)
         out, blocks = namespace(V).empty_like(V), self.blocks
 
         def multiply(number: int, worker: int) -> None:
@@ -77,6 +85,8 @@ class Factor:
 
     def transposed_times(self, V: Array) -> Array:
         """UᵀV for V (N, m)."""
+        if namespace(V) is not np:
+            return self._stacked.transposed_times(V)
         xp, blocks = namespace(V), self.blocks
         numbers = range(len(self.weights))
         count = min(GROUPS, len(self.weights)) if self.numbers * V.shape[1] >= WORTH else 1
@@ -95,8 +105,8 @@ class Factor:
         return sums[0]
 
     def _each(self, numbers: range, run: Callable[[int, int], Any], V: Array) -> None:
-        """Lanes share the tasks on a host; a GPU runs them in order."""
-        if namespace(V) is np and self.numbers * V.shape[1] >= WORTH:
+        """Lanes share the tasks."""
+        if self.numbers * V.shape[1] >= WORTH:
             share(len(numbers), run)
         else:
             for number in numbers:

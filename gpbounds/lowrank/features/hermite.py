@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -100,6 +101,12 @@ class Expansion:
                 value, exponent = _EXACT.multiply(value, unit), exponent - STEP
             yield float(value), exponent
             value = _EXACT.multiply(value, ratio)
+
+    def steps(self, count: int) -> tuple[Array, Array, tuple[float, float], tuple[float, float], int]:
+        """What `walk` needs for ``count`` terms: scales and their powers of two, slope, decay, shift of x."""
+        scales, powers = zip(*islice(self._scales(), count), strict=True)
+        pairs = _pair(self._constants["slope"]), _pair(self._constants["decay"])
+        return np.array(scales), np.array(powers, dtype=np.float64), *pairs, math.frexp(self.std)[1]
 
     def walk(self, x: Array) -> Iterator[Array]:
         """An infinite iterator over u_0(x), u_1(x), …, each of the shape of ``x`` (B,)."""

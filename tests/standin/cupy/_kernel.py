@@ -16,11 +16,21 @@ from cupy._counts import stats
 from cupy._ndarray import SCALARS, device, ndarray
 
 C_TYPES = {"float64": "double", "float32": "float", "int64": "long long", "int32": "int", "bool": "bool"}
+# CUDA's functions that C does not have.  erfcx: exp(x²) with the rounding of x², or its continued fraction.
+CUDA = """
+static double erfcx(double x) {
+  if (x < 20.0) return exp(x * x) * (1.0 + fma(x, x, -x * x)) * erfc(x);
+  double rest = 0.0;
+  for (int k = 40; k > 0; --k) rest = 0.5 * k / (x + rest);
+  return 0.5641895835477563 / (x + rest);
+}
+"""
 SOURCE = """
 #include <stdbool.h>
 #include <tgmath.h>
 {typedefs}
 #define __device__ static
+{cuda}
 {preamble}
 void run(long long size, {pointers}) {{
   for (long long i = 0; i < size; ++i) {{
@@ -138,6 +148,7 @@ class ElementwiseKernel:
             pointers=", ".join(f"{'const ' * (p in self.ins)}{p.c_type} *{p.pointer}" for p in self.params),
             reads=" ".join(f"{'const ' * (p in self.ins)}{p.c_type} {p.name} = {p.pointer}[i];" for p in looped),
             preamble=self.preamble,
+            cuda=CUDA,
             operation=self.operation,
             writes=" ".join(f"{p.pointer}[i] = {p.name};" for p in self.outs if not p.raw),
         )

@@ -1,0 +1,375 @@
+"""The quadratures of likelihoods on a GPU: one kernel computes a mean over f ~ N(m, v) with its derivatives.
+
+Each thread does for one entry what `gpbounds.likelihoods.concave`, `trapezoid`, `narrow` and `mixture` do for arrays,
+whose docstrings derive the formulas.  Nothing is read: an entry whose quadrature does not converge, or with v < 0,
+becomes NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from gpbounds.arrays import Array
+from gpbounds.likelihoods import narrow, trapezoid
+from gpbounds.likelihoods.factor_sources import POINT_MASS, SOURCES, SPECIAL, Source
+
+AGREED = f"""
+  double both = half[0][0] + half[1][0];
+  int good = fabs(half[0][0] - half[1][0]) <= {trapezoid.AGREEMENT!r} * both"""
+
+SPREAD = """
+__device__ double unbent(double reach, double kappa) {
+  if (kappa <= 0.0) return reach;
+  double scale = sqrt(3.0 * kappa);
+  return 2.0 / scale * sinh(asinh(1.5 * scale * reach) / 3.0);
+}
+"""
+
+
+def _rule(name: str, columns: str) -> str:
+    """`trapezoid.integrate` for three columns: ``name``(P, low, high, bend, step, unit, sums) is 1 if it converged.
+
+    ``columns``(t, P, out) computes the integrands; the second and third column are measured in ``unit`` and its square.
+    """
+    nodes = [2 * round(0.5 * trapezoid.NODES * trapezoid.GROWTH**k) for k in range(trapezoid.LEVELS)]
+    return f"""
+__device__ int {name}(const double *P, double low, double high, double bend, double step, double unit, double *sums) {{
+  const int counts[] = {{{", ".join(map(str, nodes))}}};
+  bend = fmin(fmax(bend, low), high);
+  double below = (bend - low) / step, above = (high - bend) / step, roots = cbrt(below) + cbrt(above);
+  double wanted = {trapezoid.PER_ROOT / trapezoid.NODES!r} * roots;
+  double first = ceil(log(fmax(wanted, 1.0)) / {math.log(trapezoid.GROWTH)!r});
+  if (!(first < {trapezoid.LEVELS}.0)) return 0;
+  for (int level = (int)first; level < {trapezoid.LEVELS}; level += {trapezoid.DOUBLING}) {{
+    int nodes = counts[level];
+    double most = {trapezoid.UNITS!r} * nodes, cube = roots / most;
+    double kappa = below + above > most ? cube * cube * cube : 0.0, start = -unbent(below, kappa);
+    double width = (unbent(above, kappa) - start) / (nodes - 1);
+    double half[2][3] = {{{{0.0, 0.0, 0.0}}, {{0.0, 0.0, 0.0}}}}, size[3] = {{0.0, 0.0, 0.0}};
+    for (int j = 0; j < nodes; ++j) {{
+      double x = start + j * width, square = kappa * x * x, out[3];
+      {columns}(bend + step * (x + square * x), P, out);
+      for (int c = 0; c < 3; ++c) {{
+        double value = (1.0 + 3.0 * square) * out[c];
+        half[j % 2][c] += value;
+        size[c] += fabs(value);
+      }}
+    }}{AGREED};
+    for (int c = 1; c < 3; ++c)
+      good = good && fabs(half[0][c] - half[1][c])
+        <= {trapezoid.NEAR_ENOUGH!r} * size[c] + {trapezoid.NEGLIGIBLE!r} * (c == 1 ? unit : unit * unit) * both;
+    if (good) {{
+      for (int c = 0; c < 3; ++c) sums[c] = (half[0][c] + half[1][c]) * width * step;
+      return 1;
+    }}
+  }}
+  return 0;
+}}
+"""
+
+
+def _log_mean(factor: Source) -> str:
+    """`concave.log_mean` as ``log_mean``(y, m, v, step, result), which is 1 if it converged."""
+    return f"""{factor.text}
+__device__ void columns(double t, const double *P, double *out) {{
+  double v = P[1], d0 = P[2], f0 = P[3], first, second;
+  double weight = exp(rise(t, f0, P[0], P + 5) - t * (t + 2.0 * d0) / (2.0 * v)), pull = (d0 + t) / v;
+  ratios(f0 + t, P[0], &first, &second);
+  out[0] = weight;
+  out[1] = weight * (P[4] > 0.0 ? pull : first);
+  out[2] = 0.5 * weight * (P[4] > 0.0 ? pull * pull - 1.0 / v : second);
+}}
+{SPREAD}{_rule("integrate", "columns")}
+__device__ int log_mean(double y, double m, double v, double step, double *result) {{
+  if (v < {POINT_MASS!r}) {{
+    result[0] = value_at(m, y);
+    ratios(m, y, result + 1, result + 2);
+    result[2] *= 0.5;
+    return 1;
+  }}
+  double P[9] = {{0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}}, ends[2], slope, curve, sums[3];
+  double d0 = mode(m, v, y), f0 = m + d0;
+  P[0] = y; P[1] = v; P[2] = d0; P[3] = f0;
+  set_base(f0, y, P + 5);
+  slopes(f0, y, &slope, &curve);
+  P[4] = -curve * v > 1.0 ? 1.0 : 0.0;
+  double gap = slope - d0 / v;
+  for (int k = 0; k < 2; ++k) {{
+    double sign = k ? 1.0 : -1.0, push = sign * gap * v, t = push + sqrt(push * push + {2.0 * trapezoid.DROP!r} * v);
+    if (k) t = nearer(t, P + 5, gap);
+    for (int n = 0; n < 60; ++n) {{
+      double here = sign * t, drop = here * (here + 2.0 * d0) / (2.0 * v) - rise(here, f0, y, P + 5), first, second;
+      slopes(f0 + here, y, &first, &second);
+      double move = (drop - {trapezoid.DROP!r}) / (sign * ((here + d0) / v - first)), before = t;
+      if (!(move > 0.0 && move < t)) move = 0.0;
+      t -= move;
+      if (n > 0 && !(move > before / 3.0)) break;
+    }}
+    ends[k] = t;
+  }}
+  double width = fmin(step, fmax(ends[0], ends[1]));
+  if (!integrate(P, -ends[0], ends[1], bends_at(y) - f0, width, 1.0 / sqrt(v), sums)) return 0;
+  result[0] = P[5] - d0 * d0 / (2.0 * v) + log(sums[0]) - {0.5 * math.log(2.0 * math.pi)!r} - 0.5 * log(v);
+  result[1] = sums[1] / sums[0];
+  result[2] = sums[2] / sums[0];
+  return 1;
+}}
+"""
+
+
+NARROW = f"""
+__device__ void narrow_mean(double m, double v, double *result) {{
+  double root = sqrt(v), parts[3];
+  result[0] = result[1] = result[2] = 0.0;
+  for (int j = 0; j < {narrow.NODES}; ++j) {{
+    double x = {narrow.STEP!r} * (j - {0.5 * (narrow.NODES - 1)!r});
+    double w = {narrow.STEP / math.sqrt(2.0 * math.pi)!r} * exp(-0.5 * x * x);
+    with_derivatives(m + x * root, parts);
+    for (int c = 0; c < 3; ++c) result[c] += w * parts[c];
+  }}
+  result[2] *= 0.5;
+}}
+"""
+
+MINUS_MEAN = f"""
+int found = v >= 0.0;
+double part[3];
+if (found && v <= {narrow.WIDEST!r} && m <= highest) {{
+  narrow_mean(m, v, part);
+  for (int c = 0; c < 3; ++c) part[c] = -part[c];
+}} else if (found && (found = log_mean(m, m, v, step, part))) {{
+  part[0] = -exp(part[0]);
+  part[1] *= part[0];
+  part[2] *= part[0];
+}}
+value = found ? part[0] : nan("");
+in_mean = found ? part[1] : nan("");
+in_variance = found ? part[2] : nan("");
+"""
+
+MEAN = """
+double part[3];
+int found = v >= 0.0 && log_mean(y, m, v, step, part);
+value = found ? part[0] : nan("");
+in_mean = found ? part[1] : nan("");
+in_variance = found ? part[2] : nan("");
+"""
+
+LOG_MEAN_SIGMOID = """
+double part[3], z = y * m, odds;
+int found = v >= 0.0 && log_mean(0.0, -fabs(z), v, step, part);
+if (!found) part[0] = part[1] = part[2] = nan("");
+odds = exp(part[0]) / -expm1(part[0]);
+value = z > 0.0 ? log1p(-exp(part[0])) : part[0];
+in_mean = y * (z > 0.0 ? odds : 1.0) * part[1];
+in_variance = (z > 0.0 ? -odds : 1.0) * part[2];
+"""
+
+LOG_MEAN_CDF = """
+double total = 1.0 + v, root = sqrt(total), z = y * m / root, slope, curve;
+mills(z, &slope, &curve);
+value = log_cdf(z);
+in_mean = y * slope / root;
+in_variance = -0.5 * z * slope / total;
+"""
+
+LOG_SOFTPLUS = f"""
+__device__ void columns(double t, const double *P, double *out) {{
+  double f = P[0] + t, z = t / P[1], ratio, curve, up, down;
+  double weight = exp(-0.5 * z * z) / ({math.sqrt(2.0 * math.pi)!r} * P[1]);
+  softplus_parts(f, &up, &down, &ratio, &curve);
+  out[0] = weight * (1.0 + f - log_softplus(f, softplus(f)));
+  out[1] = weight * ratio;
+  out[2] = 0.5 * weight * curve;
+}}
+{SPREAD}{_rule("integrate", "columns")}"""
+
+MEAN_LOG_SOFTPLUS = f"""
+double part[3], P[2], up, down, s = sqrt(v), reach = {1.2 * math.sqrt(2.0 * trapezoid.DROP)!r} * s;
+int found = v >= 0.0;
+if (v < {POINT_MASS!r}) {{
+  part[0] = log_softplus(m, softplus(m));
+  softplus_parts(m, &up, &down, part + 1, part + 2);
+  part[2] *= 0.5;
+}} else if (found) {{
+  P[0] = m; P[1] = s;
+  found = integrate(P, -reach, reach, -m, fmin(0.5, reach), 1.0 / s, part);
+  part[0] = m + 1.0 - part[0];
+}}
+value = found ? part[0] : nan("");
+in_mean = found ? part[1] : nan("");
+in_variance = found ? part[2] : nan("");
+"""
+
+
+@lru_cache(maxsize=32)
+def _compiled(inputs: str, outputs: str, body: str, preamble: str) -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(inputs, outputs, body, "mean", preamble=preamble)
+
+
+OUTPUTS = "float64 value, float64 in_mean, float64 in_variance"
+
+
+def log_mean(factor: Source, step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
+    """As `gpbounds.likelihoods.concave.log_mean` with its derivatives; ``step`` is that of the factor."""
+    inputs = "float64 y, float64 m, float64 v, float64 step"
+    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MEAN, SPECIAL + _log_mean(factor))(y, m, v, step)
+    return results
+
+
+def log_mean_sigmoid(step: float, y: Array, m: Array, v: Array) -> tuple[Array, ...]:
+    """As `gpbounds.likelihoods.bernoulli._log_mean_sigmoid` of ym with its derivatives in m and v."""
+    inputs, preamble = "float64 y, float64 m, float64 v, float64 step", SPECIAL + _log_mean(SOURCES["Sigmoid"])
+    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, LOG_MEAN_SIGMOID, preamble)(y, m, v, step)
+    return results
+
+
+def log_mean_cdf(y: Array, m: Array, v: Array) -> tuple[Array, ...]:
+    """log Φ(ym/√(1 + v)) with its derivatives in m and v."""
+    results: tuple[Array, ...] = _compiled("float64 y, float64 m, float64 v", OUTPUTS, LOG_MEAN_CDF, SPECIAL)(y, m, v)
+    return results
+
+
+def minus_mean(factor: Source, step: float, highest: float, m: Array, v: Array) -> tuple[Array, ...]:
+    """−E A and its derivatives, with fixed nodes for v ≤ `gpbounds.likelihoods.narrow.WIDEST` and m ≤ ``highest``."""
+    inputs, preamble = "float64 m, float64 v, float64 step, float64 highest", SPECIAL + _log_mean(factor) + NARROW
+    results: tuple[Array, ...] = _compiled(inputs, OUTPUTS, MINUS_MEAN, preamble)(m, v, step, highest)
+    return results
+
+
+def mean_log_softplus(m: Array, v: Array) -> tuple[Array, ...]:
+    """As `gpbounds.likelihoods.poisson._mean_log_softplus` with its derivatives."""
+    kernel = _compiled("float64 m, float64 v", OUTPUTS, MEAN_LOG_SOFTPLUS, SPECIAL + LOG_SOFTPLUS)
+    results: tuple[Array, ...] = kernel(m, v)
+    return results
+
+
+def _march(setup: str, columns: str, count: int) -> str:
+    """`mixture._marched`: ``setup`` sets start, step and reach, ``columns`` the array ``out`` at ``x``."""
+    return f"""
+double sums[{count}];
+int found = 0;
+{setup}
+for (int turn = 0; turn < {trapezoid.HALVINGS} && !found && v >= 0.0; ++turn) {{
+  double half[2][{count}], last = ceil((reach - start) / step);
+  if (!(last < 1e9)) break;
+  for (int c = 0; c < {count}; ++c) half[0][c] = half[1][c] = 0.0;
+  for (int j = 0; j <= (int)last; ++j) {{
+    double x = start + j * step, out[{count}];
+    {columns}
+    for (int c = 0; c < {count}; ++c) half[j % 2][c] += out[c];
+  }}{AGREED} + {trapezoid.SMALLEST!r};
+  if (good) {{
+    found = 1;
+    for (int c = 0; c < {count}; ++c) sums[c] = step * (half[0][c] + half[1][c]);
+  }}
+  step *= 0.5;
+}}
+if (!found) for (int c = 0; c < {count}; ++c) sums[c] = nan("");
+"""
+
+
+PEAK = """
+__device__ double density_at(double x, double square, double v, double df, double *first, double *second) {
+  double w = exp(x), total = v + w, p = w / total, q = square / total, low = expm1(-x);
+  *first = 0.5 * p * (q - 1.0) + 0.5 * df * low;
+  *second = 0.5 * p * (1.0 - p) * (q - 1.0) - 0.5 * p * p * q - 0.5 * df / w;
+  return -0.5 * log(total) - 0.5 * q - 0.5 * df * (x + low);
+}
+__device__ double peak(double square, double v, double df) {
+  double middle = square - (2.0 * df + 1.0) * v, a, b, x = 0.0, best = density_at(0.0, square, v, df, &a, &b);
+  double root = sqrt(fmax(middle * middle - 4.0 * df * (df + 1.0) * v * v, 0.0));
+  double guesses[3] = {
+    fmin(fmax((square - v - 1.0) / (df * (v + 1.0) * (v + 1.0)), -0.5), 3.0),
+    log(fmax((middle + root) / (2.0 * (df + 1.0)), 1.0)),
+    log((square + df) / (df + 1.0))
+  };
+  for (int k = 0; k < 3; ++k) {
+    double value = density_at(guesses[k], square, v, df, &a, &b);
+    if (value > best) { x = guesses[k]; best = value; }
+  }
+  for (int k = 0; k < 4; ++k) {
+    density_at(x, square, v, df, &a, &b);
+    x += fmin(fmax(a / fmax(fabs(b), 0.1), -1.0), 1.0);
+    best = fmax(best, density_at(x, square, v, df, &a, &b));
+  }
+  return best;
+}
+"""
+
+STUDENT_INPUTS = "float64 d, float64 v, float64 df, float64 begin, float64 first_step, float64 mass, float64 slope"
+STUDENT_OUTPUTS = "float64 value, float64 in_d, float64 in_v, float64 in_df"
+
+
+@lru_cache
+def _log_mean_student() -> str:
+    drop = repr(trapezoid.DROP)
+    setup = f"""
+double half_df = 0.5 * df, square = d * d, best = peak(square, v, df), start = begin, step = first_step;
+double width = fmax({drop} - best - 0.5 * log(fmax(v, square)), 1.0) / half_df;
+double reach = fmin(0.5 * width + sqrt(0.25 * width * width + 2.0 * width),
+                    ({drop} - best + half_df) / (half_df + 0.5));
+reach = fmax(reach, 2.0 / sqrt(half_df));
+"""
+    columns = """
+double low = -half_df * (x + expm1(-x)), inverse = 1.0 / (v + exp(x));
+double weight = exp(low - best - 0.5 * square * inverse) * sqrt(inverse);
+out[0] = weight;
+out[1] = -weight * d * inverse;
+out[2] = 0.5 * weight * (square * inverse - 1.0) * inverse;
+out[3] = low * weight;
+"""
+    return (
+        _march(setup, columns, 4)
+        + f"""
+value = best + log(sums[0]) - {0.5 * math.log(2.0 * math.pi)!r} - mass;
+in_d = sums[1] / sums[0];
+in_v = sums[2] / sums[0];
+in_df = sums[3] / sums[0] - half_df * slope;
+"""
+    )
+
+
+@lru_cache
+def _mean_log_student() -> str:
+    setup = f"""
+double a = v / df, b = d * d / df, size = 1.0 + a + b, start = begin, step = first_step;
+double reach = log({trapezoid.DROP!r} * size);
+"""
+    columns = """
+double low = exp(-x), t = exp(x - low) / size, at = a * t, inverse = 1.0 / (1.0 + 2.0 * at), bt = b * t * inverse;
+double power = -0.5 * log1p(2.0 * at) - bt, weight = (1.0 + low) * exp(-t), rising = weight * t * inverse * exp(power);
+out[0] = -weight * expm1(power);
+out[1] = rising;
+out[2] = rising * (1.0 - 2.0 * bt);
+"""
+    return (
+        _march(setup, columns, 3)
+        + """
+double factor = -0.5 * (df + 1.0);
+value = factor * sums[0];
+in_d = factor * sums[1] * 2.0 * d / df;
+in_v = factor * sums[2] / df;
+in_df = -0.5 * df * sums[0] - v * in_v - 0.5 * d * in_d;
+"""
+    )
+
+
+def log_mean_student(
+    d: Array, v: Array, df: float, start: float, step: float, mass: float, slope: float
+) -> tuple[Array, ...]:
+    """As `gpbounds.likelihoods.mixture.log_mean_student` with its derivatives, for the numbers computed there."""
+    kernel = _compiled(STUDENT_INPUTS, STUDENT_OUTPUTS, _log_mean_student(), PEAK)
+    results: tuple[Array, ...] = kernel(d, v, df, start, step, mass, slope)
+    return results
+
+
+def mean_log_student(d: Array, v: Array, df: float, start: float, step: float) -> tuple[Array, ...]:
+    """As `gpbounds.likelihoods.mixture.mean_log_student` with its derivatives."""
+    kernel = _compiled(STUDENT_INPUTS, STUDENT_OUTPUTS, _mean_log_student(), "")
+    results: tuple[Array, ...] = kernel(d, v, df, start, step, 0.0, 0.0)
+    return results
