@@ -8,11 +8,12 @@ network alone, fitted by least squares, with s² its mean squared training error
 four outputs, which are fixed, and DNN+M Mercer features of ŷ.
 
 Differences from the paper: the network of DMGP and DFGP starts after --pretraining epochs of least squares (the paper
-does not say how many); z is standardised by the moments of the start, not by those of the current weights; mini-batches
-use the variational form, which has no gap, and not the paper's semi-stochastic scheme (`deep_schemes.py` compares the
-two); three splits instead of five; in Fig. 5 protein stands for ELECTRIC.  Splits are 90/10, inputs and targets are
-standardised by the training rows.  "In training" is −log p(y)/N of DMGP and DFGP, and the mean log loss of DNN+S.  A
-run with --resume leaves out what the CSV file holds already, so that --epochs can be varied.
+does not say how many); z is standardised by the moments of the start, not by those of the current weights;
+mini-batches use the variational form, which has no gap, and not the paper's semi-stochastic scheme (`deep_schemes.py`
+compares the two); the noise starts at a tenth of the variance of y, or at --noise; three splits instead of five; in
+Fig. 5 protein stands for ELECTRIC.  Splits are 90/10, inputs and targets are standardised by the training rows.  "In
+training" is −log p(y)/N of DMGP and DFGP, and the mean log loss of DNN+S.  A run with --resume leaves out what the
+CSV file holds already, so that --epochs can be varied.
 """
 
 from __future__ import annotations
@@ -61,7 +62,26 @@ PRINTED_RANKS = {
 }
 """NLPD of Tables 5 and 6, by data, model and d, against r^(1/d) for DMGP and r/2 for DFGP."""
 DEEP, PLAIN = ("DMGP", "DFGP"), ("DNN+S", "DNN+M", "DNN+F")
-HEADER = ("part", "data", "model", "rank", "d", "rows", "split", "epochs", "nlpd", "rmse", "train_log_loss", "seconds")
+HEADER = (
+    "part",
+    "data",
+    "model",
+    "rank",
+    "d",
+    "rows",
+    "split",
+    "epochs",
+    "nlpd",
+    "rmse",
+    "train_log_loss",
+    "seconds",
+    "start_noise",
+)
+
+
+def start_noise(args: argparse.Namespace, model: str) -> float | str:
+    """The value of --noise, as the CSV file has it; a model without its own mini-batches starts without it."""
+    return args.noise if args.noise is not None and model in DEEP else ""
 
 
 def nlpd(mean: np.ndarray, std: np.ndarray | float, y: np.ndarray) -> tuple[float, float]:
@@ -81,14 +101,13 @@ def tested(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return nlpd(*model.predict(X, return_std=True, noisy=True), y)
 
 
-def deep(model: str, rank: int, d: int, epochs: int, pretraining: int, N: int, seed: int) -> LowRankGP:
+def deep(model: str, rank: int, d: int, args: argparse.Namespace, N: int, seed: int) -> LowRankGP:
     """DMGP or DFGP."""
     then = Mercer(rank, "grid" if d > 1 else "degree") if model == "DMGP" else Fourier(rank)
-    features = MLP(HIDDEN, d, then=then, pretraining=pretraining, batch_size=BATCH)
-    steps = max(1, round(epochs * N / BATCH))
-    return LowRankGP(
-        features, optimizer="adam", batch_size=BATCH, max_iter=steps, learning_rate=RATE, random_state=seed
-    )
+    features = MLP(HIDDEN, d, then=then, pretraining=args.pretraining, batch_size=BATCH)
+    steps = max(1, round(args.epochs * N / BATCH))
+    settings: dict[str, Any] = {"optimizer": "adam", "batch_size": BATCH, "max_iter": steps, "learning_rate": RATE}
+    return LowRankGP(features, noise=args.noise, random_state=seed, **settings)
 
 
 def plain(model: str, network: Regressor, data: Sequence[np.ndarray], seed: int) -> tuple[float, float, float]:
@@ -139,7 +158,7 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
         X, y, X_test, y_test = data
         begun = time.process_time()
         if model in DEEP:
-            gp = fitted(deep(model, rank, d, args.epochs, args.pretraining, len(y), seed), X, y)
+            gp = fitted(deep(model, rank, d, args, len(y), seed), X, y)
             found = (*tested(gp, X_test, y_test), -gp.objective_ / len(y))
         else:
             key = name, rows, seed
@@ -151,7 +170,7 @@ def results(args: argparse.Namespace, todo: Sequence[Case]) -> Iterator[tuple[An
             found = plain(model, networks[key][0], data, seed)
             begun -= networks[key][1]
         spent = round(time.process_time() - begun, 2)
-        yield part, name, model, rank, d, rows, seed, args.epochs, *found, spent
+        yield part, name, model, rank, d, rows, seed, args.epochs, *found, spent, start_noise(args, model)
 
 
 def table(rows: Sequence[Sequence[Any]], data: str) -> str:
@@ -159,10 +178,11 @@ def table(rows: Sequence[Sequence[Any]], data: str) -> str:
     lines = [f"| {data} | epochs | NLPD | printed | RMSE | printed | in training | seconds |", "|---" * 8 + "|"]
     for model, paper in PRINTED[data].items():
         of_model = [row for row in rows if tuple(row[:3]) == ("tables", data, model)]
-        for epochs in sorted({int(row[7]) for row in of_model}) or [None]:
-            part = [row for row in of_model if int(row[7]) == epochs]
+        for epochs, noise in sorted({(int(row[7]), str(row[-1])) for row in of_model}) or [("", "")]:
+            part = [row for row in of_model if (int(row[7]), str(row[-1])) == (epochs, noise)]
             nlpd, rmse, training, seconds = (_mean(part, column) for column in (8, 9, 10, 11))
-            cells = [str(epochs or ""), nlpd, f"{paper[0]:.3f}", rmse, f"{paper[1]:.3f}", training, seconds]
+            setting = f"{epochs}, noise from {noise}" if noise else str(epochs)
+            cells = [setting, nlpd, f"{paper[0]:.3f}", rmse, f"{paper[1]:.3f}", training, seconds]
             lines.append(f"| {model} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -178,9 +198,9 @@ def _mean(part: Sequence[Sequence[Any]], column: int) -> str:
     return f"{np.mean(values):.3f}{spread}"
 
 
-def rank_table(rows: Sequence[Sequence[Any]], data: str) -> str:
-    """NLPD against r^(1/d) or r/2, the printed number in italics."""
-    part = [row for row in rows if tuple(row[:2]) == ("ranks", data)]
+def rank_table(rows: Sequence[Sequence[Any]], data: str, noise: float | str) -> str:
+    """NLPD against r^(1/d) or r/2 of the models whose noise starts at ``noise``, the printed number in italics."""
+    part = [row for row in rows if (*row[:2], str(row[-1])) == ("ranks", data, str(noise))]
     counts = sorted({_count(row) for row in part})
     lines = [f"| {data}, NLPD | " + " | ".join(map(str, counts)) + " |", "|---" * (len(counts) + 1) + "|"]
     for model in DEEP:
@@ -219,14 +239,15 @@ def picture(rows: Sequence[Sequence[Any]], sets: Sequence[str]) -> Any:
             continue
         above = axes(page, "test NLPD", 201 + 10 * len(sets) + i, "linear")
         below = axes(page, "seconds of one core", 201 + 10 * len(sets) + len(sets) + i)
-        counts = sorted({int(row[7]) for row in part}, reverse=True)
-        for epochs, style in zip(counts, ("o-", "s--", "^-."), strict=False):
+        settings = sorted({(int(row[7]), str(row[-1])) for row in part}, key=lambda key: (-key[0], key[1]))
+        for (epochs, noise), style in zip(settings, ("o-", "s--", "^-.", "v:"), strict=False):
             for model, color in colors.items():
-                points = sorted(_point(row) for row in part if (row[2], int(row[7])) == (model, epochs))
-                n, losses, seconds = zip(*points, strict=True) if points else ((), (), ())
-                label = f"{model}, {epochs} epochs"
-                above.plot(n, losses, style, color=color, label=label)
-                below.plot(n, seconds, style, color=color, label=label)
+                points = sorted(_point(r) for r in part if (r[2], int(r[7]), str(r[-1])) == (model, epochs, noise))
+                if points:
+                    n, losses, seconds = zip(*points, strict=True)
+                    label = f"{model}, {epochs} epochs" + (f", noise from {noise}" if noise else "")
+                    above.plot(n, losses, style, color=color, label=label)
+                    below.plot(n, seconds, style, color=color, label=label)
         for model, color in colors.items():
             above.axhline(PRINTED[name][model][0], color=color, lw=1.0, ls=":")
         above.set_title(f"{name}; dotted: printed, 90 % of all rows", loc="left", fontsize=TEXT + 1)
@@ -257,6 +278,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=options.whole, default=3, help="random splits (default %(default)s)")
     parser.add_argument("--epochs", type=options.whole, default=100, help="passes over the rows (default %(default)s)")
     parser.add_argument("--pretraining", type=int, default=10, help="epochs of least squares (default %(default)s)")
+    parser.add_argument("--noise", type=options.number, help="variance at which the noise of deep kernels starts")
     parser.add_argument("--rows", type=int, default=0, help="training rows, 0 for 90 %% (default %(default)s)")
     parser.add_argument(
         "--counts",
@@ -291,15 +313,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.resume and stored.exists():
         with stored.open(encoding="utf-8") as file:
             rows = [tuple(row) for row in list(csv.reader(file))[1:]]
-    done = {tuple(map(str, row[:8])) for row in rows}
-    todo = [case for case in cases(args, sets) if tuple(map(str, (*case, args.epochs))) not in done]
+    rows = [(*row, "")[: len(HEADER)] for row in rows]
+    done = {tuple(map(str, (*row[:8], row[-1]))) for row in rows}
+    keys = {case: (*case, args.epochs, start_noise(args, case[2])) for case in cases(args, sets)}
+    todo = [case for case, key in keys.items() if tuple(map(str, key)) not in done]
     for each in results(args, todo):
         rows.append(each)
         write(args.out, HEADER, rows)
     for name in sets:
         print(f"\n{table(rows, name)}")
         if any(row[0] == "ranks" for row in rows):
-            print(f"\n{rank_table(rows, name)}")
+            print(f"\n{rank_table(rows, name, start_noise(args, DEEP[0]))}")
     if any(row[0] == "sizes" for row in rows):
         picture(rows, sets).savefig(args.out)
         print(args.out)

@@ -228,17 +228,19 @@ def test_the_picture_of_sizes_has_a_line_for_each_model_and_number_of_epochs(exa
     script = example("deep_features")
     names, rng = ("DMGP", "DFGP", "DNN+S"), np.random.default_rng(0)
     rows = [
-        ("sizes", "protein", model, 15, 1, n, 0, epochs, *rng.uniform(0.5, 2.0, 4))
-        for epochs in (20, 100)
+        ("sizes", "protein", model, 15, 1, n, 0, epochs, *rng.uniform(0.5, 2.0, 4), noise)
+        for epochs, noise in ((20, ""), (100, ""), (100, 0.5))
         for n in (3000, 1000)
         for model in names
     ]
     above, below = script.picture([tuple(map(str, row)) for row in rows], ["protein"]).axes
     for i, ax in ((8, above), (11, below)):
         lines = {line.get_label(): line.get_xydata() for line in ax.lines if "epochs" in line.get_label()}
-        assert set(lines) == {f"{model}, {epochs} epochs" for model in names for epochs in (20, 100)}
+        settings = {"20 epochs": (20, ""), "100 epochs": (100, ""), "100 epochs, noise from 0.5": (100, 0.5)}
+        assert set(lines) == {f"{model}, {setting}" for model in names for setting in settings}
         for label, points in lines.items():
-            own = sorted((row[5], row[i]) for row in rows if f"{row[2]}, {row[7]} epochs" == label)
+            model, setting = label.split(", ", 1)
+            own = sorted((row[5], row[i]) for row in rows if (row[2], row[7], row[-1]) == (model, *settings[setting]))
             np.testing.assert_array_equal(points, own)
     printed = {line.get_ydata()[0] for line in above.lines if line.get_linestyle() == ":"}
     assert printed == {script.PRINTED["protein"][model][0] for model in names}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, PairwiseKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
@@ -168,12 +168,7 @@ def regressor(kernel, **options):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (
-            lambda: from_sklearn(regressor(RationalQuadratic())),
-            "kernel made of ConstantKernel, RBF.*got RationalQuadratic",
-        ),
-        (lambda: from_sklearn(regressor(RBF() + DotProduct())), "got DotProduct"),
-        (lambda: from_sklearn(regressor(RBF() + 1.0)), "got a constant kernel that is added: centre y"),
+        (lambda: from_sklearn(regressor(PairwiseKernel())), "kernel made of ConstantKernel, RBF.*got PairwiseKernel"),
         (lambda: from_sklearn(regressor(WhiteKernel())), "got noise alone"),
         (lambda: from_sklearn(regressor(RBF(), normalize_y=True)), "expected normalize_y=False.*fit again"),
         (
@@ -183,24 +178,17 @@ def regressor(kernel, **options):
         (lambda: from_sklearn(regressor(RBF(), alpha=0.0)), "noise: expected a positive finite number, got 0.0"),
         (lambda: from_sklearn(object()), "expected a scikit-learn GaussianProcessRegressor, got object without kernel"),
         (lambda: from_gpflow(flow_model(flow("Cosine"))), "made of SquaredExponential, Exponential.*got Cosine"),
-        (lambda: from_gpflow(flow_model(flow("Matern12", active_dims=[0]))), r"active_dims = \[0\]"),
-        (lambda: from_gpflow(flow_model(flow("Matern12"), mean="Constant")), "zero mean function, got Constant"),
         (lambda: from_gpflow(flow_model(flow("Matern12"), noise=[0.1, 0.2])), "expected one likelihood.variance"),
         (
             lambda: from_gpflow(stand_in("Model", kernel=None, likelihood=stand_in("Bernoulli"))),
             "got Bernoulli without",
         ),
         (
-            lambda: from_gpytorch(torch_model(stand_in("PeriodicKernel"))),
-            "RBFKernel and MaternKernel.*got PeriodicKernel",
+            lambda: from_gpytorch(torch_model(stand_in("CosineKernel"))),
+            "RBFKernel, MaternKernel.*got CosineKernel",
         ),
         (lambda: from_gpytorch(torch_model(rbf(((0.1,), (0.2,))))), r"got a batch of shape \(2, 1\)"),
         (lambda: from_gpytorch(torch_model(rbf(), noise=[0.1, 0.2])), "expected one likelihood.noise"),
-        (
-            lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("ConstantMean", constant=Tensor([0.5])))),
-            "expected a mean of 0, got ConstantMean",
-        ),
-        (lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("LinearMean"))), "got LinearMean"),
         (lambda: from_gpytorch(stand_in("Model", covar_module=rbf())), "likelihood: expected one"),
         (lambda: from_gpytorch(stand_in("Model")), "expected a GPyTorch model, got Model without covar_module"),
     ],
