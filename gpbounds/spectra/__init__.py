@@ -69,8 +69,8 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
     if isinstance(kernel, OnColumns):
         return spectrum(kernel.kernel, inputs=inputs.marginal(kernel.columns))
-    if isinstance(kernel, Product) and (found := _product(kernel, inputs)) is not None:
-        return found
+    if isinstance(kernel, Product) and (over_columns := _product(kernel, inputs)) is not None:
+        return over_columns
     if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:
         from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
 
