@@ -20,11 +20,12 @@ from fitting.basis import Pulled
 from fitting.evaluation import Evaluation
 from fitting.inducing import InducingBasis
 from fitting.rows import Chunk, Stream
+from fitting.stacks import Stack, cotangents, stackable, stacks
 from gpbounds.arrays import Array, namespace
 from gpbounds.law import GramLaw, gram_law
 from gpbounds.linalg import Cholesky, cholesky
 from gpbounds.linalg.inverses import inverse
-from gpbounds.linalg.products import add_gram
+from gpbounds.linalg.products import accumulate, add_gram
 from gpbounds.linalg.triangular import lift_rows, mirrored, solve_rows
 from gpbounds.mapreduce.statistics import Statistics
 from gpbounds.whitening import residual_diagonal
@@ -77,7 +78,7 @@ class Blocks:
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""
         sums = source.reduce(lambda: _Forward(self, source))
-        return gram_law(mirrored(sums.G), sums.b), sums
+        return gram_law(mirrored(sums.G), sums.b, source.basis.readings), sums
 
     def evaluate(self, source: Stream, *, gradient: bool = True) -> Evaluation:
         """F, and its derivatives in (kernel, log σ², Z)."""
@@ -99,6 +100,12 @@ class Blocks:
             return chunk.recall("blocks", lambda: list(self._made(chunk)))
         return self._made(chunk)
 
+    def stacks(self, source: Stream, chunk: Chunk) -> Iterable[Stack]:
+        """The same on a GPU, a stack of equal blocks at a time."""
+        if 24 * sum((b.stop - b.start) ** 2 for b in self.blocks) <= source.space.keep:
+            return chunk.recall("stacks", lambda: list(stacks(chunk, self.blocks, self.power, self.noise)))
+        return stacks(chunk, self.blocks, self.power, self.noise)
+
     def _made(self, chunk: Chunk) -> Iterator[Block]:
         assert isinstance(chunk.basis, InducingBasis)
         kernel, xp, start = chunk.basis.kernel, namespace(chunk.V), chunk.rows.start
@@ -111,6 +118,11 @@ class Blocks:
                 scaled = R / self.noise
                 chol = cholesky(self.power * scaled + xp.eye(K.shape[0]), name="I + aR/σ²")
                 yield Block(rows, K, R, chol, log_det_ratio(scaled, chol, self.power))
+
+
+def _stackable(chunk: Chunk) -> bool:
+    assert isinstance(chunk.basis, InducingBasis)
+    return stackable(chunk.basis)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +145,14 @@ class _Forward:
 
     def chunk(self, chunk: Chunk) -> None:
         root = math.sqrt(self.member.noise)
+        if _stackable(chunk):
+            for stack in self.member.stacks(self.source, chunk):
+                rows = (stack.inverse @ stack.V).reshape(-1, stack.V.shape[2])
+                rows /= root
+                add_gram(self.G, rows)
+                accumulate(self.b, rows.T, (stack.inverse @ stack.split(chunk.Y)).reshape(len(rows), -1) / root)
+                self.penalty += stack.log_det
+            return
         for block in self.member.within(self.source, chunk):
             whitened = namespace(chunk.V).ascontiguousarray(block.chol.solve_lower(chunk.V[block.rows]) / root)
             add_gram(self.G, whitened)
@@ -166,6 +186,9 @@ class _Reverse:
 
     def chunk(self, chunk: Chunk) -> None:
         cotangent = chunk.scratch("W")
+        if _stackable(chunk):
+            self._stacked(chunk, cotangent)
+            return
         for block in self.member.within(self.source, chunk):
             V = chunk.V[block.rows]
             e = chunk.Y[block.rows] - V @ self.q.mean
@@ -175,6 +198,19 @@ class _Reverse:
                 self._block(block, chunk.X[block.rows], V, e, cotangent[block.rows])
         if self.gradient:
             self.outer += cotangent.T @ chunk.V
+            self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
+
+    def _stacked(self, chunk: Chunk, cotangent: Array) -> None:
+        e, power, s2 = chunk.Y - chunk.V @ self.q.mean, self.member.power, self.member.noise
+        for stack in self.member.stacks(self.source, chunk):
+            rows, residuals = stack.rows, stack.split(e)
+            half = stack.inverse @ residuals
+            self.fit += (half * half).sum() / s2
+            if self.gradient:
+                arguments = residuals, chunk.X[rows], self.q, power, s2, cotangent[rows], self.pull
+                self.noise += cotangents(stack, *arguments)
+        if self.gradient:
+            accumulate(self.outer, cotangent.T, chunk.V)
             self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
 
     def _block(self, block: Block, X: Array, V: Array, e: Array, cotangent: Array) -> None:

@@ -14,7 +14,7 @@ from fitting.basis import Basis
 from fitting.inducing import InducingBasis
 from fitting.partition import Partition
 from fitting.rows import Stream
-from gpbounds.arrays import Array, as_points, namespace
+from gpbounds.arrays import Array, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.linalg.parallel import one_blas_thread
@@ -102,9 +102,10 @@ class Data:
     def only(self, rows: ArrayLike | Array) -> Data:
         """The data of some rows, without blocks."""
         xp = namespace(self.X)
-        chosen = xp.asarray(rows)
+        chosen: Array = rows if is_cupy(rows) else np.asarray(rows)  # tested where it is
         if chosen.ndim != 1 or chosen.size == 0 or chosen.dtype.kind not in "iu":
             raise ValueError(f"rows: expected whole numbers, shape (n,), got shape {chosen.shape}, {chosen.dtype}")
         if int(chosen.min()) < 0 or int(chosen.max()) >= self.N:
             raise ValueError(f"rows: expected numbers in 0 ... {self.N - 1}, got {chosen.min()} to {chosen.max()}")
+        chosen = xp.asarray(chosen)
         return replace(self, X=self.X[chosen], Y=self.Y[chosen], parts=None)

@@ -343,7 +343,7 @@ class _Step:
         """Derivatives of ⟨K̄uu, Kuu⟩ = −⟨G, Kuu⟩ through these rows of G."""
         trace = self.G[rows, rows].trace()
         with np.errstate(over="ignore", invalid="ignore"):
-            parameters, moved, own = pull_both(self.kernel, self.Z[rows], self.Z, self.G[rows], self.Kuu[rows])
+            parameters, moved, own = pull_both(self.basis.covariances, rows, self.G[rows], self.Kuu[rows])
             if self.basis.relative_jitter:
                 added, shift = self.basis.pull_largest(self.basis.relative_jitter * trace)
                 parameters = parameters + added

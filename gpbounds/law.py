@@ -225,11 +225,11 @@ class GramLaw(Law):
         return -0.5 * self.P * self.G
 
 
-def gram_law(G: Array, b: Array, readings: Readings | None = None) -> GramLaw:
+def gram_law(G: Array, b: Array, readings: Readings | None = None, *, replaced: bool = False) -> GramLaw:
     """Factorise I + G and solve for the mean; ``G`` (M, M) symmetric PSD, ``b`` (M, P).
 
-    On a GPU with ``readings``, the factor is tested when they are read, and only if G is not `strong`: the caller then
-    takes `root_law`.
+    On a GPU with ``readings``, the factor is tested when they are read.  Where the caller has ``replaced`` the law if G
+    is `strong`, it is not tested then.
 
     >>> q = gram_law(np.array([[3.0]]), np.array([[2.0]]))
     >>> q.mean, q.covariance, q.gained
@@ -239,7 +239,7 @@ def gram_law(G: Array, b: Array, readings: Readings | None = None) -> GramLaw:
     if readings is None or namespace(G) is np:
         chol = cholesky(precision, name="I + G")
         return GramLaw(chol.solve(b), G, chol)
-    chol = cholesky_unread(precision, 0.0, "I + G", readings, lambda: not q.is_strong)
+    chol = cholesky_unread(precision, 0.0, "I + G", readings, lambda: not (replaced and q.is_strong))
     q = GramLaw(chol.solve(b), G, chol, readings)
     q._trace  # noqa: B018  (read together with the test)
     return q

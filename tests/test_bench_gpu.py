@@ -37,3 +37,14 @@ def test_every_line_runs_on_the_stand_in(tmp_path) -> None:
     assert [timing["case"] for timing in record["timings"]] == ["VFE", "exact GP", "PAC-Bayes bound, FITC", "fit"]
     assert all(timing["median_s"] > 0.0 for timing in record["timings"])
     assert record["product_flops_per_s"] > 0.0
+
+
+@pytest.mark.standin
+def test_the_launches_of_every_model_are_counted() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "standin"), str(ROOT)])}
+    command = [sys.executable, "benchmarks/bench_launches.py"]
+    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    rows = {row[1].strip(): row[3].strip() for row in (line.split("|") for line in ran.stdout.splitlines()[2:])}
+    assert len(rows) == 20
+    assert set(rows.values()) == {"0, 0", "0.125, 0"}

@@ -11,23 +11,30 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP
+from fitting import ExactGP, LowRankGP, SparseGP, SparsePACGP, VariationalGP, stacks
 from fitting.bounds.free import free_bound
 from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap, MercerMap
+from fitting.iterative.evidence import IterativeEvidence
+from fitting.iterative.solver import EVERY, blocks_of, solver
 from fitting.lowrank import LowRankObjective
 from fitting.lowrank_batches import LowRankBound
+from fitting.members import member
 from fitting.variational import variational_objective
-from gpbounds.arrays import namespace
+from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.law import FactorLaw
 from gpbounds.likelihoods import Bernoulli, Gaussian, Poisson, StudentT
+from gpbounds.linalg.cg import conjugate_gradients
+from gpbounds.linalg.lanczos import Lanczos
 from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.readings import Readings
+from gpbounds.vecchia import Blocks, factor
+from gpbounds.whitening import whiten
 
 pytestmark = pytest.mark.standin
 
@@ -125,7 +132,8 @@ def test_variational_inference(cupy, counts, Z, likelihood, objective) -> None:
 def objectives(X: Any, y: Any, Z: Any) -> dict[str, tuple[Callable[[], object], int]]:
     """An evaluation of each model, and the number of its reads: after Kuu is factorised, and after each pass.
 
-    A free q has one pass, and the host computes the outer function between its losses and its derivatives.
+    The first pass of PIC decides nothing.  A free q has one pass, and the host computes the outer function between its
+    losses and its derivatives.
     """
     q = FactorLaw(Z[:, :1] * 0.0, 0.5 * namespace(Z).eye(7))
     at, sparse = Parameters(SE, Gaussian(0.2), Z, q), {"chunk": ROWS}
@@ -134,6 +142,7 @@ def objectives(X: Any, y: Any, Z: Any) -> dict[str, tuple[Callable[[], object], 
         "dtc": (objective(X, y, "dtc", **sparse), 3),
         "fitc": (objective(X, y, "fitc", **sparse), 3),
         "pep": (objective(X, y, "pep", power=0.5, **sparse), 3),
+        "pic": (objective(X, y, "pic", blocks=8, **sparse), 2),
         "fitc, fixed jitter": (objective(X, y, "fitc", jitter=1e-6, **sparse), 3),
         "risk": (risk_bound(X, y, Band(0.5), delta=0.05, **sparse), 4),
         "free risk": (free_bound(X, y, Band(0.5), delta=0.05, **sparse), 3),
@@ -143,7 +152,18 @@ def objectives(X: Any, y: Any, Z: Any) -> dict[str, tuple[Callable[[], object], 
     return {name: (partial(model.minimised, at), reads) for name, (model, reads) in models.items()}
 
 
-NAMES = ["vfe", "dtc", "fitc", "pep", "fitc, fixed jitter", "risk", "free risk", "variational", "power EP for batches"]
+NAMES = [
+    "vfe",
+    "dtc",
+    "fitc",
+    "pep",
+    "pic",
+    "fitc, fixed jitter",
+    "risk",
+    "free risk",
+    "variational",
+    "power EP for batches",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -200,6 +220,52 @@ def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
                         readings.settle()
 
 
+def test_whitening(cupy, counts, Z) -> None:
+    """One read for the residuals of all chunks, one of the rows, which are compared with those of Z."""
+
+    def make(X, y):
+        return lambda: whiten(SE, X, Z, y, jitter=1e-8, chunk=ROWS)
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 25
+    assert without_transfers(each)
+    assert counts["d2h"] <= 12
+
+
+@pytest.mark.parametrize("size", [8, 20])
+def test_equal_blocks(cupy, counts, Z, size) -> None:
+    """A chunk has five blocks or two; the launches are those of one stack."""
+
+    def make(X, y):
+        F = objective(X, y, "pic", blocks=size, chunk=ROWS)
+        return lambda: F.evaluate(SE, 0.2, Z)
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 95
+    assert without_transfers(each)
+
+
+@pytest.mark.parametrize("largest", [512, 10], ids=["stacked", "alone"])
+@pytest.mark.parametrize("keep", [2**20, 0], ids=["kept", "computed again"])
+def test_blocks_of_several_sizes(cupy, monkeypatch, counts, Z, keep, largest) -> None:
+    """Runs of equal blocks, single ones and a block of one row."""
+    monkeypatch.setattr(stacks, "LARGEST", largest)
+    rng = np.random.default_rng(7)
+    labels = np.repeat(np.arange(13), [20] * 5 + [7] * 4 + [1, 1, 50, 60])
+    X, y = rng.standard_normal((labels.size, 2)), rng.standard_normal((labels.size, 2))
+    for method, options in {"pic": {"blocks": labels}, "renyi": {"alpha": 0.4}}.items():
+        near, far = (
+            objective(to(X), to(y), method, chunk=ROWS, keep=keep, **options).evaluate(
+                KERNELS["both"], 0.2, to(Z.get())
+            )
+            for to in (np.asarray, cupy.asarray)
+        )
+        assert far.value == pytest.approx(near.value, rel=1e-11)
+        assert far.gradient.kernel == pytest.approx(near.gradient.kernel, rel=1e-9)
+        assert far.gradient.noise == pytest.approx(near.gradient.noise, rel=1e-10)
+        assert far.gradient.Z.get() == pytest.approx(near.gradient.Z, rel=1e-8, abs=1e-10)
+
+
 def maps(kernel: SquaredExponential, X: Any) -> dict[str, Any]:
     return {
         "Fourier": FourierMap.drawn(kernel, 20, X, rng=0),
@@ -224,7 +290,7 @@ def test_features(cupy, counts, name, kernel) -> None:
     X = 2.0 * np.random.default_rng(6).standard_normal((3 * ROWS, 2))
     X[:3] *= 30.0
     y, features = np.sin(X[:, 0]), maps(kernel, X)[name]
-    for place, launches in enumerate((30, 50)):
+    for place, launches in enumerate((30, 55)):
         each = per_chunk(cupy, counts, lambda X, y, place=place: make(X, y)[place])
         assert each["launch"] <= launches
         assert without_transfers(each)
@@ -236,6 +302,69 @@ def test_features(cupy, counts, name, kernel) -> None:
         assert counts["h2d"] <= 2
         assert result.value == pytest.approx(expected.value, rel=1e-10)
         assert result.gradient.kernel == pytest.approx(expected.gradient.kernel, rel=1e-9)
+
+
+@pytest.mark.parametrize("N", [300, 900])
+def test_steps_of_an_iterative_solve(cupy, counts, N) -> None:
+    """Two row blocks or eight: a step of conjugate gradients, and a Lanczos step, early or late."""
+    rng = np.random.default_rng(8)
+    X, B = cupy.asarray(rng.standard_normal((N, 2))), cupy.asarray(rng.standard_normal((N, 2)))
+    blocks = blocks_of(SE, X)
+    S = solver(SE, X[cupy.asarray(blocks.order)], noise=0.1, blocks=blocks)
+
+    def counted(run: Callable[[], object]) -> Counter[str]:
+        counts.clear()
+        run()
+        return Counter(counts)
+
+    def solved(steps: int) -> Array:
+        enough = lambda energies: bool((energies.get() < 0.0).all())  # noqa: E731
+        return conjugate_gradients(S.K.times, S._preconditioned, B, enough=enough, steps=steps, every=EVERY)
+
+    solved(1)
+    few, many = counted(lambda: solved(8)), counted(lambda: solved(16))
+    assert many["launch"] - few["launch"] <= 8 * 40
+    assert many["d2h"] - few["d2h"] == 1
+    assert many["h2d"] == many["sync"] == 0
+    run = Lanczos(lambda V: S.U.times(S.K.times(S.U.transposed_times(V))), B)
+    run.advance(3)
+    for _ in range(2):
+        step = counted(lambda: run.advance(1))
+        assert step["launch"] <= 60
+        assert without_transfers(step)
+        run.advance(5)
+    assert counted(run.tridiagonal)["d2h"] == 1
+
+
+def test_an_iterative_evaluation(cupy, counts) -> None:
+    """Two reads for the factor of each block, and few besides; uploads do not depend on the number of blocks."""
+    rng, totals = np.random.default_rng(8), []
+    for N in (1100, 1900):
+        X = rng.standard_normal((N, 2))
+        y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(N)
+        data, at = objective(cupy.asarray(X), cupy.asarray(y), "exact").data, Parameters(SE, Gaussian(0.1))
+        J = IterativeEvidence(data, member("exact")).prepared(at, (1, 2))
+        counts.clear()
+        J.minimised(at)
+        totals.append((len(J.frozen.blocks.parts), counts["d2h"], counts["h2d"]))
+    (few, reads, uploads), (many, more_reads, more_uploads) = totals
+    assert few < many
+    assert more_reads - reads <= 2 * (many - few)
+    assert reads - 2 * few <= 10
+    assert more_uploads == uploads <= 12
+
+
+def test_products_of_a_stacked_factor(cupy) -> None:
+    """Those of the host, for blocks and sets of several sizes, and rows that are in many sets or in none."""
+    rng = np.random.default_rng(9)
+    parts = [slice(0, 3), slice(3, 4), slice(4, 9), slice(9, 14)]
+    sets = [np.arange(0), np.array([1]), np.array([0, 1, 3]), np.array([1, 3, 5, 6, 8])]
+    blocks, X = Blocks(np.arange(14), parts, sets), rng.standard_normal((14, 2))
+    near, far = (factor(SE, to(X), noise=0.3, blocks=blocks) for to in (np.asarray, cupy.asarray))
+    V = rng.standard_normal((14, 3))
+    for name in ("times", "transposed_times"):
+        expected = getattr(near, name)(V)
+        np.testing.assert_allclose(getattr(far, name)(cupy.asarray(V)).get(), expected, rtol=1e-13, atol=1e-14)
 
 
 MODELS = {

@@ -27,6 +27,8 @@ from gpbounds.kernels import (
     RationalQuadratic,
     SquaredExponential,
     Sum,
+    White,
+    separated,
 )
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.kernels.rounding import entry_errors
@@ -280,3 +282,30 @@ def test_a_checkpoint_tells_kernels_apart_that_differ_in_what_is_not_trained() -
     for one, other in pairs:
         words = [_words("kernel", k) for k in (one, other)]
         assert words[0] != words[1]
+
+
+# --- white noise ----------------------------------------------------------------------------------------------------
+
+
+def test_white_is_noise_and_no_prior_over_functions() -> None:
+    smooth, noise = separated((SquaredExponential(2.0) + White(0.5)) * (Constant(3.0) + White(0.1)) + White(0.2))
+    np.testing.assert_allclose(smooth(X), 6.0 * SquaredExponential()(X), rtol=1e-13)
+    assert noise == pytest.approx(2.0 * 0.1 + 0.5 * 3.0 + 0.5 * 0.1 + 0.2)
+    assert separated(Linear()) == (Linear(), 0.0)
+    kernel = SquaredExponential(1.0, 2.0) + White(0.3).on([0])
+    assert separated(kernel) == (SquaredExponential(1.0, 2.0), 0.3)
+    model = ExactGP(kernel, optimizer=None).fit(X, Y)
+    assert (model.kernel_, model.noise_) == (SquaredExponential(1.0, 2.0), pytest.approx(0.3))
+    assert ExactGP(kernel, noise=0.1, optimizer=None).fit(X, Y).noise_ == pytest.approx(0.4)
+    for call in (
+        lambda: kernel(X),
+        lambda: kernel.diag(X),
+        lambda: evidence(kernel, X, Y, X[:4], noise=0.1),
+        lambda: rate(kernel, 40, 4, 1.0, noise=0.1, inputs=Empirical(X)),
+    ):
+        with pytest.raises(ValueError, match="expected a prior over functions, got one with White, which is noise"):
+            call()
+    with pytest.raises(ValueError, match="got White alone"):
+        separated(White() + White())
+    with pytest.raises(ValueError, match=r"the same k\(x, x\) for all x, got Linear"):
+        separated(Linear() * White() + SquaredExponential())

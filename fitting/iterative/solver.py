@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from gpbounds.vecchia import Blocks, Factor, factor, near
 
 STEPS = 400
 """Most products with K in one round of conjugate gradients."""
+EVERY = 8
+"""Steps on a GPU between two reads of what is left to solve for."""
 ROUNDS = 6
 """Rounds, each of which begins at the recomputed residual of the one before."""
 COLUMNS = 2**23
@@ -60,7 +63,8 @@ class Solver:
             def reached(energies: Array, targets: Float = targets) -> bool:
                 return bool((host(energies) <= targets).all())
 
-            change = conjugate_gradients(self.K.times, self._preconditioned, part, enough=reached, steps=STEPS)
+            options: dict[str, Any] = {"steps": STEPS, "every": 1 if xp is np else EVERY}
+            change = conjugate_gradients(self.K.times, self._preconditioned, part, enough=reached, **options)
             V[:, columns] += change
             rest = B[:, columns] - self.K.times(V[:, columns])
             before, errors[left] = float(errors[left].max()), host((rest * rest).sum(axis=0)) / self.noise

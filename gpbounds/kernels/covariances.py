@@ -6,14 +6,12 @@ launch each and without reads; otherwise the methods of the kernel do.  Rows hav
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.kernels import fused
 from gpbounds.kernels.base import Kernel
-from gpbounds.readings import read
+from gpbounds.readings import Unread, read
 
 
 class Covariances:
@@ -88,13 +86,21 @@ def pull(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array | None
     return read(parameters), moved
 
 
-def pull_both(kernel: Kernel, X1: Array, X2: Array, cotangent: Array, K: Array) -> tuple[Any, Array, Array]:
-    """As `Kernel.pull_both` for checked points, on a GPU with two launches, and all results on the device."""
-    first, second = covariances(kernel, X1).pulling(), covariances(kernel, X2).pulling()
-    if isinstance(first, Pulling):
-        return kernel.pull_both(X1, X2, cotangent, K)
-    first.add(X2, namespace(K).ascontiguousarray(cotangent.T))
-    second.add(X1, cotangent)
+def pull_both(
+    known: Covariances | fused.Fused, rows: slice, cotangent: Array, K: Array
+) -> tuple[Float | Unread, Array, Array]:
+    """As `Kernel.pull_both` for some rows of Z and all of Z, where ``known`` is k(·, Z).
+
+    A GPU, which takes all rows, does it with two launches, and all results stay there.
+    """
+    Z = known.Z
+    if isinstance(known, Covariances):
+        return known.kernel.pull_both(Z[rows], Z, cotangent, K)
+    if rows != slice(0, int(Z.shape[0])):
+        raise ValueError(f"rows: expected all {Z.shape[0]} on a GPU, got {rows}")
+    first, second = known.pulling(), known.pulling()
+    first.add(Z, namespace(K).ascontiguousarray(cotangent.T))
+    second.add(Z, cotangent)
     return *second.result(), first.result()[1]
 
 

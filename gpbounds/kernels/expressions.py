@@ -219,11 +219,15 @@ def _value(expression: Expression, first: int) -> str:
     return f"({_value(expression.first, first)} {expression.operation} {_value(expression.second, middle)})"
 
 
-def covariances(expression: Expression, D: int) -> str:
-    """The body of a kernel for k(x, z): ``left`` and ``right`` hold rows of D numbers, ``p`` the `Leaf.numbers`."""
+def covariances(expression: Expression, D: int, *, blocks: bool = False) -> str:
+    """The body of a kernel for k(x, z): ``left`` and ``right`` hold rows of D numbers, ``p`` the `Leaf.numbers`.
+
+    With ``blocks`` x and z are rows of the same block of ``columns`` rows.
+    """
     parts = _placed(expression, D)
     lines = [
         "long long row = i / columns, column = i - row * columns;",
+        *(["column += row / columns * columns;"] if blocks else []),
         *(f"double s{n} = 0.0;" for n, _, _ in parts),
         f"for (int d = 0; d < {D}; ++d) {{",
         f"  double x = (double)left[row * {D} + d], z = (double)right[column * {D} + d];",
@@ -235,8 +239,10 @@ def covariances(expression: Expression, D: int) -> str:
     return "\n".join(lines)
 
 
-def pull_back(expression: Expression, D: int, cotangent: str) -> str:
+def pull_back(expression: Expression, D: int, cotangent: str, *, blocks: bool = False) -> str:
     """The body of a kernel that adds to ``sums`` what the entries of some rows and one column contribute.
+
+    With ``blocks`` these rows are those of the block of ``each`` rows to which the column belongs.
 
     ``cotangent`` is an expression in ``row`` and ``column``.  Each leaf has `Leaf.sums`: the derivatives in its
     scalars, then, for each column of the inputs, those sums of its `Form`.
@@ -248,7 +254,9 @@ def pull_back(expression: Expression, D: int, cotangent: str) -> str:
 
     lines = [
         "long long block = i / columns, column = i - block * columns;",
-        "long long start = block * each, stop = start + each < n ? start + each : n;",
+        "long long start = column / each * each, stop = start + each;"
+        if blocks
+        else "long long start = block * each, stop = start + each < n ? start + each : n;",
         f"double right_row[{D}], left_row[{D}];",
         f"for (int d = 0; d < {D}; ++d) right_row[d] = (double)right[column * {D} + d];",
         *(f"double scalar{n}_{m} = 0.0;" for n, leaf, _ in parts for m in range(len(leaf.scalars))),

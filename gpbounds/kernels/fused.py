@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FEWEST, THREADS = 32, 2**18
 """Least number of rows that a thread adds up, and number of threads that keep a device busy."""
 
+BLOCKS = "cotangent[row * each + column - start]"
 DENSE, SCALED = "cotangent[row * columns + column]", "w[row] * cotangent[row * columns + column] + a[row] * b[column]"
 
 
@@ -60,6 +61,14 @@ class Fused:
         units = [leaf.moved(self.D) for leaf in parts if leaf.form is not None]
         self.parameters = cupy.asarray(np.concatenate([*numbers, *units]))  # formulas read the numbers
 
+    def at(self, Z: Array) -> Fused:
+        """The same kernel at other points (M, D), whose parameters are on the device already."""
+        import cupy
+
+        other = Fused.__new__(Fused)
+        vars(other).update(vars(self), Z=cupy.ascontiguousarray(Z))
+        return other
+
     def fill(self, X: Array, out: Array) -> Array:
         """k(X, Z) written into ``out`` (n, M)."""
         import cupy
@@ -70,6 +79,16 @@ class Fused:
         return out
 
     fill_products = fill
+
+    def blocks(self, X: Array, size: int) -> Array:
+        """k(X_b, X_b) for blocks of ``size`` consecutive rows of X (n, D): (n/size, size, size), with one launch."""
+        import cupy
+
+        inputs = "raw T left, raw S right, raw float64 p, int64 columns"
+        kernel = _compiled(expressions.covariances(self.expression, self.D, blocks=True), inputs, "R out")
+        rows, out = cupy.ascontiguousarray(X), cupy.empty((X.shape[0] // size, size, size))
+        kernel(rows, rows, self.parameters, size, out)
+        return out
 
     def diag(self, X: Array) -> Array:
         """k(x, x) (n,)."""
@@ -120,12 +139,27 @@ class Pulling:
 
     def add_block(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
         """Add the symmetric cotangent (n, n) of k(X, X); X is not among the parameters."""
-        block = Pulling(Fused.__new__(Fused))
-        vars(block.fused).update(vars(self.fused), Z=X)
+        block = Pulling(self.fused.at(X))
         block.add(X, cotangent)
         assert block._sums is not None
         sums = block._sums.sum(axis=(1, 2))
         self._others = sums if self._others is None else self._others + sums
+
+    def add_blocks(self, X: Array, cotangent: Array) -> None:
+        """Add symmetric cotangents (B, n, n) of the k(X_b, X_b) of `Fused.blocks`; X is not among the parameters."""
+        import cupy
+
+        fused, size, columns = self.fused, int(cotangent.shape[1]), int(X.shape[0])
+        sums = cupy.zeros((sum(leaf.sums(fused.D) for leaf in leaves(fused.expression)), columns))
+        body = expressions.pull_back(fused.expression, fused.D, BLOCKS, blocks=True)
+        inputs = (
+            "raw T left, raw S right, raw float64 cotangent, raw float64 p, "
+            "int64 n, int64 columns, int64 each, int64 blocks"
+        )
+        rows, kernel = cupy.ascontiguousarray(X), _compiled(body, inputs, "raw float64 sums")
+        kernel(rows, rows, cotangent, fused.parameters, columns, columns, size, 1, sums, size=columns)
+        own = sums.sum(axis=1)
+        self._others = own if self._others is None else self._others + own
 
     def add_diagonal(self, X: Array, cotangent: Array) -> None:
         """Add the cotangent (n,) of k(x, x); where that is not constant, its sums are read from the device at once."""

@@ -51,6 +51,13 @@ def row_products(A: Array, B: Array) -> Array:
     return _reduction("x * y", "T x, T y", "a")(A, B, axis=1)
 
 
+def orthogonalised(directions: Array, image: Array) -> Array:
+    """``image`` (N, m) without its parts along ``directions`` (k, N, m), which are orthonormal in each column."""
+    product = _reduction("x * y", "T x, T y", "a")
+    parts = product(directions, image[None], axis=1)
+    return image - product(directions, parts[:, None, :], axis=0)
+
+
 def below(top: float, V: Array) -> Array:
     """top − Σ_j V_ij² for each row (n,)."""
     return _reduction("x * x", "T x, T top", "top - a")(V, top, axis=1)

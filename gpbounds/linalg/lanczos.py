@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, namespace
+from gpbounds.linalg.device import orthogonalised
+from gpbounds.readings import Readings
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,40 @@ class Lanczos:
         self.basis = [_scaled(Z, namespace(Z).sqrt(self.squares))]
         self.diagonals: list[Array] = []
         self.besides: list[Array] = []
+        self._space: Array | None = None
 
     def advance(self, steps: int) -> None:
         """Do ``steps`` more steps."""
         xp = namespace(self.basis[0])
+        if xp is not np:
+            self._make_room(steps)
         for _ in range(steps):
             image = self.times(self.basis[-1])
             size = xp.sqrt((image * image).sum(axis=0))
             self.diagonals.append((self.basis[-1] * image).sum(axis=0))
             for _ in range(2):
+                if self._space is not None:
+                    image = orthogonalised(self._space[: len(self.basis)], image)
+                    continue
                 for direction in self.basis:
                     image -= direction * (direction * image).sum(axis=0)
             left = xp.sqrt((image * image).sum(axis=0))
             left = xp.where(left > 1e-14 * size, left, 0.0)  # nothing but rounding is left: the recurrence has ended
             self.besides.append(left)
-            self.basis.append(_scaled(image, left))
+            direction = _scaled(image, left)
+            if self._space is not None:
+                self._space[len(self.basis)] = direction
+                direction = self._space[len(self.basis)]
+            self.basis.append(direction)
+
+    def _make_room(self, steps: int) -> None:
+        """On a GPU all directions lie in one array, so that a step has few launches."""
+        k = len(self.basis)
+        if self._space is None or self._space.shape[0] < k + steps:
+            space = namespace(self.basis[0]).empty((k + max(steps, k // 4), *self.basis[0].shape))
+            for place, direction in enumerate(self.basis):
+                space[place] = direction
+            self._space, self.basis = space, [space[place] for place in range(k)]
 
     def only(self, columns: slice) -> Lanczos:
         """The same recurrences of some columns, to continue them alone."""
@@ -92,9 +113,9 @@ class Lanczos:
 
     def tridiagonal(self) -> Tridiagonal:
         """T_k of every column, on the host.  Where a recurrence has ended the diagonal continues with ones."""
-        squares = host(self.squares)
-        diagonal = np.stack([host(d) for d in self.diagonals], axis=1)
-        beside = np.stack([host(b) for b in self.besides], axis=1)
+        xp, readings = namespace(self.squares), Readings()
+        parts = self.squares, xp.stack(self.diagonals, axis=1), xp.stack(self.besides, axis=1)
+        squares, diagonal, beside = [each.numbers for each in [readings.take(part) for part in parts]]
         ended = np.cumsum(np.hstack([(squares == 0.0)[:, None], beside[:, :-1] == 0.0]), axis=1) > 0
         return Tridiagonal(squares, np.where(ended, 1.0, diagonal), beside)
 

@@ -100,8 +100,11 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     """
     if overwrite and jitter == "auto":
         raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
-    scale = float(namespace(A).diagonal(A).max())
-    ladder = [step * scale for step in AUTO_LADDER] if jitter == "auto" else [float(non_negative("jitter", jitter))]
+    if jitter == "auto":
+        scale = float(namespace(A).diagonal(A).max())
+        ladder = [step * scale for step in AUTO_LADDER]
+    else:
+        ladder = [float(non_negative("jitter", jitter))]
     for amount in ladder:
         L = _try(A, amount, overwrite)
         if L is not None:
@@ -112,16 +115,17 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
 def cholesky_unread(
     A: Array, jitter: float, name: str, readings: Readings, needed: Callable[[], bool] = lambda: True
 ) -> Cholesky:
-    """As `cholesky` for a matrix on a GPU and a jitter that is a number, without waiting for the device.
+    """As `cholesky` for a matrix or a stack on a GPU and a jitter that is a number, without waiting for the device.
 
     L is tested when ``readings`` are read, and its entries are arbitrary until then: it must have a positive diagonal
     and no entry of LLᵀ − A − jitter·I above 100·n·eps times the largest entry of the diagonal, which an unfinished
     factorisation does not pass.  The test is skipped if ``needed()`` is false then.
     """
-    xp, n = namespace(A), int(A.shape[0])
+    xp, n = namespace(A), int(A.shape[-1])
     shifted = A if jitter == 0.0 else A + jitter * xp.eye(n)
     L = xp.linalg.cholesky(shifted)
-    parts = xp.abs(shifted - L @ L.T).max(), xp.diagonal(shifted).max(), xp.diagonal(L).min()
+    entries, pivots = (xp.diagonal(each, axis1=-2, axis2=-1) for each in (shifted, L))
+    parts = xp.abs(shifted - L @ L.swapaxes(-1, -2)).max(), entries.max(), pivots.min()
     error, scale, pivot = (readings.take(part) for part in parts)
 
     def test() -> None:

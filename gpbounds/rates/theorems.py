@@ -58,11 +58,9 @@ def rate(
     with the greatest objective of order α, computed without jitter.  Then with p = δ^(1/R) - tv in place of δ:
 
     - ``y=y``, the targets themselves (N-given, N-tilt-given), with probability over the draws alone: D_α <= (α/2)(q̄ +
-    b̄)/max_a[...], see
-      `gpbounds.rates.draws.given.best_given`.  Kernel and noise may have been fitted to these data;
+      b̄)/max_a[...], see `gpbounds.rates.draws.given.best_given`.  Kernel and noise may have been fitted to these data;
     - y from the prior, with probability over y and the draws: the least of N-prior, N-prior2, N-one, N-tilt-prior and
-    the bound of one
-      draw;
+      the bound of one draw;
     - ``y_norm2`` with ``y_norm2_known="before"`` the draws (N-fixed), or "after" them (N-adv: the draw with the least
       trace is kept).
 

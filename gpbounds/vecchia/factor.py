@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ import numpy as np
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import covariances
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
 from gpbounds.linalg.workspace import Workspace
 from gpbounds.vecchia.blocks import Blocks
+from gpbounds.vecchia.stacked import Stacked
 
 ROWS = 256
 """Rows of the chunks in which a host computes the lower triangle of a block's covariance."""
@@ -62,8 +66,14 @@ class Factor:
         """How many numbers are stored."""
         return sum(W.size for W in self.weights)
 
+    @cached_property
+    def _stacked(self) -> Stacked:
+        return Stacked(self.blocks, self.weights)
+
     def times(self, V: Array) -> Array:
         """UV for V (N, m)."""
+        if namespace(V) is not np:
+            return self._stacked.times(V)
         out, blocks = namespace(V).empty_like(V), self.blocks
 
         def multiply(number: int, worker: int) -> None:
@@ -77,6 +87,8 @@ class Factor:
 
     def transposed_times(self, V: Array) -> Array:
         """UᵀV for V (N, m)."""
+        if namespace(V) is not np:
+            return self._stacked.transposed_times(V)
         xp, blocks = namespace(V), self.blocks
         numbers = range(len(self.weights))
         count = min(GROUPS, len(self.weights)) if self.numbers * V.shape[1] >= WORTH else 1
@@ -95,8 +107,8 @@ class Factor:
         return sums[0]
 
     def _each(self, numbers: range, run: Callable[[int, int], Any], V: Array) -> None:
-        """Lanes share the tasks on a host; a GPU runs them in order."""
-        if namespace(V) is np and self.numbers * V.shape[1] >= WORTH:
+        """Lanes share the tasks."""
+        if self.numbers * V.shape[1] >= WORTH:
             share(len(numbers), run)
         else:
             for number in numbers:
@@ -134,9 +146,12 @@ def factor(
     True
     """
     xp, count = namespace(X), len(blocks.parts)
+    known = None if xp is np else covariances(kernel, X[:1])
+    numbers = None if xp is np else xp.asarray(np.concatenate(blocks.rows))
     weights: list[Any] = [None] * count
-    halves = np.zeros(count)
+    halves: list[Any] = [0.0] * count
     sizes = [int(chosen.size) + part.stop - part.start for part, chosen in zip(blocks.parts, blocks.sets, strict=True)]
+    starts = np.cumsum([0, *sizes])
     ends = np.cumsum([0, *(n * n for n in sizes)])
     kept = None
     if 8.0 * float(ends[-1]) <= keep:
@@ -145,12 +160,18 @@ def factor(
 
     def fill(number: int, worker: int) -> None:
         part, chosen = blocks.parts[number], blocks.sets[number]
-        rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
         n, b = sizes[number], part.stop - part.start
+        if numbers is not None:
+            rows = X[numbers[starts[number] : starts[number + 1]]]
+        else:
+            rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
         K = xp.empty((n, n)) if kept is None else kept[number]
-        for some in lower_chunks(n, xp):
-            shape = (some.stop - some.start, some.stop)
-            K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
+        if isinstance(known, Fused):
+            known.at(rows).fill(rows, K)
+        else:
+            for some in lower_chunks(n, xp):
+                shape = (some.stop - some.start, some.stop)
+                K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
         K.reshape(-1)[:: n + 1] += noise
         try:
             L = cholesky(K, name="K + σ²I", overwrite=True).L
@@ -165,11 +186,12 @@ def factor(
         if kept is not None:
             kept[number] = L
         weights[number] = xp.ascontiguousarray(solve_triangular(L, last, transposed=True).T)
-        halves[number] = float(xp.log(xp.diagonal(L)[n - b :]).sum())
+        halves[number] = xp.log(xp.diagonal(L)[n - b :]).sum()
 
     if xp is np:
         share(count, fill)
     else:
         for number in range(count):
             fill(number, 0)
-    return Factor(blocks, weights, 2.0 * float(halves.sum()), kept)
+    total = np.array(halves).sum() if xp is np else xp.stack(halves).sum()
+    return Factor(blocks, weights, 2.0 * float(total), kept)

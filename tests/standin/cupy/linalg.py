@@ -36,6 +36,22 @@ def __getattr__(name: str) -> Any:
     return call
 
 
+def inv(a: ndarray) -> ndarray:
+    """The inverse of a matrix or of each of a stack; NaN where one is singular, as factors of NaN give."""
+    _on_device(a)
+    if a.ndim < 2 or a.shape[-2] != a.shape[-1]:
+        raise LinAlgError("expected a square matrix or a stack of them")
+    stats["launch"] += 1
+    stats["flops"] += 2 * a.size * a.shape[-1]
+    inverses = np.empty(a.shape)
+    for place, matrix in zip(inverses.reshape(-1, *a.shape[-2:]), a._host.reshape(-1, *a.shape[-2:]), strict=True):
+        try:
+            place[...] = np.linalg.inv(matrix)
+        except LinAlgError:
+            place[...] = np.nan
+    return device(inverses)
+
+
 def _on_device(*arrays: Any) -> None:
     """Refuse arrays of the host as CuPy does."""
     if not all(isinstance(a, ndarray) for a in arrays):
@@ -48,8 +64,13 @@ def cholesky(a: ndarray) -> ndarray:
     from scipy.linalg.lapack import dpotrf, spotrf
 
     _on_device(a)
-    if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise LinAlgError("expected a square matrix; the stand-in has not learnt stacks")
+    if a.ndim < 2 or a.shape[-2] != a.shape[-1]:
+        raise LinAlgError("expected a square matrix or a stack of them")
+    if a.ndim > 2:  # one call of the library, whatever the number of matrices
+        before = stats["launch"]
+        factors = [cholesky(device(each)) for each in a._host.reshape(-1, *a.shape[-2:])]
+        stats["launch"] = before + 1
+        return device(np.array([factor._host for factor in factors]).reshape(a.shape))
     stats["launch"] += 1
     stats["flops"] += a.shape[0] ** 3 // 3
     factor, fault = (spotrf if a.dtype == np.float32 else dpotrf)(a._host, lower=1, clean=1)

@@ -1,0 +1,126 @@
+"""Every code block of the site runs and prints what the page shows; the texts of docstrings become valid markup."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib.pyplot as plt
+import pytest
+
+from gpbounds.cli import main
+
+DOCS = Path(__file__).parent.parent / "docs"
+GENERATED = ("_build", "copies", "gallery", "gallery_source", "generated")
+PAGES = [
+    path.relative_to(DOCS).as_posix()
+    for path in sorted(DOCS.rglob("*.md"))
+    if not set(GENERATED) & set(path.relative_to(DOCS).parts)
+]
+BLOCK = re.compile(r"(?:<!-- needs: (?P<needs>[\w ]+) -->\n)?^```(?P<language>\S*)\n(?P<code>.*?)^```$", re.M | re.S)
+RUN = ("python", "sh")
+
+
+class Block(NamedTuple):
+    language: str
+    code: str
+    needs: str
+    shown: str | None
+    """The text block that follows at once: what the code prints."""
+
+
+def blocks(page: str) -> Iterator[Block]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    fences = list(BLOCK.finditer(text))
+    for i, match in enumerate(fences):
+        after = fences[i + 1] if i + 1 < len(fences) else None
+        follows = after and after["language"] == "text" and not text[match.end() : after.start()].strip()
+        if match["language"] in RUN:
+            yield Block(match["language"], match["code"], match["needs"] or "", after["code"] if follows else None)
+
+
+def printed_by(block: Block, namespace: dict[str, Any], page: str) -> str:
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        if block.language == "python":
+            exec(compile(block.code, page, "exec"), namespace)
+        else:
+            for line in filter(None, block.code.splitlines()):
+                words = shlex.split(line, comments=True)
+                assert words[0] == "gpbounds", f"{page}: a block 'sh' holds commands of gpbounds, got {line!r}"
+                assert main(words[1:]) == 0
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(not block.needs for block in blocks(page))])
+def test_blocks_run_and_print_what_is_shown(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {}
+    for block in blocks(page):
+        if not block.needs:
+            printed = printed_by(block, namespace, page)
+            if block.language == "python" or block.shown is not None:
+                assert printed == (block.shown or ""), f"{page}:\n{block.code}"
+    plt.close("all")
+
+
+@pytest.mark.parametrize(
+    ("page", "code", "needs"), [(page, b.code, b.needs) for page in PAGES for b in blocks(page) if b.needs]
+)
+def test_blocks_for_other_libraries_run_where_these_are_installed(page: str, code: str, needs: str) -> None:
+    compiled = compile(code, page, "exec")
+    for library in needs.split():
+        pytest.importorskip(library, reason=f"this block of {page} needs {library}: its syntax is checked")
+    exec(compiled, {})
+
+
+def test_blocks_are_found() -> None:
+    assert "index.md" in PAGES
+    assert sum(len(list(blocks(page))) for page in PAGES) >= 4
+    assert len(list(blocks("index.md"))) == (DOCS / "index.md").read_text(encoding="utf-8").count("```python\n")
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The extensions of the site's build that need no Sphinx, by name."""
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+
+    def load(name: str) -> Any:
+        spec = importlib.util.spec_from_file_location(name, DOCS / "extensions" / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.mark.parametrize("name", ["plain_text", "copies", "gallery"])
+def test_examples_of_the_extensions_hold(extension: Any, name: str) -> None:
+    result = doctest.testmod(extension(name))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_code_and_examples_of_a_docstring_stay_as_they_are(extension: Any) -> None:
+    kept = ["", ">>> 2 * 3", "6", "", "Parameters", "----------", "a_b : array (N,)"]
+    assert extension("plain_text").converted(["The law of q* (R-thm1), see ``x*y`` and `z_`.", *kept]) == [
+        r"The law of q\* (:claim:`R-thm1`), see ``x*y`` and `z_`.",
+        *kept,
+        "",
+    ]
+
+
+def test_a_link_that_leads_nowhere_is_refused(extension: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected a link to a file of the repository, got gone\.md"):
+        extension("copies").adapted("[words](gone.md)", Path("README.md"), tmp_path)
