@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
 from gpbounds.spectra.base import Spectrum
 
 __all__ = ["Spectrum", "spectrum"]
@@ -72,9 +72,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         return _squared_exponential(kernel, inputs)
     if isinstance(kernel, Matern):
         return _matern(kernel, inputs)
+    pair = isinstance(kernel, Sum | Product)
+    reason = ": the eigenvalues of a sum or product are not those of its parts" if pair else ""
     raise ValueError(
-        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs: the "
-        f"eigenvalues of a sum or product are not those of its parts. Supported: {SUPPORTED}."
+        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}. "
+        f"Plans for given data, inputs=Empirical(X), hold for every kernel. Supported: {SUPPORTED}."
     )
 
 
