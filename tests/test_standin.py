@@ -350,6 +350,13 @@ def test_kernels_may_call_functions_of_their_own(cupy) -> None:
     assert (z.tolist(), w.tolist()) == ([0.0, 1.0, 4.0], [0.0, -1.0, -2.0])
 
 
+def test_raw_arrays_are_no_pointers(cupy) -> None:
+    with pytest.raises(NotImplementedError, match="'raw float64 x' with an index behind it only"):
+        cupy.ElementwiseKernel("raw float64 x", "float64 y", "y = *(x + i)")
+    pointed = cupy.ElementwiseKernel("raw float64 x", "float64 y", "const double *at = &x[i]; y = at[0]")
+    assert pointed(cupy.arange(3.0), cupy.empty(3)).get().tolist() == [0.0, 1.0, 2.0]
+
+
 def test_kernels_know_the_functions_of_cuda(cupy) -> None:
     x = np.concatenate([np.linspace(-5.0, 60.0, 2001), [0.0, 1e8, 1e300]])
     erfcx = cupy.ElementwiseKernel("float64 x", "float64 y", "y = erfcx(x)")
