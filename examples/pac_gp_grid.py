@@ -149,12 +149,13 @@ def picture(points: Sequence[Point]) -> Any:
         f"δ = {DELTA:g}",
     )
     ax = page.add_subplot()
+    top = 0.0
     for name, (label, color) in LINES.items():
         sizes, middle, error = averages(points, name)
         ax.errorbar(
             sizes, middle, error, color=color, marker="o", markersize=4.0, linewidth=1.6, capsize=2, label=label
         )
-    top = max(p.B for p in points)
+        top = max(top, float((middle + error).max()))
     for size, L, r in sorted({(p.log_size, p.L, p.r) for p in points}):
         height = (1.03 if PLACES.index(r) % 2 else 1.12) * top  # those of r and of the next r overlap
         ax.text(size, height, f"L={L}\nr={r}", fontsize=TEXT - 3, ha="center", va="bottom", color="0.35")

@@ -350,7 +350,9 @@ def test_the_numbers_on_the_page_are_those_of_the_library(audit, page):
     assert f"row {worst + 1}: unexplained {audit.places.unexplained[worst]:.4g}" in text
     for each in audit.calibration.coverage:
         assert f"{100 * each.share:.2f} %" in text
-    for level in audit.enough.levels:
+    counts = audit.enough.counts
+    decisive = [*audit.enough.of("model"), *(level for level in audit.enough.of("chosen") if level.M == counts[0])]
+    for level in decisive:
         low, high = level.divergence(audit.enough.evidence)
         assert outward(float(low), "lower", 4) in text
         assert outward(float(high), "upper", 4) in text

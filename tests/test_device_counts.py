@@ -34,6 +34,7 @@ from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.readings import Readings
 from gpbounds.vecchia import Blocks, factor
+from gpbounds.whitening import whiten
 
 pytestmark = pytest.mark.standin
 
@@ -217,6 +218,18 @@ def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
                 else:
                     with pytest.raises(NotPositiveDefinite, match="A: expected a positive definite"):
                         readings.settle()
+
+
+def test_whitening(cupy, counts, Z) -> None:
+    """One read for the residuals of all chunks, one of the rows, which are compared with those of Z."""
+
+    def make(X, y):
+        return lambda: whiten(SE, X, Z, y, jitter=1e-8, chunk=ROWS)
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 25
+    assert without_transfers(each)
+    assert counts["d2h"] <= 12
 
 
 @pytest.mark.parametrize("size", [8, 20])

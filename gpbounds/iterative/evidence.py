@@ -50,7 +50,7 @@ class Problem:
     U: Factor
     K: Products
     Y: Array
-    advance: Callable[[], Any] = lambda: None
+    advance: Callable[[], Any] | None = None
 
     @property
     def N(self) -> int:
@@ -59,7 +59,8 @@ class Problem:
 
     def times(self, V: Array) -> Array:
         """BV for V (N, m)."""
-        self.advance()
+        if self.advance is not None:
+            self.advance()
         return self.U.times(self.K.times(self.U.transposed_times(V)))
 
     def probes(self, rng: np.random.Generator, count: int) -> Array:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpbounds.audit import Audit
+from gpbounds.audit import Audit, Enough, Level
 from gpbounds.audit.record import sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
@@ -109,7 +109,7 @@ def _enough(audit: Audit) -> str:
         return ""
     kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
     rows = []
-    for level in sorted(enough.levels, key=lambda level: (level.M, level.points)):
+    for level in _telling(enough):
         lower, upper = level.divergence(enough.evidence)
         low, high = _both((lower, upper), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
@@ -137,6 +137,19 @@ def _enough(audit: Audit) -> str:
         "</div>",
         table(header, rows),
     )
+
+
+def _telling(enough: Enough) -> list[Level]:
+    """The levels of the table: the model's, those where the target is reached, and others a tenth apart."""
+    decisive = {count - before for count in enough.counts if count is not None for before in (0, 1)}
+    kept: list[Level] = []
+    for points in ("model", "chosen", "added"):
+        last = 0.0
+        for level in enough.of(points):
+            if points == "model" or level.M in decisive or level.M >= 1.1 * last:
+                kept.append(level)
+                last = level.M
+    return sorted(kept, key=lambda level: (level.M, level.points))
 
 
 def _consequences(audit: Audit) -> str:
