@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 from dlm_setting import cell, markdown, plain
-from paired import Tally
 from regression_sets import split
 from renyi_pictures import boxes
 from renyi_setting import CLAIMED, Group, Job, Part, Score, fit, score, source
-from renyi_tables import near
+from renyi_tables import near, told
 
 from fitting import sharpness
 from gpbounds.plotting.elements import TEXT, figure, headline
@@ -102,7 +101,7 @@ def claims(groups: Sequence[Group]) -> list[str]:
         ]
         lines.append(
             f"{text}: least at α = {', '.join(f'{a:g}' for a in least)}, near ½ in {sum(map(near, least))} of "
-            f"{len(least)}; the middle order below the smallest: {Tally(gaps[0])}; below the largest: {Tally(gaps[1])}."
+            f"{len(least)}; the middle order below the smallest: {told(gaps[0])}; below the largest: {told(gaps[1])}."
         )
     best = ", ".join(f"{group.by_test('Rényi'):g}" for group in groups)
     slopes = max(score.slope for group in groups for score in group.scores if isinstance(score, Flat))
