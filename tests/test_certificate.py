@@ -58,6 +58,7 @@ POSTERIORS = {
     "exact": Exact(0.3),
     "vfe": Sparse(Z, 0.3, power=0.0),
     "fitc": Sparse(Z, 0.3, power=1.0, jitter=1e-6),
+    "beyond": Sparse(Z, 0.3, power=5.0),
     "free": Free(Z, AMPLITUDES, SPREAD),
     "whitened": Whitened(Z, AMPLITUDES, np.linalg.cholesky(SPREAD)),
 }
@@ -538,7 +539,7 @@ def test_what_cannot_be_certified_is_refused(changes, error, words):
     [
         (lambda: Exact(0.0), "noise: expected a positive"),
         (lambda: Exact([0.1, 0.2]), "noise: expected one number"),
-        (lambda: Sparse(Z, 0.1, power=1.5), "power: expected a number in"),
+        (lambda: Sparse(Z, 0.1, power=-0.5), "power: expected a finite number >= 0"),
         (lambda: Sparse(Z, 0.1, jitter=-1.0), "jitter: expected a finite number >= 0"),
         (lambda: Sparse(Z.astype(np.float32), 0.1), "Z: expected float64"),
         (lambda: Free(Z, AMPLITUDES[:-1], SPREAD), "mean, cov: expected shapes"),

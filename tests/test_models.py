@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, PairwiseKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.means import LinearMean
 from gpbounds.renyi import elbo, evidence, gap, log_evidence
 from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
 
@@ -196,3 +197,38 @@ def regressor(kernel, **options):
 def test_what_is_not_understood_is_refused(call, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         call()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Z", [None, X[:3] / 3.0])
+def test_a_file_holds_the_model_with_all_digits(tmp_path, Z) -> None:
+    kernel = SquaredExponential(0.1, [1.0 / 3.0, 2.0]) + Matern(1.5, 0.7, 1e-3) * SquaredExponential()
+    mean = LinearMean(1.0 / 3.0, None if Z is None else [1.0 / 7.0, 2.0])
+    Model(kernel, 1.0 / 7.0, Z, mean).save(tmp_path / "model.json")
+    read = Model.load(tmp_path / "model.json")
+    assert read.noise == 1.0 / 7.0
+    assert (read.kernel(X) == kernel(X)).all()
+    assert (read.Z is None) == (Z is None)
+    assert Z is None or (read.Z == Z).all()
+    assert read.mean == mean
+    Model(kernel, 1.0, Z).save(tmp_path / "model.json")
+    assert Model.load(tmp_path / "model.json").mean is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[1]",
+        '{"kind": "imported model", "version": 2}',
+        '{"kind": "imported model", "version": 1}',
+        '{"kind": "imported model", "version": 1, "kernel": {"type": "SquaredExponential"}, "noise": -1, "Z": null}',
+        '{"kind": "imported model", "version": 1, "kernel": {"type": "Cubic"}, "noise": 1, "Z": null}',
+    ],
+)
+def test_a_file_that_is_no_model_is_refused_with_its_name(tmp_path, text) -> None:
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(ValueError, match=r"model\.json: expected a model that gpbounds\.renyi\.Model\.save wrote"):
+        Model.load(tmp_path / "model.json")

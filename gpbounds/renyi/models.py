@@ -1,10 +1,12 @@
-"""Kernel, mean, noise and inducing points of models trained with other libraries, for `evidence` and `gap`.
+"""Kernel, mean, noise and inducing points of models trained with other libraries, for `evidence`, `gap`, audits.
 
 No library is imported: classes are recognised by their names, parameters by the attributes that the libraries document.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +15,10 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_host_points, as_points
 from gpbounds.kernels import Kernel, Linear, Periodic, Polynomial, RationalQuadratic, SquaredExponential
-from gpbounds.kernels.plain import stationary
+from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain, stationary
 from gpbounds.means import LinearMean
 from gpbounds.renyi.terms import Term, added, multiplied, on_columns, total
-from gpbounds.validation import positive
+from gpbounds.validation import noise_variance, positive
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,60 @@ class Model:
             return targets
         mean = self.mean(as_host_points(X, "X"))
         return targets - (mean if targets.ndim == 1 else mean[:, None])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, with all digits; `gpbounds audit --model` reads it.
+
+        Raises
+        ------
+        ValueError
+            for a kernel that is not one of gpbounds.
+        """
+        record = {
+            "kind": KIND,
+            "version": VERSION,
+            "kernel": kernel_to_plain(self.kernel),
+            "noise": self.noise,
+            "Z": None if self.Z is None else self.Z.tolist(),
+            "mean": None if self.mean is None else _mean_to_plain(self.mean),
+        }
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, allow_nan=False)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """The model in a file that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            for a file of another kind, or with values that are no model.
+        OSError
+            if the file cannot be read.
+        """
+        name = os.fspath(path)
+        wrong = f"{name}: expected a model that gpbounds.renyi.Model.save wrote"
+        with open(path, encoding="utf-8") as file:
+            try:
+                record = json.load(file)
+            except (json.JSONDecodeError, UnicodeDecodeError):
+                raise ValueError(f"{wrong}, got a file that is not JSON") from None
+        if not isinstance(record, dict) or record.get("kind") != KIND or record.get("version") != VERSION:
+            raise ValueError(f"{wrong}, got another JSON file, or one of another version")
+        try:
+            Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
+            mean = None if record["mean"] is None else LinearMean(**record["mean"])
+            return cls(kernel_from_plain(record["kernel"]), noise_variance(record["noise"]), Z, mean)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{wrong}, got values that are no model: {error}") from None
+
+
+KIND, VERSION = "imported model", 1
+"""Marks of a file."""
+
+
+def _mean_to_plain(mean: LinearMean) -> dict[str, Any]:
+    return {"intercept": mean.intercept, "slopes": None if mean.slopes is None else np.asarray(mean.slopes).tolist()}
 
 
 _SKLEARN = (
