@@ -102,7 +102,7 @@ def picture(part: str, complete: Sequence[Group]) -> Any:
     if part == "sharpness":
         return renyi_sharpness.picture(complete, f"Sharpness of the optima (Keskar et al., ε = 0.001), {splits} splits")
     return renyi_pictures.boxplots(
-        complete, f"RMSE over {splits} splits: EGP, SGP, PEP at its best power (chosen by the test rows), Rényi by α"
+        complete, f"RMSE over {splits} splits; PEP at its best power (chosen by the test rows), Rényi by α"
     )
 
 

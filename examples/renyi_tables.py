@@ -29,7 +29,7 @@ def shown(gap: Paired) -> str:
     return f"{gap.mean:+.2g}" + (f" ± {gap.error:.1g}" if np.isfinite(gap.error) else "")
 
 
-def told(gaps: Sequence[Paired]) -> str:
+def in_settings(gaps: Sequence[Paired]) -> str:
     """In how many settings the first is less than the second, and by how much."""
     tally = Tally(gaps)
     (low, high), less = tally.counts, sum(gap.mean < 0.0 for gap in gaps)
@@ -69,13 +69,13 @@ def claims(groups: Sequence[Group]) -> list[str]:
     lines = [
         f"RMSE is least at α within {NEAR:g} of ½: in {sum(map(near, best))} of {len(groups)} settings (least at "
         f"{', '.join(f'{a:g}' for a in best)}); the middle order is surely below both ends in {surely}.",
-        f"The middle order has a smaller RMSE than the smallest: {told(inner)}.",
-        f"The middle order has a smaller RMSE than the largest: {told(ends)}.",
+        f"The middle order has a smaller RMSE than the smallest: {in_settings(inner)}.",
+        f"The middle order has a smaller RMSE than the largest: {in_settings(ends)}.",
     ]
     for rival in RIVALS:
         if groups[0].orders(rival):
             lines.append(
-                f"Rényi (best order) has a smaller RMSE than {rival}: {told([lead(g, rival) for g in groups])}."
+                f"Rényi (best order) has a smaller RMSE than {rival}: {in_settings([lead(g, rival) for g in groups])}."
             )
     if all(groups[0].orders(rival) for rival in RIVALS):
         gaps = [paired(group.best("EGP"), group.best("SGP")) for group in groups]
