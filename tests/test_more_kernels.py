@@ -193,6 +193,11 @@ def test_columns_are_those_of_the_rows(seed: int) -> None:
         (lambda: Linear()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
         (lambda: Linear().on([0])(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got"),
         (lambda: Constant()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
+        (lambda: rate(Linear(), 9, 2, 1.0), r"no spectrum is known for Linear kernels .* inputs=Empirical\(X\), hold"),
+        (
+            lambda: rate(Periodic(), 9, 2, 1.0),
+            r"no spectrum is known for Periodic kernels under Gaussian inputs",
+        ),
         (lambda: spectrum(Linear(), inputs=None), r"inputs: expected Gaussian, Uniform or Empirical"),
     ],
 )
