@@ -100,6 +100,25 @@ def test_matrices_are_symmetric_and_positive_semidefinite(seed: int, N: int) -> 
     assert kernel.largest_variance(X) >= np.diag(K).max() * (1.0 - 1e-12)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Constant(2.0),
+        Linear([0.5, 2.0]),
+        Polynomial(3, 0.4, 0.5),
+        RationalQuadratic(0.7, 2.0, [0.5, 2.0]),
+        Periodic([3.0, 2.0], 2.0, 1.5),
+        Periodic(3.0).on([1]) * Linear() + Constant(),
+    ],
+)
+def test_float32_stays_float32(kernel: Kernel) -> None:
+    points = np.random.default_rng(5).standard_normal((8, 2))
+    single = points.astype(np.float32)
+    assert kernel(single).dtype == kernel(single, single[:2]).dtype == kernel.diag(single).dtype == np.float32
+    wide = kernel(single.astype(np.float64))
+    np.testing.assert_allclose(kernel(single), wide, atol=3e-6 * np.abs(wide).max())
+
+
 @given(seed=SEEDS)
 def test_json_and_parameters_go_there_and_back(seed: int) -> None:
     kernel = drawn(np.random.default_rng(seed), 3)
@@ -193,6 +212,11 @@ def test_columns_are_those_of_the_rows(seed: int) -> None:
         (lambda: Linear()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
         (lambda: Linear().on([0])(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got"),
         (lambda: Constant()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
+        (lambda: rate(Linear(), 9, 2, 1.0), r"no spectrum is known for Linear kernels .* inputs=Empirical\(X\), hold"),
+        (
+            lambda: rate(Periodic(), 9, 2, 1.0),
+            r"no spectrum is known for Periodic kernels under Gaussian inputs",
+        ),
         (lambda: spectrum(Linear(), inputs=None), r"inputs: expected Gaussian, Uniform or Empirical"),
     ],
 )
