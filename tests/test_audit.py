@@ -132,6 +132,7 @@ def test_ctrl_c_leaves_the_levels_that_were_computed(monkeypatch):
     assert [level.points for level in result.levels] == ["model"]
     gap = exact_gap(model.kernel, model.X, model.y, model.Z, 1.0, noise=model.noise)
     assert float(result.divergence[0]) <= gap <= float(result.divergence[1])
+    assert "cannot do" not in Audit("n", "m", model, result).findings[0].text  # N-low was not computed
 
 
 @given(problems)

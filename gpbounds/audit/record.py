@@ -154,13 +154,13 @@ def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
 
 
 def _would_do(enough: Enough) -> str:
-    least = f"fewer than {enough.needed} cannot do, however they are chosen (N-low)."
+    least = f"; fewer than {enough.needed} cannot do, however they are chosen (N-low)." if enough.needed > 1 else "."
     if enough.suffices is None:
-        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough; {least}"
+        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough{least}"
     added = enough.counts[1]
     if enough.model is not None and added is not None and added == enough.suffices:
-        return f"{added} would do (these and {added - enough.model.M} more rows); {least}"
-    return f"{enough.suffices} chosen rows would do; {least}"
+        return f"{added} would do (these and {added - enough.model.M} more rows){least}"
+    return f"{enough.suffices} chosen rows would do{least}"
 
 
 def of_consequences(consequences: Consequences | None) -> Finding | None:

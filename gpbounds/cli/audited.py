@@ -175,6 +175,12 @@ def _of_model(
             "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
             "Calibration is that of the model itself.",
         )
+    if method in ("fitc", "pep", "pic"):
+        notes = (
+            *notes,
+            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
+            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
+        )
     limited: dict[str, Limit] = {}
     for remark in model.remarks_:
         if remark.kind in ("lower limit", "upper limit"):

@@ -121,8 +121,12 @@ def _enough(audit: Audit) -> str:
     intro = Markup(
         "KL[q*‖p] is the divergence of the best sparse posterior with these inducing points from the exact posterior, "
         f"in nats; it is log p(y) − ELBO. The sharpest bounds on log p(y) are {low} and {high}{_cited(claims)}. "
-        f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
-        f"{_cited(('N-low',))}."
+        + (
+            f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
+            f"{_cited(('N-low',))}."
+            if enough.needed > 1
+            else ""
+        )
     )
     return _section(
         "enough",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
-from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential
+from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
 from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.spectra.base import Spectrum
 
@@ -80,9 +80,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         return _squared_exponential(kernel, inputs)
     if isinstance(kernel, Matern):
         return _matern(kernel, inputs)
+    pair = isinstance(kernel, Sum | Product)
+    reason = ": the eigenvalues of a sum or product are not those of its parts" if pair else ""
     raise ValueError(
-        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs: the "
-        f"eigenvalues of a sum or product are not those of its parts. Supported: {SUPPORTED}."
+        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}. "
+        f"Plans for given data, inputs=Empirical(X), hold for every kernel. Supported: {SUPPORTED}."
     )
 
 
