@@ -251,7 +251,7 @@ def picture(rows: Sequence[Sequence[Any]], sets: Sequence[str]) -> Any:
         for model, color in colors.items():
             above.axhline(PRINTED[name][model][0], color=color, lw=1.0, ls=":")
         above.set_title(f"{name}; dotted: printed, 90 % of all rows", loc="left", fontsize=TEXT + 1)
-        above.legend(fontsize=TEXT - 2, frameon=False)
+        below.legend(fontsize=TEXT - 2, frameon=False, loc="lower right")
         sizes = [int(row[5]) for row in part]
         for ax in (above, below):
             ax.set_xscale("log")

@@ -209,8 +209,8 @@ def draw_minima(ends: Sequence[Minimum], name: str) -> Any:
     starts, noises = len(ends) // 2, [m.noise for m in ends]
     headline(
         page,
-        f"{name}: ends of {starts} trainings from σ² in [1e-5, 10] and random inducing points (circled: the best). "
-        f"Dashed line: σ = {NOISE:g}.",
+        f"{name}: ends of {starts} trainings from σ² in [1e-5, 10] and random inducing points. "
+        f"Circle: the best. Dashes: σ = {NOISE:g}",
     )
     for i, (method, color) in enumerate(MINIMA.items()):
         ax = page.add_subplot(1, 2, 1 + i)

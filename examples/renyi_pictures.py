@@ -38,12 +38,13 @@ def boxes(ax: Any, group: Group, metric: str) -> None:
 
 
 def boxplots(groups: Sequence[Group], title: str, metric: str = "RMSE") -> Any:
-    """One panel for each data set (columns) and each kernel or M (rows)."""
+    """One panel for each data set (columns) and each kernel or M (rows; columns for a single data set)."""
     sets = list(dict.fromkeys(group.data for group in groups))
     lanes = list(dict.fromkeys((group.kernel, group.M) for group in groups))
-    page = figure(4.3 * len(sets), 1.2 + 2.9 * len(lanes))
+    across, down = (len(lanes), 1) if len(sets) == 1 else (len(sets), len(lanes))
+    page = figure(4.3 * across, 1.2 + 2.9 * down)
     headline(page, title)
-    axes = page.subplots(len(lanes), len(sets), squeeze=False)
+    axes = page.subplots(down, across, squeeze=False).reshape(len(lanes), len(sets))
     for group in groups:
         i, j = lanes.index((group.kernel, group.M)), sets.index(group.data)
         boxes(axes[i, j], group, metric)

@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 from dlm_setting import cell, markdown, plain
-from paired import Tally
 from regression_sets import split
 from renyi_pictures import boxes
 from renyi_setting import CLAIMED, Group, Job, Part, Score, fit, score, source
-from renyi_tables import near
+from renyi_tables import in_settings, near
 
 from fitting import sharpness
 from gpbounds.plotting.elements import TEXT, figure, headline
@@ -100,9 +99,10 @@ def claims(groups: Sequence[Group]) -> list[str]:
             ]
             for end in (0, -1)
         ]
+        lower, upper = (in_settings(gap) for gap in gaps)
         lines.append(
             f"{text}: least at α = {', '.join(f'{a:g}' for a in least)}, near ½ in {sum(map(near, least))} of "
-            f"{len(least)}; the middle order below the smallest: {Tally(gaps[0])}; below the largest: {Tally(gaps[1])}."
+            f"{len(least)}; the middle order below the smallest: {lower}; below the largest: {upper}."
         )
     best = ", ".join(f"{group.by_test('Rényi'):g}" for group in groups)
     slopes = max(score.slope for group in groups for score in group.scores if isinstance(score, Flat))

@@ -29,6 +29,16 @@ def shown(gap: Paired) -> str:
     return f"{gap.mean:+.2g}" + (f" ± {gap.error:.1g}" if np.isfinite(gap.error) else "")
 
 
+def in_settings(gaps: Sequence[Paired]) -> str:
+    """In how many settings the first is less than the second, and by how much."""
+    tally = Tally(gaps)
+    (low, high), less = tally.counts, sum(gap.mean < 0.0 for gap in gaps)
+    return (
+        f"{tally.word}: less in {less} of {len(gaps)} settings, surely in {low}, surely more in {high}; differences "
+        f"{', '.join(map(shown, gaps))}"
+    )
+
+
 def lead(group: Group, rival: str, metric: str = "RMSE") -> Paired:
     """Rényi − rival, each at the order with the least mean test error."""
     return paired(group.best("Rényi", metric), group.best(rival, metric))
@@ -59,13 +69,13 @@ def claims(groups: Sequence[Group]) -> list[str]:
     lines = [
         f"RMSE is least at α within {NEAR:g} of ½: in {sum(map(near, best))} of {len(groups)} settings (least at "
         f"{', '.join(f'{a:g}' for a in best)}); the middle order is surely below both ends in {surely}.",
-        f"The middle order has a smaller RMSE than the smallest: {Tally(inner)}.",
-        f"The middle order has a smaller RMSE than the largest: {Tally(ends)}.",
+        f"The middle order has a smaller RMSE than the smallest: {in_settings(inner)}.",
+        f"The middle order has a smaller RMSE than the largest: {in_settings(ends)}.",
     ]
     for rival in RIVALS:
         if groups[0].orders(rival):
             lines.append(
-                f"Rényi (best order) has a smaller RMSE than {rival}: {Tally([lead(g, rival) for g in groups])}."
+                f"Rényi (best order) has a smaller RMSE than {rival}: {in_settings([lead(g, rival) for g in groups])}."
             )
     if all(groups[0].orders(rival) for rival in RIVALS):
         gaps = [paired(group.best("EGP"), group.best("SGP")) for group in groups]

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fitting.basis import Basis, Pulled
-from fitting.evaluation import Evaluation, Gradient
+from fitting.evaluation import Evaluation, Gradient, Parameters
+from fitting.members import Member
 from fitting.rows import Chunk, Stream
 from fitting.stacked import Stacking, Triangle
 from gpbounds.arrays import Array, Float, namespace
@@ -33,7 +34,7 @@ from gpbounds.readings import Reading, Readings
 
 @dataclass(frozen=True)
 class Diagonal:
-    """The member with power a in [0, 1] of the diagonal of K − Q; ``kept=False`` drops K − Q (DTC).
+    """The member with power a ≥ 0 of the diagonal of K − Q; ``kept=False`` drops K − Q (DTC).
 
     Attributes
     ----------
@@ -46,6 +47,12 @@ class Diagonal:
     power: float
     noise: float
     kept: bool = True
+
+    @classmethod
+    def at(cls, member: Member, point: Parameters) -> Diagonal:
+        """``member`` at ``point``, whose power counts if it has one."""
+        power = member.power if point.power is None else point.power
+        return cls(power, point.noise, kept=member.structure != "none")
 
     def posterior(self, source: Stream) -> tuple[GramLaw, Moments]:
         """q(v), and the sums from which it is computed."""

@@ -32,12 +32,15 @@ class Parameters:
         Inducing inputs.
     q : FactorLaw or None
         The law of the whitened inducing variables, if it is free.
+    power : float or None
+        The power of K − Q in the posterior, if it is trained.
     """
 
     kernel: Kernel
     likelihood: Likelihood
     Z: Array | None = None
     q: FactorLaw | None = None
+    power: float | None = None
 
     @property
     def noise(self) -> float:
@@ -63,6 +66,8 @@ class Gradient:
         Derivatives in the lower triangular factor of the covariance of q(v).
     weights : array (p,) or None
         Derivatives in the weights of a feature map.
+    power : float or None
+        The derivative in the power of K − Q.
     checked : bool
         Whether arrays on a GPU are known to be finite.
     """
@@ -73,6 +78,7 @@ class Gradient:
     mean: Array | None = None
     factor: Array | None = None
     weights: Float | None = None
+    power: float | None = None
     checked: bool = False
 
     @property
@@ -151,6 +157,8 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
             part = getattr(g, block)
             if part is not None and not (g.checked and is_cupy(part)):
                 require_finite(block, float(part.sum()))
+        if g.power is not None:
+            require_finite("power", g.power)
     return evaluation
 
 
@@ -172,4 +180,5 @@ _WORDS = {
     "mean": "derivative in the mean of q",
     "factor": "derivative in the factor of q",
     "weights": "derivative in the weights of the features",
+    "power": "derivative in the power",
 }

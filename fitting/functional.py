@@ -64,13 +64,16 @@ Losses = ExpectedLoss | LossOfRows | LossOfResiduals
 """What the functions of this module take as a loss."""
 
 
-def collapsed(member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
-    """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z)."""
+def collapsed(
+    member: Diagonal, source: Stream, loss: Losses, goal: Goal, *, gradient: bool = True, in_power: bool = False
+) -> Evaluation:
+    """J at the posterior q of ``member``, with derivatives in (kernel, log σ², Z), and on request in its power."""
     q, _ = member.posterior(source)
     priced = Priced.of(q, losses_under(q, source, loss, gradient=gradient), goal, gradient=gradient)
     if priced.adjoint is None:
         return priced.evaluation
-    return priced.whole(member, source.basis, backward(member, source, loss, priced))
+    back = backward(member, source, loss, priced, in_power=in_power)
+    return priced.whole(member, source.basis, back, in_power=in_power)
 
 
 # The steps of `collapsed` after the posterior.  Sums of several sets of rows can be added between them.
@@ -81,12 +84,12 @@ def losses_under(q: Law, source: Stream, loss: Losses, *, gradient: bool) -> Los
     return source.reduce(lambda: _Losses(q, source, loss, gradient))
 
 
-def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced) -> Adjoints:
-    """The last pass."""
+def backward(member: Diagonal, source: Stream, loss: Losses, priced: Priced, *, in_power: bool = False) -> Adjoints:
+    """The last pass; with ``in_power`` it sums the derivative in the power, too."""
     adjoint = priced.adjoint
     assert adjoint is not None
     priced.q.covariance  # noqa: B018  (computed once, before several threads read it)
-    return source.reduce(lambda: _Reverse(member, priced.q, source, loss, adjoint))
+    return source.reduce(lambda: _Reverse(member, priced.q, source, loss, adjoint, in_power))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,13 +121,14 @@ class Priced:
         adjoint = Adjoint.of(q, losses, in_total, in_kl) if gradient else None
         return cls(q, losses, Evaluation(value, None, total=total, kl=kl), adjoint)
 
-    def whole(self, member: Diagonal, basis: Basis, back: Adjoints) -> Evaluation:
+    def whole(self, member: Diagonal, basis: Basis, back: Adjoints, *, in_power: bool = False) -> Evaluation:
         """J with its derivatives, from the sums of the last pass."""
         q, adjoint = self.q, self.adjoint
         assert adjoint is not None
         across = q.mean @ adjoint.moment.T + matmul(adjoint.twice, q.G) + adjoint.b_bar @ (q.precision @ q.mean).T
         across += 2.0 * (matmul(q.covariance, adjoint.H) - (back.gram.sum() if member.power > 0.0 else adjoint.H))
         noise, others = basis.readings.take(back.noise), basis.readings.take(self.losses.in_parameters)
+        power = basis.readings.take(back.power)
 
         def own() -> Float:
             derivative = np.array([member.noise * float(noise)])
@@ -133,7 +137,8 @@ class Priced:
             return derivative
 
         pulled = basis.finish(back.pulled, across)
-        return replace(self.evaluation, gradient=pulled.gradient(own, basis.readings))
+        derivatives = pulled.gradient(own, basis.readings)
+        return replace(self.evaluation, gradient=replace(derivatives, power=float(power)) if in_power else derivatives)
 
 
 def free(source: Stream, q: FactorLaw, loss: Losses, goal: Goal, *, gradient: bool = True) -> Evaluation:
@@ -271,11 +276,15 @@ class Adjoint:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Statistics):
-    """Sums of the last pass: pulled-back cotangents, V·diag(r̄)Vᵀ where a > 0, and the part of ∂J/∂σ² through q."""
+    """Sums of the last pass: pulled-back cotangents, V·diag(r̄)Vᵀ where a > 0, and the part of ∂J/∂σ² through q.
+
+    ``power`` is ∂J/∂a = Σ D̄r if that is asked for.
+    """
 
     pulled: Pulled
     gram: SignedGram
     noise: Array | float
+    power: Array | float = 0.0
 
 
 class _Reverse:
@@ -284,8 +293,12 @@ class _Reverse:
     With D = 1/c, it assembles V̄/c = 2SV·diag(s̄D) + 2ĀV + w(m̄D)ᵀ + b̄yᵀ − 2V·diag(r̄D).
     """
 
-    def __init__(self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint) -> None:
+    def __init__(
+        self, member: Diagonal, q: GramLaw, source: Stream, loss: Losses, adjoint: Adjoint, in_power: bool
+    ) -> None:
         self.member, self.q, self.loss, self.adjoint = member, q, loss, adjoint
+        self.in_power = in_power
+        self.power: Array | float = 0.0
         self.pull, self.noise = source.pull_back(), 0.0
         self.gram = SignedGram(source.square())
 
@@ -301,6 +314,8 @@ class _Reverse:
         add_product(V, more.twice, bar)
         D_bar, r_bar = _slopes(row_products(V, bar), row_sums(V @ more.b_bar, chunk.Y), within * scaled, D, s_bar, a)
         self.noise += D_bar.sum()
+        if self.in_power:
+            self.power += D_bar @ chunk.residual
         buffer = chunk.scratch("S")
         bar -= xp.multiply(V, (2.0 * D * r_bar)[:, None], out=buffer)
         add_product(xp.concatenate([m_bar * D[:, None], chunk.Y], axis=1), more.rank.T, bar)
@@ -311,7 +326,7 @@ class _Reverse:
         self.pull.diagonal(chunk.X, r_bar)
 
     def statistics(self) -> Adjoints:
-        return Adjoints(self.pull.statistics(), self.gram, self.noise)
+        return Adjoints(self.pull.statistics(), self.gram, self.noise, self.power)
 
 
 def _slopes(both: Array, lean: Array, within: Array, D: Array, s_bar: Array, a: float) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpbounds.validation import choice, closed_unit
+from gpbounds.validation import choice, closed_unit, non_negative
 
 Structure = Literal["diagonal", "blocks", "full", "none"]
 METHODS = ("vfe", "dtc", "fitc", "pep", "pic", "renyi", "exact")
@@ -22,7 +22,8 @@ class Member:
     structure : "diagonal", "blocks", "full" or "none"
         The part of K − Q that is kept.
     power : float
-        The power a of K − Q: 0 is VFE, 1 is FITC.
+        The power a of K − Q in [0, 1]: 0 is VFE, 1 is FITC.  For "diagonal" any a ≥ 0: the posterior of Reeb et al.,
+        PAC-GP, Eq. 11 (P-27).  `member` has objectives, and takes a in [0, 1] only.
     inside : bool
         Whether the covariance of a new point with the data of its block is K rather than Q: PIC and the exact GP.
 
@@ -36,7 +37,8 @@ class Member:
 
     def __post_init__(self) -> None:
         choice("structure", self.structure, ("diagonal", "blocks", "full", "none"))
-        object.__setattr__(self, "power", one_number("power", closed_unit("power", self.power)))
+        allowed = non_negative if self.structure == "diagonal" else closed_unit
+        object.__setattr__(self, "power", one_number("power", allowed("power", self.power)))
         if self.inside and not (self.structure in ("blocks", "full") and self.power == 1.0):
             raise ValueError(f"inside: expected blocks or full with power 1, got {self.structure!r}, {self.power}")
 
@@ -63,7 +65,7 @@ def member(method: str, *, power: float | None = None, alpha: float | None = Non
             expected = "a number in [0, 1]" if method == owner else "None"
             raise ValueError(f"{name}: expected {expected} for method={method!r}, got {value!r}")
     if method == "pep":
-        return Member("diagonal", power)  # type: ignore[arg-type]
+        return Member("diagonal", one_number("power", closed_unit("power", power)))  # type: ignore[arg-type]
     if method == "renyi":
         return Member("full", 1.0 - one_number("alpha", closed_unit("alpha", alpha)))  # type: ignore[arg-type]
     fixed = {

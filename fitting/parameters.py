@@ -2,8 +2,8 @@
 
 The vector holds the logarithms of positive numbers: hyperparameters of the kernel, parameters of the likelihood, the
 diagonal of the factor of q.  It holds inducing inputs divided by a scale of each dimension.  The order is fixed:
-kernel, likelihood, weights of a feature map, inducing inputs row by row, mean of q, lower triangle of its factor row by
-row.
+kernel, likelihood, weights of a feature map, inducing inputs row by row, power of K − Q, mean of q, lower triangle of
+its factor row by row.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ LIMITS = (1e-6, 1e6)
 
 SPREADS = (1e-9, 1e3)
 """Limits of the diagonal of the factor of q, in units of the prior standard deviation of v."""
+
+OFFSET, MOST_POWER = 1e-3, 1e3
+"""A power a of K − Q is the entry log(a + `OFFSET`), and at most `MOST_POWER`."""
 
 Limits = tuple[float, float]
 
@@ -156,6 +159,26 @@ def _features_of(point: Parameters) -> FeatureKernel:
 
 
 @dataclass(frozen=True, eq=False)
+class PowerBlock(Block):
+    """The power a ≥ 0 of K − Q, as log(a + 0.001): VFE's 0 and FITC's 1 lie within reach of each other."""
+
+    names: tuple[str, ...] = ("power",)
+    bounds: list[Limits] = field(default_factory=lambda: [(float(np.log(OFFSET)), float(np.log(OFFSET + MOST_POWER)))])
+
+    def pack(self, point: Parameters) -> Float:
+        assert point.power is not None
+        return np.log(OFFSET) + np.log1p([point.power / OFFSET])
+
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
+        return replace(point, power=max(OFFSET * float(np.expm1(entries[0] - np.log(OFFSET))), 0.0))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        assert gradient.power is not None
+        assert point.power is not None
+        return np.array([gradient.power * (OFFSET + point.power)])
+
+
+@dataclass(frozen=True, eq=False)
 class LawBlock(Block):
     """A free q(v) = N(w, CCᵀ) of ``M`` variables: every vector corresponds to a law."""
 
@@ -235,7 +258,7 @@ class Packing:
     def gradient(self, gradient: Gradient, parameters: Parameters | None = None) -> Float:
         """Derivatives in the entries of the vector, from the gradient at a point (by default, at the start).
 
-        They depend on the point only if q is free.
+        They depend on the point only if q is free or the power is trained.
         """
         point = self.start if parameters is None else parameters
         return np.concatenate([np.zeros(0), *(block.pull(gradient, point) for block in self.blocks)])
@@ -358,6 +381,8 @@ def packing_of(
         units = np.broadcast_to(positive("scale", scale), (int(start.Z.shape[1]),))
         if learn_Z:
             blocks.append(InputsBlock((int(start.Z.shape[0]), int(start.Z.shape[1])), units))
+    if start.power is not None:
+        blocks.append(PowerBlock())
     if start.q is not None:
         blocks.append(LawBlock(start.q.M))
     return Packing(start, tuple(blocks))

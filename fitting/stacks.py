@@ -138,5 +138,8 @@ def cotangents(
     heavy -= P * D_inverse
     heavy *= 0.5
     assert isinstance(pull.sums, Pulling)
-    pull.sums.add_blocks(X, heavy)
+    if B == 1:  # several threads for a column
+        pull.sums.add_block(X, heavy[0])
+    else:
+        pull.sums.add_blocks(X, heavy)
     return own

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fitting.columns import Columns
 from gpbounds.arrays import Array, Float, host
-from gpbounds.kernels import Kernel, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, SquaredExponential, Stationary, separated
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.whitening import slices
 
@@ -62,6 +62,17 @@ def default_kernel(X: Float, Y: Float) -> SquaredExponential:
 def default_noise(Y: Float, kernel: Kernel, X: Float) -> float:
     """A tenth of the mean square of y, and at least 1e-6 of the kernel's variance, so that K + σ²I factorises."""
     return max(0.1 * mean_square(Y), 1e-6 * typical_variance(kernel, X))
+
+
+def with_noise_apart(kernel: Kernel, noise: float | None) -> tuple[Kernel, float | None]:
+    """The kernel without `White`, whose variance is added to ``noise``.
+
+    >>> from gpbounds.kernels import Linear, White
+    >>> with_noise_apart(Linear() + White(0.25), 0.5)
+    (Linear(variance=1.0), 0.75)
+    """
+    smooth, white = separated(kernel)
+    return smooth, noise if white == 0.0 else white + (noise or 0.0)
 
 
 def typical_variance(kernel: Kernel, X: Float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -135,6 +135,13 @@ class Gaussian:
         centred = z * self.stds if self._factor is None else z @ self._factor.T
         return centred + self.means
 
+    def marginal(self, columns: Sequence[int]) -> Gaussian:
+        """The law of these columns, in this order."""
+        chosen = _columns(columns, self.dim)
+        if self.cov is None:
+            return Gaussian(self.stds[chosen], mean=self.means[chosen])
+        return Gaussian(mean=self.means[chosen], cov=np.asarray(self.cov)[np.ix_(chosen, chosen)])
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -170,6 +177,11 @@ class Uniform:
     def sample(self, N: int, rng: np.random.Generator) -> Float:
         """``N`` independent draws, shape (N, dim)."""
         return np.atleast_1d(finite("low", self.low)) + rng.random((N, self.dim)) * self.widths
+
+    def marginal(self, columns: Sequence[int]) -> Uniform:
+        """The law of these columns, in this order."""
+        chosen = _columns(columns, self.dim)
+        return Uniform(*(np.atleast_1d(finite("low", end))[chosen] for end in (self.low, self.high)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +229,13 @@ def _standard_deviations(cov: Float) -> Float:
         i, j = (int(k) for k in apart[0])
         raise ValueError(f"cov: expected a symmetric matrix, got {cov[i, j]:g} and {cov[j, i]:g} for columns {i}, {j}")
     return stds
+
+
+def _columns(columns: Sequence[int], dim: int) -> list[int]:
+    """``columns`` as a list, all below ``dim``."""
+    if max(columns) >= dim:
+        raise ValueError(f"columns: expected numbers below {dim}, the dimension of the inputs, got {list(columns)}")
+    return list(columns)
 
 
 def independent_stds(inputs: Gaussian) -> Float:

@@ -55,8 +55,7 @@ class Unread:
         terms = [(readings.take(array), function) for array, function in self._terms]
 
         def total() -> Float:
-            parts = [function(reading.numbers) for reading, function in terms]
-            return np.asarray(sum(parts[1:], parts[0]) + self._known)
+            return np.asarray(sum((function(reading.numbers) for reading, function in terms), self._known))
 
         return total
 

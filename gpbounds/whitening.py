@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import EPS, Array, as_points, host, is_cupy, namespace, require_finite_rows
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import covariances
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import AUTO_LADDER, Cholesky, Jitter, cholesky, device
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.readings import Readings
@@ -264,26 +266,38 @@ def whitened(whitener: Inducing, X: Array, y: Array | None, chunk: int = CHUNK) 
     grams = [xp.zeros((M, M), dtype=X.dtype) for _ in range(sums)]
     projections = [xp.zeros((M, *targets.shape[1:]), dtype=targets.dtype) for _ in range(sums)]
 
+    entries = kernel if xp is np else covariances(kernel, whitener.Z)
+    doubles = X.dtype == whitener.Z.dtype == np.float64
+    readings = None if xp is np else Readings()
+
     def add(group: int, worker: int) -> None:
         for rows in parts[group::sums]:
-            V = whitener.whiten(X[rows])
+            if isinstance(entries, Fused) and doubles:
+                V, variance = whitener.chol.solve_lower(entries.matrix(X[rows]).T), entries.diag(X[rows])
+            else:
+                V, variance = whitener.whiten(X[rows]), kernel.diag(X[rows])
             grams[group] += V @ V.T  # NumPy recognises V @ Vᵀ and computes half of it
             projections[group] += V @ targets[rows]
-            residual[rows] = residual_diagonal(kernel.diag(X[rows]), V)
+            residual[rows] = residual_diagonal(variance, V, readings)
 
     share(sums, add, flops=float(N * M * (2 * M + ENTRY)))
+    if readings is not None:
+        readings.settle()
     gram, projected = sum(grams[1:], grams[0]), sum(projections[1:], projections[0])
     known, rank = whitener.known(X)
     residual[xp.asarray(known)] = 0.0
     return Whitening(whitener, X, gram, projected, (targets * targets).sum(axis=0), residual, known, rank)
 
 
-def residual_diagonal(diagonal: Array, V: Array) -> Array:
-    """The diagonal of K − VᵀV; an error if it is below 0 by more than rounding."""
-    xp = namespace(V)
+def residual_diagonal(diagonal: Array, V: Array, readings: Readings | None = None) -> Array:
+    """The diagonal of K − VᵀV; an error if it is below 0 by more than rounding, or when ``readings`` are read."""
+    xp, M, eps = namespace(V), V.shape[0], float(np.finfo(V.dtype).eps)
     residual = diagonal - xp.einsum("ij,ij->j", V, V)
-    least, scale = float(residual.min()), float(diagonal.max())
-    _require_finite_and_residual(least, scale, V.shape[0], float(np.finfo(V.dtype).eps))
+    later = Readings() if readings is None else readings
+    least, scale = later.take(residual.min()), later.take(diagonal.max())
+    later.test(lambda: _require_finite_and_residual(float(least), float(scale), M, eps))
+    if readings is None:
+        later.settle()
     return xp.maximum(residual, 0.0)
 
 

@@ -31,8 +31,9 @@ from gpbounds.audit import (
 )
 from gpbounds.bound import outward
 from gpbounds.claims import ledger
+from gpbounds.divergences import whitened_posterior
 from gpbounds.pages.audit import audit_page
-from gpbounds.renyi import elbo, exact_gap, log_evidence
+from gpbounds.renyi import elbo, exact_gap, log_evidence, variational_bound
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -131,6 +132,7 @@ def test_ctrl_c_leaves_the_levels_that_were_computed(monkeypatch):
     assert [level.points for level in result.levels] == ["model"]
     gap = exact_gap(model.kernel, model.X, model.y, model.Z, 1.0, noise=model.noise)
     assert float(result.divergence[0]) <= gap <= float(result.divergence[1])
+    assert "cannot do" not in Audit("n", "m", model, result).findings[0].text  # N-low was not computed
 
 
 @given(problems)
@@ -143,6 +145,42 @@ def test_proposition_4_holds_for_every_measured_prediction(about):
     assert measured.variance.min() >= float(bounds.low) * (1.0 - 1e-6)
     assert measured.variance.max() <= float(bounds.high) * (1.0 + 1e-6)
     assert measured.divergence.max() <= float(bounds.kl) * (1.0 + 1e-6) + 1e-9
+
+
+@given(problems)
+def test_another_posterior_is_further_away_and_its_own_predictions_are_guaranteed(about):
+    """KL of the model's own posterior is log p(y) − L_VI(q); Prop. 4 holds for its predictions, not for those of q*."""
+    model, elsewhere = example(**about)
+    rng = np.random.default_rng(about["seed"])
+    M = len(model.Z)
+    factor = 0.3 * np.tril(rng.standard_normal((M, M))) + np.eye(M)
+    own = whitened_posterior(model.kernel, model.Z, rng.standard_normal(M), factor)
+    other = subject(model.kernel, model.X, model.y, model.Z, noise=model.noise, posterior=own)
+    result = enough(other)
+    mean, covariance = own.inducing_law()
+    bound = variational_bound(
+        model.kernel, model.X, model.y, model.Z, mean, covariance, noise=model.noise, jitter=own.jitter
+    )
+    truth = log_evidence(model.kernel, model.X, model.y, noise=model.noise) - float(bound)
+    low, high = map(float, result.divergence)
+    assert low - 1e-6 * truth <= truth <= high + 1e-6 * truth
+    assert result.excess > 0.0
+    assert all(end.claim.endswith("N-excess") for end in result.divergence)
+    guaranteed = consequences(other, result, elsewhere[:, : model.D])
+    assert guaranteed.measured.mean.max() <= float(guaranteed.model.mean) * (1.0 + 1e-6)
+    assert guaranteed.measured.divergence.max() <= high * (1.0 + 1e-6)
+
+
+def test_the_audit_says_when_the_points_would_be_enough_for_the_best_posterior():
+    model, _ = example(N=60, M=5)
+    points = model.X[:40]
+    own = whitened_posterior(model.kernel, points, np.zeros(40), np.eye(40))  # the prior
+    other = subject(model.kernel, model.X, model.y, points, noise=model.noise, posterior=own)
+    result = enough(other, target=100.0)
+    assert result.best_reaches
+    text = Audit("n", "m", other, result).findings[0].text
+    assert "enough for 100 nats, but not as it is used" in text
+    assert not enough(model).best_reaches
 
 
 def test_unexplained_variance_is_the_schur_complement_and_its_parts_are_means():
@@ -174,6 +212,20 @@ def test_hyperparameters_at_limits_and_beyond_the_rows_are_named():
     assert result["lengthscale[age]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
     assert result["lengthscale[size]"].remark == ""
     assert "times the noise variance" in result["variance"].remark
+
+
+def test_hyperparameters_of_sums_products_and_kernels_on_columns_are_named_by_their_inputs():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (30, 3)) * [1.0, 10.0, 100.0]
+    kernel = SquaredExponential(1.0, [50.0, 20.0]).on([2, 0]) + Matern(1.5).on([1]) * SquaredExponential()
+    about = subject(kernel, X, X[:, 0], noise=0.1, columns=["a", "b", "c"])
+    named = {each.name: each for each in hyperparameters(about, {"k1.lengthscale[1]": "upper"})}
+    assert named["k1.lengthscale[c]"].relative == pytest.approx(50.0 / np.ptp(X[:, 2]))
+    assert named["k1.lengthscale[a]"].relative == pytest.approx(20.0 / np.ptp(X[:, 0]))
+    assert named["k1.lengthscale[a]"].limit == "upper"
+    assert "hardly uses" in named["k1.lengthscale[a]"].remark
+    assert named["k2.k1.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 1]))
+    assert named["k2.k2.lengthscale"].relative == pytest.approx(1.0 / np.ptp(X[:, 2]))
 
 
 def test_calibration_covers_as_often_as_it_says_and_sees_overconfidence():
@@ -299,7 +351,9 @@ def test_the_numbers_on_the_page_are_those_of_the_library(audit, page):
     assert f"row {worst + 1}: unexplained {audit.places.unexplained[worst]:.4g}" in text
     for each in audit.calibration.coverage:
         assert f"{100 * each.share:.2f} %" in text
-    for level in audit.enough.levels:
+    counts = audit.enough.counts
+    decisive = [*audit.enough.of("model"), *(level for level in audit.enough.of("chosen") if level.M == counts[0])]
+    for level in decisive:
         low, high = level.divergence(audit.enough.evidence)
         assert outward(float(low), "lower", 4) in text
         assert outward(float(high), "upper", 4) in text

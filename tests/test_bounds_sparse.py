@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from bound_instances import LOSSES, collapsed, exactly, slope
 from mpmath import mp, mpf
+from scipy.optimize import check_grad
 from threadpoolctl import threadpool_limits
 
 from fitting.bounds import Target, risk_bound
+from fitting.family import at_point
 from fitting.members import Member
-from fitting.parameters import packing
+from fitting.parameters import packing, packing_of
 from fitting.training import train_lbfgs
 from gpbounds.arrays import host
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -58,7 +62,7 @@ def compare(B, power: float, Z, seed: int, digits: float, jitter: float = 0.0) -
 
 
 @every_loss
-@pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0, 3.0])
 @pytest.mark.parametrize("relaxation", ["kl", "pinsker"])
 def test_value_and_derivatives_are_those_of_the_definition(loss, power: float, relaxation: str) -> None:
     seed = int(10 * power) + len(loss.name)
@@ -82,6 +86,41 @@ def test_each_derivative_by_itself(power: float) -> None:
             step = [exactly(unit[:3]), mpf(unit[3]), exactly(unit[4:].reshape(3, 2))]
             numeric.append(-float(slope(truth, point, step)))
     np.testing.assert_allclose(computed, numeric, atol=1e-11 * np.abs(numeric).max())
+
+
+@every_loss
+@pytest.mark.parametrize("power", [0.0, 0.3, 1.0, 3.0])
+def test_the_derivative_in_a_trained_power(loss, power: float) -> None:
+    """The power of a point counts, and value and every derivative are those of the definition, the power's included."""
+    X, y, Z = problem(8)
+    B = risk_bound(X, y, loss, jitter=0.0, chunk=4, method="vfe", **OPTIONS)
+    point = replace(at_point(KERNEL, NOISE, Z), power=power)
+    evaluation = B.minimised(point)
+    fixed = risk_bound(X, y, loss, jitter=0.0, chunk=4, **method_of(power), **OPTIONS)
+    np.testing.assert_allclose(-flat(fixed.evaluate(KERNEL, NOISE, Z)), flat(evaluation), rtol=1e-13)
+    with mp.workdps(40):
+        where = exactly(KERNEL.log_parameters), mpf(float(np.log(NOISE))), exactly(Z)
+
+        def at(a):
+            return collapsed(B.target, exactly(X), exactly(y), a, 0)(*where)[2]
+
+        numeric = mp.diff(at, mpf(power), h=mpf("1e-12"))
+    assert evaluation.gradient.power == pytest.approx(float(numeric), rel=1e-9)
+    assert B.minimised(at_point(KERNEL, NOISE, Z)).gradient.power is None
+
+
+def test_a_trained_power_in_the_units_of_the_vector() -> None:
+    """log(power + 0.001), up to its limits: 0 is reached exactly, and the loss has the derivatives it says."""
+    X, y, Z = problem(9, N=40, M=5)
+    layout = packing_of(replace(at_point(KERNEL, NOISE, Z), power=0.7), scale=[2.0, 0.5])
+    assert layout.names[-1] == "power"
+    loss, start = layout.loss(risk_bound(X, y, Band(0.6), **OPTIONS)), layout.pack(layout.start)
+    assert check_grad(lambda v: loss(v)[0], lambda v: loss(v)[1], start) < 1e-5 * np.linalg.norm(loss(start)[1])
+    for power in (0.0, 1e-9, 0.7, 1e3):
+        there = layout.pack(replace(layout.start, power=power))
+        assert layout.unpack(there).power == pytest.approx(power, rel=1e-6)
+    low, high = layout.bounds[-1]
+    assert [layout.unpack([*start[:-1], end]).power for end in (low, high)] == [0.0, pytest.approx(1e3)]
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0])
@@ -237,6 +276,17 @@ def test_wrong_arguments_are_told_apart() -> None:
         B.evaluate(KERNEL, 0.0, Z)
     with pytest.raises(NonFinite, match="y: expected finite numbers"):
         risk_bound(X, np.where(y > 0.0, np.nan, y), Band(0.6), delta=0.05)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("power", [0.0, 2.0])
+def test_the_gpu_computes_the_derivative_in_the_power(cupy, power: float) -> None:
+    X, y, Z = problem(13, N=300, M=20)
+    slopes = []
+    for to in (np.asarray, cupy.asarray):
+        B = risk_bound(to(X), to(y), Band(0.6), chunk=70, **OPTIONS)
+        slopes.append(B.minimised(replace(at_point(KERNEL, NOISE, to(Z)), power=power)).gradient.power)
+    assert slopes[1] == pytest.approx(slopes[0], rel=1e-6)
 
 
 @pytest.mark.gpu

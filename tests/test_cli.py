@@ -648,6 +648,29 @@ def test_the_report_and_its_record_agree_with_the_library(small):
     assert len(answer["bounds"]) == 3 + 3 + 5
 
 
+def test_ctrl_c_leaves_the_bounds_and_the_subsets_that_were_evaluated(capsys, tmp_path, monkeypatch):
+    data = diabetes().subset(50, 0)
+    monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))
+
+    def three(jobs):
+        yield from jobs[:3]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpbounds.cli.demo.bar", three)
+    out = tmp_path / "d.png"
+    with pytest.raises(SystemExit) as stop:
+        show(data, 1.0, 1.0, 2, 0, out, counts=np.array([2.0, 20.0]), as_json=True)
+    assert stop.value.code == 130
+    answer = json.loads(capsys.readouterr().out)
+    greedy = [float(value) for value in answer["subsets"]["greedy"]]
+    assert greedy[0] > greedy[1] > 0.0
+    assert np.isfinite(float(answer["subsets"]["random"][0][0]))
+    assert np.isnan(float(answer["subsets"]["random"][1][1]))
+    assert all(plan["M"] for plan in answer["plans"])
+    assert any("Interrupted" in note for note in answer["notes"])
+    assert out.exists()
+
+
 def test_the_demo_writes_strict_json(capsys, tmp_path, monkeypatch):
     data = diabetes().subset(50, 0)
     monkeypatch.setattr(hyperparameters, "fit", lambda *args, **kw: hyperparameters.from_options(np.inf, 1.0, 3.0, 0.5))

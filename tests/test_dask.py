@@ -114,6 +114,20 @@ def test_the_default_scheduler_computes_the_same_bits() -> None:
             np.testing.assert_array_equal(flat(over(rows).evaluate(KERNEL, 0.1, Z)), reference(X, y, (250, 250), Z=Z))
 
 
+def test_each_partition_is_summed_where_it_is(client) -> None:
+    """A worker that is behind keeps its partitions: to move them costs more than to wait."""
+    X, y, Z = problem()
+    rows = source(da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100), client)
+    homes = rows.holder._homes()
+    assert len(set(homes)) == 2
+    with distributed.get_task_stream(client) as stream:
+        flat(over(rows).evaluate(KERNEL, 0.1, Z))
+    places = {task["key"]: task["worker"] for task in stream.data if "partition" in task["key"]}
+    assert len(places) == 2 * len(homes)
+    for key, worker in places.items():
+        assert worker == homes[int(key.split("-")[2])]
+
+
 def test_empty_partitions_count_as_none(client) -> None:
     X, y, Z = problem(500)
     keep = X[:, 0] > -5.0

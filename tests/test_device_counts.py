@@ -17,9 +17,11 @@ from fitting.bounds.problem import risk_bound
 from fitting.evaluation import Parameters
 from fitting.family import objective
 from fitting.features import FeatureKernel, FourierMap, MercerMap
+from fitting.iterative.evidence import IterativeEvidence
 from fitting.iterative.solver import EVERY, blocks_of, solver
 from fitting.lowrank import LowRankObjective
 from fitting.lowrank_batches import LowRankBound
+from fitting.members import member
 from fitting.variational import variational_objective
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NonFinite, NotPositiveDefinite
@@ -32,6 +34,7 @@ from gpbounds.linalg.psd import cholesky_unread
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.readings import Readings
 from gpbounds.vecchia import Blocks, factor
+from gpbounds.whitening import whiten
 
 pytestmark = pytest.mark.standin
 
@@ -217,6 +220,18 @@ def test_an_unread_factor_is_tested_like_a_read_one(cupy) -> None:
                         readings.settle()
 
 
+def test_whitening(cupy, counts, Z) -> None:
+    """One read for the residuals of all chunks, one of the rows, which are compared with those of Z."""
+
+    def make(X, y):
+        return lambda: whiten(SE, X, Z, y, jitter=1e-8, chunk=ROWS)
+
+    each = per_chunk(cupy, counts, make)
+    assert each["launch"] <= 25
+    assert without_transfers(each)
+    assert counts["d2h"] <= 12
+
+
 @pytest.mark.parametrize("size", [8, 20])
 def test_equal_blocks(cupy, counts, Z, size) -> None:
     """A chunk has five blocks or two; the launches are those of one stack."""
@@ -319,6 +334,24 @@ def test_steps_of_an_iterative_solve(cupy, counts, N) -> None:
         assert without_transfers(step)
         run.advance(5)
     assert counted(run.tridiagonal)["d2h"] == 1
+
+
+def test_an_iterative_evaluation(cupy, counts) -> None:
+    """Two reads for the factor of each block, and few besides; uploads do not depend on the number of blocks."""
+    rng, totals = np.random.default_rng(8), []
+    for N in (1100, 1900):
+        X = rng.standard_normal((N, 2))
+        y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(N)
+        data, at = objective(cupy.asarray(X), cupy.asarray(y), "exact").data, Parameters(SE, Gaussian(0.1))
+        J = IterativeEvidence(data, member("exact")).prepared(at, (1, 2))
+        counts.clear()
+        J.minimised(at)
+        totals.append((len(J.frozen.blocks.parts), counts["d2h"], counts["h2d"]))
+    (few, reads, uploads), (many, more_reads, more_uploads) = totals
+    assert few < many
+    assert more_reads - reads <= 2 * (many - few)
+    assert reads - 2 * few <= 10
+    assert more_uploads == uploads <= 12
 
 
 def test_products_of_a_stacked_factor(cupy) -> None:

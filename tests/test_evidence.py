@@ -47,6 +47,35 @@ def values(bound) -> dict[str, float]:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
+def test_progress_counts_the_members_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, X, y, Z, noise = problem(0)
+    counts = []
+
+    class Bar:
+        def __init__(self, *, total: int, disable: bool, **_: str | bool) -> None:
+            self.total, self.disable, self.done = total, disable, 0
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            counts.append((self.disable, self.done, self.total))
+
+        def update(self) -> None:
+            self.done += 1
+
+    monkeypatch.setattr("tqdm.tqdm", Bar)
+    calls = [({}, len(ALL)), ({"members": "all", "alphas": (0.5, 1.0)}, len(ALL) + 3), ({"members": "vecchia"}, 2)]
+    for options, total in calls:
+        pairs = [evidence(kernel, X, y, Z, noise=noise, progress=progress, **options) for progress in (False, True)]
+        assert pairs[0][0].to_dict() == pairs[1][0].to_dict()
+        assert pairs[0][1].to_dict() == pairs[1][1].to_dict()
+        assert counts[-2:] == [(True, total, total), (False, total, total)]
+    for method, total in (("blocks", len(ALL)), ("streamed", len(CHEAP))):
+        gap(kernel, X, y, Z, 0.5, noise=noise, method=method, progress=True)
+        assert counts[-1] == (False, total, total)
+
+
 @given(seed=SEEDS)
 def test_every_member_is_on_its_side(seed: int) -> None:
     kernel, X, y, Z, noise = problem(seed)

@@ -229,7 +229,7 @@ WRONG = [
     (lambda: fourier(rng=None), "rng: expected a whole number >= 0 or a Generator, got None"),
     (lambda: fourier(rng=True), "rng: expected"),
     (lambda: fourier(rng=-1), "rng: expected"),
-    (lambda: fourier(kernel=SE + SE), "kernel: expected SquaredExponential or Matern, got Sum"),
+    (lambda: fourier(kernel=SE + SE), "kernel: expected SquaredExponential, Matern, RationalQuadratic or Periodic, "),
     (lambda: weighted(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),
     (lambda: mercer(kernel=Matern(1.5)), "kernel: expected SquaredExponential, got Matern"),
     (lambda: mercer(inputs=Uniform()), "inputs: expected Gaussian, got Uniform"),

@@ -143,6 +143,16 @@ def test_scaled_targets_and_fixed_hyperparameters() -> None:
     assert (one.at, one.rise) == pytest.approx((other.at, other.rise), rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["fitc", "dtc", "pep", "pic"])
+def test_the_own_objective_of_every_method_is_that_of_training(method: str) -> None:
+    start = {"kernel": SquaredExponential(), "noise": 0.1, "n_inducing": 6, "block_size": 20, "max_iter": 5}
+    model = fitting.SparseGP(method, tol=0, **start).fit(X, Y)
+    result = fitting.sharpness(model, X, Y)
+    assert result.at == pytest.approx(-model.objective_ / len(Y), rel=1e-9)
+    assert result.rise > 0.0
+
+
 def test_inducing_inputs_and_beta_belong_to_the_own_objective() -> None:
     model = fitting.SparseGP("vfe", SquaredExponential(), 0.1, n_inducing=6, beta=0.5, max_iter=40, tol=0.1).fit(X, Y)
     alone, all_of_them = (fitting.sharpness(model, X, Y, inducing=flag) for flag in (False, True))

@@ -121,6 +121,16 @@ def test_width() -> None:
     assert any("do not reach width = 0.0001" in sentence for sentence in lower.assumptions)
 
 
+def test_progress_counts_products_and_changes_no_bit(capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = data(200)
+    kernel = SquaredExponential(1.0, 0.5)
+    expected = evidence(kernel, X, y, noise=0.05, rng=0, **SMALL)
+    assert capsys.readouterr().err == ""
+    shown = evidence(kernel, X, y, noise=0.05, rng=0, progress=True, **SMALL)
+    assert list(map(float, shown)) == list(map(float, expected))
+    assert "log p(y)" in capsys.readouterr().err
+
+
 def test_probes() -> None:
     """16 times the probes: between a fifth and a third of the standard error; blocks of 64 need not divide them."""
     X, y = data(300)

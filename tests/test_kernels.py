@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpbounds.errors import NonFinite
-from gpbounds.kernels import Kernel, Matern, Product, SquaredExponential, Sum
+from gpbounds.kernels import Kernel, Matern, Product, RationalQuadratic, SquaredExponential, Sum
 from gpbounds.kernels.plain import (
     hyperparameters,
     kernel_from_plain,
@@ -219,7 +219,12 @@ def test_a_vector_is_points_in_one_dimension(kernel, seed):
 
 
 @pytest.mark.parametrize(
-    "kernel", [SquaredExponential(2.0, 0.5), *(Matern(nu, 2.0, 0.5) for nu in (0.3, 0.5, 1.0, 1.3, 1.5, 2.5, 2.7, 7.5))]
+    "kernel",
+    [
+        SquaredExponential(2.0, 0.5),
+        RationalQuadratic(0.7, 2.0, 0.5),
+        *(Matern(nu, 2.0, 0.5) for nu in (0.3, 0.5, 1.0, 1.3, 1.5, 2.5, 2.7, 7.5)),
+    ],
 )
 def test_float32_stays_float32(kernel):
     X = np.random.default_rng(5).standard_normal((8, 2))

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform
+from gpbounds.kernels import Periodic
 from gpbounds.lowrank import (
     LeverageFourierFeatures,
     MercerFeatures,
@@ -155,7 +156,8 @@ def test_no_rank_below_N_is_an_answer() -> None:
         ({"N": 0}, "N: expected a whole number >= 1"),
         ({"N": 10.5}, "N: expected a whole number"),
         ({"rule": "best"}, "rule: expected one of"),
-        ({"kernel": SE + SE}, "kernel: expected SquaredExponential or Matern, got Sum"),
+        ({"kernel": SE + SE}, "kernel: expected SquaredExponential, Matern or RationalQuadratic, got Sum"),
+        ({"kernel": Periodic()}, "kernel: expected one with a density of frequencies, got Periodic"),
         ({"kernel": Matern(0.5), "rule": "printed"}, "kernel: expected SquaredExponential for rule='printed'"),
         ({"width": None, "rule": "printed"}, "width: expected the range"),
         ({"target": 500.0, "rule": "printed"}, "Theorem 2 expects target/N in"),

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, PairwiseKernel, WhiteKernel
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
+from gpbounds.means import LinearMean
 from gpbounds.renyi import elbo, evidence, gap, log_evidence
 from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
 
@@ -168,12 +169,7 @@ def regressor(kernel, **options):
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (
-            lambda: from_sklearn(regressor(RationalQuadratic())),
-            "kernel made of ConstantKernel, RBF.*got RationalQuadratic",
-        ),
-        (lambda: from_sklearn(regressor(RBF() + DotProduct())), "got DotProduct"),
-        (lambda: from_sklearn(regressor(RBF() + 1.0)), "got a constant kernel that is added: centre y"),
+        (lambda: from_sklearn(regressor(PairwiseKernel())), "kernel made of ConstantKernel, RBF.*got PairwiseKernel"),
         (lambda: from_sklearn(regressor(WhiteKernel())), "got noise alone"),
         (lambda: from_sklearn(regressor(RBF(), normalize_y=True)), "expected normalize_y=False.*fit again"),
         (
@@ -183,24 +179,17 @@ def regressor(kernel, **options):
         (lambda: from_sklearn(regressor(RBF(), alpha=0.0)), "noise: expected a positive finite number, got 0.0"),
         (lambda: from_sklearn(object()), "expected a scikit-learn GaussianProcessRegressor, got object without kernel"),
         (lambda: from_gpflow(flow_model(flow("Cosine"))), "made of SquaredExponential, Exponential.*got Cosine"),
-        (lambda: from_gpflow(flow_model(flow("Matern12", active_dims=[0]))), r"active_dims = \[0\]"),
-        (lambda: from_gpflow(flow_model(flow("Matern12"), mean="Constant")), "zero mean function, got Constant"),
         (lambda: from_gpflow(flow_model(flow("Matern12"), noise=[0.1, 0.2])), "expected one likelihood.variance"),
         (
             lambda: from_gpflow(stand_in("Model", kernel=None, likelihood=stand_in("Bernoulli"))),
             "got Bernoulli without",
         ),
         (
-            lambda: from_gpytorch(torch_model(stand_in("PeriodicKernel"))),
-            "RBFKernel and MaternKernel.*got PeriodicKernel",
+            lambda: from_gpytorch(torch_model(stand_in("CosineKernel"))),
+            "RBFKernel, MaternKernel.*got CosineKernel",
         ),
         (lambda: from_gpytorch(torch_model(rbf(((0.1,), (0.2,))))), r"got a batch of shape \(2, 1\)"),
         (lambda: from_gpytorch(torch_model(rbf(), noise=[0.1, 0.2])), "expected one likelihood.noise"),
-        (
-            lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("ConstantMean", constant=Tensor([0.5])))),
-            "expected a mean of 0, got ConstantMean",
-        ),
-        (lambda: from_gpytorch(torch_model(rbf(), mean=stand_in("LinearMean"))), "got LinearMean"),
         (lambda: from_gpytorch(stand_in("Model", covar_module=rbf())), "likelihood: expected one"),
         (lambda: from_gpytorch(stand_in("Model")), "expected a GPyTorch model, got Model without covar_module"),
     ],
@@ -208,3 +197,38 @@ def regressor(kernel, **options):
 def test_what_is_not_understood_is_refused(call, match: str) -> None:
     with pytest.raises(ValueError, match=match):
         call()
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Z", [None, X[:3] / 3.0])
+def test_a_file_holds_the_model_with_all_digits(tmp_path, Z) -> None:
+    kernel = SquaredExponential(0.1, [1.0 / 3.0, 2.0]) + Matern(1.5, 0.7, 1e-3) * SquaredExponential()
+    mean = LinearMean(1.0 / 3.0, None if Z is None else [1.0 / 7.0, 2.0])
+    Model(kernel, 1.0 / 7.0, Z, mean).save(tmp_path / "model.json")
+    read = Model.load(tmp_path / "model.json")
+    assert read.noise == 1.0 / 7.0
+    assert (read.kernel(X) == kernel(X)).all()
+    assert (read.Z is None) == (Z is None)
+    assert Z is None or (read.Z == Z).all()
+    assert read.mean == mean
+    Model(kernel, 1.0, Z).save(tmp_path / "model.json")
+    assert Model.load(tmp_path / "model.json").mean is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[1]",
+        '{"kind": "imported model", "version": 2}',
+        '{"kind": "imported model", "version": 1}',
+        '{"kind": "imported model", "version": 1, "kernel": {"type": "SquaredExponential"}, "noise": -1, "Z": null}',
+        '{"kind": "imported model", "version": 1, "kernel": {"type": "Cubic"}, "noise": 1, "Z": null}',
+    ],
+)
+def test_a_file_that_is_no_model_is_refused_with_its_name(tmp_path, text) -> None:
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(ValueError, match=r"model\.json: expected a model that gpbounds\.renyi\.Model\.save wrote"):
+        Model.load(tmp_path / "model.json")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fitting import ExactGP, SparseGP
 from fitting.estimators.fingerprint import _words
 from fitting.family import objective
-from gpbounds import Empirical, rate, spectrum, whitening
+from gpbounds import Empirical, Uniform, rate, spectrum, whitening
 from gpbounds.kernels import (
     Constant,
     Kernel,
@@ -27,9 +27,12 @@ from gpbounds.kernels import (
     RationalQuadratic,
     SquaredExponential,
     Sum,
+    White,
+    separated,
 )
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.kernels.rounding import entry_errors
+from gpbounds.rates.concentration import sum_bound
 from gpbounds.reference import kernels as reference
 from gpbounds.renyi import elbo, evidence, gap, log_evidence
 from gpbounds.whitening import whiten
@@ -96,6 +99,25 @@ def test_matrices_are_symmetric_and_positive_semidefinite(seed: int, N: int) -> 
     values = np.linalg.eigvalsh(K)
     assert values[0] >= -(N * EPS + N * entry_errors(kernel, X).max() / values[-1]) * values[-1]
     assert kernel.largest_variance(X) >= np.diag(K).max() * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Constant(2.0),
+        Linear([0.5, 2.0]),
+        Polynomial(3, 0.4, 0.5),
+        RationalQuadratic(0.7, 2.0, [0.5, 2.0]),
+        Periodic([3.0, 2.0], 2.0, 1.5),
+        Periodic(3.0).on([1]) * Linear() + Constant(),
+    ],
+)
+def test_float32_stays_float32(kernel: Kernel) -> None:
+    points = np.random.default_rng(5).standard_normal((8, 2))
+    single = points.astype(np.float32)
+    assert kernel(single).dtype == kernel(single, single[:2]).dtype == kernel.diag(single).dtype == np.float32
+    wide = kernel(single.astype(np.float64))
+    np.testing.assert_allclose(kernel(single), wide, atol=3e-6 * np.abs(wide).max())
 
 
 @given(seed=SEEDS)
@@ -191,6 +213,11 @@ def test_columns_are_those_of_the_rows(seed: int) -> None:
         (lambda: Linear()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
         (lambda: Linear().on([0])(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got"),
         (lambda: Constant()(np.zeros((2, 2)), np.zeros((2, 3))), r"equally many columns, got \(2, 2\) and \(2, 3\)"),
+        (lambda: rate(Linear(), 9, 2, 1.0), r"no spectrum is known for Linear kernels .* inputs=Empirical\(X\), hold"),
+        (
+            lambda: rate(Periodic(), 9, 2, 1.0),
+            r"no spectrum is known for Periodic kernels under Gaussian inputs",
+        ),
         (lambda: spectrum(Linear(), inputs=None), r"inputs: expected Gaussian, Uniform or Empirical"),
     ],
 )
@@ -280,3 +307,59 @@ def test_a_checkpoint_tells_kernels_apart_that_differ_in_what_is_not_trained() -
     for one, other in pairs:
         words = [_words("kernel", k) for k in (one, other)]
         assert words[0] != words[1]
+
+
+# --- white noise ----------------------------------------------------------------------------------------------------
+
+
+def test_white_is_noise_and_no_prior_over_functions() -> None:
+    smooth, noise = separated((SquaredExponential(2.0) + White(0.5)) * (Constant(3.0) + White(0.1)) + White(0.2))
+    np.testing.assert_allclose(smooth(X), 6.0 * SquaredExponential()(X), rtol=1e-13)
+    assert noise == pytest.approx(2.0 * 0.1 + 0.5 * 3.0 + 0.5 * 0.1 + 0.2)
+    assert separated(Linear()) == (Linear(), 0.0)
+    kernel = SquaredExponential(1.0, 2.0) + White(0.3).on([0])
+    assert separated(kernel) == (SquaredExponential(1.0, 2.0), 0.3)
+    model = ExactGP(kernel, optimizer=None).fit(X, Y)
+    assert (model.kernel_, model.noise_) == (SquaredExponential(1.0, 2.0), pytest.approx(0.3))
+    assert ExactGP(kernel, noise=0.1, optimizer=None).fit(X, Y).noise_ == pytest.approx(0.4)
+    for call in (
+        lambda: kernel(X),
+        lambda: kernel.diag(X),
+        lambda: evidence(kernel, X, Y, X[:4], noise=0.1),
+        lambda: rate(kernel, 40, 4, 1.0, noise=0.1, inputs=Empirical(X)),
+    ):
+        with pytest.raises(ValueError, match="expected a prior over functions, got one with White, which is noise"):
+            call()
+    with pytest.raises(ValueError, match="got White alone"):
+        separated(White() + White())
+    with pytest.raises(ValueError, match=r"the same k\(x, x\) for all x, got Linear"):
+        separated(Linear() * White() + SquaredExponential())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Linear(),
+        Periodic(),
+        RationalQuadratic(),
+        SquaredExponential() * Linear(),
+        SquaredExponential() * Periodic(),
+        SquaredExponential() + Matern(0.5) * (Constant() + Periodic()),
+    ],
+)
+def test_bounds_by_cells_refuse_kernels_whose_correlations_may_rise(kernel: Kernel) -> None:
+    """A cell of the bound for sums over future inputs uses that k falls with the distance, or a bound on k''''."""
+    for call in (
+        lambda: sum_bound(kernel, 100, 5, inputs=Uniform(), delta=0.05),
+        lambda: rate(kernel, 100, 5, 1.0, inputs=Uniform(), draws=10),
+    ):
+        with pytest.raises(ValueError, match="sums or products, whose correlations fall with the distance, got"):
+            call()
+
+
+def test_bounds_by_cells_take_products_with_rational_quadratic_and_constant_kernels() -> None:
+    X = np.random.default_rng(0).uniform(0.0, 1.0, (40, 60, 1))
+    kernel = RationalQuadratic(0.7, 1.0, 0.5) * Constant(2.0)
+    bound = float(sum_bound(kernel, 60, 3, inputs=Uniform(), delta=0.05))
+    means = [rate(kernel, 60, 3, 1.0, inputs=Empirical(rows)).terms["expected_trace"] for rows in X]
+    assert max(means) <= bound <= 20.0 * max(means)

@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fitting
-from fitting import PACGP, SparseGP, SparsePACGP, certify
+from fitting import PACGP, SparseGP, SparsePACGP, certify, load
 from fitting.bounds import RiskBound
 from gpbounds import Matern, SquaredExponential
+from gpbounds.kernels import Linear
 from gpbounds.losses import Band, Exponential, Interval, Relative, Squared
 from gpbounds.pacbayes import Certificate, Charge, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
@@ -45,6 +46,8 @@ MODELS = {
     "fitc": SparsePACGP(12, delta=DELTA, random_state=0),
     "vfe": SparsePACGP(12, "vfe", delta=DELTA, loss="squared", random_state=0),
     "between": SparsePACGP(12, "interpolated", power=0.3, delta=DELTA, loss="exponential", random_state=0),
+    "beyond": SparsePACGP(12, "interpolated", power=2.5, delta=DELTA, random_state=0),
+    "trained": SparsePACGP(12, "interpolated", power="trained", delta=DELTA, random_state=0),
     "free": SparsePACGP(9, "free", delta=DELTA, kernel=ISO, random_state=0),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
@@ -73,7 +76,8 @@ def dense(model, kernel, points):
         q = model.posterior_.q
         m, S = (L @ q.mean)[:, 0], L @ q.covariance @ L.T
     else:
-        power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power}[model.posterior]
+        power = {"fitc": 1.0, "vfe": 0.0, "interpolated": model.power_}[model.posterior]
+        assert model.power_ == power == model.certificate_.posterior.power
         Kuf = kernel(Z, X)
         D = model.noise_ + power * (kernel.diag(X) - (Kuf * np.linalg.solve(P, Kuf)).sum(axis=0))
         A = np.linalg.inv(P + (Kuf / D) @ Kuf.T)
@@ -478,7 +482,7 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (PACGP(grid="fine"), "grid: expected a gpbounds.pacbayes.HyperGrid or None"),
         (PACGP(grid=HyperGrid.shared()), "grid: expected the names variance, lengthscale_1, lengthscale_2"),
         (PACGP(kernel=SquaredExponential(1.0, 1e4)), "kernel: expected lengthscale in the grid"),
-        (PACGP(kernel=ISO + ISO), "kernel: expected a SquaredExponential or Matern kernel, got Sum"),
+        (PACGP(kernel=ISO + Linear()), "kernel: expected a SquaredExponential, Matern, RationalQuadratic"),
         (PACGP(kernel=Matern(1.7)), "kernel: expected a half-integer"),
         (PACGP(kernel="rbf"), "kernel: expected a gpbounds kernel or None"),
         (PACGP(scaling="standardised"), "scaling: expected 'as given'"),
@@ -488,6 +492,9 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
         (SparsePACGP(0), "n_inducing: expected a whole number >= 1"),
         (SparsePACGP(posterior="pic"), "posterior: expected one of 'fitc'"),
         (SparsePACGP(power=0.5), "power: expected None unless posterior='interpolated'"),
+        (SparsePACGP(power="trained"), "power: expected None unless posterior='interpolated'"),
+        (SparsePACGP(5, "interpolated", power="best"), "power: expected a number >= 0 or 'trained', got 'best'"),
+        (SparsePACGP(5, "interpolated", power=-0.5), "power: expected a finite number >= 0"),
         (SparsePACGP(inducing="best"), "inducing: expected one of"),
         (SparsePACGP(5, "free", batch_size=10), "batch_size: expected None unless optimizer='adam'"),
     ],
@@ -495,6 +502,23 @@ def test_the_edge_of_the_grid_and_a_bound_that_says_nothing_are_said():
 def test_wrong_arguments_are_named(model, sentence):
     with pytest.raises(ValueError, match=sentence):
         model.fit(X, Y)
+
+
+def test_a_trained_power_is_part_of_q_and_costs_nothing(fitted, tmp_path):
+    """P-49: the same count of choices as for FITC; B is not above that of a fixed power from the same start."""
+    model, fitc = fitted["trained"], fitted["fitc"]
+    assert model.certificate_.log_count == fitc.certificate_.log_count
+    assert model.bound_ <= fitc.bound_ + 2.0 * model.tol
+    numbers = SparsePACGP(12, "interpolated", power=model.power_, delta=DELTA, random_state=0)
+    assert model.bound_ <= numbers.fit(X, Y).bound_ + 2.0 * model.tol
+    again = clone(model).fit(X, Y)
+    first = again.power_
+    assert again.fit(X, Y).power_ == first == model.power_  # the second fit does not start from the first one's power
+    model.save(tmp_path / "model.npz")
+    loaded = load(tmp_path / "model.npz")
+    assert (loaded.power, loaded.power_) == ("trained", model.power_)
+    np.testing.assert_array_equal(loaded.predict(NEW), model.predict(NEW))
+    assert certify(loaded, X, Y, delta=DELTA).posterior.power == model.power_
 
 
 def test_one_output_and_targets_that_fit_the_loss():

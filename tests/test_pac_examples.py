@@ -26,6 +26,7 @@ NAMES = (
     "pac_gp_housing",
     "pac_sgp_inducing",
     "pac_gp_toy",
+    "pac_gp_grid",
 )
 
 
@@ -392,6 +393,40 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
     assert "as the paper says it does: False" in conclusion(1e-7, 1e-6)
 
 
+def test_the_study_of_grids_goes_on_where_it_stopped(example, tmp_path, monkeypatch, capsys):
+    """Each certificate pays for its own grid, and agrees with the theorem; a resumed study trains what is missing."""
+    script = example("pac_gp_grid")
+    out = tmp_path / "g.png"
+    asked = ["--rows", "40", "--tests", "30", "--steps", "6", "--out", str(out)]
+    script.main([*asked, "--repetitions", "1"])
+    points = script.load(out.with_suffix(".csv"))
+    assert {(p.L, p.r) for p in points} == {(L, r) for L in script.WIDTHS for r in script.PLACES}
+    for p in points:
+        assert p.log_size == pytest.approx(4.0 * np.log(2 * p.L * 10**p.r + 1))
+        assert 0.0 <= p.risk <= p.B <= 1.0
+        assert p.penalty == pytest.approx(4.0 * np.log(2 * p.L * 10**p.r + 1) / 40 + script.penalty(40, 0.0))
+    trained, certified = [], script.certified
+    monkeypatch.setattr(script, "certified", lambda *args: trained.append(args[:2]) or certified(*args))
+    script.main([*asked, "--repetitions", "2", "--resume"])
+    assert trained == [(1, L) for L in script.WIDTHS]
+    assert script.load(out.with_suffix(".csv"))[:16] == points
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert "R_S and KL of r = 4 give" in capsys.readouterr().out
+
+
+def test_targets_of_the_study_of_grids_are_drawn_from_the_prior(example):
+    """Lengthscales within the box of L = 1, and yᵀ(K + σ²I)⁻¹y as the χ² law says."""
+    script = example("pac_gp_grid")
+    squares = []
+    for seed in range(30):
+        lengthscale, X, y = script.drawn(30, 10, seed)
+        assert (np.abs(np.log(lengthscale)) <= 1.0).all()
+        assert np.abs(X).max() <= 3.0
+        K = SquaredExponential(1.0, lengthscale)(X) + script.NOISE * np.eye(40)
+        squares.append(float(y @ np.linalg.solve(K, y)))
+    assert np.mean(squares) == pytest.approx(40.0, abs=4.0 * np.sqrt(80.0 / 30.0))
+
+
 @pytest.mark.parametrize(
     ("script", "arguments", "words"),
     [
@@ -401,6 +436,7 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
         ("pac_sgp_inducing", ("--data", "none.csv"), "expected the data set kin40k in none.csv, got no such file"),
         ("pac_sgp_inducing", ("--rows", "100", "--inducing", "50"), "--rows: expected a whole number >= 500"),
         ("pac_gp_toy", ("--starts", "0"), "--starts: expected a whole number >= 1"),
+        ("pac_gp_grid", ("--rows", "10"), "--rows: expected a whole number >= 20"),
         ("pac_gp_toy", ("--data", "none.csv"), "expected the data set snelson in none.csv, got no such file"),
     ],
 )

@@ -47,7 +47,7 @@ def held(rows: Source) -> Held:
 def flat(evaluation):
     g = evaluation.gradient
     parts = [[evaluation.value, evaluation.total, evaluation.kl], g.kernel, g.likelihood, np.ravel(g.Z)]
-    return np.concatenate(parts + [np.ravel(each) for each in (g.mean, g.factor) if each is not None])
+    return np.concatenate(parts + [np.ravel(each) for each in (g.mean, g.factor, g.power) if each is not None])
 
 
 @pytest.mark.parametrize("loss", [Band(0.6), Squared(1.0)], ids=repr)
@@ -65,6 +65,16 @@ def test_a_bound_over_partitions_has_the_value_and_derivatives_of_one_array(meth
         assert over.terms_at(point).risk == pytest.approx(expected.terms_at(point).risk, rel=1e-12)
     with pytest.raises(ValueError, match="partitions are read in full"):
         over.batch(np.arange(3))
+
+
+def test_a_bound_with_a_trained_power_over_partitions() -> None:
+    X, y, Z = problem()
+    expected = risk_bound(X, y, Band(0.6), delta=0.05)
+    over = PartitionedRisk(PartitionedObjective(member("vfe"), held(in_parts(X, y, UNEVEN))), expected.target)
+    point = replace(at_point(KERNEL, 0.1, Z), power=1.7)
+    numbers = flat(expected.minimised(point))
+    assert numbers.size == flat(expected.minimised(at_point(KERNEL, 0.1, Z))).size + 1
+    np.testing.assert_allclose(flat(over.minimised(point)), numbers, rtol=1e-8)
 
 
 def test_a_bound_of_a_free_posterior_over_partitions() -> None:
@@ -150,14 +160,14 @@ def test_reading_partitions_changes_no_argument() -> None:
     assert SparsePACGP().get_params().keys() - own == PACGP().get_params().keys()
 
 
-@pytest.mark.parametrize("posterior", ["fitc", "free"])
-def test_a_model_trained_by_its_bound_over_partitions(tmp_path, posterior) -> None:
+@pytest.mark.parametrize(("posterior", "power"), [("fitc", None), ("interpolated", "trained"), ("free", None)])
+def test_a_model_trained_by_its_bound_over_partitions(tmp_path, posterior, power) -> None:
     X, y, _ = problem(300)
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     files = tmp_path / "X.npy", tmp_path / "y.npy"
     constants = Scaling("fixed in advance", 0.1, 1.5), Scaling("fixed in advance", -0.2, 2.0)
-    options = {**SHORT, "posterior": posterior, "scaling": constants}
+    options = {**SHORT, "posterior": posterior, "power": power, "scaling": constants}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         local = SparsePACGP(**options).fit(X, y)

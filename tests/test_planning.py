@@ -191,3 +191,38 @@ def test_corollaries_refuse_what_they_cannot_say() -> None:
         matern_corollary(1, 1000, 0.5, constant=1.0, gamma=1.0)
     with pytest.raises(ValueError, match="vacuous"):
         matern_corollary(1, 10**6, 0.5, constant=1.0, gamma=0.1, form="printed")
+
+
+def test_progress_counts_sets_or_numbers_tried_and_changes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+
+    class Bar:
+        def __init__(self, *, total: int | None, disable: bool, **_: str | bool) -> None:
+            self.total, self.disable, self.done = total, disable, 0
+
+        def __enter__(self) -> Bar:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            counts.append((self.disable, self.done, self.total))
+
+        def update(self) -> None:
+            self.done += 1
+
+    monkeypatch.setattr("tqdm.tqdm", Bar)
+    X = np.linspace(0.0, 9.0, 40)
+    calls = [
+        ({"inputs": Empirical(X), "y": np.sin(X), "draws": 10}, None),
+        ({"inputs": Uniform(), "simulate": 39, "rng": 0, "draws": 10}, 39),
+        ({"inputs": Uniform(), "draws": 10}, None),
+    ]
+    for arguments, total in calls:
+        plans = [
+            inducing_points(SE, 40, 1.0, target=1.0, noise=0.1, progress=progress, **arguments)
+            for progress in (False, True)
+        ]
+        assert plans[0].to_dict() == plans[1].to_dict()
+        disabled, shown = counts[-2:]
+        assert (disabled[0], shown[0]) == (True, False)
+        assert disabled[1:] == shown[1:]
+        assert shown[1] == total if total else 3 <= shown[1] <= 12

@@ -212,8 +212,8 @@ def test_arguments_of_posterior_kl(arguments, message):
 
 def test_arguments_of_posteriors():
     kernel, X, y, Z = problem(0, 12)
-    with pytest.raises(ValueError, match="power: expected a number in"):
-        collapsed_posterior(kernel, X, y, Z, noise=0.1, power=1.5)
+    with pytest.raises(ValueError, match="power: expected a finite number >= 0"):
+        collapsed_posterior(kernel, X, y, Z, noise=0.1, power=-0.5)
     with pytest.raises(ValueError, match="float64, got float32"):
         full_posterior(kernel, X.astype(np.float32), y, noise=0.1)
     with pytest.raises(ValueError, match="float64, got float32"):

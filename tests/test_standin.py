@@ -350,6 +350,13 @@ def test_kernels_may_call_functions_of_their_own(cupy) -> None:
     assert (z.tolist(), w.tolist()) == ([0.0, 1.0, 4.0], [0.0, -1.0, -2.0])
 
 
+def test_raw_arrays_are_no_pointers(cupy) -> None:
+    with pytest.raises(NotImplementedError, match="'raw float64 x' with an index behind it only"):
+        cupy.ElementwiseKernel("raw float64 x", "float64 y", "y = *(x + i)")
+    pointed = cupy.ElementwiseKernel("raw float64 x", "float64 y", "const double *at = &x[i]; y = at[0]")
+    assert pointed(cupy.arange(3.0), cupy.empty(3)).get().tolist() == [0.0, 1.0, 2.0]
+
+
 def test_kernels_know_the_functions_of_cuda(cupy) -> None:
     x = np.concatenate([np.linspace(-5.0, 60.0, 2001), [0.0, 1e8, 1e300]])
     erfcx = cupy.ElementwiseKernel("float64 x", "float64 y", "y = erfcx(x)")
@@ -448,30 +455,30 @@ def test_whitening_reads_little_of_what_it_computes(cupy, counts) -> None:
 # Seeded faults
 
 
-def implicit_conversion(diagonal, V):
+def implicit_conversion(diagonal, V, readings=None):
     return diagonal - (np.asarray(V) ** 2).sum(axis=0)
 
 
-def mixed_operation(diagonal, V):
+def mixed_operation(diagonal, V, readings=None):
     return diagonal - np.ones(V.shape[0]) @ (V * V)
 
 
-def masked_ufunc(diagonal, V):
+def masked_ufunc(diagonal, V, readings=None):
     residual = diagonal - (V * V).sum(axis=0)
     return namespace(V).maximum(residual, 0.0, out=residual, where=residual < 0.0)
 
 
-def host_blas(diagonal, V):
+def host_blas(diagonal, V, readings=None):
     return diagonal - dgemm(1.0, V, V, trans_a=True).diagonal()
 
 
-def product_into_its_operand(diagonal, V):
+def product_into_its_operand(diagonal, V, readings=None):
     gram = V @ V.T
     namespace(V).matmul(gram, gram, out=gram)  # NumPy makes a copy first
     return diagonal - (V * V).sum(axis=0) + 0.0 * gram[0, 0]
 
 
-def unfilled_buffer(diagonal, V):
+def unfilled_buffer(diagonal, V, readings=None):
     residual = namespace(V).empty_like(diagonal)
     residual[:-1] = (diagonal - (V * V).sum(axis=0))[:-1]
     return residual

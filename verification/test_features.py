@@ -1,4 +1,4 @@
-"""Features: L-24, L-46, L-47, L-50, L-52 … L-56, N-student."""
+"""Features: L-24, L-46, L-47, L-50, L-52 … L-56, N-student, N-gamma, N-line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from observer import Observer
 
 from gpbounds.divergences import gaussian_kl
 from gpbounds.inputs import Gaussian
-from gpbounds.kernels import Matern, SquaredExponential, Stationary
+from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank.features import FourierFeatures, LeverageFourierFeatures, MercerFeatures
 from gpbounds.lowrank.features.degrees import best_first, by_total_degree
 from gpbounds.lowrank.features.fourier import CosineSine
@@ -26,7 +26,7 @@ seeds = st.integers(0, 2**32 - 1)
 ratio = st.floats(0.05, 10.0)
 
 
-def deviations(features: CosineSine, kernel: Stationary, X: np.ndarray, weighted: bool = True) -> float:
+def deviations(features: CosineSine, kernel: Kernel, X: np.ndarray, weighted: bool = True) -> float:
     """The largest |mean − k(x, x')|, in standard errors, over pairs of rows of X with x ≠ x'; one mean per pair."""
     features.fit(X)
     omega, weights = features.frequencies, features.amplitudes**2 * (features.rank // 2)
@@ -85,6 +85,43 @@ def test_fourier_features_are_unbiased(observe: Observer, kernel: SquaredExponen
         ]
     )
     observe.equal(claim, Xi.ravel(), by_hand.ravel(), atol=1e-13)
+
+
+@pytest.mark.claim("N-gamma")
+@pytest.mark.parametrize("shape", [0.3, 1.0, 4.0])
+def test_rational_quadratic_frequencies_are_a_gamma_mixture(observe: Observer, shape: float) -> None:
+    X = np.random.default_rng(1).standard_normal((8, 3))
+    kernel = RationalQuadratic(shape, 2.5, [0.4, 1.0, 3.0])
+    observe.holds("N-gamma", deviations(FourierFeatures(kernel, 400_000, 7), kernel, X) < 4.5, cases=28)
+    for distance in ("0.1", "0.7", "2.5"):
+        true = (1 + mp.mpf(distance) ** 2 / (2 * mp.mpf(shape))) ** -mp.mpf(shape)
+        observe.equal("N-gamma", reference.gamma_kernel(shape, distance), true, rtol=1e-8)
+        observe.equal("N-gamma", RationalQuadratic(shape)([[0.0]], [[float(distance)]])[0, 0], true, rtol=1e-14)
+    each = RationalQuadratic(shape)([[0.0]], [[0.8]])[0, 0] * RationalQuadratic(shape)([[0.0]], [[1.1]])[0, 0]
+    joint = RationalQuadratic(shape)([[0.0, 0.0]], [[0.8, 1.1]])[0, 0]
+    observe.fails("N-gamma", abs(each / joint - 1) < 1e-3, "a τ for each coordinate: a product of kernels")
+
+
+@pytest.mark.claim("N-line")
+@pytest.mark.parametrize("lengthscale", [0.4, 1.0, 2.5])
+def test_periodic_frequencies_are_lines_with_the_weights_of_bessel_functions(
+    observe: Observer, lengthscale: float
+) -> None:
+    X = np.random.default_rng(1).standard_normal((8, 2))
+    kernel = Periodic([1.3, 4.0], 2.5, [lengthscale, 1.4])
+    features = FourierFeatures(kernel, 400_000, 7)
+    observe.holds("N-line", deviations(features, kernel, X) < 4.5, cases=28)
+    lines = features.frequencies * np.array([1.3, 4.0]) / (2.0 * np.pi)
+    observe.equal("N-line", lines, np.rint(lines), atol=1e-10)
+    Xi = FourierFeatures(kernel, 60, 7).fit(X)
+    observe.equal("N-line", Xi(X + 3 * np.array([1.3, 4.0])), Xi(X), atol=1e-9)
+    for turns in ("0", "0.1", "0.37"):
+        true = mp.exp(-2 * mp.sinpi(mp.mpf(turns)) ** 2 / mp.mpf(lengthscale) ** 2)
+        observe.equal("N-line", reference.line_kernel(lengthscale, turns, 60), true, rtol=1e-12)
+    kappa = 1 / mp.mpf(lengthscale) ** 2
+    for j in (-3, 0, 1, 5):
+        bessel = mp.exp(-kappa) * mp.besseli(abs(j), kappa)
+        observe.equal("N-line", reference.skellam(kappa / 2, j, 80), bessel, rtol=1e-12)
 
 
 @pytest.mark.claim("N-student")

@@ -29,7 +29,7 @@ from gpbounds.reference import posterior as reference
 from gpbounds.reference.divergences import solve, trace
 
 SEEDS = st.integers(0, 2**32 - 1)
-ALPHAS = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0))
+ALPHAS = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0.0, 1.0), st.floats(1.0, 100.0))
 KINDS = ("apart", "subset", "all", "duplicates", "flat", "far")
 
 

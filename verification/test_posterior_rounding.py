@@ -109,7 +109,7 @@ def test_allowances_of_free_form_posteriors(observe: Observer, seed: int, error:
 
 
 @pytest.mark.claim("P-26", "P-27", "P-37")
-@given(seed=SEEDS, error=ERRORS, alpha=st.sampled_from([0.0, 0.4, 1.0]), noise=st.sampled_from([1e-3, 0.1, 10.0]))
+@given(seed=SEEDS, error=ERRORS, alpha=st.sampled_from([0.0, 0.4, 1.0, 20.0]), noise=st.sampled_from([1e-3, 0.1, 10.0]))
 def test_allowances_of_collapsed_posteriors(
     observe: Observer, seed: int, error: float, alpha: float, noise: float
 ) -> None:
@@ -126,7 +126,8 @@ def test_allowances_of_collapsed_posteriors(
     rho = np.sqrt(max(fit - float(mu @ (2.0 * b - G @ mu)), 0.0) + 1e-12 * fit)
     H, e, T, again = (norm(np.linalg.solve(L.T, A)) for A in (C, mu, rest, S @ mu))
     columns, along, shrunk = norm((steps * k + entry) / np.sqrt(D)), norm(C.T @ mu), norm(S @ mu)
-    eta = alpha * float(((w**2).sum(axis=0) / D).max()) * E + (2.0 * M + 4.0) * EPS * float((k / D).max()) + 4.0 * EPS
+    eta = alpha * float(((w**2).sum(axis=0) / D).max()) * E + 4.0 * EPS
+    eta += max(alpha, 1.0) * (2.0 * M + 4.0) * EPS * float((k / D).max())
     g = (4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + np.trace(G))
     g_fit = (4.0 + np.sqrt(N)) * EPS * np.sqrt(np.trace(G) * fit)
     mean = E * H * e + columns * (H * rho + e) + eta * rho + g * norm(mu) + g_fit

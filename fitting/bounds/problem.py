@@ -69,9 +69,11 @@ class RiskBound:
                 zeros = namespace(data.X).zeros(np.shape(Z))
                 evaluation = replace(evaluation, gradient=replace(evaluation.gradient, Z=zeros))
             return finite_or_refused(evaluation)
-        approximation = Diagonal(member.power, noise, kept=member.structure != "none")
+        approximation, trained = Diagonal.at(member, point), point.power is not None
         evaluation, jitter = data.sweep(
-            kernel, Z, lambda source: collapsed(approximation, source, loss, self.target, gradient=gradient)
+            kernel,
+            Z,
+            lambda source: collapsed(approximation, source, loss, self.target, gradient=gradient, in_power=trained),
         )
         return finite_or_refused(replace(evaluation, jitter=jitter))
 
@@ -157,8 +159,9 @@ def risk_bound(
     delta : float in (0, 1]
     method : "fitc", "vfe", "pep", "exact", or a Member that keeps K − Q on its diagonal or is the exact GP
         Q is sparse with power a = 1, 0 or ``power`` (P-27), or the full posterior.
-    power : float in [0, 1]
-        a, for "pep".
+    power : float >= 0
+        a, for "pep".  At a point with a power of its own (`Parameters.power`) this one counts, and B has a derivative
+        in it.
     log_prior_penalty : float >= 0
         ln(1/p_θ).
     relaxation : "kl" or "pinsker"
@@ -183,6 +186,8 @@ def risk_bound(
     """
     if isinstance(method, str):
         choice("method", method, METHODS)
+        if method == "pep" and power is not None:
+            method, power = Member("diagonal", power), None
     source = family.objective(X, y, method, power=power, jitter=jitter, chunk=chunk, keep=kept(X, keep))
     if not (source.member.is_diagonal or source.member.is_evidence):
         raise ValueError(f"method: expected K - Q kept on its diagonal, or the exact GP, got {source.member}")

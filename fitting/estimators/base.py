@@ -26,7 +26,7 @@ from fitting.family import FamilyObjective, Member, at_point, objective
 from fitting.features.stored import by_name
 from fitting.pilot import at_scale
 from fitting.pilot_rows import SECOND, PilotFits, numbers_of_rows
-from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, within
+from fitting.starts import around, default_kernel, default_noise, mean_square, strides, units, with_noise_apart, within
 from fitting.training import Ending, Run, Session
 from fitting.training.blocks import drawn_by_blocks
 from gpbounds.arrays import Array, Float, as_points, host, is_cupy, namespace, place
@@ -342,6 +342,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
             kernel = within(self._limits(kernel), kernel)
         if not isinstance(kernel, Kernel):
             raise ValueError(f"kernel: expected a gpbounds kernel or None, got {kernel!r}")
+        kernel, noise = with_noise_apart(kernel, noise)
         if self.kernel is not None and self.start == "evidence":
             if not isinstance(kernel, Stationary):
                 raise ValueError(

@@ -76,24 +76,27 @@ class Full(Kind):
 
 @dataclass(frozen=True)
 class FromData(SparseKind):
-    """The posterior of FITC, VFE or an interpolation between them, given the data."""
+    """The posterior of FITC, VFE or another power of K − Q, given the data; a point's own power counts."""
 
     member: Member
+
+    def _at(self, point: Parameters) -> Member:
+        return self.member if point.power is None else Member("diagonal", point.power)
 
     def bound(self, X: Array, y: Array, loss: Loss, kernel: Kernel, **options: Any) -> RiskBound:
         return risk_bound(X, y, loss, method=self.member, **options)
 
     def forms(self, point: Parameters) -> Forms:
-        return sparse_forms(point.Z, point.noise, self.member)
+        return sparse_forms(point.Z, point.noise, self._at(point))
 
     def bound_over(self, held: Held, loss: Loss, kernel: Kernel, **options: Any) -> PartitionedRisk:
         return PartitionedRisk(PartitionedObjective(self.member, held), Target(loss, held.N, **options))
 
     def posterior(self, X: Array, y: Array, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return objective(X, y, self.member, jitter=jitter).posterior(kernel, point.noise, point.Z)
+        return objective(X, y, self._at(point), jitter=jitter).posterior(kernel, point.noise, point.Z)
 
     def posterior_over(self, held: Held, kernel: Kernel, point: Parameters, jitter: float) -> Posterior:
-        return PartitionedObjective(self.member, held, jitter).posterior(kernel, point.noise, point.Z)
+        return PartitionedObjective(self._at(point), held, jitter).posterior(kernel, point.noise, point.Z)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import schema
 
 KIND, VERSION = "model", 1
-NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "n_features_in_")
+NUMBERS = ("noise_", "objective_", "stop_reason_", "n_iter_", "jitter_", "gap_", "beta_", "power_", "n_features_in_")
 ARRAYS = (
     "history_",
     "inducing_",

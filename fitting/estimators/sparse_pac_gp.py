@@ -15,12 +15,13 @@ from fitting.estimators.elsewhere import FromElsewhere
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import Free, FromData, Kind, SparseKind
 from fitting.estimators.pac import PacGaussianProcess
+from fitting.estimators.procedure import Certified
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.family import Member, member
 from fitting.mapreduce.objective import Held
 from fitting.posterior import Posterior
-from fitting.training import Run
+from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
@@ -35,6 +36,9 @@ POSTERIORS = ("fitc", "vfe", "interpolated", "free")
 
 SHARE = 4
 """Ratio of the numbers of inducing points of successive trainings."""
+
+FIRST_POWER = 1.0
+"""The power of FITC, at which the training of a power starts."""
 
 FEWEST = 8
 """Least number of inducing points of a training with fewer than ``n_inducing``."""
@@ -56,11 +60,13 @@ class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
     n_inducing : int
         M; at most the distinct rows of X are used, and a quarter or less if ``fewer`` finds a smaller bound so.
     posterior : "fitc", "vfe", "interpolated" or "free"
-        The kind of Q(u): the posterior of FITC, of VFE, or of an interpolation between them (``power``, P-27); or free.
+        The kind of Q(u): the posterior of FITC, of VFE, or of another ``power`` of K − Q (P-27); or free.
         A free Q starts at that of FITC, which training can only improve; it has M(M+3)/2 more numbers to train, and a
         jitter of 1e-8 variances on Kuu is part of it.
-    power : float in [0, 1], optional
-        Power of K − Q, for "interpolated" only; None is ½.  0 is VFE, 1 is FITC.
+    power : float >= 0 or "trained", optional
+        Power p of K − Q, for "interpolated" only: Q is the posterior under noise of variance σ² + p(k(x, x) − q(x, x)).
+        0 is VFE, 1 is FITC, None is ½.  "trained": p ≥ 0 minimises the bound together with the other parameters, from
+        p = 1; it shapes Q alone, and so costs nothing (P-49).
     epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
         and noisy observations cannot be predicted.
@@ -80,6 +86,11 @@ checkpoint : as in `PACGP`
         Rows of a mini-batch, for Adam and posterior "free": R_S is estimated from random rows (P-46).  Other posteriors
         depend on all rows.  The certificate always covers all N rows.
 
+    Attributes
+    ----------
+    power_ : float
+        p of the first model, except for posterior "free".
+
     >>> import numpy as np
     >>> X = np.linspace(0.0, 6.0, 200)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40.0 * X[:, 0])
@@ -91,7 +102,7 @@ checkpoint : as in `PACGP`
     n_inducing: int = 100
     posterior: str = "fitc"
     fewer: bool = field(default=True, kw_only=True)
-    power: float | None = field(default=None, kw_only=True)
+    power: Any = field(default=None, kw_only=True)
     epsilon: Any = field(default=0.6, kw_only=True)
     delta: float = field(default=0.01, kw_only=True)
     loss: Any = field(default="band", kw_only=True)
@@ -104,12 +115,35 @@ checkpoint : as in `PACGP`
     def _member(self) -> Member:
         choice("posterior", self.posterior, POSTERIORS)
         if self.posterior == "interpolated":
-            return member("pep", power=0.5 if self.power is None else self.power)
+            if self._trains_power:
+                return Member("diagonal", getattr(self, "power_", FIRST_POWER))
+            if isinstance(self.power, str):
+                raise ValueError(f"power: expected a number >= 0 or 'trained', got {self.power!r}")
+            return Member("diagonal", 0.5 if self.power is None else self.power)
         if self.power is not None:
             raise ValueError(
                 f"power: expected None unless posterior='interpolated', got {self.power!r} for {self.posterior!r}"
             )
         return member("vfe" if self.posterior == "vfe" else "fitc")
+
+    @property
+    def _trains_power(self) -> bool:
+        return isinstance(self.power, str) and self.power == "trained"
+
+    def _given(self, X: Float, Y: Float) -> Parameters:
+        return self._with_power(super()._given(X, Y))
+
+    def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
+        return self._with_power(super()._start(given, X, Y, session, attempt))
+
+    def _with_power(self, point: Parameters) -> Parameters:
+        return replace(point, power=FIRST_POWER) if self._trains_power else point
+
+    def _take_over(self, kind: Kind, models: list[Certified]) -> None:
+        super()._take_over(kind, models)
+        if self.posterior != "free":
+            point = models[0].point
+            self.power_ = self._member().power if point.power is None else point.power
 
     def _kind(self) -> SparseKind:
         return Free() if self.posterior == "free" else FromData(self._member())

@@ -91,7 +91,7 @@ class Eigenfunctions(NamedTuple):
 
 
 WALK = f"""
-const double *of = p + first;
+const double *of = &p[first];
 double x = ldexp(X[i * D + d] - of[4], -(int)of[5]), y = x * of[0];
 double y_low = fma(x, of[0], -y) + x * of[1], square = x * x, square_low = fma(x, x, -square);
 volatile double high = square * of[2];  // no product may be fused with a sum
@@ -131,7 +131,7 @@ V[i] = product;
 
 PULL = """
 for (int d = 0; d < D; ++d) {
-  const double *of = p + starts[d];
+  const double *of = &p[starts[d]];
   double x = X[i * D + d] - of[4], b = of[6], change = of[7], excess = of[8], s = of[9], sum = 0.0;
   double q = excess / (excess + 2.0);
   for (long long r = 0; r < rank; ++r) {

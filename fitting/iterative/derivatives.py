@@ -19,10 +19,13 @@ import numpy as np
 
 from fitting.iterative.solution import Columns, Solution
 from gpbounds.arrays import Array, Float, namespace
+from gpbounds.kernels.covariances import covariances
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import share
 from gpbounds.linalg.products import product
 from gpbounds.linalg.triangular import lift_rows, solve_rows
+from gpbounds.readings import Readings, Unread
 from gpbounds.vecchia.factor import lower_chunks
 
 
@@ -86,6 +89,9 @@ def pulled(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | Non
 
 def _blocks(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None) -> Float:
     xp, blocks, kernel, X = namespace(solved.X), solved.layout.blocks, solved.kernel, solved.X
+    known = covariances(kernel, X[:1])
+    if isinstance(known, Fused):
+        return _blocks_on_device(solved, cotangents, visit, known)
     results = np.zeros((len(blocks.parts), len(cotangents), kernel.log_parameters.size + 1))
 
     def pull(number: int, worker: int) -> None:
@@ -142,6 +148,9 @@ def _halve_corner(corner: Array) -> Array:
 def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Float:
     """The low-rank parts, by rows [i, j) × [0, j) of the lower triangle."""
     xp, kernel, X, parts = namespace(solved.X), solved.kernel, solved.X, solved.K.parts
+    known = covariances(kernel, X[:1])
+    if isinstance(known, Fused):
+        return _rows_on_device(solved, sides, known)
     results = np.zeros((len(parts), len(sides), kernel.log_parameters.size + 1))
     turned = [None if pair is None else xp.ascontiguousarray(pair[1].T) for pair in sides]
 
@@ -161,6 +170,57 @@ def _rows(solved: Solution, sides: Sequence[tuple[Array, Array] | None]) -> Floa
 
     _each(xp, len(parts), pull)
     return results.sum(axis=0)
+
+
+def _blocks_on_device(solved: Solution, cotangents: Sequence[Cotangent], visit: Visit | None, known: Fused) -> Float:
+    """`_blocks` where the kernel has a formula on a GPU; nothing is read until the end."""
+    X, blocks = solved.X, solved.layout.blocks
+    xp, sums, noises = namespace(X), [known.pulling() for _ in cotangents], [0.0 * X[0, 0] for _ in cotangents]
+    if any(each.columns is not None or each.deterministic for each in cotangents):
+        numbers, ends = xp.asarray(np.concatenate(blocks.rows)), np.cumsum([0, *(len(rows) for rows in blocks.rows)])
+        for number, part in enumerate(blocks.parts):
+            rows, W = numbers[ends[number] : ends[number + 1]], solved.U.weights[number]
+            points, n, b = X[rows], int(rows.size), part.stop - part.start
+            L: Any = None if solved.U.roots is None else solved.U.roots[number]
+            for i, each in enumerate(cotangents):
+                change = each.whole * W if each.deterministic else xp.zeros_like(W)
+                if each.columns is not None:
+                    L = _root([known.blocks(points, n)[0]], [slice(0, n)], solved.noise) if L is None else L
+                    left = each.columns.start[part] * (2.0 * each.whole * each.columns.weights)
+                    T = solve_rows(L, xp.ascontiguousarray(left @ each.columns.image[rows].T))
+                    _halve_corner(T[:, n - b :])
+                    change = change - lift_rows(L, T)
+                noises[i] = noises[i] + (W * change).sum()
+                outer = W.T @ change
+                if visit is not None:
+                    visit(i, rows, outer.copy())
+                sums[i].add_block(points, 0.5 * (outer + outer.T))
+    return _read([each.result()[0] for each in sums], noises)
+
+
+def _rows_on_device(solved: Solution, sides: Sequence[tuple[Array, Array] | None], known: Fused) -> Float:
+    """`_rows` where the kernel has a formula on a GPU; nothing is read until the end."""
+    X, xp = solved.X, namespace(solved.X)
+    none = np.zeros(solved.kernel.log_parameters.size)
+    parameters, traces = [Unread([], none) for _ in sides], [0.0 * X[0, 0] for _ in sides]
+    for i, pair in enumerate(sides):
+        if pair is None:
+            continue
+        left, turned = pair[0], xp.ascontiguousarray(pair[1].T)
+        for rows in solved.K.parts:
+            cotangent = product(2.0 * left[rows], turned[:, : rows.stop], xp.empty((rows.stop - rows.start, rows.stop)))
+            traces[i] = traces[i] + xp.trace(_halve_corner(cotangent[:, rows]))
+            pulling = known.at(X[: rows.stop]).pulling()
+            pulling.add(X[rows], cotangent)
+            parameters[i] = parameters[i] + pulling.result()[0]
+    return _read(parameters, traces)
+
+
+def _read(parameters: Sequence[Unread], noises: Sequence[Array]) -> Float:
+    """The derivatives of each cotangent in the kernel's parameters and in the noise, with one read."""
+    readings = Readings()
+    parts = [(each.taken(readings), readings.take(noise)) for each, noise in zip(parameters, noises, strict=True)]
+    return np.array([np.append(derivatives(), float(noise)) for derivatives, noise in parts])
 
 
 def _each(xp: Any, count: int, run: Callable[[int, int], None]) -> None:

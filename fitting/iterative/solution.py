@@ -138,6 +138,7 @@ class Solution:
         kept = np.abs(weights) > 1e-13 * np.abs(weights).max(axis=1, keepdims=True)
         number, which = np.nonzero(kept)
         starts = np.searchsorted(number, np.arange(m + 1))
+        moved = None if xp is np else xp.asarray(E[number, :, which].T)  # (steps, columns), at once
 
         def combined(parts: list[Array]) -> Array:
             out = xp.empty((N, number.size))
@@ -145,7 +146,7 @@ class Solution:
             def combine(i: int, worker: int) -> None:
                 own = slice(starts[i], starts[i + 1])
                 recurrence = xp.stack([part[:, chosen[i]] for part in parts])  # (steps, N)
-                out[:, own] = recurrence.T @ xp.asarray(E[i][:, which[own]])
+                out[:, own] = recurrence.T @ (E[i][:, which[own]] if moved is None else moved[:, own])
 
             if xp is np:
                 share(m, combine, flops=2.0 * N * sum(W.size for W in E))

@@ -67,15 +67,17 @@ class PartitionedRisk:
         return self.target.terms(self.minimised(point, gradient=False))
 
     def _program(self, point: Parameters, jitter: float, gradient: bool) -> Any:
-        member, Z = self.source.member, self.data.inputs(point.Z)
+        scalar(positive, "noise", point.noise)
+        Z = self.data.inputs(point.Z)
         return RiskPasses(
-            Diagonal(member.power, scalar(positive, "noise", point.noise), kept=member.structure != "none"),
+            Diagonal.at(self.source.member, point),
             point.kernel,
             Z,
             jitter=jitter,
             relative_jitter=self._relative(point.kernel, Z, jitter),
             gradient=gradient,
             target=self.target,
+            in_power=point.power is not None,
             **self.data.settings(),
         )
 

@@ -33,9 +33,12 @@ class RiskPasses(TwoPasses):
     Attributes
     ----------
     target : Target
+    in_power : bool
+        Whether the derivative in the power is computed, too.
     """
 
     target: Target | None = None
+    in_power: bool = False
 
     @property
     def rounds(self) -> tuple[Round, ...]:
@@ -72,12 +75,12 @@ class RiskPasses(TwoPasses):
     def back(self, at: _At, rows: Rows) -> Adjoints:
         """The sums of the last pass over one partition."""
         assert at.priced is not None
-        return backward(self.member, self._stream(at.basis, rows), self.loss, at.priced)
+        return backward(self.member, self._stream(at.basis, rows), self.loss, at.priced, in_power=self.in_power)
 
     def whole(self, at: _At, back: Adjoints) -> Evaluation:
         """B with its derivatives."""
         assert at.priced is not None
-        return at.priced.whole(self.member, at.basis, back)
+        return at.priced.whole(self.member, at.basis, back, in_power=self.in_power)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.audit.model import Subject
+from gpbounds.audit.own import excess
 from gpbounds.bound import Bound
-from gpbounds.linalg import eigen
+from gpbounds.linalg import Jitter, eigen
 from gpbounds.linalg.pivoted import pivoted
 from gpbounds.numerics.search import bisected
 from gpbounds.renyi import evidence, minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.brackets import CHEAP, LARGE, QUANTITY, assemble, bracket
-from gpbounds.renyi.gap_bounds import streamed_gap
+from gpbounds.renyi.gap_bounds import BEST, streamed_gap
 from gpbounds.renyi.streamed import rounding_allowance
 from gpbounds.validation import count, positive, scalar
 from gpbounds.whitening import slices, whiten
 
-DIVERGENCE = "KL[q*||p]"
+DIVERGENCE, OWN = "KL[q*||p]", "KL[q||p]"
+OF_MODEL = "q is the posterior of the model, and the divergence is KL[q‖p(f, U | y)]."
 SIZES = 10
 """Numbers of inducing points on the curve of each way to choose them."""
 GAUSSIAN_PROCESS = "The model of y is the Gaussian process with this kernel and this noise variance."
@@ -97,6 +99,8 @@ class Enough:
         M, and the lower bound on the divergence of any M inducing variables (N-low).
     interrupted : bool
         Whether Ctrl-C ended the search; then fewer points may do.
+    excess : float
+        How much larger the divergence of the model's own posterior is than that of the best one (N-excess).
     """
 
     target: float
@@ -107,6 +111,7 @@ class Enough:
     needed: int
     floor: tuple[Float, Float] | None = None
     interrupted: bool = False
+    excess: float = 0.0
 
     def of(self, points: Points) -> list[Level]:
         """The levels with such points, by M."""
@@ -119,14 +124,36 @@ class Enough:
 
     @property
     def divergence(self) -> Pair | None:
-        """Lower and upper bound on the divergence at the model's own inducing points."""
-        return None if self.model is None else self.model.divergence(self.evidence)
+        """Lower and upper bound on the divergence of the model's posterior."""
+        if self.model is None:
+            return None
+        lower, upper = self.model.divergence(self.evidence)
+        if self.excess == 0.0:
+            return lower, upper
+        return tuple(  # type: ignore[return-value]
+            replace(
+                each,
+                value=float(each) + self.excess,
+                claim=f"{each.claim}, N-excess",
+                quantity=OWN,
+                assumptions=tuple(OF_MODEL if sentence == BEST else sentence for sentence in each.assumptions),
+            )
+            for each in (lower, upper)
+        )
+
+    @property
+    def best_reaches(self) -> bool:
+        """Whether the best posterior with the model's inducing points reaches the target, and the model's does not."""
+        if self.model is None or self.divergence is None or self.excess == 0.0:
+            return False
+        best = float(self.model.divergence(self.evidence)[1])
+        return best <= self.target < float(self.divergence[0])
 
     @property
     def suffices(self) -> int | None:
-        """The least number of inducing points found whose upper bound is at most the target."""
+        """The least number of inducing points whose best posterior has an upper bound of at most the target."""
         counts = [number for number in self.counts if number is not None]
-        if self.model is not None and self.divergence is not None and float(self.divergence[1]) <= self.target:
+        if self.model is not None and float(self.model.divergence(self.evidence)[1]) <= self.target:
             counts.append(self.model.M)
         return min(counts, default=None)
 
@@ -162,6 +189,7 @@ class Enough:
             "added": self.counts[1],
             "tried": list(self.tried),
             "needed": self.needed,
+            "excess": self.excess,
             "levels": [level(each) for each in self.levels],
             "interrupted": self.interrupted,
         }
@@ -181,12 +209,16 @@ class _Search:
     needed: int = 1
     floor: tuple[Float, Float] | None = None
     interrupted: bool = False
+    excess: float = 0.0
 
     def run(self, most: int, rows: int) -> None:
         """All levels: the model's, chosen rows, and more rows than the model's if those do not reach the target."""
         about = self.about
         if about.Z is not None:
-            self.add(about.Z, "model")
+            own = about.posterior
+            self.add(about.Z, "model", "auto" if own is None else own.jitter)
+            if own is not None:
+                self.excess = excess(own, about.X, about.y, noise=about.noise)
         if about.N <= rows:
             self.extra.append(_computed(about))
         chosen = _greedy(about, most)
@@ -196,18 +228,18 @@ class _Search:
             self.extra.append(evidence(about.kernel, about.X, about.y, chosen, noise=about.noise))
         self.counts["chosen"] = self.least(chosen, "chosen", 1)
         if about.Z is not None and not self.reaches(self.levels[0]):
-            own = len(about.Z)
+            first = len(about.Z)
             both = np.concatenate([about.Z, _further(about, about.Z, most)])
-            for M in _sizes(len(both) - own):
-                if self.reaches(self.add(both[: own + M], "added")):
+            for M in _sizes(len(both) - first):
+                if self.reaches(self.add(both[: first + M], "added")):
                     break
-            self.counts["added"] = self.least(both, "added", own + 1)
+            self.counts["added"] = self.least(both, "added", first + 1)
         self.floor, self.needed = _floor(about, self.target, most, rows)
 
-    def add(self, Z: Float, points: Points) -> Level:
+    def add(self, Z: Float, points: Points, jitter: Jitter = "auto") -> Level:
         """Compute the level of Z, and keep it."""
         kernel, X, y, noise = self.about.kernel, self.about.X, self.about.y, self.about.noise
-        members = bracket(kernel, X, y, Z, noise, (1.0,), "auto", streams=True)
+        members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=True)
         level = Level(
             int(Z.shape[0]),
             points,
@@ -311,6 +343,7 @@ def enough(
         search.needed,
         search.floor,
         search.interrupted,
+        search.excess,
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from gpbounds.audit.model import Subject
+from gpbounds.kernels.base import OnColumns, Product, Sum
 
 LONG, SHORT = 10.0, 0.01
 """Lengthscales beyond these multiples of the range of their input are remarked on."""
@@ -61,18 +62,17 @@ def hyperparameters(about: Subject, limited: Mapping[str, Limit] | None = None) 
     names = about.kernel.parameter_names
     values = np.exp(about.kernel.log_parameters)
     rows = []
-    for name, value in zip(names, values.tolist(), strict=True):
+    for (name, column), key, value in zip(_named(about.kernel, about.columns), names, values.tolist(), strict=True):
         relative, remark = None, ""
         if "lengthscale" in name:
-            j = int(name.partition("[")[2].rstrip("]") or -1)
-            width = float(ranges.max() if j < 0 else ranges[j])
+            width = float(ranges.max() if column is None else ranges[column])
             relative = value / width if width > 0.0 else None
-            remark = _of_lengthscale(relative, j >= 0)
-        elif "variance" in name:
+            remark = _of_lengthscale(relative, column is not None)
+        elif name.endswith("variance"):
             relative = value / spread
             if value > STRONG * about.noise:
                 remark = f"{value / about.noise:.3g} times the noise variance: small divergences need many points"
-        rows.append(Hyperparameter(_named(name, about.columns), value, relative, at.get(name), remark))
+        rows.append(Hyperparameter(name, value, relative, at.get(key), remark))
     remark = "almost all of the variance of y: the inputs explain little" if about.noise > 0.95 * spread else ""
     return (*rows, Hyperparameter("noise", about.noise, about.noise / spread, at.get("noise"), remark))
 
@@ -85,7 +85,27 @@ def _of_lengthscale(relative: float | None, own: bool) -> str:
     return "far shorter than the range: neighbouring rows tell little about each other" if relative < SHORT else ""
 
 
-def _named(name: str, columns: tuple[str, ...]) -> str:
-    """The name with the name of the input in place of its number."""
-    head, bracket, number = name.partition("[")
-    return f"{head}[{columns[int(number.rstrip(']'))]}]" if bracket else name
+def _named(kernel: Any, columns: Sequence[str]) -> list[tuple[str, int | None]]:
+    """Each of ``kernel.parameter_names`` with the name of the input in place of its number, and the input's number."""
+    return _within(kernel, columns, range(len(columns)), "")
+
+
+def _within(kernel: Any, columns: Sequence[str], numbers: Sequence[int], prefix: str) -> list[tuple[str, int | None]]:
+    """As `_named`, for a kernel that reads the inputs ``numbers``."""
+    if isinstance(kernel, Sum | Product):
+        return [
+            each
+            for part in ("k1", "k2")
+            for each in _within(getattr(kernel, part), columns, numbers, f"{prefix}{part}.")
+        ]
+    if isinstance(kernel, OnColumns):
+        return _within(kernel.kernel, columns, [numbers[j] for j in kernel.columns], prefix)
+    names: list[tuple[str, int | None]] = []
+    for name in kernel.parameter_names:
+        head, bracket, number = name.partition("[")
+        if bracket:
+            column = numbers[int(number.rstrip("]"))]
+            names.append((f"{prefix}{head}[{columns[column]}]", column))
+        else:
+            names.append((prefix + name, numbers[0] if len(numbers) == 1 else None))
+    return names

@@ -32,6 +32,8 @@ class Subject:
         Inducing inputs; None for a model without them.
     columns : tuple of str
         Names of the D inputs.
+    posterior : SparsePosterior or None
+        The model's own posterior, if it is not the best one with its inducing points.
     """
 
     kernel: Kernel
@@ -40,6 +42,7 @@ class Subject:
     y: Float
     Z: Float | None
     columns: tuple[str, ...]
+    posterior: SparsePosterior | None = None
 
     @property
     def N(self) -> int:
@@ -61,6 +64,21 @@ class Subject:
         """The exact Gaussian process with this kernel and noise: O(N³) time."""
         return exact(self.kernel, self.X, self.y[:, None], noise=self.noise)
 
+    @property
+    def law(self) -> SparsePosterior:
+        """The model's posterior: its own, or the best one with its inducing points.
+
+        Raises
+        ------
+        ValueError
+            if the model has no inducing points.
+        """
+        if self.posterior is not None:
+            return self.posterior
+        if self.Z is None:
+            raise ValueError("Z: expected inducing points, got a model without any")
+        return self.best(self.Z)
+
     def best(self, Z: Float) -> SparsePosterior:
         """q*, the sparse posterior with inducing inputs Z that is closest to the exact one (Titsias)."""
         return collapsed_posterior(self.kernel, self.X, self.y, Z, noise=self.noise, power=0.0)
@@ -74,6 +92,7 @@ def subject(
     *,
     noise: float,
     columns: Sequence[str] | None = None,
+    posterior: SparsePosterior | None = None,
 ) -> Subject:
     """A `Subject` from arrays.
 
@@ -90,6 +109,8 @@ def subject(
         σ², in squared units of y.
     columns : sequence of str, optional
         Names of the inputs, by default x1, x2, …
+    posterior : SparsePosterior, optional
+        The model's own posterior with inducing inputs Z; by default the best one (Titsias).
 
     Raises
     ------
@@ -116,4 +137,6 @@ def subject(
     names = tuple(f"x{j + 1}" for j in range(D)) if columns is None else tuple(map(str, columns))
     if len(names) != D:
         raise ValueError(f"columns: expected {D} names, one for each input, got {len(names)}")
-    return Subject(kernel, noise_variance(noise), points, targets, centres, names)
+    if posterior is not None and (centres is None or not np.array_equal(posterior.inducing.Z, centres)):
+        raise ValueError("posterior: expected one with the inducing points Z, got one with others")
+    return Subject(kernel, noise_variance(noise), points, targets, centres, names, posterior)

@@ -10,20 +10,21 @@ import numpy as np
 from gpbounds.arrays import Float
 from gpbounds.audit.levels import Enough
 from gpbounds.audit.model import Subject
+from gpbounds.divergences import SparsePosterior
 from gpbounds.numerics.log1p import log1p_residual
 from gpbounds.sandwich import Sandwich, sandwich
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """How far the predictions of q* are from those of the exact Gaussian process at n points, for the latent f.
+    """How far the predictions of the model are from those of the exact Gaussian process at n points, for the latent f.
 
     Attributes
     ----------
     mean : array (n,)
         |difference of the means|, in standard deviations of the exact posterior.
     variance : array (n,)
-        Variance under q*, divided by the exact one.
+        Variance under the model, divided by the exact one.
     """
 
     mean: Float
@@ -31,7 +32,7 @@ class Differences:
 
     @property
     def divergence(self) -> Float:
-        """KL between the two laws of f at each point, q* first: at most KL[q*‖p]."""
+        """KL between the two laws of f at each point, the model first: at most KL[q‖p]."""
         return 0.5 * (np.asarray(log1p_residual(self.variance - 1.0)) + self.mean**2)
 
 
@@ -42,8 +43,8 @@ class Consequences:
     Attributes
     ----------
     model : Sandwich or None
-        Prop. 4 at the upper bound on the divergence of the model's inducing points; the first law is q*, the second
-        the exact posterior.
+        Prop. 4 at the upper bound on the divergence of the model; its posterior is the first law, the exact posterior
+        the second.
     target : Sandwich
         The same at the target.
     measured : Differences or None
@@ -70,7 +71,7 @@ class Consequences:
 
 
 def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 3000) -> Consequences:
-    """Prop. 4 at the bound on KL[q*‖p] and at the target, and the differences at X_new (n, D) up to ``rows`` rows.
+    """Prop. 4 at the bound on KL[q‖p] and at the target, and the differences at X_new (n, D) up to ``rows`` rows.
 
     The divergence of the laws of f at any points is at most that of the processes, so that the sandwich holds for the
     prediction at every input (L-30, L-31).
@@ -86,14 +87,12 @@ def consequences(about: Subject, levels: Enough, X_new: Float, *, rows: int = 30
     own = None if levels.divergence is None else sandwich(levels.divergence[1])
     measured = None
     if about.Z is not None and about.N <= rows and len(X_new):
-        measured = differences(about, about.Z, X_new)
+        measured = differences(about, about.law, X_new)
     return Consequences(own, sandwich(levels.target), measured)
 
 
-def differences(about: Subject, Z: Float, X_new: Float) -> Differences:
-    """`Differences` of q* with inducing inputs Z at X_new (n, D), in O(N³ + nN²)."""
+def differences(about: Subject, law: SparsePosterior, X_new: Float) -> Differences:
+    """`Differences` of a sparse posterior at X_new (n, D), in O(N³ + nN²)."""
     mean, variance = about.exact.predict(X_new)
-    approximate = about.best(Z).predict(X_new)
-    return Differences(
-        np.abs(approximate.mean - mean[:, 0]) / np.sqrt(variance), np.asarray(approximate.variance) / variance
-    )
+    own = law.predict(X_new)
+    return Differences(np.abs(own.mean - mean[:, 0]) / np.sqrt(variance), np.asarray(own.variance) / variance)

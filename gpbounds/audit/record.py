@@ -133,25 +133,34 @@ def of_enough(enough: Enough | None, M: int | None) -> Finding | None:
     lower, upper = enough.divergence
     claims = tuple(dict.fromkeys(", ".join((lower.claim, upper.claim)).split(", ")))
     between = f"between {outward(float(lower), 'lower', 3)} and {outward(float(upper), 'upper', 3)} nats"
-    about = f"With M = {M} the best sparse posterior has a divergence KL[q*‖p] {between} from the exact posterior"
+    if enough.excess > 0.0:
+        about = f"The model's posterior has a divergence KL[q‖p] {between} from the exact posterior"
+        about += f", {enough.excess:.3g} of them because it is not the best one with these points"
+    else:
+        about = f"With M = {M} the best sparse posterior has a divergence KL[q*‖p] {between} from the exact posterior"
     if enough.verdict == "enough":
         fewer = ""
-        if enough.suffices is not None and M is not None and enough.suffices < M:
+        if enough.suffices is not None and M is not None and enough.suffices < M and enough.excess == 0.0:
             fewer = f" {enough.suffices} chosen rows would do, too."
         return Finding("Inducing points", "good", f"M = {M} is enough for {target}. {about}.{fewer}", claims)
+    if enough.best_reaches:
+        text = f"{about}; the best posterior with the same points (method vfe) reaches {target}."
+        return Finding(
+            "Inducing points", "bad", f"M = {M} is enough for {target}, but not as it is used. {text}", claims
+        )
     words = "is not enough for" if enough.verdict == "not enough" else "may or may not be enough for"
     grade: Grade = "bad" if enough.verdict == "not enough" else "warn"
     return Finding("Inducing points", grade, f"M = {M} {words} {target}. {about}; {would}", claims)
 
 
 def _would_do(enough: Enough) -> str:
-    least = f"fewer than {enough.needed} cannot do, however they are chosen (N-low)."
+    least = f"; fewer than {enough.needed} cannot do, however they are chosen (N-low)." if enough.needed > 1 else "."
     if enough.suffices is None:
-        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough; {least}"
+        return f"none of the numbers tried, up to {max(enough.tried)}, is proved enough{least}"
     added = enough.counts[1]
     if enough.model is not None and added is not None and added == enough.suffices:
-        return f"{added} would do (these and {added - enough.model.M} more rows); {least}"
-    return f"{enough.suffices} chosen rows would do; {least}"
+        return f"{added} would do (these and {added - enough.model.M} more rows){least}"
+    return f"{enough.suffices} chosen rows would do{least}"
 
 
 def of_consequences(consequences: Consequences | None) -> Finding | None:
@@ -171,10 +180,10 @@ def of_consequences(consequences: Consequences | None) -> Finding | None:
 
 
 def sentence(bounds: Sandwich) -> str:
-    """Prop. 4 for the prediction at one input, q* first."""
+    """Prop. 4 for the prediction at one input, the model first."""
     low, high = math.sqrt(float(bounds.low)), math.sqrt(float(bounds.high))
     return (
-        f"the mean of q* is within {outward(float(bounds.mean), 'upper', 3)} standard deviations of the exact "
+        f"the predicted mean is within {outward(float(bounds.mean), 'upper', 3)} standard deviations of the exact "
         f"posterior mean, and its standard deviation is between {outward(low, 'lower', 3)} and "
         f"{outward(high, 'upper', 3)} times the exact one"
     )
@@ -190,10 +199,7 @@ def of_places(places: Places | None, numbers: Any) -> Finding | None:
         f"{places.unexplained[worst]:.3g} noise variances (the mean is {part.overall:.3g})."
     )
     if part.share > 0.05:
-        text += (
-            f" The most telling input is {part.column}: between {part.low:.4g} and {part.high:.4g} the mean is "
-            f"{part.mean:.3g}."
-        )
+        text += f" The most telling input is {part.column}: {part.where} the mean is {part.mean:.3g}."
     return Finding("Where it is worst", "good" if places.unexplained[worst] <= 1.0 else "warn", text)
 
 

@@ -37,6 +37,13 @@ class Part:
     mean: float
     overall: float
 
+    @property
+    def where(self) -> str:
+        """The bin in words."""
+        if self.low == self.high:
+            return f"at {self.low:.4g}"
+        return f"between {self.low:.4g} and {self.high:.4g}"
+
 
 @dataclass(frozen=True, eq=False)
 class Places:

@@ -21,6 +21,10 @@ example:
 
   trains a sparse GP with 50 inducing points first, and holds out a fifth of the rows.
 
+A model of GPflow, GPyTorch or scikit-learn is converted in Python; FILE must hold X and y as it was trained on them:
+  gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_sklearn
+  gpbounds audit FILE.csv --model model.json
+
 theorem: R-gap (the divergence is log p(y) - ELBO), R-eq8 and others for log p(y), N-low from below, L-30 and L-31 for
 predictions; with --certificate P-09.  The page states the claims it uses.
 """
@@ -42,7 +46,7 @@ def add(commands: Any) -> None:
         "--model",
         metavar="FILE",
         type=Path,
-        help="a model that `gpbounds train` or its method save wrote (.npz)",
+        help="a model that `gpbounds train` or its method save wrote (.npz), or of another library (.json, see below)",
     )
     source.add_argument(
         "--inducing",
@@ -76,7 +80,7 @@ def add(commands: Any) -> None:
         metavar="S",
         type=options.number,
         default=0.2,
-        help="without --model: share of the rows to hold out (default %(default)s)",
+        help="of a new model, or with a .json file: share of the rows to hold out (default %(default)s)",
     )
     parser.add_argument("--seed", metavar="S", type=options.whole, default=0, help="of all random choices (default 0)")
     parser.add_argument(

@@ -22,7 +22,9 @@ from gpbounds.cli.examples import Examples
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.problem import describe_kernel
 from gpbounds.cli.steps import Steps
+from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Gaussian
+from gpbounds.renyi import Model
 
 SAME = 1e-9
 """Largest difference, relative to the largest value, of a target in the file from that of a training row."""
@@ -86,6 +88,10 @@ def case(args: argparse.Namespace) -> Case:
             f"A new sparse GP was trained on {train.N} rows; {held.N} were held out at random (seed {args.seed}).",
             models.for_the_shell(model.stop_reason_),
         )
+    elif args.model.suffix == ".json":
+        return _imported(args, table, columns)
+    elif args.model.suffix != ".npz":
+        raise UsageError(f"--model: expected a file .npz or .json, got {args.model}: {OTHER_LIBRARIES}")
     else:
         model = models.saved(args.model)
         _supported(model, args.model, table)
@@ -95,13 +101,63 @@ def case(args: argparse.Namespace) -> Case:
     return _of_model(model, table.name, columns, train, held, np.concatenate(numbers) + 1, (*table.notes, *notes))
 
 
+OTHER_LIBRARIES = (
+    "convert a model of GPflow, GPyTorch or scikit-learn in Python by "
+    'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch or from_sklearn'
+)
+"""How models of other libraries are passed; no file is unpickled, because that runs any code in it."""
+
+
+def _imported(args: argparse.Namespace, table: Examples, columns: list[str]) -> Case:
+    """The case of a kernel, a noise variance and inducing points, whose posterior is q* given the training rows."""
+    model = Model.load(args.model)
+    numbers = _split(table, args.held_out, args.seed)
+    train, held = (_part(table, part) for part in numbers)
+    try:
+        residuals = model.residuals(train.X, train.y)
+        about = subject(model.kernel, train.X, residuals, model.Z, noise=model.noise, columns=columns)
+        model.kernel(train.X[:1])
+    except ValueError as error:
+        raise UsageError(f"--model: {args.model} does not fit {table.name}: {error}") from None
+    notes = [
+        *table.notes,
+        f"Kernel, noise and inducing points were read from {args.model}; the posterior is the best one with them given "
+        f"{train.N} rows. The {held.N} others were drawn at random (seed {args.seed}); if they were used in training, "
+        "their coverage is better than that of new rows.",
+    ]
+    mean, variance = np.empty(0), np.empty(0)
+    if model.Z is not None:
+        law = about.best(model.Z).predict(held.X)
+        mean, variance = np.asarray(law.mean), np.asarray(law.variance)
+    elif about.N <= args.rows:
+        means, variance = about.exact.predict(held.X)
+        mean = means[:, 0]
+    else:
+        notes.append(f"Calibration is missing: it needs the exact GP of {about.N} rows; raise --rows.")
+        held, numbers = _part(table, numbers[1][:0]), (numbers[0], numbers[1][:0])
+    if model.mean is not None:
+        notes.append("The divergence and log p(y) are those of the residuals of the model's mean function.")
+        mean = mean + (0.0 if held.N == 0 else np.asarray(model.mean(held.X)))
+    described = f"{args.model.name}, {describe_kernel(model.kernel)}, noise variance {model.noise:.3g}"
+    places = np.concatenate(numbers) + 1
+    return Case(table.name, described, about, train, held, places, (mean, variance), 0.0, 1.0, {}, tuple(notes))
+
+
 def _of_model(
     model: Any, name: str, columns: list[str], train: Examples, held: Examples, numbers: Any, notes: tuple[str, ...]
 ) -> Case:
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     Z = getattr(model, "inducing_", None)
     noise = models.noise_of(model)
-    about = subject(model.kernel_, model.X_train_, np.ravel(model.y_train_), Z, noise=noise, columns=columns)
+    about = subject(
+        model.kernel_,
+        model.X_train_,
+        np.ravel(model.y_train_),
+        Z,
+        noise=noise,
+        columns=columns,
+        posterior=_own_posterior(model),
+    )
     own = models.law(model, held) if held.N else None
     predicted = (np.empty(0), np.empty(0))
     if own is not None:
@@ -109,12 +165,21 @@ def _of_model(
     method = getattr(model, "method", None)
     label = type(model).__name__ + (f", method {method}" if method else "")
     if scale != 1.0 or shift != 0.0:
-        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, (y − {shift:.5g})/{scale:.5g}.")
-    if not _variational(model):
+        sign = "−" if shift >= 0.0 else "+"
+        standard = f"(y {sign} {abs(shift):.5g})/{scale:.5g}"
+        notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, {standard}.")
+    if not _variational(model) and about.posterior is None:
         notes = (
             *notes,
-            f"{type(model).__name__} predicts by its own posterior; the divergence is that of the best sparse "
-            "posterior with the same kernel, noise and inducing points. Calibration is that of the model itself.",
+            f"{type(model).__name__} predicts by a posterior that is not given by its inducing points alone; the "
+            "divergence is that of the best sparse posterior with the same kernel, noise and inducing points. "
+            "Calibration is that of the model itself.",
+        )
+    if method in ("fitc", "pep", "pic"):
+        notes = (
+            *notes,
+            f"Method {method} counts unexplained variance as noise of its own and chooses hyperparameters for that; "
+            "the exact posterior here is that of the Gaussian process with these hyperparameters and no such noise.",
         )
     limited: dict[str, Limit] = {}
     for remark in model.remarks_:
@@ -128,6 +193,15 @@ def _variational(model: Any) -> bool:
     """Whether the model predicts by q*: the exact GP and VFE do."""
     name = type(model).__name__
     return name == "ExactGP" or (name == "SparseGP" and model.method == "vfe" and model.beta == 1.0)
+
+
+def _own_posterior(model: Any) -> SparsePosterior | None:
+    """The model's posterior, where it is another than q* and given by its inducing points."""
+    law = model.posterior_
+    if _variational(model) or type(law).__name__ != "InducingPosterior":
+        return None
+    q = law.q
+    return whitened_posterior(law.kernel, model.inducing_, q.mean[:, 0], q.factor, jitter=law.jitter)
 
 
 def _columns(args: argparse.Namespace, table: Examples) -> list[str]:
@@ -229,7 +303,8 @@ def audit(audited: Case, args: argparse.Namespace, steps: Steps) -> Audit:
                 lambda: audits.held_out_risk(held.y, *audited.predicted, args.certificate, delta=args.delta),
             )
     else:
-        notes.append("Calibration is missing: the model was trained on all rows of the file.")
+        if not any("Calibration is missing" in note for note in notes):
+            notes.append("Calibration is missing: the model was trained on all rows of the file.")
         if args.certificate is not None:
             notes.append("The certificate is missing: it needs rows that the model was not trained on.")
     if enough is not None and enough.interrupted:

@@ -17,6 +17,7 @@ from gpbounds.cli import hyperparameters, options, output
 from gpbounds.cli.data import Data, standardise
 from gpbounds.cli.floors import Floors, sentence
 from gpbounds.cli.problem import Case, fitted_law
+from gpbounds.cli.steps import INTERRUPTED
 from gpbounds.cli.study import Study, picture, smallest_reaching, study
 from gpbounds.inputs import Gaussian
 
@@ -108,7 +109,10 @@ def show(
     simulate: int | None = None,
     old_forms: bool = False,
 ) -> Study:
-    """Run the study of ``data``, print it and plot it; a ``share`` of the rows is held out for the hyperparameters."""
+    """Run the study of ``data``, print it and plot it; a ``share`` of the rows is held out for the hyperparameters.
+
+    After Ctrl-C among the subsets the bounds and the subsets that were evaluated are shown; then the program ends.
+    """
     validation.count("draws", draws)
     validation.order("alpha", alpha)
     validation.positive("target", target)
@@ -139,6 +143,9 @@ def show(
     else:
         print(report(result))
         print(f"\nSaved {out}")
+    if result.reached.interrupted:
+        sys.stdout.flush()
+        raise SystemExit(INTERRUPTED)
     return result
 
 
@@ -289,7 +296,9 @@ def notes(result: Study) -> list[str]:
         sentences.append(
             "A curve holds at each M by itself; choosing M on a simulated curve is selection, plans allow for it."
         )
-    if any(np.isnan(draws).any() for draws in (result.reached.random, result.reached.kdpp, result.reached.greedy)):
+    if result.reached.interrupted:
+        sentences.append("Interrupted: a missing entry (-) is a subset that was not evaluated.")
+    elif any(np.isnan(draws).any() for draws in (result.reached.random, result.reached.kdpp, result.reached.greedy)):
         sentences.append("A missing entry (-): no subset has that size, or k(Z, Z) is singular in double precision.")
     if result.part.N < result.problem.data.N:  # type: ignore[union-attr]
         sentences.append(

@@ -29,7 +29,8 @@ Progress = Callable[[Sequence[Any]], Iterable[Any]]
 class Reached:
     """D_α given the y of the data, for subsets of size M: arrays (draws, len(M)), NaN if no such subset exists.
 
-    ``best`` is that of the greatest ELBO among several draws of the tilted k-DPP, the rule of the bounds.
+    ``best`` is that of the greatest ELBO among several draws of the tilted k-DPP, the rule of the bounds.  Where Ctrl-C
+    ``interrupted`` the evaluation, subsets that were not evaluated are NaN, too.
     """
 
     M: Float
@@ -37,6 +38,7 @@ class Reached:
     kdpp: Float
     greedy: Float
     best: Float
+    interrupted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ def reach(
 
     jobs = [("greedy", 0, j) for j in range(M.size)]
     jobs += [(kind, draw, j) for draw in range(draws) for j in range(M.size) for kind in gaps]
-    for kind, draw, j in progress(jobs):
+
+    def evaluate(kind: str, draw: int, j: int) -> None:
         size = int(M[j])
         if kind == "random":
             gaps[kind][draw, j] = gap(rng.choice(part.N, size, replace=False))
@@ -135,7 +138,16 @@ def reach(
             gaps[kind][draw, j] = gap(max(drawn, key=elbo))
         elif kind == "greedy" and size <= order.size:
             nested[0, j] = gap(order[:size])
-    return Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"])
+
+    interrupted = False
+    try:
+        for job in progress(jobs):
+            evaluate(*job)
+    except KeyboardInterrupt:
+        if np.isnan(nested).all():
+            raise
+        interrupted = True
+    return Reached(M, gaps["random"], gaps["kdpp"], nested, gaps["best"], interrupted)
 
 
 def divergence_of(kernel: Kernel, part: Data, noise: float, alpha: float) -> Callable[[Float], float]:

@@ -1,4 +1,4 @@
-"""The sparse posteriors of FITC, VFE, DTC and all powers between, from data: streamed, O(NM²) time, O(M²) memory."""
+"""The sparse posteriors of FITC, VFE, DTC and of every other power, from data: streamed, O(NM²) time, O(M²) memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpbounds.divergences.sparse import SparsePosterior
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter, cholesky
 from gpbounds.mapreduce.statistics import Statistics
-from gpbounds.validation import closed_unit, noise_variance, scalar
+from gpbounds.validation import noise_variance, non_negative, scalar
 from gpbounds.whitening import CHUNK, Inducing, Whitening, inducing, whitened, with_jitter
 
 
@@ -49,7 +49,7 @@ def collapsed_posterior(
     noise : float
         σ², in squared units of y.
     power : float
-        p in [0, 1].
+        p ≥ 0.  Q is a posterior for p > 1, too, as pΛ + σ²I is then still positive.
     prior_mean : function, optional
         m(x) of points (n, D), giving (n,).
     jitter : float or "auto"
@@ -75,7 +75,7 @@ def collapsed_posterior(
     points = double(as_points(X, "X"), "X")
     centres = double(as_points(Z, "Z", points.shape[1]), "Z")
     r = vector("y", y, points) - mean_at(prior_mean, points)
-    law = CollapsedLaw(noise_variance(noise), scalar(closed_unit, "power", power), absolute_error(entry_error))
+    law = CollapsedLaw(noise_variance(noise), scalar(non_negative, "power", power), absolute_error(entry_error))
 
     def attempt(amount: float) -> tuple[Inducing, CollapsedSums]:
         whitener = inducing(kernel, centres, amount)
@@ -155,7 +155,7 @@ class CollapsedLaw:
         turned = cholesky((xp.eye(M) + G)[::-1, ::-1], name="I + V(pΛ + σ²I)⁻¹Vᵀ")
         C = xp.ascontiguousarray(turned.solve_lower(xp.eye(M)).T[::-1, ::-1])  # A = UUᵀ, C = U⁻ᵀ
         mu = C @ (C.T @ b)
-        errors = _errors(whitener, sums, Rounding.of(whitener, self.entry_error), self.power * sums.lift, mu, C)
+        errors = _errors(whitener, sums, Rounding.of(whitener, self.entry_error), self.power, mu, C)
         return SparsePosterior(whitener, mu, C, prior_mean, errors, self.entry_error)
 
 
@@ -173,8 +173,10 @@ def _weighted(white: Whitening, r: Array, D: Array, chunk: int) -> tuple[Array, 
     return G, b, largest
 
 
-def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, lift: float, mu: Array, C: Array) -> Errors:
+def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, power: float, mu: Array, C: Array) -> Errors:
     """First-order changes by E, by δ of each column, by η of D = pΛ + σ²I, relatively, and by g of A = I + G.
+
+    η is p times the change of Λ over D: by E, which moves Λ by |w|²|E|, and by rounding, (2M + 4) eps k(x, x).
 
     With Ṽ = VD^(−½), |CᵀṼ| ≤ 1, ρ = |D^(−½)(r − Vᵀμ)|, δ̃ = √Σ|δ_i|²/D_i and T = L⁻ᵀ(I − A⁻¹):
     mean at x:  |CᵀV| [|E||H||e| + δ̃(|H|ρ + |e|) + ηρ + g|μ| + g'], g' the rounding of VD⁻¹r;
@@ -191,7 +193,7 @@ def _errors(inducing: Inducing, sums: CollapsedSums, rounding: Rounding, lift: f
     shrunk, along = S @ mu, norm(C.T @ mu)
     again = norm(inducing.lift(shrunk))
     E, columns = rounding.E, float(np.sqrt(sums.columns))
-    eta = lift * E + (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
+    eta = power * sums.lift * E + max(power, 1.0) * (2.0 * M + 4.0) * EPS * sums.ratio + 4.0 * EPS
     g = float((4.0 + np.sqrt(N) + np.sqrt(M)) * EPS * (1.0 + trace))
     g_fit = float((4.0 + np.sqrt(N)) * EPS * np.sqrt(trace * fit))
     mean = E * H * e + columns * (H * rho + e) + eta * rho + g * size + g_fit

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -49,6 +50,7 @@ class Problem:
     U: Factor
     K: Products
     Y: Array
+    advance: Callable[[], Any] | None = None
 
     @property
     def N(self) -> int:
@@ -57,6 +59,8 @@ class Problem:
 
     def times(self, V: Array) -> Array:
         """BV for V (N, m)."""
+        if self.advance is not None:
+            self.advance()
         return self.U.times(self.K.times(self.U.transposed_times(V)))
 
     def probes(self, rng: np.random.Generator, count: int) -> Array:
@@ -77,6 +81,7 @@ def evidence(
     block: int = 250,
     neighbours: int | None = None,
     memory: float = 2.0**31,
+    progress: bool = False,
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on log p(y) = log N(y; 0, K + σ²I) that hold together with probability 1 − delta.
 
@@ -115,6 +120,8 @@ def evidence(
         grows as N^0.45: at N = 100 000, U takes a tenth of the time, and 2.6 GB.
     memory : float
         Bytes: K is stored if 4N² is at most that.
+    progress : bool
+        Show a bar that counts the products with B.
 
     Returns
     -------
@@ -140,6 +147,8 @@ def evidence(
     >>> bool(lower <= truth <= upper and upper - lower < 0.5)
     True
     """
+    from tqdm import tqdm
+
     share, variance = scalar(open_unit, "delta", delta), noise_variance(noise)
     wanted = None if width is None else scalar(positive, "width", width)
     generator = fresh(rng)
@@ -148,7 +157,21 @@ def evidence(
     columns = targets[:, None] if targets.ndim == 1 else targets
     p = _neighbours(int(points.shape[0])) if neighbours is None else count("neighbours", neighbours, 0)
     sizes, first = {"block": count("block", block), "neighbours": p}, count("probes", probes, 2)
-    problem = _problem(kernel, points, columns, variance, generator, scalar(positive, "memory", memory), **sizes)
+    with tqdm(desc="log p(y)", unit="product", leave=False, disable=not progress) as bar:
+        problem = _problem(kernel, points, columns, variance, generator, scalar(positive, "memory", memory), **sizes)
+        return _enclosed(kernel, replace(problem, advance=bar.update), variance, generator, share, wanted, first)
+
+
+def _enclosed(
+    kernel: Kernel,
+    problem: Problem,
+    variance: float,
+    generator: np.random.Generator,
+    share: float,
+    wanted: float | None,
+    first: int,
+) -> tuple[Bound, Bound]:
+    """`evidence`, for checked arguments and a problem."""
     certificate = _certificate(kernel, problem, variance)
     pilot, V = _pilot(problem, generator, share)
     quadratic = _quadratic(certificate, problem, V)

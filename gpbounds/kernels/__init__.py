@@ -8,6 +8,7 @@ from gpbounds.kernels.periodic import Periodic
 from gpbounds.kernels.rational_quadratic import RationalQuadratic
 from gpbounds.kernels.squared_exponential import SquaredExponential
 from gpbounds.kernels.stationary import Stationary
+from gpbounds.kernels.white import White, separated
 
 __all__ = [
     "Constant",
@@ -22,4 +23,6 @@ __all__ = [
     "SquaredExponential",
     "Stationary",
     "Sum",
+    "White",
+    "separated",
 ]

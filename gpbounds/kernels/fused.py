@@ -61,6 +61,14 @@ class Fused:
         units = [leaf.moved(self.D) for leaf in parts if leaf.form is not None]
         self.parameters = cupy.asarray(np.concatenate([*numbers, *units]))  # formulas read the numbers
 
+    def at(self, Z: Array) -> Fused:
+        """The same kernel at other points (M, D), whose parameters are on the device already."""
+        import cupy
+
+        other = Fused.__new__(Fused)
+        vars(other).update(vars(self), Z=cupy.ascontiguousarray(Z))
+        return other
+
     def fill(self, X: Array, out: Array) -> Array:
         """k(X, Z) written into ``out`` (n, M)."""
         import cupy
@@ -131,8 +139,7 @@ class Pulling:
 
     def add_block(self, X: Array, cotangent: Array, K: Array | None = None) -> None:
         """Add the symmetric cotangent (n, n) of k(X, X); X is not among the parameters."""
-        block = Pulling(Fused.__new__(Fused))
-        vars(block.fused).update(vars(self.fused), Z=X)
+        block = Pulling(self.fused.at(X))
         block.add(X, cotangent)
         assert block._sums is not None
         sums = block._sums.sum(axis=(1, 2))

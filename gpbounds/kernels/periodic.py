@@ -63,7 +63,7 @@ class Periodic(Kernel):
         """For each dimension: (x − z)/period, the same without whole periods, and 2/lengthscale."""
         xp = namespace(left)
         for d, (weight, period) in enumerate(zip(*self.scales(left.shape[1]), strict=True)):
-            turns = (left[:, d, None] - right[None, :, d]) / period
+            turns = (left[:, d, None] - right[None, :, d]) / float(period)
             yield turns, turns - xp.rint(turns), float(weight)
 
     def _covariance(self, left: Array, right: Array) -> Array:

@@ -94,21 +94,45 @@ def hyperparameter_names(dim: int | None) -> tuple[str, ...]:
     return ("variance", *each)
 
 
-def hyperparameters(kernel: Stationary) -> dict[str, float]:
-    """Variance and lengthscales by `hyperparameter_names`, in the order of ``kernel.parameter_names``.
+def hyperparameters(kernel: Kernel) -> dict[str, float]:
+    """The trained numbers of a kernel by their names in grids, in the order of ``kernel.parameter_names``.
 
     >>> hyperparameters(SquaredExponential(2.0, [0.5, 1.0]))
     {'variance': 2.0, 'lengthscale_1': 0.5, 'lengthscale_2': 1.0}
+    >>> hyperparameters(Constant(3.0) + Linear())
+    {'k1.variance': 3.0, 'k2.variance': 1.0}
     """
-    scales = np.atleast_1d(np.asarray(kernel.lengthscale, dtype=np.float64)).tolist()
-    return dict(zip(hyperparameter_names(kernel.dim), (kernel.variance, *scales), strict=True))
+    if isinstance(kernel, Sum | Product):
+        parts = (("k1", kernel.k1), ("k2", kernel.k2))
+        return {f"{place}.{name}": value for place, part in parts for name, value in hyperparameters(part).items()}
+    if isinstance(kernel, OnColumns):
+        return hyperparameters(kernel.kernel)
+    named = {}
+    for name in kernel.parameter_names:
+        field, _, index = name.rstrip("]").partition("[")
+        value = getattr(kernel, field)
+        named[f"{field}_{int(index) + 1}" if index else field] = float(value[int(index)] if index else value)
+    return named
 
 
-def with_hyperparameters(kernel: Stationary, values: Mapping[str, float]) -> Stationary:
+def with_hyperparameters(kernel: Kernel, values: Mapping[str, float]) -> Kernel:
     """``kernel`` with ``values``, whose names are those of `hyperparameters`.
 
     >>> with_hyperparameters(Matern(1.5), {"variance": 2.0, "lengthscale": 0.5})
     Matern(variance=2.0, lengthscale=0.5, nu=1.5)
     """
-    variance, *scales = (values[name] for name in hyperparameter_names(kernel.dim))
-    return replace(kernel, variance=variance, lengthscale=scales[0] if kernel.dim is None else scales)
+    if isinstance(kernel, Sum | Product):
+        first, second = (
+            {name[3:]: value for name, value in values.items() if name.startswith(place)} for place in ("k1.", "k2.")
+        )
+        return type(kernel)(with_hyperparameters(kernel.k1, first), with_hyperparameters(kernel.k2, second))
+    if isinstance(kernel, OnColumns):
+        return with_hyperparameters(kernel.kernel, values).on(kernel.columns)
+    changes: dict[str, Any] = {}
+    for name, own in zip(kernel.parameter_names, hyperparameters(kernel), strict=True):
+        field, _, index = name.partition("[")
+        if index:
+            changes.setdefault(field, []).append(values[own])
+        else:
+            changes[field] = values[own]
+    return replace(cast(Any, kernel), **changes)

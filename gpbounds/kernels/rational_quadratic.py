@@ -52,7 +52,8 @@ class RationalQuadratic(Stationary):
 
     def _ratio(self, squared: Array) -> Array:
         """r²/(2 shape)."""
-        return namespace(squared).minimum(squared, min(FARTHEST, np.finfo(squared.dtype).max)) / (2.0 * self.shape)
+        farthest = min(FARTHEST, float(np.finfo(squared.dtype).max))
+        return namespace(squared).minimum(squared, farthest) / (2.0 * self.shape)
 
     def correlation(self, squared: Array) -> Array:
         xp = namespace(squared)

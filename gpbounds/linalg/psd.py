@@ -100,8 +100,11 @@ def cholesky(A: Array, jitter: Jitter = 0.0, name: str = "matrix", *, overwrite:
     """
     if overwrite and jitter == "auto":
         raise ValueError("overwrite: expected a jitter that is a number, got 'auto', which may need the matrix again")
-    scale = float(namespace(A).diagonal(A).max())
-    ladder = [step * scale for step in AUTO_LADDER] if jitter == "auto" else [float(non_negative("jitter", jitter))]
+    if jitter == "auto":
+        scale = float(namespace(A).diagonal(A).max())
+        ladder = [step * scale for step in AUTO_LADDER]
+    else:
+        ladder = [float(non_negative("jitter", jitter))]
     for amount in ladder:
         L = _try(A, amount, overwrite)
         if L is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import frequencies
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
@@ -43,8 +43,15 @@ class _Setting:
         effective_dimension: float | None,
     ) -> _Setting:
         """Check the arguments that `fourier_kl` and `fourier_rank` share."""
-        if not isinstance(kernel, SquaredExponential | Matern):
-            raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
+        if isinstance(kernel, Periodic):
+            raise ValueError(
+                "kernel: expected one with a density of frequencies, got Periodic, whose frequencies are whole "
+                "multiples of 1/period: random ones repeat, and the multiples up to a limit serve better"
+            )
+        if not isinstance(kernel, SquaredExponential | Matern | RationalQuadratic):
+            raise ValueError(
+                f"kernel: expected SquaredExponential, Matern or RationalQuadratic, got {type(kernel).__name__}"
+            )
         level = scalar(positive, "noise", noise) / kernel.variance
         ratio = N / level
         if not ratio <= LARGEST:
@@ -118,7 +125,7 @@ def fourier_kl(
 
     Parameters
     ----------
-    kernel : SquaredExponential or Matern
+    kernel : SquaredExponential, Matern or RationalQuadratic
     N : whole number >= 1
     m : whole number(s) >= 1
         Random frequencies; each gives a cosine and a sine, so the rank is at most 2m.
@@ -171,8 +178,8 @@ def fourier_rank(
     ============== ============================================================================== =================
 
     None of the first four needs ‖K‖ ≥ σ², which Theorem 2 needs but does not state.  As functions of ε, "sharpest",
-    "classical" and "frobenius" behave like 1/(εN), "spectral" like 1/ε, "printed" like 1/ε².  For Matérn kernels
-    "sharpest" equals "classical", and s̃ = n in "frobenius" and "spectral".
+    "classical" and "frobenius" behave like 1/(εN), "spectral" like 1/ε, "printed" like 1/ε².  For Matérn and
+    rational quadratic kernels "sharpest" equals "classical", and s̃ = n in "frobenius" and "spectral".
 
     Parameters
     ----------

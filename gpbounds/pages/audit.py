@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from gpbounds.audit import Audit
+from gpbounds.audit import Audit, Enough, Level
 from gpbounds.audit.record import sentence
 from gpbounds.bound import Bound, outward
 from gpbounds.claims import ledger
@@ -109,7 +109,7 @@ def _enough(audit: Audit) -> str:
         return ""
     kinds = {"model": "the model's", "chosen": "chosen rows", "added": "the model's and more rows"}
     rows = []
-    for level in sorted(enough.levels, key=lambda level: (level.M, level.points)):
+    for level in _telling(enough):
         lower, upper = level.divergence(enough.evidence)
         low, high = _both((lower, upper), 4)
         by = ", ".join(dict.fromkeys((*lower.claim.split(", "), *upper.claim.split(", "))))
@@ -121,8 +121,12 @@ def _enough(audit: Audit) -> str:
     intro = Markup(
         "KL[q*‖p] is the divergence of the best sparse posterior with these inducing points from the exact posterior, "
         f"in nats; it is log p(y) − ELBO. The sharpest bounds on log p(y) are {low} and {high}{_cited(claims)}. "
-        f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
-        f"{_cited(('N-low',))}."
+        + (
+            f"Fewer than {enough.needed} inducing variables cannot reach {enough.target:g}, however they are chosen"
+            f"{_cited(('N-low',))}."
+            if enough.needed > 1
+            else ""
+        )
     )
     return _section(
         "enough",
@@ -139,11 +143,24 @@ def _enough(audit: Audit) -> str:
     )
 
 
+def _telling(enough: Enough) -> list[Level]:
+    """The levels of the table: the model's, those where the target is reached, and others a tenth apart."""
+    decisive = {count - before for count in enough.counts if count is not None for before in (0, 1)}
+    kept: list[Level] = []
+    for points in ("model", "chosen", "added"):
+        last = 0.0
+        for level in enough.of(points):
+            if points == "model" or level.M in decisive or level.M >= 1.1 * last:
+                kept.append(level)
+                last = level.M
+    return sorted(kept, key=lambda level: (level.M, level.points))
+
+
 def _consequences(audit: Audit) -> str:
     consequences = audit.consequences
     if consequences is None:
         return ""
-    named = [] if consequences.model is None else [("these inducing points", consequences.model)]
+    named = [] if consequences.model is None else [("the model", consequences.model)]
     rows = [
         (
             name,
@@ -156,7 +173,7 @@ def _consequences(audit: Audit) -> str:
     ]
     header = (
         "with",
-        "KL[q*‖p] ≤",
+        "KL ≤",
         "means within (exact st. dev.)",
         "st. dev. at least (× exact)",
         "at most",
@@ -165,7 +182,7 @@ def _consequences(audit: Audit) -> str:
         _p(
             Markup(
                 "What a divergence implies for the prediction of the latent function at every input: Proposition 4 "
-                f"with q* first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
+                f"with the model first and the exact posterior second{_cited(('L-30', 'L-31'))}. "
                 + (f"Here {escaped(sentence(consequences.model))}." if consequences.model is not None else "")
             )
         ),
@@ -190,10 +207,7 @@ def _places(audit: Audit) -> str:
         (int(audit.numbers[i]), f"{places.unexplained[i]:.4g}", *(f"{value:.5g}" for value in places.X[i]))
         for i in worst
     ]
-    parts = [
-        (part.column, f"{100 * part.share:.1f} %", f"{part.low:.5g} to {part.high:.5g}", f"{part.mean:.4g}")
-        for part in places.parts
-    ]
+    parts = [(part.column, f"{100 * part.share:.1f} %", part.where, f"{part.mean:.4g}") for part in places.parts]
     return _section(
         "places",
         "Where it is worst",
@@ -333,6 +347,7 @@ STYLE = """
 svg.chart circle:hover, svg.chart .near { stroke: #000; stroke-width: 1.5; } svg.chart { min-width: 20rem; }
 h3 { font-size: 1rem; margin: 1rem 0 .3rem; } .claims dt { font-weight: bold; } .claims dd { margin: 0 0 .4rem 1rem; }
 .claims dt:target, .claims dt:target + dd { background: var(--panel); } dd, li { overflow-wrap: anywhere; }
+#enough td { white-space: nowrap; }
 caption { text-align: left; font-weight: bold; padding: .3rem 0; } td:first-child { white-space: nowrap; }
 @media print { svg.chart { min-width: 0; } .pictures { grid-template-columns: 1fr 1fr; } table { font-size: 9pt; }
   .findings li { border: 1px solid #888; border-left-width: 4px; } a { color: inherit; text-decoration: none; } }

@@ -39,7 +39,7 @@ def divergence_chart(enough: Enough) -> Markup:
         counts, low, high = ([pair[i] for pair in pairs] for i in range(3))
         marks += [Band("", counts, [max(value, least) for value in low], high, color), Line(name, counts, high, color)]
     if enough.model is not None:
-        lower, upper = map(float, enough.model.divergence(enough.evidence))
+        lower, upper = map(float, enough.divergence or ())
         note = f"the model, M = {enough.model.M}: KL between {lower:.6g} and {upper:.6g}"
         marks.append(Dots("the model", [enough.model.M], [max(upper, least)], VERMILLION, 5.0, [note]))
     marks.append(Level(f"target {enough.target:g}", enough.target, GREEN))

@@ -16,7 +16,7 @@ from gpbounds.bound import Bound
 from gpbounds.errors import NotConverged
 from gpbounds.inputs import Gaussian, Uniform
 from gpbounds.kdpp.slopes import trace_slopes
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Stationary
 from gpbounds.kernels.base import Product, Sum
 from gpbounds.numerics.roots import golden
 from gpbounds.spectra.legendre import gauss
@@ -160,6 +160,7 @@ class SumLaw:
             raise ValueError(
                 f"inputs: expected Gaussian or Uniform in one dimension, got {inputs!r}; simulate=m serves others"
             )
+        interpolation_error(kernel, 1.0)  # refuses kernels without a bound
         self.kernel, self.N, self.inputs = kernel, N, inputs
         self._cells: dict[int, Cells] = {}
 
@@ -278,12 +279,22 @@ def interpolation_error(kernel: Kernel, step: float) -> float:
             t = math.sqrt(3.0) * ratio  # k''(step) − k''(0) = v(1 − (1 − t)e^-t) in units of lengthscale/√3
             u = min(t, 2.0)  # where that is greatest
             return 0.25 * t * math.sqrt(2.0 * kernel.variance * (u * math.exp(-u) - math.expm1(-u)))
-    elif not isinstance(kernel, Product):
-        raise ValueError(f"kernel: expected SquaredExponential, Matern, sums or products, got {type(kernel).__name__}")
+    elif not isinstance(kernel, Product) or not _falls(kernel):
+        raise ValueError(
+            "kernel: expected SquaredExponential or Matern kernels, sums or products, whose correlations fall with the "
+            f"distance, got {kernel!r}"
+        )
     concave = isinstance(kernel, Matern) and kernel.nu == 0.5
     ends = np.array([[0.0], [0.5 * step if concave else step]])
     scale = float(kernel.max_variance)
     return math.sqrt(max(2.0 * (scale - float(kernel(ends)[0, 1])), 0.0) + 64.0 * EPS * scale)
+
+
+def _falls(kernel: Kernel) -> bool:
+    """Whether k(x, x') is known to be a function of |x − x'| that does not increase."""
+    if isinstance(kernel, Sum | Product):
+        return _falls(kernel.k1) and _falls(kernel.k2)
+    return isinstance(kernel, Stationary | Constant)
 
 
 def _chernoff(values: Float, shares: Float, zero: float, N: int, delta: float) -> float:

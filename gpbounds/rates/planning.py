@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def inducing_points(
     form: str = "sharpest",
     direction: str = "q||p",
     certified: bool = False,
+    progress: bool = False,
 ) -> Plan:
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
 
@@ -76,6 +78,8 @@ def inducing_points(
     ----------
     target : float
         The bound on D_α must not exceed it, in nats.
+    progress : bool
+        Show a bar that counts the simulated sets, or the numbers M that were tried.
 
     Returns
     -------
@@ -108,7 +112,8 @@ def inducing_points(
         numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
         numbers.single()
         plan = simulation(law_of_inputs, size, sets=simulate, delta=float(numbers.delta), rng=rng)
-        return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target)
+        with _bar(simulate, "set", progress) as bar:
+            return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target, bar.update)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
         setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
@@ -118,15 +123,23 @@ def inducing_points(
     single = numbers.single()
     if y is None and on_a_line(law_of_inputs):
         line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
-        return _several_draws(line, single, size, target)
-    statement = draw_statement(
-        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
-    )
-    statement.require(np.asarray(float(size)))
-    return _several_draws(statement, single, size, target)
+        with _bar(None, "try", progress) as bar:
+            return _several_draws(line, single, size, target, bar.update)
+    with _bar(None, "try", progress) as bar:
+        statement = draw_statement(
+            kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
+        )
+        statement.require(np.asarray(float(size)))
+        return _several_draws(statement, single, size, target, bar.update)
 
 
-def _simulated(to_come: ToCome, target: float) -> Plan:
+def _bar(total: int | None, unit: str, progress: bool) -> Any:
+    from tqdm import tqdm
+
+    return tqdm(desc="Inducing points", total=total, unit=unit, leave=False, disable=not progress)
+
+
+def _simulated(to_come: ToCome, target: float, advance: Callable[[], Any]) -> Plan:
     """The k-th greatest of the M's that the simulated sets need (N-sim).
 
     Given X the bounds decrease in M, so at this M the bound for the future inputs is at most the target, except with
@@ -137,6 +150,7 @@ def _simulated(to_come: ToCome, target: float) -> Plan:
     bounds: list[Bound] = []
 
     def size_for(X: Float) -> int | None:
+        advance()
         if to_come.draws is None:
             plan = _one_draw(to_come.setting(X), N, target)
             answer = None if plan.M is None or plan.bound is None else (plan.M, plan.bound)
@@ -184,12 +198,23 @@ def _one_draw(setting: Setting, N: int, target: float) -> Plan:
     )
 
 
-def _several_draws(statement: DrawStatement | LineStatement, options: dict[str, Any], N: int, target: float) -> Plan:
+def _several_draws(
+    statement: DrawStatement | LineStatement,
+    options: dict[str, Any],
+    N: int,
+    target: float,
+    advance: Callable[[], Any],
+) -> Plan:
     """The bounds decrease in M, because E(K − Q) decreases in M and the bounds increase in E(K − Q)."""
     from gpbounds.renyi import needed_from_eigenvalues
 
     alpha, noise = float(options["alpha"]), float(options["noise"])
-    M = least(lambda m: float(statement.cell(m, **options)) <= target, 1, statement.largest)
+
+    def reaches(m: int) -> bool:
+        advance()
+        return float(statement.cell(m, **options)) <= target
+
+    M = least(reaches, 1, statement.largest)
     needed = None
     if isinstance(statement, DrawStatement) and statement.direction == "q||p" and statement.rows.outputs <= 1:
         needed = needed_from_eigenvalues(statement.rows.lower_eigenvalues(), alpha, noise=noise, target=target)

@@ -75,6 +75,27 @@ def student_kernel(nu: Any, distance: Any) -> Any:
     return mp.quad(density, [0, nu / 4, nu, 2 * nu + 2, 4 * nu + 20, mp.inf])
 
 
+def gamma_kernel(shape: Any, distance: Any) -> Any:
+    """E cos ωᵀδ for ω = z√τ, z ~ N(0, I), τ ~ Gamma(shape, rate shape), |δ| = ``distance``, any D."""
+    a, r = mp.mpf(shape), mp.mpf(distance)
+    density = lambda tau: a**a * tau ** (a - 1) * mp.exp(-a * tau - tau * r**2 / 2) / mp.gamma(a)  # noqa: E731
+    return mp.quad(density, [0, mp.mpf(1) / 4, 1, 4, 16, mp.inf])
+
+
+def line_kernel(lengthscale: Any, turns: Any, terms: int) -> Any:
+    """Σ_j e^{−κ} I_|j|(κ) cos(2πj·turns) over |j| ≤ ``terms``, κ = 1/lengthscale²: a sum over the line spectrum."""
+    kappa = 1 / mp.mpf(lengthscale) ** 2
+    line = lambda j: mp.exp(-kappa) * mp.besseli(abs(j), kappa) * mp.cospi(2 * j * mp.mpf(turns))  # noqa: E731
+    return mp.fsum(line(j) for j in range(-terms, terms + 1))
+
+
+def skellam(mean: Any, j: int, terms: int) -> Any:
+    """P(A − B = j) for independent Poisson variables A and B of this mean, summed over their values up to ``terms``."""
+    mu = mp.mpf(mean)
+    chance = lambda n: mp.exp(-mu) * mu**n / mp.factorial(n)  # noqa: E731
+    return mp.fsum(chance(n + j) * chance(n) for n in range(max(0, -j), terms))
+
+
 def matern(nu: Any, distance: Any) -> Any:
     """2^(1−ν)/Γ(ν) z^ν K_ν(z), z = √(2ν) |τ|."""
     nu = mp.mpf(nu)

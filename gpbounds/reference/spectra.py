@@ -74,3 +74,9 @@ def correlated_eigenvalues(
     """The ``count`` largest eigenvalues under N(0, cov), v = 1: those of lengthscale 1 and the principal variances."""
     stds = [mp.sqrt(g) for g in principal_variances(lengthscales, cov)]
     return product_eigenvalues([1] * len(stds), stds, count, degree)
+
+
+def tensor_tail(parts: Sequence[Sequence[Any]], M: int) -> Any:
+    """1 − the sum of the M largest products of one entry of each of ``parts``, eigenvalues as shares of traces."""
+    products = sorted((mp.fprod(term) for term in itertools.product(*parts)), reverse=True)
+    return 1 - mp.fsum(products[:M])

@@ -2,6 +2,7 @@
 
 from gpbounds.renyi.any_posterior import jensen_bound, renyi_bound, variational_bound
 from gpbounds.renyi.brackets import evidence
+from gpbounds.renyi.fitted_mean import fitted_mean
 from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
@@ -22,6 +23,7 @@ __all__ = [
     "exact_gap",
     "expected_gap",
     "expected_gap_bounds",
+    "fitted_mean",
     "from_gpflow",
     "from_gpytorch",
     "from_sklearn",

@@ -161,26 +161,38 @@ class Bracket:
         U = factor(kernel, X[namespace(X).asarray(blocks.order)], noise=problem.noise, blocks=blocks)
         return self.penalty(problem.N * float(np.log(2.0 * np.pi)) + U.log_det) - self.half_quadratic[1]
 
-    def upper_members(self, names: Sequence[str]) -> dict[str, float]:
-        """Values of the named members of the upper bound."""
-        values = {name: getattr(self, name)() for name in (*CHEAP, *BLOCKS) if name in names}
+    def upper_members(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, float]:
+        """Values of the named members of the upper bound; ``advance`` is called after each."""
+        values = {}
+        for name in (*CHEAP, *BLOCKS):
+            if name in names:
+                values[name] = getattr(self, name)()
+                _tell(advance)
         orders = [self.dense(a) for a in self.alphas if a < 1.0]
         if "order" in names:
             values |= {f"order {o.alpha:g}": o.upper for o in orders}
+            _tell(advance)
         if "secant" in names:
             increasing = [*orders, self.dense(1.0)]
             values |= {f"secant {a.alpha:g}, {b.alpha:g}": secant(a, b) for a, b in pairwise(increasing)}
+            _tell(advance)
         return values
 
-    def lower_members(self, names: Sequence[str]) -> dict[str, float]:
-        """The ELBO of each order, "determinant", and "quadratic" if it is among the names."""
+    def lower_members(self, names: Sequence[str], advance: Callable[[], Any] | None = None) -> dict[str, float]:
+        """The ELBO of each order, "determinant", and "quadratic" and "vecchia" if they are among the names."""
         values = {f"elbo {a:g}": self.variational_bound if a == 1.0 else self.dense(a).elbo for a in self.alphas}
         values["determinant"] = self.log_density + self.penalty(self.log_det[1])
         if "quadratic" in names:
             values["quadratic"] = self.log_normaliser - self.half_quadratic[1] + self.penalty(self.log_det[1])
         if "vecchia" in names:
             values["vecchia"] = self.vecchia()
+            _tell(advance)
         return values
+
+
+def _tell(advance: Callable[[], Any] | None) -> None:
+    if advance is not None:
+        advance()
 
 
 def evidence(
@@ -194,6 +206,7 @@ def evidence(
     jitter: Jitter = "auto",
     members: str | Sequence[str] = "auto",
     block: int = BLOCK,
+    progress: bool = False,
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the log evidence log p(y) = log N(y; 0, K + σ²I), with inducing points for Q.
 
@@ -246,6 +259,8 @@ def evidence(
     block : int
         Rows of each block b of Δ that "weighted" computes.  Larger blocks give tighter bounds; rows in random order
         give the best ones.
+    progress : bool
+        Show a bar that counts the members.
 
     Returns
     -------
@@ -276,7 +291,10 @@ def evidence(
     else:
         names = _member_names(members, orders, len(np.shape(X)) and np.shape(X)[0])
     streams = set(names) <= set(CHEAP) and orders == (1.0,)
-    return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams), names)
+    from tqdm import tqdm
+
+    with tqdm(desc=QUANTITY, total=len(names), unit="member", leave=False, disable=not progress) as bar:
+        return assemble(bracket(kernel, X, y, Z, noise, orders, jitter, block, streams=streams), names, bar.update)
 
 
 def bracket(
@@ -308,12 +326,12 @@ def bracket(
     return result
 
 
-def assemble(members: Bracket, names: Sequence[str]) -> tuple[Bound, Bound]:
-    """The lower and the upper bound: the best of the named members."""
+def assemble(members: Bracket, names: Sequence[str], advance: Callable[[], Any] | None = None) -> tuple[Bound, Bound]:
+    """The lower and the upper bound: the best of the named members; ``advance`` is called after each."""
     problem = members.problem
     shared = {"T/σ²": problem.ratio, "jitter": problem.sums.jitter, "rounding": members.rounding}
-    uppers = members.upper_members(names)  # first: the lower members reuse what this computes of K
-    lowers = members.lower_members(names)
+    uppers = members.upper_members(names, advance)  # first: the lower members reuse what this computes of K
+    lowers = members.lower_members(names, advance)
     return _best("lower", lowers, LOWER_CLAIMS, shared), _best("upper", uppers, UPPER_CLAIMS, shared)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -59,6 +60,7 @@ def gap(
     jitter: Jitter = "auto",
     form: Form = "sharpest",
     method: Method = "auto",
+    progress: bool = False,
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the gap D_α(y) = D_α[q*‖p(f, U | y)] that hold for every y.
 
@@ -93,6 +95,8 @@ def gap(
         "printed" needs the dense method.
     method : "auto", "dense", "blocks" or "streamed"
         "auto": dense up to N = 2000 on the host, blocks up to 10 000, streamed above.
+    progress : bool
+        Show a bar that counts the members of `evidence`, for "blocks" and "streamed".
 
     Returns
     -------
@@ -133,7 +137,12 @@ def gap(
         return _dense(kernel, X, y, Z, noise, a, jitter, form)
     if form == "printed":
         raise ValueError(f"method: expected 'dense' for form='printed', got {method!r}")
-    return streamed_gap(bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed"), a, method)
+    from tqdm import tqdm
+
+    total = len(CHEAP + BLOCKS if method == "blocks" else CHEAP)
+    with tqdm(desc=GAP, total=total, unit="member", leave=False, disable=not progress) as bar:
+        members = bracket(kernel, X, y, Z, noise, (1.0,), jitter, streams=method == "streamed")
+        return streamed_gap(members, a, method, bar.update)
 
 
 def _dense(
@@ -156,10 +165,12 @@ def _dense(
     return _pair(GAP, (lower, "R-gap"), (log_det - determinant + fit, "R-lem4"), terms, ANY_Y, record.jitter)
 
 
-def streamed_gap(members: Bracket, alpha: float, method: Method) -> tuple[Bound, Bound]:
+def streamed_gap(
+    members: Bracket, alpha: float, method: Method, advance: Callable[[], Any] | None = None
+) -> tuple[Bound, Bound]:
     """The bounds of `gap` from the ``members`` of the bracket of log p(y), by "streamed" or "blocks"."""
     problem, white = members.problem, members.problem.sums
-    low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP)
+    low, high = assemble(members, CHEAP + BLOCKS if method == "blocks" else CHEAP, advance)
     below = {"trace": problem.P * trace_floor(problem.ratio, white.rank, alpha)}
     if alpha == 1.0:
         below["evidence"] = float(low) - (members.variational_bound + members.rounding)

@@ -1,25 +1,29 @@
-"""Kernel, noise and inducing points of models trained with other libraries, for `evidence` and `gap`.
+"""Kernel, mean, noise and inducing points of models trained with other libraries, for `evidence`, `gap`, audits.
 
 No library is imported: classes are recognised by their names, parameters by the attributes that the libraries document.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import json
+import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float, as_points
-from gpbounds.kernels import Kernel, Product, SquaredExponential, Sum
-from gpbounds.kernels.plain import stationary
-from gpbounds.kernels.stationary import Stationary
-from gpbounds.validation import positive
+from gpbounds.arrays import Float, as_host_points, as_points
+from gpbounds.kernels import Kernel, Linear, Periodic, Polynomial, RationalQuadratic, SquaredExponential
+from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain, stationary
+from gpbounds.means import LinearMean
+from gpbounds.renyi.terms import Term, added, multiplied, on_columns, total
+from gpbounds.validation import noise_variance, positive
 
 
 @dataclass(frozen=True)
 class Model:
-    """Kernel, noise and inducing points of a trained model.
+    """Kernel, mean, noise and inducing points of a trained model.
 
     Attributes
     ----------
@@ -28,25 +32,97 @@ class Model:
         σ², a variance.
     Z : array (M, D) or None
         Inducing inputs; None for a model without inducing points: choose Z yourself.
+    mean : LinearMean or None
+        The mean function; None for 0.  Bounds speak of y − mean: pass them `residuals`.
     """
 
     kernel: Kernel
     noise: float
     Z: Float | None
+    mean: LinearMean | None = None
+
+    def residuals(self, X: ArrayLike, y: ArrayLike) -> Float:
+        """y − mean(x) for the rows of X (N, D) and y (N,) or (N, P), in host memory.
+
+        The evidence of y under the model is that of these residuals under a zero mean.
+
+        >>> from gpbounds.kernels import Matern
+        >>> Model(Matern(0.5), 0.1, None, LinearMean(2.0)).residuals([0.0, 1.0], [2.0, 5.0])
+        array([0., 3.])
+        """
+        targets = np.asarray(y, dtype=np.float64)
+        if self.mean is None:
+            return targets
+        mean = self.mean(as_host_points(X, "X"))
+        return targets - (mean if targets.ndim == 1 else mean[:, None])
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a JSON file, with all digits; `gpbounds audit --model` reads it.
+
+        Raises
+        ------
+        ValueError
+            for a kernel that is not one of gpbounds.
+        """
+        record = {
+            "kind": KIND,
+            "version": VERSION,
+            "kernel": kernel_to_plain(self.kernel),
+            "noise": self.noise,
+            "Z": None if self.Z is None else self.Z.tolist(),
+            "mean": None if self.mean is None else _mean_to_plain(self.mean),
+        }
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(record, file, indent=1, allow_nan=False)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """The model in a file that `save` wrote.
+
+        Raises
+        ------
+        ValueError
+            for a file of another kind, or with values that are no model.
+        OSError
+            if the file cannot be read.
+        """
+        name = os.fspath(path)
+        wrong = f"{name}: expected a model that gpbounds.renyi.Model.save wrote"
+        with open(path, encoding="utf-8") as file:
+            try:
+                record = json.load(file)
+            except (json.JSONDecodeError, UnicodeDecodeError):
+                raise ValueError(f"{wrong}, got a file that is not JSON") from None
+        if not isinstance(record, dict) or record.get("kind") != KIND or record.get("version") != VERSION:
+            raise ValueError(f"{wrong}, got another JSON file, or one of another version")
+        try:
+            Z = None if record["Z"] is None else np.asarray(as_points(record["Z"], "Z"), dtype=np.float64)
+            mean = None if record["mean"] is None else LinearMean(**record["mean"])
+            return cls(kernel_from_plain(record["kernel"]), noise_variance(record["noise"]), Z, mean)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{wrong}, got values that are no model: {error}") from None
 
 
-@dataclass(frozen=True)
-class _Term:
-    """scale · kernel; a constant when ``kernel`` is None; noise when ``white``."""
-
-    scale: float
-    kernel: Kernel | None = None
-    white: bool = False
+KIND, VERSION = "imported model", 1
+"""Marks of a file."""
 
 
-_SKLEARN = "ConstantKernel, RBF, Matern and WhiteKernel, their sums and products"
-_GPFLOW = "SquaredExponential, Exponential, Matern12, Matern32 and Matern52, their sums and products"
-_GPYTORCH = "RBFKernel and MaternKernel, ScaleKernel, InducingPointKernel, AdditiveKernel and ProductKernel of them"
+def _mean_to_plain(mean: LinearMean) -> dict[str, Any]:
+    return {"intercept": mean.intercept, "slopes": None if mean.slopes is None else np.asarray(mean.slopes).tolist()}
+
+
+_SKLEARN = (
+    "ConstantKernel, RBF, Matern, RationalQuadratic, ExpSineSquared of one input, DotProduct and WhiteKernel, their "
+    "sums, products and whole powers"
+)
+_GPFLOW = (
+    "SquaredExponential, Exponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic of a "
+    "SquaredExponential, Constant, Linear, Polynomial and White, their sums and products"
+)
+_GPYTORCH = (
+    "RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, PolynomialKernel and ConstantKernel, "
+    "ScaleKernel, InducingPointKernel, AdditiveKernel and ProductKernel of them"
+)
 
 
 def from_sklearn(model: Any) -> Model:
@@ -57,8 +133,9 @@ def from_sklearn(model: Any) -> Model:
     Raises
     ------
     ValueError
-        for a kernel other than ConstantKernel, RBF, Matern and WhiteKernel, their sums and products; a constant that is
-        added; ``normalize_y=True``; an ``alpha`` for each target; or no noise at all.
+        for a kernel other than ConstantKernel, RBF, Matern, RationalQuadratic, ExpSineSquared, DotProduct and
+        WhiteKernel, their sums, products and whole powers; ExpSineSquared of several inputs, which is not positive
+        semi-definite; ``normalize_y=True``; an ``alpha`` for each target; or no noise at all.
 
     >>> from sklearn.gaussian_process import GaussianProcessRegressor
     >>> from sklearn.gaussian_process.kernels import RBF, WhiteKernel
@@ -76,60 +153,50 @@ def from_sklearn(model: Any) -> Model:
     if alpha.size != 1:
         raise ValueError(f"model: expected one alpha for all targets, got {np.size(model.alpha)} that differ")
     kernel = getattr(model, "kernel_", None) or model.kernel
-    terms = [_Term(1.0, SquaredExponential())] if kernel is None else _sklearn(kernel)  # None: its documented default
+    terms = [Term(1.0, SquaredExponential())] if kernel is None else _sklearn(kernel)  # None: its documented default
     return _model(terms, float(alpha[0]), None, _SKLEARN)
 
 
 def from_gpflow(model: Any) -> Model:
-    """The kernel, noise and Z of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or another model with these attributes.
+    """The kernel, mean, noise and Z of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or another model with these attributes.
 
-    Reads ``kernel``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and ``mean_function``, which must
-    be zero.  Exponential is Matern12 with doubled lengthscales.
+    Reads ``kernel`` with its ``active_dims``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and
+    ``mean_function``: Zero, Constant or Linear.  Exponential is Matern12 with doubled lengthscales, Periodic is
+    `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
 
     Raises
     ------
     ValueError
-        for a kernel other than SquaredExponential, Exponential, Matern12, Matern32 and Matern52, their sums and
-        products; ``active_dims``; a likelihood other than a Gaussian with one variance; or a mean function.
+        for another kernel, mean function or kind of inducing variable, by its name; and for a likelihood other than a
+        Gaussian with one variance.
     """
     _needs(model, "GPflow model", "kernel", "likelihood")
     _needs(model.likelihood, "Gaussian likelihood", "variance")
-    if type(getattr(model, "mean_function", None)).__name__ not in ("NoneType", "Zero"):
-        raise ValueError(
-            f"model: expected a zero mean function, got {type(model.mean_function).__name__}: subtract the mean from y "
-            "and train on the residuals"
-        )
     inducing = getattr(model, "inducing_variable", None)
     if inducing is not None and not hasattr(inducing, "Z"):
         raise ValueError(f"model: expected inducing points with an attribute Z, got {type(inducing).__name__}")
     Z = None if inducing is None else _numbers(inducing.Z)
-    return _model(_gpflow(model.kernel), _number("likelihood.variance", model.likelihood.variance), Z, _GPFLOW)
+    mean = _gpflow_mean(getattr(model, "mean_function", None))
+    return _model(_gpflow(model.kernel), _number("likelihood.variance", model.likelihood.variance), Z, _GPFLOW, mean)
 
 
 def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
-    """The kernel, noise and Z of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
+    """The kernel, mean, noise and Z of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
 
-    Reads ``covar_module``; ``likelihood.noise``, from ``likelihood`` where the model holds none; Z from an
-    InducingPointKernel or ``variational_strategy.inducing_points`` (None without); and ``mean_module``, which must be
-    zero.
+    Reads ``covar_module`` with its ``active_dims``; ``likelihood.noise``, from ``likelihood`` where the model holds
+    none; Z from an InducingPointKernel or ``variational_strategy.inducing_points`` (None without); and
+    ``mean_module``: ZeroMean, ConstantMean or LinearMean.  PeriodicKernel has the square root of its lengthscales.
 
     Raises
     ------
     ValueError
-        for a kernel other than RBFKernel and MaternKernel, ScaleKernel, InducingPointKernel, AdditiveKernel and
-        ProductKernel of them; ``active_dims``; batches; a likelihood without one noise; or a mean that is not 0.
+        for another kernel or mean, by its name; batches; or a likelihood without one noise.
     """
     _needs(model, "GPyTorch model", "covar_module")
     gaussian = getattr(model, "likelihood", None) if likelihood is None else likelihood
     if gaussian is None:
         raise ValueError("likelihood: expected one, since the model holds none; pass from_gpytorch(model, likelihood)")
     _needs(gaussian, "Gaussian likelihood", "noise")
-    mean = getattr(model, "mean_module", None)
-    constant = float(np.abs(_numbers(getattr(mean, "constant", 0.0))).max())
-    if type(mean).__name__ not in ("NoneType", "ZeroMean", "ConstantMean") or constant != 0.0:
-        raise ValueError(
-            f"model: expected a mean of 0, got {type(mean).__name__}: subtract it from y and train on the residuals"
-        )
     inducing: list[Any] = []
     terms = _gpytorch(model.covar_module, inducing)
     strategy = getattr(model, "variational_strategy", None)
@@ -139,108 +206,179 @@ def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
     if len(inducing) > 1:
         raise ValueError(f"model: expected one set of inducing points, got {len(inducing)}")
     Z = _numbers(inducing[0]) if inducing else None
-    return _model(terms, _number("likelihood.noise", gaussian.noise), Z, _GPYTORCH)
+    mean = _gpytorch_mean(getattr(model, "mean_module", None))
+    return _model(terms, _number("likelihood.noise", gaussian.noise), Z, _GPYTORCH, mean)
 
 
 # --- reading one library's kernels ------------------------------------------------------------------------------------
 
 
-def _sklearn(kernel: Any) -> list[_Term]:
+def _sklearn(kernel: Any) -> list[Term]:
     name = type(kernel).__name__
     if name == "ConstantKernel":
-        return [_Term(float(kernel.constant_value))]
+        return [Term(float(kernel.constant_value))]
     if name == "WhiteKernel":
-        return [_Term(float(kernel.noise_level), white=True)]
+        return [Term(float(kernel.noise_level), white=True)]
     if name == "RBF":
-        return [_Term(1.0, SquaredExponential(1.0, kernel.length_scale))]
+        return [Term(1.0, SquaredExponential(1.0, kernel.length_scale))]
     if name == "Matern":
-        return [_Term(1.0, stationary(kernel.nu, 1.0, kernel.length_scale))]
+        return [Term(1.0, stationary(kernel.nu, 1.0, kernel.length_scale))]
+    if name == "RationalQuadratic":
+        return [Term(1.0, RationalQuadratic(kernel.alpha, 1.0, kernel.length_scale))]
+    if name == "ExpSineSquared":  # of a distance, which is a kernel in one dimension alone
+        return [Term(1.0, Periodic([float(kernel.periodicity)], 1.0, float(kernel.length_scale)))]
+    if name == "DotProduct":
+        offset = float(kernel.sigma_0) ** 2
+        return [Term(1.0, Linear()), *([Term(offset)] if offset else [])]
     if name in ("Sum", "Product"):
-        return _combined([_sklearn(kernel.k1), _sklearn(kernel.k2)], name == "Sum")
+        return (added if name == "Sum" else multiplied)([_sklearn(kernel.k1), _sklearn(kernel.k2)])
+    if name == "Exponentiation":
+        return _sklearn_power(kernel.kernel, float(kernel.exponent))
     raise _unknown(name, _SKLEARN)
 
 
-def _gpflow(kernel: Any) -> list[_Term]:
+def _sklearn_power(kernel: Any, exponent: float) -> list[Term]:
+    if exponent < 1.0 or not exponent.is_integer():
+        raise ValueError(f"model: expected a whole exponent >= 1, for which powers are kernels, got {exponent:g}")
+    if type(kernel).__name__ == "DotProduct" and kernel.sigma_0:
+        return [Term(1.0, Polynomial(int(exponent), 1.0, float(kernel.sigma_0) ** 2))]
+    return multiplied([_sklearn(kernel)] * int(exponent))
+
+
+def _gpflow(kernel: Any) -> list[Term]:
     name = type(kernel).__name__
     if name in ("Sum", "Product"):
-        return _combined([_gpflow(part) for part in kernel.kernels], name == "Sum")
+        return (added if name == "Sum" else multiplied)([_gpflow(part) for part in kernel.kernels])
     orders = {"SquaredExponential": np.inf, "Exponential": 0.5, "Matern12": 0.5, "Matern32": 1.5, "Matern52": 2.5}
-    if name not in orders:
+    if name == "Periodic":
+        base = kernel.base_kernel
+        if type(base).__name__ != "SquaredExponential":
+            raise ValueError(
+                f"model: expected a Periodic kernel of SquaredExponential, got one of {type(base).__name__}"
+            )
+        scale, period = _number("variance", base.variance), _shared(_numbers(kernel.period))
+        single = Term(scale, Periodic(period, 1.0, _shared(2.0 * _numbers(base.lengthscales))))
+    elif name in ("Constant", "White"):
+        return [Term(_number("variance", kernel.variance), white=name == "White")]
+    elif name == "Linear":
+        single = Term(1.0, Linear(_shared(_numbers(kernel.variance))))
+    elif name == "Polynomial":
+        degree = _number("degree", kernel.degree)
+        if degree < 1.0 or not degree.is_integer():
+            raise ValueError(f"model: expected a Polynomial kernel of a whole degree >= 1, got {degree:g}")
+        offset = _number("offset", kernel.offset)
+        single = Term(1.0, Polynomial(int(degree), _shared(_numbers(kernel.variance)), offset))
+    elif name == "RationalQuadratic":
+        lengths = _shared(_numbers(kernel.lengthscales))
+        own = RationalQuadratic(_number("alpha", kernel.alpha), 1.0, lengths)
+        single = Term(_number("variance", kernel.variance), own)
+    elif name in orders:
+        lengths = _shared(_numbers(kernel.lengthscales) * (2.0 if name == "Exponential" else 1.0))
+        single = Term(_number("variance", kernel.variance), stationary(orders[name], 1.0, lengths))
+    else:
         raise _unknown(name, _GPFLOW)
-    columns = getattr(kernel, "active_dims", None)
-    if columns is not None and columns != slice(None) and columns != slice(None, None, 1):
-        raise ValueError(f"model: expected a kernel on all columns, got active_dims = {columns!r}")
-    lengthscale = _numbers(kernel.lengthscales) * (2.0 if name == "Exponential" else 1.0)
-    return [_Term(_number("variance", kernel.variance), _stationary(orders[name], lengthscale))]
+    return on_columns([single], _columns(getattr(kernel, "active_dims", None)))
 
 
-def _gpytorch(kernel: Any, inducing: list[Any]) -> list[_Term]:
+def _columns(active: Any) -> list[int] | None:
+    """Column numbers from GPflow's ``active_dims``; None for all."""
+    if active is None or (isinstance(active, slice) and active in (slice(None), slice(None, None, 1))):
+        return None
+    if isinstance(active, slice):
+        start, step = active.start or 0, active.step or 1
+        if active.stop is None or min(start, active.stop, step) < 0:
+            raise ValueError(f"model: expected active_dims with column numbers >= 0 and an end, got {active!r}")
+        return list(range(start, active.stop, step))
+    return [int(column) for column in _numbers(active).ravel()]
+
+
+def _gpflow_mean(mean: Any) -> LinearMean | None:
+    name = type(mean).__name__
+    if name in ("NoneType", "Zero"):
+        return None
+    if name == "Constant":
+        return LinearMean(_number("mean_function.c", mean.c))
+    if name == "Linear":
+        return LinearMean(_number("mean_function.b", mean.b), _slopes(mean.A))
+    raise ValueError(f"model: expected the mean function Zero, Constant or Linear, got {name}")
+
+
+def _gpytorch(kernel: Any, inducing: list[Any]) -> list[Term]:
+    active = getattr(kernel, "active_dims", None)
+    columns = None if active is None else [int(column) for column in _numbers(active).ravel()]
+    return on_columns(_gpytorch_on_all(kernel, inducing, columns is not None), columns)
+
+
+def _gpytorch_on_all(kernel: Any, inducing: list[Any], on_some: bool) -> list[Term]:
     name = type(kernel).__name__
-    if getattr(kernel, "active_dims", None) is not None:
-        raise ValueError(f"model: expected a kernel on all columns, got {name} with active_dims")
     if name == "ScaleKernel":
-        scale = _Term(_number("outputscale", kernel.outputscale))
-        return _combined([[scale], _gpytorch(kernel.base_kernel, inducing)], False)
+        scale = Term(_number("outputscale", kernel.outputscale))
+        # forward calls base_kernel.forward, which takes columns from the ScaleKernel, where they are copied
+        return multiplied([[scale], _gpytorch_on_all(kernel.base_kernel, inducing, on_some)])
     if name == "InducingPointKernel":
+        if on_some:
+            raise ValueError("model: expected inducing points in all columns, got InducingPointKernel with active_dims")
         inducing.append(kernel.inducing_points)
         return _gpytorch(kernel.base_kernel, inducing)
     if name in ("AdditiveKernel", "ProductKernel"):
-        return _combined([_gpytorch(part, inducing) for part in kernel.kernels], name == "AdditiveKernel")
-    if name not in ("RBFKernel", "MaternKernel"):
+        return (added if name == "AdditiveKernel" else multiplied)([_gpytorch(k, inducing) for k in kernel.kernels])
+    if name == "ConstantKernel":
+        return [Term(_number("constant", kernel.constant))]
+    if name == "LinearKernel":
+        return [Term(1.0, Linear(_unbatched("variance", kernel.variance)))]
+    if name == "PolynomialKernel":
+        return [Term(1.0, Polynomial(int(kernel.power), 1.0, _number("offset", kernel.offset)))]
+    if name == "PeriodicKernel":
+        squares, period = _numbers(kernel.lengthscale), _unbatched("period_length", kernel.period_length)
+        return [Term(1.0, Periodic(period, 1.0, _unbatched("lengthscale", np.sqrt(squares))))]
+    if name not in ("RBFKernel", "MaternKernel", "RQKernel"):
         raise _unknown(name, _GPYTORCH)
-    lengthscale = _numbers(kernel.lengthscale)
-    if lengthscale.ndim > 2 or (lengthscale.ndim == 2 and lengthscale.shape[0] != 1):
-        raise ValueError(f"model: expected one set of lengthscales, got a batch of shape {lengthscale.shape}")
-    return [_Term(1.0, _stationary(np.inf if name == "RBFKernel" else float(kernel.nu), lengthscale.ravel()))]
+    lengths = _unbatched("lengthscale", kernel.lengthscale)
+    if name == "RQKernel":
+        return [Term(1.0, RationalQuadratic(_number("alpha", kernel.alpha), 1.0, lengths))]
+    return [Term(1.0, stationary(np.inf if name == "RBFKernel" else float(kernel.nu), 1.0, lengths))]
+
+
+def _gpytorch_mean(mean: Any) -> LinearMean | None:
+    name = type(mean).__name__
+    if name in ("NoneType", "ZeroMean"):
+        return None
+    if name == "ConstantMean":
+        return LinearMean(_number("mean_module.constant", mean.constant))
+    if name == "LinearMean":
+        bias = getattr(mean, "bias", None)
+        return LinearMean(0.0 if bias is None else _number("mean_module.bias", bias), _slopes(mean.weights))
+    raise ValueError(f"model: expected ZeroMean, ConstantMean or LinearMean, got {name}")
 
 
 # --- shared by all libraries --------------------------------------------------------------------------------------
 
 
-def _stationary(nu: float, lengthscale: Float) -> Kernel:
-    """One lengthscale is a number, several an array."""
-    lengths = float(lengthscale.ravel()[0]) if lengthscale.size == 1 else lengthscale
-    return stationary(nu, 1.0, lengths)
+def _shared(values: Float) -> float | Float:
+    """One number that all dimensions share is a number, several are an array."""
+    return float(values.ravel()[0]) if values.size == 1 else values
 
 
-def _combined(parts: list[list[_Term]], add: bool) -> list[_Term]:
-    if add:
-        return [term for part in parts for term in part]
-    product = [_Term(1.0)]
-    for part in parts:
-        product = [_times(a, b) for a in product for b in part]
-    return product
+def _unbatched(name: str, value: Any) -> float | Float:
+    numbers = _numbers(value)
+    if numbers.ndim > 2 or (numbers.ndim == 2 and numbers.shape[0] != 1):
+        raise ValueError(f"model: expected one set of {name}s, got a batch of shape {numbers.shape}")
+    return _shared(numbers.ravel())
 
 
-def _times(a: _Term, b: _Term) -> _Term:
-    scale = a.scale * b.scale
-    if a.white or b.white:  # k(x, x) of a stationary kernel times noise is noise
-        for term in (a, b):
-            scale *= 1.0 if term.kernel is None else term.kernel.max_variance
-        return _Term(scale, white=True)
-    if a.kernel is None or b.kernel is None:
-        return _Term(scale, a.kernel or b.kernel)
-    return _Term(scale, Product(a.kernel, b.kernel))
+def _slopes(value: Any) -> Float:
+    numbers = _numbers(value)
+    if numbers.ndim != 2 or numbers.shape[1] != 1:
+        raise ValueError(f"model: expected a linear mean of one output, got coefficients of shape {numbers.shape}")
+    return numbers[:, 0]
 
 
-def _scaled(kernel: Kernel, scale: float) -> Kernel:
-    if isinstance(kernel, Product):
-        return Product(_scaled(kernel.k1, scale), kernel.k2)
-    assert isinstance(kernel, Stationary)
-    return replace(kernel, variance=scale * kernel.variance)
-
-
-def _model(terms: list[_Term], noise: float, Z: Float | None, supported: str) -> Model:
-    if any(term.kernel is None and not term.white for term in terms):
-        raise ValueError(f"model: expected {supported}, got a constant kernel that is added: centre y instead")
-    kernels = [_scaled(term.kernel, term.scale) for term in terms if term.kernel is not None]
-    if not kernels:
+def _model(terms: list[Term], noise: float, Z: Float | None, supported: str, mean: LinearMean | None = None) -> Model:
+    kernel, white = total(terms)
+    if kernel is None:
         raise ValueError(f"model: expected {supported}, got noise alone")
-    total = kernels[0]
-    for kernel in kernels[1:]:
-        total = Sum(total, kernel)
-    level = noise + sum(term.scale for term in terms if term.white)
-    return Model(total, float(positive("noise", level)), None if Z is None else np.asarray(as_points(Z, "Z")))
+    points = None if Z is None else np.asarray(as_points(Z, "Z"))
+    return Model(kernel, float(positive("noise", noise + white)), points, mean)
 
 
 def _unknown(name: str, supported: str) -> ValueError:

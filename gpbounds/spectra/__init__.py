@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
-from gpbounds.kernels import Kernel, Matern, SquaredExponential
+from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
+from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.spectra.base import Spectrum
 
 __all__ = ["Spectrum", "spectrum"]
 
 SUPPORTED = (
     "SquaredExponential x Gaussian or Uniform (any dimension), Matern x Gaussian or Uniform (dimension 1 to 3), "
-    "any kernel x Empirical(X)"
+    "products of these on different columns, if those are independent, any kernel x Empirical(X)"
 )
 
 
@@ -26,6 +29,7 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     Matérn-½ × Uniform, 1-D          roots of a transcendental equation (L-49b), exact            yes
     Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a grid bound, upper bounds           yes
     other Matérn, up to 3-D          Ritz (L-49c), estimates; covariances by a rotation (N-cov)   no
+    products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
     ================================ ============================================================ ==========
 
@@ -63,6 +67,10 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         )
     if not isinstance(inputs, Gaussian | Uniform):
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
+    if isinstance(kernel, OnColumns):
+        return spectrum(kernel.kernel, inputs=inputs.marginal(kernel.columns))
+    if isinstance(kernel, Product) and (over_columns := _product(kernel, inputs)) is not None:
+        return over_columns
     if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:
         from gpbounds.spectra.principal import PrincipalSpectrum, principal_axes
 
@@ -72,10 +80,60 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         return _squared_exponential(kernel, inputs)
     if isinstance(kernel, Matern):
         return _matern(kernel, inputs)
+    pair = isinstance(kernel, Sum | Product)
+    reason = ": the eigenvalues of a sum or product are not those of its parts" if pair else ""
     raise ValueError(
-        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs: the "
-        f"eigenvalues of a sum or product are not those of its parts. Supported: {SUPPORTED}."
+        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}. "
+        f"Plans for given data, inputs=Empirical(X), hold for every kernel. Supported: {SUPPORTED}."
     )
+
+
+def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
+    """The spectrum of kernels on different columns that do not depend on each other; None for others."""
+    from gpbounds.spectra.box import LARGEST, BoxSpectrum
+    from gpbounds.spectra.tensor import TensorSpectrum
+
+    scale, factors = _factors(kernel, tuple(range(inputs.dim)), split=isinstance(inputs, Uniform))
+    read = [column for columns, _ in factors for column in columns]
+    if not factors or len(set(read)) < len(read):
+        return None
+    if isinstance(inputs, Gaussian) and inputs.cov is not None:
+        block = np.full(inputs.dim, -1)
+        for i, (columns, _) in enumerate(factors):
+            block[list(columns)] = i
+        apart = (block[:, None] != block) & (block[:, None] >= 0) & (block >= 0)
+        if np.asarray(inputs.cov)[apart].any():
+            return None
+
+    def part(columns: tuple[int, ...], factor: Kernel) -> Spectrum:
+        law = inputs.marginal(columns)
+        if not (isinstance(factor, SquaredExponential) and isinstance(law, Uniform)):
+            return spectrum(factor, inputs=law)
+        narrow = (0.5 * law.widths <= LARGEST * factor.lengthscales(law.dim)).all()
+        return BoxSpectrum(factor, law) if narrow else spectrum(factor, inputs=law)
+
+    return TensorSpectrum([part(columns, factor) for columns, factor in factors], scale)
+
+
+def _factors(
+    kernel: Kernel, columns: tuple[int, ...], *, split: bool
+) -> tuple[float, list[tuple[tuple[int, ...], Kernel]]]:
+    """(a constant factor, the other factors with the columns that they read); with ``split`` one for each column of a
+    squared exponential kernel."""
+    if isinstance(kernel, Product):
+        first, second = (_factors(k, columns, split=split) for k in (kernel.k1, kernel.k2))
+        return first[0] * second[0], first[1] + second[1]
+    if isinstance(kernel, OnColumns):
+        if max(kernel.columns) >= len(columns):
+            raise ValueError(f"columns: expected numbers below {len(columns)}, got {list(kernel.columns)}")
+        return _factors(kernel.kernel, tuple(columns[c] for c in kernel.columns), split=split)
+    if isinstance(kernel, Constant):
+        return kernel.variance, []
+    if split and isinstance(kernel, SquaredExponential):
+        lengthscales = kernel.lengthscales(len(columns))
+        pairs = zip(columns, lengthscales, strict=True)
+        return kernel.variance, [((column,), SquaredExponential(1.0, float(ell))) for column, ell in pairs]
+    return 1.0, [(columns, kernel)]
 
 
 def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Spectrum:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
 from gpbounds.errors import NotConverged
@@ -11,53 +10,30 @@ from gpbounds.inputs import Gaussian, independent_stds
 from gpbounds.kernels import SquaredExponential
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.geometric import log_ratio
+from gpbounds.spectra.lower_sets import Degrees, edges, log_sum, smallest_totals
 from gpbounds.validation import count as one_count
 
 LARGEST_ORDER = 2**24
 """Largest number of eigenvalues that are ordered: more would take gigabytes and minutes."""
 
-Degrees = NDArray[np.int64]
-
 
 def smallest_sums(steps: Float, count: int) -> tuple[Float, Degrees]:
-    """The ``count`` smallest values of n·steps over n in {0, 1, ...}^D, increasing, and their n, shape (count, D).
-
-    Dimensions are added one at a time.  Among the sums of the first d dimensions only the ``count`` smallest matter.
-    With S sorted, at least (i + 1)(n + 1) sums are <= S_i + n·step, so only i < count/(n + 1) are needed.
-    """
-    sums, degrees = np.zeros(1), np.zeros((1, 0), dtype=np.int64)
-    for step in steps:
-        copies = np.arange(count)
-        lengths = np.minimum(count // (copies + 1), sums.size)
-        n = np.repeat(copies, lengths)
-        i = np.arange(n.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        candidates = sums[i] + n * step
-        # Ties in rounded arithmetic are broken by total degree, so that the chosen degrees always form a lower set.
-        best = np.lexsort((degrees[i].sum(axis=1) + n, candidates))[:count]
-        sums, degrees = candidates[best], np.column_stack([degrees[i[best]], n[best]])
-    return sums, degrees
+    """The ``count`` smallest values of n·steps over n in {0, 1, ...}^D, increasing, and their n, shape (count, D)."""
+    return smallest_totals([np.arange(count) * step for step in steps], count)
 
 
 def log_complement(steps: Float, degrees: Degrees) -> float:
     """log of Σ Π_d (1-B_d) B_d^(n_d), B = e^(-steps), over all n outside the lower set ``degrees``, not as 1 - Σ.
 
-    Each n outside leaves the set at a first dimension d: there is an n' inside, zero beyond d, such that n' + e_d is
-    outside; so is everything that agrees with n' before d and exceeds n'_d.  The weight of that orthant is
-    Π_{i<d} (1-B_i) B_i^(n'_i) · B_d^(n'_d + 1), so the complement is a finite sum of positive terms.
+    The weight of the orthant with prefix n' and start m in coordinate d is Π_{i<d} (1-B_i) B_i^(n'_i) · B_d^m, so the
+    complement is a finite sum of positive terms.
     """
-    dim = degrees.shape[1]
     log_q = np.log(-np.expm1(-steps))
-    logs = []
-    for d in range(dim):
-        inside = degrees[(degrees[:, d + 1 :] == 0).all(axis=1), : d + 1]
-        inside = inside[np.lexsort(inside.T[::-1])]  # by prefix, then by the last coordinate
-        last = np.ones(len(inside), dtype=bool)
-        last[:-1] = (inside[1:, :d] != inside[:-1, :d]).any(axis=1) if d else False
-        edge = inside[last]
-        logs.append(edge[:, :d] @ -steps[:d] + log_q[:d].sum() - (edge[:, d] + 1) * steps[d])
-    terms = np.concatenate(logs)
-    top = terms.max()
-    return float(top + np.log(np.exp(terms - top).sum()))
+    logs = [
+        prefixes @ -steps[:d] + log_q[:d].sum() - starts * steps[d]
+        for d, (prefixes, starts) in enumerate(edges(degrees))
+    ]
+    return log_sum(np.concatenate(logs))
 
 
 def log_tails(log_terms: Float, log_rest: float) -> Float:

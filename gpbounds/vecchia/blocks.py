@@ -56,6 +56,14 @@ class Blocks:
                 raise ValueError(f"sets: expected increasing rows below {part.start} for block {j}, got {chosen}")
 
     @property
+    def rows(self) -> list[Indices]:
+        """(S_j, B_j) of each block."""
+        return [
+            np.concatenate([chosen, np.arange(part.start, part.stop)])
+            for part, chosen in zip(self.parts, self.sets, strict=True)
+        ]
+
+    @property
     def complete(self) -> bool:
         """Whether every set holds all earlier rows, so that UᵀU = (K + σ²I)⁻¹."""
         return all(chosen.size == part.start for part, chosen in zip(self.parts, self.sets, strict=True))

@@ -12,6 +12,8 @@ import numpy as np
 from gpbounds.arrays import Array, namespace
 from gpbounds.errors import NotPositiveDefinite
 from gpbounds.kernels import Kernel
+from gpbounds.kernels.covariances import covariances
+from gpbounds.kernels.fused import Fused
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.parallel import WORTH, share
 from gpbounds.linalg.triangular import solve_triangular
@@ -144,9 +146,12 @@ def factor(
     True
     """
     xp, count = namespace(X), len(blocks.parts)
+    known = None if xp is np else covariances(kernel, X[:1])
+    numbers = None if xp is np else xp.asarray(np.concatenate(blocks.rows))
     weights: list[Any] = [None] * count
-    halves = np.zeros(count)
+    halves: list[Any] = [0.0] * count
     sizes = [int(chosen.size) + part.stop - part.start for part, chosen in zip(blocks.parts, blocks.sets, strict=True)]
+    starts = np.cumsum([0, *sizes])
     ends = np.cumsum([0, *(n * n for n in sizes)])
     kept = None
     if 8.0 * float(ends[-1]) <= keep:
@@ -155,12 +160,18 @@ def factor(
 
     def fill(number: int, worker: int) -> None:
         part, chosen = blocks.parts[number], blocks.sets[number]
-        rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
         n, b = sizes[number], part.stop - part.start
+        if numbers is not None:
+            rows = X[numbers[starts[number] : starts[number + 1]]]
+        else:
+            rows = xp.concatenate([X[chosen], X[part]]) if chosen.size else X[part]
         K = xp.empty((n, n)) if kept is None else kept[number]
-        for some in lower_chunks(n, xp):
-            shape = (some.stop - some.start, some.stop)
-            K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
+        if isinstance(known, Fused):
+            known.at(rows).fill(rows, K)
+        else:
+            for some in lower_chunks(n, xp):
+                shape = (some.stop - some.start, some.stop)
+                K[some, : some.stop] = kernel.fill(rows[some], rows[: some.stop], xp.empty(shape))
         K.reshape(-1)[:: n + 1] += noise
         try:
             L = cholesky(K, name="K + σ²I", overwrite=True).L
@@ -175,11 +186,12 @@ def factor(
         if kept is not None:
             kept[number] = L
         weights[number] = xp.ascontiguousarray(solve_triangular(L, last, transposed=True).T)
-        halves[number] = float(xp.log(xp.diagonal(L)[n - b :]).sum())
+        halves[number] = xp.log(xp.diagonal(L)[n - b :]).sum()
 
     if xp is np:
         share(count, fill)
     else:
         for number in range(count):
             fill(number, 0)
-    return Factor(blocks, weights, 2.0 * float(halves.sum()), kept)
+    total = np.array(halves).sum() if xp is np else xp.stack(halves).sum()
+    return Factor(blocks, weights, 2.0 * float(total), kept)

@@ -42,9 +42,9 @@ class Stacked:
         count, b, c = len(weights), max(sizes), max(columns)
         self.weights = cupy.zeros((count, b, c))
         rows = np.zeros((count, c), dtype=np.int64)  # of V, for each column; padding has the weight 0
-        for j, (W, part, chosen) in enumerate(zip(weights, blocks.parts, blocks.sets, strict=True)):
+        for j, (W, used) in enumerate(zip(weights, blocks.rows, strict=True)):
             self.weights[j, : sizes[j], : columns[j]] = W
-            rows[j, : columns[j]] = np.concatenate([chosen, np.arange(part.start, part.stop)])
+            rows[j, : columns[j]] = used
         numbers = np.arange(count)
         own = np.concatenate([j * b + np.arange(size) for j, size in zip(numbers, sizes, strict=True)])  # of UV
         padded = np.zeros((count, b), dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Array, as_points, namespace
-from gpbounds.kernels import Stationary
+from gpbounds.kernels import Periodic, Stationary
 from gpbounds.validation import count
 
 BLOCK = 2**20
@@ -23,12 +23,12 @@ class Features(ABC):
 
     Attributes
     ----------
-    kernel : Stationary
+    kernel : Stationary or Periodic
     rank : int
         Number of columns of Ξ.
     """
 
-    def __init__(self, kernel: Stationary, rank: int) -> None:
+    def __init__(self, kernel: Stationary | Periodic, rank: int) -> None:
         self.kernel = kernel
         self.rank = count("rank", rank)
         self._dim: int | None = None

@@ -1,16 +1,14 @@
-"""The products of one-dimensional eigenfunctions that an expansion keeps, and the set that it omits."""
+"""The products of one-dimensional eigenfunctions that an expansion keeps."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpbounds.arrays import Float
+from gpbounds.spectra.lower_sets import Degrees
 from gpbounds.spectra.product import smallest_sums
-
-Degrees = NDArray[np.int64]
 
 
 def best_first(steps: Float, rank: int) -> Degrees:
@@ -52,24 +50,3 @@ def on_grid(dim: int, rank: int) -> Degrees:
             f"use {near}"
         )
     return np.array(list(itertools.product(range(n), repeat=dim)), dtype=np.int64)
-
-
-def edges(degrees: Degrees) -> list[tuple[Degrees, NDArray[np.int64]]]:
-    """The complement of the lower set ``degrees`` as disjoint orthants: for each d prefixes (E, d) and starts (E,).
-
-    Each n in the complement has a first coordinate d at which it leaves the set: its prefix n_0 … n_{d−1}, continued by
-    zeros, is in the set, and n_d is at least the start.  The start is one more than the largest value in the set with
-    that prefix and zeros after it.
-
-    >>> edges(np.array([[0, 0], [1, 0], [0, 1]]))[1]
-    (array([[0],
-           [1]]), array([2, 1]))
-    """
-    orthants = []
-    for d in range(degrees.shape[1]):
-        inside = degrees[(degrees[:, d + 1 :] == 0).all(axis=1), : d + 1]
-        inside = inside[np.lexsort(inside.T[::-1])]
-        last = np.ones(len(inside), dtype=bool)
-        last[:-1] = (inside[1:, :d] != inside[:-1, :d]).any(axis=1) if d else False
-        orthants.append((inside[last, :d], inside[last, d] + 1))
-    return orthants

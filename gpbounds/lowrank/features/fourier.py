@@ -9,17 +9,20 @@ import numpy as np
 
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.errors import NonFinite
-from gpbounds.kernels import Matern, SquaredExponential, Stationary
+from gpbounds.kernels import Matern, Periodic, RationalQuadratic, SquaredExponential, Stationary
 from gpbounds.lowrank.features.base import Features
 
 PIECE = 2**16
 """Numbers that are computed at a time: half a megabyte, which a core's cache holds; on a GPU 256 times as many."""
 
+Drawable = SquaredExponential | Matern | RationalQuadratic | Periodic
+"""Kernels of x − x' whose frequencies can be drawn."""
+
 
 class CosineSine(Features):
     """φ(x) = [a_k cos ω_kᵀx, a_k sin ω_kᵀx], k = 1 ... m = rank/2: a frequency and an amplitude for each pair."""
 
-    def __init__(self, kernel: Stationary, rank: int, rng: int | np.random.Generator) -> None:
+    def __init__(self, kernel: Stationary | Periodic, rank: int, rng: int | np.random.Generator) -> None:
         super().__init__(kernel, rank)
         if self.rank % 2:
             near = f"{self.rank - 1} or {self.rank + 1}" if self.rank > 1 else "2"
@@ -50,11 +53,17 @@ class CosineSine(Features):
 
     def _learn(self, points: Array) -> None:
         m = self.rank // 2
-        lengthscales = self.kernel.lengthscales(points.shape[1])
+        units = self._units(int(points.shape[1]))
         standard, weights = self._draw(m, points, np.random.default_rng(self._rng))
         with np.errstate(over="ignore"):
-            self._frequencies = standard / lengthscales
+            self._frequencies = standard / units
         self._amplitudes = np.sqrt(weights * (self.kernel.variance / m))
+
+    def _units(self, dim: int) -> Float:
+        """What the drawn frequencies are divided by: the lengthscales, or the radii of circles of one period."""
+        if isinstance(self.kernel, Periodic):
+            return self.kernel.scales(dim)[1] / (2.0 * math.pi)
+        return self.kernel.lengthscales(dim)
 
     def _write(self, points: Array, out: Array, rows: int) -> None:
         xp = namespace(points)
@@ -106,13 +115,16 @@ def cosines_and_sines(points: Array, frequencies: Float, amplitudes: Float, out:
 
 
 class FourierFeatures(CosineSine):
-    """Random Fourier features of a squared exponential or Matérn kernel: ΞΞᵀ is an unbiased estimate of K.
+    """Random Fourier features of a kernel of x − x': ΞΞᵀ is an unbiased estimate of K.
 
     φ(x) = √(2v/r) [cos ω₁ᵀx, …, cos ω_{r/2}ᵀx, sin ω₁ᵀx, …, sin ω_{r/2}ᵀx], v the variance, r the rank, and
 
         squared exponential   ω = z/ℓ, z ~ N(0, I): the density N(0, 2Δ) of exp(−τᵀΔτ), Δ = diag(1/(2ℓ²))  (L-55)
         Matérn-ν              ω = z/ℓ·√(2ν/χ²), one χ² of 2ν degrees of freedom for all coordinates:
                               a multivariate t  (N-student)
+        rational quadratic-a  ω = z/ℓ·√(τ), one τ ~ Gamma(a, rate a) for all coordinates  (N-gamma)
+        periodic              ω_d = 2πj_d/p_d, j_d the difference of two independent Poisson variables of mean
+                              1/(2ℓ_d²): whole multiples of the base frequency only  (N-line)
 
     Each entry of ΞΞᵀ is a mean of r/2 independent terms within ±v whose expectation is k(x, x'); its diagonal is v.
     The paper prints the density and the features of another kernel (L-55).
@@ -121,9 +133,17 @@ class FourierFeatures(CosineSine):
     ∫ g^{ν−1} e^{−g − νd²/(2g)} dg/Γ(ν) = 2^{1−ν}/Γ(ν) z^ν K_ν(z), z = √(2ν) d.  With an independent χ² for
     each coordinate the kernel would be the product of one-dimensional Matérn kernels.
 
+    Proof for the rational quadratic kernel.  Given τ, E cos ωᵀδ = exp(−τd²/2), and the Laplace transform of Gamma(a,
+    rate a) at d²/2 is (1 + d²/(2a))^{−a}.
+
+    Proof for the periodic kernel.  With κ = 1/ℓ² and t = δ/p, −2 sin²(πt)/ℓ² = κ(cos 2πt − 1), and E e^{2πijt} =
+    exp((κ/2)(e^{2πit} − 1) + (κ/2)(e^{−2πit} − 1)) is the same, as the characteristic function of the difference of
+    two Poisson variables of mean κ/2; coordinates are independent, and so the product.  Its probabilities are
+    e^{−κ}I_|j|(κ), the Fourier coefficients of the kernel.
+
     Parameters
     ----------
-    kernel : SquaredExponential or Matern
+    kernel : SquaredExponential, Matern, RationalQuadratic or Periodic
     rank : int
         Columns of Ξ, even: two for each frequency.
     rng : int or numpy.random.Generator
@@ -144,15 +164,27 @@ class FourierFeatures(CosineSine):
            [1.21, 2.  ]])
     """
 
-    def __init__(self, kernel: SquaredExponential | Matern, rank: int, rng: int | np.random.Generator) -> None:
-        if not isinstance(kernel, SquaredExponential | Matern):
-            raise ValueError(f"kernel: expected SquaredExponential or Matern, got {type(kernel).__name__}")
+    def __init__(self, kernel: Drawable, rank: int, rng: int | np.random.Generator) -> None:
+        if not isinstance(kernel, Drawable):
+            raise ValueError(
+                "kernel: expected SquaredExponential, Matern, RationalQuadratic or Periodic, whose frequencies have a "
+                f"law that can be drawn from, got {type(kernel).__name__}"
+            )
         super().__init__(kernel, rank, rng)
 
     def _draw(self, m: int, points: Array, rng: np.random.Generator) -> tuple[Float, Float]:
-        standard = rng.standard_normal((m, int(points.shape[1])))
+        dim = int(points.shape[1])
+        if isinstance(self.kernel, Periodic):
+            mean = np.broadcast_to(0.125 * self.kernel.scales(dim)[0] ** 2, (m, dim))  # 1/(2ℓ²)
+            if mean.max() > 1e15:
+                raise NonFinite("lengthscale: expected more than 2.3e-8, below which float64 cannot hold the lines")
+            return (rng.poisson(mean) - rng.poisson(mean)).astype(np.float64), np.ones(m)
+        standard = rng.standard_normal((m, dim))
         if isinstance(self.kernel, Matern):
             standard = standard * student_factor(self.kernel.nu, m, rng)[:, None]
+        elif isinstance(self.kernel, RationalQuadratic):
+            shape = self.kernel.shape
+            standard = standard * np.sqrt(rng.standard_gamma(shape, m) / shape)[:, None]
         return standard, np.ones(m)
 
 

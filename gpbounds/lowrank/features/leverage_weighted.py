@@ -101,7 +101,7 @@ class LeverageFourierFeatures(CosineSine):
                 f"width: expected at least the range of the data, got {widths[j]:g} for column {j}, whose range is "
                 f"{ranges[j]:g}"
             )
-        scaled = widths / (2.0 * np.pi * self.kernel.lengthscales(dim))
+        scaled = widths / (2.0 * np.pi * self._units(dim))
         self._density = leverage_density(scaled, self.N * self.kernel.variance / self.noise)
         eta = self._density.sample(m, rng)
         return eta, self._density.weights(eta)

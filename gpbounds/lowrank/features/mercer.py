@@ -13,8 +13,9 @@ from gpbounds.errors import NonFinite
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.lowrank.features.base import BLOCK, Features
-from gpbounds.lowrank.features.degrees import Degrees, best_first, by_total_degree, edges, on_grid
+from gpbounds.lowrank.features.degrees import best_first, by_total_degree, on_grid
 from gpbounds.lowrank.features.hermite import Expansion
+from gpbounds.spectra.lower_sets import Degrees, edges
 from gpbounds.spectra.principal import principal_axes
 from gpbounds.spectra.product import LARGEST_ORDER, log_complement
 from gpbounds.validation import choice, finite

@@ -1,4 +1,4 @@
-"""Records that define Q: the exact posterior, a sparse one between VFE and FITC, or a free one, plain or whitened.
+"""Records that define Q: the exact posterior, a sparse one for a power of K − Q, or a free one, plain or whitened.
 
 The numbers in these records cost no penalty (P-49): Q may be any posterior.  Each record alone determines its Q.
 """
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds.arrays import Float, as_points
 from gpbounds.pacbayes.certificate.fields import Fields
-from gpbounds.validation import closed_unit, finite, non_negative, positive, scalar
+from gpbounds.validation import finite, non_negative, positive, scalar
 
 
 class Posterior(ABC):
@@ -87,7 +87,7 @@ class Sparse(Inducing):
         In the units of the scaled inputs.
     noise : float
         σ² > 0.
-    power : float in [0, 1]
+    power : float >= 0
         The noise variance in q(u) is σ² + power·(k(x, x) − q(x, x)).
     jitter : float >= 0, or "auto"
         Added to the diagonal of Kuu, both in Q and in the prior of the inducing variables.  "auto": the least of
@@ -103,7 +103,7 @@ class Sparse(Inducing):
     def __post_init__(self) -> None:
         object.__setattr__(self, "Z", _frozen(_points(self.Z)))
         object.__setattr__(self, "noise", scalar(positive, "noise", self.noise))
-        object.__setattr__(self, "power", scalar(closed_unit, "power", self.power))
+        object.__setattr__(self, "power", scalar(non_negative, "power", self.power))
         object.__setattr__(self, "jitter", _jitter(self.jitter))
 
     def describe(self) -> str:

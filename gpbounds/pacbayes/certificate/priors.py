@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from gpbounds.arrays import EPS
-from gpbounds.kernels import Kernel, Matern, Stationary, plain
+from gpbounds.kernels import (
+    Constant,
+    Kernel,
+    Matern,
+    OnColumns,
+    Product,
+    RationalQuadratic,
+    SquaredExponential,
+    Sum,
+    plain,
+)
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.grid import GridPoint, HyperGrid
+
+ALLOWED = (SquaredExponential, Matern, RationalQuadratic, Constant)
+"""Kernels whose values have a bound on their rounding that holds for all x and x', besides those made of them."""
 
 
 def hyperparameters(kernel: Kernel) -> dict[str, float]:
@@ -16,10 +29,20 @@ def hyperparameters(kernel: Kernel) -> dict[str, float]:
     return plain.hyperparameters(_supported(kernel))
 
 
-def _supported(kernel: Kernel) -> Stationary:
-    if not isinstance(kernel, Stationary) or type(kernel) is not plain.STATIONARY.get(type(kernel).__name__):
-        raise ValueError(f"kernel: expected a SquaredExponential or Matern kernel, got {type(kernel).__name__}")
-    if isinstance(kernel, Matern) and not kernel.is_half_integer:
+def _supported(kernel: Kernel) -> Kernel:
+    if type(kernel) in (Sum, Product):
+        pair = cast(Any, kernel)
+        _supported(pair.k1)
+        _supported(pair.k2)
+    elif type(kernel) is OnColumns:
+        _supported(kernel.kernel)
+    elif type(kernel) not in ALLOWED:
+        raise ValueError(
+            "kernel: expected a SquaredExponential, Matern, RationalQuadratic or Constant kernel, or sums, products "
+            "and kernels on columns of them, as the rounding of their values does not depend on x, got "
+            f"{type(kernel).__name__}"
+        )
+    elif isinstance(kernel, Matern) and not kernel.is_half_integer:
         raise ValueError(f"kernel: expected a half-integer ν, for which rounding is bounded, got {kernel.nu}")
     return kernel
 
@@ -28,15 +51,31 @@ def value_error(kernel: Kernel, dim: int) -> float:
     """Bound on the error of a value k(x, x') on any machine, for points in ``dim`` dimensions, in squared units of y.
 
     The prior is a function of the scaled inputs x/lengthscale as doubles, which are the same on every machine, so that
-    only r², a function of it and a product are rounded.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤ v/e; exp and
-    the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per step.
+    only r², a function of it and a product are rounded.  It is positive semi-definite: each kernel is a kernel of these
+    doubles, and sums, products and kernels on columns of such are.  r² is right to (dim + 3) eps and |dk/d ln r²| ≤
+    v/e; exp and the Matérn recurrence, all of whose terms are positive, have a relative error of at most 8 eps per
+    step.  For the rational quadratic of shape a, with t = r²/(2a) and L = a log(1 + t), k = v e^{−L}: |dk/d ln r²| =
+    v a t(1 + t)^{−a−1}, whose largest value, at t = 1/a, is v(1 + 1/a)^{−a−1} ≤ v/e; L has a relative error of at most
+    8 eps beside that of r², and L e^{−L} ≤ 1/e.  A sum adds the errors and one of its own, and so does a product, each
+    error times the largest value of the other factor.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> value_error(SquaredExponential(2.0), 1) / 2.0 < 4e-15
     True
     """
+    if isinstance(kernel, Sum | Product):
+        first, second = value_error(kernel.k1, dim), value_error(kernel.k2, dim)
+        v, w = kernel.k1.max_variance, kernel.k2.max_variance
+        if isinstance(kernel, Sum):
+            return first + second + EPS * (v + w)
+        return (first * w + v * second + first * second + EPS * v * w) * (1.0 + 8.0 * EPS)
+    if isinstance(kernel, OnColumns):
+        return value_error(kernel.kernel, len(kernel.columns))
+    if isinstance(kernel, Constant):
+        return 0.0
     steps = kernel.nu + 0.5 if isinstance(kernel, Matern) else 1.0
-    return kernel.max_variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0))
+    further = 4.0 if isinstance(kernel, RationalQuadratic) else 0.0
+    return kernel.max_variance * EPS * (0.4 * (dim + 3.0) + 8.0 * (steps + 1.0) + further)
 
 
 def with_hyperparameters(kernel: Kernel, point: GridPoint) -> Kernel:
@@ -67,15 +106,19 @@ def to_dict(kernel: Kernel) -> dict[str, Any]:
     record: dict[str, Any] = {"family": type(kernel).__name__}
     if isinstance(kernel, Matern):
         record["nu"] = kernel.nu
+    elif not isinstance(kernel, SquaredExponential):
+        record["structure"] = plain.kernel_to_plain(kernel)
     return {**record, "hyperparameters": hyperparameters(kernel)}
 
 
 def from_fields(fields: Fields) -> Kernel:
     """The kernel that `to_dict` wrote."""
     family = fields.text("family")
+    kinds = (*(kind.__name__ for kind in ALLOWED), "OnColumns", "Sum", "Product")
+    if family not in kinds:
+        raise ValueError(f"{fields.where}.family: expected one of {', '.join(map(repr, kinds))}, got {family!r}")
     if family not in plain.STATIONARY:
-        kinds = ", ".join(map(repr, plain.STATIONARY))
-        raise ValueError(f"{fields.where}.family: expected one of {kinds}, got {family!r}")
+        return _from_structure(family, fields)
     nu = fields.number("nu") if family == "Matern" else math.inf
     named = fields.part("hyperparameters")
     dim = None if "lengthscale" in named.record else max(len(named.record) - 1, 1)
@@ -83,3 +126,20 @@ def from_fields(fields: Fields) -> Kernel:
     named.done()
     fields.done()
     return plain.stationary(nu, variance, scales[0] if dim is None else scales)
+
+
+def _from_structure(family: str, fields: Fields) -> Kernel:
+    """A kernel that is described in full; its hyperparameters stand beside it and must be the same numbers."""
+    structure, named = fields.part("structure").record, fields.part("hyperparameters").record
+    fields.done()
+    try:
+        kernel = _supported(plain.kernel_from_plain(structure))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{fields.where}.structure: expected what kernel_to_plain writes, got {structure}") from error
+    if type(kernel).__name__ != family or plain.kernel_to_plain(kernel) != structure:
+        raise ValueError(f"{fields.where}.structure: expected a kernel of the family {family!r}, got {structure}")
+    if hyperparameters(kernel) != named:
+        raise ValueError(
+            f"{fields.where}.hyperparameters: expected those of the structure, {hyperparameters(kernel)}, got {named}"
+        )
+    return kernel

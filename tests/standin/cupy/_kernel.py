@@ -3,6 +3,7 @@
 import ctypes
 import math
 import os
+import re
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -106,6 +107,10 @@ class ElementwiseKernel:
             raise NotImplementedError(f"the stand-in's ElementwiseKernel has not learnt {sorted(unlearnt)}")
         self.ins, self.outs = ([Parameter(p) for p in text.split(",")] for text in (in_params, out_params))
         self.params, self.operation, self.name = self.ins + self.outs, operation, name
+        for p in self.params:  # CuPy's raw arrays are objects that are indexed, no pointers
+            hidden = re.search(rf"\b(?:double|int|long)\b[^;]*\b{p.name}\b *=", operation)  # by a variable of this name
+            if p.raw and not hidden and re.search(rf"\b{p.name}\b(?! *\[)", operation):
+                raise NotImplementedError(f"{name}: the stand-in takes {p.text!r} with an index behind it only")
         self.preamble = preamble
 
     def __call__(self, *args: Any, size: int | None = None) -> Any:

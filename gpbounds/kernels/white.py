@@ -1,0 +1,129 @@
+"""White noise as other libraries write it: a part of a sum of kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpbounds.arrays import Array, Float
+from gpbounds.kernels.base import Kernel, OnColumns, Product, Sum
+from gpbounds.kernels.constant import Constant
+from gpbounds.kernels.periodic import Periodic
+from gpbounds.kernels.stationary import Stationary
+from gpbounds.logarithms import as_log_parameters, exponentials
+from gpbounds.validation import positive, scalar
+
+
+@dataclass(frozen=True)
+class White(Kernel):
+    """Independent noise of this variance in each observation: a way to write ``noise`` into a sum of kernels.
+
+    It makes sense as noise only, and estimators read it so (``ExactGP(SquaredExponential() + White(0.1))`` starts at
+    noise 0.1).  It has no values: two observations at the same x have different noise, so that it is not a function of
+    two points, and the theorems about sparse posteriors take f, which inducing points describe, without noise.
+
+    Raises
+    ------
+    ValueError
+        for a variance that is not positive and finite; wherever covariances are asked for.
+
+    >>> from gpbounds.kernels import SquaredExponential
+    >>> separated(SquaredExponential(2.0) + White(0.1))
+    (SquaredExponential(variance=2.0, lengthscale=1.0), 0.1)
+    """
+
+    variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "variance", scalar(positive, "variance", self.variance))
+
+    def __call__(self, X1: ArrayLike | Array, X2: ArrayLike | Array | None = None) -> Array:
+        raise _noise_alone()
+
+    def diag(self, X: ArrayLike | Array) -> Array:
+        raise _noise_alone()
+
+    @property
+    def max_variance(self) -> float:
+        raise _noise_alone()
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        return ("variance",)
+
+    @property
+    def log_parameters(self) -> Float:
+        return np.log(np.array([self.variance]))
+
+    def with_log_parameters(self, values: ArrayLike) -> White:
+        return White(*exponentials(as_log_parameters(values, self.parameter_names), self.parameter_names))
+
+
+def _noise_alone() -> ValueError:
+    return ValueError(
+        "kernel: expected a prior over functions, got one with White, which is noise: inducing points say nothing "
+        "about it, and theorems on sparse posteriors would count it as f. Use kernel, noise = "
+        "gpbounds.kernels.separated(kernel), and pass both."
+    )
+
+
+def separated(kernel: Kernel) -> tuple[Kernel, float]:
+    """The kernel without White, and the noise variance (0 without White): k(X, X) + σ²I is the same matrix.
+
+    White times a kernel whose k(x, x) is the same for all x is noise of that variance.
+
+    Raises
+    ------
+    ValueError
+        for White alone, and White times a kernel whose k(x, x) may vary, which is noise that varies with x.
+
+    >>> from gpbounds.kernels import Linear, Matern
+    >>> separated((Matern(0.5, 2.0) + White(0.5)) * Constant(3.0) + Linear())[1]
+    1.5
+    """
+    smooth, noise = _parts(kernel)
+    if smooth is None:
+        raise ValueError("kernel: expected a prior over functions beside the noise, got White alone")
+    return smooth, noise
+
+
+def _parts(kernel: Kernel) -> tuple[Kernel | None, float]:
+    """The kernel without White, None if nothing remains, and the variance of the noise."""
+    if isinstance(kernel, White):
+        return None, kernel.variance
+    if isinstance(kernel, OnColumns):
+        smooth, noise = _parts(kernel.kernel)
+        return (kernel if noise == 0.0 else None if smooth is None else smooth.on(kernel.columns)), noise
+    if not isinstance(kernel, Sum | Product):
+        return kernel, 0.0
+    (first, one), (second, two) = _parts(kernel.k1), _parts(kernel.k2)
+    if one == two == 0.0:
+        return kernel, 0.0
+    if isinstance(kernel, Sum):
+        return (second if first is None else first if second is None else Sum(first, second)), one + two
+    noise = one * two
+    for share, other in ((one, second), (two, first)):
+        if share and other is not None:
+            if not has_one_variance(other):
+                raise ValueError(
+                    f"kernel: expected White times kernels with the same k(x, x) for all x, got {other!r}: noise that "
+                    "varies with x is not a noise variance"
+                )
+            noise += share * other.max_variance
+    return (None if first is None or second is None else Product(first, second)), noise
+
+
+def has_one_variance(kernel: Kernel) -> bool:
+    """Whether k(x, x) is known to be the same for all x.
+
+    >>> from gpbounds.kernels import Linear, SquaredExponential
+    >>> has_one_variance(SquaredExponential() + Constant()), has_one_variance(SquaredExponential() * Linear())
+    (True, False)
+    """
+    if isinstance(kernel, Sum | Product):
+        return has_one_variance(kernel.k1) and has_one_variance(kernel.k2)
+    if isinstance(kernel, OnColumns):
+        return has_one_variance(kernel.kernel)
+    return isinstance(kernel, Stationary | Periodic | Constant)

@@ -1,0 +1,111 @@
+"""Products of kernels on different columns, inputs whose columns are independent: products of spectra (N-tensor)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpbounds.arrays import EPS, Float
+from gpbounds.errors import NotConverged
+from gpbounds.numerics.convex import greatest_convex_below
+from gpbounds.spectra.base import Spectrum
+from gpbounds.spectra.lower_sets import edges, log_sum, smallest_totals
+from gpbounds.spectra.product import log_tails
+from gpbounds.validation import count as one_count
+
+LARGEST_ORDER = 2**20
+"""Largest number of eigenvalues that are ordered: more would take minutes."""
+SMALLEST = 1e-280
+"""Tails of a part below this share of its trace are raised to it, and no further eigenvalues are formed."""
+
+
+class TensorSpectrum(Spectrum):
+    """k(x, x') = Π_i k_i(x_i, x'_i), the blocks x_i of columns independent: upper bounds of the tails (N-tensor).
+
+    The Mercer eigenvalues are the products of those of the parts.  Let T_M be upper bounds of the tails of a part as
+    shares of its trace, H the greatest convex sequence below T_0 = 1, T_1 ... T_L, and ν_m = H_{m−1} − H_m.  Then
+
+        tail(M)/trace  <=  1 − (the sum of the M largest products of the ν)  =  Σ (the others).
+
+    Proof.  The eigenfunctions of the product operator are the products of those of the parts.  The true tails of a part
+    are convex in M, so H is at least as large; the rest H_L may be taken as infinitely many infinitely small
+    eigenvalues, whose tails stay at H_L.  So the eigenvalues μ of the part majorise ν: ν = Sμ with S doubly
+    (sub)stochastic, hence ν ⊗ η = (S ⊗ I)(μ ⊗ η): products are majorised by products, and majorised sequences have the
+    larger tails.  The M largest products that are formed are at most the M largest of all.  QED
+
+    The products kept are a lower set; what lies outside is a sum of positive terms over its edges, Π_{i<d} ν_{n_i}·H_m,
+    without the subtraction 1 − Σ.  Tails are raised by (4·D·L + n + 64)·eps of themselves for the rounding of ν, of
+    products and of sums, n the number of products kept.
+
+    Parameters
+    ----------
+    parts : sequence of Spectrum
+    scale : float
+        A constant factor of the kernel.
+
+    >>> from gpbounds import Matern, Uniform, spectrum
+    >>> kernel = Matern(1.5).on([0]) * Matern(0.5, 1.0, 2.0).on([1])
+    >>> law = spectrum(kernel, inputs=Uniform([0.0, 0.0], [1.0, 1.0]))
+    >>> law.certified, law.tail([0, 1, 10, 100]).round(5).tolist()
+    (True, [1.0, 0.25786, 0.02774, 0.00261])
+    """
+
+    def __init__(self, parts: Sequence[Spectrum], scale: float = 1.0) -> None:
+        self.parts = tuple(parts)
+        self.trace = scale * math.prod(part.trace for part in parts)
+        self.certified = all(part.certified for part in parts)
+        self.source = ", ".join(dict.fromkeys(["N-tensor", *(s for part in parts for s in part.source.split(", "))]))
+        notes = " ".join(dict.fromkeys(part.note for part in parts))
+        self.note = f"Eigenvalue sums are those of products over independent columns, from upper bounds. {notes}"
+        self._ordered = 0
+        self._log_tails = np.zeros(1)
+
+    def _order(self, count: int) -> None:
+        if count > LARGEST_ORDER:
+            raise NotConverged(
+                f"expected at most {LARGEST_ORDER} eigenvalues of a product of kernels on different columns, which are "
+                f"sorted, got {count}: ask for fewer"
+            )
+        if count <= self._ordered:
+            return
+        size = max(64, 1 << (count - 1).bit_length())
+        values, beyond = zip(*(_convex(part, size) for part in self.parts), strict=True)
+        sums, degrees = smallest_totals([value[0] - value for value in values], size)
+        logs = [
+            sum((values[i][prefixes[:, i]] for i in range(d)), beyond[d][starts])
+            for d, (prefixes, starts) in enumerate(edges(degrees))
+        ]
+        log_terms = sum(float(value[0]) for value in values) - sums
+        allowance = (4.0 * size * len(values) + sums.size + 64.0) * EPS
+        self._log_tails = log_tails(log_terms, log_sum(np.concatenate(logs))) + allowance
+        self._ordered = size
+
+    def eigenvalues(self, count: int) -> Float:
+        """The largest products of the eigenvalues of the parts, which are exact or upper bounds, as their notes say."""
+        count = one_count("count", count)
+        logs = [np.log(part.eigenvalues(count)) for part in self.parts]
+        sums, _ = smallest_totals([values[0] - values for values in logs], count)
+        scale = self.trace / math.prod(part.trace for part in self.parts)
+        return scale * np.exp(sum(float(values[0]) for values in logs) - sums)
+
+    def _log_tail(self, M: Float) -> Float:
+        self._order(int(M.max(initial=0.0)))
+        index = np.minimum(M, self._log_tails.size - 1).astype(np.int64)
+        return math.log(self.trace) + np.minimum(self._log_tails[index], 0.0)
+
+
+def _convex(part: Spectrum, size: int) -> tuple[Float, Float]:
+    """(log ν_1 ... log ν_L, decreasing; log H_0 ... log H_L) as shares of the trace, L <= ``size``."""
+    logs = np.minimum(part.log_tail(np.arange(size + 1.0)) - math.log(part.trace), 0.0)
+    logs[1:] = np.where((logs[1:] < math.log(SMALLEST)) & (logs[1:] > -np.inf), math.log(SMALLEST), logs[1:])
+    above = int((logs > math.log(SMALLEST)).sum())
+    tails = np.exp(logs[: above + 1])  # the last one is 0 for a spectrum that ends
+    tails[0] = 1.0
+    convex = greatest_convex_below(np.minimum.accumulate(tails))
+    values = -np.diff(convex)
+    values = np.maximum.accumulate(values[::-1])[::-1]  # decreasing in spite of rounding
+    values = values[values > 0.0]
+    with np.errstate(divide="ignore"):
+        return np.log(values), np.log(convex[: values.size + 1])

@@ -1,0 +1,165 @@
+"""Models of GPflow and GPyTorch as `tests/peers/describe.py` stored them: the same matrices, noise, means and Z."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    DotProduct,
+    Exponentiation,
+    ExpSineSquared,
+    PairwiseKernel,
+    RationalQuadratic,
+    WhiteKernel,
+)
+from sklearn.gaussian_process.kernels import Matern as SkMatern
+
+from gpbounds.renyi import evidence, log_evidence
+from gpbounds.renyi.models import from_gpflow, from_gpytorch, from_sklearn
+
+PEERS = Path(__file__).parent / "peers"
+READERS = {"gpflow": from_gpflow, "gpytorch": from_gpytorch}
+STORED = {library: json.loads((PEERS / f"{library}.json").read_text(encoding="utf-8")) for library in READERS}
+CASES = [(library, name) for library in READERS for name in STORED[library]["models"]]
+
+
+def rebuilt(record):
+    """An object with the class name and the attributes of a description."""
+    part = type(record["class"], (), {})()
+    for name, value in record.items():
+        if name == "kernels":
+            part.kernels = [rebuilt(each) for each in value]
+        elif isinstance(value, dict):
+            setattr(part, name, slice(*value["slice"]) if "slice" in value else rebuilt(value))
+        elif name != "class":
+            setattr(part, name, np.asarray(value))
+    return part
+
+
+@pytest.mark.parametrize(("library", "name"), CASES)
+def test_matrices_noise_mean_and_inducing_points_are_the_same(library: str, name: str) -> None:
+    stored = STORED[library]
+    record = stored["models"][name]
+    model = READERS[library](rebuilt(record["model"]))
+    X, new = np.array(stored["X"]), np.array(stored["new"])
+    size = np.abs(record["square"]).max()
+    np.testing.assert_allclose(model.kernel(X, new), record["cross"], rtol=1e-12, atol=1e-12 * size)
+    white = 0.25 if name == "white" else 0.0
+    np.testing.assert_allclose(model.kernel(X) + white * np.eye(5), record["square"], rtol=1e-12, atol=1e-12 * size)
+    assert model.noise == pytest.approx(0.2 + white, rel=1e-12)
+    y = np.arange(5.0)
+    np.testing.assert_allclose(model.residuals(X, y), y - record["mean"], rtol=1e-12)
+    np.testing.assert_array_equal(model.residuals(X, np.stack([y, y], 1))[:, 1], model.residuals(X, y))
+    if library == "gpflow":
+        np.testing.assert_array_equal(model.Z, stored["Z"])
+
+
+def test_every_library_has_each_mean() -> None:
+    for library in READERS:
+        means = [READERS[library](rebuilt(each["model"])).mean for each in STORED[library]["models"].values()]
+        assert any(mean is None for mean in means)
+        assert any(mean is not None and mean.slopes is None for mean in means)
+        assert any(mean is not None and mean.slopes is not None for mean in means)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * RationalQuadratic(0.7, 0.4) + WhiteKernel(0.1),
+        DotProduct(0.6) * 1.7 + SkMatern(0.8, nu=1.5),
+        DotProduct(0.0) + ConstantKernel(0.3),
+        Exponentiation(DotProduct(0.6), 3) * 0.5,
+        Exponentiation(RBF(0.7) + ConstantKernel(0.2), 2),
+        RBF([0.5, 2.0]) + 1.5,
+        (DotProduct(0.5) + WhiteKernel(0.2)) * 3.0,
+    ],
+)
+def test_kernels_of_scikit_learn_are_the_same_matrices(kernel) -> None:
+    rng = np.random.default_rng(1)
+    X, new = rng.standard_normal((9, 2)), rng.standard_normal((4, 2))
+    model = from_sklearn(GaussianProcessRegressor(kernel, alpha=0.01))
+    np.testing.assert_allclose(model.kernel(X, new), kernel(X, new), rtol=1e-11, atol=1e-12)
+    whole = model.kernel(X) + model.noise * np.eye(9)
+    np.testing.assert_allclose(whole, kernel(X) + 0.01 * np.eye(9), rtol=1e-11, atol=1e-12)
+
+
+def test_the_periodic_kernel_of_scikit_learn_is_read_for_one_input() -> None:
+    kernel = 1.5 * ExpSineSquared(0.8, 1.3)
+    model = from_sklearn(GaussianProcessRegressor(kernel, alpha=0.1))
+    x = np.random.default_rng(2).standard_normal((12, 1))
+    np.testing.assert_allclose(model.kernel(x), kernel(x), rtol=1e-11)
+    with pytest.raises(ValueError, match="expected inputs with 1 dimension"):
+        model.kernel(np.zeros((3, 2)))
+    y = np.sin(5.0 * x[:, 0])
+    lower, upper = evidence(model.kernel, x, y, x[:4], noise=model.noise)
+    assert float(lower) <= log_evidence(model.kernel, x, y, noise=model.noise) <= float(upper)
+
+
+def changed(library: str, name: str, **changes):
+    """A stored model with other parts."""
+    model = rebuilt(STORED[library]["models"][name]["model"])
+    for key, value in changes.items():
+        setattr(model, key, value)
+    return model
+
+
+def named(name: str, **attributes):
+    return rebuilt({"class": name, **attributes})
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: from_sklearn(GaussianProcessRegressor(PairwiseKernel())), "got PairwiseKernel"),
+        (
+            lambda: from_sklearn(GaussianProcessRegressor(Exponentiation(RBF(), 0.5))),
+            "expected a whole exponent >= 1.*got 0.5",
+        ),
+        (
+            lambda: from_sklearn(GaussianProcessRegressor(DotProduct() * WhiteKernel())),
+            "white noise times kernels with the same",
+        ),
+        (
+            lambda: from_sklearn(GaussianProcessRegressor(Exponentiation(RBF() + DotProduct(), 7))),
+            "products of sums with at most 64 terms",
+        ),
+        (lambda: from_gpflow(changed("gpflow", "RQ", mean_function=named("Polynomial"))), "got Polynomial"),
+        (lambda: from_gpflow(changed("gpflow", "RQ", kernel=named("ArcCosine"))), "got ArcCosine"),
+        (
+            lambda: from_gpflow(
+                changed("gpflow", "RQ", kernel=rebuilt({"class": "Periodic", "base_kernel": {"class": "Matern32"}}))
+            ),
+            "Periodic kernel of SquaredExponential, got one of Matern32",
+        ),
+        (
+            lambda: from_gpflow(
+                changed("gpflow", "RQ", kernel=named("Linear", variance=1.0, active_dims={"slice": [1, None, None]}))
+            ),
+            "active_dims with column numbers >= 0 and an end",
+        ),
+        (
+            lambda: from_gpytorch(changed("gpytorch", "RQ", covar_module=named("SpectralMixtureKernel"))),
+            "got SpectralMixtureKernel",
+        ),
+        (lambda: from_gpytorch(changed("gpytorch", "RQ", mean_module=named("MultitaskMean"))), "got MultitaskMean"),
+        (
+            lambda: from_gpytorch(
+                changed("gpytorch", "RQ", covar_module=named("LinearKernel", variance=[[[1.0]], [[2.0]]]))
+            ),
+            r"expected one set of variances, got a batch of shape \(2, 1, 1\)",
+        ),
+        (
+            lambda: from_gpytorch(changed("gpytorch", "RQ", mean_module=named("LinearMean", weights=[1.0, 2.0]))),
+            r"linear mean of one output, got coefficients of shape \(2,\)",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_name(call, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
