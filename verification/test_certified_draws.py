@@ -13,11 +13,12 @@ from observer import Observer
 from scipy.linalg import expm
 
 from gpbounds import Empirical, Matern, SquaredExponential, kdpp, rate
-from gpbounds.kernels import Kernel
-from gpbounds.kernels.base import Product, Sum
+from gpbounds.kernels import Constant, Kernel, Linear, Periodic, Polynomial, RationalQuadratic
+from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.kernels.rounding import entry_errors
 from gpbounds.linalg import enclosed, psd
 from gpbounds.rates.draws.certified import EnclosedRows, certified_share
+from gpbounds.reference import kernels as reference_kernels
 from gpbounds.reference import planning as reference
 from gpbounds.reference import planning_prior as reference_tilted
 
@@ -25,27 +26,9 @@ seeds = st.integers(0, 2**32 - 1)
 DIGITS = 80
 
 
-def covariance(kernel: Any, a: Any, b: Any) -> Any:
-    """k(a, b) for exact doubles a and b, from the definition."""
-    if isinstance(kernel, Sum):
-        return covariance(kernel.k1, a, b) + covariance(kernel.k2, a, b)
-    if isinstance(kernel, Product):
-        return covariance(kernel.k1, a, b) * covariance(kernel.k2, a, b)
-    parts = zip(a, b, kernel.lengthscales(len(a)), strict=True)
-    squared = mp.fsum(((mp.mpf(float(s)) - mp.mpf(float(t))) / mp.mpf(float(scale))) ** 2 for s, t, scale in parts)
-    if isinstance(kernel, SquaredExponential):
-        return mp.mpf(kernel.variance) * mp.exp(-squared / 2)
-    nu, z = mp.mpf(kernel.nu), mp.sqrt(2 * mp.mpf(kernel.nu) * squared)
-    return mp.mpf(kernel.variance) * (1 if z == 0 else 2 ** (1 - nu) / mp.gamma(nu) * z**nu * mp.besselk(nu, z))
-
-
 def matrix(kernel: Kernel, X: np.ndarray) -> Any:
-    N = len(X)
-    K = mp.zeros(N)
-    for i in range(N):
-        for j in range(i + 1):
-            K[i, j] = K[j, i] = covariance(kernel, X[i], X[j])
-    return K
+    """K for exact doubles, from the definition."""
+    return reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
 
 
 def truth(K: Any, Y: np.ndarray, M: int, noise: float, alpha: float, p: Any, law: str) -> Any:
@@ -93,6 +76,25 @@ def test_the_error_of_each_kernel_entry_is_enclosed(observe: Observer, seed: int
                 )
     if np.abs(X).max() < 10.0:
         assert errors.max() <= 1e-11 * kernel.max_variance
+
+
+@pytest.mark.claim("N-enclosed")
+@given(seed=seeds)
+def test_the_error_of_entries_of_other_kernels_is_enclosed(observe: Observer, seed: int) -> None:
+    """Rational quadratic, periodic, linear, polynomial, constant, on columns, added and multiplied."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((4, 2)) * 10.0 ** rng.uniform(-2.0, 1.5) + 10.0 ** rng.uniform(0, 3) * rng.integers(2)
+    X[1], X[2] = X[0], -X[0]
+    v, scale = float(10.0 ** rng.uniform(-1.0, 1.0)), 10.0 ** rng.uniform(-1.0, 1.5, 2)
+    bounded = [RationalQuadratic(10.0 ** rng.uniform(-1.5, 2.0), v, scale), Periodic(scale, v, 2.0 * scale[::-1])]
+    growing = [Linear(scale), Polynomial(int(rng.integers(1, 6)), scale, v), Constant(v), Linear(v).on([1])]
+    first, second = bounded[rng.integers(2)], growing[rng.integers(4)]
+    kernel = [first, second, first + second, first * second][rng.integers(4)]
+    computed, errors = kernel(X), entry_errors(kernel, X)
+    with mp.workdps(60):
+        exact = matrix(kernel, X)
+        for i, j in np.ndindex(4, 4):
+            observe.upper("N-enclosed", abs(exact[i, j] - mp.mpf(float(computed[i, j]))), mp.mpf(float(errors[i, j])))
 
 
 @pytest.mark.claim("N-enclosed")

@@ -347,7 +347,7 @@ STYLE = """
 svg.chart circle:hover, svg.chart .near { stroke: #000; stroke-width: 1.5; } svg.chart { min-width: 20rem; }
 h3 { font-size: 1rem; margin: 1rem 0 .3rem; } .claims dt { font-weight: bold; } .claims dd { margin: 0 0 .4rem 1rem; }
 .claims dt:target, .claims dt:target + dd { background: var(--panel); } dd, li { overflow-wrap: anywhere; }
-#enough td:last-child { white-space: nowrap; }
+#enough td { white-space: nowrap; }
 caption { text-align: left; font-weight: bold; padding: .3rem 0; } td:first-child { white-space: nowrap; }
 @media print { svg.chart { min-width: 0; } .pictures { grid-template-columns: 1fr 1fr; } table { font-size: 9pt; }
   .findings li { border: 1px solid #888; border-left-width: 4px; } a { color: inherit; text-decoration: none; } }
