@@ -86,7 +86,8 @@ html_theme_options = {
     "footer_end": [],
 }
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
-html_sidebars = {"reference/generated/*": [], "gallery/*": []}
+html_sidebars = {page: [] for page in ("reference/generated/*", "gallery/*", "copies/*", "claims", "theorems", "scale")}
+smartquotes = False  # they turn the primes of formulas into quotation marks
 html_show_sourcelink = False
 
 
