@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from inspect import ismodule
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "extensions")]
@@ -30,19 +33,24 @@ extensions = [
     "plain_text",
     "claims",
 ]
-exclude_patterns = ["_build", "inventories/README.md", "gallery_source"]
+exclude_patterns = ["_build", "pictures/README.md", "gallery_source"]
 templates_path = ["templates"]
 default_role = "py:obj"
 highlight_language = "text"
 myst_heading_anchors = 3
 
 autosummary_ignore_module_all = False  # a package documents the names of its __all__
-# autosummary does not see names that are loaded on first use.
+# A name of `gpbounds` has its page there; the package that defines it links to that page.
+TOP = [name for name in gpbounds.__all__ if not ismodule(getattr(gpbounds, name))]
+PACKAGES = [f"gpbounds.{name}" for name in gpbounds.__all__ if ismodule(getattr(gpbounds, name))]
+public = {name: getattr(import_module(name), "__all__", []) for name in PACKAGES}
 autosummary_context = {
-    "lazy": {
-        "gpbounds": [name for name in gpbounds.__all__ if not ismodule(getattr(gpbounds, name))],
+    "own": {
+        "gpbounds": TOP,  # autosummary does not see names that are loaded on first use
         "fitting": fitting.__all__,
-    }
+        **{package: [name for name in names if name not in TOP] for package, names in public.items()},
+    },
+    "shared": {package: [name for name in names if name in TOP] for package, names in public.items()},
 }
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # docstrings state types with shapes and units
@@ -55,6 +63,8 @@ INVENTORIES = {
 }
 intersphinx_mapping = {name: (url, f"inventories/{name}.txt") for name, url in INVENTORIES.items()}
 
+(HERE / "sg_execution_times.rst").unlink(missing_ok=True)
+rmtree(HERE / "gallery", ignore_errors=True)  # sphinx-gallery keeps pages of scripts that are gone
 sphinx_gallery_conf = {
     "examples_dirs": copied(HERE.parent / "examples", HERE / "gallery_source", HERE / "pictures"),
     "gallery_dirs": "gallery",
@@ -78,3 +88,13 @@ html_theme_options = {
 # A tree of all pages on each of 300 pages takes minutes to build; breadcrumbs lead back from these.
 html_sidebars = {"reference/generated/*": [], "gallery/*": []}
 html_show_sourcelink = False
+
+
+def of_scikit_learn(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn adds to estimators: its texts refer to its own site."""
+    return True if name.endswith("_request") or str(getattr(member, "__module__", "")).startswith("sklearn") else None
+
+
+def setup(app: Any) -> None:
+    """Connect the function above."""
+    app.connect("autodoc-skip-member", of_scikit_learn)

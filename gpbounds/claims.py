@@ -55,6 +55,8 @@ class Claim:
         Dotted path of the function that computes it; empty until it is built.
     check : str
         File of `verification/` that checks it; empty until it is built.
+    proof : str
+        A short proof of a new statement, where it does not stand in the docstring of a function; else empty.
     """
 
     id: str
@@ -66,6 +68,7 @@ class Claim:
     sharper: str = ""
     function: str = ""
     check: str = ""
+    proof: str = ""
 
     @property
     def built(self) -> bool:
@@ -78,6 +81,7 @@ class Claim:
             "True": self.statement,
             "Printed": self.printed,
             "Sharper": self.sharper,
+            "Proof": self.proof,
             "Function": self.function,
             "Check": self.check or "not built yet",
         }

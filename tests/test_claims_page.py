@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gpbounds.claims import ledger
+from gpbounds.claims import find, ledger
 from gpbounds.pages import claims_page
-from gpbounds.pages.claims import proof
+from gpbounds.pages.claims import proof, written_proof
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 OBSERVED = {
@@ -70,7 +70,10 @@ def test_figures_stand_where_there_are_some_and_nothing_is_loaded_from_elsewhere
 
 def test_new_claims_show_their_proof() -> None:
     new = [claim for claim in ledger() if claim.verdict == "new" and claim.built]
-    assert sum(proof(claim).startswith("Proof.") for claim in new) > 10
+    assert sum(bool(written_proof(claim)) for claim in new) > 50
+    assert written_proof(find("N-mercer")).startswith("Proof of N-mercer.")
+    assert written_proof(find("N-tv")).startswith("Proof: |K̃_ZZ| ≤ |K_ZZ|")
+    assert written_proof(find("N-conc")) == find("N-conc").proof
     assert proof(next(claim for claim in new if claim.id == "N-given")).endswith("QED")
     assert all(proof(claim) for claim in ledger())
 

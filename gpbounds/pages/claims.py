@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -56,10 +57,10 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
     counts = {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}
     summary = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
     checked = sum(state(claim, observed) == STATES[0] for claim in claims)
+    run = f"This run has checked {checked} of them." if observed else "The page shows the ledger, without a run."
     body = (
         f"<header><h1>{escaped(title)}</h1>\n<p>{len(claims)} claims: {escaped(summary)}. "
-        f"This run has checked {checked} of them. The verdict is about the form that the paper prints; the statement "
-        "is the true one.</p>\n"
+        f"{run} The verdict is about the form that the paper prints; the statement is the true one.</p>\n"
         f"{_controls()}</header>\n<main>\n" + "\n".join(_article(claim, observed) for claim in claims) + "\n</main>"
     )
     return document(title, body, style=STYLE, script=SCRIPT)
@@ -73,17 +74,22 @@ def state(claim: Claim, observed: Mapping[str, Any]) -> str:
 
 
 def proof(claim: Claim) -> str:
-    """The proof in the docstring of the claim's function, or where it stands.
+    """The proof in a docstring or in the ledger, or where it stands.
 
     >>> from gpbounds.claims import find
     >>> proof(find("R-lem3"))[:13]
     'In the paper:'
+    >>> proof(find("N-conc"))[:27]
+    'With φ_i(β) = log(1+βd_i)/β'
     """
-    text = _proof_in(claim.function, claim.id)
-    if not text and claim.verdict == "new":
-        return f"See the documentation of {claim.function or claim.check or claim.place}."
-    if text:
+    if text := written_proof(claim):
         return text
+    if claim.verdict == "new":
+        if "docstring of the function" in claim.place:
+            return f"In the documentation of {claim.function}, among its explanations."
+        if objects := _objects(claim):
+            return f"In the documentation of {' and '.join(objects)}, among its explanations."
+        return f"None is written down here; {claim.check or 'nothing'} checks it numerically."
     if claim.verdict == "holds":
         return f"In the paper: {claim.place}."
     if claim.function:
@@ -91,13 +97,43 @@ def proof(claim: Claim) -> str:
     return "None is written down here; the paper prints another form."
 
 
-def _proof_in(path: str, claim: str) -> str:
-    """The paragraphs from "Proof" to "QED" of the docstring that names the claim; empty if there are none."""
+def written_proof(claim: Claim) -> str:
+    """The proof that this project has written down; empty if there is none.
+
+    It is the claim's ``proof`` in the ledger, or begins with "Proof" in the docstring of its function, or of an
+    object that its place names, as in "proof in gpbounds.kdpp.mcmc".
+    """
+    if claim.proof:
+        return claim.proof
+    objects = _objects(claim)
+    named = "docstring of the function" in claim.place or any(claim.function.startswith(path) for path in objects)
+    texts = [_proof_in(claim.function, claim.id, named=named)]
+    texts += [_proof_in(path, claim.id, named=True) for path in objects]
+    return next(filter(None, texts), "")
+
+
+def _objects(claim: Claim) -> list[str]:
+    """Dotted paths that the claim's place names."""
+    return re.findall(r"(?:gpbounds|fitting)(?:\.\w+)+", claim.place)
+
+
+_BEGINNING = re.compile(r"(?:(?<=\s)|\A)Proof(?: (?:of|for) [^.:\n]+)?[.:]\s")
+
+
+def _proof_in(path: str, claim: str, *, named: bool) -> str:
+    """The text from "Proof" to "QED", or to the end of the paragraph, of a docstring; empty if there is none.
+
+    Unless the ledger has ``named`` the object as the place of the proof, the docstring must name the claim.
+    """
     target = _object(path)
     words = inspect.getdoc(target) if target is not None else None
-    if not words or claim not in words or "\nProof." not in words:
+    if not words or not (named or claim in words):
         return ""
-    text = words[words.index("\nProof.") + 1 :]
+    beginnings = list(_BEGINNING.finditer(words))
+    own = [each for each in beginnings if claim in each[0]]
+    if not beginnings:
+        return ""
+    text = words[(own or beginnings)[0].start() :]
     return textwrap.dedent(text[: text.index("QED") + 3] if "QED" in text else text.split("\n\n")[0])
 
 
