@@ -44,9 +44,11 @@ def titled(words: str) -> str:
     'The trace'
     >>> titled("Which trace is least?  (Fig. 1)")
     'Which trace is least?'
+    >>> titled("Tr(K - Q): its mean.")
+    'Tr(K - Q)'
     """
     first = words.splitlines()[0]
-    head = re.split(r"[:;(]|\.(?=\s|$)|(?<=\?)", first, maxsplit=1)[0].strip()
+    head = re.split(r"[:;]|\s\(|\.(?=\s|$)|(?<=\?)", first, maxsplit=1)[0].strip()
     return head or first
 
 
