@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import warnings
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -114,18 +115,29 @@ def test_the_default_scheduler_computes_the_same_bits() -> None:
             np.testing.assert_array_equal(flat(over(rows).evaluate(KERNEL, 0.1, Z)), reference(X, y, (250, 250), Z=Z))
 
 
-def test_each_partition_is_summed_where_it_is(client) -> None:
-    """A worker that is behind keeps its partitions: to move them costs more than to wait."""
+def test_each_partition_is_summed_where_it_is_planned(client) -> None:
+    """Workers have equal shares, of partitions that they hold: a copy goes to a worker with less than its share."""
     X, y, Z = problem()
     rows = source(da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100), client)
     homes = rows.holder._homes()
-    assert len(set(homes)) == 2
+    assert sorted(Counter(homes).values()) == [7, 8]
     with distributed.get_task_stream(client) as stream:
         flat(over(rows).evaluate(KERNEL, 0.1, Z))
     places = {task["key"]: task["worker"] for task in stream.data if "partition" in task["key"]}
     assert len(places) == 2 * len(homes)
     for key, worker in places.items():
         assert worker == homes[int(key.split("-")[2])]
+
+
+def test_shares_are_equal_though_one_worker_holds_all(client) -> None:
+    X, y, Z = problem(600)
+    rows = source(da.from_array(X, chunks=(100, 2)), da.from_array(y, chunks=100), client)
+    first = min(client.nthreads())
+    lopsided = Cluster(rows.holder.loads, client)
+    lopsided._partitions = list(client.persist(lopsided.loads, workers=[first], allow_other_workers=False))
+    assert sorted(Counter(lopsided._homes()).values()) == [3, 3]
+    result = flat(over(replace(rows, holder=lopsided)).evaluate(KERNEL, 0.1, Z))
+    np.testing.assert_array_equal(result, reference(X, y, (100,) * 6, Z=Z))
 
 
 def test_empty_partitions_count_as_none(client) -> None:

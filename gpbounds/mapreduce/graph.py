@@ -177,7 +177,11 @@ class Cluster:
         return self._partitions
 
     def _homes(self) -> list[str | None]:
-        """A worker that holds each partition, as equally many for each as copies allow; [] where none are kept."""
+        """A worker for the sums of each partition, which holds it unless it has its share; [] where none are kept.
+
+        A share is in proportion to the threads of a worker: nine partitions of sixteen on one of two workers would take
+        an eighth longer.  A worker that takes one from another keeps the copy.
+        """
         if self.client is None or not self.keep:
             return []
         from distributed import futures_of, wait
@@ -186,10 +190,12 @@ class Cluster:
         if not futures:
             return []
         wait(futures)
-        holders = self.client.who_has(futures)
+        holders, threads = self.client.who_has(futures), self.client.nthreads()
+        each = len(futures) / max(sum(threads.values()), 1)
         homes, loads = dict[str, str](), Counter[str]()
         for future in sorted(futures, key=lambda future: len(holders.get(future.key, ()))):
-            for home in sorted(holders.get(future.key, ()), key=lambda worker: (loads[worker], worker))[:1]:
+            near = [worker for worker in holders.get(future.key, ()) if loads[worker] < each * threads.get(worker, 0)]
+            for home in sorted(near or threads, key=lambda worker: (loads[worker] / threads[worker], worker))[:1]:
                 homes[future.key] = home
                 loads[home] += 1
         return [homes.get(partition.key) for partition in self._held()]
