@@ -18,12 +18,12 @@ from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
 
 
-def log_best_truncation(law: Spectrum, M: Float) -> Float:
-    """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry (R-lem3, sharper), with O(log M) tails each.
+def best_truncation(law: Spectrum, M: Float) -> Float:
+    """The k in 0 ... M that makes (M+1)/(M+1-k)·tail(k) least (R-lem3, sharper), with O(log M) tails each.
 
     tail is convex in k and M+1-k is linear, so their quotient is quasi-convex in k: its minimum is at the
     first k with tail(k+1)/(M-k) >= tail(k)/(M+1-k).  Where ``law`` gives upper bounds, these may equal the trace up to
-    some k: among those k = 0 is best, and the search starts beyond.  k = M, the printed form, is also evaluated.
+    some k: among those k = 0 is best, and the search starts beyond.
     """
 
     def turned(k: Float) -> Any:
@@ -33,9 +33,14 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
 
     whole = law.log_tail(0.0)
     falling = least_each(lambda k: law.log_tail(k) < whole, np.zeros_like(M), M)
-    k = least_each(turned, falling, M)
+    return least_each(turned, falling, M)
+
+
+def log_best_truncation(law: Spectrum, M: Float) -> Float:
+    """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry; k = M, the printed form, and 0 are also evaluated."""
+    k = best_truncation(law, M)
     best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
-    return np.minimum(best + np.log(M + 1.0), whole)
+    return np.minimum(best + np.log(M + 1.0), law.log_tail(0.0))
 
 
 class TraceLaw(ABC):

@@ -94,6 +94,8 @@ def _log_shares(law: Spectrum, last: int) -> Float:
     values = -np.diff(greatest_convex_below(tails))
     values = np.maximum.accumulate(values[::-1])[::-1]  # decreasing in spite of rounding
     values = values[values > 0.0]
+    if not values.size:  # the eigenvalues are below the last digit of the trace
+        return np.concatenate([[0.0], np.full(last, np.inf)])
     M = np.arange(min(last, values.size) + 1)
     mantissa, exponent = scaled_esp(values, int(M[-1]) + 1)
     trace = (M + 1.0) * np.ldexp(mantissa[M + 1] / mantissa[M], exponent[M + 1] - exponent[M])
