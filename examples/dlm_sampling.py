@@ -11,8 +11,8 @@ exact, bMC and uPS gradients (the paper: airline); and of counts and real target
 processor time.  bMC with L = 1 is the ELBO's gradient on average.  "smooth" adds 1e-4 to the mean of the sampled
 densities.
 
-The program prints the paper's claims 4, 5 and 7, and that of its supplement on real targets, with the verdict of its own numbers, and writes all of them as CSV
-beside the picture, after every curve; `--resume` continues from there.
+The program prints the paper's claims 4, 5 and 7, and that of its supplement on real targets, with the verdict of its
+own numbers, and writes all of them as CSV beside the picture, after every curve; `--resume` continues from there.
 """
 
 from __future__ import annotations
