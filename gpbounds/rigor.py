@@ -66,19 +66,20 @@ def sign(expression: Callable[[], Any], bits: int = 96) -> int:
 def enclosed(expression: Callable[[], Any], bits: int = 128) -> Any:
     """The ball of a real number, narrow to 62 bits: ``expression`` is evaluated with more and more bits.
 
-    The ball may be wider if ``expression`` encloses more than roundings, such as what was left out of a series: it
-    returns when more bits do not halve the width.
+    The ball stays wider if ``expression`` encloses more than roundings, such as what was left out of a series: more
+    bits are tried until they do not halve its width.
 
     >>> enclosed(lambda: exact(2.0).sqrt()).rel_accuracy_bits() > NARROW
     True
     """
-    accuracy = -math.inf
+    accuracy = 0
     while True:
         with at_bits(bits):
             ball = expression()
-        if ball.rel_accuracy_bits() >= NARROW or ball.rel_accuracy_bits() <= accuracy or bits >= MOST_BITS:
+        reached = ball.rel_accuracy_bits()
+        if reached >= NARROW or bits >= MOST_BITS or 0 < reached <= accuracy:
             return ball
-        accuracy, bits = ball.rel_accuracy_bits(), 2 * bits
+        accuracy, bits = max(reached, 0), 2 * bits
 
 
 def end_above(expression: Callable[[], Any]) -> Any:
@@ -96,7 +97,7 @@ def rounded(expression: Callable[[], Any], upwards: bool) -> float:
     [1.414213562373095, 1.4142135623730951]
     """
     ball = enclosed(expression)
-    with at_bits(128):
+    with at_bits(MOST_BITS):  # the ends as they are
         return above(ball) if upwards else below(ball)
 
 
