@@ -75,21 +75,21 @@ def test_eigenvalues_and_tails_against_fifty_digits(observe: Observer, seed: int
         "box": Uniform(low, low + rng.lognormal(size=dim)),
     }[law]
     kernel = random_kernel(rng, dim)
-    found = spectrum(kernel, inputs=inputs)
-    assert isinstance(found, FiniteRankSpectrum)
-    assert found.certified
+    computed = spectrum(kernel, inputs=inputs)
+    assert isinstance(computed, FiniteRankSpectrum)
+    assert computed.certified
     with mp.workdps(DIGITS):
         values = [v for v in exact(kernel, inputs) if v > mp.mpf("1e-35")]
-        assert len(values) <= found.rank
-        values += [mp.mpf(0)] * (found.rank - len(values))
-        tails = [mp.fsum(values[m:]) for m in range(found.rank + 1)]
-        bounds = found.tail(np.arange(found.rank + 3))
-        observe.upper("N-finite", values, [mp.mpf(float(v)) for v in found.eigenvalues(found.rank)])
+        assert len(values) <= computed.rank
+        values += [mp.mpf(0)] * (computed.rank - len(values))
+        tails = [mp.fsum(values[m:]) for m in range(computed.rank + 1)]
+        bounds = computed.tail(np.arange(computed.rank + 3))
+        observe.upper("N-finite", values, [mp.mpf(float(v)) for v in computed.eigenvalues(computed.rank)])
         observe.upper("N-finite", tails, [mp.mpf(float(v)) for v in bounds[:-2]])
-    assert (bounds[found.rank :] == 0.0).all()
-    size = 1e-14 * found.rank**2 * found.trace
+    assert (bounds[computed.rank :] == 0.0).all()
+    size = 1e-14 * computed.rank**2 * computed.trace
     observe.equal("N-finite", bounds[:-2], [float(t) for t in tails], rtol=1e-12, atol=size)
-    observe.equal("N-finite", found.trace, float(tails[0]), rtol=1e-14)
+    observe.equal("N-finite", computed.trace, float(tails[0]), rtol=1e-14)
 
 
 @pytest.mark.claim("N-finite")
