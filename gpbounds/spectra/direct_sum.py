@@ -25,7 +25,7 @@ class SumSpectrum(Spectrum):
 
     The bound is the tail of the M largest of all eigenvalues of the summands together, and equality holds if their
     images are orthogonal.  M_i counts the differences of convex sequences below the tails of the parts among the M
-    largest; any M_i give a bound, so that only the last sum is rounded, and it is raised by 8·eps for each summand.
+    largest; any M_i give a bound, so that only the last sum is rounded, and its logarithm is raised for this.
 
     Parameters
     ----------
@@ -63,9 +63,9 @@ class SumSpectrum(Spectrum):
         for i, part in enumerate(self.parts):
             taken = np.append(0, np.cumsum(order == i))
             logs = np.logaddexp(logs, part.log_tail(taken))
-        top = math.log(self.trace) + EPS
-        self._log_tails = np.minimum(logs + 8.0 * len(self.parts) * EPS, top)
-        self._log_tails = np.pad(self._log_tails, (0, size + 1 - logs.size), mode="edge")
+        logs = np.minimum(logs, math.log(self.trace))
+        allowances = (8.0 * len(self.parts) + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
+        self._log_tails = np.pad(logs + allowances, (0, size + 1 - logs.size), mode="edge")
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds by Weyl's inequality, λ_{i+j−1}(A + B) <= λ_i(A) + λ_j(B), from those of the parts."""

@@ -77,8 +77,9 @@ class FiniteRankSpectrum(Spectrum):
             errors += roots[:, None] * roots * off * (1.0 + 8.0 * EPS)
         enclosed = enclosed_eigen(C, np.eye(self.rank), errors, "the matrix of moments", negative=math.inf)
         self._values = (enclosed.values + enclosed.error) * (1.0 + EPS)
-        tails = log_tails(np.log(self._values), -math.inf) + (self.rank + 8.0) * EPS
-        self._log_tails = np.minimum(tails, math.log(self.trace) + 4.0 * EPS)
+        logs = np.minimum(log_tails(np.log(self._values), -math.inf) + self.rank * EPS, math.log(self.trace))
+        # what rounding costs a logarithm, and the exponential of one
+        self._log_tails = logs + (8.0 + 2.0 * np.where(np.isfinite(logs), np.abs(logs), 0.0)) * EPS
 
     def eigenvalues(self, count: int) -> Float:
         """Upper bounds to rounding; 0 beyond the rank."""
