@@ -1,4 +1,4 @@
-"""Kernels that are polynomials (N-finite), and sums of kernels (N-sum): eigenvalues, tails, and rates from them."""
+"""Kernels that are polynomials (N-finite), and sums of kernels (N-direct): eigenvalues, tails, and rates from them."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def merged(parts: list[list[object]], M: int) -> object:
     return mp.fsum(sorted((v for part in parts for v in part), reverse=True)[M:])
 
 
-@pytest.mark.claim("N-sum")
+@pytest.mark.claim("N-direct")
 @given(seed=seeds, n=st.integers(2, 9))
 def test_tails_of_sums_of_matrices(observe: Observer, seed: int, n: int) -> None:
     """tail_M(A + B) <= tail_i(A) + tail_j(B), i + j <= M; equality for orthogonal images."""
@@ -170,17 +170,17 @@ def test_tails_of_sums_of_matrices(observe: Observer, seed: int, n: int) -> None
     tails = [np.append(np.cumsum(np.maximum(np.linalg.eigvalsh(C), 0.0))[::-1], 0.0) for C in (A, B, A + B)]
     i, j = (int(m) for m in rng.integers(0, n + 1, 2))
     M = min(i + j, n)
-    observe.upper("N-sum", tails[2][M], tails[0][i] + tails[1][j] + 1e-12 * tails[2][0])
+    observe.upper("N-direct", tails[2][M], tails[0][i] + tails[1][j] + 1e-12 * tails[2][0])
     a, b = rng.lognormal(0.0, 3.0, (2, n))
     both = np.sort(np.append(a, b))
     together = np.append(np.cumsum(both)[::-1], 0.0)
     m = int(rng.integers(0, 2 * n + 1))
     taken = int((a >= both[::-1][m - 1]).sum()) if m else 0
     apart = [np.append(np.cumsum(np.sort(x))[::-1], 0.0) for x in (a, b)]
-    observe.equal("N-sum", apart[0][taken] + apart[1][m - taken], together[m], rtol=1e-12, atol=1e-300)
+    observe.equal("N-direct", apart[0][taken] + apart[1][m - taken], together[m], rtol=1e-12, atol=1e-300)
 
 
-@pytest.mark.claim("N-sum")
+@pytest.mark.claim("N-direct")
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -201,23 +201,23 @@ def test_tails_against_the_discretised_operator(observe: Observer, kernel: Kerne
     values = np.linalg.eigvalsh(matrix)[::-1]
     truth = np.trace(matrix) - np.append(0.0, np.cumsum(values))[M]
     assert law.certified
-    observe.equal("N-sum", law.trace, np.trace(matrix), rtol=1e-12)
-    observe.upper("N-sum", truth, law.tail(M), tol=1e-4)  # Nyström's own error
-    observe.upper("N-sum", values[:40], law.eigenvalues(40), tol=1e-4)
+    observe.equal("N-direct", law.trace, np.trace(matrix), rtol=1e-12)
+    observe.upper("N-direct", truth, law.tail(M), tol=1e-4)  # Nyström's own error
+    observe.upper("N-direct", values[:40], law.eigenvalues(40), tol=1e-4)
     assert (law.tail(M[:12]) <= 6.0 * truth[:12]).all()
 
 
-@pytest.mark.claim("N-sum")
+@pytest.mark.claim("N-direct")
 def test_orthogonal_summands_are_exact(observe: Observer) -> None:
     """Under a centred Gaussian law an even and an odd kernel have orthogonal images: Constant and Linear."""
     parts = [spectrum(k, inputs=Gaussian(dim=3)) for k in (Constant(2.0), Linear([3.0, 1.0, 0.5]))]
     law, whole = SumSpectrum(parts), spectrum(Constant(2.0) + Linear([3.0, 1.0, 0.5]), inputs=Gaussian(dim=3))
-    observe.equal("N-sum", law.tail(range(7)), whole.tail(range(7)), rtol=1e-13)
+    observe.equal("N-direct", law.tail(range(7)), whole.tail(range(7)), rtol=1e-13)
     assert law.tail(4) == 0.0
     far = SumSpectrum([spectrum(SquaredExponential(), inputs=Gaussian()), spectrum(Constant(), inputs=Gaussian())])
     closed = spectrum(SquaredExponential(), inputs=Gaussian())
     M = np.array([1, 10, 100, 500])
-    observe.equal("N-sum", far.log_tail(M), closed.log_tail(M - 1), rtol=1e-12, atol=1e-13)
+    observe.equal("N-direct", far.log_tail(M), closed.log_tail(M - 1), rtol=1e-12, atol=1e-13)
     assert far.tail(5000) < 1e-270  # beyond the range in which differences are formed
     with pytest.raises(ArithmeticError, match="at most 1048576 eigenvalues of a sum"):
         far.tail(2**21)

@@ -35,7 +35,7 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     other Matérn, up to 3-D          Ritz (L-49c), estimates; covariances by a rotation (N-cov)   no
     constant, linear, polynomial     eigenvalues of a matrix of moments, finite rank (N-finite)   yes
     products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
-    sums                             all eigenvalues of the summands (N-sum), upper bounds         as its parts
+    sums                             all eigenvalues of the summands (N-direct), upper bounds         as its parts
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
     ================================ ============================================================ ==========
 

@@ -1,4 +1,4 @@
-"""Sums of kernels: tails from those of the summands (N-sum)."""
+"""Sums of kernels: tails from those of the summands (N-direct)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpbounds.validation import count as one_count
 
 
 class SumSpectrum(Spectrum):
-    """k = Σ_i k_i on any columns, under any law: upper bounds of the tails (N-sum).
+    """k = Σ_i k_i on any columns, under any law: upper bounds of the tails (N-direct).
 
         tail_M(k)  <=  Σ_i tail_{M_i}(k_i)   for all whole numbers M_i >= 0 with Σ_i M_i <= M.
 
@@ -42,7 +42,7 @@ class SumSpectrum(Spectrum):
         self.parts = tuple(parts)
         self.trace = math.fsum(part.trace for part in parts)
         self.certified = all(part.certified for part in parts)
-        self.source = ", ".join(dict.fromkeys(["N-sum", *(s for part in parts for s in part.source.split(", "))]))
+        self.source = ", ".join(dict.fromkeys(["N-direct", *(s for part in parts for s in part.source.split(", "))]))
         notes = " ".join(dict.fromkeys(part.note for part in parts))
         self.note = f"Eigenvalue sums are upper bounds, from those of the summands of the kernel. {notes}"
         self._log_tails = np.zeros(0)
