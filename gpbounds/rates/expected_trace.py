@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -12,8 +13,8 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
-from gpbounds.rates.population import PopulationTrace, population_spectrum
-from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.rates.population import PopulationTrace
+from gpbounds.spectra import Spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
 
@@ -47,13 +48,16 @@ class TraceLaw(ABC):
     """Bounds on t = E Tr(K - Q) for N inputs, M of them drawn by a k-DPP."""
 
     spectrum: Spectrum
-    variance: float
     claims: str
     assumptions: tuple[str, ...]
 
     @abstractmethod
     def sharpest(self, N: Float, M: Float) -> Float:
         """The least proved bound."""
+
+    @abstractmethod
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """An upper bound on the mean over X of the largest Tr(K − Q) of any M points."""
 
     @abstractmethod
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
@@ -65,8 +69,8 @@ class APriori(TraceLaw):
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
         self.spectrum = spectrum(kernel, inputs=inputs)
-        self.variance = kernel.max_variance
-        population = population_spectrum(kernel, inputs)
+        self.max_variance = kernel.max_variance
+        population = sharpest_spectrum(kernel, inputs)
         self.population = PopulationTrace(population)
         self.claims = "R-lem3, R-samp, N-pop"
         self.assumptions = (drawn_from(inputs), FIXED, population.note)
@@ -75,6 +79,12 @@ class APriori(TraceLaw):
         sizes, index = np.unique(M, return_inverse=True)
         best = np.minimum(log_best_truncation(self.spectrum, sizes), self.population.log(sizes))
         return exp_up(np.log(N) + best[index].reshape(M.shape))
+
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """(N − M) sup k(x, x), and for a kernel without a largest variance N·E k(x, x), the mean of Tr K."""
+        if math.isfinite(self.max_variance):
+            return (N - M) * self.max_variance
+        return N * self.spectrum.trace + 0.0 * M
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)
@@ -90,7 +100,7 @@ class GivenData(TraceLaw):
 
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
         self.spectrum: EmpiricalSpectrum = EmpiricalSpectrum(kernel, inputs)
-        self.variance = float(kernel.diag(inputs.X).max())
+        self.largest_variance = float(kernel.diag(inputs.X).max())
         self.N = inputs.N
         self.claims = "R-lem3"
         self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
@@ -106,6 +116,10 @@ class GivenData(TraceLaw):
         sizes, index = np.unique(M, return_inverse=True)
         exact = expected_trace(self.spectrum.upper_eigenvalues() * self.N, sizes)
         return np.broadcast_to(exact[index].reshape(M.shape), np.broadcast_shapes(N.shape, M.shape))
+
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """(N − M) max_i k(x_i, x_i)."""
+        return (N - M) * self.largest_variance
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         self._check(N)

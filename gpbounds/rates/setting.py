@@ -116,13 +116,13 @@ class Setting:
         n, shared = N - M, (self.noise, self.alpha, self.delta)
         terms: dict[str, Any]
         if self.form == "printed":
-            t = self.law.printed(N, M, tail_at) + 2.0 * N * self.law.variance * self.tv
+            t = self.law.printed(N, M, tail_at) + 2.0 * self.law.largest(N) * self.tv
             if self.y_norm2 is None:
                 terms = forms.prior_printed(t, N, *shared)
             else:
                 terms = forms.any_printed(t, N, *shared, self.y_norm2)
         else:
-            t = self.law.sharpest(N, M) + n * self.law.variance * self.tv
+            t = self.law.sharpest(N, M) + self.law.largest(N, M) * self.tv
             if self.y_norm2 is None:
                 terms = forms.prior_sharpest(t, n, *shared)
             else:
