@@ -19,6 +19,7 @@ from gpbounds.enclosures import scalars, theorems, traces
 from gpbounds.enclosures.spectra import laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
+from gpbounds.rates.corollaries import matern_corollary, smooth_corollary
 from gpbounds.reference import rates as reference
 from gpbounds.reference import scalars as exact_scalars
 from gpbounds.reference.planning_apriori import geometric_trace, population_trace
@@ -224,6 +225,55 @@ def test_plans_by_balls_need_no_more_points(
     observe.holds("N-thm", proved.M in (fast.M, fast.M - 1))
     observe.holds("N-thm", float(proved.bound) <= target)  # type: ignore[arg-type]
     observe.holds("N-thm", proved.bound_before is None or float(proved.bound_before) > target)
+
+
+@pytest.mark.claim("R-cor2", "R-mat-t")
+@given(
+    ell=powers(-3, 2),
+    N=powers(1, 12).map(round),
+    alpha=ORDERS,
+    noise=powers(-12, 6),
+    delta=powers(-12, -0.01),
+    gamma=powers(-2, 1),
+    norm_ratio=powers(-6, 6),
+    r=st.integers(1, 4),
+    form=st.sampled_from(["sharpest", "printed"]),
+)
+def test_corollaries_are_rounded_outwards(
+    observe: Observer,
+    ell: float,
+    N: int,
+    alpha: float,
+    noise: float,
+    delta: float,
+    gamma: float,
+    norm_ratio: float,
+    r: int,
+    form: Any,
+) -> None:
+    """M, the bound and the tolerance, against 50 digits; the bound is at most two units in the last place too large."""
+    exact_numbers = (mp.mpf(x) for x in (alpha, noise, delta, gamma, norm_ratio))
+    a, s2, d, g, R = exact_numbers
+    shared: Any = {"noise": noise, "delta": delta, "gamma": gamma, "norm_ratio": norm_ratio, "rigor": "arb"}
+    claim, corollary = "R-cor2", None
+    with mp.workdps(400):  # enough for log(1 + t)
+        M = ((3 + g) * mp.log(N) + mp.log(1 / (2 * s2 * d))) / -mp.log(ratio(ell, 1))
+        truth = 2 * a * R / s2 * N**-g + exact_scalars.trace_term(4 * d * s2 * N ** -(g + 1), N, s2, a) / d
+        if M < N - 2:
+            corollary = smooth_corollary(SquaredExponential(1.0, ell), N, alpha, **shared)
+        elif (g + 2) / (2 * r) < 0.9 and N > 10**4:
+            claim, M = "R-mat-t", N ** ((g + 2) / (2 * r + (form == "sharpest")))
+            corollary = matern_corollary(r, N, alpha, constant=0.3, form=form, **shared)
+            factor = mp.mpf(2) ** (2 * r + 2) if form == "sharpest" else 1 + 1 / mp.mpf(corollary.M)
+            t = (factor * mp.mpf(0.3) + 2 * d * s2) * N ** -(g + 1)
+            truth = a * t * R * N / (2 * d * s2**2) + exact_scalars.trace_term(t, N, s2, a) / d
+        if corollary is None:
+            return
+        observe.holds(claim, corollary.bound.certified)
+        observe.holds(claim, max(M, 1) <= corollary.M < max(M, 1) + 1 + mp.mpf(10) ** -15)
+        observe.upper(claim, truth, mp.mpf(float(corollary.bound)))
+        observe.upper(claim, mp.mpf(float(corollary.bound)), truth * (1 + mp.mpf(2) ** -50))
+        observe.lower(claim, d * s2 / mp.mpf(N) ** (g + 2), mp.mpf(corollary.tv))
 
 
 def test_pairs_without_balls_are_refused() -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from gpbounds import validation
 from gpbounds.bound import Bound
+from gpbounds.enclosures import corollaries as enclosures
+from gpbounds.enclosures.spectra import laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
+from gpbounds.rigor import MOST_BITS, RIGOR, at_bits, enclosed, exact, rounded
 from gpbounds.spectra.geometric import log_ratio
 from gpbounds.statements import upper_bound
 
@@ -33,6 +38,7 @@ def smooth_corollary(
     delta: float = 0.05,
     gamma: float = 1.0,
     norm_ratio: float = 1.0,
+    rigor: str = "float",
 ) -> Corollary:
     """R-cor2, corrected: M of order log N inducing points for the squared exponential kernel.
 
@@ -48,6 +54,9 @@ def smooth_corollary(
         Exponent of the rate: the bound is O(N^-γ).
     norm_ratio : float > 0
         R, in squared units of y.
+    rigor : "float" or "arb"
+        "arb": M and the bound are rounded up and ``tv`` down from Arb balls; the bound is certified by construction.
+        "float" is not certified: M may be one too small if the formula is within 1e-13 of a whole number.
 
     Raises
     ------
@@ -63,17 +72,28 @@ def smooth_corollary(
     size, order = validation.count("N", N, 2), float(validation.order("alpha", alpha))
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     gamma, norm_ratio = float(validation.positive("gamma", gamma)), float(validation.positive("norm_ratio", norm_ratio))
-    log_B = float(log_ratio(kernel.lengthscales(1), law.stds)[0])
-    log_eta = math.log(kernel.variance / (2.0 * noise * delta))
-    M = max(1, math.ceil(((3.0 + gamma) * math.log(size) + log_eta) / -log_B))
+    if validation.choice("rigor", rigor, RIGOR) == "arb":
+        eigenvalues = laws(kernel, law)
+        M = max(1, _whole_above(lambda: enclosures.smooth_size(eigenvalues, size, noise, delta, gamma)))
+    else:
+        log_B = float(log_ratio(kernel.lengthscales(1), law.stds)[0])
+        log_eta = math.log(kernel.variance / (2.0 * noise * delta))
+        M = max(1, math.ceil(((3.0 + gamma) * math.log(size) + log_eta) / -log_B))
     if size - 1 < M:
         raise ValueError(f"N: the corollary needs M <= N - 1, but its M is {M} for N = {size}; ask for a smaller gamma")
-    quadratic = 2.0 * order * norm_ratio / noise * size**-gamma
-    determinant = float(trace_term(4.0 * delta * noise * size ** -(gamma + 1.0), size, order, noise=noise)) / delta
+    if rigor == "arb":
+        parts = lambda: enclosures.smooth_terms(size, order, noise, delta, gamma, norm_ratio)  # noqa: E731
+        quadratic, determinant = (rounded(lambda i=i: parts()[i], upwards=True) for i in (0, 1))  # type: ignore[misc]
+        tv = rounded(lambda: enclosures.tolerance(kernel.variance, size, noise, delta, gamma), upwards=False)
+    else:
+        quadratic = 2.0 * order * norm_ratio / noise * size**-gamma
+        t = 4.0 * delta * noise * size ** -(gamma + 1.0)
+        determinant = float(trace_term(t, size, order, noise=noise)) / delta
+        tv = delta * noise / (kernel.variance * size ** (gamma + 2.0))
     drawn = f"The N inputs are drawn independently from {law!r}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant}
-    bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta)
-    return Corollary(M, delta * noise / (kernel.variance * size ** (gamma + 2.0)), bound)
+    bound = _record("R-cor2 (corrected)", drawn, terms, norm_ratio, order, delta, rigor)
+    return Corollary(M, tv, bound)
 
 
 def matern_exponent(r: int, gamma: float, *, form: str = "sharpest", y: str = "any") -> float:
@@ -119,6 +139,7 @@ def matern_corollary(
     gamma: float = 0.5,
     norm_ratio: float = 1.0,
     form: str = "sharpest",
+    rigor: str = "float",
 ) -> Corollary:
     """R-mat-t with constants: M = ⌈N^t⌉ for a spectrum with Σ_{m>M} λ_m <= A·M^-(2r+1) for every M >= 1.
 
@@ -132,6 +153,8 @@ def matern_corollary(
     ----------
     constant : float > 0
         A, in squared units of y.
+    rigor : "float" or "arb"
+        As in :func:`smooth_corollary`.
 
     Raises
     ------
@@ -149,24 +172,48 @@ def matern_corollary(
     noise, delta = float(validation.positive("noise", noise)), float(validation.open_unit("delta", delta))
     norm_ratio = float(validation.positive("norm_ratio", norm_ratio))
     exponent = matern_exponent(r, gamma, form=form)
-    M = math.ceil(size**exponent) if exponent < 1.0 else size
+    proved = validation.choice("rigor", rigor, RIGOR) == "arb"
+    if exponent >= 1.0:
+        M = size
+    elif proved:
+        M = _whole_above(lambda: exact(size) ** enclosures.matern_exponent(r, gamma, form))
+    else:
+        M = math.ceil(size**exponent)
     if size <= M:
         raise ValueError(f"the corollary is vacuous: M = N^{exponent:.3g} is not below N = {size}; see matern_exponent")
-    tail_part = 2.0 ** (2 * r + 2) * A if form == "sharpest" else (1.0 + 1.0 / M) * A
-    t = (tail_part + 2.0 * delta * noise) * size ** -(gamma + 1.0)
-    quadratic = order * t * norm_ratio * size / (2.0 * delta * noise**2)
-    determinant = float(trace_term(t, size, order, noise=noise)) / delta
+    if proved:
+        numbers: Any = {"constant": A, "noise": noise, "delta": delta, "gamma": gamma, "norm_ratio": norm_ratio}
+        parts = lambda: enclosures.matern_terms(r, size, M, order, form=form, **numbers)  # noqa: E731
+        quadratic, determinant, t = (
+            rounded(lambda i=i: parts()[i], upwards=True)  # type: ignore[misc]
+            for i in range(3)
+        )
+        tv = rounded(lambda: enclosures.tolerance(largest_variance, size, noise, delta, gamma), upwards=False)
+    else:
+        tail_part = 2.0 ** (2 * r + 2) * A if form == "sharpest" else (1.0 + 1.0 / M) * A
+        t = (tail_part + 2.0 * delta * noise) * size ** -(gamma + 1.0)
+        quadratic = order * t * norm_ratio * size / (2.0 * delta * noise**2)
+        determinant = float(trace_term(t, size, order, noise=noise)) / delta
+        tv = delta * noise / (largest_variance * size ** (gamma + 2.0))
     claim = "R-mat-t" + (" (corrected)" if form == "printed" else " (sharper)")
     decay = f"Eigenvalue sums are at most {A:g}·M^-{2 * r + 1}; kernel and noise are fixed in advance."
     terms = {"quadratic": quadratic, "determinant": determinant, "expected_trace": t}
-    bound = _record(claim, decay, terms, norm_ratio, order, delta)
-    return Corollary(M, delta * noise / (largest_variance * size ** (gamma + 2.0)), bound)
+    return Corollary(M, tv, _record(claim, decay, terms, norm_ratio, order, delta, rigor))
 
 
-def _record(claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float) -> Bound:
+def _whole_above(expression: Callable[[], Any]) -> int:
+    """The least whole number that is not below a ball."""
+    with at_bits(MOST_BITS):
+        return int(enclosed(expression).upper().ceil().unique_fmpz())
+
+
+def _record(
+    claim: str, first: str, terms: dict[str, float], norm_ratio: float, alpha: float, delta: float, rigor: str
+) -> Bound:
     """The bound on D_α[q*‖p], the sum of its two terms, under the hypothesis ``first`` and the shared ones."""
+    value = terms["quadratic"] + terms["determinant"]
     return upper_bound(
-        terms["quadratic"] + terms["determinant"],
+        math.nextafter(value, math.inf) if rigor == "arb" else value,
         delta,
         claim,
         terms,
@@ -175,6 +222,6 @@ def _record(claim: str, first: str, terms: dict[str, float], norm_ratio: float, 
             "Z is drawn by a law within total variation tv of a k-DPP of size M.",
             f"‖y‖² <= {norm_ratio:g}·N.",
         ),
-        certified=False,
+        certified=rigor == "arb",
         quantity=f"D_{alpha:g}[q*||p]",
     )
