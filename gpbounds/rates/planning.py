@@ -16,10 +16,10 @@ from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
 from gpbounds.rates.draws.line import LineStatement, line_statement
-from gpbounds.rates.draws.statement import NOT_CERTIFIED, DrawStatement, draw_statement
+from gpbounds.rates.draws.statement import DrawStatement, draw_statement
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
-from gpbounds.rates.setting import Numbers, Setting, one_draw_only
+from gpbounds.rates.setting import Numbers, Setting, one_draw_only, require_certifiable
 from gpbounds.rates.simulation import simulated_size, simulated_target, simulation
 from gpbounds.rates.to_come import ToCome
 
@@ -104,8 +104,7 @@ def inducing_points(
     target = float(validation.positive("target", target))
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
-    if certified and (y is None or simulate is not None):
-        raise ValueError(NOT_CERTIFIED)
+    require_certifiable(certified, law_of_inputs, y=y, draws=draws, simulate=simulate)
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
@@ -116,7 +115,9 @@ def inducing_points(
             return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target, bar.update)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
-        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
+        setting = Setting.checked(
+            kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction, certified=certified
+        )
         setting.numbers.single()
         return _one_draw(setting, size, target)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
@@ -234,5 +235,5 @@ def _needed(setting: Setting, law: GivenData, target: float) -> int:
     """N-low from the eigenvalues of K, each lowered by its rounding error."""
     from gpbounds.renyi import needed_from_eigenvalues
 
-    lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
+    lower = law.spectrum.lower_eigenvalues() * law.N
     return needed_from_eigenvalues(lower, float(setting.alpha), noise=float(setting.noise), target=target)

@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.inputs import Gaussian, InputLaw
+from gpbounds.inputs import Empirical, Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
-from gpbounds.rates.draws.sentences import KNOWN
+from gpbounds.rates.draws.sentences import KNOWN, NOT_CERTIFIED
 from gpbounds.rates.expected_trace import TraceLaw, trace_law
 from gpbounds.statements import UP, normal_or_zero, upper_bound
 
@@ -92,6 +92,8 @@ class Setting:
         tv: ArrayLike,
         form: str,
         direction: str,
+        *,
+        certified: bool = False,
     ) -> Setting:
         """From the arguments that ``rate`` and ``inducing_points`` share."""
         numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
@@ -99,7 +101,7 @@ class Setting:
             **vars(numbers),
             form=validation.choice("form", form, FORMS),
             direction=direction,
-            law=trace_law(kernel, Gaussian() if inputs is None else inputs),
+            law=trace_law(kernel, Gaussian() if inputs is None else inputs, certified=certified),
         )
 
     @property
@@ -182,3 +184,10 @@ def one_draw_only(y_norm2_known: str, law: str | None) -> None:
         raise ValueError("draws: expected a number of draws with y_norm2_known='before', got None")
     if law is not None:
         raise ValueError(f"law: expected None without draws: the bound of one draw is about the k-DPP; got {law!r}")
+
+
+def require_certifiable(certified: bool, inputs: InputLaw, *, y: Any, draws: Any, simulate: int | None) -> None:
+    """Refuse ``certified=True`` where no enclosure of rounding exists."""
+    without_y = isinstance(inputs, Empirical) and draws is None
+    if certified and (simulate is not None or (y is None and not without_y)):
+        raise ValueError(NOT_CERTIFIED)

@@ -12,8 +12,8 @@ from gpbounds.bound import Bound
 from gpbounds.inputs import Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.line import line_statement
-from gpbounds.rates.draws.statement import NOT_CERTIFIED, draw_statement
-from gpbounds.rates.setting import Numbers, Setting, one_draw_only, sizes
+from gpbounds.rates.draws.statement import draw_statement
+from gpbounds.rates.setting import Numbers, Setting, one_draw_only, require_certifiable, sizes
 from gpbounds.rates.simulation import simulation
 from gpbounds.rates.to_come import ToCome
 
@@ -114,9 +114,11 @@ def rate(
     direction : "q||p" or "p||q"
         "p||q" bounds D_α[p‖q*] through the factor max{α/(1-α), (1-α)/α} (R-dir); α < 1.
     certified : bool
-        True, with y and draws, up to 4096 rows: every rounding is enclosed, that of kernel entries, eigenvalues and
-        eigenvectors included (squared exponential and Matérn kernels of half-integer ν, their sums and products).  It
-        takes three to five times as long.
+        True, for given rows: every rounding of kernel entries and eigenvalues is enclosed (squared exponential and
+        Matérn kernels of half-integer ν, their sums and products).  For one draw, without y, up to 8192 rows, in
+        double-double arithmetic (N-graded): the eigenvalues are then known to about 1e-9 of themselves, or 1e-27 λ_max,
+        in place of N·eps·λ_max, so that bounds fall below the level at which those of double precision stop.  With y
+        and draws, up to 4096 rows (N-enclosed); it takes three to five times as long.
 
     Returns
     -------
@@ -146,8 +148,7 @@ def rate(
     law_of_inputs: Any = Gaussian() if inputs is None else inputs
     data, inducing = sizes(N, M)
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
-    if certified and (y is None or simulate is not None):
-        raise ValueError(NOT_CERTIFIED)
+    require_certifiable(certified, law_of_inputs, y=y, draws=draws, simulate=simulate)
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
@@ -156,9 +157,10 @@ def rate(
         return ToCome.checked(kernel, plan, numbers, draws, options).bound(inducing)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
-        return Setting.checked(kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction).bound(
-            data, inducing
+        setting = Setting.checked(
+            kernel, alpha, law_of_inputs, noise, delta, y_norm2, tv, form, direction, certified=certified
         )
+        return setting.bound(data, inducing)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
     if y is None and on_a_line(law_of_inputs):
         size = one_size(data, "draws for inputs to come")

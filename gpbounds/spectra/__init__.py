@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
 from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.spectra.base import Spectrum
+
+if TYPE_CHECKING:
+    from gpbounds.spectra.empirical import DataSpectrum
 
 __all__ = ["Spectrum", "spectrum"]
 
@@ -17,7 +22,7 @@ SUPPORTED = (
 )
 
 
-def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
+def spectrum(kernel: Kernel, *, inputs: InputLaw, certified: bool = False) -> Spectrum:
     """The Mercer spectrum of ``kernel`` under the law ``inputs``: eigenvalues, tails and log-tails.
 
     ================================ ============================================================ ==========
@@ -30,13 +35,17 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a grid bound, upper bounds           yes
     other Matérn, up to 3-D          Ritz (L-49c), estimates; covariances by a rotation (N-cov)   no
     products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
-    any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
+    any kernel × Empirical(X)        eigenvalues of k(X, X)/N, which allow for N·eps·λ_max        yes
     ================================ ============================================================ ==========
 
     Parameters
     ----------
     kernel : Kernel
     inputs : Gaussian, Uniform or Empirical
+    certified : bool
+        True, for ``Empirical(X)`` only: proved upper bounds on the eigenvalues of the exact matrix, about 1e-9 of each
+        above it or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of half-integer ν, their sums and
+        products.
 
     Returns
     -------
@@ -57,9 +66,12 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel: expected a Kernel of gpbounds.kernels, got {type(kernel).__name__}")
     if isinstance(inputs, Empirical):
-        from gpbounds.spectra.empirical import EmpiricalSpectrum
-
-        return EmpiricalSpectrum(kernel, inputs)
+        return data_spectrum(kernel, inputs, certified=certified)
+    if certified:
+        raise ValueError(
+            f"certified: expected True only with inputs=Empirical(X), got {inputs!r}: other spectra say in their "
+            "attribute `certified` whether they are proved"
+        )
     if isinstance(inputs, Sampler):
         raise ValueError(
             f"inputs: expected Gaussian, Uniform or Empirical, got {inputs!r}: the spectrum under a law by example is "
@@ -86,6 +98,14 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}. "
         f"Plans for given data, inputs=Empirical(X), hold for every kernel. Supported: {SUPPORTED}."
     )
+
+
+def data_spectrum(kernel: Kernel, inputs: Empirical, *, certified: bool = False) -> DataSpectrum:
+    """`spectrum` for given rows."""
+    from gpbounds.spectra.empirical import EmpiricalSpectrum
+    from gpbounds.spectra.enclosed import EnclosedSpectrum
+
+    return (EnclosedSpectrum if certified else EmpiricalSpectrum)(kernel, inputs)
 
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
