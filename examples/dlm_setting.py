@@ -258,7 +258,7 @@ HELP = {
     "rows": "generated rows of ringnorm for training",
     "batch": "rows of a mini-batch",
     "epochs": "passes over the rows of ringnorm",
-    "count_rows": "training rows of counts, also for panels g and h",
+    "count_rows": "training rows of counts and real targets, also for panels g and h",
     "repeats": "draws of each gradient, for panels g and h",
 }
 """What the whole numbers of the examples are, where an example does not say otherwise."""

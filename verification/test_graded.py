@@ -52,12 +52,12 @@ def eigenvalues(kernel: Kernel, X: np.ndarray) -> list[Any]:
 @pytest.mark.claim("N-graded")
 @given(seed=seeds)
 def test_every_eigenvalue_is_enclosed(observe: Observer, seed: int) -> None:
-    """And the mean trace of ``rate(..., certified=True)``; both close, down to 1e-27 of the largest."""
+    """And the mean trace of ``rate(..., rigor="arb")``; both close, down to 1e-27 of the largest."""
     kernel, X = drawn(seed)
     N = len(X)
-    found = spectrum(kernel, inputs=Empirical(X), certified=True)
-    assert isinstance(found, EnclosedSpectrum)
-    upper, lower = found.upper_eigenvalues(), found.lower_eigenvalues()
+    enclosure = spectrum(kernel, inputs=Empirical(X), rigor="arb")
+    assert isinstance(enclosure, EnclosedSpectrum)
+    upper, lower = enclosure.upper_eigenvalues(), enclosure.lower_eigenvalues()
     assert (np.diff(upper) <= 0.0).all()
     with mp.workdps(DIGITS):
         truth = eigenvalues(kernel, X)
@@ -65,10 +65,10 @@ def test_every_eigenvalue_is_enclosed(observe: Observer, seed: int) -> None:
             observe.upper("N-graded", value, N * mp.mpf(float(above)))
             observe.lower("N-graded", value, N * mp.mpf(float(below)))
             assert N * mp.mpf(float(above)) <= value * (1 + mp.mpf("1e-11")) + mp.mpf("1e-27") * truth[0]
-        for M in range(1, min(found.rank, N - 1) + 1):
+        for M in range(1, min(enclosure.rank, N - 1) + 1):
             if not truth[M - 1]:
                 break
-            bound = rate(kernel, N, M, 1.0, inputs=Empirical(X), noise=0.1, certified=True)
+            bound = rate(kernel, N, M, 1.0, inputs=Empirical(X), noise=0.1, rigor="arb")
             mean, trace = kdpp.expected_trace(truth, M), mp.mpf(float(bound.terms["expected_trace"]))
             observe.upper("N-graded", mean, trace)
             assert trace <= mean * (1 + mp.mpf("1e-9")) + mp.mpf("1e-25") * (M + 1) * N * truth[0]
@@ -94,11 +94,11 @@ def test_wrong_decompositions_are_enclosed_as_well(observe: Observer, seed: int,
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_eigen, "_right_vectors", off)
-        found = enclosed_values(
+        enclosure = enclosed_values(
             PairFactor(L, right.pivots, residual(block, L)), further=N * pair_error(kernel, X.shape[1])
         )
     with mp.workdps(DIGITS):
-        for value, above, below in zip(eigenvalues(kernel, X), found.upper, found.lower, strict=True):
+        for value, above, below in zip(eigenvalues(kernel, X), enclosure.upper, enclosure.lower, strict=True):
             observe.upper("N-graded", value, mp.mpf(float(above)))
             observe.lower("N-graded", value, mp.mpf(float(below)))
 
@@ -132,7 +132,7 @@ def test_a_plan_no_longer_stops_at_the_rounding_of_double_precision() -> None:
     X = np.random.default_rng(0).standard_normal((400, 1))
     options: dict[str, Any] = {"target": 1e-6, "inputs": Empirical(X), "noise": 0.1}
     usual, proved = (
-        inducing_points(SquaredExponential(), 400, 1.0, certified=flag, **options) for flag in (False, True)
+        inducing_points(SquaredExponential(), 400, 1.0, rigor=flag, **options) for flag in ("float", "arb")
     )
     assert proved.M is not None
     assert usual.M is not None
@@ -144,6 +144,6 @@ def test_a_plan_no_longer_stops_at_the_rounding_of_double_precision() -> None:
 def test_kernels_without_30_digits_are_refused() -> None:
     X = np.zeros((3, 1))
     with pytest.raises(ValueError, match=r"kernel: expected squared exponential, constant or Matérn kernels"):
-        rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), certified=True)
-    with pytest.raises(ValueError, match="certified: expected at most 8192 rows"):
-        rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), certified=True)
+        rate(Matern(0.7), 3, 1, 1.0, inputs=Empirical(X), rigor="arb")
+    with pytest.raises(ValueError, match="rigor: expected at most 8192 rows"):
+        rate(Matern(0.5), 8193, 1, 1.0, inputs=Empirical(np.zeros((8193, 1))), rigor="arb")

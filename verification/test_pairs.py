@@ -50,11 +50,11 @@ def test_the_error_of_each_operation_is_bounded(observe: Observer, seed: int) ->
             "divide": (divide(a, b[0]), [p / mp.mpf(float(q)) for p, q in zip(first, b[0], strict=True)], 7),
             "root": (square_root((np.abs(a[0]), a[1] * np.sign(a[0]))), [mp.sqrt(abs(p)) for p in first], 12),
         }
-        for name, (found, truth, factor) in results.items():
+        for name, (computed, truth, factor) in results.items():
             sizes = [abs(p) + abs(q) for p, q in zip(first, second, strict=True)] if name == "add" else map(abs, truth)
-            for value, whole, size in zip(exact(found), truth, sizes, strict=True):
+            for value, whole, size in zip(exact(computed), truth, sizes, strict=True):
                 observe.upper("N-pairs", abs(value - whole), factor * UNIT * size)
-            assert (np.abs(found[1]) <= 2.0**-52 * np.abs(found[0])).all()
+            assert (np.abs(computed[1]) <= 2.0**-52 * np.abs(computed[0])).all()
 
 
 @pytest.mark.claim("N-pairs")
@@ -85,11 +85,11 @@ def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int)
     X = rng.standard_normal((5, 2)) * 10.0 ** rng.uniform(-3.0, 1.5) + 10.0 ** rng.uniform(0, 4) * rng.integers(2)
     X[1], X[2], X[3, 0] = X[0], X[0] + 1e-9, 1e200
     kernel = random_kernel(rng)
-    found, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, 2))
+    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, 2))
     assert error < 1e-28 * kernel.max_variance
     with mp.workdps(100):
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
-        for value, entry in zip(exact(found), truth, strict=True):
+        for value, entry in zip(exact(computed), truth, strict=True):
             observe.upper("N-pairs", abs(value - entry), error)
 
 

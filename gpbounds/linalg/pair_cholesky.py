@@ -51,8 +51,8 @@ def pair_cholesky(block: Block, N: int, name: str = "matrix") -> PairFactor:
         if a pivot is not positive long before the others are negligible.
 
     >>> A = np.array([[4.0, 2.0], [2.0, 3.0]])
-    >>> found = pair_cholesky(lambda rows, columns: (A[rows, columns], 0.0 * A[rows, columns]), 2)
-    >>> found.error < 1e-29
+    >>> factor = pair_cholesky(lambda rows, columns: (A[rows, columns], 0.0 * A[rows, columns]), 2)
+    >>> factor.error < 1e-29
     True
     """
     L, pivots = _factor(block, N, name)

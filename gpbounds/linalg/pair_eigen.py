@@ -55,8 +55,8 @@ def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> EnclosedValu
 
     >>> from gpbounds.linalg.pair_cholesky import pair_cholesky
     >>> A = np.diag([1.0, 1e-20, 0.0])
-    >>> found = enclosed_values(pair_cholesky(lambda rows, columns: (A[rows, columns], 0.0 * A[rows, columns]), 3))
-    >>> bool(found.upper[1] < 1.0000001e-20), bool(found.lower[1] > 0.9999999e-20)
+    >>> enclosure = enclosed_values(pair_cholesky(lambda rows, columns: (A[rows, columns], 0.0 * A[rows, columns]), 3))
+    >>> bool(enclosure.upper[1] < 1.0000001e-20), bool(enclosure.lower[1] > 0.9999999e-20)
     (True, True)
     """
     (high, low), N = factor.L, factor.L[0].shape[0]
@@ -100,8 +100,8 @@ def _orthogonal_columns(B: Pair) -> tuple[Pair, float, float, float]:
         apart = UP * (apart * high_step + error)
         most *= UP_STEP * high_step**2
         least *= max(low_step, 0.0) ** 2 / UP_STEP
-        found = int((values > RESOLVED * values[0]).sum())
-        start = m if values[0] == 0.0 else start + found
+        resolved = int((values > RESOLVED * values[0]).sum())
+        start = m if values[0] == 0.0 else start + resolved
     return B, max(least, 1e-300), most, apart
 
 

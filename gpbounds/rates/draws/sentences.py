@@ -24,11 +24,6 @@ BEST_OBJECTIVE = (
 
 KNOWN = ("before", "after")
 """When a y of which only the norm is known is chosen: before the draws, or after them."""
-NOT_CERTIFIED = (
-    "certified: expected True only with inputs=Empirical(X), for one draw without y, or for several draws with y: only "
-    "there is every rounding enclosed on request. Other bounds say in their attribute `certified` whether they include "
-    "rounding"
-)
 
 
 def share(delta: float, draws: int, tv: float = 0.0) -> float:

@@ -20,13 +20,17 @@ from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
-from gpbounds.rates.draws.sentences import KNOWN, NOT_CERTIFIED
+from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
 from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
 LAWS = ("kdpp", "tilted")
+NOT_CERTIFIED = (
+    "certified: expected True only with y, draws and inputs=Empirical(X): only there is every rounding enclosed on "
+    "request. Other bounds say in their attribute `certified` whether they include rounding"
+)
 
 
 @dataclass(frozen=True, eq=False)
