@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -14,12 +15,12 @@ from gpbounds.enclosures import theorems, traces
 from gpbounds.enclosures.spectra import Laws, laws
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
-from gpbounds.rates.expected_trace import best_truncation
+from gpbounds.rates.expected_trace import GivenData, best_truncation
 from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
 
 REFUSED = (
-    "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw before the data; "
+    "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw without y; "
     "for given y, certified=True encloses every rounding"
 )
 
@@ -38,26 +39,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class EnclosedRate:
-    """`rate` of one draw in balls.
+class EnclosedRate(ABC):
+    """`rate` of one draw in balls."""
 
-    Attributes
-    ----------
-    law : Laws
-        The eigenvalues in balls.
-    spectrum : Spectrum
-        The same in doubles; it chooses the k of R-lem3, of which any gives a bound.
-    """
-
-    law: Laws
-    spectrum: Spectrum
     form: str
     direction: str
 
-    @classmethod
-    def of(cls, kernel: Kernel, inputs: InputLaw, spectrum: Spectrum, form: str, direction: str) -> EnclosedRate:
-        """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
-        return cls(laws(kernel, inputs), spectrum, form, direction)
+    @abstractmethod
+    def trace(self, c: Cell) -> Any:
+        """The upper end of a ball of t*, or of the printed t, as an exact number."""
 
     def evaluate(self, **numbers: Float | None) -> tuple[Any, dict[str, Any]]:
         """(value, terms), each number rounded upwards; the arguments are the fields of `Cell`, and broadcast."""
@@ -94,15 +84,6 @@ class EnclosedRate:
         terms["quadratic"] = self._up(lambda: summands()[1], c)
         return self._up(lambda: sum(summands(), exact(0.0)), c), terms
 
-    def trace(self, c: Cell) -> Any:
-        """The upper end of a ball of t*, or of the printed t, as an exact number."""
-        N, v, tv = exact(c.N), exact(self.law.variance), exact(c.tv)
-        if self.form == "printed":
-            return end_above(lambda: N * ((c.M + 1) * self.law.tail(c.M) + 2 * v * tv))
-        k = 0 if self.law.dim == 1 else int(best_truncation(self.spectrum, np.array([float(c.M)]))[0])
-        mean = _mean_trace(self.law, c.M, k)
-        return end_above(lambda: N * mean + (N - c.M) * v * tv)
-
     def _up(self, term: Callable[[], Any], c: Cell) -> float:
         """The double above a ball; times max{α/(1−α), (1−α)/α} for the direction p||q."""
         if self.direction == "q||p":
@@ -113,6 +94,56 @@ class EnclosedRate:
             return term() * odds.max(1 / odds)
 
         return rounded(turned, upwards=True)
+
+
+@dataclass(frozen=True)
+class BeforeData(EnclosedRate):
+    """For inputs of a law.
+
+    Attributes
+    ----------
+    law : Laws
+        The eigenvalues in balls.
+    spectrum : Spectrum
+        The same in doubles; it chooses the k of R-lem3, of which any gives a bound.
+    """
+
+    law: Laws
+    spectrum: Spectrum
+
+    @classmethod
+    def of(cls, kernel: Kernel, inputs: InputLaw, spectrum: Spectrum, form: str, direction: str) -> BeforeData:
+        """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
+        return cls(form, direction, laws(kernel, inputs), spectrum)
+
+    def trace(self, c: Cell) -> Any:
+        N, v, tv = exact(c.N), exact(self.law.variance), exact(c.tv)
+        if self.form == "printed":
+            return end_above(lambda: N * ((c.M + 1) * self.law.tail(c.M) + 2 * v * tv))
+        k = 0 if self.law.dim == 1 else int(best_truncation(self.spectrum, np.array([float(c.M)]))[0])
+        mean = _mean_trace(self.law, c.M, k)
+        return end_above(lambda: N * mean + (N - c.M) * v * tv)
+
+
+@dataclass(frozen=True)
+class GivenRows(EnclosedRate):
+    """For given rows, whose eigenvalues have proved upper bounds (N-graded).
+
+    Attributes
+    ----------
+    law : GivenData
+        With proved eigenvalues.
+    """
+
+    law: GivenData
+
+    def trace(self, c: Cell) -> Any:
+        N, M, v, tv = (exact(number) for number in (c.N, c.M, self.law.largest_variance, c.tv))
+        if self.form == "printed":
+            tail = [exact(value) for value in self.law.spectrum.upper_eigenvalues()[c.M :]]
+            return end_above(lambda: N * ((M + 1) * sum(tail, exact(0.0)) + 2 * v * tv))
+        mean = exact(float(self.law.sharpest(np.array(float(c.N)), np.array(float(c.M)))))
+        return end_above(lambda: mean + (N - M) * v * tv)
 
 
 @lru_cache(maxsize=4096)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gpbounds.arrays import Float
+from gpbounds.arrays import EPS, Float
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
 from gpbounds.rates.population import PopulationTrace
-from gpbounds.spectra import Spectrum, sharpest_spectrum, spectrum
-from gpbounds.spectra.empirical import EmpiricalSpectrum
+from gpbounds.spectra import Spectrum, data_spectrum, sharpest_spectrum, spectrum
+from gpbounds.spectra.empirical import DataSpectrum
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
 
 
@@ -95,14 +95,16 @@ class GivenData(TraceLaw):
     """X given: E_Z Tr(K - Q) = (M+1) e_{M+1}/e_M of the eigenvalues of K, exactly (R-lem3).
 
     e_{M+1}/e_M increases in every eigenvalue (Newton's inequalities), so eigenvalues rounded upward give an
-    upper bound.
+    upper bound.  With ``proved`` they are proved upper bounds (`EnclosedSpectrum`), and the ratio, which is computed by
+    sums and products of positive numbers, fewer than 16N + 100 one after another, is raised by 40(N + 100)·2⁻⁵².
     """
 
-    def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
-        self.spectrum: EmpiricalSpectrum = EmpiricalSpectrum(kernel, inputs)
+    def __init__(self, kernel: Kernel, inputs: Empirical, *, proved: bool = False) -> None:
+        self.spectrum: DataSpectrum = data_spectrum(kernel, inputs, proved=proved)
+        self.up = 1.0 + (40.0 * (inputs.N + 100) * EPS if proved else 0.0)
         self.largest_variance = float(kernel.diag(inputs.X).max())
         self.N = inputs.N
-        self.claims = "R-lem3"
+        self.claims = "R-lem3, N-graded" if proved else "R-lem3"
         self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
 
     def _check(self, N: Float) -> None:
@@ -114,7 +116,7 @@ class GivenData(TraceLaw):
     def sharpest(self, N: Float, M: Float) -> Float:
         self._check(N)
         sizes, index = np.unique(M, return_inverse=True)
-        exact = expected_trace(self.spectrum.upper_eigenvalues() * self.N, sizes)
+        exact = expected_trace(self.spectrum.upper_eigenvalues() * self.N, sizes) * self.up
         return np.broadcast_to(exact[index].reshape(M.shape), np.broadcast_shapes(N.shape, M.shape))
 
     def largest(self, N: Float, M: Float | float = 0.0) -> Float:
@@ -126,6 +128,6 @@ class GivenData(TraceLaw):
         return np.exp(np.log(M + 1.0) + np.log(N) + self.spectrum.log_tail(M if tail_at is None else tail_at))
 
 
-def trace_law(kernel: Kernel, inputs: InputLaw) -> TraceLaw:
-    """The :class:`TraceLaw` for ``inputs``."""
-    return GivenData(kernel, inputs) if isinstance(inputs, Empirical) else APriori(kernel, inputs)
+def trace_law(kernel: Kernel, inputs: InputLaw, *, proved: bool = False) -> TraceLaw:
+    """The :class:`TraceLaw` for ``inputs``; ``proved`` concerns `Empirical` inputs only."""
+    return GivenData(kernel, inputs, proved=proved) if isinstance(inputs, Empirical) else APriori(kernel, inputs)

@@ -256,5 +256,5 @@ def _needed(setting: Setting, law: GivenData, target: float) -> int:
     """N-low from the eigenvalues of K, each lowered by its rounding error."""
     from gpbounds.renyi import needed_from_eigenvalues
 
-    lower = np.maximum(law.spectrum.eigenvalues(law.N) - law.spectrum.rounding, 0.0) * law.N
+    lower = law.spectrum.lower_eigenvalues() * law.N
     return needed_from_eigenvalues(lower, float(setting.alpha), noise=float(setting.noise), target=target)

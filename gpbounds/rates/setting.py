@@ -15,8 +15,8 @@ from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
 from gpbounds.rates.draws.sentences import KNOWN
-from gpbounds.rates.enclosed import EnclosedRate
-from gpbounds.rates.expected_trace import TraceLaw, trace_law
+from gpbounds.rates.enclosed import BeforeData, EnclosedRate, GivenRows
+from gpbounds.rates.expected_trace import GivenData, TraceLaw, trace_law
 from gpbounds.rigor import RIGOR
 from gpbounds.statements import UP, normal_or_zero, upper_bound
 
@@ -100,10 +100,14 @@ class Setting:
         """From the arguments that ``rate`` and ``inducing_points`` share."""
         numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
         validation.choice("form", form, FORMS)
-        law, enclosed = Gaussian() if inputs is None else inputs, None
-        traces = trace_law(kernel, law)
-        if validation.choice("rigor", rigor, RIGOR) == "arb":
-            enclosed = EnclosedRate.of(kernel, law, traces.spectrum, form, direction)
+        law = Gaussian() if inputs is None else inputs
+        enclosed: EnclosedRate | None = None
+        proved = validation.choice("rigor", rigor, RIGOR) == "arb"
+        traces = trace_law(kernel, law, proved=proved)
+        if proved and isinstance(traces, GivenData):
+            enclosed = GivenRows(form, direction, traces)
+        elif proved:
+            enclosed = BeforeData.of(kernel, law, traces.spectrum, form, direction)
         return cls(**vars(numbers), form=form, direction=direction, law=traces, enclosed=enclosed)
 
     @property

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
 from gpbounds.kernels.base import OnColumns, Product
+from gpbounds.rigor import RIGOR
 from gpbounds.spectra.base import Spectrum
 from gpbounds.spectra.monomials import expansion
+from gpbounds.validation import choice
+
+if TYPE_CHECKING:
+    from gpbounds.spectra.empirical import DataSpectrum
 
 __all__ = ["Spectrum", "spectrum"]
 
@@ -21,7 +27,7 @@ INSTEAD = (
 )
 
 
-def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
+def spectrum(kernel: Kernel, *, inputs: InputLaw, rigor: str = "float") -> Spectrum:
     """The Mercer spectrum of ``kernel`` under the law ``inputs``: eigenvalues, tails and log-tails.
 
     ================================ ============================================================ ==========
@@ -36,13 +42,17 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     constant, linear, polynomial     eigenvalues of a matrix of moments, finite rank (N-finite)   yes
     products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
     sums                             all eigenvalues of the summands (N-direct), upper bounds         as its parts
-    any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
+    any kernel × Empirical(X)        eigenvalues of k(X, X)/N, which allow for N·eps·λ_max        yes
     ================================ ============================================================ ==========
 
     Parameters
     ----------
     kernel : Kernel
     inputs : Gaussian, Uniform or Empirical
+    rigor : "float" or "arb"
+        "arb", for ``Empirical(X)`` only: proved upper bounds on the eigenvalues of the exact matrix, about 1e-9 of each
+        above it or 1e-27 λ_max (N-graded), for squared exponential and Matérn kernels of half-integer ν, their sums and
+        products.
 
     Returns
     -------
@@ -63,10 +73,11 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     """
     if not isinstance(kernel, Kernel):
         raise ValueError(f"kernel: expected a Kernel of gpbounds.kernels, got {type(kernel).__name__}")
+    proved = choice("rigor", rigor, RIGOR) == "arb"
     if isinstance(inputs, Empirical):
-        from gpbounds.spectra.empirical import EmpiricalSpectrum
-
-        return EmpiricalSpectrum(kernel, inputs)
+        return data_spectrum(kernel, inputs, proved=proved)
+    if proved:
+        raise ValueError(f"rigor: expected 'float' unless inputs=Empirical(X), got 'arb' with {inputs!r}")
     if isinstance(inputs, Sampler):
         raise ValueError(
             f"inputs: expected Gaussian, Uniform or Empirical, got {inputs!r}: the spectrum under a law by example is "
@@ -135,6 +146,14 @@ def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
         if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
             return BoxSpectrum(kernel, inputs)
     return spectrum(kernel, inputs=inputs)
+
+
+def data_spectrum(kernel: Kernel, inputs: Empirical, *, proved: bool = False) -> DataSpectrum:
+    """`spectrum` for given rows."""
+    from gpbounds.spectra.empirical import EmpiricalSpectrum
+    from gpbounds.spectra.enclosed import EnclosedSpectrum
+
+    return EnclosedSpectrum(kernel, inputs) if proved else EmpiricalSpectrum(kernel, inputs)
 
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:

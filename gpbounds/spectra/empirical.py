@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 
 from gpbounds.arrays import Float, namespace
@@ -13,31 +15,35 @@ from gpbounds.spectra.product import log_tails
 from gpbounds.validation import count as one_count
 
 
-class EmpiricalSpectrum(Spectrum):
-    """Eigenvalues of K/N, K = k(X, X), dense: O(N³) time, O(N²) memory.
+class DataSpectrum(Spectrum):
+    """Eigenvalues of K/N, K = k(X, X), or bounds on them.
 
     Attributes
     ----------
-    rounding : float
-        Bound on the absolute error of each eigenvalue, N·eps·λ_max; it is added where an upper bound is needed.
+    N : int
     rank : int
         Number of distinct rows of X: no k-DPP has more points; squared exponential and Matérn kernels have this rank.
     """
 
     certified = True
     source = "R-lem3"
-    note = "The eigenvalues are those of the covariance matrix of the given inputs."
 
-    def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
+    def __init__(self, kernel: Kernel, inputs: Empirical, values: Float) -> None:
         X = inputs.X
         self.N = inputs.N
-        spectrum = psd.eigen(kernel(X), name="k(X, X)")
         host = X if namespace(X) is np else namespace(X).asnumpy(X)
         self.rank = len(np.unique(host, axis=0))
-        self.rounding = spectrum.rounding / self.N
-        self._values = spectrum.values / self.N
+        self._values = values
         self.trace = float(kernel.diag(X).sum()) / self.N
         self._log_tails: Float | None = None
+
+    @abstractmethod
+    def upper_eigenvalues(self) -> Float:
+        """Upper bounds on all N eigenvalues of K/N, decreasing."""
+
+    @abstractmethod
+    def lower_eigenvalues(self) -> Float:
+        """Lower bounds on all N eigenvalues of K/N, decreasing."""
 
     def eigenvalues(self, count: int) -> Float:
         """The ``count`` largest eigenvalues of K/N; ``count`` <= N."""
@@ -46,14 +52,36 @@ class EmpiricalSpectrum(Spectrum):
             raise ValueError(f"count: expected at most N = {self.N} eigenvalues, got {count}")
         return self._values[:count]
 
+    def _log_tail(self, M: Float) -> Float:
+        if self._log_tails is None:
+            upper = self.upper_eigenvalues()
+            self._log_tails = log_tails(np.log(upper[upper > 0.0]), -np.inf)
+        return self._log_tails[np.minimum(M, self._log_tails.size - 1).astype(np.int64)]
+
+
+class EmpiricalSpectrum(DataSpectrum):
+    """Eigenvalues of K/N in double precision: O(N³) time, O(N²) memory.
+
+    Attributes
+    ----------
+    rounding : float
+        Allowance for the error of each eigenvalue, N·eps·λ_max; it is added where an upper bound is needed.
+        `EnclosedSpectrum` proves far closer bounds.
+    """
+
+    note = "The eigenvalues are those of the covariance matrix of the given inputs."
+
+    def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
+        spectrum = psd.eigen(kernel(inputs.X), name="k(X, X)")
+        super().__init__(kernel, inputs, spectrum.values / inputs.N)
+        self.rounding = spectrum.rounding / self.N
+
     def upper_eigenvalues(self) -> Float:
         """Upper bounds on all N eigenvalues of K/N: the rounding error is added up to the rank; exactly 0 beyond it."""
         upper = self._values + self.rounding
         upper[self.rank :] = 0.0
         return upper
 
-    def _log_tail(self, M: Float) -> Float:
-        if self._log_tails is None:
-            upper = self.upper_eigenvalues()
-            self._log_tails = log_tails(np.log(upper[upper > 0.0]), -np.inf)
-        return self._log_tails[np.minimum(M, self._log_tails.size - 1).astype(np.int64)]
+    def lower_eigenvalues(self) -> Float:
+        """The eigenvalues of K/N less the rounding error, at least 0."""
+        return np.maximum(self._values - self.rounding, 0.0)

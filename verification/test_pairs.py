@@ -1,0 +1,137 @@
+"""Double-double arithmetic, kernels and products against 60 to 100 digits (N-pairs, N-slices)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from observer import Observer
+
+from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential
+from gpbounds.kernels.pairs import pair_covariances, pair_error
+from gpbounds.kernels.plain import kernel_to_plain
+from gpbounds.linalg.pair_products import left, multiply, product, right
+from gpbounds.numerics.pair_exp import exp
+from gpbounds.numerics.pairs import add, divide, square_root
+from gpbounds.numerics.pairs import multiply as times
+from gpbounds.reference import kernels as reference
+
+seeds = st.integers(0, 2**32 - 1)
+UNIT = mp.mpf(2) ** -106
+
+
+def pair(rng: np.random.Generator, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Low parts of at most half a unit in the last place, some of them 0."""
+    return values, values * 2.0**-54 * rng.choice([0.0, 1.0, -1.0, 0.3], values.shape)
+
+
+def exact(number: tuple[np.ndarray, np.ndarray]) -> list[Any]:
+    return [mp.mpf(float(high)) + mp.mpf(float(low)) for high, low in zip(*map(np.ravel, number), strict=True)]
+
+
+@pytest.mark.claim("N-pairs")
+@given(seed=seeds)
+def test_the_error_of_each_operation_is_bounded(observe: Observer, seed: int) -> None:
+    """Sums that cancel, and factors from 1e-60 to 1e60, to 100 digits."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((2, 30)) * 10.0 ** rng.uniform(-60.0, 60.0, (2, 30))
+    values[1, :15] = -values[0, :15] * (1.0 + rng.choice([0.0, 2.0**-52, 2.0**-30, 0.1], 15))
+    a, b = (pair(rng, row) for row in values)
+    with mp.workdps(100):
+        first, second = exact(a), exact(b)
+        results = {
+            "add": (add(a, b), [p + q for p, q in zip(first, second, strict=True)], 6),
+            "multiply": (times(a, b), [p * q for p, q in zip(first, second, strict=True)], 18),
+            "divide": (divide(a, b[0]), [p / mp.mpf(float(q)) for p, q in zip(first, b[0], strict=True)], 7),
+            "root": (square_root((np.abs(a[0]), a[1] * np.sign(a[0]))), [mp.sqrt(abs(p)) for p in first], 12),
+        }
+        for name, (computed, truth, factor) in results.items():
+            sizes = [abs(p) + abs(q) for p, q in zip(first, second, strict=True)] if name == "add" else map(abs, truth)
+            for value, whole, size in zip(exact(computed), truth, sizes, strict=True):
+                observe.upper("N-pairs", abs(value - whole), factor * UNIT * size)
+            assert (np.abs(computed[1]) <= 2.0**-52 * np.abs(computed[0])).all()
+
+
+@pytest.mark.claim("N-pairs")
+@given(seed=seeds)
+def test_the_error_of_exp_is_bounded(observe: Observer, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = np.concatenate([[0.0, 679.9, 1000.0], 10.0 ** rng.uniform(-30.0, 2.8, 15), rng.uniform(0.0, 5.0, 15)])
+    t = pair(rng, -sizes)
+    with mp.workdps(100):
+        for value, argument in zip(exact(exp(t)), exact(t), strict=True):
+            error = (8 * abs(argument) + 20) * UNIT * mp.exp(argument) if argument > -680 else mp.mpf("1e-295")
+            observe.upper("N-pairs", abs(value - mp.exp(argument)), error)
+
+
+def random_kernel(rng: np.random.Generator) -> Kernel:
+    scale, v = 10.0 ** rng.uniform(-1.0, 1.5, 2), float(rng.uniform(0.1, 3.0))
+    choices: list[Kernel] = [SquaredExponential(v, scale), Matern(float(rng.integers(21)) + 0.5, v, scale)]
+    first = choices[int(rng.integers(2))]
+    other = [Constant(v), Matern(1.5, 0.3, 0.7).on([1]), SquaredExponential(2.0, 0.4)][int(rng.integers(3))]
+    return [first, first + other, first * other][int(rng.integers(3))]
+
+
+@pytest.mark.claim("N-pairs")
+@given(seed=seeds)
+def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int) -> None:
+    """Near, far, equal and offset points."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((5, 2)) * 10.0 ** rng.uniform(-3.0, 1.5) + 10.0 ** rng.uniform(0, 4) * rng.integers(2)
+    X[1], X[2], X[3, 0] = X[0], X[0] + 1e-9, 1e200
+    kernel = random_kernel(rng)
+    computed, error = pair_covariances(kernel, X, X), mp.mpf(pair_error(kernel, 2))
+    assert error < 1e-28 * kernel.max_variance
+    with mp.workdps(100):
+        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        for value, entry in zip(exact(computed), truth, strict=True):
+            observe.upper("N-pairs", abs(value - entry), error)
+
+
+@pytest.mark.claim("N-slices")
+@given(seed=seeds)
+@example(seed=0)
+def test_the_error_of_a_product_is_bounded(observe: Observer, seed: int) -> None:
+    """Rows whose entries differ by up to 10⁴⁰, products that cancel, rows of zeros; in rational numbers."""
+    rng = np.random.default_rng(seed)
+    m, n, k = (int(size) for size in rng.integers(1, (5, 5, 40)))
+    A = rng.standard_normal((m, k)) * 10.0 ** rng.uniform(-40.0, 0.0, k) * 10.0 ** rng.uniform(-5.0, 5.0, (m, 1))
+    B = rng.standard_normal((n, k))
+    if k > 1:
+        A[0, 1:], B[0, 1:] = A[0, :1], -B[0, :1] / (k - 1)  # a sum near 0
+    A[-1] *= rng.integers(2)
+    first, second = pair(rng, A), pair(rng, B)
+    (high, low), error = product(left(first), right(second))
+
+    def rational(matrix: tuple[np.ndarray, np.ndarray]) -> list[list[Fraction]]:
+        return [
+            [Fraction(a) + Fraction(b) for a, b in zip(*rows, strict=True)]
+            for rows in zip(*map(list, matrix), strict=True)
+        ]
+
+    a, b, c = map(rational, (first, second, (high, low)))
+    squares = sum(
+        (c[i][j] - sum(p * q for p, q in zip(a[i], b[j], strict=True))) ** 2 for i in range(m) for j in range(n)
+    )
+    observe.upper("N-slices", mp.sqrt(mp.mpf(squares.numerator) / squares.denominator), mp.mpf(error))
+    assert error <= 1e-27 * np.linalg.norm(A) * np.linalg.norm(B)
+
+
+@pytest.mark.claim("N-slices")
+def test_a_product_of_many_columns_is_bounded(observe: Observer) -> None:
+    """3000 columns of entries of one sign and size, where partial sums are largest, over two blocks of rows."""
+    rng = np.random.default_rng(1)
+    A, B = (pair(rng, rng.uniform(0.5, 1.0, (rows, 3000))) for rows in (2, 600))
+    (high, low), error = multiply(A, B)
+    for j in (0, 511, 512, 599):
+        for i in range(2):
+            terms = zip(A[0][i], A[1][i], B[0][j], B[1][j], strict=True)
+            truth = sum((Fraction(p) + Fraction(q)) * (Fraction(r) + Fraction(s)) for p, q, r, s in terms)
+            apart = abs(Fraction(high[i, j]) + Fraction(low[i, j]) - truth)
+            observe.upper("N-slices", mp.mpf(apart.numerator) / apart.denominator, mp.mpf(error))
+    assert error < 1e-24 * 3000
