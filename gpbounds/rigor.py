@@ -15,6 +15,10 @@ from gpbounds.errors import NotConverged
 from gpbounds.numerics.search import first_double
 
 MOST_BITS = 1 << 16
+NARROW = 62
+"""Bits to which `enclosed` decides a number: nine more than a double has."""
+RIGOR = ("float", "arb")
+"""What ``rigor=`` may be: doubles with an allowance for rounding, or the outer end of a ball."""
 
 
 def exact(value: float) -> Any:
@@ -57,6 +61,44 @@ def sign(expression: Callable[[], Any], bits: int = 96) -> int:
                 return 0
         bits *= 2
     raise NotConverged(f"expected a ball without 0, got one that contains 0 at {MOST_BITS} bits: is the number 0?")
+
+
+def enclosed(expression: Callable[[], Any], bits: int = 128) -> Any:
+    """The ball of a real number, narrow to 62 bits: ``expression`` is evaluated with more and more bits.
+
+    The ball stays wider if ``expression`` encloses more than roundings, such as what was left out of a series: more
+    bits are tried until they do not halve its width.
+
+    >>> enclosed(lambda: exact(2.0).sqrt()).rel_accuracy_bits() > NARROW
+    True
+    """
+    accuracy = 0
+    while True:
+        with at_bits(bits):
+            ball = expression()
+        reached = ball.rel_accuracy_bits()
+        if reached >= NARROW or bits >= MOST_BITS or 0 < reached <= accuracy:
+            return ball
+        accuracy, bits = max(reached, 0), 2 * bits
+
+
+def end_above(expression: Callable[[], Any]) -> Any:
+    """The upper end of :func:`enclosed` as an exact number, of 128 bits."""
+    ball = enclosed(expression)
+    with at_bits(128):
+        return ball.upper()
+
+
+def rounded(expression: Callable[[], Any], upwards: bool) -> float:
+    """The double at or next to the upper or lower end of :func:`enclosed`: on its side of the real number, and 1.01 ulp
+    from it at most where the number is decided to 62 bits.
+
+    >>> [rounded(lambda: exact(2.0).sqrt(), upwards=up) for up in (False, True)]
+    [1.414213562373095, 1.4142135623730951]
+    """
+    ball = enclosed(expression)
+    with at_bits(MOST_BITS):  # the ends as they are
+        return above(ball) if upwards else below(ball)
 
 
 def above(ball: Any) -> float:

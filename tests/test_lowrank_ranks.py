@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpbounds import Empirical, Gaussian, Matern, SquaredExponential, Uniform
-from gpbounds.kernels import Periodic
+from gpbounds.kernels import Linear, Periodic
 from gpbounds.lowrank import (
     LeverageFourierFeatures,
     MercerFeatures,
@@ -286,8 +286,10 @@ def test_mercer_kl_at_the_limits() -> None:
 def test_mercer_needs_a_law_and_a_spectrum() -> None:
     with pytest.raises(ValueError, match="got Empirical: for given data"):
         mercer_kl(SE, 3, 1, inputs=Empirical(np.zeros((3, 1))), noise=1.0)
-    with pytest.raises(ValueError, match="no spectrum is known for Sum"):
-        mercer_rank(SE + SE, 10, 1.0, inputs=Gaussian(), noise=1.0)
+    with pytest.raises(ValueError, match="no spectrum is known for Product"):
+        mercer_rank(SE * SE, 10, 1.0, inputs=Gaussian(), noise=1.0)
+    with pytest.raises(ValueError, match="kernel: expected one with a largest variance"):
+        mercer_rank(SE + Linear(), 10, 1.0, inputs=Gaussian(), noise=1.0)
     for change, message in (
         ({"noise": -1.0}, "noise: expected a positive"),
         ({"delta": 2.0}, "delta: expected a number in"),

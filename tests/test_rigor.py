@@ -134,3 +134,13 @@ def test_decimals_are_rounded_outwards(value, digits):
 @given(value=numbers)
 def test_seventeen_digits_give_the_double_back(value):
     assert value in (float(rigor.decimal(value, True)), float(rigor.decimal(value, False)))
+
+
+def test_enclosed_stops_when_more_bits_do_not_narrow_the_ball():
+    """A ball that is wide by what was left out of a series stays wide; one that is wide by rounding does not."""
+    assert rigor.enclosed(lambda: arb(1, 1e-3)).rel_accuracy_bits() < 12
+    tiny = rigor.enclosed(lambda: rigor.exact(1e-100).exp() - 1)
+    assert tiny.rel_accuracy_bits() >= rigor.NARROW
+    low, high = (rigor.rounded(lambda: rigor.exact(1e-100).exp() - 1, upwards=up) for up in (False, True))
+    assert math.nextafter(1e-100, 0.0) <= low <= 1e-100 < high == math.nextafter(1e-100, 1.0)  # the truth is x + x²/2
+    assert rigor.end_above(lambda: arb(1, 0.25)) >= 1.25

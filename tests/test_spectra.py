@@ -130,13 +130,16 @@ def test_empirical_tails_never_fall_below_rounding() -> None:
 
 
 def test_what_is_not_supported_is_named() -> None:
+    """With what serves every kernel instead."""
     for kernel, inputs in (
-        (SquaredExponential() + Matern(0.5), Gaussian()),
+        (SquaredExponential() + Matern(0.5) * Matern(0.5), Gaussian()),
         (SquaredExponential() * Matern(0.5), Uniform()),
         (Matern(1.5), Gaussian(1.0, 4)),
     ):
-        with pytest.raises(ValueError, match="Supported: SquaredExponential x Gaussian or Uniform"):
+        with pytest.raises(ValueError, match=r"no spectrum .* given data, inputs=Empirical\(X\), .* simulate=39$"):
             spectrum(kernel, inputs=inputs)
+    with pytest.raises(ValueError, match=r"in 8 dimensions, where sums of eigenvalues .* like M\^-0\.38 only"):
+        spectrum(Matern(1.5), inputs=Uniform(np.zeros(8), np.ones(8)))
 
 
 def test_ten_thousand_eigenvalues_in_eight_dimensions_are_sorted_products() -> None:

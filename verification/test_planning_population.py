@@ -17,10 +17,10 @@ from gpbounds.kdpp import expected_trace
 from gpbounds.kernels import Kernel, Matern, SquaredExponential
 from gpbounds.numerics.convex import greatest_convex_below
 from gpbounds.rates.expected_trace import log_best_truncation
-from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues, population_spectrum
+from gpbounds.rates.population import LAST, PopulationTrace, kept_eigenvalues
 from gpbounds.reference import planning_apriori as reference
 from gpbounds.reference.spectra import ratio
-from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.spectra import Spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.box import BoxSpectrum, _log_legendre_tail
 
 LAWS = [
@@ -107,7 +107,7 @@ def test_closed_form_of_the_geometric_law(observe: Observer, ell: float, std: fl
 @pytest.mark.claim("N-pop", "N-cut")
 @pytest.mark.parametrize(("kernel", "inputs"), LAWS)
 def test_never_above_the_other_form_and_falls_with_M(observe: Observer, kernel: Kernel, inputs: InputLaw) -> None:
-    law, serving = spectrum(kernel, inputs=inputs), population_spectrum(kernel, inputs)
+    law, serving = spectrum(kernel, inputs=inputs), sharpest_spectrum(kernel, inputs)
     M = np.arange(1.0, 300.0)
     ours, other = PopulationTrace(law).log(M), log_best_truncation(law, M)
     some = np.isfinite(ours) & (ours > -600.0)
@@ -260,7 +260,7 @@ def test_what_a_box_spectrum_refuses_is_left_to_the_dominated_one() -> None:
     kernel = SquaredExponential(1.0, 0.01)
     with pytest.raises(ValueError, match="at most 40 lengthscales"):
         BoxSpectrum(kernel, Uniform())
-    assert not isinstance(population_spectrum(kernel, Uniform()), BoxSpectrum)
+    assert not isinstance(sharpest_spectrum(kernel, Uniform()), BoxSpectrum)
 
 
 @pytest.mark.claim("N-box")

@@ -137,8 +137,8 @@ def test_a_kernel_on_columns_has_the_spectrum_of_their_law() -> None:
 
 def test_what_is_no_product_over_independent_columns_is_refused() -> None:
     box, first, second = Uniform([0.0, 0.0], [1.0, 1.0]), Matern(1.5).on([0]), Matern(0.5).on([1])
-    for kernel in (first * Matern(0.5).on([0]), first * SquaredExponential(), first + second):
-        with pytest.raises(ValueError, match=r"no spectrum is known for (Product|Sum) kernels under Uniform"):
+    for kernel in (first * Matern(0.5).on([0]), first * SquaredExponential()):
+        with pytest.raises(ValueError, match=r"no spectrum is known for Product kernels under Uniform.* same columns"):
             spectrum(kernel, inputs=box)
     with pytest.raises(ValueError, match="no spectrum is known for Product kernels under Gaussian"):
         spectrum(first * second, inputs=Gaussian(cov=[[1.0, 0.5], [0.5, 1.0]]))

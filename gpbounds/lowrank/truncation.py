@@ -44,6 +44,11 @@ class _Setting:
                 "inputs: expected the law the inputs are drawn from (Gaussian or Uniform), got Empirical: for given "
                 "data use optimal_kl and optimal_rank on the eigenvalues of K, or residual_certificate"
             )
+        if not isinstance(kernel, Kernel) or not np.isfinite(kernel.max_variance):
+            raise ValueError(
+                "kernel: expected one with a largest variance sup k(x, x), which bounds the deviations of a sum over "
+                f"the inputs, got {kernel!r}; for given data use optimal_kl and optimal_rank"
+            )
         return cls(
             spectrum=spectrum(kernel, inputs=inputs),
             inputs=inputs,
@@ -156,7 +161,8 @@ def mercer_kl(
     Raises
     ------
     ValueError
-        for an argument out of range, for ``Empirical`` inputs, for a kernel without a known spectrum.
+        for an argument out of range, for ``Empirical`` inputs, for a kernel without a known spectrum or without a
+        largest variance.
 
     >>> from gpbounds.inputs import Gaussian
     >>> from gpbounds.kernels import SquaredExponential

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -12,18 +13,18 @@ from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kdpp.expectations import expected_trace
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import least_each
-from gpbounds.rates.population import PopulationTrace, population_spectrum
-from gpbounds.spectra import Spectrum, spectrum
+from gpbounds.rates.population import PopulationTrace
+from gpbounds.spectra import Spectrum, sharpest_spectrum, spectrum
 from gpbounds.spectra.empirical import EmpiricalSpectrum
 from gpbounds.statements import FIXED, FIXED_IN_ADVANCE, drawn_from, exp_up, given_inputs
 
 
-def log_best_truncation(law: Spectrum, M: Float) -> Float:
-    """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry (R-lem3, sharper), with O(log M) tails each.
+def best_truncation(law: Spectrum, M: Float) -> Float:
+    """The k in 0 ... M that makes (M+1)/(M+1-k)·tail(k) least (R-lem3, sharper), with O(log M) tails each.
 
     tail is convex in k and M+1-k is linear, so their quotient is quasi-convex in k: its minimum is at the
     first k with tail(k+1)/(M-k) >= tail(k)/(M+1-k).  Where ``law`` gives upper bounds, these may equal the trace up to
-    some k: among those k = 0 is best, and the search starts beyond.  k = M, the printed form, is also evaluated.
+    some k: among those k = 0 is best, and the search starts beyond.
     """
 
     def turned(k: Float) -> Any:
@@ -33,22 +34,30 @@ def log_best_truncation(law: Spectrum, M: Float) -> Float:
 
     whole = law.log_tail(0.0)
     falling = least_each(lambda k: law.log_tail(k) < whole, np.zeros_like(M), M)
-    k = least_each(turned, falling, M)
+    return least_each(turned, falling, M)
+
+
+def log_best_truncation(law: Spectrum, M: Float) -> Float:
+    """log min_{0<=k<=M} (M+1)/(M+1-k)·tail(k), entry by entry; k = M, the printed form, and 0 are also evaluated."""
+    k = best_truncation(law, M)
     best = np.minimum(law.log_tail(k) - np.log(M + 1.0 - k), law.log_tail(M))
-    return np.minimum(best + np.log(M + 1.0), whole)
+    return np.minimum(best + np.log(M + 1.0), law.log_tail(0.0))
 
 
 class TraceLaw(ABC):
     """Bounds on t = E Tr(K - Q) for N inputs, M of them drawn by a k-DPP."""
 
     spectrum: Spectrum
-    variance: float
     claims: str
     assumptions: tuple[str, ...]
 
     @abstractmethod
     def sharpest(self, N: Float, M: Float) -> Float:
         """The least proved bound."""
+
+    @abstractmethod
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """An upper bound on the mean over X of the largest Tr(K − Q) of any M points."""
 
     @abstractmethod
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
@@ -60,8 +69,8 @@ class APriori(TraceLaw):
 
     def __init__(self, kernel: Kernel, inputs: InputLaw) -> None:
         self.spectrum = spectrum(kernel, inputs=inputs)
-        self.variance = kernel.max_variance
-        population = population_spectrum(kernel, inputs)
+        self.max_variance = kernel.max_variance
+        population = sharpest_spectrum(kernel, inputs)
         self.population = PopulationTrace(population)
         self.claims = "R-lem3, R-samp, N-pop"
         self.assumptions = (drawn_from(inputs), FIXED, population.note)
@@ -70,6 +79,12 @@ class APriori(TraceLaw):
         sizes, index = np.unique(M, return_inverse=True)
         best = np.minimum(log_best_truncation(self.spectrum, sizes), self.population.log(sizes))
         return exp_up(np.log(N) + best[index].reshape(M.shape))
+
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """(N − M) sup k(x, x), and for a kernel without a largest variance N·E k(x, x), the mean of Tr K."""
+        if math.isfinite(self.max_variance):
+            return (N - M) * self.max_variance
+        return N * self.spectrum.trace + 0.0 * M
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         log_tail = self.spectrum.log_tail(M if tail_at is None else tail_at)
@@ -85,7 +100,7 @@ class GivenData(TraceLaw):
 
     def __init__(self, kernel: Kernel, inputs: Empirical) -> None:
         self.spectrum: EmpiricalSpectrum = EmpiricalSpectrum(kernel, inputs)
-        self.variance = float(kernel.diag(inputs.X).max())
+        self.largest_variance = float(kernel.diag(inputs.X).max())
         self.N = inputs.N
         self.claims = "R-lem3"
         self.assumptions = (given_inputs(self.N), FIXED_IN_ADVANCE)
@@ -101,6 +116,10 @@ class GivenData(TraceLaw):
         sizes, index = np.unique(M, return_inverse=True)
         exact = expected_trace(self.spectrum.upper_eigenvalues() * self.N, sizes)
         return np.broadcast_to(exact[index].reshape(M.shape), np.broadcast_shapes(N.shape, M.shape))
+
+    def largest(self, N: Float, M: Float | float = 0.0) -> Float:
+        """(N − M) max_i k(x_i, x_i)."""
+        return (N - M) * self.largest_variance
 
     def printed(self, N: Float, M: Float, tail_at: Float | None = None) -> Float:
         self._check(N)

@@ -17,6 +17,7 @@ from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
 from gpbounds.rates.draws.line import LineStatement, line_statement
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, DrawStatement, draw_statement
+from gpbounds.rates.enclosed import REFUSED
 from gpbounds.rates.expected_trace import GivenData
 from gpbounds.rates.meaning import sentences
 from gpbounds.rates.setting import Numbers, Setting, one_draw_only
@@ -62,6 +63,7 @@ def inducing_points(
     form: str = "sharpest",
     direction: str = "q||p",
     certified: bool = False,
+    rigor: str = "float",
     progress: bool = False,
 ) -> Plan:
     """The least number M of inducing points from which on the bound of :func:`rate` stays <= ``target``.
@@ -69,7 +71,8 @@ def inducing_points(
     Inequality, hypotheses and parameters are those of :func:`rate`, with one number for each.  M is fixed before the
     draws: the plan uses X, y and the law of the draws, but no draw.  The sharpest form decreases in M, so bisection
     gives the answer.  The printed form need not decrease; intervals are excluded by
-    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.
+    (b+1)·tail(a) >= (m+1)·tail(m), a <= m <= b.  N may be 1e9.  With ``rigor="arb"`` M is the least number from which
+    on the end of the ball is at most the target.
 
     With ``simulate=m`` (N-sim) M is the k-th greatest of the numbers that m simulated sets of inputs need: for future
     inputs the bound at this M is at most the target.
@@ -106,6 +109,8 @@ def inducing_points(
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
+    if rigor != "float" and not (y is None and draws is None and simulate is None):
+        raise ValueError(REFUSED)
     if simulate is not None:
         if y is not None:
             raise ValueError("y: expected None with simulate: targets of simulated inputs are not known")
@@ -116,7 +121,7 @@ def inducing_points(
             return _simulated(ToCome.checked(kernel, plan, numbers, draws, options), target, bar.update)
     if y is None and draws is None:
         one_draw_only(y_norm2_known, law)
-        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction)
+        setting = Setting.checked(kernel, alpha, inputs, noise, delta, y_norm2, tv, form, direction, rigor)
         setting.numbers.single()
         return _one_draw(setting, size, target)
     numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
@@ -186,8 +191,11 @@ def _number(size: float) -> str:
 def _one_draw(setting: Setting, N: int, target: float) -> Plan:
     law = setting.law
     highest = min(N - 1, law.spectrum.rank) if isinstance(law, GivenData) else N - 1
+    M = least_from_which_on(setting, N, target, highest)
+    if setting.enclosed is not None and M is not None:
+        M = _fewest(setting, N, target, M)
     return Plan.at(
-        least_from_which_on(setting, N, target, highest),
+        M,
         lambda M: setting.bound(np.asarray(float(N)), np.asarray(float(M))),
         first=1,
         method="inducing",
@@ -196,6 +204,20 @@ def _one_draw(setting: Setting, N: int, target: float) -> Plan:
         needed=_needed(setting, law, target) if isinstance(law, GivenData) and setting.direction == "q||p" else None,
         meaning=sentences(target, float(setting.alpha)),
     )
+
+
+def _fewest(setting: Setting, N: int, target: float, M: int) -> int:
+    """M, or fewer points for which the end of the ball is still at most the target: the allowance in doubles is wider.
+
+    For more points than M the bound in doubles, which is at least that of the balls, is at most the target.
+    """
+
+    def reaches(m: int) -> bool:
+        return float(setting.bound(np.asarray(float(N)), np.asarray(float(m)))) <= target
+
+    while M > 1 and reaches(M - 1):
+        M -= 1
+    return M
 
 
 def _several_draws(

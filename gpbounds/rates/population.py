@@ -8,12 +8,9 @@ import math
 import numpy as np
 
 from gpbounds.arrays import EPS, Float
-from gpbounds.inputs import InputLaw, Uniform
 from gpbounds.kdpp.esp import scaled_esp
-from gpbounds.kernels import Kernel, SquaredExponential
 from gpbounds.numerics.convex import greatest_convex_below
-from gpbounds.spectra import Spectrum, spectrum
-from gpbounds.spectra.box import LARGEST, BoxSpectrum
+from gpbounds.spectra import Spectrum
 from gpbounds.spectra.geometric import GeometricSpectrum
 
 FIRST, LAST = 64, 4096
@@ -94,6 +91,8 @@ def _log_shares(law: Spectrum, last: int) -> Float:
     values = -np.diff(greatest_convex_below(tails))
     values = np.maximum.accumulate(values[::-1])[::-1]  # decreasing in spite of rounding
     values = values[values > 0.0]
+    if not values.size:  # the eigenvalues are below the last digit of the trace
+        return np.concatenate([[0.0], np.full(last, np.inf)])
     M = np.arange(min(last, values.size) + 1)
     mantissa, exponent = scaled_esp(values, int(M[-1]) + 1)
     trace = (M + 1.0) * np.ldexp(mantissa[M + 1] / mantissa[M], exponent[M + 1] - exponent[M])
@@ -105,16 +104,3 @@ def _log_shares(law: Spectrum, last: int) -> Float:
     with np.errstate(divide="ignore"):
         result = np.log((trace + slope * tails[n]) * allowance)
     return np.concatenate([result, np.full(last + 1 - M.size, np.inf)])
-
-
-def population_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
-    """The spectrum whose tails serve :class:`PopulationTrace` best: `spectrum`, but Ritz values on boxes (N-box).
-
-    >>> population_spectrum(SquaredExponential(), Uniform()).source
-    'N-box, L-49c'
-    """
-    if isinstance(kernel, SquaredExponential) and isinstance(inputs, Uniform):
-        lengthscales = kernel.lengthscales(inputs.dim)
-        if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
-            return BoxSpectrum(kernel, inputs)
-    return spectrum(kernel, inputs=inputs)

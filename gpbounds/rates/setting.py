@@ -15,7 +15,9 @@ from gpbounds.inputs import Gaussian, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates import forms
 from gpbounds.rates.draws.sentences import KNOWN
+from gpbounds.rates.enclosed import EnclosedRate
 from gpbounds.rates.expected_trace import TraceLaw, trace_law
+from gpbounds.rigor import RIGOR
 from gpbounds.statements import UP, normal_or_zero, upper_bound
 
 FORMS = ("sharpest", "printed")
@@ -79,6 +81,7 @@ class Setting:
     tv: Float
     form: str
     direction: str
+    enclosed: EnclosedRate | None = None
 
     @classmethod
     def checked(
@@ -92,15 +95,16 @@ class Setting:
         tv: ArrayLike,
         form: str,
         direction: str,
+        rigor: str = "float",
     ) -> Setting:
         """From the arguments that ``rate`` and ``inducing_points`` share."""
         numbers = Numbers.checked(alpha, noise, delta, y_norm2, tv, direction)
-        return cls(
-            **vars(numbers),
-            form=validation.choice("form", form, FORMS),
-            direction=direction,
-            law=trace_law(kernel, Gaussian() if inputs is None else inputs),
-        )
+        validation.choice("form", form, FORMS)
+        law, enclosed = Gaussian() if inputs is None else inputs, None
+        traces = trace_law(kernel, law)
+        if validation.choice("rigor", rigor, RIGOR) == "arb":
+            enclosed = EnclosedRate.of(kernel, law, traces.spectrum, form, direction)
+        return cls(**vars(numbers), form=form, direction=direction, law=traces, enclosed=enclosed)
 
     @property
     def numbers(self) -> Numbers:
@@ -112,13 +116,13 @@ class Setting:
         n, shared = N - M, (self.noise, self.alpha, self.delta)
         terms: dict[str, Any]
         if self.form == "printed":
-            t = self.law.printed(N, M, tail_at) + 2.0 * N * self.law.variance * self.tv
+            t = self.law.printed(N, M, tail_at) + 2.0 * self.law.largest(N) * self.tv
             if self.y_norm2 is None:
                 terms = forms.prior_printed(t, N, *shared)
             else:
                 terms = forms.any_printed(t, N, *shared, self.y_norm2)
         else:
-            t = self.law.sharpest(N, M) + n * self.law.variance * self.tv
+            t = self.law.sharpest(N, M) + self.law.largest(N, M) * self.tv
             if self.y_norm2 is None:
                 terms = forms.prior_sharpest(t, n, *shared)
             else:
@@ -136,7 +140,9 @@ class Setting:
 
     def bound(self, N: Float, M: Float) -> Bound:
         """The :class:`Bound` for checked N and M."""
-        value, terms = self.evaluate(N, M)
+        value, terms = (
+            self.evaluate(N, M) if self.enclosed is None else self.enclosed.evaluate(N=N, M=M, **vars(self.numbers))
+        )
         prior, approximate = self.y_norm2 is None, bool((self.tv > 0).any())
         claims = [
             f"{'R-thm1' if prior else 'R-thm2'} ({'as printed' if self.form == 'printed' else 'sharper form'})",

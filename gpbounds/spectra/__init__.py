@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import reduce
+
 import numpy as np
 
 from gpbounds.inputs import Empirical, Gaussian, InputLaw, Sampler, Uniform
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
 from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.spectra.base import Spectrum
+from gpbounds.spectra.monomials import expansion
 
 __all__ = ["Spectrum", "spectrum"]
 
-SUPPORTED = (
-    "SquaredExponential x Gaussian or Uniform (any dimension), Matern x Gaussian or Uniform (dimension 1 to 3), "
-    "products of these on different columns, if those are independent, any kernel x Empirical(X)"
+INSTEAD = (
+    "gpbounds.rate and gpbounds.inducing_points serve every kernel for given data, inputs=Empirical(X), and for inputs "
+    "to come if they simulate them, simulate=39"
 )
 
 
@@ -29,7 +33,9 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     Matérn-½ × Uniform, 1-D          roots of a transcendental equation (L-49b), exact            yes
     Matérn-(p+½) × Uniform, 1-D      Ritz values (L-49c) and a grid bound, upper bounds           yes
     other Matérn, up to 3-D          Ritz (L-49c), estimates; covariances by a rotation (N-cov)   no
+    constant, linear, polynomial     eigenvalues of a matrix of moments, finite rank (N-finite)   yes
     products on different columns    products of their spectra (N-tensor), upper bounds            as its parts
+    sums                             all eigenvalues of the summands (N-direct), upper bounds         as its parts
     any kernel × Empirical(X)        eigenvalues of k(X, X)/N                                     yes
     ================================ ============================================================ ==========
 
@@ -46,7 +52,8 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
     Raises
     ------
     ValueError
-        if kernel and inputs differ in dimension, or no method exists for the pair.
+        if kernel and inputs differ in dimension, or no method exists for the pair.  Products of kernels of the same
+        columns have none, unless all are constant, linear or polynomial.
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> from gpbounds.inputs import Gaussian
@@ -69,6 +76,12 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         raise ValueError(f"inputs: expected Gaussian, Uniform or Empirical, got {type(inputs).__name__}")
     if isinstance(kernel, OnColumns):
         return spectrum(kernel.kernel, inputs=inputs.marginal(kernel.columns))
+    if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
+        from gpbounds.spectra.finite_rank import FiniteRankSpectrum
+
+        return FiniteRankSpectrum(weights, inputs)
+    if isinstance(kernel, Sum):
+        return _sum(kernel, inputs)
     if isinstance(kernel, Product) and (over_columns := _product(kernel, inputs)) is not None:
         return over_columns
     if isinstance(kernel, SquaredExponential | Matern) and isinstance(inputs, Gaussian) and inputs.correlated:
@@ -80,17 +93,52 @@ def spectrum(kernel: Kernel, *, inputs: InputLaw) -> Spectrum:
         return _squared_exponential(kernel, inputs)
     if isinstance(kernel, Matern):
         return _matern(kernel, inputs)
-    pair = isinstance(kernel, Sum | Product)
-    reason = ": the eigenvalues of a sum or product are not those of its parts" if pair else ""
+    shared = isinstance(kernel, Product)
+    reason = ", as its factors read the same columns, or columns that depend on each other" if shared else ""
     raise ValueError(
-        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}. "
-        f"Plans for given data, inputs=Empirical(X), hold for every kernel. Supported: {SUPPORTED}."
+        f"no spectrum is known for {type(kernel).__name__} kernels under {type(inputs).__name__} inputs{reason}; "
+        f"{INSTEAD}"
     )
+
+
+def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
+    """The spectrum of a sum whose summands are not all polynomials; those that are count as one."""
+    from gpbounds.spectra.direct_sum import SumSpectrum
+
+    columns = tuple(range(inputs.dim))
+    polynomial: list[Kernel] = []
+    others: list[Kernel] = []
+    for summand in _summands(kernel):
+        (others if expansion(summand, columns) is None else polynomial).append(summand)
+    joined = [reduce(Sum, polynomial)] if polynomial else []
+    return SumSpectrum([sharpest_spectrum(k, inputs) for k in (*joined, *others)])
+
+
+def _summands(kernel: Kernel) -> Iterator[Kernel]:
+    if isinstance(kernel, Sum):
+        yield from _summands(kernel.k1)
+        yield from _summands(kernel.k2)
+    else:
+        yield kernel
+
+
+def sharpest_spectrum(kernel: Kernel, inputs: InputLaw) -> Spectrum:
+    """`spectrum`, but Ritz values for squared exponential kernels on boxes that are not too wide (N-box).
+
+    >>> sharpest_spectrum(SquaredExponential(), Uniform()).source
+    'N-box, L-49c'
+    """
+    if isinstance(kernel, SquaredExponential) and isinstance(inputs, Uniform):
+        from gpbounds.spectra.box import LARGEST, BoxSpectrum
+
+        lengthscales = kernel.lengthscales(inputs.dim)
+        if (0.5 * inputs.widths <= LARGEST * lengthscales).all():
+            return BoxSpectrum(kernel, inputs)
+    return spectrum(kernel, inputs=inputs)
 
 
 def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
     """The spectrum of kernels on different columns that do not depend on each other; None for others."""
-    from gpbounds.spectra.box import LARGEST, BoxSpectrum
     from gpbounds.spectra.tensor import TensorSpectrum
 
     scale, factors = _factors(kernel, tuple(range(inputs.dim)), split=isinstance(inputs, Uniform))
@@ -104,15 +152,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
         apart = (block[:, None] != block) & (block[:, None] >= 0) & (block >= 0)
         if np.asarray(inputs.cov)[apart].any():
             return None
-
-    def part(columns: tuple[int, ...], factor: Kernel) -> Spectrum:
-        law = inputs.marginal(columns)
-        if not (isinstance(factor, SquaredExponential) and isinstance(law, Uniform)):
-            return spectrum(factor, inputs=law)
-        narrow = (0.5 * law.widths <= LARGEST * factor.lengthscales(law.dim)).all()
-        return BoxSpectrum(factor, law) if narrow else spectrum(factor, inputs=law)
-
-    return TensorSpectrum([part(columns, factor) for columns, factor in factors], scale)
+    return TensorSpectrum([sharpest_spectrum(factor, inputs.marginal(columns)) for columns, factor in factors], scale)
 
 
 def _factors(
@@ -129,11 +169,27 @@ def _factors(
         return _factors(kernel.kernel, tuple(columns[c] for c in kernel.columns), split=split)
     if isinstance(kernel, Constant):
         return kernel.variance, []
+    if isinstance(kernel, Sum):
+        return 1.0, [_narrowed(kernel, columns)]
     if split and isinstance(kernel, SquaredExponential):
         lengthscales = kernel.lengthscales(len(columns))
         pairs = zip(columns, lengthscales, strict=True)
         return kernel.variance, [((column,), SquaredExponential(1.0, float(ell))) for column, ell in pairs]
     return 1.0, [(columns, kernel)]
+
+
+def _narrowed(kernel: Kernel, columns: tuple[int, ...]) -> tuple[tuple[int, ...], Kernel]:
+    """(the columns that a kernel on ``columns`` reads, the kernel as a function of these alone)."""
+    if isinstance(kernel, OnColumns):
+        return _narrowed(kernel.kernel, tuple(columns[c] for c in kernel.columns))
+    if isinstance(kernel, Constant):
+        return (), kernel
+    if not isinstance(kernel, Sum | Product):
+        return columns, kernel
+    parts = [_narrowed(k, columns) for k in (kernel.k1, kernel.k2)]
+    read = tuple(sorted({column for each, _ in parts for column in each}))
+    first, second = (k.on([read.index(c) for c in each]) if each else k for each, k in parts)
+    return read, type(kernel)(first, second)
 
 
 def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Spectrum:
@@ -155,7 +211,11 @@ def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform)
 def _matern(kernel: Matern, inputs: Gaussian | Uniform) -> Spectrum:
     kernel.lengthscales(inputs.dim)
     if inputs.dim > 3:
-        raise ValueError(f"no spectrum is known for Matern kernels in {inputs.dim} dimensions. Supported: {SUPPORTED}.")
+        slow = 2.0 * kernel.nu / inputs.dim
+        raise ValueError(
+            f"no spectrum is known for Matern kernels in {inputs.dim} dimensions, where sums of eigenvalues beyond the "
+            f"first M decrease like M^-{slow:.2g} only; {INSTEAD}"
+        )
     if isinstance(inputs, Uniform) and inputs.dim == 1 and kernel.is_half_integer:
         if kernel.nu == 0.5:
             from gpbounds.spectra.matern_half import MaternHalfUniform

@@ -71,7 +71,7 @@ class TensorSpectrum(Spectrum):
         if count <= self._ordered:
             return
         size = max(64, 1 << (count - 1).bit_length())
-        values, beyond = zip(*(_convex(part, size) for part in self.parts), strict=True)
+        values, beyond = zip(*(convex_shares(part, size) for part in self.parts), strict=True)
         sums, degrees = smallest_totals([value[0] - value for value in values], size)
         logs = [
             sum((values[i][prefixes[:, i]] for i in range(d)), beyond[d][starts])
@@ -85,7 +85,8 @@ class TensorSpectrum(Spectrum):
     def eigenvalues(self, count: int) -> Float:
         """The largest products of the eigenvalues of the parts, which are exact or upper bounds, as their notes say."""
         count = one_count("count", count)
-        logs = [np.log(part.eigenvalues(count)) for part in self.parts]
+        with np.errstate(divide="ignore"):  # eigenvalues beyond a finite rank are 0
+            logs = [np.log(part.eigenvalues(count)) for part in self.parts]
         sums, _ = smallest_totals([values[0] - values for values in logs], count)
         scale = self.trace / math.prod(part.trace for part in self.parts)
         return scale * np.exp(sum(float(values[0]) for values in logs) - sums)
@@ -96,7 +97,7 @@ class TensorSpectrum(Spectrum):
         return math.log(self.trace) + np.minimum(self._log_tails[index], 0.0)
 
 
-def _convex(part: Spectrum, size: int) -> tuple[Float, Float]:
+def convex_shares(part: Spectrum, size: int) -> tuple[Float, Float]:
     """(log ν_1 ... log ν_L, decreasing; log H_0 ... log H_L) as shares of the trace, L <= ``size``."""
     logs = np.minimum(part.log_tail(np.arange(size + 1.0)) - math.log(part.trace), 0.0)
     logs[1:] = np.where((logs[1:] < math.log(SMALLEST)) & (logs[1:] > -np.inf), math.log(SMALLEST), logs[1:])

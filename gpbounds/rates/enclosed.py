@@ -1,0 +1,125 @@
+"""The bound of one draw with ``rigor="arb"``: outer ends of balls, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.enclosures import theorems, traces
+from gpbounds.enclosures.spectra import Laws, laws
+from gpbounds.inputs import InputLaw
+from gpbounds.kernels import Kernel
+from gpbounds.rates.expected_trace import best_truncation
+from gpbounds.rigor import end_above, exact, rounded
+from gpbounds.spectra import Spectrum
+
+REFUSED = (
+    "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw before the data; "
+    "for given y, certified=True encloses every rounding"
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The numbers of one bound, as the rational numbers that they are."""
+
+    N: int
+    M: int
+    noise: float
+    alpha: float
+    delta: float
+    y_norm2: float | None
+    tv: float
+
+
+@dataclass(frozen=True)
+class EnclosedRate:
+    """`rate` of one draw in balls.
+
+    Attributes
+    ----------
+    law : Laws
+        The eigenvalues in balls.
+    spectrum : Spectrum
+        The same in doubles; it chooses the k of R-lem3, of which any gives a bound.
+    """
+
+    law: Laws
+    spectrum: Spectrum
+    form: str
+    direction: str
+
+    @classmethod
+    def of(cls, kernel: Kernel, inputs: InputLaw, spectrum: Spectrum, form: str, direction: str) -> EnclosedRate:
+        """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
+        return cls(laws(kernel, inputs), spectrum, form, direction)
+
+    def evaluate(self, **numbers: Float | None) -> tuple[Any, dict[str, Any]]:
+        """(value, terms), each number rounded upwards; the arguments are the fields of `Cell`, and broadcast."""
+        present = {name: np.asarray(value) for name, value in numbers.items() if value is not None}
+        wide = dict(zip(present, np.broadcast_arrays(*present.values()), strict=True))
+        shape = next(iter(wide.values())).shape
+        results = [self.cell(self._cell(wide, at)) for at in np.ndindex(shape)]
+        values = np.array([value for value, _ in results]).reshape(shape)
+        terms = {name: np.array([parts[name] for _, parts in results]).reshape(shape) for name in results[0][1]}
+        return values, terms
+
+    def _cell(self, wide: dict[str, Any], at: tuple[int, ...]) -> Cell:
+        numbers = {name: float(value[at]) for name, value in wide.items()}
+        N, M = int(numbers.pop("N")), int(numbers.pop("M"))
+        return Cell(N, M, y_norm2=numbers.pop("y_norm2", None), **numbers)
+
+    def cell(self, c: Cell) -> tuple[float, dict[str, float]]:
+        """(value, terms) of one cell."""
+        t = self.trace(c)
+        terms = {"expected_trace": rounded(lambda: t, upwards=True)}
+        n, noise, delta = exact(c.N) - exact(c.M), exact(c.noise), exact(c.delta)
+        if self.form == "sharpest" and c.y_norm2 is None:
+            terms["markov"] = self._up(lambda: theorems.prior_markov(t, n, noise, c.alpha, delta), c)
+            terms["tail"] = self._up(lambda: theorems.prior_tail(t, n, noise, c.alpha, delta), c)
+            return min(terms["markov"], terms["tail"]), terms
+
+        def summands() -> tuple[Any, Any]:
+            if self.form == "sharpest":
+                return theorems.any_markov(t, n, noise, c.alpha, delta, exact(c.y_norm2 or 0.0))
+            ratio = exact(1.0) if c.y_norm2 is None else exact(c.y_norm2) / noise
+            return theorems.printed(t, exact(c.N), noise, c.alpha, delta, ratio)
+
+        terms["determinant"] = self._up(lambda: summands()[0], c)
+        terms["quadratic"] = self._up(lambda: summands()[1], c)
+        return self._up(lambda: sum(summands(), exact(0.0)), c), terms
+
+    def trace(self, c: Cell) -> Any:
+        """The upper end of a ball of t*, or of the printed t, as an exact number."""
+        N, v, tv = exact(c.N), exact(self.law.variance), exact(c.tv)
+        if self.form == "printed":
+            return end_above(lambda: N * ((c.M + 1) * self.law.tail(c.M) + 2 * v * tv))
+        k = 0 if self.law.dim == 1 else int(best_truncation(self.spectrum, np.array([float(c.M)]))[0])
+        mean = _mean_trace(self.law, c.M, k)
+        return end_above(lambda: N * mean + (N - c.M) * v * tv)
+
+    def _up(self, term: Callable[[], Any], c: Cell) -> float:
+        """The double above a ball; times max{α/(1−α), (1−α)/α} for the direction p||q."""
+        if self.direction == "q||p":
+            return rounded(term, upwards=True)
+
+        def turned() -> Any:
+            odds = exact(c.alpha) / (1 - exact(c.alpha))
+            return term() * odds.max(1 / odds)
+
+        return rounded(turned, upwards=True)
+
+
+@lru_cache(maxsize=4096)
+def _mean_trace(law: Laws, M: int, k: int) -> Any:
+    """The upper end of R(μ) <= min{N-pop with N-cut, R-lem3 at k, M and 0}, as an exact number."""
+    if law.dim == 1:
+        return end_above(lambda: traces.geometric(law, M))
+    ends = [end_above(lambda: traces.population(law, min(M, traces.LAST))[1])]
+    ends += [end_above(lambda k=k: traces.gauss_schmidt(law, M, k)) for k in {k, M, 0}]  # type: ignore[misc]
+    return reduce(lambda a, b: a if a < b else b, ends)
