@@ -21,7 +21,8 @@ example:
 
   trains a sparse GP with 50 inducing points first, and holds out a fifth of the rows.
 
-A model of GPflow, GPyTorch, GPJax or scikit-learn is converted in Python; FILE must hold X and y as it was trained on them:
+A model of GPflow, GPyTorch, GPJax or scikit-learn is converted in Python; FILE must hold X and y as it was trained on
+them:
   gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_gpjax, from_sklearn
   gpbounds audit FILE.csv --model model.json
 
