@@ -12,8 +12,7 @@ from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.kernels import Matern, SquaredExponential
 from gpbounds.means import LinearMean
-from gpbounds.renyi import elbo, evidence, gap, log_evidence
-from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
+from gpbounds.renyi import Model, elbo, evidence, from_gpflow, from_gpytorch, from_sklearn, gap, log_evidence
 
 POSITIVE = st.floats(0.05, 20.0)
 X = np.random.default_rng(0).standard_normal((12, 2))

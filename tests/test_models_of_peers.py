@@ -1,8 +1,10 @@
-"""Models of GPflow and GPyTorch as `tests/peers/describe.py` stored them: the same matrices, noise, means and Z."""
+"""Models of other libraries as `tests/peers/describe.py` stored them: the same matrices, noise, means and Z."""
 
 from __future__ import annotations
 
 import json
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +23,10 @@ from sklearn.gaussian_process.kernels import (
 from sklearn.gaussian_process.kernels import Matern as SkMatern
 
 from gpbounds.renyi import evidence, log_evidence
-from gpbounds.renyi.models import from_gpflow, from_gpytorch, from_sklearn
+from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 
 PEERS = Path(__file__).parent / "peers"
-READERS = {"gpflow": from_gpflow, "gpytorch": from_gpytorch}
+READERS = {"gpflow": from_gpflow, "gpytorch": from_gpytorch, "gpjax": from_gpjax, "gpjax_0": from_gpjax}
 STORED = {library: json.loads((PEERS / f"{library}.json").read_text(encoding="utf-8")) for library in READERS}
 CASES = [(library, name) for library in READERS for name in STORED[library]["models"]]
 
@@ -38,7 +40,7 @@ def rebuilt(record):
         elif isinstance(value, dict):
             setattr(part, name, slice(*value["slice"]) if "slice" in value else rebuilt(value))
         elif name != "class":
-            setattr(part, name, np.asarray(value))
+            setattr(part, name, value if isinstance(value, str) else np.asarray(value))
     return part
 
 
@@ -56,8 +58,10 @@ def test_matrices_noise_mean_and_inducing_points_are_the_same(library: str, name
     y = np.arange(5.0)
     np.testing.assert_allclose(model.residuals(X, y), y - record["mean"], rtol=1e-12)
     np.testing.assert_array_equal(model.residuals(X, np.stack([y, y], 1))[:, 1], model.residuals(X, y))
-    if library == "gpflow":
+    if library == "gpflow" or "inducing_inputs" in record["model"]:
         np.testing.assert_array_equal(model.Z, stored["Z"])
+    else:
+        assert model.Z is None
 
 
 def test_every_library_has_each_mean() -> None:
@@ -65,7 +69,47 @@ def test_every_library_has_each_mean() -> None:
         means = [READERS[library](rebuilt(each["model"])).mean for each in STORED[library]["models"].values()]
         assert any(mean is None for mean in means)
         assert any(mean is not None and mean.slopes is None for mean in means)
-        assert any(mean is not None and mean.slopes is not None for mean in means)
+        assert library.startswith("gpjax") or any(mean is not None and mean.slopes is not None for mean in means)
+
+
+def test_parameters_of_gpjax_are_read_through_their_transformations(monkeypatch) -> None:
+    """As Paramax does it: a frozen parameter holds a wrapper inside of its own."""
+
+    class Wrapped:
+        def __init__(self, inner, transform):
+            self.inner, self.transform = inner, transform
+
+        def unwrap(self):
+            return self.transform(self.inner)
+
+    def unwrap(tree):
+        inner = unwrap(tree.inner) if isinstance(tree.inner, Wrapped) else tree.inner
+        return Wrapped(inner, tree.transform).unwrap()
+
+    def softplus(raw):
+        return np.log1p(np.exp(raw))
+
+    monkeypatch.setitem(sys.modules, "paramax", types.SimpleNamespace(unwrap=unwrap))
+    kernel = named("RBF")
+    kernel.variance = Wrapped(Wrapped(0.3, np.float64), softplus)
+    kernel.lengthscale = Wrapped(np.array([0.1, 1.0]), softplus)
+    model = from_gpjax(with_prior(kernel=kernel))
+    assert model.kernel.variance == softplus(0.3)
+    np.testing.assert_array_equal(model.kernel.lengthscale, softplus(np.array([0.1, 1.0])))
+
+
+@pytest.mark.parametrize("family", [True, False])
+def test_conditioned_models_of_gpjax_are_read(family: bool) -> None:
+    """``model | data`` holds prior and likelihood, ``family | data`` the variational family."""
+    plain, sparse = (rebuilt(STORED["gpjax"]["models"][name]["model"]) for name in ("RBF", "RQ"))
+    conditioned = named("CollapsedPosterior") if family else named("ExactPosterior")
+    if family:
+        conditioned.family = sparse
+    else:
+        conditioned.prior, conditioned.likelihood = plain.prior, plain.likelihood
+    model, same = from_gpjax(conditioned), from_gpjax(sparse if family else plain)
+    assert model.kernel == same.kernel
+    assert (model.Z is None) != family
 
 
 @pytest.mark.parametrize(
@@ -107,6 +151,17 @@ def changed(library: str, name: str, **changes):
     for key, value in changes.items():
         setattr(model, key, value)
     return model
+
+
+def with_prior(**changes):
+    """A stored model of GPJax with another kernel or mean."""
+    model = rebuilt(STORED["gpjax"]["models"]["RBF"]["model"])
+    for key, value in changes.items():
+        setattr(model.prior, key, value)
+    return model
+
+
+MAXIMUM = {"class": "function", "__name__": "max"}
 
 
 def named(name: str, **attributes):
@@ -154,6 +209,42 @@ def named(name: str, **attributes):
             ),
             r"expected one set of variances, got a batch of shape \(2, 1, 1\)",
         ),
+        (lambda: from_gpjax(with_prior(kernel=named("ArcCosine"))), "Matern52, .*got ArcCosine"),
+        (lambda: from_gpjax(with_prior(kernel=named("GraphKernel"))), "got GraphKernel"),
+        (
+            lambda: from_gpjax(with_prior(kernel=rebuilt({"class": "CombinationKernel", "operator": MAXIMUM}))),
+            "got CombinationKernel with the operator max",
+        ),
+        (lambda: from_gpjax(with_prior(kernel=named("Constant", constant=-0.5))), "a constant >= 0, got -0.5"),
+        (lambda: from_gpjax(with_prior(kernel=named("Constant", constant=0.0))), "White, .*got noise alone"),
+        (
+            lambda: from_gpjax(with_prior(kernel=named("Polynomial", degree=2, variance=1.0, shift=-1.0))),
+            "a shift >= 0, got degree 2 and shift -1",
+        ),
+        (
+            lambda: from_gpjax(
+                with_prior(kernel=named("Linear", variance=1.0, active_dims=[0, -1])),
+            ),
+            r"active_dims with column numbers >= 0, got \[0, -1\]",
+        ),
+        (lambda: from_gpjax(with_prior(mean_function=named("SumMeanFunction"))), "Zero or Constant, got SumMean"),
+        (
+            lambda: from_gpjax(with_prior(mean_function=named("Constant", constant=[1.0, 2.0]))),
+            r"expected one mean_function.constant, got shape \(2,\)",
+        ),
+        (
+            lambda: from_gpjax(changed("gpjax", "RBF", likelihood=named("Bernoulli"))),
+            "expected a Gaussian likelihood, got Bernoulli without obs_stddev",
+        ),
+        (
+            lambda: from_gpjax(changed("gpjax", "RBF", likelihood=named("Gaussian", obs_stddev=[0.1, 0.2]))),
+            r"expected one likelihood.obs_stddev, got shape \(2,\)",
+        ),
+        (
+            lambda: from_gpjax(with_prior(kernel=named("Linear", variance="a function"))),
+            r"expected numbers as variance, got str",
+        ),
+        (lambda: from_gpjax(named("Prior", kernel=1.0)), r"\(a prior times a likelihood\), got Prior without prior"),
         (
             lambda: from_gpytorch(changed("gpytorch", "RQ", mean_module=named("LinearMean", weights=[1.0, 2.0]))),
             r"linear mean of one output, got coefficients of shape \(2,\)",

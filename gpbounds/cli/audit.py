@@ -21,8 +21,9 @@ example:
 
   trains a sparse GP with 50 inducing points first, and holds out a fifth of the rows.
 
-A model of GPflow, GPyTorch or scikit-learn is converted in Python; FILE must hold X and y as it was trained on them:
-  gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_sklearn
+A model of GPflow, GPyTorch, GPJax or scikit-learn is converted in Python; FILE must hold X and y as it was trained on
+them:
+  gpbounds.renyi.from_gpflow(model).save("model.json")     # or from_gpytorch, from_gpjax, from_sklearn
   gpbounds audit FILE.csv --model model.json
 
 theorem: R-gap (the divergence is log p(y) - ELBO), R-eq8 and others for log p(y), N-low from below, L-30 and L-31 for

@@ -102,8 +102,8 @@ def case(args: argparse.Namespace) -> Case:
 
 
 OTHER_LIBRARIES = (
-    "convert a model of GPflow, GPyTorch or scikit-learn in Python by "
-    'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch or from_sklearn'
+    "convert a model of GPflow, GPyTorch, GPJax or scikit-learn in Python by "
+    'gpbounds.renyi.from_gpflow(model).save("model.json"), from_gpytorch, from_gpjax or from_sklearn'
 )
 """How models of other libraries are passed; no file is unpickled, because that runs any code in it."""
 

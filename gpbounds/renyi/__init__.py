@@ -7,9 +7,10 @@ from gpbounds.renyi.floors import minimum_gap, needed, needed_from_eigenvalues
 from gpbounds.renyi.gap_bounds import expected_gap_bounds, gap, gap_from_trace
 from gpbounds.renyi.gaps import direction_factor, exact_gap, expected_gap, gap_variance
 from gpbounds.renyi.log_det import LogDet, log_det_estimate
-from gpbounds.renyi.models import Model, from_gpflow, from_gpytorch, from_sklearn
+from gpbounds.renyi.models import Model
 from gpbounds.renyi.objective import elbo, log_evidence
 from gpbounds.renyi.prediction import inducing_posterior, predict
+from gpbounds.renyi.readers import from_gpflow, from_gpjax, from_gpytorch, from_sklearn
 from gpbounds.renyi.residual import Nystrom, nystrom
 from gpbounds.renyi.risk import oracle_risk_bound, pac_risk_bound
 
@@ -25,6 +26,7 @@ __all__ = [
     "expected_gap_bounds",
     "fitted_mean",
     "from_gpflow",
+    "from_gpjax",
     "from_gpytorch",
     "from_sklearn",
     "gap",

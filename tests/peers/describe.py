@@ -1,13 +1,15 @@
-"""Describe models of GPflow and GPyTorch for tests: ``python describe.py gpflow|gpytorch`` with that library installed.
+"""Describe models of other libraries for tests: ``python describe.py gpflow|gpytorch|gpjax`` with that one installed.
 
-A description holds the class names and attributes that `gpbounds.renyi.models` reads, and what the library computes:
-k(X, X'), the noise and the mean at X.  It is stored in ``gpflow.json`` and ``gpytorch.json``.
+A description holds the class names and attributes that `gpbounds.renyi.readers` reads, and what the library computes:
+k(X, X'), the noise and the mean at X.  It is stored in ``gpflow.json``, ``gpytorch.json`` and ``gpjax.json``; that of
+GPJax before 1.0 in ``gpjax_0.json``.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,12 @@ X, NEW, Z = RNG.standard_normal((5, 3)), RNG.standard_normal((3, 3)), RNG.standa
 ATTRIBUTES = (
     *("variance", "lengthscales", "lengthscale", "alpha", "period", "offset", "degree", "nu", "power", "c", "A", "b"),
     *("period_length", "outputscale", "constant", "weights", "bias", "Z", "inducing_points", "noise", "active_dims"),
+    *("shift", "obs_stddev", "inducing_inputs"),
 )
-PARTS = ("kernel", "covar_module", "base_kernel", "likelihood", "mean_function", "mean_module", "inducing_variable")
+PARTS = (
+    *("prior", "posterior", "model"),
+    *("kernel", "covar_module", "base_kernel", "likelihood", "mean_function", "mean_module", "inducing_variable"),
+)
 
 
 def described(part):
@@ -28,8 +34,10 @@ def described(part):
         value = getattr(part, name, None)
         if name == "active_dims" and isinstance(value, slice):
             record[name] = {"slice": [value.start, value.stop, value.step]}
-        elif value is not None and not callable(value):
+        elif value is not None and (hasattr(value, "__array__") or not callable(value)):
             record[name] = numbers(value)
+    if hasattr(part, "operator"):
+        record["operator"] = {"class": "function", "__name__": part.operator.__name__}
     for name in PARTS:
         if getattr(part, name, None) is not None:
             record[name] = described(getattr(part, name))
@@ -39,7 +47,7 @@ def described(part):
 
 
 def numbers(value):
-    for step in ("detach", "numpy"):
+    for step in ("unwrap", "detach", "numpy"):
         value = getattr(value, step)() if hasattr(value, step) else value
     return np.asarray(value, dtype=float).tolist()
 
@@ -109,14 +117,57 @@ def gpytorch_models():
         yield name, Exact(kernel, mean), *(each.detach().numpy() for each in matrices)
 
 
+def gpjax_models():
+    import gpjax
+    import jax
+    from gpjax import kernels as k
+
+    jax.config.update("jax_enable_x64", True)
+    kernels = {
+        "RBF": k.RBF(lengthscale=[0.7, 1.1, 2.0], variance=1.3),
+        "RQ": k.RationalQuadratic(lengthscale=[0.7, 1.1, 2.0], variance=1.3, alpha=0.6),
+        "periodic": k.Periodic(lengthscale=[0.6, 0.9, 2.0], variance=1.7, period=1.3),
+        "linear": k.Linear(variance=0.6) + k.Constant(constant=0.3) + k.Constant(constant=0.0),
+        "polynomial": k.Polynomial(degree=3, variance=0.4, shift=0.7) * k.Constant(constant=2.0),
+        "homogeneous": k.Polynomial(degree=2, variance=0.4, shift=0.0),
+        "columns": k.Matern32([2, 0], 0.9, 0.8) + k.RBF(slice(1, 3), 0.5, 1.2),
+        "white": k.White(variance=0.25) + k.Matern12(lengthscale=1.4, variance=0.6) * k.Matern52(lengthscale=1.1),
+        "product": (k.Linear([1], variance=0.5) + k.Constant(constant=0.4)) * k.Matern12(lengthscale=[0.5, 1.0, 1.5]),
+    }
+    families = gpjax.variational_families
+    sparse = [
+        families.CollapsedVariationalGaussian,
+        families.VariationalGaussian,
+        families.WhitenedVariationalGaussian,
+    ]
+    before = is_old("gpjax")
+    likelihood = gpjax.likelihoods.Gaussian(**({"num_datapoints": 5} if before else {}), obs_stddev=np.sqrt(0.2))
+    for number, (name, kernel) in enumerate(kernels.items()):
+        mean = [gpjax.mean_functions.Zero(), gpjax.mean_functions.Constant(0.7)][number % 2]
+        model = gpjax.gps.Prior(mean_function=mean, kernel=kernel) * likelihood
+        model = model if name == "RBF" else sparse[number % 3](model, inducing_inputs=Z)
+        square = kernel.gram(X)
+        square = square.to_dense() if before else square.as_matrix()
+        matrices = kernel.cross_covariance(X, NEW), square, mean(X).ravel()
+        yield name, model, *(np.asarray(each) for each in matrices)
+
+
+def is_old(library: str) -> bool:
+    return library == "gpjax" and metadata.version("gpjax").startswith("0.")
+
+
+LIBRARIES = {"gpflow": gpflow_models, "gpytorch": gpytorch_models, "gpjax": gpjax_models}
+
+
 def main(library: str) -> None:
-    """Write ``library``.json beside this file."""
+    """Write the description beside this file."""
     records = {}
-    for name, model, cross, square, mean in {"gpflow": gpflow_models, "gpytorch": gpytorch_models}[library]():
+    for name, model, cross, square, mean in LIBRARIES[library]():
         computed = {"cross": cross.tolist(), "square": square.tolist(), "mean": mean.tolist()}
         records[name] = {"model": described(model), **computed}
     whole = {"X": X.tolist(), "new": NEW.tolist(), "Z": Z.tolist(), "models": records}
-    Path(__file__).with_name(f"{library}.json").write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    name = f"{library}_0.json" if is_old(library) else f"{library}.json"
+    Path(__file__).with_name(name).write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""Kernel, mean, noise and inducing points of models of GPflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
+from gpbounds.kernels.plain import stationary
+from gpbounds.means import LinearMean
+from gpbounds.renyi.models import Model
+from gpbounds.renyi.readers.shared import (
+    as_numbers,
+    columns_of,
+    imported,
+    linear_slopes,
+    needs,
+    one_number,
+    one_or_each,
+    unknown_kernel,
+)
+from gpbounds.renyi.readers.terms import Term, added, multiplied, on_columns
+
+SUPPORTED = (
+    "SquaredExponential, Exponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic of a "
+    "SquaredExponential, Constant, Linear, Polynomial and White, their sums and products"
+)
+
+
+def from_gpflow(model: Any) -> Model:
+    """The kernel, mean, noise and Z of a GPflow ``GPR``, ``SGPR``, ``SVGP`` or another model with these attributes.
+
+    Reads ``kernel`` with its ``active_dims``, ``likelihood.variance``, ``inducing_variable.Z`` (None without) and
+    ``mean_function``: Zero, Constant or Linear.  Exponential is Matern12 with doubled lengthscales, Periodic is
+    `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.
+
+    Raises
+    ------
+    ValueError
+        for another kernel, mean function or kind of inducing variable, by its name; and for a likelihood other than a
+        Gaussian with one variance.
+    """
+    needs(model, "GPflow model", "kernel", "likelihood")
+    needs(model.likelihood, "Gaussian likelihood", "variance")
+    inducing = getattr(model, "inducing_variable", None)
+    if inducing is not None and not hasattr(inducing, "Z"):
+        raise ValueError(f"model: expected inducing points with an attribute Z, got {type(inducing).__name__}")
+    Z = None if inducing is None else as_numbers(inducing.Z)
+    mean = _mean(getattr(model, "mean_function", None))
+    noise = one_number("likelihood.variance", model.likelihood.variance)
+    return imported(_terms(model.kernel), noise, Z, SUPPORTED, mean)
+
+
+def _terms(kernel: Any) -> list[Term]:
+    name = type(kernel).__name__
+    if name in ("Sum", "Product"):
+        return (added if name == "Sum" else multiplied)([_terms(part) for part in kernel.kernels])
+    orders = {"SquaredExponential": np.inf, "Exponential": 0.5, "Matern12": 0.5, "Matern32": 1.5, "Matern52": 2.5}
+    if name == "Periodic":
+        base = kernel.base_kernel
+        if type(base).__name__ != "SquaredExponential":
+            raise ValueError(
+                f"model: expected a Periodic kernel of SquaredExponential, got one of {type(base).__name__}"
+            )
+        scale, period = one_number("variance", base.variance), one_or_each(as_numbers(kernel.period))
+        single = Term(scale, Periodic(period, 1.0, one_or_each(2.0 * as_numbers(base.lengthscales))))
+    elif name in ("Constant", "White"):
+        return [Term(one_number("variance", kernel.variance), white=name == "White")]
+    elif name == "Linear":
+        single = Term(1.0, Linear(one_or_each(as_numbers(kernel.variance))))
+    elif name == "Polynomial":
+        degree = one_number("degree", kernel.degree)
+        if degree < 1.0 or not degree.is_integer():
+            raise ValueError(f"model: expected a Polynomial kernel of a whole degree >= 1, got {degree:g}")
+        offset = one_number("offset", kernel.offset)
+        single = Term(1.0, Polynomial(int(degree), one_or_each(as_numbers(kernel.variance)), offset))
+    elif name == "RationalQuadratic":
+        lengths = one_or_each(as_numbers(kernel.lengthscales))
+        own = RationalQuadratic(one_number("alpha", kernel.alpha), 1.0, lengths)
+        single = Term(one_number("variance", kernel.variance), own)
+    elif name in orders:
+        lengths = one_or_each(as_numbers(kernel.lengthscales) * (2.0 if name == "Exponential" else 1.0))
+        single = Term(one_number("variance", kernel.variance), stationary(orders[name], 1.0, lengths))
+    else:
+        raise unknown_kernel(name, SUPPORTED)
+    return on_columns([single], columns_of(getattr(kernel, "active_dims", None)))
+
+
+def _mean(mean: Any) -> LinearMean | None:
+    name = type(mean).__name__
+    if name in ("NoneType", "Zero"):
+        return None
+    if name == "Constant":
+        return LinearMean(one_number("mean_function.c", mean.c))
+    if name == "Linear":
+        return LinearMean(one_number("mean_function.b", mean.b), linear_slopes(mean.A))
+    raise ValueError(f"model: expected the mean function Zero, Constant or Linear, got {name}")

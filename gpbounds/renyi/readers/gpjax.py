@@ -1,0 +1,120 @@
+"""Kernel, mean, noise and inducing points of models of GPJax."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
+from gpbounds.kernels.plain import stationary
+from gpbounds.means import LinearMean
+from gpbounds.renyi.models import Model
+from gpbounds.renyi.readers.shared import as_numbers, columns_of, imported, needs, one_or_each, unknown_kernel
+from gpbounds.renyi.readers.terms import Term, added, multiplied, on_columns
+
+SUPPORTED = (
+    "RBF, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Polynomial, Constant and White, their "
+    "sums and products"
+)
+ORDERS = {"RBF": np.inf, "Matern12": 0.5, "Matern32": 1.5, "Matern52": 2.5}
+OPERATORS = {"sum": "SumKernel", "prod": "ProductKernel"}
+"""Names of sums and products by the operator that GPJax before 1.0 stores in a CombinationKernel."""
+
+
+def from_gpjax(model: Any) -> Model:
+    """The kernel, mean, noise and Z of a GPJax model, conditioned or not, or of one of its variational families.
+
+    Reads ``prior.kernel`` with its ``active_dims``, ``prior.mean_function``: Zero or Constant, the square of
+    ``likelihood.obs_stddev``, and ``inducing_inputs`` (None without), each with the transformations that parameters are
+    trained in.  A variational family holds the model as ``model``, before GPJax 1.0 as ``posterior``.  Periodic is
+    `gpbounds.kernels.Periodic` with doubled lengthscales.  White adds to the noise.  ``jitter``, which GPJax adds to
+    the diagonal when it factorises, is not part of the model.
+
+    Numbers have the precision of the model: enable 64 bits (``jax_enable_x64``) before you train.
+
+    Raises
+    ------
+    ValueError
+        for another kernel or mean function, by its name; a negative constant or shift, for which a constant or a
+        polynomial is no kernel; and for a likelihood other than a Gaussian with one ``obs_stddev``.
+    """
+    family = getattr(model, "family", model)  # of a conditioned variational family
+    joint = next((getattr(family, name) for name in ("model", "posterior") if hasattr(family, name)), family)
+    needs(joint, "GPJax model (a prior times a likelihood)", "prior", "likelihood")
+    needs(joint.prior, "prior of GPJax", "kernel", "mean_function")
+    needs(joint.likelihood, "Gaussian likelihood", "obs_stddev")
+    inducing = getattr(family, "inducing_inputs", None)
+    Z = None if inducing is None else _numbers("inducing_inputs", inducing)
+    noise = _number("likelihood.obs_stddev", joint.likelihood.obs_stddev) ** 2
+    return imported(_terms(joint.prior.kernel), noise, Z, SUPPORTED, _mean(joint.prior.mean_function))
+
+
+def _terms(kernel: Any) -> list[Term]:
+    name = type(kernel).__name__
+    if name == "CombinationKernel":
+        operator = getattr(kernel.operator, "__name__", "")
+        name = OPERATORS.get(operator, f"CombinationKernel with the operator {operator}")
+    if name in ("SumKernel", "ProductKernel"):
+        return (added if name == "SumKernel" else multiplied)([_terms(part) for part in kernel.kernels])
+    if name == "Constant":
+        constant = _number("constant", kernel.constant)
+        if constant < 0.0:
+            raise ValueError(f"model: expected a Constant kernel with a constant >= 0, got {constant:g}")
+        return [Term(constant)] if constant else []
+    if name == "White":
+        return [Term(_number("variance", kernel.variance), white=True)]
+    if name not in ("RationalQuadratic", "Periodic", "Linear", "Polynomial", *ORDERS):
+        raise unknown_kernel(name, SUPPORTED)
+    variance = _number("variance", kernel.variance)
+    if name == "Linear":
+        terms = [Term(1.0, Linear(variance))]
+    elif name == "Polynomial":
+        terms = _polynomial(int(kernel.degree), variance, _number("shift", kernel.shift))
+    else:
+        lengths = _numbers("lengthscale", kernel.lengthscale)
+        if name == "Periodic":
+            own: Any = Periodic(_number("period", kernel.period), 1.0, one_or_each(2.0 * lengths))
+        elif name == "RationalQuadratic":
+            own = RationalQuadratic(_number("alpha", kernel.alpha), 1.0, one_or_each(lengths))
+        else:
+            own = stationary(ORDERS[name], 1.0, one_or_each(lengths))
+        terms = [Term(variance, own)]
+    return on_columns(terms, columns_of(getattr(kernel, "active_dims", None)))
+
+
+def _polynomial(degree: int, variance: float, shift: float) -> list[Term]:
+    if degree < 1 or shift < 0.0:
+        expected = "model: expected a Polynomial kernel of degree >= 1 with a shift >= 0"
+        raise ValueError(f"{expected}, got degree {degree} and shift {shift:g}")
+    if shift == 0.0:
+        return multiplied([[Term(1.0, Linear(variance))]] * degree)
+    return [Term(1.0, Polynomial(degree, variance, shift))]
+
+
+def _mean(mean: Any) -> LinearMean | None:
+    name = type(mean).__name__
+    if name == "Zero":
+        return None
+    if name == "Constant":
+        return LinearMean(_number("mean_function.constant", mean.constant))
+    raise ValueError(f"model: expected the mean function Zero or Constant, got {name}")
+
+
+def _numbers(name: str, value: Any) -> Float:
+    """The numbers of a parameter, after its own transformations."""
+    if hasattr(value, "unwrap"):  # GPJax 1.0: wrappers of Paramax, one in another; before that arrays
+        value = import_module("paramax").unwrap(value)
+    try:
+        return as_numbers(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"model: expected numbers as {name}, got {type(value).__name__}") from None
+
+
+def _number(name: str, value: Any) -> float:
+    numbers = _numbers(name, value)
+    if numbers.size != 1:
+        raise ValueError(f"model: expected one {name}, got shape {numbers.shape}")
+    return float(numbers.ravel()[0])

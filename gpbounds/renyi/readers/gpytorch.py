@@ -1,0 +1,105 @@
+"""Kernel, mean, noise and inducing points of models of GPyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpbounds.kernels import Linear, Periodic, Polynomial, RationalQuadratic
+from gpbounds.kernels.plain import stationary
+from gpbounds.means import LinearMean
+from gpbounds.renyi.models import Model
+from gpbounds.renyi.readers.shared import (
+    as_numbers,
+    columns_of,
+    imported,
+    linear_slopes,
+    needs,
+    one_number,
+    unbatched,
+    unknown_kernel,
+)
+from gpbounds.renyi.readers.terms import Term, added, multiplied, on_columns
+
+SUPPORTED = (
+    "RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, PolynomialKernel and ConstantKernel, "
+    "ScaleKernel, InducingPointKernel, AdditiveKernel and ProductKernel of them"
+)
+
+
+def from_gpytorch(model: Any, likelihood: Any = None) -> Model:
+    """The kernel, mean, noise and Z of a GPyTorch ``ExactGP`` or ``ApproximateGP``.
+
+    Reads ``covar_module`` with its ``active_dims``; ``likelihood.noise``, from ``likelihood`` where the model holds
+    none; Z from an InducingPointKernel or ``variational_strategy.inducing_points`` (None without); and
+    ``mean_module``: ZeroMean, ConstantMean or LinearMean.  PeriodicKernel has the square root of its lengthscales.
+
+    Raises
+    ------
+    ValueError
+        for another kernel or mean, by its name; batches; or a likelihood without one noise.
+    """
+    needs(model, "GPyTorch model", "covar_module")
+    gaussian = getattr(model, "likelihood", None) if likelihood is None else likelihood
+    if gaussian is None:
+        raise ValueError("likelihood: expected one, since the model holds none; pass from_gpytorch(model, likelihood)")
+    needs(gaussian, "Gaussian likelihood", "noise")
+    inducing: list[Any] = []
+    terms = _terms(model.covar_module, inducing)
+    strategy = getattr(model, "variational_strategy", None)
+    if strategy is not None:
+        needs(strategy, "variational strategy", "inducing_points")
+        inducing.append(strategy.inducing_points)
+    if len(inducing) > 1:
+        raise ValueError(f"model: expected one set of inducing points, got {len(inducing)}")
+    Z = as_numbers(inducing[0]) if inducing else None
+    mean = _mean(getattr(model, "mean_module", None))
+    return imported(terms, one_number("likelihood.noise", gaussian.noise), Z, SUPPORTED, mean)
+
+
+def _terms(kernel: Any, inducing: list[Any]) -> list[Term]:
+    columns = columns_of(getattr(kernel, "active_dims", None))
+    return on_columns(_on_all(kernel, inducing, columns is not None), columns)
+
+
+def _on_all(kernel: Any, inducing: list[Any], on_some: bool) -> list[Term]:
+    name = type(kernel).__name__
+    if name == "ScaleKernel":
+        scale = Term(one_number("outputscale", kernel.outputscale))
+        # forward calls base_kernel.forward, which takes columns from the ScaleKernel, where they are copied
+        return multiplied([[scale], _on_all(kernel.base_kernel, inducing, on_some)])
+    if name == "InducingPointKernel":
+        if on_some:
+            raise ValueError("model: expected inducing points in all columns, got InducingPointKernel with active_dims")
+        inducing.append(kernel.inducing_points)
+        return _terms(kernel.base_kernel, inducing)
+    if name in ("AdditiveKernel", "ProductKernel"):
+        return (added if name == "AdditiveKernel" else multiplied)([_terms(k, inducing) for k in kernel.kernels])
+    if name == "ConstantKernel":
+        return [Term(one_number("constant", kernel.constant))]
+    if name == "LinearKernel":
+        return [Term(1.0, Linear(unbatched("variance", kernel.variance)))]
+    if name == "PolynomialKernel":
+        return [Term(1.0, Polynomial(int(kernel.power), 1.0, one_number("offset", kernel.offset)))]
+    if name == "PeriodicKernel":
+        squares, period = as_numbers(kernel.lengthscale), unbatched("period_length", kernel.period_length)
+        return [Term(1.0, Periodic(period, 1.0, unbatched("lengthscale", np.sqrt(squares))))]
+    if name not in ("RBFKernel", "MaternKernel", "RQKernel"):
+        raise unknown_kernel(name, SUPPORTED)
+    lengths = unbatched("lengthscale", kernel.lengthscale)
+    if name == "RQKernel":
+        return [Term(1.0, RationalQuadratic(one_number("alpha", kernel.alpha), 1.0, lengths))]
+    return [Term(1.0, stationary(np.inf if name == "RBFKernel" else float(kernel.nu), 1.0, lengths))]
+
+
+def _mean(mean: Any) -> LinearMean | None:
+    name = type(mean).__name__
+    if name in ("NoneType", "ZeroMean"):
+        return None
+    if name == "ConstantMean":
+        return LinearMean(one_number("mean_module.constant", mean.constant))
+    if name == "LinearMean":
+        bias = getattr(mean, "bias", None)
+        return LinearMean(0.0 if bias is None else one_number("mean_module.bias", bias), linear_slopes(mean.weights))
+    raise ValueError(f"model: expected ZeroMean, ConstantMean or LinearMean, got {name}")
