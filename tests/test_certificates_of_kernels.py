@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fitting import ExactGP, SparsePACGP, certify
+from fitting import PACGP, ExactGP, SparsePACGP, certify
 from gpbounds.divergences import collapsed_posterior, full_posterior
 from gpbounds.kernels import (
     Constant,
@@ -25,13 +25,17 @@ from gpbounds.kernels import (
 )
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.losses import Band
-from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Sparse
+from gpbounds.pacbayes import Certificate, Exact, HyperGrid, Scaling, Sparse
 from gpbounds.pacbayes.certificate import priors, schema
 from gpbounds.pacbayes.certificate.evaluation import enclose
+from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.pacbayes.certificate.values import value_error
 from gpbounds.reference import kernels as reference
 from gpbounds.reference import posterior as posteriors
 from gpbounds.reference import renyi
+from gpbounds.sources import Source
+from gpbounds.sources.arrays import ArrayPart
+from gpbounds.sources.local import Local
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (60, 2))
@@ -152,6 +156,20 @@ def test_posteriors_of_rank_deficient_priors_are_within_their_allowances(seed: i
                 assert abs(predicted.variance[i] - law[i, i]) <= predicted.variance_error[i]
 
 
+def test_estimators_train_and_certify_a_trend_and_a_period() -> None:
+    kernel = Linear(1.0).on([1]) + Periodic(3.0).on([0]) * SquaredExponential(1.0, 2.0).on([0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        full = PACGP(epsilon=0.6, kernel=kernel, max_iter=4, random_state=0).fit(X, Y)
+        flat = SparsePACGP(n_inducing=8, epsilon=0.6, kernel=Linear(1.0), max_iter=4, random_state=0).fit(X, Y)
+    assert full.certificate_.check(X, Y).confirmed
+    assert full.certificate_.bound < 0.8
+    assert full.certificate_.grid.names[-1] == "k2.k2.lengthscale"
+    assert "k2.k1.period" in full.certificate_.grid.names
+    assert flat.certificate_.posterior.jitter > 0.0  # eight inducing points of a kernel of rank 2
+    assert flat.certificate_.check(X, Y).confirmed
+
+
 def test_estimators_train_and_certify_them() -> None:
     kernel = SquaredExponential(1.0, 1.0).on([0]) + RationalQuadratic(1.0, 0.5, 2.0)
     with warnings.catch_warnings():
@@ -161,6 +179,26 @@ def test_estimators_train_and_certify_them() -> None:
     assert pac.certificate_.check(X, Y).confirmed
     assert pac.certificate_.grid.names == ("k1.variance", "k1.lengthscale", "k2.variance", "k2.shape", "k2.lengthscale")
     assert certify(exact, X, Y, loss=Band(0.6)).check(X, Y).confirmed
+
+
+@pytest.mark.parametrize("inputs", [Scaling(), Scaling("fixed in advance", [1.0, -3.0], [0.5, 2.0])])
+def test_rows_in_partitions_have_the_largest_inputs_of_the_same_rows_in_arrays(inputs: Scaling) -> None:
+    """The bound on the error of values depends on the largest scaled |x_d|, which partitions know from their moments."""
+    kernel, edges = Linear(1.0) * Periodic(1.0), (0, 7, 41, 60)
+    grid, posterior = HyperGrid(names=tuple(priors.hyperparameters(kernel))), Sparse(X[:6], 0.3, 0.5, 1e-4)
+    rows = Source.of(Local([ArrayPart(X, Y, i, slice(*edges[i : i + 2])) for i in range(3)]), single=True)
+    declared = {"grid": grid, "loss": Band(0.6), "delta": 0.05, "inputs": inputs}
+    certificates = [Certificate.issue(*data, posterior, kernel, **declared) for data in ((X, Y), (rows, None))]
+    for stated in certificates:
+        assert stated.check(X, Y).confirmed
+        assert stated.check(rows).confirmed
+    assert certificates[1].kl == pytest.approx(certificates[0].kl, rel=1e-7)
+    far, near = (
+        raw(rows).enclose(posterior, kernel, each, Scaling(), Band(0.6)).kl_error for each in (inputs, Scaling())
+    )
+    own = enclose(posterior, kernel, inputs.apply(X), Y, Band(0.6)).kl_error
+    assert far == pytest.approx(own, rel=0.2)
+    assert (far > 2.0 * near) == (inputs != Scaling())
 
 
 class Unknown(SquaredExponential):
