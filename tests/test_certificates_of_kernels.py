@@ -183,7 +183,7 @@ def test_estimators_train_and_certify_them() -> None:
 
 @pytest.mark.parametrize("inputs", [Scaling(), Scaling("fixed in advance", [1.0, -3.0], [0.5, 2.0])])
 def test_rows_in_partitions_have_the_largest_inputs_of_the_same_rows_in_arrays(inputs: Scaling) -> None:
-    """The bound on the error of values depends on the largest scaled |x_d|, which partitions know from their moments."""
+    """The bound on the error of values depends on the largest scaled |x_d|, which moments of partitions hold."""
     kernel, edges = Linear(1.0) * Periodic(1.0), (0, 7, 41, 60)
     grid, posterior = HyperGrid(names=tuple(priors.hyperparameters(kernel))), Sparse(X[:6], 0.3, 0.5, 1e-4)
     rows = Source.of(Local([ArrayPart(X, Y, i, slice(*edges[i : i + 2])) for i in range(3)]), single=True)
