@@ -138,7 +138,7 @@ progress, checkpoint : as in `ExactGP`
         choice("features", self.features, NAMES)
         if self.features != "fourier":
             of_families("kernel", self.kernel, repr(self.features), (SquaredExponential,))
-        elif self.kernel is not None:
+        elif isinstance(self.kernel, Kernel):
             require_lines(with_noise_apart(self.kernel, self.noise)[0])
         count("rank", self.rank)
         if self.features != "mercer":
