@@ -102,7 +102,7 @@ def table() -> dict[str, list[str]]:
 
 def test_every_kernel_has_a_row() -> None:
     assert list(table()) == list(KERNELS)
-    exported = {name for name in plain.FIELDS} | {"White"}
+    exported = {*plain.FIELDS, "White"}
     assert exported <= {type(kernel).__name__ for kernel in KERNELS.values()}
 
 
