@@ -136,7 +136,7 @@ class VariationalObjective:
         if point.q is not None:
             return point
         points = self.data.inputs(point.Z)
-        xp, M = namespace(points), int(points.shape[0])
+        xp, M, data = namespace(points), int(points.shape[0]), self.data.about(point.prior_mean)
         if not isinstance(point.likelihood, Gaussian):
             prior = replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
             if not (self.settles and isinstance(point.likelihood, Poisson)):
@@ -145,7 +145,7 @@ class VariationalObjective:
             return settled(self if self.N <= ENOUGH else self.batch(xp.asarray(rows)), prior)
         square = self.loss == "square-loss"
         noise = self.beta if square else self.beta * point.noise
-        posterior = FamilyObjective(self.member, self.data).posterior(point.kernel, noise, points)
+        posterior = FamilyObjective(self.member, data).posterior(point.kernel, noise, points)
         self.data.space.release()  # steps, above all those of mini-batches, need other memory
         assert isinstance(posterior, InducingPosterior)
         factor = xp.eye(M) if square else posterior.q.factor
@@ -164,7 +164,7 @@ class VariationalObjective:
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + beta * kl, weight, beta
 
-        evaluation, jitter = self.data.sweep(
+        evaluation, jitter = self.data.about(point.prior_mean).sweep(
             point.kernel, point.Z, lambda source: free(source, q, loss, outer, gradient=gradient)
         )
         assert evaluation.total is not None
@@ -233,7 +233,7 @@ class VariationalObjective:
         return packing_of(self.complete(start), fixed=fixed, **options)
 
     def posterior(self, point: Parameters) -> InducingPosterior:
-        """The law of f at ``point``; its noise is that of a Gaussian likelihood, and 0 for others."""
+        """The law of f minus the prior mean at ``point``; its noise is that of a Gaussian likelihood, or 0."""
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
         with one_blas_thread():
