@@ -9,12 +9,14 @@ therefore sees the same numbers for y and for y + Hb, whatever b is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 
-from gpbounds.arrays import Array, Float, host, namespace
+from gpbounds.arrays import Array, Float, Indices, host, namespace
+from gpbounds.mapreduce.program import Rows
 from gpbounds.means import LinearMean
 
 KINDS = ("zero", "constant", "linear")
@@ -65,7 +67,7 @@ class PriorMean:
             for a linear mean whose coefficients the rows do not determine.
         """
         N = len(X)
-        numbers = np.linspace(0, N - 1, min(N, MANY)).astype(np.int64)
+        numbers = some_of(N)
         points, targets = X[numbers], Y[numbers]
         centre, spread = points.mean(axis=0), points.std(axis=0)
         H = np.ones((len(points), 1))
@@ -86,13 +88,27 @@ class PriorMean:
         return cls(first, first, np.where(sizes > 0.0, sizes, 1.0), centre, spread)
 
     @classmethod
-    def given(cls, function: LinearMean, D: int, P: int) -> Self:
-        """``function`` for every output, which training leaves as it is."""
-        slopes = np.zeros(0) if function.slopes is None else np.asarray(function.slopes)
-        if slopes.size not in (0, D):
-            raise ValueError(f"mean: expected a slope for each of {D} column(s), or none, got {slopes.size}")
-        coefficients = np.repeat(np.append(function.intercept, slopes)[:, None], P, axis=1)
+    def of(cls, functions: Sequence[LinearMean], D: int) -> Self:
+        """One given function for each output, which training leaves as it is."""
+        columns = []
+        for each in functions:
+            slopes = np.zeros(0) if each.slopes is None else np.asarray(each.slopes)
+            if slopes.size not in (0, D):
+                raise ValueError(f"mean: expected a slope for each of {D} column(s), or none, got {slopes.size}")
+            columns.append(np.append(each.intercept, slopes))
+        coefficients, P = np.array(columns).T, len(columns)
         return cls(coefficients, coefficients, np.ones(P), np.zeros(D), np.ones(D), trained=False)
+
+    def onwards(self, X: Float, Y: Float) -> Self:
+        """The same function, to be trained from here, in the units of the rows X (n, D) and targets Y (n, P)."""
+        coefficients, centre, spread = self.coefficients.copy(), X.mean(axis=0), X.std(axis=0)
+        spread = np.where(spread > 0.0, spread, 1.0)
+        if len(coefficients) > 1:
+            slopes = coefficients[1:] / self.spread[:, None]
+            coefficients[0] += (centre - self.centre) @ slopes
+            coefficients[1:] = slopes * spread[:, None]
+        sizes = np.sqrt(np.mean((Y - self(X)) ** 2, axis=0))
+        return type(self)(coefficients, coefficients, np.where(sizes > 0.0, sizes, 1.0), centre, spread)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -109,6 +125,11 @@ class PriorMean:
     def at(self, entries: Float) -> Self:
         """The function with these entries."""
         return replace(self, coefficients=self.first + entries.reshape(self.first.shape) * self.scale)
+
+    @property
+    def held(self) -> Self:
+        """The same function, which training leaves as it is."""
+        return replace(self, trained=False)
 
     @property
     def start(self) -> Self:
@@ -142,12 +163,27 @@ class PriorMean:
         return tuple(LinearMean(float(one), each) for one, each in zip(intercepts, slopes.T, strict=True))
 
 
+def some_of(N: int) -> Indices:
+    """The numbers of all of N rows, or of `MANY`."""
+    return np.linspace(0, N - 1, min(N, MANY)).astype(np.int64)
+
+
 def residuals(mean: PriorMean | None, X: Array, Y: Array) -> Array:
     """Y − m(X) for X (n, D), Y (n,) or (n, P); Y itself for a mean of 0."""
     if mean is None:
         return Y
     values = mean(X)
     return Y - (values if Y.ndim == 2 else values[:, 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """The change of rows into rows whose targets are y minus a prior mean."""
+
+    mean: PriorMean
+
+    def __call__(self, rows: Rows) -> Rows:
+        return rows._replace(Y=residuals(self.mean, rows.X, rows.Y))
 
 
 def derivatives(sums: Array | float) -> Float | None:

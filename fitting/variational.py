@@ -22,6 +22,7 @@ from fitting.family import FamilyObjective, Member, member
 from fitting.functional import Losses, free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
+from fitting.prior_means import PriorMean
 from fitting.sampled import Sampling
 from fitting.settling import quadratic_loss, settled
 from fitting.starts import default_likelihood
@@ -164,11 +165,15 @@ class VariationalObjective:
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + beta * kl, weight, beta
 
-        evaluation, jitter = self.data.about(point.prior_mean).sweep(
+        evaluation, jitter = self.about(point.prior_mean).data.sweep(
             point.kernel, point.Z, lambda source: free(source, q, loss, outer, gradient=gradient)
         )
         assert evaluation.total is not None
         return finite_or_refused(replace(evaluation, jitter=jitter, total=weight * evaluation.total))
+
+    def about(self, mean: PriorMean | None) -> VariationalObjective:
+        """J with another prior mean; None keeps that of the data."""
+        return replace(self, data=self.data.about(mean))
 
     def batch(self, rows: ArrayLike | Array) -> VariationalObjective:
         """J with N/n times the losses of the n given rows; its mean over random rows is J, with all derivatives."""
