@@ -199,6 +199,12 @@ def _supported(model: Any) -> None:
             "model: expected another method than 'pic': its prediction at x depends on the data of x's block, not "
             "only on the inducing variables, so that their KL is not that of this Q. Use 'fitc'"
         )
+    if getattr(model, "mean_", None) is not None:
+        raise ValueError(
+            f"model: expected one with mean='zero', got {model.mean!r}: this mean is part of the prior, and was fitted "
+            "to the rows that are to be certified, or is in no certificate yet. PACGP and SparsePACGP take a mean that "
+            "is fixed in advance"
+        )
     if model.y_train_.ndim == 2 and model.y_train_.shape[1] != 1:
         raise ValueError(
             f"model: expected one output, got {model.y_train_.shape[1]}: train one model for each output, each with "

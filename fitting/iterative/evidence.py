@@ -123,8 +123,8 @@ class IterativeEvidence:
         columns = solved.columns(range(solved.layout.m)) if solved.layout.m else None
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             (slopes,) = pulled(solved, [of_evidence(solved, columns)])
-        gradient = Gradient(slopes[:-1], slopes[-1:], prior_mean=self._in_mean(solved.weights))
-        return finite_or_refused(Evaluation(solved.log_evidence, gradient))
+        derivative = Gradient(slopes[:-1], slopes[-1:], prior_mean=self._in_mean(solved.weights))
+        return finite_or_refused(Evaluation(solved.log_evidence, derivative))
 
     def _in_mean(self, weights: Array) -> Float | None:
         """Derivatives in the coefficients of the prior mean, from (K + σ²I)⁻¹(Y − m) in the order of the blocks."""
