@@ -1,4 +1,4 @@
-"""The argument ``mean`` of the estimators: derivatives, equality with y − Hβ, invariance, and what else must know it."""
+"""The argument ``mean`` of the estimators: derivatives, equality with y − Hβ, invariance; files, rows, bounds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from sklearn.model_selection import GridSearchCV
 
 import fitting
 from fitting import (
-    PACGP,
     ExactGP,
     LowRankGP,
     RenyiGP,
     SparseGP,
-    SparsePACGP,
     VariationalGP,
     VariationalGPClassifier,
     certify,
@@ -106,16 +104,14 @@ def problems(P: int):
             LowRankBound(objective(X, Y).data).complete(low),
             (lambda y: LowRankBound(objective(X, y).data)),
         )
-    for name, kind, chosen in (("iterative", IterativeEvidence, member("exact")),) + (
-        (("iterative Rényi", IterativeRenyi, member("renyi", alpha=0.4)),)
-    ):
+    iterative = ("iterative", IterativeEvidence, member("exact"))
+    for name, kind, chosen in (iterative, ("iterative Rényi", IterativeRenyi, member("renyi", alpha=0.4))):
         point = sparse if kind is IterativeRenyi else at_point(KERNEL, NOISE)
         data = replace(objective(X, Y).data, parts=None)
         yield name, X, Y, point, lambda y, d=data, k=kind, c=chosen, p=point: k(replace(d, Y=y), c).prepared(p, (1, 2))
 
 
-@each_kind
-@pytest.mark.parametrize("P", [1, 2])
+@pytest.mark.parametrize(("P", "kind"), [(1, "linear"), (1, "constant"), (2, "linear")])
 def test_derivatives_and_values_of_every_gaussian_objective(P: int, kind: str) -> None:
     """The value is that of y − Hβ with no mean; each derivative in β is that of finite differences."""
     for name, X, Y, point, make in problems(P):
@@ -300,7 +296,7 @@ def test_each_output_has_a_mean_of_its_own() -> None:
     X, y = data()
     Y = np.column_stack([y, 3.0 - y])
     model = SparseGP(n_inducing=10, mean="linear", random_state=0, max_iter=6, start="scale").fit(X, Y)
-    other = clone(model).fit(X, Y + [128.0, -64.0])
+    other = clone(model).fit(X, Y + np.array([128.0, -64.0]))
     np.testing.assert_allclose(other.history_, model.history_, rtol=1e-8)
     np.testing.assert_allclose(other.predict(X) - model.predict(X), np.broadcast_to([128.0, -64.0], Y.shape), rtol=1e-7)
     first, second = model.mean_
@@ -323,17 +319,18 @@ def test_standardised_targets_and_their_mean() -> None:
 def test_counts_and_labels_have_a_mean_of_the_latent_function() -> None:
     """Far from the data the predictions are those of the mean, not of f = 0."""
     rng = np.random.default_rng(5)
-    X = rng.uniform(0.0, 6.0, (120, 1))
+    X = rng.uniform(0.0, 6.0, (80, 1))
     counts = rng.poisson(np.exp(3.0 + 0.3 * np.sin(2.0 * X[:, 0])))
-    shared = {"mean": "constant", "random_state": 0, "max_iter": 60}
-    model = VariationalGP(8, "poisson", **shared).fit(X, counts)
+    shared = {"mean": "constant", "random_state": 0, "max_iter": 25}
+    model = VariationalGP(5, "poisson", **shared).fit(X, counts)
     zero = clone(model).set_params(mean="zero").fit(X, counts)
     assert model.objective_ > zero.objective_ + 1.0
     assert model.mean_.intercept == pytest.approx(3.0, abs=0.3)
     assert model.latent([[1e3]])[0] == pytest.approx(model.mean_.intercept)
-    assert 10.0 < model.predict([[1e3]])[0] < 40.0 < zero.predict([[1e3]])[0] or zero.predict([[1e3]])[0] < 10.0
-    labels = np.where(rng.uniform(size=120) < 0.9, "often", "rare")
-    classifier = VariationalGPClassifier(8, **shared).fit(X, labels)
+    assert zero.latent([[1e3]])[0] == pytest.approx(0.0, abs=1e-9)
+    assert 18.0 < model.predict([[1e3]])[0] < 30.0
+    labels = np.where(rng.uniform(size=80) < 0.9, "often", "rare")
+    classifier = VariationalGPClassifier(5, **shared).fit(X, labels)
     share = np.mean(labels == "often")
     assert classifier.predict_proba([[1e3]])[0, 0] == pytest.approx(share, abs=0.08)
     assert classifier.predict([[1e3]])[0] == "often"
@@ -352,7 +349,7 @@ def test_hyperparameters_that_are_held_hold_the_mean() -> None:
 def test_batches_of_partial_fit_train_the_mean() -> None:
     rng = np.random.default_rng(0)
     model = VariationalGP(8, mean="linear", optimizer="adam", random_state=0)
-    for _ in range(40):
+    for _ in range(25):
         X = rng.uniform(0.0, 6.0, (50, 1))
         model.partial_fit(X, np.sin(X[:, 0]) + 100.0 + 3.0 * X[:, 0] + 0.1 * rng.standard_normal(50), N=2000)
     assert model.predict([[3.0]])[0] == pytest.approx(109.0 + np.sin(3.0), abs=1.0)
@@ -441,8 +438,6 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
             lambda X, y: certify(ExactGP(mean="linear", max_iter=2).fit(X, y), X, y),
             "model: expected one with mean='zero'",
         ),
-        (lambda X, y: PACGP(mean="linear").fit(X, y), "mean: expected"),
-        (lambda X, y: SparsePACGP(mean="constant").fit(X, y), "mean: expected"),
     ],
 )
 def test_bad_input_is_one_sentence(fails, message: str) -> None:
