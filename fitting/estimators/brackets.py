@@ -20,7 +20,7 @@ class WithBrackets:
     inducing_: Float
     _fitted: Any
     _module: Any
-    _fitted_mean: Any
+    _mean_of_targets: Any
 
     def log_evidence_bounds(self, **options: Any) -> Any:
         """Lower and upper bound on log p(y) at the trained kernel, noise and mean, by `gpbounds.renyi.evidence`.
@@ -56,4 +56,4 @@ class WithBrackets:
 
     def _bracket_targets(self) -> Float:
         """The targets as they were fitted, minus the prior mean."""
-        return residuals(self._fitted_mean(), held_rows(self.X_train_), self.y_train_)
+        return residuals(self._mean_of_targets(), held_rows(self.X_train_), self.y_train_)

@@ -16,7 +16,7 @@ from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
 from gpbounds.means import LinearMean, to_plain
-from gpbounds.pacbayes import HyperGrid, Scaling
+from gpbounds.pacbayes import DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.whitening import slices
 
 FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
@@ -55,7 +55,7 @@ def _words(name: str, value: Any) -> str:
         return "drawn"
     if isinstance(value, LinearMean):
         return json.dumps(to_plain(value))
-    if isinstance(value, HyperGrid | Likelihood | Loss | Scaling):
+    if isinstance(value, DeclaredMean | HyperGrid | Likelihood | Loss | MeanGrid | Scaling):
         return repr(value)
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return repr(value.item() if isinstance(value, np.generic) else value)

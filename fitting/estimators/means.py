@@ -50,6 +50,10 @@ class WithMean:
         functions = self.mean_ if isinstance(self.mean_, tuple) else (self.mean_,)
         return PriorMean.of(functions, self.n_features_in_)  # type: ignore[arg-type]
 
+    def _mean_of_targets(self) -> PriorMean | None:
+        """What ``posterior_`` leaves out of ``y_train_``."""
+        return self._fitted_mean()
+
     def _mean_at(self, X: Array) -> Array | float:
         """The prior mean at inputs in the units of the model: shape (n, P), or (n,) where y was (N,)."""
         mean = self._fitted_mean()

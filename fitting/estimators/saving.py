@@ -28,7 +28,7 @@ from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
 from gpbounds.means import LinearMean
 from gpbounds.means import to_plain as to_plain_mean
-from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
+from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.pacbayes.certificate import schema
 
 KIND, VERSION = "model", 1
@@ -57,6 +57,8 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arguments[name] = {"kernel": kernel_to_plain(value)}
         elif name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
+        elif isinstance(value, DeclaredMean | MeanGrid):
+            arguments[name] = {type(value).__name__: value.to_dict()}
         elif isinstance(value, LinearMean):
             arguments[name] = {"mean": to_plain_mean(value)}
         elif isinstance(value, os.PathLike):
@@ -132,6 +134,10 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
             settings[name] = value
         elif "kernel" in value:
             settings[name] = kernel_from_plain(value["kernel"])
+        elif "DeclaredMean" in value:
+            settings[name] = DeclaredMean(**value["DeclaredMean"])
+        elif "MeanGrid" in value:
+            settings[name] = MeanGrid(**value["MeanGrid"])
         elif "mean" in value:
             settings[name] = LinearMean(**value["mean"])
         elif "tuple" in value:
@@ -193,7 +199,7 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
 def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Posterior:
     """The stored posterior, on the device of the model; ``own`` are the user's classes of features by name."""
     problem = model._objective()
-    if (mean := model._fitted_mean()) is not None:
+    if (mean := model._mean_of_targets()) is not None:
         problem = problem.about(mean)
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     kernel, noise = getattr(model, "kernel_", None), getattr(model, "noise_", 0.0)
