@@ -455,3 +455,37 @@ def test_the_functions_are_those_of_the_rows_themselves() -> None:
         np.testing.assert_allclose(np.column_stack([f(X) for f in mean.functions()]), Y, rtol=1e-9)
         np.testing.assert_allclose(residuals(PriorMean.of(mean.functions(), D), X, Y), 0.0, atol=1e-8)
         np.testing.assert_allclose(PriorMean.of(mean.functions(), D).onwards(X, Y)(X), Y, rtol=1e-9)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["exact", "vfe", "fitc", "pic", "renyi", "low rank", "variational"])
+def test_a_mean_on_a_device(cupy, name: str) -> None:
+    """Training, predictions and brackets on a device are those of the host."""
+    X, y = data()
+    model = clone(MODELS[name]).set_params(mean="linear", random_state=0, max_iter=4, start="scale")
+    near, far = clone(model).fit(X, y), clone(model).set_params(device="cuda").fit(X, y)
+    np.testing.assert_allclose(far.history_, near.history_, rtol=1e-7)
+    np.testing.assert_allclose(far.mean_.slopes, near.mean_.slopes, rtol=1e-6)
+    mean, std = far.predict(cupy.asarray(X), return_std=True)
+    assert isinstance(mean, cupy.ndarray)
+    for one, other in zip((mean.get(), std.get()), near.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    if name != "low rank":
+        bounds = [tuple(map(float, each.log_evidence_bounds())) for each in (near, far)]
+        assert bounds[0] == pytest.approx(bounds[1], rel=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("likelihood", ["student-t", "poisson", "probit"])
+def test_derivatives_of_a_mean_on_a_device(cupy, likelihood: str) -> None:
+    X, Y = rows()
+    y = TARGETS[likelihood](np.random.default_rng(3), Y)
+    mean = moved("linear", X, Y if likelihood == "student-t" else np.log(y + 0.5))
+    found = []
+    for place in (np.asarray, cupy.asarray):
+        J = variational_objective(place(X), place(y), likelihood)
+        point = J.complete(Parameters(KERNEL, J.likelihood, place(X[:M] + 0.1), prior_mean=mean))
+        layout = packing_of(point)
+        found.append(layout.loss(J)(layout.pack(point)))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-9)
+    np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-6, atol=1e-8 * np.abs(found[0][1]).max())

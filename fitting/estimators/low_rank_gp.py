@@ -77,8 +77,8 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         which log p(y) is the maximum over q(v) (`fitting.lowrank_batches`): a natural-gradient step for q, and Adam's
         for all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, \
-progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
+device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
 
     Attributes

@@ -67,7 +67,7 @@ class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
         Power p of K − Q, for "interpolated" only: Q is the posterior under noise of variance σ² + p(k(x, x) − q(x, x)).
         0 is VFE, 1 is FITC, None is ½.  "trained": p ≥ 0 minimises the bound together with the other parameters, from
         p = 1; it shapes Q alone, and so costs nothing (P-49).
-    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
+    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, mean, nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
         and noisy observations cannot be predicted.
     inducing : "auto", "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
