@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 from gpbounds.errors import NotConverged
@@ -30,6 +31,17 @@ def exact(value: float) -> Any:
     from flint import arb
 
     return arb(float(value))
+
+
+def rational(value: Fraction) -> Any:
+    """The ball of a fraction at the present precision; of radius 0 where it is a binary fraction of so many bits.
+
+    >>> rational(Fraction(1, 3)).is_exact(), rational(Fraction(3, 8)).is_exact()
+    (False, True)
+    """
+    from flint import arb, fmpq
+
+    return arb(fmpq(value.numerator, value.denominator))
 
 
 def at_bits(bits: int) -> Any:
