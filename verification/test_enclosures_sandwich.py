@@ -35,7 +35,7 @@ def ends(formula: Any, gamma: float) -> tuple[Any, Any]:
 @example(gamma=0.25)
 @example(gamma=1e308)
 def test_roots_in_doubles_against_their_balls(observe: Observer, gamma: float) -> None:
-    """Within 3e-16 of the ball for every γ; and rounded outwards they are the doubles next to its end."""
+    """Within 3e-16 of the ball for every γ; rounded outwards they are at its end, or one double nearer to the root."""
     near = dict(zip(("low", "high", "log_low"), roots(gamma), strict=True))
     near |= dict(zip(("low_less_one", "high_less_one"), roots(gamma, minus_one=True), strict=True))
     proved = dict(zip(("low", "high", "log_low"), roots(gamma, rigor="arb"), strict=True))
@@ -55,9 +55,9 @@ def test_roots_in_doubles_against_their_balls(observe: Observer, gamma: float) -
         scale = ALLOWED * abs(low)
         observe.holds("L-34", low - scale <= near[name] <= high + scale)
         if name.startswith("high"):
-            observe.holds("L-34", high == proved[name])
+            observe.holds("L-34", math.nextafter(float(high), -math.inf) <= proved[name] <= high)
         else:
-            observe.holds("L-34", low == proved[name])
+            observe.holds("L-34", low <= proved[name] <= math.nextafter(float(low), math.inf))
 
 
 @pytest.mark.claim("L-32")
