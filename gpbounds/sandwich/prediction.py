@@ -13,7 +13,7 @@ from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
 from gpbounds.enclosures import sandwich as enclosures
-from gpbounds.rigor import exact, rounded
+from gpbounds.rigor import exact, outer
 from gpbounds.sandwich.equation import roots
 from gpbounds.sandwich.proposition import Sandwich, how, sandwich
 from gpbounds.validation import extended
@@ -186,7 +186,8 @@ class _Near:
         mean, factor = self.mean(total, train), self.markov(tail)
         if quadratic:
             factor = np.minimum(factor, self.chernoff(tail))
-        return np.where(mean == 0.0, 0.0, factor * mean)
+        with np.errstate(over="ignore"):
+            return np.where(mean == 0.0, 0.0, factor * mean)
 
 
 class _Outward(_Near):
@@ -213,12 +214,9 @@ class _Outward(_Near):
 
 def _upwards(formula: Callable[..., Any], *numbers: Float) -> Float:
     """The double above the ball of ``formula`` for each entry; inf where an argument is."""
-    wide = np.broadcast_arrays(*numbers)
-    values = [
-        np.inf if np.inf in cell else rounded(lambda cell=cell: formula(*cell), upwards=True)  # type: ignore[misc]
-        for cell in zip(*(array.ravel().tolist() for array in wide), strict=True)
-    ]
-    return np.array(values).reshape(wide[0].shape)
+    infinite = np.any([np.isinf(array) for array in np.broadcast_arrays(*numbers)], axis=0)
+    finite = (np.where(infinite, 0.5, array) for array in numbers)
+    return np.where(infinite, np.inf, outer(formula, *finite))
 
 
 def _as_bound(name: str, value: Bound | ArrayLike, direction: Any) -> Bound:
