@@ -89,11 +89,11 @@ def leave_one_out(values: Sequence[Any], M: int) -> list[tuple[Any, Any]]:
     from flint import arb_poly
 
     n = len(values)
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
 
     def descend(first: int, last: int, others: Any) -> None:
         if last - first == 1:
-            found.append((others[0], others[1]))
+            pairs.append((others[0], others[1]))
             return
         middle = (first + last) // 2
         for start, stop, sibling in ((first, middle, (middle, last)), (middle, last, (first, middle))):
@@ -102,7 +102,7 @@ def leave_one_out(values: Sequence[Any], M: int) -> list[tuple[Any, Any]]:
             descend(start, stop, arb_poly([whole[skipped + k] for k in range(stop - start + 1)]))
 
     descend(0, n, arb_poly([0] * (n - M) + [1]) if M <= n else arb_poly([]))
-    return found
+    return pairs
 
 
 def _product(values: Sequence[Any], length: int) -> Any:

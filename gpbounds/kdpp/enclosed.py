@@ -19,8 +19,8 @@ from gpbounds.rigor import MOST_BITS, above, at_bits, below, enclosed_each, exac
 class EnclosedResidual(ExpectedResidual):
     """An `ExpectedResidual` whose numbers are upper bounds by construction; only ``lowest`` is rounded down.
 
-    The functions are sums over the stored doubles, evaluated in balls and rounded up; they increase in ``miss``, ``rho``
-    and ``eigenvalues``, and decrease in ``lowest``.
+    The functions are sums over the stored doubles, evaluated in balls and rounded up; they increase in ``miss``,
+    ``rho`` and ``eigenvalues``, and decrease in ``lowest``.
     """
 
     @cached_property
