@@ -9,8 +9,8 @@ from typing import Any
 def root(excess: Callable[[Any], Any], slope: Callable[[Any], Any], bracket: Any) -> Any:
     """A ball that contains the root of an increasing function, if ``bracket`` does.
 
-    Newton: X ← X ∩ (m − excess(m)/slope(X)), m the middle of X, where ``slope(X)`` contains the derivative at every point
-    of X: by the mean value theorem the root is m − excess(m)/slope(x) for some x in X.  Where this does not halve X,
+    Newton: X ← X ∩ (m − excess(m)/slope(X)), m the middle of X, where ``slope(X)`` contains the derivative at every
+    point of X: by the mean value theorem the root is m − excess(m)/slope(x) for some x in X.  Where this does not halve X,
     the sign of excess(m) does; where the sign is not decided, X comes back.  Parameters of ``excess`` may be balls,
     too: the result then contains the roots for all their points.
 
