@@ -27,8 +27,8 @@ from gpbounds.kernels import Constant, Kernel, Matern, Periodic, RationalQuadrat
 from gpbounds.lowrank.features.fourier import student_factor
 from gpbounds.spectra.lower_sets import smallest_totals
 
-SERIES = 200_000
-"""Largest number of terms of the incomplete gamma function; a shape of 10⁸ needs about as many."""
+LARGE, STEP = 1000.0, 0.02
+"""The shape from which on central differences replace the series of the incomplete gamma function; their step."""
 
 
 class Lines(NamedTuple):
@@ -142,7 +142,9 @@ def gamma_scale(shape: float, uniform: Float) -> tuple[Float, Float]:
 
         d log g/d log shape = S₀(ψ(shape + 1) − log g) + S₁.
 
-    Where g underflows to 0, so does the frequency, and the derivative is 0.
+    Where g underflows to 0, so does the frequency, and the derivative is 0.  From a shape of `LARGE` on, where the
+    series are long and log τ is nearly a polynomial in log shape, the derivative is a central difference of six values,
+    whose error is below 1e-10.
 
     >>> root, slope = gamma_scale(0.5, np.array([0.5]))
     >>> above, below = (gamma_scale(0.5 * np.exp(h), np.array([0.5]))[0] for h in (1e-4, -1e-4))
@@ -151,19 +153,21 @@ def gamma_scale(shape: float, uniform: Float) -> tuple[Float, Float]:
     """
     from scipy.special import digamma, gammaincinv
 
+    if shape >= LARGE:
+        scales = [shape * math.exp(n * STEP) for n in range(-3, 4)]
+        logs = [np.log(gammaincinv(a, uniform) / a) for a in scales]
+        rise = 45.0 * (logs[4] - logs[2]) - 9.0 * (logs[5] - logs[1]) + (logs[6] - logs[0])
+        return np.exp(0.5 * logs[3]), 0.5 * rise / (60.0 * STEP)
     g = gammaincinv(shape, uniform)
     known = g > 0.0
     safe = np.where(known, g, 1.0)
-    term, harmonic = np.ones_like(safe), 0.0
+    term, harmonic, n = np.ones_like(safe), 0.0, 0
     total, weighted = np.ones_like(safe), np.zeros_like(safe)
-    for n in range(1, SERIES):
+    while bool((term > 1e-17 * total).any()):
+        n += 1
         term = term * (safe / (shape + n))
         harmonic += 1.0 / (shape + n)
         total, weighted = total + term, weighted + harmonic * term
-        if n % 8 == 0 and bool((term <= 1e-17 * total).all()):
-            break
-    else:
-        raise NonFinite(f"shape: expected at most about 1e8, where a squared exponential kernel does, got {shape:.3g}")
     slope = total * (digamma(shape + 1.0) - np.log(safe)) + weighted
     return np.sqrt(g / shape), np.where(known, 0.5 * (slope - 1.0), 0.0)
 

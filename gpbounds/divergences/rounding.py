@@ -68,8 +68,8 @@ class Rounding:
         steps = float((4.0 + np.sqrt(inducing.M)) * EPS)
         Kuu = inducing.chol.L @ inducing.chol.L.T
         E = steps * norm(Kuu) + inducing.M * entry_error
-        entry, root = np.sqrt(inducing.M) * entry_error, np.sqrt(Kuu.diagonal().max())
-        return Rounding(E, steps, float(entry), float(root), factor_error(inducing.chol, E))
+        entry, root = np.sqrt(inducing.M) * entry_error, float(Kuu.diagonal().max()) ** 0.5
+        return Rounding(E, steps, float(entry), root, factor_error(inducing.chol, E))
 
 
 @dataclass(frozen=True)
