@@ -51,10 +51,10 @@ SUPPORTED = (ValueError, TypeError)
 def of_spectrum(kernel: Kernel, inputs: Gaussian | Uniform) -> str:
     """In as many dimensions as the kernel reads: two for kernels on columns, else one."""
     try:
-        found = spectrum(kernel, inputs=inputs)
+        eigenvalues = spectrum(kernel, inputs=inputs)
     except SUPPORTED:
         return "no"
-    return "certified" if found.certified else "estimated"
+    return "certified" if eigenvalues.certified else "estimated"
 
 
 def answered(call: Callable[[], object]) -> str:

@@ -80,13 +80,13 @@ def test_lines_are_the_largest_and_leave_a_positive_semidefinite_rest(seed: int,
     moved = kernel.log_parameters + 0.3 * rng.standard_normal(kernel.log_parameters.size)
     rest = kernel.with_log_parameters(moved)(X) - few(moved, X) @ few(moved, X).T
     assert np.linalg.eigvalsh(rest).min() >= -1e-13
-    found = low_rank_kl(FeatureKernel(few, moved), X, noise=0.3)
-    assert found.residual is not None
-    assert found.exact is not None
-    assert found.exact <= found.residual.value
-    assert found.residual.terms["trace"] == pytest.approx(np.trace(rest), rel=1e-9, abs=1e-10)
-    assert found.prior is None
-    assert found.reason == "The lines of a spectrum are not random: `residual` bounds what they leave out."
+    known = low_rank_kl(FeatureKernel(few, moved), X, noise=0.3)
+    assert known.residual is not None
+    assert known.exact is not None
+    assert known.exact <= known.residual.value
+    assert known.residual.terms["trace"] == pytest.approx(np.trace(rest), rel=1e-9, abs=1e-10)
+    assert known.prior is None
+    assert known.reason == "The lines of a spectrum are not random: `residual` bounds what they leave out."
 
 
 X = np.random.default_rng(0).uniform(-2.0, 2.0, (80, 2))
