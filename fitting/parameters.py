@@ -392,9 +392,10 @@ def packing_of(
         ("likelihood", start.likelihood),
     ]
     names = [name for _, held in owners for name in held.parameter_names]
-    for name in (*fixed, *by_name):
-        if name not in names:
-            raise ValueError(f"name: expected one of {', '.join(names)}, got {name!r}")
+    for argument, given in (("fixed", fixed), ("limits", by_name)):
+        for name in given:
+            if name not in names:
+                raise ValueError(f"{argument}: expected names among {', '.join(names)}, got {name!r}")
     blocks: list[Block] = []
     for owner, held in owners:
         free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
@@ -420,6 +421,8 @@ def packing_of(
 
 def _logs_of_limits(name: str, limits: Mapping[str, Limits], log_value: float) -> Limits:
     low, high = positive(f"limits of {name}", limits.get(name, LIMITS))
+    if low > high:
+        raise ValueError(f"limits of {name}: expected (low, high) with low <= high, got ({low:g}, {high:g})")
     value = float(np.exp(log_value))
     if not low <= value * (1.0 + 1e-12) <= high * (1.0 + 2e-12):
         raise ValueError(f"limits: expected {name} from {low:.6g} to {high:.6g}, got {value:.6g}")

@@ -403,6 +403,10 @@ class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     ) -> Trainer:
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
+        known = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
+        for name in self.limits or {}:
+            if name not in known:
+                raise ValueError(f"limits: expected names among {', '.join(known)}, got {name!r}")
         return Trainer(
             objective=problem,
             N=X.shape[0],
