@@ -420,6 +420,7 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
     model = SparseGP(n_inducing=8, inducing="best", draws=2, mean="linear", random_state=0, max_iter=8).fit(X, y)
     assert any("y minus the mean" in sentence for sentence in model.bound_.assumptions)
     lower, upper = model.log_evidence_bounds()
+    assert any("whose coefficients were trained on them" in each for each in upper.assumptions)
     gap = float(model.bound_)
     assert float(upper) - model.objective_ <= gap + (float(upper) - float(lower)) + 1e-6
 
@@ -432,7 +433,7 @@ def test_bounds_of_a_model_say_for_which_targets_they_hold() -> None:
         (lambda X, y: ExactGP(mean=LinearMean(0.0, [1.0])).fit(X, y), r"a slope for each of 2 column\(s\)"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, np.ones(60)]), y), "with a constant column"),
         (lambda X, y: ExactGP(mean="linear").fit(np.column_stack([X, X[:, :1]]), y), "do not determine a slope"),
-        (lambda X, y: ExactGP(mean="linear").fit(X[:3], y[:3]), r"for 3 row\(s\) of 2 column\(s\)"),
+        (lambda X, y: ExactGP(mean="linear").fit(X[:3], y[:3]), r"for n_samples=3 and 2 column\(s\)"),
     ],
 )
 def test_bad_input_is_one_sentence(fails, message: str) -> None:
