@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_covariances, pair_error, times_power, unit
+from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
 from gpbounds.linalg.pair_cholesky import NEGLIGIBLE, Block, PairFactor, pair_cholesky, residual
 from gpbounds.linalg.pair_products import UP, multiply
 from gpbounds.linalg.pair_solve import (
@@ -25,6 +25,7 @@ from gpbounds.linalg.pair_solve import (
     log_det,
     quadratic,
     remainder,
+    share,
     solve_lower,
     solve_upper,
 )
@@ -79,6 +80,7 @@ class Scaled:
     def of(cls, kernel: Kernel, X: Float, Y: Float, noise: float) -> Scaled:
         """For checked arguments."""
         exponent = max(unit(kernel)[1], math.frexp(noise)[1] - 1)
+        require_doubles(kernel)
         shifts = [int(shift) for shift in np.frexp(np.abs(Y).max(axis=0))[1]]
         scaled = np.ldexp(Y, [-shift for shift in shifts])
         return cls(times_power(kernel, -exponent), X, scaled, math.ldexp(noise, -exponent), exponent, shifts)
@@ -115,10 +117,11 @@ class Scaled:
 
     def exact(self) -> Any:
         """A ball that contains log p(y), by a factor of K' + σ'²I (N-exact)."""
+        further = UP * (self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise))
+        known = {"least": self.noise, "further": further}
+        share(further, self.noise)  # no factor would do
         block = _with_diagonal(_entries(self.kernel, self.X), self.noise)
         factor = pair_cholesky(block, self.N, "K + σ²I", min(NEGLIGIBLE, 0.25 * self.noise))
-        further = self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise)
-        known = {"least": self.noise, "further": UP * further}
         volume = log_det(factor, **known)
         return self.log_density(volume, quadratic(factor, self.targets, **known))
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from gpbounds.arrays import EPS, Float
 from gpbounds.bound import Bound
+from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kdpp.residual import ExpectedResidual, residual_between
 from gpbounds.kdpp.streamed_residual import StreamedResidual
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_covariances, pair_error, times_power, unit
+from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
 from gpbounds.linalg.pair_cholesky import pair_cholesky
 from gpbounds.linalg.pair_eigen import graded_columns
 from gpbounds.linalg.pair_products import UP
@@ -36,8 +37,8 @@ REFINED = 3
 """Corrections of the solution of K_n v = y."""
 SPREAD = 1e-12
 """t: (1 + t)BBᵀ + (1 + 1/t)EEᵀ is at least (B + E)(B + E)ᵀ."""
-FARTHEST = 900
-"""Largest exponent of 2 between σ² and the variance of f."""
+FARTHEST = 150
+"""Largest exponent of 2 between σ² or y² and the variance of f."""
 GRID = 80
 """Values of q that are tried."""
 
@@ -57,7 +58,13 @@ class GradedRows(Rows):
     def __init__(self, kernel: Kernel, X: Float, Y: Float | None) -> None:
         self.kernel, self.X, self.Y = kernel, np.asarray(X, dtype=np.float64), Y
         self.N, self.outputs = len(self.X), 0 if Y is None else Y.shape[1]
+        require_doubles(kernel)
         self.exponent = 2 * (unit(kernel)[1] // 2)
+        if Y is not None and math.frexp(float(np.abs(Y).max()))[1] - self.exponent // 2 > FARTHEST:
+            raise ValueError(
+                f"y: expected entries below 2**{FARTHEST} standard deviations of f with rigor='arb', got "
+                f"{float(np.abs(Y).max()):.3g}"
+            )
         scaled = times_power(kernel, -self.exponent)
 
         def block(rows: slice, columns: slice) -> Pair:
@@ -236,8 +243,26 @@ def graded_bounds(
             names, assumptions = "N-fixed, N-given, N-res, N-gaplin, N-graded", (BEFORE_DRAWS, *assumptions)
         bounds.append(of_kdpp(residual, form, p, alpha, delta, rows.up, outputs, names, assumptions))
     if about == "given":
-        bounds += certified_bounds(rows.decomposed, M, rows.scaled_noise(noise), law=law, **options)
+        bounds += _from_eigenvectors(rows, M, noise, law, bool(bounds), options)
     return bounds
+
+
+def _from_eigenvectors(
+    rows: GradedRows, M: int, noise: float, law: str | None, others: bool, options: dict[str, Any]
+) -> list[Bound]:
+    """`certified_bounds`; where double precision overflows, none if there are ``others``."""
+    found: list[Bound] = []
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            if math.isfinite(rows.decomposed.error):
+                found = certified_bounds(rows.decomposed, M, rows.scaled_noise(noise), law=law, **options)
+    except (NonFinite, NotPositiveDefinite):
+        if not others:
+            raise
+    usable = [bound for bound in found if not math.isnan(float(bound))]
+    if not usable and not others:
+        raise NonFinite("kernel: expected covariances whose rounding errors are finite in double precision, got NaN")
+    return usable
 
 
 def _moment_norm(theta: Float, constant: float, R: int) -> Any:
