@@ -83,6 +83,11 @@ class Scaled:
         require_doubles(kernel)
         shifts = [int(shift) for shift in np.frexp(np.abs(Y).max(axis=0))[1]]
         scaled = np.ldexp(Y, [-shift for shift in shifts])
+        if (np.ldexp(scaled, shifts) != Y).any():
+            raise ValueError(
+                "y: expected entries of an output that are 0 or within a factor of 2**1000 of the largest, got "
+                f"{np.abs(Y[Y != 0.0]).min():.3g} beside {np.abs(Y).max():.3g}"
+            )
         return cls(times_power(kernel, -exponent), X, scaled, math.ldexp(noise, -exponent), exponent, shifts)
 
     @property
@@ -178,9 +183,9 @@ class Nearby:
             where ε is above σ'²/4.
         """
         kernel, least = problem.kernel, problem.noise
-        found = pair_cholesky(_entries(kernel, Z), len(Z), "Kuu")
-        Z = Z[found.pivots]
-        L = found.L[0][found.pivots], found.L[1][found.pivots]
+        chosen = pair_cholesky(_entries(kernel, Z), len(Z), "Kuu")
+        Z = Z[chosen.pivots]
+        L = chosen.L[0][chosen.pivots], chosen.L[1][chosen.pivots]
         E = UP * (residual(_entries(kernel, Z), L) + len(Z) * problem.entry)
         cross = pair_covariances(kernel, problem.X, Z)
         F = _transposed(solve_lower(L, _transposed(cross)))
