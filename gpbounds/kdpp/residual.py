@@ -15,7 +15,8 @@ from gpbounds.kdpp.leave_one_out import leave_one_out
 from gpbounds.kdpp.tilt import log_tilt
 from gpbounds.linalg import cholesky
 from gpbounds.linalg.matrices import symmetric_matrix
-from gpbounds.validation import count, finite, non_negative, positive, scalar
+from gpbounds.rigor import RIGOR
+from gpbounds.validation import choice, count, finite, non_negative, positive, scalar
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +75,13 @@ class ExpectedResidual:
 
     def quadratic(self, squares: ArrayLike) -> float:
         """q̄ = E yᵀK_n⁻¹(K − Q)K_n⁻¹y = Σ ρ_i (Vᵀy)_i²/(λ_i + σ²)², from the n squares (Vᵀy)_i²."""
+        return float((self.rho * self._weights(squares) / (self.lowest + self._noise()) ** 2).sum())
+
+    def _weights(self, squares: ArrayLike) -> Float:
         weights = non_negative("squares", squares)
         if weights.shape != self.rho.shape:
             raise ValueError(f"squares: expected one for each eigenvalue, {self.rho.shape}, got {weights.shape}")
-        return float((self.rho * weights / (self.lowest + self._noise()) ** 2).sum())
+        return weights
 
     @cached_property
     def greatest_weight(self) -> float:
@@ -97,6 +101,7 @@ def expected_residual(
     noise: float | None = None,
     rounding: float = 0.0,
     rank: int | None = None,
+    rigor: str = "float",
 ) -> ExpectedResidual:
     """The exact mean of K − Q when the M inducing points are a k-DPP sample of the data, in K's eigenbasis.
 
@@ -133,6 +138,9 @@ def expected_residual(
     rank : int, optional
         With ``rounding``: only the ``rank`` largest eigenvalues may differ from 0, for instance the number of distinct
         inputs; N by default.
+    rigor : "float" or "arb"
+        "arb": every number of the result and every function of it is an upper bound by construction, the double above
+        an Arb ball (``lowest`` the double below).  At N = 1000, M = 200 it takes 0.7 s.
 
     Raises
     ------
@@ -154,6 +162,10 @@ def expected_residual(
     most = int(some.sum())
     if size > most:
         raise ValueError(f"M: the k-DPP of size {size} is undefined: only {most} nonzero eigenvalues")
+    if choice("rigor", rigor, RIGOR) == "arb":
+        from gpbounds.kdpp.enclosed import enclosed_residual
+
+        return enclosed_residual(values.tolist(), float(error), some, size, variance)
     upper = np.where(some, values + error, 0.0)
     lowest = np.maximum(values - error, 0.0) if error else upper
     return _between(upper, lowest, some, size, variance)
