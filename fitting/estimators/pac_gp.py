@@ -26,11 +26,11 @@ class PACGP(PacGaussianProcess):
     Q is the exact GP posterior with noise variance σ².  A step takes O(N³) time and O(N²) memory.
 
     Claims P-08, P-14, P-20, P-22, P-44 … P-49 (Reeb et al., PAC-GP, Eqs. 5–8, §3.1).  Hypotheses: rows are independent
-    draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling`` and the kernel family were chosen
-    before the data were seen.  The start of training, σ², ``relaxation``, restarts and the settings of the optimiser
-    may depend on the data.  Pass several ε as one sequence, which costs ln E (P-47).  Do not choose ``epsilon`` (or the
-    grid, the loss, the kernel family) by `GridSearchCV`: the choice depends on the data, and the bound does not pay for
-    it.
+    draws from one law, and ``epsilon``, ``delta``, ``loss``, ``grid``, ``scaling``, ``mean`` and the kernel family were
+    chosen before the data were seen.  The start of training, σ², ``relaxation``, restarts and the settings of the
+    optimiser may depend on the data.  Pass several ε as one sequence, which costs ln E (P-47).  Do not choose
+    ``epsilon`` (or the grid, the loss, the kernel family) by `GridSearchCV`: the choice depends on the data, and the
+    bound does not pay for it.
 
     Parameters
     ----------
