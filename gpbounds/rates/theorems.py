@@ -125,10 +125,10 @@ def rate(
         M in one dimension, 0.01 to 2 s in several.  For ``Empirical(X)``, up to 8192 rows, squared exponential and
         Matérn kernels of half-integer ν, their sums and products: with proved bounds on the eigenvalues of the exact
         matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at which
-        its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
-        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
-        where M falls by as much.  "float" enlarges the value by 1e-11, which exceeds the rounding errors of its
-        computation; the page "What certified means" of the documentation compares the two.
+        its bounds stop to fall in M.  So with draws, up to 4096 rows: y given (N-antitone; the tilted law has
+        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior), a norm known before the draws.
+        "float" enlarges the value by 1e-11, which exceeds the rounding errors of its computation; the page
+        "What certified means" of the documentation compares the two.
 
     Returns
     -------

@@ -16,7 +16,15 @@ from gpbounds.arrays import Float, as_host_points
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, times_power, unit
-from gpbounds.linalg.pair_cholesky import NEGLIGIBLE, Block, PairFactor, pair_cholesky, residual
+from gpbounds.linalg.pair_cholesky import (
+    NEGLIGIBLE,
+    Block,
+    PairFactor,
+    minus,
+    pair_cholesky,
+    residual,
+    with_diagonal,
+)
 from gpbounds.linalg.pair_products import UP, multiply
 from gpbounds.linalg.pair_solve import (
     Unresolved,
@@ -26,11 +34,11 @@ from gpbounds.linalg.pair_solve import (
     quadratic,
     remainder,
     share,
+    solve,
     solve_lower,
-    solve_upper,
 )
 from gpbounds.linalg.triangular import solve_triangular
-from gpbounds.numerics.pairs import Pair, add, two_sum
+from gpbounds.numerics.pairs import Pair, two_sum
 from gpbounds.numerics.search import least as fewest
 from gpbounds.rigor import above, at_bits, below, exact
 from gpbounds.validation import noise_variance
@@ -125,25 +133,10 @@ class Scaled:
         further = UP * (self.N * self.entry + math.sqrt(self.N) * ADDED * (self.kernel.max_variance + self.noise))
         known = {"least": self.noise, "further": further}
         share(further, self.noise)  # no factor would do
-        block = _with_diagonal(_entries(self.kernel, self.X), self.noise)
+        block = with_diagonal(_entries(self.kernel, self.X), self.noise)
         factor = pair_cholesky(block, self.N, "K + σ²I", min(NEGLIGIBLE, 0.25 * self.noise))
         volume = log_det(factor, **known)
         return self.log_density(volume, quadratic(factor, self.targets, **known))
-
-
-def _with_diagonal(block: Block, number: float) -> Block:
-    """A + number·I by blocks."""
-
-    def shifted(rows: slice, columns: slice) -> Pair:
-        high, low = block(rows, columns)
-        first, last = max(rows.start, columns.start), min(rows.stop, columns.stop)
-        if first < last:
-            high, low, on = high.copy(), low.copy(), np.arange(first, last)
-            at = on - rows.start, on - columns.start
-            high[at], low[at] = add((high[at], low[at]), (np.float64(number), np.float64(0.0)))
-        return high, low
-
-    return shifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +224,7 @@ class Nearby:
 
     def factor(self, shift: float) -> tuple[PairFactor, float]:
         """A factor of FᵀF + shift·I, and what is to be added to its error."""
-        block = _with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
+        block = with_diagonal(lambda rows, columns: (self.gram[0][rows, columns], self.gram[1][rows, columns]), shift)
         size = float(self.gram[0].diagonal().max()) + shift
         factor = pair_cholesky(block, self.m, "FᵀF + σ²I", 0.0)
         return factor, UP * (self.gram_error + math.sqrt(self.m) * ADDED * size)
@@ -245,14 +238,10 @@ class Nearby:
     def unexplained(self, shift: float) -> tuple[Pair, Pair, float]:
         """a near (FᵀF + shift·I)⁻¹Fᵀy', y' − Fa as pairs, and a bound on the error of the latter."""
         factor, _ = self.factor(shift)
-        L = factor.L[0][factor.pivots], factor.L[1][factor.pivots]
         F, Y = _transposed(self.F), self.problem.targets
         zero = np.zeros((self.m, self.problem.P))
         fitted = remainder(F, Y, (zero, zero)).value  # −Fᵀy'
-        right = -fitted[0][factor.pivots], -fitted[1][factor.pivots]
-        solved, a = solve_upper(L, solve_lower(L, right)), (zero.copy(), zero.copy())
-        for part, values in zip(a, solved, strict=True):
-            part[factor.pivots] = values
+        a = solve(factor, minus(fitted))
         rest = remainder(self.F, a, Y)
         return a, rest.value, rest.error
 
