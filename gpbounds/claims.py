@@ -60,7 +60,8 @@ class Claim:
     check : str
         File of `verification/` that checks it; empty until it is built.
     proof : str
-        The proof of the true statement, and of the sharper one if it needs another, where this project gives it; else empty.  Blank lines separate paragraphs.
+        The proof of the true statement, and of the sharper one if it needs another, where this project gives it; else
+        empty.  Blank lines separate paragraphs.
     source : str
         Where a proof of the true statement stands, if the printed form is wrong or the paper cites it; else empty.
     unproved : str
@@ -161,6 +162,17 @@ def find(id: str) -> Claim:
     close = [folded[f] for f in difflib.get_close_matches(_fold(id), folded, n=5)]
     hint = f"close to it: {', '.join(close)}" if close else f"ids look like {_EXAMPLES}"
     raise ValueError(f"no claim {id!r} in the ledger; {hint}")
+
+
+@functools.cache
+def named_claims() -> re.Pattern[str]:
+    """A pattern that finds the ids of claims in a text, each as its first group.
+
+    >>> named_claims().findall("R-lem3c follows from R-lem3 (see N-F), not from R-lem33")
+    ['R-lem3c', 'R-lem3', 'N-F']
+    """
+    ids = "|".join(sorted((re.escape(claim.id) for claim in ledger()), key=len, reverse=True))
+    return re.compile(rf"(?<![\w`\\-])({ids})(?![\w`]|-\w)")
 
 
 def _fold(id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from gpbounds.claims import STATUSES, Claim, find, ledger
+from gpbounds.claims import STATUSES, Claim, find, ledger, named_claims
 from gpbounds.pages import claims_page
 
 FOLDER = "claims"
@@ -42,11 +42,17 @@ class Proofs(SphinxDirective):
         return [entries]
 
     def _entry(self, claim: Claim, text: str) -> nodes.definition_list_item:
-        body = nodes.definition("", nodes.paragraph(text=claim.statement))
-        word = "" if claim.unproved else "Proof.  "
+        body = nodes.definition("", self._paragraph(claim.statement))
+        word = "" if claim.unproved else "Proof. "
         for i, paragraph in enumerate(text.strip().split("\n\n")):
-            body += nodes.paragraph(text=(word if i == 0 else "") + " ".join(paragraph.split()))
+            body += self._paragraph((word if i == 0 else "") + " ".join(paragraph.split()))
         return nodes.definition_list_item("", nodes.term("", "", _link(claim.id, self.env.docname)), body)
+
+    def _paragraph(self, text: str) -> nodes.paragraph:
+        """The text with a link for each claim that it names; its primes are not quotation marks."""
+        parts = named_claims().split(text)
+        links = [_link(part, self.env.docname) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
+        return nodes.paragraph("", "", *links, support_smartquotes=False)
 
 
 class Counts(SphinxDirective):

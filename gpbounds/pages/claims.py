@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpbounds.claims import STATUSES, VERDICTS, Claim, ledger
+from gpbounds.claims import STATUSES, VERDICTS, Claim, ledger, named_claims
 from gpbounds.pages.chart import Chart
 from gpbounds.pages.html import Markup, document, escaped
 from gpbounds.pages.marks import Level, Line
@@ -90,6 +90,15 @@ def proof(claim: Claim) -> str:
     return claim.proof or claim.unproved or claim.source or f"In the paper: {claim.place}."
 
 
+def _linked(text: str) -> str:
+    """The text with a link for each claim that it names.
+
+    >>> _linked("By R-lem3, x < 1")
+    'By <a href="#R-lem3">R-lem3</a>, x &lt; 1'
+    """
+    return named_claims().sub(r'<a href="#\1">\1</a>', escaped(text))
+
+
 def _controls() -> Markup:
     def select(name: str, title: str, options: Sequence[tuple[str, str]]) -> str:
         items = "".join(f'<option value="{escaped(value)}">{escaped(text)}</option>' for value, text in options)
@@ -117,7 +126,7 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
         rows.append(("Sharper form", claim.sharper))
     text = proof(claim)
     name = "Unproved" if claim.unproved else "Proof"
-    rows.append((name, Markup(f'<div class="proof">{escaped(text)}</div>') if "\n" in text else text))
+    rows.append((name, Markup(f'<div class="proof">{_linked(text)}</div>')))
     rows.append(("Function", Markup(f"<code>{escaped(claim.function)}</code>") if claim.function else "not built"))
     rows.append(("Check", Markup(f"<code>{escaped(claim.check)}</code>") if claim.check else "not built"))
     if record is not None:
@@ -131,7 +140,7 @@ def _article(claim: Claim, observed: Mapping[str, Mapping[str, Any]]) -> str:
     basis = "warn" if claim.unproved else "good"
     return (
         f'<article id="{claim.id}" tabindex="-1" {attributes}>\n<h2><a href="#{claim.id}">{claim.id}</a> '
-        f'<span class="{colour}" title="{MEANINGS[claim.verdict]}">{claim.verdict}</span> '
+        f'<span class="{colour}" title="{MEANINGS[claim.verdict]}">{claim.verdict}</span> <span class="soft">·</span> '
         f'<span class="{basis}" title="{BASES[claim.status]}">{claim.status}</span></h2>\n'
         f'<p class="statement">{escaped(claim.statement)}</p>\n<dl>{entries}</dl>{_picture(claim, record)}</article>'
     )
