@@ -60,12 +60,14 @@ class Claim:
     check : str
         File of `verification/` that checks it; empty until it is built.
     proof : str
-        The proof of the true statement, and of the sharper one if it needs another, where this project gives it; else
-        empty.  Blank lines separate paragraphs.
+        The proof of the true statement and of the sharper one, where this project gives both; else empty.  Blank lines
+        separate paragraphs.
     source : str
         Where a proof of the true statement stands, if the printed form is wrong or the paper cites it; else empty.
     unproved : str
         What is known of a statement without a proof, and what its check compares; else empty.
+    sharper_proof : str
+        The proof of the sharper statement, where ``proof`` is empty; it is never the paper's.
 
     A claim has at most one of ``proof`` and ``unproved``.  `status` follows from them.
     """
@@ -82,6 +84,7 @@ class Claim:
     proof: str = ""
     source: str = ""
     unproved: str = ""
+    sharper_proof: str = ""
 
     @property
     def status(self) -> str:
@@ -104,13 +107,14 @@ class Claim:
         return bool(self.function or self.check)
 
     def __str__(self) -> str:
+        sharper = f"Of the sharper form: {self.sharper_proof}" if self.sharper_proof else ""
         rows = {
             "Place": self.place,
             "True": self.statement,
             "Printed": self.printed,
             "Sharper": self.sharper,
             "Status": self.status,
-            "Proof": self.proof or self.source,
+            "Proof": f"{self.proof or self.source}\n\n{sharper}",
             "Unproved": self.unproved,
             "Function": self.function,
             "Check": self.check or "not built yet",

@@ -97,6 +97,8 @@ def test_every_claim_says_what_its_true_statement_rests_on() -> None:
             faults.append(f"{claim.id} is new; expected proof or unproved, got a source")
         elif claim.proof and re.search(r"docstring|\bgpbounds\.", claim.place + claim.proof):
             faults.append(f"{claim.id}: the ledger is the place of proofs, and this one names another")
+        if bool(claim.sharper_proof) != bool(claim.sharper and not claim.proof):
+            faults.append(f"{claim.id}: expected sharper_proof if and only if there is a sharper form and no proof")
         assert claim.status in STATUSES, claim.id
     assert not faults, "\n".join(faults)
 
@@ -122,5 +124,6 @@ def test_claims_refer_to_claims_that_exist() -> None:
     ids = {claim.id for claim in ledger()}
     for claim in ledger():
         text = " ".join((claim.statement, claim.printed, claim.sharper, claim.proof, claim.source, claim.unproved))
+        text += " " + claim.sharper_proof
         for reference in re.findall(r"\b(?:[LPD]-\d\d[a-c]?|[RN]-[a-z][\w-]*\w)", text):
             assert reference in ids, f"{claim.id} refers to {reference}"

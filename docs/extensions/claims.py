@@ -29,20 +29,26 @@ def _link(id: str, document: str) -> nodes.reference:
 
 
 class Proofs(SphinxDirective):
-    """The claims that are proved here, with their proofs; with the argument ``none`` those without a proof."""
+    """The claims that are proved here, with their proofs.
+
+    With the argument ``sharper`` the sharper forms of other claims; with ``none`` the claims without a proof.
+    """
 
     optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """One entry a claim: its statement, and its proof or what is known without one."""
         entries = nodes.definition_list()
+        wanted = self.arguments[0] if self.arguments else "proof"
         for claim in ledger():
-            if text := claim.unproved if self.arguments else claim.proof:
-                entries += self._entry(claim, text)
+            if wanted == "sharper" and claim.sharper_proof:
+                entries += self._entry(claim, claim.sharper, claim.sharper_proof)
+            elif text := {"proof": claim.proof, "none": claim.unproved}.get(wanted):
+                entries += self._entry(claim, claim.statement, text)
         return [entries]
 
-    def _entry(self, claim: Claim, text: str) -> nodes.definition_list_item:
-        body = nodes.definition("", self._paragraph(claim.statement))
+    def _entry(self, claim: Claim, statement: str, text: str) -> nodes.definition_list_item:
+        body = nodes.definition("", self._paragraph(statement))
         word = "" if claim.unproved else "Proof. "
         for i, paragraph in enumerate(text.strip().split("\n\n")):
             body += self._paragraph((word if i == 0 else "") + " ".join(paragraph.split()))

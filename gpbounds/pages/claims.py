@@ -79,7 +79,7 @@ def state(claim: Claim, observed: Mapping[str, Any]) -> str:
 
 
 def proof(claim: Claim) -> str:
-    """The proof, or where it stands, or why there is none.
+    """The proof, or where it stands, or why there is none; then that of a sharper form which needs another.
 
     >>> from gpbounds.claims import find
     >>> proof(find("R-lem3"))[:13]
@@ -87,7 +87,8 @@ def proof(claim: Claim) -> str:
     >>> proof(find("N-conc"))[:27]
     'With φ_i(β) = log(1+βd_i)/β'
     """
-    return claim.proof or claim.unproved or claim.source or f"In the paper: {claim.place}."
+    text = claim.proof or claim.unproved or claim.source or f"In the paper: {claim.place}."
+    return text + (f"\n\nOf the sharper form: {claim.sharper_proof}" if claim.sharper_proof else "")
 
 
 def _linked(text: str) -> str:
