@@ -18,7 +18,7 @@ example:
   function that computes it.  gpbounds claims --section G --verdict misprint lists some claims, and so does --status
   "checked numerically only", for which no proof is known here; without arguments the command lists and counts all.
 
-theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (direct loss), and N (proved here).
+theorems: 73 claims R (Renyi bounds), 52 L (low rank), 43 P (PAC-Bayes), 41 D (direct loss), and N (this project).
 """
 
 
