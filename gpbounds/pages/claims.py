@@ -65,7 +65,7 @@ def claims_page(observed: Mapping[str, Mapping[str, Any]], title: str = "Claims"
     body = (
         f"<header><h1>{escaped(title)}</h1>\n<p>{len(claims)} claims: {escaped(summary)}. "
         f"{run} The verdict is about the form that the paper prints; the statement is the true one. "
-        f"Of the statements, {escaped(proofs)}.</p>\n"
+        f"The statements: {escaped(proofs)}.</p>\n"
         f"{_controls()}</header>\n<main>\n" + "\n".join(_article(claim, observed) for claim in claims) + "\n</main>"
     )
     return document(title, body, style=STYLE, script=SCRIPT)
