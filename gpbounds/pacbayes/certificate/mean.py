@@ -28,7 +28,7 @@ class DeclaredMean:
     fitted to disjoint data, or members of a grid that was fixed in advance, which costs the logarithm of its size
     (P-44).  There is no origin for coefficients that were fitted to the same rows and are not on a grid.
 
-    Claim N-declared: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
+    Claim N-prior-mean: the certificate is that of the rows (x, y − m(x)) and a prior with mean 0.
 
     Parameters
     ----------
