@@ -122,17 +122,7 @@ def times_power(kernel: Kernel, exponent: int) -> Kernel:
 def pair_error(kernel: Kernel, dim: int) -> float:
     """A bound on the error of each entry of `pair_covariances` in ``dim`` dimensions, about 1e-30 times the variance.
 
-    Proof.  Relative errors in units of u², to first order; 5 % are added at the end.  x − x' is exact as a pair, its
-    quotient by the lengthscale errs by 7, the square by 18 + 14, the sum over D terms, all ≥ 0, by 6D: s = r² by c =
-    32 + 6D.
-
-    Squared exponential: t = −s/2 errs by c|t|, exp by 8|t| + 20, the product with the variance by 18; and |t|e^t ≤ 1/e.
-    So k errs by v((c + 8)/e + 38).
-
-    Matérn, ν = p + ½: z = √(2νs) errs by (18 + c)/2 + 12, and ρ(z) = Σ_i c_i z^i e^−z with c_i > 0.  As ρ falls by at
-    most ρ dz, the error of z changes ρ by at most its part of zρ ≤ B = Σ c_i((i + 1)/e)^(i+1), since z^m e^−z ≤
-    (m/e)^m.  Horner's rule errs by p(18 + 6) + 7 on positive terms, exp by 8z + 20, the two products by 18 each:
-    v(((18 + c)/2 + 20)B + 24p + 63).
+    Squared exponential and Matérn kernels: N-pairs.
 
     A sum of kernels adds the errors of its parts, and 6; a product multiplies each by the other's largest value, and
     adds 18.  Distances are cut at 1e4 lengthscales, where k and its value here are below 1e-290·v; `TINY` includes it.

@@ -35,12 +35,7 @@ def _constants() -> tuple[tuple[float, float, float], Float, Float]:
 def exp(t: Pair) -> Pair:
     """e^t for t ≤ 0 as a pair, with an error of at most (8|t| + 20)u²e^t, u = 2⁻⁵³, or 1e-295 for t < −680.
 
-    Proof.  n < 2¹⁶ has 16 bits, so n·c₁ and n·c₂, c₁ + c₂ + c₃ = log(2)/64, are exact, as are sums by `two_sum`.  r =
-    t − n(c₁ + c₂ + c₃) is off by the rounding of t₂, n·c₃ (below 2⁻⁷⁰(|t| + 1)) and remainders, at most 7u²(|t| + 1).
-    |r| ≤ 0.0055.  In units of u²: e^r = 1 + r + r²q, q = ½ + r/6 + … up to r⁹/11!, whose remainder r¹²/12! is below
-    1e-4.  The terms of q from r⁴/6! on are in double precision, which costs r²·r⁴·u/700 < 0.3, and the others err by at
-    most 10, times r² < 1; r² and its product by 36r²; adding r by 6·0.0056; the product with the table's 2^(j/64),
-    which is off by 1, by 19·0.0056; the last sum by 6·1.01.  Less than 10 in all.
+    The proof is that of N-pairs: n < 2¹⁶ has 16 bits, so n·c₁ and n·c₂, c₁ + c₂ + c₃ = log(2)/64, are exact.
 
     >>> high, low = exp((np.array([-1.0]), np.array([0.0])))
     >>> bool(high[0] == np.exp(-1.0)), float(low[0])

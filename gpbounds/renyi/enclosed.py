@@ -305,20 +305,10 @@ def enclosed_evidence(
 ) -> tuple[Bound, Bound]:
     """The bounds of `gpbounds.renyi.evidence` with ``rigor="arb"``.
 
-    Exact (N-exact).  A = K + σ²I ⪰ σ²I, as the exact K is positive semi-definite.  L is a computed factor, and ‖A −
-    LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).  ρ =
-    η/σ² < ¼.  With H = A^(−½)(A − LLᵀ)A^(−½), ‖H‖_F ≤ ρ: LLᵀ = A^½(I − H)A^½ gives |log|LLᵀ| − log|A|| ≤ √Nρ/(1 − ρ)
-    and (1 − ρ)|L⁻¹y|² ≤ yᵀA⁻¹y ≤ (1 + ρ)|L⁻¹y|².  For any w with s = y − Lw: ||L⁻¹y| − |w|| ≤ |s|/√((1 − ρ)σ²).
-
-    Inducing points (N-nystrom).  C = [Kuu Kuf; Kfu K] ⪰ 0.  For any L (m, m), F (N, m) and W (m, N) let E = Kuu − LLᵀ,
-    R = Kfu − FLᵀ, S = Fᵀ − LᵀW.  For a vector x and a = −Wx
-
-        0 ≤ (a, x)ᵀC(a, x) = |Lᵀa + Fᵀx|² + aᵀEa + 2aᵀRᵀx + xᵀ(K − FFᵀ)x,   Lᵀa + Fᵀx = Sx,
-
-    hence K − FFᵀ ⪰ −εI, ε = ‖S‖² + ‖E‖‖W‖² + 2‖R‖‖W‖, and K + σ²I ⪰ FFᵀ + sI for s = σ² − ε.  Titsias's bounds and
-    their sharper forms (R-eq8, R-amgm) need nothing else: they are those of FFᵀ, s and T = Tr(K + σ²I − FFᵀ − sI).
-    log|FFᵀ + sI| = (N − m)log s + log|FᵀF + sI| as above; yᵀ(FFᵀ + sI)⁻¹y ≤ |y − Fa|²/s + |a|² for any a, and
-    yᵀ(FFᵀ + tI)⁻¹y ≥ (dᵀy)²/(t|d|² + |Fᵀd|²) for any d.  QED
+    Exact: N-exact, with a computed factor L of A = K + σ²I ⪰ σ²I, as the exact K is positive semi-definite.  The bound
+    ‖A − LLᵀ‖_F ≤ η is proved: entries of K to 30 digits (N-pairs), products of slices without rounding (N-slices).
+    ρ = η/σ² < ¼.
+    Inducing points: N-nystrom, with log|FFᵀ + sI| = (N − m)log s + log|FᵀF + sI| in the same way.
 
     Parameters
     ----------
@@ -347,10 +337,7 @@ def enclosed_gap(
 
     The bound "elbo 1" of `enclosed_evidence` is at most L_VI of the exact Q of all of Z.
 
-    Proof.  C of `enclosed_evidence` with Q in place of K is positive semi-definite as well, so that Q ⪰ Q₀ = FFᵀ + (s −
-    σ²)I; leaving points out makes Q smaller.  Along Q₀ + t(Q − Q₀), B = Q + σ²I ⪰ sI and with D = Q − Q₀ ⪰ 0 the
-    derivative of L_VI is at least ½Tr(D)(1/σ² − 1/s) ≥ −½T(σ² − s)/(sσ²), as Tr D ≤ T.  At Q₀ it is log N(y; 0, FFᵀ +
-    sI) − T/(2σ²), and 1/σ² + (σ² − s)/(sσ²) = 1/s.  QED
+    The proof is that of N-nystrom.
     """
     problem, centres = _checked(kernel, X, y, Z, noise)
     assert centres is not None

@@ -123,16 +123,13 @@ class GradedRows(Rows):
     def quadratic(self, residual: ExpectedResidual | StreamedResidual) -> float:
         """Upper bound on q̄ = Σ over outputs of yᵀK_n⁻¹E(K − Q)K_n⁻¹y (N-antitone).
 
-        Proof.  B, T, E, s, h, g are those of `gpbounds.linalg.pair_eigen`, ε ≥ ‖K − LLᵀ‖.  L = (B − E)T⁻¹ and
-        (TᵀT)⁻¹ ⪯ I/g, hence for any t > 0
+        B, T, E, s, h, g are those of `gpbounds.linalg.pair_eigen`, ε ≥ ‖K − LLᵀ‖.  L = (B − E)T⁻¹ and (TᵀT)⁻¹ ⪯ I/g,
+        hence for any t > 0
 
             K ⪯ (1/g)(B − E)(B − E)ᵀ + εI ⪯ K⁺ := bBBᵀ + ηI,   b = (1 + t)/g,   η = ε + (1 + 1/t)‖E‖²/g,
 
-        and E(K − Q) increases with K (N-res): it is at most that of K⁺, whose eigenvalues κ_i lie between b(1 − h)s² +
-        η and b(1 + h)s² + η, or are η.  Let φ(x) = c/(1 + x/q) be at least miss_i at every κ_i.  Then E(K − Q) ⪯
-        K⁺φ(K⁺) ⪯ bBBᵀφ(bBBᵀ) + ηcI, and BBᵀφ(bBBᵀ) = Bφ(bBᵀB)Bᵀ ⪯ B diag φ(b(1 − h)s_j²) Bᵀ, because φ decreases as
-        a function of matrices and BᵀB ⪰ (1 − h) diag(s²).  For any v in place of K_n⁻¹y, √q̄ changes by at most
-        √(max ρ_i)·|y − K_n v|/σ².  Every q > 0 gives a bound; the least of a grid is returned.  QED
+        whose eigenvalues lie between b(1 − h)s² + η and b(1 + h)s² + η, or are η.  Every q > 0 gives a bound by
+        N-antitone; the least of a grid is returned.
         """
         assert isinstance(residual, ExpectedResidual)
         assert residual.noise is not None
