@@ -11,21 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from gpbounds.writing import replacing
+
 ABOUT = "about"
 """Name of the member of the file that holds the JSON, as bytes."""
 
 
 def write_archive(path: str | os.PathLike[str], about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
     """Replace the file in one step: a reader sees either the old file or the complete new one."""
-    target = Path(path)
     members: dict[str, Any] = {ABOUT: np.frombuffer(json.dumps(about, sort_keys=True).encode(), dtype=np.uint8)}
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            np.savez(file, **(members | dict(arrays)))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(path, "wb") as file:
+        np.savez(file, **(members | dict(arrays)))
 
 
 def read_archive(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, Any], dict[str, Any]]:

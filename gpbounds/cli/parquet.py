@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.writing import replacing
 
 
 def is_parquet(path: Path) -> bool:
@@ -77,7 +78,7 @@ def write(path: Path, columns: list[str], parts: Iterable[Float]) -> None:
     import pyarrow.parquet
 
     schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
-    with pyarrow.parquet.ParquetWriter(path, schema) as file:
+    with replacing(path, "wb") as target, pyarrow.parquet.ParquetWriter(target, schema) as file:
         for part in parts:
             file.write_table(pyarrow.Table.from_arrays(list(map(pyarrow.array, part.T)), schema=schema), len(part))
 

@@ -15,6 +15,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
 from gpbounds.means import LinearMean
 from gpbounds.validation import noise_variance
+from gpbounds.writing import replacing
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Model:
             "Z": None if self.Z is None else self.Z.tolist(),
             "mean": None if self.mean is None else _mean_to_plain(self.mean),
         }
-        with open(path, "w", encoding="utf-8") as file:
+        with replacing(path) as file:
             json.dump(record, file, indent=1, allow_nan=False)
 
     @classmethod

@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gpbounds.writing import replacing
+
 FORMAT = "gpbounds certificate"
 SCHEMA = 1
 
@@ -32,7 +34,8 @@ def write(record: dict[str, Any], path: str | os.PathLike[str]) -> None:
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
     # This matches only lists that json broke into lines, since a JSON string holds no raw newline.
     flat = re.sub(r"\[\n\s*([^\[\]{}\n]*(?:\n[^\[\]{}\n]*)*?)\n\s*\]", lambda m: f"[{_joined(m[1])}]", text)
-    Path(path).write_text(flat + "\n", encoding="utf-8")
+    with replacing(path) as file:
+        file.write(flat + "\n")
 
 
 def _joined(body: str) -> str:
