@@ -139,6 +139,7 @@ class _Search:
         def moved(intermediate_result: Any) -> None:
             nonlocal settled, resolved
             watch.step(float(intermediate_result.fun))
+            watch.checkpoint()
             if replay.replaying:
                 return
             settled = watch.settled()

@@ -59,4 +59,6 @@ class Run:
         """Whether a run with ``max_iter`` iterations that ends by ``ending`` is complete."""
         if self.status == "settled":
             return self.iterations >= max_iter or (ending is not None and ending.reason(self.values) is not None)
+        if self.status == "interrupted" and self.iterations == max_iter:  # a kill came before the record of the end
+            return False
         return self.status in ("converged", "resolved", "stalled") or self.iterations >= max_iter

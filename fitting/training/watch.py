@@ -105,10 +105,13 @@ class Watch:
             self.values.append(-f)
 
     def step(self, f: float) -> None:
-        """Record an iteration: its value, the progress bar, and unless ``quiet`` a checkpoint where one is due."""
+        """Record an iteration: its value, and the progress bar."""
         self.values.append(-f)
         if self._bar is not None:
             self._show(self._bar)
+
+    def checkpoint(self) -> None:
+        """Write a checkpoint where one is due, unless ``quiet``; for a run that goes on after its last iteration."""
         if self._save is not None and not self.quiet and self._due():
             began = time.perf_counter()
             self._save(self.record("interrupted", "Training was interrupted."))
