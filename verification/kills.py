@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from robustness.jobs import JOBS
@@ -42,16 +43,18 @@ def main() -> int:
         importlib.import_module(name)  # once, not in every process
     tqdm.monitor_interval = 0  # no thread of its own
     jobs = [job for job in JOBS if args.jobs in job.name]
-    numbers = range(args.kills) if args.number is None else [args.number]
+    numbers = itertools.count() if args.number is None else iter([args.number])
     done: list[Kill] = []
     with tempfile.TemporaryDirectory() as base:
         references: dict[str, Reference] = {}
-        for number in tqdm(numbers, unit="kill"):
+        bar = tqdm(total=args.kills, unit="kill")
+        while sum(each.died for each in done) < args.kills and (number := next(numbers, None)) is not None:
             # Each job is killed once at a random moment and once where it writes, then the next one.
             job = jobs[number // 2 % len(jobs)]
             if job.name not in references:
                 references[job.name] = reference(job, Path(base) / str(len(references)))
             done.append(kill(number, job, references[job.name], args.seed))
+            bar.update(done[-1].died)
             for fault in done[-1].faults:
                 print(f"kill {number}, {job.name}, {done[-1].place} {done[-1].at:.3g}: {fault}", file=sys.stderr)
     table = counted(done)
@@ -62,13 +65,16 @@ def main() -> int:
 
 
 def counted(done: list[Kill]) -> dict[str, object]:
-    """The number of kills by work and place, of those that came after the end, and of faults."""
+    """The number of kills by work and place, and of runs with faults; a run that ended before its kill is none."""
+    places: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in done:
+        places[each.kind][each.place] += each.died
     kinds = dict.fromkeys(each.kind for each in done)
     return {
-        "kills": len(done),
-        "died": sum(each.died for each in done),
+        "kills": sum(each.died for each in done),
+        "ended before": sum(not each.died for each in done),
         "faults": sum(bool(each.faults) for each in done),
-        "by work": {kind: dict(Counter(each.place for each in done if each.kind == kind)) for kind in kinds},
+        "by work": {kind: dict(places[kind]) for kind in kinds},
     }
 
 

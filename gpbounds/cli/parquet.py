@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpbounds.arrays import Float
+from gpbounds.sources.parquet import reading
 from gpbounds.writing import replacing
+
+LARGEST = 2**26
+"""Bytes of numbers of a file that need no further reason."""
+
+RATIO = 1000
+"""Largest ratio of the bytes of numbers to those of the file beyond them: a constant column needs few."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -108,7 +115,14 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
         import pyarrow.parquet
     except ImportError:
         raise ValueError(f"{path}: Parquet files are read by pyarrow: pip install 'gpbounds[parquet]'") from None
-    try:
-        return pyarrow.parquet.read_metadata(path) if metadata else pyarrow.parquet.read_table(path, columns=columns)
-    except pyarrow.ArrowInvalid:
-        raise ValueError(f"{path}: expected a Parquet file, got a damaged file or another format") from None
+    with reading(path):
+        about = pyarrow.parquet.read_metadata(path)
+        if metadata:
+            return about
+        rows, width = about.num_rows, about.num_columns if columns is None else len(columns)
+        if 8 * rows * width > max(LARGEST, RATIO * path.stat().st_size):
+            raise ValueError(
+                f"{path}: expected at most {RATIO} bytes of numbers for each byte of the file, got {rows} rows of "
+                f"{width} columns: write it again without compression if you trust it"
+            )
+        return pyarrow.parquet.read_table(path, columns=columns)

@@ -75,12 +75,16 @@ def kernel_from_plain(plain: Mapping[str, Any]) -> Kernel:
     2.0
     """
     name = plain["type"]
+    if name not in KINDS:
+        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {str(name)[:60]!r}")
+    parts = ("k1", "k2") if name in PAIRS else ("kernel", "columns") if name == "OnColumns" else FIELDS[name][1]
+    if set(plain) != {"type", *parts}:  # a field that is missing must not become a default
+        given = ", ".join(str(key)[:60] for key in plain)
+        raise ValueError(f"kernel: expected the fields type, {', '.join(parts)} of {name}, got {given}")
     if name in PAIRS:
         return PAIRS[name](kernel_from_plain(plain["k1"]), kernel_from_plain(plain["k2"]))
     if name == "OnColumns":
         return OnColumns(kernel_from_plain(plain["kernel"]), plain["columns"])
-    if name not in FIELDS:
-        raise ValueError(f"kernel: expected one of {', '.join(KINDS)}, got {name!r}")
     return FIELDS[name][0](**{key: value for key, value in plain.items() if key != "type"})
 
 
