@@ -230,7 +230,8 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         if about["class"] not in kinds:
             got = saving.one_line(ValueError(about["class"]))
             raise ValueError(f"path: expected a saved {cls.__name__}, got a {got} in {os.fspath(path)!r}")
-        own, chosen = by_name(features), about["arguments"].get("device", "cpu") if device is None else device
+        own = by_name(features)
+        chosen: Any = about["arguments"].get("device", "cpu") if device is None else device
         array_module(chosen)  # an error about the device is none about the file
         with saving.refusing(path):
             arguments = saving.arguments(about, arrays, own) | {"device": chosen}

@@ -55,6 +55,19 @@ class Run:
         """Number of steps."""
         return max(len(self.values) - 1, 0)
 
+    def check_size(self, p: int) -> None:
+        """Refuse a run with another number of parameters than ``p``, as a changed checkpoint may hold.
+
+        Raises
+        ------
+        ValueError
+        """
+        if self.vector.shape != (p,):
+            raise ValueError(
+                f"checkpoint: expected {p} parameters, got a checkpoint of {self.vector.size}: pass another path, or "
+                "delete this file"
+            )
+
     def is_over(self, max_iter: int, ending: Ending | None = None) -> bool:
         """Whether a run with ``max_iter`` iterations that ends by ``ending`` is complete."""
         if self.status == "settled":

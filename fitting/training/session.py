@@ -116,7 +116,8 @@ def _run(i: int, plain: dict[str, Any], arrays: dict[str, Any]) -> tuple[str, Ru
     counts = (run.evaluations, run.failures)
     if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in counts):
         raise ValueError(f"evaluations, failures: expected whole numbers >= 0, got {counts}")
-    if run.status not in get_args(Status) or not isinstance(run.value, float) or not math.isfinite(run.value):
+    known = isinstance(run.value, float) and (math.isfinite(run.value) or (run.value == -math.inf and not values.size))
+    if not isinstance(run.status, str) or run.status not in get_args(Status) or not known:
         raise ValueError(f"status, value: expected a status and a number, got {run.status!r} and {run.value!r}")
     if not isinstance(run.reason, str) or not isinstance(plain["name"], str):
         raise ValueError("name, reason: expected texts")
@@ -135,10 +136,13 @@ def _check_state(state: dict[str, Any], p: int) -> None:
             if isinstance(state[name], bool) or not isinstance(state[name], kind) or not 0 <= state[name] < 2**53:
                 raise ValueError(f"{name}: expected a number >= 0, got {state[name]!r}")
         np.random.default_rng(0).bit_generator.state = state["rng"]
-    elif not state or state == {"kept": True}:
-        return
+    elif unknown := set(state) - {"kept", "candidate"}:
+        raise ValueError(f"state: expected that of L-BFGS-B or of Adam, got {', '.join(map(repr, sorted(unknown)))}")
     else:
-        raise ValueError("state: expected that of L-BFGS-B or of Adam")
+        shapes = {}
+    candidate = state.get("candidate", 0)
+    if isinstance(candidate, bool) or not isinstance(candidate, int) or candidate < 0:
+        raise ValueError(f"candidate: expected a whole number >= 0, got {candidate!r}")
     for name, shape in shapes.items():
         if state[name].shape != shape or (name != "losses" and not np.isfinite(state[name]).all()):
             raise ValueError(f"{name}: expected finite numbers of shape {shape}, got others")

@@ -65,11 +65,8 @@ class Watch:
         progress: bool = False,
         label: str = "training",
     ) -> None:
-        if earlier is not None and earlier.vector.shape != np.shape(start):
-            raise ValueError(
-                f"checkpoint: expected {np.size(start)} parameters, got a checkpoint of {earlier.vector.size}: pass "
-                "another path, or delete this file"
-            )
+        if earlier is not None:
+            earlier.check_size(np.size(start))
         self.best = np.array(start if earlier is None else earlier.vector, dtype=np.float64)
         self.value = -math.inf if earlier is None else earlier.value
         self.values = [] if earlier is None else list(earlier.values)

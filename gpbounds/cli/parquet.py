@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,13 @@ def size(path: Path) -> int:
 
 
 def write(path: Path, columns: list[str], parts: Iterable[Float]) -> None:
-    """Write one file with a row group for each of the ``parts`` (n, number of columns)."""
+    """Write one file with a row group for each of the ``parts`` (n, number of columns), and checksums."""
     import pyarrow
     import pyarrow.parquet
 
     schema = pyarrow.schema([(name, pyarrow.float64()) for name in columns])
-    with replacing(path, "wb") as target, pyarrow.parquet.ParquetWriter(target, schema) as file:
+    checked_writer = partial(pyarrow.parquet.ParquetWriter, write_page_checksum=True)
+    with replacing(path, "wb") as target, checked_writer(target, schema) as file:
         for part in parts:
             file.write_table(pyarrow.Table.from_arrays(list(map(pyarrow.array, part.T)), schema=schema), len(part))
 
@@ -125,4 +127,4 @@ def _read(path: Path, *, metadata: bool = False, columns: list[str] | None = Non
                 f"{path}: expected at most {RATIO} bytes of numbers for each byte of the file, got {rows} rows of "
                 f"{width} columns: write it again without compression if you trust it"
             )
-        return pyarrow.parquet.read_table(path, columns=columns)
+        return pyarrow.parquet.read_table(path, columns=columns, page_checksum_verification=True)

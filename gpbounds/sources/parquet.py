@@ -40,7 +40,7 @@ class ParquetPart:
 
     def load(self) -> Rows:
         """The checked rows; a missing value is NaN, which is an error."""
-        with reading(self.path), _arrow().ParquetFile(self.path) as file:
+        with reading(self.path), _arrow().ParquetFile(self.path, page_checksum_verification=True) as file:
             table = file.read_row_groups(list(self.groups), columns=[*self.features, *self.targets], use_threads=False)
         cells = {name: np.asarray(table.column(name)) for name in (*self.features, *self.targets)}
         if self.doubles:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ class Reader:
     ----------
     name, suffix : str
         Of the reader, and of its files.
-    originals : tuple of bytes
-        Whole files.
+    make : function
+        It returns whole files, as bytes.
     changes : tuple of Mutation
     read : function of a path
     judge : function of the answer, the changed bytes and the original ones
@@ -48,13 +48,18 @@ class Reader:
 
     name: str
     suffix: str
-    originals: tuple[bytes, ...]
+    make: Callable[[], tuple[bytes, ...]]
     changes: tuple[Mutation, ...]
     read: Callable[[Path], Any]
     judge: Callable[[Any, bytes, bytes], str]
     share: float
     writes: bool = False
     unpacks: int = 1
+
+    @cached_property
+    def originals(self) -> tuple[bytes, ...]:
+        """The whole files."""
+        return self.make()
 
 
 def written(write: Callable[[Path], Any], suffix: str = "") -> bytes:
@@ -126,6 +131,13 @@ def _gz(text: bytes) -> bytes:
     import gzip
 
     return gzip.compress(text, mtime=0)
+
+
+def packed_tables() -> tuple[bytes, ...]:
+    return tuple(map(_gz, tables()))
+
+
+PACKED = mutations.gzipped(mutations.TABLE)
 
 
 def judge_gz(answer: Any, changed: bytes, original: bytes) -> str:
@@ -391,38 +403,33 @@ def judge_shell(answer: Any, changed: bytes, original: bytes) -> str:
 
 
 def readers() -> tuple[Reader, ...]:
-    """All of them; making their files takes some seconds."""
+    """All of them."""
     beside()
-    table, certificate = tables(), certificates()
-    packed = tuple(map(_gz, table))
     has_arrow = True
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         has_arrow = False
     found = (
-        Reader("tables: CSV", ".csv", table, mutations.TABLE, read_csv, judge_csv, 0.24),
-        Reader(
-            *("tables: .csv.gz", ".csv.gz", packed, mutations.gzipped(mutations.TABLE), read_csv, judge_gz, 0.06),
-            unpacks=100,
-        ),
-        Reader("certificates", ".json", certificate, mutations.JSON, read_certificate, judge_certificate, 0.24),
-        Reader("certificates, sealed anew", ".json", certificate, (resealed,), read_certificate, judge_sealed, 0.03),
-        Reader("models of other libraries", ".json", imported(), mutations.JSON, read_imported, judge_imported, 0.22),
-        Reader("models", ".npz", models(), mutations.ARCHIVE, read_model, judge_model, 0.06),
+        Reader("tables: CSV", ".csv", tables, mutations.TABLE, read_csv, judge_csv, 0.24),
+        Reader("tables: .csv.gz", ".csv.gz", packed_tables, PACKED, read_csv, judge_gz, 0.06, unpacks=100),
+        Reader("certificates", ".json", certificates, mutations.JSON, read_certificate, judge_certificate, 0.24),
+        Reader("certificates, sealed anew", ".json", certificates, (resealed,), read_certificate, judge_sealed, 0.03),
+        Reader("models of other libraries", ".json", imported, mutations.JSON, read_imported, judge_imported, 0.22),
+        Reader("models", ".npz", models, mutations.ARCHIVE, read_model, judge_model, 0.06),
         *(
-            Reader(name, "", checkpoints(adam), mutations.ARCHIVE, read, judge_checkpoint, 0.015, True)
+            Reader(name, "", partial(checkpoints, adam), mutations.ARCHIVE, read, judge_checkpoint, 0.015, True)
             for name, adam, read in (
                 ("checkpoints: L-BFGS", False, lambda path: _trained(path, 7, False)),
                 ("checkpoints: Adam", True, lambda path: _trained(path, 7, True)),
             )
         ),
-        Reader(".npy files", ".npy", arrays(), mutations.NPY, read_npy, judge_npy, 0.1),
+        Reader(".npy files", ".npy", arrays, mutations.NPY, read_npy, judge_npy, 0.1),
         *(
-            [Reader("Parquet files", ".parquet", parquets(), mutations.BYTES, read_parquet, judge_parquet, 0.04)]
+            [Reader("Parquet files", ".parquet", parquets, mutations.BYTES, read_parquet, judge_parquet, 0.04)]
             if has_arrow
             else []
         ),
-        Reader("gpbounds certify check", ".json", certificate, mutations.JSON, read_shell, judge_shell, 0.01),
+        Reader("gpbounds certify check", ".json", certificates, mutations.JSON, read_shell, judge_shell, 0.01),
     )
     return found

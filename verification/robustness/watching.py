@@ -42,7 +42,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _ours(name: str) -> bool:
-    return name.startswith(("<frozen", *CODE)) or str(Path(name).resolve()).startswith(CODE)
+    return name.startswith("<frozen") or (not name.startswith("<") and str(Path(name).resolve()).startswith(CODE))
 
 
 def begin() -> None:

@@ -57,7 +57,6 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise ValueError(f'{name}: expected a certificate, a JSON object with "format": "{FORMAT}"')
     if record.get("schema") != SCHEMA or isinstance(record["schema"], bool):
-        raise ValueError(
-            f"{name}: expected schema {SCHEMA}, got {record.get('schema')!r}: written by another version of gpbounds"
-        )
+        got = repr(record.get("schema"))[:60]
+        raise ValueError(f"{name}: expected schema {SCHEMA}, got {got}: written by another version of gpbounds")
     return record
