@@ -165,6 +165,9 @@ def check(model: Any) -> None:
             continue
         if array.dtype.kind not in "iuf" or (name != "history_" and not np.isfinite(array).all()):
             raise ValueError(f"{name}: expected finite numbers, got others")
+    for name, needed in (("likelihood_", hasattr(model, "likelihood")), ("classes_", hasattr(model, "predict_proba"))):
+        if needed and not hasattr(model, name):
+            raise ValueError(f"{name}: expected in a {type(model).__name__}, got none")
     X, y, D = model.X_train_, model.y_train_, model.n_features_in_
     if not isinstance(D, int) or X.ndim != 2 or X.shape[1] != D or y.ndim not in (1, 2) or len(X) != len(y):
         raise ValueError(f"X_train_, y_train_: expected shapes (N, {D}) and (N,), got {X.shape} and {y.shape}")
