@@ -231,8 +231,9 @@ def model():
         lambda about, arrays: put(arrays, "y_train_", value=Y[:-1]),
         lambda about, arrays: put(arrays, "y_scale_", value=np.zeros(1)),
         lambda about, arrays: put(arrays, "inducing_", value=np.array(["a"])),
+        lambda about, arrays: put(about, "class", value="VariationalGPClassifier"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_a_model_whose_parts_do_not_fit_is_refused_in_a_sentence(model, change, tmp_path):
     path = tmp_path / "model.npz"
@@ -259,12 +260,13 @@ def test_a_model_whose_parts_do_not_fit_is_refused_in_a_sentence(model, change, 
         lambda about, arrays: put(about, "runs", value={"a": 1}),
         lambda about, arrays: put(about, "seed", value=-1),
         lambda about, arrays: put(about, "runs", 0, "state", "candidate", value="x"),
+        lambda about, arrays: arrays[next(n for n in ("0/state/losses", "0/state/x") if n in arrays)].fill(np.nan),
         lambda about, arrays: (
             [arrays.pop(name) for name in list(arrays) if "/state/" in name and "second" not in name]
             + [put(about, "runs", 0, "state", "more", value=1)]
         ),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_a_checkpoint_whose_parts_do_not_fit_is_refused_in_a_sentence(train, change, tmp_path):
     def run(most):
@@ -360,6 +362,18 @@ def test_a_damaged_parquet_file_is_refused_in_a_sentence(cut, tmp_path):
     path.write_bytes(whole[:cut] + b"\x0e\x0f\xff" + whole[cut:][3:])
     for read in (parquet.numbers, lambda file: source(file, "y")):
         with pytest.raises(ValueError, match="expected a Parquet file, got a damaged file"):
+            read(path)
+
+
+def test_a_parquet_file_whose_names_are_no_text_is_refused(tmp_path):
+    pytest.importorskip("pyarrow")
+    from gpbounds.cli import parquet
+
+    path = tmp_path / "a.parquet"
+    parquet.write(path, ["aaaa", "bbbb", "yyyy"], [np.column_stack([X, Y])])
+    path.write_bytes(path.read_bytes().replace(b"aaaa", b"aaa\xcf"))
+    for read in (parquet.numbers, parquet.names, lambda file: source(file, "yyyy")):
+        with pytest.raises(ValueError, match="expected"):
             read(path)
 
 

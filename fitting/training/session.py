@@ -129,6 +129,8 @@ def _check_state(state: dict[str, Any], p: int) -> None:
     """Refuse a state of Adam or of L-BFGS-B with p numbers that does not fit together."""
     if "losses" in state:
         k = len(state["losses"])
+        if k == 0 or np.isnan(state["losses"]).any() or not math.isfinite(state["losses"][0]):
+            raise ValueError("losses: expected numbers, of which the first is finite, got others")
         shapes = {"losses": (k,), "digests": (k,), "gradients": (k, p)}
     elif "x" in state:
         shapes = dict.fromkeys(("x", "first", "second"), (p,))

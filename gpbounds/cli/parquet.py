@@ -36,7 +36,11 @@ def names(path: Path) -> list[str]:
         if a file cannot be read.
     """
     files = _files(path)
-    columns = [list(_read(file, metadata=True).schema.to_arrow_schema().names) for file in files]
+    columns = []
+    for file in files:
+        about = _read(file, metadata=True)
+        with reading(file):
+            columns.append(list(about.schema.to_arrow_schema().names))
     for file, own in zip(files, columns, strict=True):
         if own != columns[0]:
             raise ValueError(f"{file}: expected the columns {columns[0]} of {files[0].name}, got {own}")

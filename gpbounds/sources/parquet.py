@@ -114,7 +114,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[None]:
 
     try:
         yield
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # the system cannot read it
             raise
         name = os.fspath(path)

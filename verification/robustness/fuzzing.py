@@ -96,6 +96,7 @@ def one(reader: Reader, path: Path, data: bytes, original: bytes) -> tuple[str, 
 
 def is_refusal(error: BaseException) -> bool:
     """Whether an exception is an error of this package, or of the system, with one line of text."""
-    known = type(error) is ValueError or type(error).__module__.split(".")[0] in PACKAGES or isinstance(error, OSError)
+    plain = type(error) in (ValueError, ArithmeticError)
+    known = plain or type(error).__module__.split(".")[0] in PACKAGES or isinstance(error, OSError)
     text = str(error)
     return isinstance(error, Exception) and known and bool(text.strip()) and "\n" not in text and len(text) < 2000
