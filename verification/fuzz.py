@@ -1,6 +1,6 @@
 """Give damaged and hostile files to every reader, and count what it does with them.
 
-    python verification/fuzz.py                                 # 100,000 files; about half an hour
+    python verification/fuzz.py                                 # 100,000 files; about an hour
     python verification/fuzz.py --files 2000 --readers models   # readers whose names contain a word
     python verification/fuzz.py --readers "tables: CSV" --number 17   # one file again, with its traceback
 

@@ -1,6 +1,6 @@
 """Kill running work, and check that no file is damaged and that the next run ends as if nothing had happened.
 
-    python verification/kills.py                        # 200 kills; a quarter of an hour
+    python verification/kills.py                        # 200 kills; half an hour
     python verification/kills.py --kills 6 --jobs save  # jobs whose names contain a word
     python verification/kills.py --number 17            # one kill again
 
