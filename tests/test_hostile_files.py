@@ -336,10 +336,11 @@ def certificate(path, change):
         lambda record: put(record, "grid", "steps", value=[10**400, 12]),  # beyond the doubles
         lambda record: put(record, "loss", "epsilon", value=[[[{"k1": ["x" * 50] * 100}]]]),
         lambda record: put(record, "schema", value=["x" * 5000]),
+        lambda record: record["kernel"].update(family="Matern", nu=1e16 + 2.0),  # its values take as many steps
         lambda record: put(record, "x" * 5000, value=1),
         lambda record: put(record, "inputs", "origin", value="a" * 5000),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_a_certificate_with_large_parts_is_refused_in_a_short_sentence(change, tmp_path):
     with pytest.raises(ValueError, match=r"expected|unknown|large") as caught:
