@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpbounds.cli import families, options, output
+from gpbounds.cli.steps import leave
 
 TRAIN_EPILOG = """\
 example:
@@ -259,12 +260,13 @@ def train(args: argparse.Namespace) -> None:
         seed=args.seed,
         progress=sys.stderr.isatty(),
     )
-    trained.certificate.save(files["certificate"])
-    for other, path in zip(trained.others, more.values(), strict=True):
-        other.save(path)
+    # The certificates come last: whoever finds a new one finds the rows of which it speaks.
     if not table.as_in_file:
         table.write(files["data"])
     certificate.picture(table, trained).savefig(files["picture"])
+    for other, path in zip(trained.others, more.values(), strict=True):
+        other.save(path)
+    trained.certificate.save(files["certificate"])
     data_file = files.get("data", args.data)
     check_command = shlex.join(("gpbounds", "certify", "check", str(files["certificate"]), "--data", str(data_file)))
     if args.json:
@@ -272,12 +274,14 @@ def train(args: argparse.Namespace) -> None:
         written |= {"other certificates": [str(path) for path in more.values()]} if more else {}
         terms = certificate.record(table, trained)
         output.print_json({"command": "certify train", **terms, "files": written, "check": check_command})
+        leave(trained.interrupted)
         return
     print(certificate.report(table, trained))
     print(f"\nSaved {', '.join(str(path) for path in (*files.values(), *more.values()))}")
     if not table.as_in_file:
         print(f"{data_file} holds the certified rows, with the target in the last column.")
     print(f"Check it:\n  {check_command}")
+    leave(trained.interrupted)
 
 
 def _accuracies(args: argparse.Namespace) -> list[float]:

@@ -189,8 +189,9 @@ class Certificate(Statement):
         record = files.read(path)
         try:
             return cls(**schema.from_dict(record))
-        except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+        except (ValueError, ArithmeticError, RecursionError) as error:
+            words = " ".join(str(error).split())
+            raise ValueError(f"{os.fspath(path)}: {words if len(words) <= 500 else f'{words[:500]} ...'}") from None
 
     def sealed(self) -> Certificate:
         """The record with a fresh seal."""
