@@ -46,9 +46,10 @@ class PACGP(PacGaussianProcess):
         Training minimises B, or Pinsker's bound B_Pin ≥ B of `fitting.bounds.Target`.  The certificate states B in both
         cases.
     grid : HyperGrid, optional
-        None: ln θ from −6 to 6 in steps of 0.01 for the variance and each lengthscale, in the units of the scaled data.
-    kernel : SquaredExponential or Matern, optional
-        The kernel family, and the start of training.  None: as in `ExactGP`, moved into the box of the grid.
+        None: ln θ from −6 to 6 in steps of 0.01 for each hyperparameter of the kernel, in the units of the scaled data.
+    kernel : Kernel, optional
+        The kernel family, and the start of training: any of `gpbounds.kernels` (Matérn of half-integer ν), sums,
+        products and kernels on columns.  None: as in `ExactGP`, moved into the box of the grid.
         ``SquaredExponential(1.0, 1.0)`` has one lengthscale for all columns, and so a smaller grid.
     noise : float, optional
         σ² at the start of training.  None: as in `ExactGP`.

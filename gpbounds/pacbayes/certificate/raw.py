@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -125,7 +127,10 @@ class Partitions(Raw):
         loss: Loss,
         mean: DeclaredMean | None = None,
     ) -> Enclosed:
-        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), self.rows.D, loss)
+        D = self.rows.D
+        largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
+        reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
+        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
 
 
 @dataclass(frozen=True)
