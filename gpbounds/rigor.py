@@ -32,6 +32,17 @@ def exact(value: float) -> Any:
     return arb(float(value))
 
 
+def within(value: float, error: float) -> Any:
+    """All numbers within ``error`` ≥ 0 of the double ``value``, as a ball.
+
+    >>> 1 / 3 in within(0.3, 0.1), exact(0.5) in within(0.3, 0.1)
+    (True, False)
+    """
+    from flint import arb
+
+    return arb(float(value), float(error))
+
+
 def at_bits(bits: int) -> Any:
     """A context manager that sets Arb's precision and restores the previous one at its end."""
     from flint import ctx

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -42,6 +43,10 @@ class Raw(ABC):
     def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
         """R_S and KL of the scaled rows."""
 
+    @abstractmethod
+    def parts(self, inputs: Scaling, outputs: Scaling) -> Iterator[tuple[Float, Float]]:
+        """The scaled rows in this process, X (n, D) and y (n,), part by part: one part for arrays."""
+
 
 @dataclass(frozen=True, eq=False)
 class Arrays(Raw):
@@ -63,6 +68,9 @@ class Arrays(Raw):
 
     def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
         return enclose(posterior, kernel, inputs.apply(self.X), outputs.apply(self.y), loss)
+
+    def parts(self, inputs: Scaling, outputs: Scaling) -> Iterator[tuple[Float, Float]]:
+        yield inputs.apply(self.X), outputs.apply(self.y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +99,10 @@ class Partitions(Raw):
 
     def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
         return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs), self.rows.D, loss)
+
+    def parts(self, inputs: Scaling, outputs: Scaling) -> Iterator[tuple[Float, Float]]:
+        for rows in self.scaled(inputs, outputs).partitions():
+            yield rows.X, rows.Y[:, 0]
 
 
 @dataclass(frozen=True)
