@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds import Matern, SquaredExponential
+from gpbounds.divergences import verified as laws
 from gpbounds.errors import NotPositiveDefinite
-from gpbounds.kernels import Constant, Kernel, RationalQuadratic
+from gpbounds.kernels import Constant, Kernel, RationalQuadratic, enclosed
 from gpbounds.kernels.enclosed import EnclosedKernel
+from gpbounds.kernels.pairs import has_pairs, pair_covariances, pair_error
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.verified import verified
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
@@ -78,27 +80,27 @@ def test_a_verified_factor_encloses_determinant_solution_and_inverse(observe: Ob
     with mp.workdps(DIGITS):
         exact_A = mp.matrix(A.tolist())
         try:
-            found = verified((A, np.zeros_like(A)), 0.0, floor=0.0, target=float(rng.choice([1e-7, 1e-15, 1e-24])))
+            factor = verified((A, np.zeros_like(A)), 0.0, floor=0.0, target=float(rng.choice([1e-7, 1e-15, 1e-24])))
         except NotPositiveDefinite:
             return
         inverse = exact_A**-1
         L = mp.cholesky(exact_A)  # A is positive definite, as was proved
-        observe.holds("N-verified", encloses(found.log_det(), 2 * mp.fsum(mp.log(L[i, i]) for i in range(n))))
-        R = mp.matrix([[number(*two) for two in zip(*rows, strict=True)] for rows in zip(*found.R, strict=True)])
+        observe.holds("N-verified", encloses(factor.log_det(), 2 * mp.fsum(mp.log(L[i, i]) for i in range(n))))
+        R = mp.matrix([[number(*two) for two in zip(*rows, strict=True)] for rows in zip(*factor.R, strict=True)])
         E = R * exact_A * R.T - mp.eye(n)
-        observe.upper("N-verified", mp.mnorm(E - mp.matrix(found.defect.tolist()), "f"), found.error)
-        observe.upper("N-verified", mp.mnorm(E, "f"), found.delta)
-        observe.upper("N-verified", mp.mnorm(R, "f") if n == 1 else mp.svd_r(R, compute_uv=False)[0], found.norm)
+        observe.upper("N-verified", mp.mnorm(E - mp.matrix(factor.defect.tolist()), "f"), factor.error)
+        observe.upper("N-verified", mp.mnorm(E, "f"), factor.delta)
+        observe.upper("N-verified", mp.mnorm(R, "f") if n == 1 else mp.svd_r(R, compute_uv=False)[0], factor.norm)
         turned = (R * L) ** -1 - mp.eye(n)
-        observe.upper("N-verified", max(mp.svd_r(turned, compute_uv=False)), found.turned)
+        observe.upper("N-verified", max(mp.svd_r(turned, compute_uv=False)), factor.turned)
         b = rng.standard_normal(n)
-        x, off = found.solve((b, np.zeros(n)))
+        x, off = factor.solve((b, np.zeros(n)))
         truth = inverse * mp.matrix(b.tolist())
         observe.upper("N-verified", mp.norm(truth - mp.matrix([number(*v) for v in zip(*x, strict=True)])), off)
-        S, apart = found.inverse()
+        S, apart = factor.inverse()
         product = mp.matrix([[number(*two) for two in zip(*rows, strict=True)] for rows in zip(*S, strict=True)])
         observe.upper("N-verified", mp.mnorm(product - inverse, "f"), apart)
-        values, errors = found.inverse_diagonal()
+        values, errors = factor.inverse_diagonal()
         gaps = [abs(number(*v) - inverse[i, i]) for i, v in enumerate(zip(*values, strict=True))]
         observe.upper("N-verified", gaps, errors)
 
@@ -113,8 +115,8 @@ def test_matrices_that_double_precision_cannot_factorise(observe: Observer) -> N
             exact_K = reference_kernels.matrix(kernel_to_plain(SquaredExponential(1.0, 1.0)), X.tolist())
             truth = mp.fsum(mp.log(v) for v in mp.eigsy(exact_K, eigvals_only=True))
             if proves:
-                found = verified(K, error, floor=0.0, target=1e-24)
-                observe.holds("N-verified", encloses(found.log_det(), truth))
+                factor = verified(K, error, floor=0.0, target=1e-24)
+                observe.holds("N-verified", encloses(factor.log_det(), truth))
             else:
                 with pytest.raises(NotPositiveDefinite, match="known only to be below"):
                     verified(K, error, floor=0.0, target=1e-24)
@@ -126,12 +128,12 @@ def test_blocks_of_a_verified_factor_join(observe: Observer, n: int) -> None:
     """A = I + vvᵀ over several blocks: log|A| = log(1 + |v|²) and A⁻¹v = v/(1 + |v|²)."""
     v = np.random.default_rng(n).integers(-8, 9, n) / 16.0
     A = np.eye(n) + np.outer(v, v)  # exact
-    found = verified((A, np.zeros_like(A)), 0.0, floor=1.0, target=1e-7)
+    factor = verified((A, np.zeros_like(A)), 0.0, floor=1.0, target=1e-7)
     square = float(v @ v)
-    observe.holds("N-verified", (found.log_det() - (exact(square) + 1).log()).contains(0))
-    x, off = found.solve((v, np.zeros(n)))
+    observe.holds("N-verified", (factor.log_det() - (exact(square) + 1).log()).contains(0))
+    x, off = factor.solve((v, np.zeros(n)))
     observe.upper("N-verified", float(np.linalg.norm(x[0] + x[1] - v / (1.0 + square))), off + 1e-14)
-    values, errors = found.inverse_diagonal()
+    values, errors = factor.inverse_diagonal()
     observe.upper("N-verified", np.abs(values[0] - (1.0 - v * v / (1.0 + square))), errors + 1e-14)
     observe.holds("N-verified", bool((errors < 1e-13).all()) and off < 1e-12)
 
@@ -262,26 +264,29 @@ def drawn(seed: int, form: str) -> tuple[Kernel, Any, np.ndarray, np.ndarray]:
     return kernel, Whitened(Z, mean, factor, jitter), X, y
 
 
-def truth_of(kernel: Kernel, q: Any, X: np.ndarray, y: np.ndarray, loss: Loss) -> tuple[Any, Any]:
-    """R_S and KL from the ledger's formulas."""
+def law_of(kernel: Kernel, q: Any, X: np.ndarray, y: np.ndarray) -> tuple[Any, Any, Any, Any]:
+    """a and B of u (None for the exact posterior), mean and covariance of f, from the ledger's formulas."""
     K, r = gram(kernel, X, X), mp.matrix([number(v) for v in y])
     if isinstance(q, Exact):
-        noise = number(q.noise)
-        kl = reference.posterior_kl(K, r, noise)
-        mean, cov = reference.full_law(K, K, K, r, noise)
+        return None, None, *reference.full_law(K, K, K, r, number(q.noise))
+    Kuu, Kuf = gram(kernel, q.Z, q.Z) + number(q.jitter) * mp.eye(len(q.Z)), gram(kernel, q.Z, X)
+    if isinstance(q, Sparse):
+        a, B = reference.collapsed_law(K, Kuf, Kuu, r, number(q.noise), number(q.power))
+    elif isinstance(q, Free):
+        a, B = mp.matrix(q.mean.tolist()), mp.matrix(q.cov.tolist())
     else:
-        M = len(q.Z)
-        Kuu, Kuf = gram(kernel, q.Z, q.Z) + number(q.jitter) * mp.eye(M), gram(kernel, q.Z, X)
-        if isinstance(q, Sparse):
-            a, B = reference.collapsed_law(K, Kuf, Kuu, r, number(q.noise), number(q.power))
-        elif isinstance(q, Free):
-            a, B = mp.matrix(q.mean.tolist()), mp.matrix(q.cov.tolist())
-        else:
-            L = mp.cholesky(Kuu)
-            C = mp.matrix(q.factor.tolist())
-            a, B = L * mp.matrix(q.mean.tolist()), L * C * C.T * L.T
-        kl = reference.sparse_kl(Kuu, a, B)
-        mean, cov = reference.sparse_law(Kuu, Kuf, K, a, B)
+        L, C = mp.cholesky(Kuu), mp.matrix(q.factor.tolist())
+        a, B = L * mp.matrix(q.mean.tolist()), L * C * C.T * L.T
+    return a, B, *reference.sparse_law(Kuu, Kuf, K, a, B)
+
+
+def truth_of(kernel: Kernel, q: Any, X: np.ndarray, y: np.ndarray, loss: Loss) -> tuple[Any, Any]:
+    """R_S and KL from the ledger's formulas."""
+    a, B, mean, cov = law_of(kernel, q, X, y)
+    if isinstance(q, Exact):
+        kl = reference.posterior_kl(gram(kernel, X, X), mp.matrix([number(v) for v in y]), number(q.noise))
+    else:
+        kl = reference.sparse_kl(gram(kernel, q.Z, q.Z) + number(q.jitter) * mp.eye(len(q.Z)), a, B)
     risks = [expected(loss, number(t), mean[i], cov[i, i]) for i, t in enumerate(y)]
     return mp.fsum(risks) / len(risks), kl
 
@@ -304,7 +309,7 @@ def test_the_numbers_of_a_record_are_between_the_proved_ones(
     kernel, q, X, y = drawn(seed, form)
     outputs = Scaling("fixed in advance", 0.1, 1.7) if scaled else None
     try:
-        found = proved.prove(statement(kernel, q, LOSSES[name], outputs), raw.raw(X, y))
+        proof = proved.prove(statement(kernel, q, LOSSES[name], outputs), raw.raw(X, y))
     except ValueError as refusal:
         message = str(refusal)
         assert "expected" in message
@@ -313,10 +318,10 @@ def test_the_numbers_of_a_record_are_between_the_proved_ones(
     with mp.workdps(DIGITS):
         risk, kl = truth_of(kernel, q, X, y if outputs is None else outputs.apply(y), LOSSES[name])
         slack = mp.mpf(10) ** -40 * (1 + abs(kl))  # of the truth
-        observe.upper("N-proved-kl", kl - slack, found.kl)
-        observe.lower("N-proved-kl", kl + slack, found.kl_below)
-        observe.upper("N-proved-risk", risk - slack, found.risk)
-        observe.lower("N-proved-risk", risk + slack, found.risk_below)
+        observe.upper("N-proved-kl", kl - slack, proof.kl)
+        observe.lower("N-proved-kl", kl + slack, proof.kl_below)
+        observe.upper("N-proved-risk", risk - slack, proof.risk)
+        observe.lower("N-proved-risk", risk + slack, proof.risk_below)
 
 
 @pytest.mark.claim("N-proved-kl", "N-proved-risk")
@@ -335,6 +340,108 @@ def test_well_conditioned_records_are_proved_to_the_last_digits(observe: Observe
         "whitened": Whitened(Z, rng.standard_normal(6), factor, 0.0),
     }[form]
     for kernel in (SquaredExponential(1.0, 0.8), Matern(1.5, 2.0, 1.0)):
-        found = proved.prove(statement(kernel, q, Band(0.3)), raw.raw(X, y))
-        observe.upper("N-proved-kl", found.kl - found.kl_below, 1e-12 * found.kl)
-        observe.upper("N-proved-risk", found.risk - found.risk_below, 1e-13)
+        proof = proved.prove(statement(kernel, q, Band(0.3)), raw.raw(X, y))
+        observe.upper("N-proved-kl", proof.kl - proof.kl_below, 1e-12 * proof.kl)
+        observe.upper("N-proved-risk", proof.risk - proof.risk_below, 1e-13)
+
+
+PLACES = st.sampled_from(["everywhere", "equal rows", "other rows"])
+OFF = st.sampled_from([1e-20, 1e-14, 1e-9])
+TRUTH = 1e-40
+"""Allows for the rounding of numbers of 100 digits."""
+
+
+def put_off(patch: pytest.MonkeyPatch, seed: int, error: float, where: str) -> None:
+    """Entries of kernels that are off by ``error``, and said to be: of equal rows, of others, or all."""
+
+    def off(k: Kernel, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        high, low = pair_covariances(k, left, right)
+        wrong = error * np.where(np.sin(1e7 * high + seed) > 0.0, 1.0, -1.0)
+        equal = (left[:, None] == right[None]).all(axis=2)
+        return high, low + np.where(equal, where != "other rows", where != "equal rows") * wrong
+
+    patch.setattr(enclosed, "pair_covariances", off)
+    patch.setattr(enclosed, "pair_error", lambda k, dim: error + pair_error(k, dim))
+
+
+def numbers(pair: Any) -> Any:
+    """A matrix of pairs, or a column, in mpmath."""
+    high, low = (np.atleast_2d(part) for part in pair)
+    rows = [[number(*two) for two in zip(*row, strict=True)] for row in zip(high, low, strict=True)]
+    return mp.matrix(rows) if np.ndim(pair[0]) == 2 else mp.matrix(rows).T
+
+
+@pytest.mark.claim("N-proved-kl", "N-proved-risk")
+@given(seed=SEEDS, form=st.sampled_from(POSTERIORS), error=OFF, where=PLACES)
+def test_each_law_is_within_its_errors(observe: Observer, seed: int, form: str, error: float, where: str) -> None:
+    """V, k − |V|², μ, S and the laws of f, each against the exact kernel's."""
+    kernel, q, X, y = drawn(seed, form)
+    if not has_pairs(kernel):
+        kernel = Matern(1.5, 1.3, 0.9)
+    known = EnclosedKernel.of(kernel)
+    with pytest.MonkeyPatch.context() as patch:
+        put_off(patch, seed, error, where)
+        try:
+            if isinstance(q, Exact):
+                _, latent = laws.full_law(known, X, y, q.noise)
+            else:
+                law = proved._sparse(q, known, lambda: [(X, y)])
+                latent, (V, sizes, errors) = law.latent(X), law.basis.whitened(X)
+                left_over, off = law.basis.residual(X, V, sizes, errors)
+        except ValueError:
+            return
+    with mp.workdps(DIGITS):
+        a, B, mean, cov = law_of(kernel, q, X, y)
+        N = len(y)
+        observe.upper(
+            "N-proved-risk",
+            [abs(m - t) for m, t in zip(numbers(latent.mean), mean, strict=True)],
+            latent.mean_error,
+            tol=TRUTH,
+        )
+        gaps = [abs(numbers(latent.variance)[i] - cov[i, i]) for i in range(N)]
+        observe.upper("N-proved-risk", gaps, latent.variance_error, tol=TRUTH)
+        if isinstance(q, Exact):
+            return
+        L = mp.cholesky(gram(kernel, q.Z, q.Z) + number(q.jitter) * mp.eye(len(q.Z)))
+        white = L**-1
+        exact_V = (white * gram(kernel, q.Z, X)).T
+        rows = numbers(V) - exact_V
+        observe.upper("N-proved-kl", [mp.norm(rows[i, :]) for i in range(N)], errors, tol=TRUTH)
+        residuals = [entry(kernel_to_plain(kernel), X[i], X[i]) - mp.norm(exact_V[i, :]) ** 2 for i in range(N)]
+        observe.upper(
+            "N-proved-kl", [abs(u - v) for u, v in zip(numbers(left_over), residuals, strict=True)], off, tol=TRUTH
+        )
+        observe.upper("N-proved-kl", mp.norm(numbers(law.mean) - white * a), law.mean_error, tol=TRUTH)
+        observe.upper("N-proved-kl", mp.mnorm(numbers(law.cov) - white * B * white.T, "f"), law.cov_error, tol=TRUTH)
+
+
+@pytest.mark.claim("N-proved-kl", "N-proved-risk")
+@given(
+    seed=SEEDS,
+    form=st.sampled_from(POSTERIORS),
+    name=st.sampled_from(sorted(LOSSES)),
+    error=OFF,
+    where=PLACES,
+)
+def test_errors_of_entries_are_carried_to_the_end(
+    observe: Observer, seed: int, form: str, name: str, error: float, where: str
+) -> None:
+    """Entries that are off by up to ``error``, and said to be: the proved ends hold the exact kernel's numbers."""
+    kernel, q, X, y = drawn(seed, form)
+    if not has_pairs(kernel):
+        kernel = SquaredExponential(1.3, 0.9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        put_off(patch, seed, error, where)
+        try:
+            proof = proved.prove(statement(kernel, q, LOSSES[name]), raw.raw(X, y))
+        except ValueError:
+            return
+    with mp.workdps(DIGITS):
+        risk, kl = truth_of(kernel, q, X, y, LOSSES[name])
+        slack = mp.mpf(10) ** -40 * (1 + abs(kl))
+        observe.upper("N-proved-kl", kl - slack, proof.kl)
+        observe.lower("N-proved-kl", kl + slack, proof.kl_below)
+        observe.upper("N-proved-risk", risk - slack, proof.risk)
+        observe.lower("N-proved-risk", risk + slack, proof.risk_below)

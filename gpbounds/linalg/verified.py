@@ -188,8 +188,8 @@ def verified(A: Pair, error: float, *, floor: float, target: float, name: str = 
         if no ‖E‖ ≤ 0.1 is proved.
 
     >>> A = np.array([[2.0, 1.0], [1.0, 2.0]])
-    >>> found = verified((A, 0.0 * A), 0.0, floor=0.0, target=1e-15)
-    >>> found.delta < 1e-15, found.log_det().contains(3)  # e^log|A| = 3
+    >>> factor = verified((A, 0.0 * A), 0.0, floor=0.0, target=1e-15)
+    >>> factor.delta < 1e-15, factor.log_det().contains(3)  # e^log|A| = 3
     (True, False)
     """
     whole: Pair = _mirrored(A[0]), _mirrored(A[1])
@@ -197,13 +197,13 @@ def verified(A: Pair, error: float, *, floor: float, target: float, name: str = 
     R: Pair = start, np.zeros_like(start)
     best: Verified | None = None
     for _ in range(STEPS):
-        found = _measured(whole, error, R, floor)
-        falls = best is None or found.delta < 0.5 * best.delta
-        if best is None or found.delta < best.delta:
-            best = found
-        if found.size <= target or not falls or not np.isfinite(found.delta):
+        trial = _measured(whole, error, R, floor)
+        falls = best is None or trial.delta < 0.5 * best.delta
+        if best is None or trial.delta < best.delta:
+            best = trial
+        if trial.size <= target or not falls or not np.isfinite(trial.delta):
             break
-        R = _improved(R, found.defect, found.size, name)
+        R = _improved(R, trial.defect, trial.size, name)
     assert best is not None
     if not (best.delta <= WITHIN and bool((best.R[0].diagonal() > 0.0).all())):
         raise NotPositiveDefinite(

@@ -48,7 +48,7 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
         risk = losses / N
         ends = below(kl), above(kl), below(risk), above(risk)
     if not math.isfinite(ends[1]) or math.isnan(ends[3]):
-        raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof found none")
+        raise ValueError("posterior: expected a KL(Q‖P) with a finite upper end, but the proof has none")
     kl_above, risk_above = max(ends[1], 0.0), min(max(ends[3], 0.0), 1.0)
     bound = formula.risk_bound(risk_above, kl_above, certificate.count, N, certificate.delta)
     return Proved(
@@ -108,7 +108,7 @@ def lines(certificate: Statement, rows: Raw) -> tuple[list[Line], Proved | None]
         proved = prove(certificate, rows)
     except ValueError as error:
         return [Line("proof", "failed", f"R_S and KL cannot be proved: {error}")], None
-    found = [
+    findings = [
         _number("kl proof", "KL(Q‖P)", certificate.kl, proved.kl_below, proved.kl),
         _number("risk proof", "R_S", certificate.risk, proved.risk_below, proved.risk),
     ]
@@ -117,10 +117,10 @@ def lines(certificate: Statement, rows: Raw) -> tuple[list[Line], Proved | None]
         f"{proved.moved:+.2g}"
     )
     if proved.moved <= 0.0:
-        found.append(Line("proof", "confirmed", f"{text}, and the stated one holds."))
+        findings.append(Line("proof", "confirmed", f"{text}, and the stated one holds."))
     else:
-        found.append(Line("proof", "failed", f"{text}, so that the stated one is not proved."))
-    return found, proved
+        findings.append(Line("proof", "failed", f"{text}, so that the stated one is not proved."))
+    return findings, proved
 
 
 def _number(name: str, title: str, stated: float, lower: float, upper: float) -> Line:
