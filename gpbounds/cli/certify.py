@@ -86,7 +86,7 @@ def add(commands: Any) -> None:
         "--rigorous",
         action="store_true",
         help="prove R_S and KL, with enclosures of every rounding in place of allowances, and say how much the bound "
-        "moves; two to five times the time",
+        "moves; it takes 2 to 15 times as long as the check",
     )
     options.add_json(checking)
     checking.set_defaults(run=check)

@@ -153,8 +153,8 @@ class Certificate(Statement):
         N-proved-risk): kernel entries and matrix products in double-double numbers with proved errors, factorisations
         verified after the fact (N-verified), Gaussian means of the loss in Arb.  The report then says between which
         numbers R_S and KL lie, which bound follows, and how much the bound moves; it confirms the stated bound if that
-        is at least the proved one.  What cannot be proved is a line that failed, in one sentence.  The proof takes two
-        to five times as long as the rest, and about 120 N² bytes for the exact posterior.
+        is at least the proved one.  What cannot be proved is a line that failed, in one sentence.  The proof takes 2 to
+        15 times as long as the rest, and about 120 N² bytes for the exact posterior.
 
         Parameters
         ----------
