@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Any
+
+import numpy as np
 
 from gpbounds.errors import NotConverged
 from gpbounds.numerics.search import first_double
@@ -41,6 +44,17 @@ def within(value: float, error: float) -> Any:
     from flint import arb
 
     return arb(float(value), float(error))
+
+
+def rational(value: Fraction) -> Any:
+    """The ball of a fraction at the present precision; of radius 0 where it is a binary fraction of so many bits.
+
+    >>> rational(Fraction(1, 3)).is_exact(), rational(Fraction(3, 8)).is_exact()
+    (False, True)
+    """
+    from flint import arb, fmpq
+
+    return arb(fmpq(value.numerator, value.denominator))
 
 
 def at_bits(bits: int) -> Any:
@@ -83,13 +97,22 @@ def enclosed(expression: Callable[[], Any], bits: int = 128) -> Any:
     >>> enclosed(lambda: exact(2.0).sqrt()).rel_accuracy_bits() > NARROW
     True
     """
+    return enclosed_each(lambda: [expression()], bits)[0]
+
+
+def enclosed_each(expressions: Callable[[], list[Any]], bits: int = 128) -> list[Any]:
+    """The balls of several numbers that one calculation gives, all narrow to 62 bits; as :func:`enclosed`.
+
+    >>> [ball.rel_accuracy_bits() > NARROW for ball in enclosed_each(lambda: [exact(2.0).sqrt(), exact(3.0).log()])]
+    [True, True]
+    """
     accuracy = 0
     while True:
         with at_bits(bits):
-            ball = expression()
-        reached = ball.rel_accuracy_bits()
+            balls = expressions()
+        reached = min((ball.rel_accuracy_bits() for ball in balls), default=NARROW)
         if reached >= NARROW or bits >= MOST_BITS or 0 < reached <= accuracy:
-            return ball
+            return balls
         accuracy, bits = max(reached, 0), 2 * bits
 
 
@@ -110,6 +133,18 @@ def rounded(expression: Callable[[], Any], upwards: bool) -> float:
     ball = enclosed(expression)
     with at_bits(MOST_BITS):  # the ends as they are
         return above(ball) if upwards else below(ball)
+
+
+def outer(formula: Callable[..., Any], *numbers: Any, upwards: bool = True) -> Any:
+    """:func:`rounded` for each entry of arrays that broadcast; the arguments of ``formula`` are their entries.
+
+    >>> outer(lambda x, n: exact(x) ** int(n) / 3, [1.0, 2.0], 2).tolist()
+    [0.33333333333333337, 1.3333333333333335]
+    """
+    wide = np.broadcast_arrays(*numbers)
+    cells = zip(*(array.ravel().tolist() for array in wide), strict=True)
+    values = [rounded(lambda cell=cell: formula(*cell), upwards) for cell in cells]  # type: ignore[misc]
+    return np.array(values, dtype=np.float64).reshape(wide[0].shape)
 
 
 def above(ball: Any) -> float:

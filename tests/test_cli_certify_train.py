@@ -459,3 +459,28 @@ def test_the_band_is_what_the_loss_tolerates_in_raw_units(capsys, folder, tmp_pa
     scaled = made.outputs.apply(kept.y)
     edge = made.loss.value(scaled, made.outputs.apply(kept.y + np.asarray(width)))
     np.testing.assert_allclose(edge, 1.0, rtol=1e-9)
+
+
+def test_a_linear_mean_is_fitted_to_the_reserved_rows(capsys, folder, tmp_path):
+    """It is that of least squares on the rows that the certificate does not cover; the check knows and needs it."""
+    words = (folder / "data.csv", *QUICK, "--scaling", "split", "--share", 0.3, "--out", tmp_path)
+    result = train(capsys, *words, "--mean", "linear")
+    stated = Certificate.load(result["files"]["certificate"])
+    table = rows.read(folder / "data.csv", split=True, share=0.3)
+    everything, kept = rows.read(folder / "data.csv"), {row.tobytes() for row in table.X}
+    apart = np.array([row.tobytes() not in kept for row in everything.X])
+    X = table.inputs.apply(everything.X[apart])
+    y = table.outputs.apply(everything.y[apart])
+    best = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+    np.testing.assert_allclose(stated.mean.coefficients, best, atol=1e-12)
+    assert stated.mean.origin == "disjoint split"
+    assert stated.check(table.X, table.y).confirmed
+    assert "fitted to data disjoint from these" in result["mean"]
+    for wrong, message in (
+        (("--mean", "linear"), "--mean linear is an option of --scaling split"),
+        (("--mean", "linear", "--scaling", "split", "--loss", "interval"), "--mean linear is an option"),
+        (("--mean", "linear", "--scaling", "split", "--share", 0.03), "expected more than 3 reserved rows"),
+    ):
+        status, _, err = ask(capsys, "train", folder / "data.csv", *QUICK, *wrong, "--out", tmp_path)
+        assert status == 2
+        assert message in err

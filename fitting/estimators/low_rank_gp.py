@@ -27,6 +27,7 @@ from fitting.lowrank import LowRankObjective
 from fitting.lowrank_batches import LowRankBound
 from fitting.mapreduce.lowrank import PartitionedLowRank
 from fitting.mapreduce.objective import Held
+from fitting.prior_means import PriorMean, residuals
 from fitting.starts import choose_inducing, mean_square, units
 from fitting.training import Run, Session
 from gpbounds.arrays import Array, Float, host, namespace, place
@@ -76,8 +77,8 @@ class LowRankGP(Regression, FromElsewhere, GaussianProcess):
         which log p(y) is the maximum over q(v) (`fitting.lowrank_batches`): a natural-gradient step for q, and Adam's
         for all else.  The point that is best on one fixed batch is kept, and a pass over all rows computes its
         ``objective_`` and its posterior.
-    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, random_state, device, \
-progress, checkpoint : as in `ExactGP`
+    optimizer, max_iter, tol, learning_rate, n_restarts, start, fixed, limits, normalize_y, mean, random_state, \
+device, progress, checkpoint : as in `ExactGP`
         ``random_state`` also draws the frequencies and the start of W.
 
     Attributes
@@ -183,6 +184,7 @@ progress, checkpoint : as in `ExactGP`
     def _of_object(self, Y: Float, i: int = 0) -> FeatureKernel:
         """The covariance function of features that are an object, at start i."""
         X, y = self._placed()
+        y = residuals(self._mean_of_start, X, y)
         rng = self._rng(WEIGHTS, i)
         features = trained_map(self.features, X, y[:, None] if y.ndim == 1 else y, rng)
         _at_most_rows(features.rank, len(Y))
@@ -194,6 +196,10 @@ progress, checkpoint : as in `ExactGP`
 
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         return super()._start(given, self._projected(X, Y), Y, session, attempt)
+
+    def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
+        self._mean_of_start = super()._first_mean(X, Y)  # features that are an object see y minus it
+        return self._mean_of_start
 
     def _rank(self, N: int) -> int:
         return int(self.rank)
@@ -223,6 +229,7 @@ progress, checkpoint : as in `ExactGP`
 
     def _search(self, trainer: Trainer, start: Parameters, X: Float, Y: Float) -> tuple[Outcome, list[Run]]:
         X, Y = self._some(X, Y, trainer.session)
+        Y = self._about(start.prior_mean, X, Y)
 
         def redraw(point: Parameters, i: int) -> Parameters:
             if self._named:
@@ -269,6 +276,7 @@ progress, checkpoint : as in `ExactGP`
 
     def _adopt(self, problem: Any, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
+        problem = problem.about(self._set_mean(point, problem.data.single))
         self.noise_, self.jitter_ = point.noise, 0.0
         self.posterior_ = problem.posterior(point.kernel, point.noise)
         self.kernel_ = approximated(self.feature_kernel_)

@@ -177,6 +177,13 @@ def add_train(actions: Any) -> None:
     group.add_argument(
         "--share", metavar="P", type=options.number, help="share of the rows for --scaling split (default 0.1)"
     )
+    group.add_argument(
+        "--mean",
+        choices=("zero", "linear"),
+        default="zero",
+        help="mean of the prior: zero (default), or a linear function of the scaled inputs that is fitted to the rows "
+        "reserved by --scaling split",
+    )
     group = parser.add_argument_group("the model (any choice is valid and costs nothing)")
     group.add_argument(
         "--method",
@@ -221,6 +228,11 @@ def train(args: argparse.Namespace) -> None:
 
     if args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split")
+    if args.mean == "linear" and (args.scaling != "split" or args.loss in ("relative", "interval")):
+        raise options.UsageError(
+            "--mean linear is an option of --scaling split, whose reserved rows give its coefficients, and of losses "
+            "of y - f: band, squared, exponential"
+        )
     accuracies = _accuracies(args)
     low, high, steps = args.grid
     if not float(steps).is_integer():
@@ -233,6 +245,7 @@ def train(args: argparse.Namespace) -> None:
         share=0.1 if args.share is None else args.share,
         seed=args.seed,
         centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
+        linear=args.mean == "linear",
     )
     files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
     more = {each: args.out / f"certificate-{each:g}.json" for each in accuracies[1:]}

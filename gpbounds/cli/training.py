@@ -94,6 +94,7 @@ def train(
         "grid": axes,
         "kernel": start(rows, nu, axes, shared),
         "start": "evidence",  # of the kernel only the family counts
+        "mean": "zero" if rows.mean is None else rows.mean,
         "scaling": "as given" if rows.outputs.origin == "as given" else (rows.inputs, rows.outputs),
         "max_iter": count("--iterations", iterations),
         "tol": scalar(non_negative, "--tol", tol),

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds.bound import Bound
+from gpbounds.enclosures import kdpp as enclosures
 from gpbounds.kdpp.esp import checked, log_esp, scaled_esp
-from gpbounds.validation import count, non_negative, scalar
+from gpbounds.kdpp.expectations import balls
+from gpbounds.rigor import RIGOR, exact, rounded
+from gpbounds.validation import choice, count, non_negative, scalar
 
 
-def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
+def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int, *, rigor: str = "float") -> Bound:
     """Upper bound on the total variation between the k-DPPs of K and of K̃ ⪯ K, for instance a Nyström approximation.
 
     TV ≤ 1 − e_M(K̃)/e_M(K) ≤ 1 − 1/Σ_{j≤M} (e_{M−j}(K̃)/e_M(K̃)) T^j/j!,   T = Tr(K − K̃)
@@ -31,15 +34,21 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
         T ≥ 0, or an upper bound on it.
     M : int
         ≥ 1; the bound is 1 if fewer than M eigenvalues are > 0.
+    rigor : "float" or "arb"
+        "arb": the value is the double above an Arb ball of the last formula, by construction, and the bound is
+        certified.
 
     >>> round(float(nystrom_tv([2.0, 1.0], 0.1, 1)), 6)  # 1 − 3/3.1
     0.032258
     """
     values, T, M = checked(eigenvalues), scalar(non_negative, "trace", trace), count("M", M)
+    proved = choice("rigor", rigor, RIGOR) == "arb"
     if int((values > 0).sum()) < M:
         value = 1.0
     elif T == 0.0:
         value = 0.0
+    elif proved:
+        value = rounded(lambda: enclosures.nystrom_tv(balls(values), exact(T), M), upwards=True)
     else:
         j = np.arange(1, M + 1)
         log_e = log_esp(values, M)
@@ -53,11 +62,12 @@ def nystrom_tv(eigenvalues: ArrayLike, trace: float, M: int) -> Bound:
         "N-tv",
         terms={"trace": float(T)},
         assumptions=("The points are drawn from the k-DPP of an approximation K̃ of K with K̃ ⪯ K.",),
+        certified=proved,
         quantity="TV(k-DPP of the approximation, k-DPP)",
     )
 
 
-def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
+def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int, *, rigor: str = "float") -> Bound:
     """Upper bound on the total variation between the k-DPP of K and the k-DPP of K̂, where ‖K − K̂‖ ≤ ρ.
 
     TV ≤ 1 − e_M((λ̂ − ρ)₊) / e_M(λ̂ + ρ)
@@ -77,20 +87,35 @@ def rounding_tv(eigenvalues: ArrayLike, rounding: float, M: int) -> Bound:
         ρ ≥ 0, for instance N·eps·λ_max.
     M : int
         ≥ 0; the bound is 1 if fewer than M eigenvalues exceed ρ.
+    rigor : "float" or "arb"
+        "arb": the value is the double above an Arb ball of the last formula, by construction, and the bound is
+        certified.
 
     >>> round(float(rounding_tv([2.0, 1.0], 0.01, 1)), 6)  # 1 − 2.98/3.02
     0.013245
     """
     values, rho, M = checked(eigenvalues), scalar(non_negative, "rounding", rounding), count("M", M, 0)
-    low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
-    high, high_power = scaled_esp(values + rho, M)
-    # 1e-12 covers the rounding of both symmetric polynomials
-    ratio = 0.0 if low[M] == 0.0 else float(np.ldexp(low[M] / high[M], low_power[M] - high_power[M])) * (1.0 - 1e-12)
+    proved = choice("rigor", rigor, RIGOR) == "arb"
+    if rho == 0.0 and int((values > 0.0).sum()) >= M:
+        value = 0.0
+    elif int((values > rho).sum()) < M:
+        value = 1.0
+    elif proved:
+        # a ball of 1 − x may be wide beside 1 − x, and is below 1 all the same
+        all_values = [exact(x) for x in values.tolist()]
+        value = min(1.0, rounded(lambda: enclosures.rounding_tv(all_values, exact(rho), M), upwards=True))
+    else:
+        low, low_power = scaled_esp(np.maximum(values - rho, 0.0), M)
+        high, high_power = scaled_esp(values + rho, M)
+        # 1e-12 covers the rounding of both symmetric polynomials
+        ratio = float(np.ldexp(low[M] / high[M], low_power[M] - high_power[M])) * (1.0 - 1e-12)
+        value = min(1.0, float(np.nextafter(1.0 - ratio, 2.0)))
     return Bound(
-        min(1.0, float(np.nextafter(1.0 - ratio, 2.0))) if rho > 0.0 or ratio == 0.0 else 0.0,
+        value,
         "upper",
         1.0,
         "N-round",
         assumptions=("The matrix that is sampled differs from K by at most ρ in the spectral norm.",),
+        certified=proved,
         quantity="TV(k-DPP as sampled, k-DPP)",
     )

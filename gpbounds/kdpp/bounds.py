@@ -7,17 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gpbounds.arrays import Float
 from gpbounds.bound import Bound
+from gpbounds.enclosures import kdpp as enclosures
 from gpbounds.kdpp.esp import checked
-from gpbounds.kdpp.expectations import defined_sizes, expected_trace, log_expected_determinant, rest_sizes
+from gpbounds.kdpp.expectations import balls, defined_sizes, expected_trace, log_expected_determinant, rest_sizes
 from gpbounds.numerics.scalars import trace_term
+from gpbounds.rigor import RIGOR, exact, outer
 from gpbounds.validation import choice, closed_unit, non_negative, order, positive, whole
 
 _K_DPP = "The inducing points are a k-DPP sample of the data: P(Z) ∝ |K_ZZ|."
 
 
 def expected_logdet_bound(
-    eigenvalues: ArrayLike, M: ArrayLike, alpha: ArrayLike, form: str = "sharpest", *, noise: ArrayLike
+    eigenvalues: ArrayLike,
+    M: ArrayLike,
+    alpha: ArrayLike,
+    form: str = "sharpest",
+    *,
+    noise: ArrayLike,
+    rigor: str = "float",
 ) -> Bound:
     """Upper bound on the mean of −log C_x = (α/(2β)) log|I + (β/σ²)(K − Q)|, β = 1 − α, under the k-DPP.
 
@@ -42,6 +51,9 @@ def expected_logdet_bound(
         "sharpest" is the smaller of the trace and the determinant form; ``terms`` holds both.
     noise : float or array
         Noise variance σ² > 0.  M, alpha and noise broadcast.
+    rigor : "float" or "arb"
+        "arb": the value and its terms are doubles above Arb balls of the formulas, by construction, and the bound is
+        certified.  "float" is not certified.
 
     Raises
     ------
@@ -57,7 +69,11 @@ def expected_logdet_bound(
         defined_sizes(values, M), positive("noise", noise), order("alpha", alpha)
     )
     terms: dict[str, Any] = {}
-    if form == "printed":
+    proved = choice("rigor", rigor, RIGOR) == "arb"
+    if proved:
+        terms = _forms_upwards(values, form, sizes, orders, variances)
+        value = np.minimum.reduce(list(terms.values()))
+    elif form == "printed":
         tails = np.append(np.cumsum(np.sort(values))[::-1], 0.0)
         terms["printed"] = trace_term((sizes + 1) * tails[sizes], values.size, orders, noise=variances)
         value = terms["printed"]
@@ -80,11 +96,24 @@ def expected_logdet_bound(
         "R-lem3c",
         terms=terms,
         assumptions=(_K_DPP,),
+        certified=proved,
         quantity="E_Z[-log C_x]",
     )
 
 
-def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound:
+def _forms_upwards(values: Float, form: str, sizes: Any, orders: Any, variances: Any) -> dict[str, Any]:
+    """The terms of `expected_logdet_bound`, each rounded upwards."""
+    forms = {"trace": enclosures.trace_form, "determinant": enclosures.determinant_form}
+    some = balls(values)
+    if form == "printed":
+        forms, some = {"printed": enclosures.printed_form}, [exact(x) for x in np.sort(values)[::-1].tolist()]
+    return {
+        name: outer(lambda m, a, s2, term=term: term(some, m, a, exact(s2)), sizes, orders, variances)
+        for name, term in forms.items()
+    }
+
+
+def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest", *, rigor: str = "float") -> Bound:
     """Upper bound on the mean of Tr(K − Q) under the k-DPP, from the tails of the spectrum alone.
 
     E_Z Tr(K − Q_Z) ≤ min_{0≤k≤M} (M+1)/(M+1−k) · Σ_{m>k} λ_m;   printed: k = M, the bound (M+1) Σ_{m>M} λ_m
@@ -101,6 +130,9 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
     M : int or array of int
         Number of inducing points, ≥ 0.
     form : "sharpest" or "printed"
+    rigor : "float" or "arb"
+        "arb": the value is the double above an Arb ball of the formula for these tails, by construction, and the bound
+        is certified.
 
     Returns
     -------
@@ -126,12 +158,15 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
         raise ValueError(
             "tails: expected a non-increasing array, Σ_{m>k} λ_m for k = 0, 1, ..., got one that increases"
         )
+    proved = choice("rigor", rigor, RIGOR) == "arb"
     value, best = np.empty(sizes.shape), np.empty(sizes.shape, dtype=np.int64)
     for index in np.ndindex(sizes.shape):
         m = int(sizes[index])
         candidates = (m + 1) / (m + 1.0 - np.arange(m + 1)) * sums[: m + 1]
         best[index] = m if form == "printed" else np.argmin(candidates)
         value[index] = candidates[best[index]]
+    if proved:  # for the k that doubles choose, as any k gives a bound
+        value = outer(lambda m, k, tail: enclosures.gauss_schmidt(exact(tail), m, k), sizes, best, sums[best])
     return Bound(
         value if sizes.ndim else float(value),
         "upper",
@@ -139,6 +174,7 @@ def trace_bound(tails: ArrayLike, M: ArrayLike, form: str = "sharpest") -> Bound
         "R-lem3",
         terms={"k": best if sizes.ndim else int(best)},
         assumptions=(_K_DPP,),
+        certified=proved,
         quantity="E_Z Tr(K - Q)",
     )
 

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpbounds.arrays import Float
-from gpbounds.kdpp.esp import Exponent, checked, scaled_cumprod, scaled_esp
-from gpbounds.validation import non_negative, whole
+from gpbounds.arrays import Float, as_number
+from gpbounds.enclosures import kdpp as enclosures
+from gpbounds.kdpp.esp import Exponent, checked, descending, scaled_cumprod, scaled_esp
+from gpbounds.rigor import RIGOR, exact, outer
+from gpbounds.validation import choice, non_negative, whole
 
 _LOG_2 = log(2.0)
 
 
-def expected_trace(eigenvalues: ArrayLike, M: ArrayLike) -> Any:
+def expected_trace(eigenvalues: ArrayLike, M: ArrayLike, *, rigor: str = "float") -> Any:
     """The exact mean of Tr(K − Q) when the M inducing points are a k-DPP sample of the data.
 
     E_Z Tr(K − Q_Z) = (M+1) e_{M+1}(λ) / e_M(λ)
@@ -27,12 +29,20 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike) -> Any:
     (M+1) Σ_{m>M} λ_m).  An equality.  One pass in O(N max M) gives the
     values for all M.
 
+    In doubles the relative error is at most (4N + 16M + 40)·2^−53, N the number of eigenvalues > 0: e_j is a sum of
+    products of positive numbers, in which at most N + 4j + 4 roundings follow each other (N sums, for each factor a
+    quotient, a product and its part in λ_1⋯λ_j), and a summand that underflows is below 2^−1000 of its sum; the ratio
+    has three more.
+
     Parameters
     ----------
     eigenvalues : array (N,)
         All eigenvalues of K, ≥ 0, in squared units of y; the rank is the number of nonzero ones.
     M : int or array of int
         Number of inducing points, 0 ≤ M ≤ rank.
+    rigor : "float" or "arb"
+        "arb" rounds upwards, by construction: the value is the double above an Arb ball of the formula, for the
+        eigenvalues that these doubles are.  At N = 1000, M = 200 it takes 0.1 s.
 
     Returns
     -------
@@ -49,13 +59,15 @@ def expected_trace(eigenvalues: ArrayLike, M: ArrayLike) -> Any:
     """
     values = checked(eigenvalues)
     sizes = defined_sizes(values, M)
+    if choice("rigor", rigor, RIGOR) == "arb":
+        return as_number(outer(lambda m: enclosures.mean_esp(balls(values), m), sizes))
     mantissa, exponent = scaled_esp(values, int(sizes.max(initial=0)) + 1)
     ratio = np.ldexp(mantissa[sizes + 1] / mantissa[sizes], exponent[sizes + 1] - exponent[sizes])
     result = (sizes + 1.0) * ratio
     return result if result.ndim else float(result)
 
 
-def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
+def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike, *, rigor: str = "float") -> Any:
     """The exact mean of the j-th elementary symmetric polynomial of Δ = K − Q_Z's eigenvalues under the k-DPP.
 
     E_Z e_j(Δ_Z) = C(M+j, j) e_{M+j}(λ) / e_M(λ)
@@ -69,6 +81,8 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
         All eigenvalues of K, ≥ 0.
     M, j : int or array of int
         0 ≤ M ≤ rank, j ≥ 0; they broadcast.
+    rigor : "float" or "arb"
+        "arb" rounds upwards, by construction, as in :func:`expected_trace`.
 
     Returns
     -------
@@ -85,6 +99,8 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
     """
     values = checked(eigenvalues)
     sizes, orders = np.broadcast_arrays(defined_sizes(values, M), whole("j", j, 0).astype(np.int64))
+    if choice("rigor", rigor, RIGOR) == "arb":
+        return as_number(outer(lambda m, k: enclosures.mean_esp(balls(values), m, k), sizes, orders))
     mantissa, exponent = scaled_esp(values, int((sizes + orders).max(initial=0)))
     result = np.empty(sizes.shape)
     with np.errstate(over="ignore"):
@@ -94,7 +110,7 @@ def expected_esp(eigenvalues: ArrayLike, M: ArrayLike, j: ArrayLike) -> Any:
     return result if result.ndim else float(result)
 
 
-def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike) -> Any:
+def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike, *, rigor: str = "float") -> Any:
     """The exact log of the mean of |I + c(K − Q)| under the k-DPP.
 
     log E_Z |I + cΔ_Z| = log Σ_j c^j C(M+j, j) e_{M+j}(λ) / e_M(λ)
@@ -111,6 +127,8 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
         0 ≤ M ≤ rank.
     c : float or array
         ≥ 0, for instance (1 − α)/σ².  M and c broadcast.
+    rigor : "float" or "arb"
+        "arb" rounds upwards, by construction, as in :func:`expected_trace`, and adds all summands.
 
     Raises
     ------
@@ -122,6 +140,10 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
     """
     values = checked(eigenvalues)
     sizes, factors = np.broadcast_arrays(defined_sizes(values, M), non_negative("c", c))
+    if choice("rigor", rigor, RIGOR) == "arb":
+        return as_number(
+            outer(lambda m, f: enclosures.log_mean_determinant(balls(values), m, exact(f)), sizes, factors)
+        )
     rank, count = int((values > 0).sum()), 32
     while True:
         k = min(rank, int(sizes.max(initial=0)) + count)
@@ -133,7 +155,7 @@ def log_expected_determinant(eigenvalues: ArrayLike, M: ArrayLike, c: ArrayLike)
         count *= 4
 
 
-def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
+def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike, *, rigor: str = "float") -> Any:
     """The exact mean of Tr(K − Q) when Z is a continuous k-DPP and the other N − M inputs are iid.
 
     E Tr(K − Q) = (N−M)(M+1) e_{M+1}(λ) / e_M(λ),  λ the eigenvalues of f ↦ ∫ k(·, x) f(x) p(x) dx
@@ -148,6 +170,8 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
         Eigenvalues of the operator, in squared units of y.
     N, M : int or array of int
         Number of data, and of inducing points among them; 0 ≤ M ≤ N, M ≤ rank.
+    rigor : "float" or "arb"
+        "arb" rounds upwards, by construction, as in :func:`expected_trace`.
 
     Raises
     ------
@@ -158,8 +182,18 @@ def annealed_trace(eigenvalues: ArrayLike, N: ArrayLike, M: ArrayLike) -> Any:
     2.322581
     """
     rest = rest_sizes(N, M)
+    if choice("rigor", rigor, RIGOR) == "arb":
+        values = checked(eigenvalues)
+        return as_number(
+            outer(lambda n, m: int(n) * enclosures.mean_esp(balls(values), m), rest, defined_sizes(values, M))
+        )
     result = rest * expected_trace(eigenvalues, M)
     return result if np.ndim(result) else float(result)
+
+
+def balls(values: Float) -> list[Any]:
+    """The eigenvalues > 0 as exact numbers, decreasing."""
+    return [exact(value) for value in descending(values).tolist()]
 
 
 def defined_sizes(values: Float, M: ArrayLike) -> Any:

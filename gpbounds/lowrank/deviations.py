@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.arrays import Float
-from gpbounds.numerics.log1p import log1p_residual
+from gpbounds.numerics.log1p import entropy_residual
 
 NEWTON = 24
 """Newton steps of :func:`chernoff`; every iterate is an upper bound, so stopping early is valid."""
@@ -35,12 +35,6 @@ def markov(mean: Float, top: Float, delta: Float) -> Any:
     return np.minimum(mean / delta, top)
 
 
-def _entropy(b: Float, step: Float) -> Any:
-    """a log(a/b) − a + b at a = b + step > 0, without cancellation for small steps."""
-    u = step / b
-    return np.where(u > 1.0, (b + step) * np.log1p(u) - step, (b + step) * log1p_residual(-u / (1.0 + u)))
-
-
 def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     """B·max{q: kl(q‖Λ/B) ≤ log(1/δ)/N}, by Newton's method from above (L-43).
 
@@ -55,7 +49,7 @@ def chernoff(mean: Float, top: Float, N: Float, delta: Float) -> Any:
     complement = 1.0 - p
     excess = np.minimum(level + np.sqrt(level * level + 2.0 * p * level), complement * (1.0 - 2.0**-53))
     for _ in range(NEWTON):
-        value = _entropy(p, excess) + _entropy(complement, -excess)
+        value = p * entropy_residual(excess / p) + complement * entropy_residual(-excess / complement)
         excess = excess - np.maximum(value - level, 0.0) / (np.log1p(excess / p) - np.log1p(-excess / complement))
     q = np.where(reachable, np.minimum(p + excess, 1.0), 1.0)
     return top * np.where(np.broadcast_to(mean, shape) > 0.0, q, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -13,8 +14,11 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import outward
+from gpbounds.enclosures import montecarlo as enclosures
 from gpbounds.likelihoods import Likelihood
 from gpbounds.montecarlo.arguments import model
+from gpbounds.numerics.log1p import entropy_residual
+from gpbounds.rigor import RIGOR, exact, outer
 
 RULES = ("chernoff", "improved", "printed")
 Schedule = Callable[[Any], Any]
@@ -45,6 +49,8 @@ class SampleSize:
     rule, claim : str
     notes : tuple of str
         Hypotheses, and corrections of the printed form.
+    certified : bool
+        True with ``rigor="arb"``: L, threshold, factors and c₃ are not below their formulas, δ_t not above its own.
     """
 
     L: Any
@@ -59,6 +65,7 @@ class SampleSize:
     rule: str
     claim: str
     notes: tuple[str, ...]
+    certified: bool = False
 
     def __str__(self) -> str:
         sizes, c3 = np.asarray(self.L), np.asarray(self.c3)
@@ -80,10 +87,19 @@ class SampleSize:
             "form": self.rule,
             "claim": self.claim,
             "notes": list(self.notes),
+            "certified": self.certified,
         }
 
 
-def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: ArrayLike, delta: ArrayLike) -> Any:
+def lemma6(
+    low: ArrayLike,
+    high: ArrayLike,
+    mean: ArrayLike,
+    *,
+    relative_error: ArrayLike,
+    delta: ArrayLike,
+    rigor: str = "float",
+) -> Any:
     """The least L > (b−a)²/(2r²μ²)·ln(2/δ): then X̄_L/μ ∈ [1−r, 1+r] with probability ≥ 1−δ  (D-41; Lemma 6).
 
     X_1, … are independent in [a, b] with mean μ ≠ 0; the proof applies Hoeffding's inequality twice.  It is not tight:
@@ -97,6 +113,10 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: 
         r in (0, 1): the error of X̄_L relative to μ.
     delta : array
         In (0, 1), the probability of failure.
+    rigor : "float" or "arb"
+        "arb": the least whole number above an Arb ball of the threshold, by construction.  "float" raises the threshold
+        by 1e-14, and is proved, too: twelve roundings of 2^−53 follow each other, among them that of 2/δ, which changes
+        the logarithm, at least log 2, by 1.45 of itself.
 
     Returns
     -------
@@ -118,6 +138,12 @@ def lemma6(low: ArrayLike, high: ArrayLike, mean: ArrayLike, *, relative_error: 
         )
     share = np.asarray(validation.open_unit("relative_error", relative_error))
     failure = np.asarray(validation.open_unit("delta", delta))
+    if validation.choice("rigor", rigor, RIGOR) == "arb":
+
+        def size(*numbers: float) -> Any:
+            return enclosures.lemma6(*map(exact, numbers)).floor() + 1
+
+        return as_number(outer(size, a, b, mu, share, failure))
     with np.errstate(over="ignore"):
         return as_number(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
 
@@ -127,8 +153,11 @@ def least_above(threshold: ArrayLike) -> Float:
     return np.asarray(np.floor(np.asarray(threshold) * (1.0 + 1e-14)) + 1.0)
 
 
-def failure_share(iteration: ArrayLike, *, delta: ArrayLike) -> Any:
+def failure_share(iteration: ArrayLike, *, delta: ArrayLike, rigor: str = "float") -> Any:
     """δ_t = 6δ/(π²t²), whose sum over t = 1, 2, … is δ  (D-48; Wei et al., after Cor. 5).
+
+    With ``rigor="arb"`` each share is the double below an Arb ball of the formula, so that the shares add up to at most
+    δ.  "float" is within 6·2^−53 of the share: π, its product, its square, 6δ and the quotient are rounded.
 
     Raises
     ------
@@ -140,6 +169,8 @@ def failure_share(iteration: ArrayLike, *, delta: ArrayLike) -> Any:
     """
     total = np.asarray(validation.open_unit("delta", delta))
     t = np.asarray(validation.whole("iteration", iteration))
+    if validation.choice("rigor", rigor, RIGOR) == "arb":
+        return as_number(outer(lambda k, d: enclosures.failure_share(exact(k), exact(d)), t, total, upwards=False))
     return as_number(np.asarray(6.0 * total / (math.pi * t) ** 2))
 
 
@@ -156,6 +187,7 @@ def sample_size(
     v: ArrayLike | None = None,
     rule: Literal["improved", "chernoff", "printed"] = "improved",
     design: ArrayLike = 1.0,
+    rigor: str = "float",
 ) -> SampleSize:
     """Samples for each datum in bMC at step t: with probability 1 − δ all steps meet condition (iii) of Prop. 2.
 
@@ -194,12 +226,18 @@ def sample_size(
     rule : "improved", "chernoff" or "printed"
     design : float
         A = max_i ‖(a_i1, vec a_i2 a_i2ᵀ)‖.
+    rigor : "float" or "arb"
+        "arb", with ``zeta`` and the rules "improved" and "chernoff": L is the least whole number above an Arb ball of
+        the threshold, by construction, and the record is certified.  For all likelihoods but Poisson("softplus"), whose
+        derivatives have no extremes in closed form.  "float" is not certified: it raises the threshold by 1e-14, which
+        exceeds its rounding errors, but for Poisson counts y above 10, where the extremes err by up to 1e-15·√y of
+        themselves.
 
     Raises
     ------
     ValueError
         for a wrong argument, a ζ above the maximum of p or above E p, neither ζ nor m and v, or the printed form
-        without m and v.
+        without m and v; with ``rigor="arb"`` without ζ, for the printed form, and for Poisson("softplus").
 
     >>> from gpbounds.likelihoods import Bernoulli
     >>> probit, options = Bernoulli("probit"), {"n": 1000, "delta": 0.05, "step": lambda t: 1 / t, "iteration": 10}
@@ -219,6 +257,12 @@ def sample_size(
     norm = np.asarray(validation.positive("design", design))
     relative_error = np.minimum(gamma, 0.5)
     printed = rule == "printed"
+    proved = validation.choice("rigor", rigor, RIGOR) == "arb"
+    if proved and (printed or zeta is None):
+        raise ValueError(
+            "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are computed by "
+            "quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
+        )
     ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
     (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
     star = np.maximum.reduce([np.abs(np.asarray(x)) for x in (B, b1, B1, b2, B2)])
@@ -229,8 +273,12 @@ def sample_size(
             if slopes is None:
                 raise ValueError("rule=\"printed\": expected m and v, since M contains E φ' and E φ'' at them")
             mean, first, second = slopes
-            sizes = [np.where(e != 0.0, np.abs(e), 1.0) for e in (first, second)]
-            factors = {"φ": (B / mean) ** 2, "φ'": (widths[0] / sizes[0]) ** 2, "φ''": (widths[1] / sizes[1]) ** 2}
+            gradients = [np.where(e != 0.0, np.abs(e), 1.0) for e in (first, second)]
+            factors = {
+                "φ": (B / mean) ** 2,
+                "φ'": (widths[0] / gradients[0]) ** 2,
+                "φ''": (widths[1] / gradients[1]) ** 2,
+            }
             c3, claim = 2.0 * math.sqrt(2.0) * norm * (2.0 * star + 1.0) / floor, "D-42"
         else:
             factors = {"φ": (B / floor) ** 2, "φ'": widths[0] ** 2, "φ''": widths[1] ** 2}
@@ -241,6 +289,13 @@ def sample_size(
             c3, claim = 2.0 * norm * (1.0 + star) / floor, "D-50" if rule == "improved" else "N-cher"
         largest = np.maximum.reduce(list(np.broadcast_arrays(*factors.values())))
         threshold = np.log(6.0 * count / failure) / (2.0 * relative_error**2) * largest
+        sizes = least_above(threshold)
+    if proved:
+        enclosed = partial(_enclosed, likelihood, rule == "chernoff")
+        arguments = (targets, floor, relative_error, count, t, np.asarray(delta), norm)
+        factors = {name: outer(partial(enclosed, name), *arguments) for name in factors}
+        threshold, sizes, c3 = (outer(partial(enclosed, part), *arguments) for part in ("threshold", "L", "c3"))
+        failure = np.asarray(failure_share(t, delta=delta, rigor="arb"))
     lowest = outward(float(floor.min()), "upper")
     notes = [f"Assumes E p(y|f) >= {lowest} at every step, and samples drawn afresh at each."]
     if (gamma > 0.5).any():
@@ -249,7 +304,7 @@ def sample_size(
         notes.append("Assumes E φ' and E φ'' as at m and v: this L holds there only.")
     shape = np.broadcast_shapes(threshold.shape, c3.shape)
     return SampleSize(
-        L=_whole(least_above(np.broadcast_to(threshold, shape))),
+        L=_whole(np.broadcast_to(sizes, shape)),
         threshold=as_number(threshold),
         step=as_number(gamma),
         relative_error=as_number(relative_error),
@@ -261,7 +316,31 @@ def sample_size(
         rule=rule,
         claim=claim,
         notes=tuple(notes),
+        certified=proved,
     )
+
+
+def _enclosed(
+    likelihood: Likelihood,
+    chernoff: bool,
+    part: str,
+    y: float,
+    zeta: float,
+    relative_error: float,
+    n: float,
+    t: float,
+    delta: float,
+    design: float,
+) -> Any:
+    """One number of `sample_size` for one entry, as a ball."""
+    floor, a = exact(zeta), exact(relative_error)
+    parts, star = enclosures.factors(likelihood, y, floor, a, chernoff=chernoff)
+    if part in parts:
+        return parts[part]
+    if part == "c3":
+        return 2 * exact(design) * (1 + star) / floor
+    threshold = enclosures.threshold(parts, exact(n), enclosures.failure_share(exact(t), exact(delta)), a)
+    return threshold if part == "threshold" else threshold.floor() + 1
 
 
 def relative_divergence(p: ArrayLike, relative_error: ArrayLike) -> Float:
@@ -274,16 +353,10 @@ def relative_divergence(p: ArrayLike, relative_error: ArrayLike) -> Float:
     def divergence(a: Float) -> Float:
         with np.errstate(all="ignore"):
             x = p_ * a / (1.0 - p_)  # (1 − (1+a)p)/(1 − p) = 1 − x
-            value = p_ * _entropy(a) + (1.0 - p_) * _entropy(-x)
+            value = p_ * entropy_residual(a) + (1.0 - p_) * entropy_residual(-x)
             return np.where((x <= 1.0) & (p_ < 1.0), value, np.inf)  # p = 1: X is constant
 
     return np.minimum(divergence(-r), divergence(r))
-
-
-def _entropy(a: Float) -> Float:
-    """(1 + a) log(1 + a) − a ≥ 0, by its series near 0."""
-    series = a * a * (1 / 2 - a * (1 / 6 - a * (1 / 12 - a * (1 / 20 - a / 30))))
-    return np.where(np.abs(a) < 1e-3, series, np.where(a > -1.0, (1.0 + a) * np.log1p(a) - a, 1.0))
 
 
 def _floor(

@@ -30,6 +30,21 @@ def log1p_residual(x: ArrayLike) -> Any:
     return np.where(small, near, far)
 
 
+def entropy_residual(a: ArrayLike) -> Any:
+    """(1 + a) log(1 + a) - a for a >= -1, to a few ulp, also for tiny a.
+
+    With w = -a/(1 + a), so that log(1 + a) = -log(1 + w), it is (1 + a)(w - log(1 + w)); beyond a = 1 nothing cancels.
+
+    >>> float(entropy_residual(-1.0)), float(entropy_residual(1e-9))
+    (1.0, 4.999999998333333e-19)
+    """
+    a = np.asarray(a, dtype=np.float64)
+    near, far = np.clip(a, -0.75, 1.0), np.where(np.abs(a) < 0.75, 0.5, a)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        direct = np.where(far > -1.0, (1.0 + far) * np.log1p(far) - far, 1.0)
+    return np.where(near == a, (1.0 + near) * log1p_residual(-near / (1.0 + near)), direct)
+
+
 def log1p_ratio(u: ArrayLike) -> Any:
     """log(1 + u)/u for u > -1, and its limit 1 at u = 0.
 

@@ -20,8 +20,8 @@ from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
 
 REFUSED = (
-    "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw without y; "
-    "for given y, certified=True encloses every rounding"
+    "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'arb' encloses the bound of one "
+    "draw without y, and for inputs=Empirical(X) those of several draws"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float, as_number
 from gpbounds.bound import Bound
+from gpbounds.enclosures import sandwich as enclosures
+from gpbounds.rigor import exact, outer
 from gpbounds.sandwich.equation import roots
-from gpbounds.sandwich.proposition import Sandwich, sandwich
+from gpbounds.sandwich.proposition import Sandwich, how, sandwich
 from gpbounds.validation import extended
 
 JOINT = "The KL bound is for the joint law of y_train and y_test, exact || approximate, noise included."
@@ -63,6 +66,7 @@ def predictive(
     train: Bound | ArrayLike = 0.0,
     test_inputs: str = "given",
     form: str = "sharpest",
+    rigor: str | None = None,
 ) -> Predictive:
     """KL between the predictive laws from KL ≤ Γ between the joint ones, and the sandwich it implies (Sec. 4.3).
 
@@ -93,6 +97,10 @@ def predictive(
         is a bound for a truncated Mercer expansion; then X_test must be drawn from μ, like X_train (the paper omits
         this; L-60).
     form : "sharpest" or "printed"
+    rigor : "float" or "arb", optional
+        "arb" is the default if ``joint`` is a certified `Bound`: each number is by construction the double next to the
+        outer end of an Arb ball, and the result is certified if ``joint`` and ``train`` are; a plain number counts as
+        exact.  "float" certifies nothing.
 
     Returns
     -------
@@ -117,10 +125,9 @@ def predictive(
     total, train_kl = extended("joint", whole.value), validation.non_negative("train", part.value)
     if (train_kl > total).any():
         raise ValueError("train: expected at most the joint divergence (chain rule, L-61), got more")
-    proved = whole.certified and part.certified and isinstance(joint, Bound)
-    mean = total - train_kl
-    if proved:
-        mean = np.where(train_kl == 0.0, total, np.nextafter(mean, np.inf))
+    rounding = _Outward() if how(rigor, joint) == "arb" else _Near()
+    proved = isinstance(rounding, _Outward) and whole.certified and part.certified
+    mean = rounding.mean(total, train_kl)
     confidence = np.maximum(
         np.asarray(whole.confidence) + np.asarray(part.confidence) - 1.0, 0.0
     )  # whatever their dependence
@@ -138,17 +145,16 @@ def predictive(
         "E KL(predictive), exact || approximate,",
     )
     if form == "printed":
-        factor, confidence_after = 1.0 / tail, np.maximum(confidence - tail, 0.0)
-        claim = f"{origin}L-60, L-61, L-62 as printed"
-        mean = total
+        factor, quadratic, train_kl = rounding.markov(tail), False, np.asarray(0.0)
+        confidence_after, claim = np.maximum(confidence - tail, 0.0), f"{origin}L-60, L-61, L-62 as printed"
     else:
-        factor, quadratic = _factor(tail, proved)
+        markov, chernoff = rounding.markov(tail), rounding.chernoff(tail)
+        factor, quadratic = np.minimum(markov, chernoff), bool((chernoff < markov).any())
         confidence_after = confidence * (1.0 - tail)
         assumptions = (*assumptions, CENTRED) if quadratic else assumptions
         claim = f"{origin}L-60, L-61, L-62" + (", N-tail" if quadratic else "")
-    value = np.where(mean == 0.0, 0.0, factor * mean)
     kl = Bound(
-        as_number(np.where(mean == 0.0, 0.0, np.nextafter(value, np.inf)) if proved else value),
+        as_number(rounding.product(tail, total, train_kl, quadratic=form == "sharpest")),
         "upper",
         as_number(confidence_after),
         claim,
@@ -157,17 +163,60 @@ def predictive(
         proved,
         "KL(predictive), exact || approximate,",
     )
-    return Predictive(expected, kl, sandwich(kl))
+    return Predictive(expected, kl, sandwich(kl, rigor="arb" if isinstance(rounding, _Outward) else "float"))
 
 
-def _factor(tail: Float, up: bool) -> tuple[Float, bool]:
-    """min{1/η, t(2 log(1/η))}, rounded up if ``up``, and whether the second factor is the minimum for any entry."""
-    log_odds = -np.log(tail)
-    markov = 1.0 / tail
-    if up:
-        log_odds, markov = log_odds * (1.0 + 1e-14), np.nextafter(markov, np.inf)
-    chernoff = np.asarray(roots(log_odds, certified=up)[1])
-    return np.minimum(markov, chernoff), bool((chernoff < markov).any())
+class _Near:
+    """The numbers of `predictive` to a few ulp."""
+
+    def mean(self, total: Float, train: Float) -> Float:
+        """Γ − KL(train)."""
+        return np.asarray(total - train)
+
+    def markov(self, tail: Float) -> Float:
+        """1/η."""
+        return np.asarray(1.0 / tail)
+
+    def chernoff(self, tail: Float) -> Float:
+        """t(2 log(1/η))."""
+        return np.asarray(roots(-np.log(tail))[1])
+
+    def product(self, tail: Float, total: Float, train: Float, *, quadratic: bool) -> Float:
+        """min{1/η, t}·(Γ − KL(train)), or without t."""
+        mean, factor = self.mean(total, train), self.markov(tail)
+        if quadratic:
+            factor = np.minimum(factor, self.chernoff(tail))
+        with np.errstate(over="ignore"):
+            return np.where(mean == 0.0, 0.0, factor * mean)
+
+
+class _Outward(_Near):
+    """The same, each number the double next to the upper end of its ball."""
+
+    def mean(self, total: Float, train: Float) -> Float:
+        return _upwards(lambda joint, part: exact(joint) - exact(part), total, train)
+
+    def markov(self, tail: Float) -> Float:
+        return _upwards(lambda eta: enclosures.markov(exact(eta)), tail)
+
+    def chernoff(self, tail: Float) -> Float:
+        return _upwards(lambda eta: enclosures.chernoff(exact(eta)), tail)
+
+    def product(self, tail: Float, total: Float, train: Float, *, quadratic: bool) -> Float:
+        def product(eta: float, joint: float, part: float) -> Any:
+            factor = enclosures.markov(exact(eta))
+            if quadratic:
+                factor = factor.min(enclosures.chernoff(exact(eta)))
+            return factor * (exact(joint) - exact(part))
+
+        return _upwards(product, tail, total, train)
+
+
+def _upwards(formula: Callable[..., Any], *numbers: Float) -> Float:
+    """The double above the ball of ``formula`` for each entry; inf where an argument is."""
+    infinite = np.any([np.isinf(array) for array in np.broadcast_arrays(*numbers)], axis=0)
+    finite = (np.where(infinite, 0.5, array) for array in numbers)
+    return np.where(infinite, np.inf, outer(formula, *finite))
 
 
 def _as_bound(name: str, value: Bound | ArrayLike, direction: Any) -> Bound:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
-from gpbounds.arrays import EPS, as_number
+from gpbounds.arrays import EPS, Float, as_number
 from gpbounds.bound import Bound, outward
-from gpbounds.rigor import above, at_bits, exact
+from gpbounds.rigor import RIGOR
 from gpbounds.sandwich.equation import roots
+from gpbounds.sandwich.rounded import outer_end
 from gpbounds.validation import extended
 
 NON_SINGULAR = "Both laws are Gaussian with non-singular covariances Σ1, Σ2, and KL is KL(N1 || N2)."
@@ -71,7 +71,7 @@ class Sandwich:
         return {name: bound.to_dict() for name, bound in vars(self).items()}
 
 
-def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, certified: bool | None = None) -> Sandwich:
+def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, rigor: str | None = None) -> Sandwich:
     """Means within √(2γ), and b Σ₂ ⪯ Σ₁ ⪯ t Σ₂, for Gaussian laws with KL(N(μ₁,Σ₁)‖N(μ₂,Σ₂)) ≤ γ (Prop. 4).
 
     b ≤ 1 ≤ t are the roots of x − 1 − log x = 2γ.  Claims L-30 and L-31, Daskalakis, Dellaportas and Panos, Prop. 4,
@@ -89,9 +89,10 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
         `Bound`.
     mahalanobis : float or array, optional
         m = √((μ₂−μ₁)ᵀΣ₂⁻¹(μ₂−μ₁)), or a lower bound on it; m² ≤ 2γ.
-    certified : bool, optional
-        Round all results outwards, with proofs by Arb balls (about 60 µs per number); by default if ``kl`` is a
-        certified `Bound`.  The result is certified if ``kl`` is; a plain number counts as exact.
+    rigor : "float" or "arb", optional
+        "arb" is the default if ``kl`` is a certified `Bound`: each number is by construction the double next to the
+        outer end of an Arb ball (about 0.1 ms per number), and the result is certified if ``kl`` is; a plain number
+        counts as exact.  "float" is accurate to a few ulp and certifies nothing.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
     Raises
     ------
     ValueError
-        for γ < 0 or NaN, a lower bound as ``kl``, or m² > 2γ, which is impossible.
+        for γ < 0 or NaN, a lower bound as ``kl``, m² > 2γ, which is impossible, or another ``rigor``.
 
     >>> print(sandwich(0.01))  # doctest: +ELLIPSIS
     KL(N1 || N2) <= 0.01 (L-31) implies:
@@ -110,37 +111,54 @@ def sandwich(kl: Bound | ArrayLike, mahalanobis: ArrayLike | None = None, *, cer
       Assumes: ...
     """
     kl_bound = _as_bound(kl)
-    rounded = isinstance(kl, Bound) and kl.certified if certified is None else certified
+    proved = how(rigor, kl) == "arb"
     gamma = extended("kl", kl_bound.value)
-    remaining = gamma if mahalanobis is None else _remaining(gamma, mahalanobis, rounded)
-    b, t, log_b = roots(remaining, certified=rounded)
-    with np.errstate(over="ignore", divide="ignore"):
-        mean, first = np.sqrt(2.0 * gamma), np.exp(gamma) * np.sqrt(-np.expm1(-2.0 * gamma))
-        small, large = 1.0 / np.asarray(t), 1.0 / np.asarray(b)
-    if rounded:  # square roots and quotients have an error of at most half an ulp
-        mean = np.where(gamma == 0.0, 0.0, np.nextafter(mean, np.inf))
-        small, large = np.where(remaining == 0.0, 1.0, (np.nextafter(small, 0.0), np.nextafter(large, np.inf)))
-        first = np.vectorize(_mean_upwards, otypes=[float])(gamma)
+    distance = None if mahalanobis is None else _distance(gamma, mahalanobis)
+    values = _outward(gamma, distance) if proved else _near(gamma, distance)
     assumptions = (*kl_bound.assumptions, *(() if NON_SINGULAR in kl_bound.assumptions else (NON_SINGULAR,)))
     terms = (
         {"KL": kl_bound.value} if mahalanobis is None else {"KL": kl_bound.value, "Mahalanobis distance": mahalanobis}
     )
     origin = f"{kl_bound.claim}, " if kl_bound.claim else ""
 
-    def bound(value: Any, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
-        proved = kl_bound.certified and rounded
-        return Bound(as_number(value), side, kl_bound.confidence, origin + claim, terms, assumptions, proved, quantity)
+    def bound(name: str, side: Literal["upper", "lower"], claim: str, quantity: str) -> Bound:
+        value, certified = as_number(values[name]), kl_bound.certified and proved
+        return Bound(value, side, kl_bound.confidence, origin + claim, terms, assumptions, certified, quantity)
 
     return Sandwich(
         kl_bound,
-        bound(mean, "upper", "L-30", "Mahalanobis distance of the means, in Σ2"),
-        bound(first, "upper", "N-mean", "Mahalanobis distance of the means, in Σ1"),
-        bound(b, "lower", "L-31", "eigenvalues of Σ1 relative to Σ2"),
-        bound(t, "upper", "L-31", "eigenvalues of Σ1 relative to Σ2"),
-        bound(log_b, "lower", "L-31", "log eigenvalues of Σ1 relative to Σ2"),
-        bound(small, "lower", "L-31", "eigenvalues of Σ2 relative to Σ1"),
-        bound(large, "upper", "L-31", "eigenvalues of Σ2 relative to Σ1"),
+        bound("mean", "upper", "L-30", "Mahalanobis distance of the means, in Σ2"),
+        bound("mean_first", "upper", "N-mean", "Mahalanobis distance of the means, in Σ1"),
+        bound("low", "lower", "L-31", "eigenvalues of Σ1 relative to Σ2"),
+        bound("high", "upper", "L-31", "eigenvalues of Σ1 relative to Σ2"),
+        bound("log_low", "lower", "L-31", "log eigenvalues of Σ1 relative to Σ2"),
+        bound("inverse_low", "lower", "L-31", "eigenvalues of Σ2 relative to Σ1"),
+        bound("inverse_high", "upper", "L-31", "eigenvalues of Σ2 relative to Σ1"),
     )
+
+
+def how(rigor: str | None, kl: Bound | ArrayLike) -> str:
+    """``rigor``, or its default: "arb" for a certified bound."""
+    if rigor is None:
+        return "arb" if isinstance(kl, Bound) and kl.certified else "float"
+    return validation.choice("rigor", rigor, RIGOR)
+
+
+def _outward(gamma: Float, distance: Float | None) -> dict[str, Float]:
+    """The numbers, each rounded outwards."""
+    values = {name: outer_end(name, gamma) for name in ("mean", "mean_first")}
+    names = ("low", "high", "log_low", "inverse_low", "inverse_high")
+    return values | {name: outer_end(name, gamma, distance) for name in names}
+
+
+def _near(gamma: Float, distance: Float | None) -> dict[str, Any]:
+    """The numbers to a few ulp."""
+    rest = gamma if distance is None else np.maximum(gamma - 0.5 * distance * distance, 0.0)
+    b, t, log_b = roots(rest)
+    with np.errstate(over="ignore", divide="ignore"):
+        first = np.exp(gamma) * np.sqrt(-np.expm1(-2.0 * gamma))
+        inverses = {"inverse_low": 1.0 / np.asarray(t), "inverse_high": 1.0 / np.asarray(b)}
+        return {"mean": np.sqrt(2.0 * gamma), "mean_first": first, "low": b, "high": t, "log_low": log_b, **inverses}
 
 
 def _as_bound(kl: Bound | ArrayLike) -> Bound:
@@ -152,23 +170,11 @@ def _as_bound(kl: Bound | ArrayLike) -> Bound:
     return Bound(as_number(extended("kl", kl)), "upper", 1.0, "", certified=True, quantity="KL(N1 || N2)")
 
 
-def _remaining(gamma: Any, mahalanobis: ArrayLike, up: bool) -> Any:
-    """γ − m²/2, the part of the divergence for the covariances; rounded up if ``up``."""
-    m = validation.non_negative("mahalanobis", mahalanobis)
-    used = 0.5 * m * m
-    impossible = used > gamma * (1.0 + 4.0 * EPS)
+def _distance(gamma: Float, mahalanobis: ArrayLike) -> Float:
+    """m, checked: m² <= 2γ up to rounding, beyond which nothing is left for the covariances."""
+    m = np.asarray(validation.non_negative("mahalanobis", mahalanobis))
+    impossible = 0.5 * m * m > gamma * (1.0 + 4.0 * EPS)
     if impossible.any():
         worst = float(np.broadcast_to(m, impossible.shape)[impossible].flat[0])
         raise ValueError(f"mahalanobis: expected m² <= 2·KL, which holds for all Gaussian laws, got m = {worst!r}")
-    remaining = np.asarray(np.maximum(gamma - used, 0.0))  # negative only by rounding of m²
-    if not up:
-        return remaining
-    return np.nextafter(np.nextafter(remaining, np.inf) + (gamma + used) * EPS, np.inf)
-
-
-def _mean_upwards(gamma: float) -> float:
-    """The smallest float not below √(e^(2γ) − 1)."""
-    if gamma == 0.0 or gamma > 800.0:
-        return 0.0 if gamma == 0.0 else math.inf
-    with at_bits(256):
-        return above((2 * exact(gamma)).expm1().sqrt())
+    return m

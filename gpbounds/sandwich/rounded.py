@@ -1,0 +1,68 @@
+"""The numbers of Prop. 4 rounded outwards: the doubles next to the ends of their balls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from gpbounds.arrays import Float
+from gpbounds.enclosures import sandwich as enclosures
+from gpbounds.rigor import rational, settled
+
+BEYOND = 800.0
+"""Above this γ, b < e^(−2γ) is below every double, and 1/b and √(e^(2γ) − 1) are above every double."""
+EXPONENTS = 350.0
+"""Above this γ, log b exceeds −1 − 2γ by b < e^(−700), which shows in no double."""
+
+
+def _low(gamma: Any) -> Any:
+    return (-enclosures.depth(gamma)).exp()
+
+
+def _high(gamma: Any) -> Any:
+    return 1 + enclosures.rise(gamma)
+
+
+NUMBERS: dict[str, tuple[Callable[[Any], Any], bool, float, float]] = {
+    "low": (_low, False, 1.0, 0.0),
+    "high": (_high, True, 1.0, math.inf),
+    "log_low": (lambda gamma: -enclosures.depth(gamma), False, 0.0, -math.inf),
+    "low_less_one": (lambda gamma: (-enclosures.depth(gamma)).expm1(), False, 0.0, -1.0),
+    "high_less_one": (enclosures.rise, True, 0.0, math.inf),
+    "inverse_low": (lambda gamma: 1 / _high(gamma), False, 1.0, 0.0),
+    "inverse_high": (lambda gamma: enclosures.depth(gamma).exp(), True, 1.0, math.inf),
+    "mean": (enclosures.mean, True, 0.0, math.inf),
+    "mean_first": (enclosures.mean_first, True, 0.0, math.inf),
+}
+"""name: (formula in γ, whether to round up, the value at γ = 0, the limit for γ → ∞)."""
+LIMITS = ("low", "low_less_one", "inverse_high", "mean_first")
+"""Numbers that are at their limit, as doubles, above γ = `BEYOND`."""
+
+
+def outer_end(name: str, gamma: Float, used: Float | None = None) -> Float:
+    """The number ``name`` of `NUMBERS` at γ − m²/2, m = ``used``, for each entry, rounded outwards.
+
+    >>> outer_end("mean", np.array([0.0, 2.0, np.inf])).tolist()
+    [0.0, 2.0, inf]
+    """
+    wide, shifts = np.broadcast_arrays(gamma, 0.0 if used is None else used)
+    values = [_number(name, float(g), float(m)) for g, m in zip(wide.flat, shifts.flat, strict=True)]
+    return np.array(values).reshape(wide.shape)
+
+
+def _number(name: str, gamma: float, used: float) -> float:
+    formula, upwards, at_zero, limit = NUMBERS[name]
+    if gamma == math.inf:
+        return limit
+    rest = Fraction(gamma) - Fraction(used) ** 2 / 2
+    if rest <= 0:
+        return at_zero
+    if rest > BEYOND and name in LIMITS:
+        return limit
+    if rest > EXPONENTS and name == "log_low":
+        return settled(lambda: -1 - 2 * rational(rest), upwards)
+    return settled(lambda: formula(rational(rest)), upwards)
