@@ -14,7 +14,7 @@ from gpbounds import SquaredExponential
 from gpbounds.kernels import RationalQuadratic
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.losses.base import Loss
-from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
+from gpbounds.pacbayes import Certificate, DeclaredMean, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import formula, proved, raw
 from gpbounds.pacbayes.certificate.priors import hyperparameters
 from gpbounds.sources import Source
@@ -157,3 +157,16 @@ def test_a_kernel_without_thirty_digits_is_proved_to_fewer() -> None:
     assert 1e-13 < proof.kl - proof.kl_below < 1e-8
     assert proof.kl_below <= certificate.kl
     assert proof.risk - proof.risk_below < 1e-9
+
+
+def test_the_mean_of_a_prior_is_subtracted_in_a_proof() -> None:
+    mean = DeclaredMean("fixed in advance", 0.3, (0.2,))
+    certificate = issue("fitc", mean=mean)
+    proof = certificate.check(X, Y, rigorous=True).proved
+    assert proof is not None
+    assert proof.kl <= certificate.kl
+    assert proof.bound <= certificate.bound
+    left = dataclasses.replace(certificate, mean=None)
+    same = proved.prove(left, raw.raw(X, mean.apply(X, Y)))
+    assert (proof.kl, proof.risk) == (same.kl, same.risk)
+    assert "depends on y itself" in refused(dataclasses.replace(certificate, loss=Relative(2.0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -346,10 +346,3 @@ def _in_range(name: str, value: Any, *, zero: bool = False) -> None:
     """Refuse numbers whose products could over- or underflow."""
     if not (SMALLEST <= value <= LARGEST or (zero and value <= LARGEST)):
         raise ValueError(f"{name}: expected numbers between {SMALLEST:g} and {LARGEST:g} for a proof, got {value!r}")
-
-
-def in_chunks(parts: Parts) -> Iterator[tuple[Float, Float]]:
-    """The rows in chunks."""
-    for X, y in parts():
-        for start in range(0, len(X), CHUNK):
-            yield X[start : start + CHUNK], y[start : start + CHUNK]

@@ -15,6 +15,7 @@ from gpbounds.kernels.enclosed import EnclosedKernel
 from gpbounds.linalg.parallel import one_blas_thread
 from gpbounds.losses.enclosed import enclosed_sum
 from gpbounds.pacbayes.certificate import formula
+from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.posteriors import Exact, Free, Posterior, Sparse, Whitened
 from gpbounds.pacbayes.certificate.raw import Raw
 from gpbounds.pacbayes.certificate.report import Line, Proved
@@ -29,8 +30,8 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
     """R_S and KL of the Q that the record defines, enclosed, and the bound from their upper ends.
 
     Claims N-proved-kl, N-proved-risk.  The kernel is an exact function of the doubles x_d/lengthscale_d, as the prior's
-    definition says; x, y, Z, noise, jitter and the numbers of Q are the doubles of the scaled rows and of the record.
-    Everything else is exact arithmetic, enclosed: kernel entries (N-pairs), factorisations and solves (N-verified),
+    definition says; x, y − m(x), Z, noise, jitter and the numbers of Q are the doubles of the scaled rows and of the
+    record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs), factorisations and solves (N-verified),
     matrix products (N-slices), Gaussian means of the loss and the final formula (Arb balls).
 
     Raises
@@ -64,7 +65,8 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
 
 def _enclosed(certificate: Statement, kernel: EnclosedKernel, rows: Raw) -> tuple[Any, Any]:
     """KL(Q‖P) and the sum of the expected losses, as balls."""
-    units, loss = (certificate.inputs, certificate.outputs), certificate.loss
+    for_loss(certificate.mean, certificate.loss)
+    units, loss = (certificate.inputs, certificate.outputs, certificate.mean), certificate.loss
 
     def parts() -> Iterator[tuple[Float, Float]]:
         return rows.parts(*units)
