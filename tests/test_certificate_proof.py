@@ -10,13 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from gpbounds import SquaredExponential
-from gpbounds.kernels import RationalQuadratic
+from gpbounds import Matern, SquaredExponential
 from gpbounds.losses import Band, Exponential, Relative, Squared
 from gpbounds.losses.base import Loss
 from gpbounds.pacbayes import Certificate, DeclaredMean, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import formula, proved, raw
-from gpbounds.pacbayes.certificate.priors import hyperparameters
 from gpbounds.sources import Source
 from gpbounds.sources.arrays import ArrayPart
 from gpbounds.sources.local import Local
@@ -150,9 +148,8 @@ def test_what_cannot_be_proved_is_refused_in_one_sentence() -> None:
 
 def test_a_kernel_without_thirty_digits_is_proved_to_fewer() -> None:
     """Its entries are known to 1e-15: the proved interval is wider, and still holds the certificate's numbers."""
-    kernel = RationalQuadratic(1.0, 1.0, 1.0)
-    grid = HyperGrid(-3.0, 3.0, 60, tuple(hyperparameters(kernel)))
-    certificate = Certificate.issue(X, Y, Exact(0.3), kernel, grid=grid, loss=Band(0.6), delta=0.05)
+    kernel = Matern(22.5, **GRID.round([1.0, 1.0]).theta)
+    certificate = Certificate.issue(X, Y, Exact(0.3), kernel, grid=GRID, loss=Band(0.6), delta=0.05)
     proof = proved.prove(certificate, raw.raw(X, Y))
     assert 1e-13 < proof.kl - proof.kl_below < 1e-8
     assert proof.kl_below <= certificate.kl

@@ -25,6 +25,7 @@ from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.verified import verified
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
 from gpbounds.losses.enclosed import enclosed_sum
+from gpbounds.numerics.pair_exp import log
 from gpbounds.numerics.pairs import reciprocal, row_sums
 from gpbounds.pacbayes import Certificate, Exact, Free, HyperGrid, Scaling, Sparse, Whitened
 from gpbounds.pacbayes.certificate import proved, raw
@@ -156,6 +157,29 @@ def test_sums_and_reciprocals_of_pairs(observe: Observer, seed: int) -> None:
                 observe.holds("N-pairs", abs(number(q, rest) * abs(t) - 1) < mp.mpf(10) ** -29)
 
 
+@pytest.mark.claim("N-pairlog")
+@given(seed=SEEDS)
+def test_logarithms_and_rational_quadratic_kernels_in_pairs(observe: Observer, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    high = 1.0 + 10.0 ** np.concatenate([rng.uniform(-18.0, 3.0, 20), rng.uniform(0.0, 290.0, 5)])
+    low = np.where(high > 1.0, high * U * rng.uniform(-0.5, 0.5, 25), 0.0)
+    value = log((high, low))
+    shape, variance = float(10.0 ** rng.uniform(-3.0, 3.0)), float(10.0 ** rng.uniform(-2.0, 2.0))
+    kernel = RationalQuadratic(shape, variance, 10.0 ** rng.uniform(-1.0, 1.0, 2))
+    X = rng.standard_normal((5, 2)) * 10.0 ** rng.uniform(-3.0, 6.0, (5, 1))
+    K = pair_covariances(kernel, X, X)
+    with mp.workdps(60):
+        for i in range(25):
+            truth = mp.log(number(high[i], low[i]))
+            allowed = (14 * truth + 52) * mp.mpf(U) ** 2
+            observe.upper("N-pairlog", abs(number(value[0][i], value[1][i]) - truth), allowed)
+        exact_K = reference_kernels.matrix(kernel_to_plain(kernel), X.tolist())
+        gaps = [abs(number(K[0][i, j], K[1][i, j]) - exact_K[i, j]) for i in range(5) for j in range(5)]
+        observe.upper("N-pairlog", max(gaps), pair_error(kernel, 2))
+    with pytest.raises(ValueError, match="expected distances below"):
+        pair_covariances(kernel, np.array([[0.0, 1e140]]), np.zeros((1, 2)))
+
+
 # N-proved-risk: the losses
 
 
@@ -234,6 +258,7 @@ def drawn_kernel(rng: np.random.Generator, D: int) -> Kernel:
         SquaredExponential(variance, scales) + Constant(0.4),
         Matern(1.5, variance, float(scales[0])).on([D - 1]) * SquaredExponential(1.2, scales),
         RationalQuadratic(variance, 1.3, scales),
+        Matern(22.5, variance, scales),
     ]
     return kinds[int(rng.integers(len(kinds)))]
 

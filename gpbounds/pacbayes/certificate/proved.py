@@ -31,8 +31,8 @@ def prove(certificate: Statement, rows: Raw) -> Proved:
 
     Claims N-proved-kl, N-proved-risk.  The kernel is an exact function of the doubles x_d/lengthscale_d, as the prior's
     definition says; x, y − m(x), Z, noise, jitter and the numbers of Q are the doubles of the scaled rows and of the
-    record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs), factorisations and solves (N-verified),
-    matrix products (N-slices), Gaussian means of the loss and the final formula (Arb balls).
+    record.  Everything else is exact arithmetic, enclosed: kernel entries (N-pairs, N-pairlog), factorisations and
+    solves (N-verified), matrix products (N-slices), Gaussian means of the loss and the final formula (Arb balls).
 
     Raises
     ------
