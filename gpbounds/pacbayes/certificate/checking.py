@@ -53,8 +53,8 @@ def check(certificate: Statement, rows: Raw, *, rigorous: bool = False) -> Repor
     if data.state != "confirmed":
         lines.append(Line("proof", "skipped", "not proved: the data differ"))
         return conclude(certificate.rigorous, certificate.statement, lines)
-    found, numbers = proved.lines(certificate, rows)
-    return conclude(certificate.rigorous, certificate.statement, [*lines, *found], numbers)
+    findings, numbers = proved.lines(certificate, rows)
+    return conclude(certificate.rigorous, certificate.statement, [*lines, *findings], numbers)
 
 
 def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
