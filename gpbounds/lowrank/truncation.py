@@ -222,9 +222,9 @@ def mercer_rank(
     """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ target.
 
     Inequality, hypotheses, parameters and rounding are those of :func:`mercer_kl`, whose bound decreases in r.  The
-    target is in nats for all N data: εN in the paper.  With ``form="printed"`` the rank is that of Theorem 3: the least r with
-    Λ_r ≤ Λ*, √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)).  For isotropic squared exponential kernels and Gaussian
-    inputs Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
+    target is in nats for all N data: εN in the paper.  With ``form="printed"`` the rank is that of Theorem 3: the least
+    r with Λ_r ≤ Λ*, √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)).  For isotropic squared exponential kernels and
+    Gaussian inputs Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
 
     Returns
     -------

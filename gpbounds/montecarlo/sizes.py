@@ -260,8 +260,8 @@ def sample_size(
     proved = validation.choice("rigor", rigor, RIGOR) == "arb"
     if proved and (printed or zeta is None):
         raise ValueError(
-            "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are computed by "
-            "quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
+            "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are "
+            "computed by quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
         )
     ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
     (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second
