@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
+from gpbounds.rigor import RIGOR
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -200,6 +201,17 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
         choices=("q||p", "p||q"),
         default="q||p",
         help="default: q||p; p||q multiplies the bound by the factor of R-dir",
+    )
+
+
+def add_rigor(parser: argparse.ArgumentParser) -> None:
+    """``--rigor``."""
+    parser.add_argument(
+        "--rigor",
+        choices=RIGOR,
+        default="float",
+        help="float (default): doubles with an allowance for rounding; arb: the double above an Arb ball that contains "
+        "the number, for statements that have one",
     )
 
 

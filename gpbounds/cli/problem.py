@@ -47,6 +47,7 @@ class Statement:
     tv: float = 0.0
     form: str = "sharpest"
     direction: str = "q||p"
+    rigor: str = "float"
 
     def keywords(self) -> dict[str, float | str]:
         """Keyword arguments of ``rate`` and ``inducing_points``."""
@@ -306,11 +307,16 @@ def default_sets(rows: int) -> int:
 
 
 def wants_best(args: argparse.Namespace) -> bool:
-    """Whether the command line asks for bounds for the best of several draws."""
+    """Whether the command line asks for bounds for the best of several draws, which balls do not enclose."""
     draws = getattr(args, "best", None)
-    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest"
+    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest" and rigor_of(args) == "float"
     inducing = set(getattr(args, "method", ["inducing"])) == {"inducing"}
     return bool(draws) and settings and inducing and not getattr(args, "lengthscale_range", None)
+
+
+def rigor_of(args: argparse.Namespace) -> str:
+    """``--rigor``, of the commands that have it."""
+    return str(getattr(args, "rigor", "float"))
 
 
 def from_arguments(args: argparse.Namespace) -> Problem:
@@ -355,13 +361,14 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
     notes = (*notes, *omitted)
-    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
+    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction, rigor_of(args))
     problem = Problem(kernels, statement, cases, data, hyper.origin, notes, hyper.warning)
     return without_unknown_spectra(problem) if data is not None else problem
 
 
 def without_unknown_spectra(problem: Problem) -> Problem:
     """``problem`` without the cases whose spectrum no method computes, with a note for each of them."""
+    from gpbounds.enclosures.spectra import laws
     from gpbounds.spectra import spectrum
 
     kernel = problem.kernels[0]
@@ -374,6 +381,8 @@ def without_unknown_spectra(problem: Problem) -> Problem:
             continue
         try:
             spectrum(kernel, inputs=case.inputs)
+            if problem.statement.rigor == "arb" and not isinstance(case.inputs, Empirical):
+                laws(kernel, case.inputs)
         except ValueError as error:
             notes.append(f"No {case.kind} bound: {error}")
         else:

@@ -165,9 +165,9 @@ def fourier_kl(
     effective_dimension : positive number, optional
         An upper bound on s_λ.
     rigor : "float" or "arb"
-        "arb": the value is the double above an Arb ball of the bound, by construction; balls also prove that the density
-        of the frequencies is at least the leverage, shell by shell, and contain its mass.  "float" enlarges the value
-        by 1e-11 and each failure probability by 5e-13, which exceed the rounding errors of their computation.
+        "arb": the value is the double above an Arb ball of the bound, by construction; balls also prove that the
+        density of the frequencies is at least the leverage, shell by shell, and contain its mass.  "float" enlarges the
+        value by 1e-11 and each failure probability by 5e-13, which exceed the rounding errors of their computation.
 
     Raises
     ------
