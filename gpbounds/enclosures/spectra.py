@@ -154,7 +154,7 @@ class Rotated(Laws):
 
     units: tuple[float, ...]
     cov: tuple[tuple[float, ...], ...]
-    alike = False  # type: ignore[assignment]
+    alike = False
 
     def ratio(self, d: int = 0) -> Any:
         return (-2 * (1 / (2 * self._variances()[d].sqrt())).asinh()).exp()

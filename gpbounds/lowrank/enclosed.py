@@ -28,8 +28,13 @@ def enclosed_density(
     """``density`` with the widths of the inputs themselves, in the units of x."""
     dim = density.dim
     widths = np.broadcast_to(np.asarray(width, dtype=np.float64), (dim,))
-    columns = (widths, kernel.lengthscales(dim), density.radii, density.log_heights)
-    return enclosures.Density(*(tuple(column.tolist()) for column in columns), density.pairs)
+    return enclosures.Density(
+        widths=tuple(widths.tolist()),
+        lengthscales=tuple(kernel.lengthscales(dim).tolist()),
+        radii=tuple(density.radii.tolist()),
+        log_heights=tuple(density.log_heights.tolist()),
+        pairs=density.pairs,
+    )
 
 
 @dataclass(frozen=True)

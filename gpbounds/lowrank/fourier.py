@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -69,6 +70,7 @@ class _Setting:
                     "rule='classical' needs none"
                 )
             density = leverage_density(scaled_widths(kernel, width), ratio)
+            shells = partial(enclosed_density, kernel, width, density)
             total = density.total
             sentences: tuple[str, ...] = (
                 f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen "
@@ -88,8 +90,7 @@ class _Setting:
         enclosed = None
         if choice("rigor", rigor, RIGOR) == "arb":
             numbers = (N, kernel.variance, float(noise), effective_dimension)
-            shells = enclosed_density(kernel, width, density) if weighted else None
-            enclosed = EnclosedFrequencies.checked(*numbers, shells, total, dimension)
+            enclosed = EnclosedFrequencies.checked(*numbers, shells() if weighted else None, total, dimension)
         return cls(total, dimension, weighted, sentences, enclosed)
 
     def record(self, value: Any, m: Any, delta: float, claim: str) -> Bound:

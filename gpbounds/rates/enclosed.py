@@ -22,7 +22,8 @@ from gpbounds.spectra import Spectrum
 
 REFUSED = (
     "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw without y; "
-    "for given y, certified=True encloses every rounding"
+    "for given y and draws, certified=True encloses every rounding; for y to come, the bound of one draw with delta/R "
+    "holds for each of R draws"
 )
 
 
