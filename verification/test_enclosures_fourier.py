@@ -129,6 +129,7 @@ def test_fourier_kl_in_doubles_is_above_the_ball(
     rule=st.sampled_from(["sharpest", "classical", "frobenius", "spectral"]),
     matern=st.booleans(),
 )
+@example(0.46984848047549854, 458325, 1.4310967367358722, 2.636558030197865e-06, "spectral", False)
 def test_ranks_by_balls(
     observe: Observer, width: float, N: int, noise: float, share: float, rule: str, matern: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,5 +115,5 @@ class EnclosedFrequencies:
         def small_enough(gap: float) -> bool:
             return gap <= 0.5 and sign(lambda: enclosures.kappa(exact(gap)) - exact(level)) <= 0
 
-        gap = first_double(small_enough, min(float(kappa_inverse(level)), 0.5), 0.0)
+        gap = first_double(small_enough, min(float(kappa_inverse(level)), 0.5), -math.inf)
         return rounded(lambda: enclosures.spectral(*numbers, exact(gap)).ceil(), upwards=True)

@@ -144,7 +144,7 @@ def lemma6(
             return enclosures.lemma6(*map(exact, numbers)).floor() + 1
 
         return as_number(outer(size, a, b, mu, share, failure))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):  # μ may be so small that no finite L suffices
         return as_number(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
 
 
