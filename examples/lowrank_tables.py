@@ -12,7 +12,8 @@ comparable.
 
 Each number stands beside the printed one: the mean over the splits, and its standard error.  The frequencies of FGP
 are drawn anew in each split.  The CSV file of --out grows by every model; --resume continues from there, and --minutes
-limits the processor time of one call.
+limits the processor time of one call.  The picture beside it shows NLPD against the rank, with standard errors, and the
+printed numbers where the columns are the paper's.
 """
 
 from __future__ import annotations
@@ -196,6 +197,40 @@ def claims(records: Sequence[Score]) -> str:
     return "\n".join(lines)
 
 
+def picture(records: Sequence[Score]) -> Any:
+    """NLPD against the rank, a panel for each data set; open diamonds are the printed numbers."""
+    from dlm_setting import plain
+
+    from gpbounds.plotting import BLUE, GREEN, VERMILLION
+    from gpbounds.plotting.elements import TEXT, figure, headline
+
+    sets = list(dict.fromkeys(score.data for score in records))
+    page = figure(4.6 * max(len(sets), 2), 4.4)
+    splits = len({score.split for score in records})
+    text = "one split" if splits == 1 else f"mean and standard error of {splits} splits"
+    headline(page, f"Test NLPD of low-rank GPs against the rank, {text}. Diamonds: paper")
+    for ax, name in zip(page.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
+        for model, color in zip(MODELS, (GREEN, BLUE, VERMILLION), strict=True):
+            ranks = sorted({s.rank for s in records if (s.data, s.model) == (name, model)})
+            draws = [
+                np.array([s.nlpd for s in records if (s.data, s.model, s.rank) == (name, model, r)]) for r in ranks
+            ]
+            errors = [d.std(ddof=1) / np.sqrt(d.size) if d.size > 1 else 0.0 for d in draws]
+            line: dict[str, Any] = {"marker": "o", "markersize": 4.0, "linewidth": 1.6, "capsize": 2, "label": model}
+            ax.errorbar(ranks, [d.mean() for d in draws], errors, color=color, **line)
+            if name != "bike":  # whose columns are not the paper's
+                theirs = [printed(name, model, rank)[0] for rank in ranks]
+                shown = [np.nan if value is None else value for value in theirs]
+                ax.plot(ranks, shown, "D", color=color, markersize=5.0, markerfacecolor="white")
+        ticks = sorted({s.rank for s in records if s.data == name})
+        ax.set_xscale("log")
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+        ax.minorticks_off()
+        plain(ax, name, "rank r", "NLPD" if name == sets[0] else "")
+    ax.legend(fontsize=TEXT - 1, frameon=False)
+    return page
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -236,7 +271,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(f"\n{table(records, what)}")
     print(f"\n{claims(records)}\nBold: the 95 % interval of Student, over the splits, does not contain 0.")
     print(f"{sum(score.seconds for score in records) / 60.0:.0f} minutes of processor time, {len(records)} models")
-    print(args.out)
+    picture(records).savefig(args.out.with_suffix(".png"))
+    print(f"{args.out}, {args.out.with_suffix('.png')}")
 
 
 if __name__ == "__main__":

@@ -145,8 +145,8 @@ def picture(points: Sequence[Point]) -> Any:
     count, N = len({p.repetition for p in points}), points[0].N
     headline(
         page,
-        f"kl-PAC-GP against the size of the grid: {count} repetition{'s' * (count > 1)}, N = {N}, ε = {EPSILON:g}, "
-        f"δ = {DELTA:g}",
+        f"kl-PAC-GP against the size of the grid: mean and standard error of {count} repetition{'s' * (count > 1)}, "
+        f"N = {N}, ε = {EPSILON:g}, δ = {DELTA:g}",
     )
     ax = page.add_subplot()
     top = 0.0
@@ -229,11 +229,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--rows", type=options.whole, default=2000, help="rows for training (default %(default)s)")
     parser.add_argument("--tests", type=options.whole, default=2000, help="rows for tests (default %(default)s)")
-    parser.add_argument("--repetitions", type=options.whole, default=10, help="default %(default)s")
+    parser.add_argument("--repetitions", type=options.whole, default=10, help="draws of the data (default %(default)s)")
     parser.add_argument("--steps", type=options.whole, default=200, help="most steps of L-BFGS-B (default %(default)s)")
     parser.add_argument("--resume", action="store_true", help="keep the repetitions of the CSV file, and add others")
     parser.add_argument("--quick", action="store_true", help="200 rows, 2 repetitions")
-    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_gp_grid.png"))
+    parser.add_argument(
+        "--out",
+        type=options.picture_file,
+        default=Path("examples/output/pac_gp_grid.png"),
+        help="picture; the CSV file stands beside it (default %(default)s)",
+    )
     args = parser.parse_args(argv)
     if args.quick:
         args.rows, args.tests, args.repetitions = 200, 200, 2

@@ -15,8 +15,8 @@ the paper.  "rigorous": the constants come from a tenth of the rows, which are n
 and one lengthscale after seeing the results costs ln 2; choosing M costs nothing (P-45, P-49).
 
 One model at M = 500 takes minutes; all models with ten seeds take days.  --resume keeps the rows that the CSV file
-already contains, so that a long study may be interrupted; the file may hold several data sets and losses.  B in the
-table is computed with 2 sqrt(N), as in the paper.
+already contains, so that a long study may be interrupted; the file may hold several data sets, losses and numbers of
+rows, of which tables and picture show those of the call.  B in the table is computed with 2 sqrt(N), as in the paper.
 
 --loss exponential trains and certifies 1 - exp(-(y - f)^2/epsilon^2), as Table 3.  B, B_Pin and R_S train are those of
 this loss; "test risk" is that of the band loss, as in Table 3: its VFE and FITC have the test risks of Table 2.
@@ -176,11 +176,15 @@ def picture(scores: Sequence[Score], study: Study) -> Any:
     shown = [name for name in FIGURES if name not in ("B_pin", "noise")]
     rows = [(v, a) for v in VARIANTS for a in (True, False) if any((s.variant, s.ard) == (v, a) for s in scores)]
     page = figure(3.2 * len(shown), 1.0 + 2.9 * len(rows))
-    seeds, N = len({s.seed for s in scores}), sorted({s.N for s in scores}, reverse=True)
+    cells = {(s.variant, s.ard, s.method, s.M): 0 for s in scores}
+    for score in scores:
+        cells[score.variant, score.ard, score.method, score.M] += 1
+    least, most, N = min(cells.values()), max(cells.values()), sorted({s.N for s in scores}, reverse=True)
+    splits = f"{least} to {most} splits" if least < most else f"{most} split{'s' * (most > 1)}"
     headline(
         page,
         f"{study.data}, {study.loss} loss: bound, risks and complexity against the number M of inducing points "
-        f"({seeds} split{'s' * (seeds > 1)}, N = {' and '.join(map(str, N))}, ε = {EPSILON:g}, δ = {DELTA:g})",
+        f"({splits}, N = {' and '.join(map(str, N))}, ε = {EPSILON:g}, δ = {DELTA:g}); bars: standard errors",
     )
     grid = page.add_gridspec(len(rows), len(shown))
     for r, (variant, ard) in enumerate(rows):
@@ -192,7 +196,9 @@ def picture(scores: Sequence[Score], study: Study) -> Any:
                 kind = "a lengthscale per input" if ard else "one lengthscale"
                 ax.set_ylabel(f"{kind}\n{variant}" + (": not rigorous" if variant == PAPER else ""), fontsize=TEXT)
     handles = [
-        Line2D([], [], color=color, marker="o", markersize=4.0, label=method) for method, (_, color) in METHODS.items()
+        Line2D([], [], color=color, marker="o", markersize=4.0, label=method)
+        for method, (_, color) in METHODS.items()
+        if any(s.method == method for s in scores)
     ]
     if study.full:
         handles.append(
@@ -217,10 +223,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--data", type=Path, metavar="FILE", help="CSV with the target in the last column (default: kin40k.csv.gz)"
     )
     parser.add_argument("--rows", type=options.whole, help="number of random rows (default: all)")
-    parser.add_argument("--inducing", type=options.wholes, default=list(SIZES), metavar="M[,M...]")
-    parser.add_argument("--ard", nargs="+", choices=("yes", "no"), default=["yes", "no"])
-    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=list(METHODS))
-    parser.add_argument("--variants", nargs="+", choices=tuple(VARIANTS), default=[PAPER])
+    parser.add_argument(
+        "--inducing", type=options.wholes, default=list(SIZES), metavar="M[,M...]", help="default: 100,200,300,400,500"
+    )
+    parser.add_argument(
+        "--ard", nargs="+", choices=("yes", "no"), default=["yes", "no"], help="a lengthscale per input (default: both)"
+    )
+    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=list(METHODS), help="default: all")
+    parser.add_argument(
+        "--variants", nargs="+", choices=tuple(VARIANTS), default=[PAPER], help="scaling (default %(default)s)"
+    )
     parser.add_argument("--loss", choices=tuple(LOSSES), default="band", help="default %(default)s")
     parser.add_argument("--seeds", type=options.whole, default=1, help="number of splits (default %(default)s)")
     parser.add_argument(
@@ -228,7 +240,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="keep the rows of the CSV file, and add the others")
     parser.add_argument("--quick", action="store_true", help="1000 rows, M = 10, 20, ARD, 40 steps")
-    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/pac_sgp_inducing.png"))
+    parser.add_argument(
+        "--out",
+        type=options.picture_file,
+        default=Path("examples/output/pac_sgp_inducing.png"),
+        help="picture; CSV and Markdown beside it (default %(default)s)",
+    )
     args = parser.parse_args(argv)
     if args.quick:
         args.rows, args.inducing, args.ard, args.steps, args.seeds = 1000, [10, 20], ["yes"], 40, 1
@@ -249,14 +266,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     study = Study(
         "kin40k" if args.data is None else named(args.data), args.loss, args.data is None and args.rows is None
     )
-    bar = tqdm(work, unit="model")
+    bar, sizes = tqdm(work, unit="model"), set()
     for variant, seed, M, ard, method in bar:
         bar.set_description(f"{variant}, split {seed}, M = {M}, {'ARD' if ard else 'one lengthscale'}, {method}")
         part = split(X, y, variant, seed, args.rows)
+        sizes.add(len(part.y))
         if (study.data, study.loss, variant, method, ard, M, EPSILON, seed, len(part.y)) not in done:
             scores.append(score(study, variant, method, part, M, ard, args.steps, seed, bar=len(part.y) > 10_000))
             save(sheet, scores)
-    shown = [s for s in scores if (s.data, s.loss) == (study.data, study.loss)]
+    shown = [s for s in scores if (s.data, s.loss) == (study.data, study.loss) and s.N in sizes]
     picture(shown, study).savefig(args.out)
     text = []
     for variant in sorted({s.variant for s in shown}):

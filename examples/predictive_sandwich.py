@@ -1,6 +1,6 @@
 """Proposition 4 of paper 001 against trained low-rank GPs: predictive divergences, covariances and means, and bounds.
 
-    python examples/predictive_sandwich.py [--quick] [--N 300] [--out examples/output/predictive_sandwich.png]
+    python examples/predictive_sandwich.py [--quick] [--N 300] [--resume] [--out FILE.png]
 
 For each rank r a `fitting.LowRankGP` is trained on one data set; its kernel and noise then define both laws, the exact
 GP P and the low-rank GP Q, at new inputs: N for training and 20 for testing, from N(0, I).  The proposition compares
@@ -12,7 +12,8 @@ Left: KL(P‖Q) of all targets; its a-priori bound (delta = 5 %; that of Fourier
 the predictive KL(P(y*|y)‖Q(y*|y)) over draws of y from P, median and range; and its bound by Sec. 4.3 at eta = 5 %, as
 printed (Gamma/eta) and as sharpened, from the exact Gamma.  Right: the extreme eigenvalues of the exact predictive
 covariance in units of the low-rank one, between the roots b and t that the bound allows.  The script counts draws that
-violate the bound on the divergence or on the means; at most 5 % may.
+violate the bound on the divergence or on the means; at most 5 % may.  The CSV file beside the picture grows by each
+rank; --resume continues from it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lowrank_setting import write
+from dlm_setting import load, save
 from scipy.linalg import cho_factor, cho_solve, eigh
 from sklearn.exceptions import ConvergenceWarning
 from tqdm import tqdm
@@ -53,6 +54,8 @@ class Row:
     features: str
     dim: int
     rank: int
+    N: int
+    seed: int
     variance: float
     lengthscale: float
     noise: float
@@ -90,7 +93,8 @@ def conditional(S: np.ndarray, N: int) -> tuple[np.ndarray, np.ndarray]:
     return gain, S[N:, N:] - gain @ S[:N, N:]
 
 
-def row(name: str, dim: int, rank: int, N: int, draws: int, rng: np.random.Generator) -> Row:
+def row(name: str, dim: int, rank: int, N: int, draws: int, seed: int) -> Row:
+    rng = np.random.default_rng([seed, CASES.index((name, dim)), rank])
     model = trained(name, dim, rank, N, rng)
     kernel, noise = model.kernel_, model.noise_
     X = rng.standard_normal((N + TESTS, dim))
@@ -119,6 +123,8 @@ def row(name: str, dim: int, rank: int, N: int, draws: int, rng: np.random.Gener
         features=name,
         dim=dim,
         rank=rank,
+        N=N,
+        seed=seed,
         variance=kernel.variance,
         lengthscale=float(np.asarray(kernel.lengthscale).reshape(-1)[0]),
         noise=noise,
@@ -142,6 +148,11 @@ def row(name: str, dim: int, rank: int, N: int, draws: int, rng: np.random.Gener
     )
 
 
+def job_of(each: Row) -> tuple[str, int, int, int, int, int]:
+    """The arguments of `row` that give this record."""
+    return each.features, each.dim, each.rank, each.N, each.draws, each.seed
+
+
 def picture(rows: Sequence[Row]) -> Any:
     from gpbounds.plotting.elements import BLUE, GREEN, ORANGE, TEXT, VERMILLION, axes, figure, headline
 
@@ -160,7 +171,7 @@ def picture(rows: Sequence[Row]) -> Any:
         }
         for label, (values, color, style) in series.items():
             shown = [value if np.isfinite(value) else np.nan for value in values]
-            left.plot(r, shown, style, color=color, label=label)
+            left.plot(r, shown, style, color=color, label=label if np.isfinite(values).any() else f"{label} (infinite)")
         left.fill_between(r, [e.least for e in part], [e.greatest for e in part], color=BLUE, alpha=0.2, lw=0)
         left.set_ylim(bottom=max(LOWEST, 0.3 * min(each.least for each in part)))
         bounds = [each.low for each in part], [each.high for each in part]
@@ -182,19 +193,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--N", type=options.whole, default=300, help="number of training points (default %(default)s)")
     parser.add_argument("--draws", type=options.whole, default=200, help="draws of y (default %(default)s)")
-    parser.add_argument("--ranks", type=options.whole, nargs="+", default=list(range(8, 50, 4)))
+    parser.add_argument(
+        "--ranks", type=options.whole, nargs="+", default=list(range(8, 50, 4)), help="default: 8, 12, …, 48"
+    )
     parser.add_argument("--quick", action="store_true", help="N = 80, five ranks")
-    parser.add_argument("--seed", type=options.whole, default=0)
-    parser.add_argument("--out", type=options.picture_file, default=Path("examples/output/predictive_sandwich.png"))
+    parser.add_argument("--seed", type=options.whole, default=0, help="default %(default)s")
+    parser.add_argument("--resume", action="store_true", help="keep the ranks in the CSV file, and add the others")
+    parser.add_argument(
+        "--out",
+        type=options.picture_file,
+        default=Path("examples/output/predictive_sandwich.png"),
+        help="picture (default %(default)s)",
+    )
     args = parser.parse_args(argv)
     N = 80 if args.quick else args.N
     ranks = [8, 12, 16, 24, 40] if args.quick else args.ranks
-    rng = np.random.default_rng(args.seed)
-    steps = [(name, dim, rank) for name, dim in CASES for rank in ranks]
-    rows = [row(*step, N, args.draws, rng) for step in tqdm(steps, unit="model")]
-    args.out.parent.mkdir(parents=True, exist_ok=True)
+    stored = args.out.with_suffix(".csv")
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    jobs = [(name, dim, rank, N, args.draws, args.seed) for name, dim in CASES for rank in ranks]
+    records = load(stored, Row) if args.resume else []
+    there = {job_of(each) for each in records}
+    for job in tqdm([job for job in jobs if job not in there], unit="model"):
+        records.append(row(*job))
+        save(stored, records)
+    found = {job_of(each): each for each in records}
+    rows = [found[job] for job in jobs]
     picture(rows).savefig(args.out)
-    write(args.out, [each.name for each in fields(Row)], [astuple(each) for each in rows])
     for name, dim in CASES:
         part = [each for each in rows if (each.features, each.dim) == (name, dim)]
         total, broken = sum(each.draws for each in part), sum(each.violations for each in part)

@@ -90,15 +90,18 @@ def _curve(ax: Any, group: Group, metric: str) -> None:
 
 
 def sizes(groups: Sequence[Group], title: str) -> Any:
-    """RMSE of every method against the number of training rows, one panel for each data set."""
+    """RMSE of every method against the number of training rows, with standard errors, one panel for each data set."""
     sets = list(dict.fromkeys(group.data for group in groups))
     page = figure(4.0 * len(sets), 4.2)
     headline(page, title)
     for ax, data in zip(page.subplots(1, len(sets), squeeze=False)[0], sets, strict=True):
         own = sorted((group for group in groups if group.data == data), key=lambda group: group.rows)
         for method in METHODS:
-            values = [group.best(method).mean() for group in own]
-            ax.plot([round(0.6 * group.rows) for group in own], values, color=COLORS[method], marker="o", label=method)
+            values = [group.best(method) for group in own]
+            errors = [v.std(ddof=1) / np.sqrt(v.size) if v.size > 1 else 0.0 for v in values]
+            ends: dict[str, Any] = {"color": COLORS[method], "marker": "o", "markersize": 4.0, "capsize": 2}
+            places = [round(0.6 * group.rows) for group in own]
+            ax.errorbar(places, [v.mean() for v in values], errors, **ends, label=method)
         ticks = [round(0.6 * group.rows) for group in own]
         ax.set_xscale("log")
         ax.set_xticks(ticks, [str(tick) for tick in ticks])

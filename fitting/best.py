@@ -24,7 +24,8 @@ from gpbounds.renyi import gap
 from gpbounds.renyi.attained import attained
 
 AFTER_TRAINING = (
-    "Kernel and noise are the trained ones.  The draws were made after training, from random numbers that neither "
+    "Kernel, noise and mean function are the trained ones; the bound is for y minus the mean.  "
+    "The draws were made after training, from random numbers that neither "
     "training nor the choice of its settings depends on."
 )
 

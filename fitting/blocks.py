@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fitting.basis import Pulled
 from fitting.evaluation import Evaluation
 from fitting.inducing import InducingBasis
+from fitting.prior_means import derivatives as in_host_memory
 from fitting.rows import Chunk, Stream
 from fitting.stacks import Stack, cotangents, stackable, stacks
 from gpbounds.arrays import Array, namespace
@@ -91,6 +92,7 @@ class Blocks:
         if gradient:
             pulled = source.basis.finish(back.pulled, back.outer)
             derivatives = pulled.gradient(lambda: np.array([self.noise * float(noise)]), readings)
+            derivatives = replace(derivatives, prior_mean=in_host_memory(back.prior_mean))
         volume = float(log_det) + source.N * math.log(2.0 * math.pi * self.noise) + float(penalty)
         return Evaluation(-0.5 * (source.P * volume + float(fit) + float(squares)), derivatives)
 
@@ -165,12 +167,13 @@ class _Forward:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Statistics):
-    """Sums of the second pass: Σ tr(eᵀD⁻¹e), pulled-back cotangents, V̄Vᵀ, and ∂F/∂σ²."""
+    """Sums of the second pass: Σ tr(eᵀD⁻¹e), pulled-back cotangents, V̄Vᵀ, ∂F/∂σ², and Hᵀβ for a prior mean H."""
 
     fit: Array | float
     pulled: Pulled
     outer: Array
     noise: Array | float
+    prior_mean: Array | float
 
 
 class _Reverse:
@@ -183,6 +186,7 @@ class _Reverse:
         self.outer = namespace(source.X).zeros((source.basis.rank, source.basis.rank))
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0
+        self.prior_mean: Array | float = 0.0
 
     def chunk(self, chunk: Chunk) -> None:
         cotangent = chunk.scratch("W")
@@ -195,7 +199,8 @@ class _Reverse:
             half = block.chol.solve_lower(e)
             self.fit += (half * half).sum() / self.member.noise
             if self.gradient:
-                self._block(block, chunk.X[block.rows], V, e, cotangent[block.rows])
+                beta = self._block(block, chunk.X[block.rows], V, e, cotangent[block.rows])
+                self.prior_mean += chunk.in_prior_mean(beta, block.rows)
         if self.gradient:
             self.outer += cotangent.T @ chunk.V
             self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
@@ -209,12 +214,14 @@ class _Reverse:
             if self.gradient:
                 arguments = residuals, chunk.X[rows], self.q, power, s2, cotangent[rows], self.pull
                 self.noise += cotangents(stack, *arguments)
+                beta = (stack.inverse.swapaxes(1, 2) @ half).reshape(-1, e.shape[1]) / s2
+                self.prior_mean += chunk.in_prior_mean(beta, rows)
         if self.gradient:
             accumulate(self.outer, cotangent.T, chunk.V)
             self.pull.features(chunk.X, cotangent, chunk.K, chunk.V)
 
-    def _block(self, block: Block, X: Array, V: Array, e: Array, cotangent: Array) -> None:
-        """Compute the cotangent V̄ᵀ (n, M) of one block, and pull back the cotangent of K_bb."""
+    def _block(self, block: Block, X: Array, V: Array, e: Array, cotangent: Array) -> Array:
+        """Compute the cotangent V̄ᵀ (n, M) of one block, pull back the cotangent of K_bb, and return β = D⁻¹e."""
         xp, P, a, s2 = namespace(V), e.shape[1], self.member.power, self.member.noise
         Dinv = inverse(block.chol.L) / s2
         B, beta = Dinv @ V, Dinv @ e
@@ -230,6 +237,7 @@ class _Reverse:
         heavy += Dinv
         heavy *= 0.5
         self.pull.block(X, heavy, block.K)
+        return beta
 
     def statistics(self) -> Adjoints:
-        return Adjoints(self.fit, self.pull.statistics(), self.outer, self.noise)
+        return Adjoints(self.fit, self.pull.statistics(), self.outer, self.noise, self.prior_mean)

@@ -20,9 +20,11 @@ from gpbounds.kernels import Kernel
 from gpbounds.law import FactorLaw
 from gpbounds.linalg import Jitter
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import Charge, Exact, HyperGrid, Scaling, bound
+from gpbounds.means import LinearMean
+from gpbounds.pacbayes import Charge, DeclaredMean, Exact, HyperGrid, Scaling, bound
 from gpbounds.pacbayes.certificate import priors
-from gpbounds.pacbayes.certificate.raw import Arrays, Partitions, Raw, raw
+from gpbounds.pacbayes.certificate.mean import for_loss
+from gpbounds.pacbayes.certificate.raw import Arrays, Partitions, Raw, Scaled, raw
 from gpbounds.validation import positive, scalar
 
 KINDS = (ExactGP, SparseGP, RenyiGP, PACGP, SparsePACGP)
@@ -51,6 +53,7 @@ def certify(
     delta: float = 0.01,
     grid: HyperGrid | None = None,
     scaling: Any = "as given",
+    mean: DeclaredMean | None = None,
     charges: Iterable[Charge] = (),
     nonrigorous: bool = False,
 ) -> Any:
@@ -80,6 +83,10 @@ def certify(
         How the raw data were scaled for training.  "as given": as the model itself scales them.  A model with
         ``normalize_y=True`` took the constants from the same data and is refused, unless a pair is passed whose second
         member has the same constants, y_mean_ and y_scale_, and declares their origin.
+    mean : DeclaredMean, optional
+        For a model that was trained with ``mean`` a `gpbounds.means.LinearMean`: the same function, with the origin of
+        its coefficients.  A model that trained its mean on these rows is refused, as the prior must not depend on them
+        (P-45); PACGP and SparsePACGP declare theirs themselves.
     charges : sequence of Charge
         Further choices from lists that were made in advance: the better of two kernel families costs ln 2.
     nonrigorous : bool
@@ -110,7 +117,10 @@ def certify(
     rows = raw(X, y)
     losses = losses_of(loss, epsilon)
     inputs, outputs = _units(model, scaling, nonrigorous)
-    _same(model, rows, inputs, outputs)
+    mean = _declared_mean(model, mean)
+    for each in losses:
+        for_loss(mean, each)
+    _same(model, rows, inputs, outputs, mean)
     chosen = grid_of(getattr(model, "grid_", None) if grid is None else grid, model.kernel_)
     grid_point = chosen.round(priors.hyperparameters(model.kernel_))
     if grid_point.clipped:
@@ -126,11 +136,11 @@ def certify(
         raise ValueError(f"charges: expected a sequence of gpbounds.pacbayes.Charge, got {charges!r}")
     all_charges = (*_charged(model, losses), *declared_charges)
     failure_probability = scalar(positive, "delta", delta)
-    forms, jitter = _forms(model, kernel, rows, inputs, outputs)
-    penalty = log_choices(chosen, all_charges, (inputs, outputs))
+    forms, jitter = _forms(model, kernel, rows, inputs, outputs, mean)
+    penalty = log_choices(chosen, all_charges, (inputs, outputs), mean)
     certificates = []
     for each in losses:
-        certified = rows.enclose(forms(jitter), kernel, inputs, outputs, each)
+        certified = rows.enclose(forms(jitter), kernel, inputs, outputs, each, mean)
         unrounded = float(
             bound(
                 min(certified.risk, 1.0),
@@ -151,6 +161,7 @@ def certify(
             delta=delta,
             inputs=inputs,
             outputs=outputs,
+            mean=mean,
             charges=all_charges,
             nonrigorous=nonrigorous,
         )
@@ -158,7 +169,32 @@ def certify(
     return tuple(certificates) if np.ndim(epsilon) else certificates[0]
 
 
-def _forms(model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scaling) -> tuple[Forms, float]:
+def _declared_mean(model: Any, mean: DeclaredMean | None) -> DeclaredMean | None:
+    """The prior's mean with its origin; refuses one that was trained on the rows, or is not the model's."""
+    if isinstance(model, PACGP | SparsePACGP):
+        own: DeclaredMean | None = model.certificate_.mean
+        if mean is not None and mean != own:
+            raise ValueError(f"mean: expected None, as the model has declared its own, {own!r}, got {mean!r}")
+        return own
+    if model.mean_ is not None and not isinstance(model.mean, LinearMean):
+        raise ValueError(
+            f"model: expected one whose prior does not depend on these rows, got mean={model.mean!r}, which was "
+            "trained on them: train with mean='zero', or with a LinearMean from other rows and declare it here, or "
+            "train a PACGP with a MeanGrid, which is charged"
+        )
+    if mean is not None and not isinstance(mean, DeclaredMean):
+        raise ValueError(f"mean: expected a gpbounds.pacbayes.DeclaredMean or None, got {mean!r}")
+    if (None if mean is None else mean.function) != model.mean_:
+        raise ValueError(
+            f"mean: expected the declaration of the model's prior mean, {model.mean_!r}, got {mean!r}: pass "
+            "gpbounds.pacbayes.DeclaredMean with the same coefficients and their origin"
+        )
+    return mean
+
+
+def _forms(
+    model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None
+) -> tuple[Forms, float]:
     """Q at the rounded hyperparameters, and the jitter with which Kuu factorises."""
     noise = float(model.noise_)
     if isinstance(model, ExactGP | PACGP):
@@ -167,24 +203,26 @@ def _forms(model: Any, kernel: Kernel, rows: Raw, inputs: Scaling, outputs: Scal
     if isinstance(q, FactorLaw):
         return whitened_forms(Z, q), model.jitter_
     member = model._member()
-    posterior: Any = _objective(rows, member, inputs, outputs).posterior(kernel, noise, Z)
+    posterior: Any = _objective(rows, member, inputs, outputs, mean).posterior(kernel, noise, Z)
     jitter = max(posterior.jitter, model.jitter_)
     if member.is_diagonal:
         return sparse_forms(Z, noise, member), jitter
     # A Rényi posterior depends on all of K − Q, and no power of its diagonal gives the same q: store q itself.
     if jitter > posterior.jitter:
-        posterior = _objective(rows, member, inputs, outputs, jitter).posterior(kernel, noise, Z)
+        posterior = _objective(rows, member, inputs, outputs, mean, jitter).posterior(kernel, noise, Z)
     return whitened_forms(Z, posterior.q), jitter
 
 
-def _objective(rows: Raw, member: Member, inputs: Scaling, outputs: Scaling, jitter: Jitter = "auto") -> Any:
-    """The objective of ``member`` for the scaled rows."""
+def _objective(
+    rows: Raw, member: Member, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None, jitter: Jitter = "auto"
+) -> Any:
+    """The objective of ``member`` for the scaled rows, whose targets are those minus the prior's mean."""
     if isinstance(rows, Partitions):
         N, D = rows.shape
-        held = Held(rows.scaled(inputs, outputs), N, D, 1, True, np.zeros(1), np.ones(1))
+        held = Held(rows.scaled(inputs, outputs, mean), N, D, 1, True, np.zeros(1), np.ones(1))
         return PartitionedObjective(member, held, jitter)
     assert isinstance(rows, Arrays)
-    return objective(inputs.apply(rows.X), outputs.apply(rows.y), member, jitter=jitter)
+    return objective(*Scaled(inputs, outputs, mean).apply(rows.X, rows.y), member, jitter=jitter)
 
 
 def _supported(model: Any) -> None:
@@ -227,22 +265,24 @@ def _units(model: Any, scaling: Any, nonrigorous: bool) -> tuple[Scaling, Scalin
     return Scaling(), Scaling("same data", shift, scale)
 
 
-def _same(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> None:
+def _same(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> None:
     """Refuse data other than the training data, of which Q is a function."""
     if isinstance(rows, Partitions) or len(model.X_train_) == 0:
-        _same_law(model, rows, inputs, outputs)
+        _same_law(model, rows, inputs, outputs, mean)
         return
     assert isinstance(rows, Arrays)
+    own = mean if isinstance(model, PACGP | SparsePACGP) else None  # y_train_ of others holds the mean
+    X, y = Scaled(inputs, outputs, own).apply(rows.X, rows.y)
     for name, passed, trained in (
-        ("X", inputs.apply(rows.X), host(model.X_train_)),
-        ("y", outputs.apply(rows.y), host(model.y_train_).reshape(-1)),
+        ("X", X, host(model.X_train_)),
+        ("y", y, host(model.y_train_).reshape(-1)),
     ):
         size = max(float(np.abs(trained).max(initial=0.0)), math.ulp(0.0))
         if passed.shape != trained.shape or not bool((np.abs(passed - trained) <= CLOSE * size).all()):
             raise ValueError(f"{name}: {OTHERS}")
 
 
-def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> None:
+def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None) -> None:
     """As `_same`, where no rows are held or no array is passed: Q given the passed rows must be the model's."""
     q = getattr(model.posterior_, "q", None)
     if q is None:
@@ -255,7 +295,7 @@ def _same_law(model: Any, rows: Raw, inputs: Scaling, outputs: Scaling) -> None:
     if isinstance(q, FactorLaw):  # a free Q is no function of the data
         return
     noise = float(model.noise_) * float(getattr(model, "beta", 1.0))
-    again = _objective(rows, model._member(), inputs, outputs, model.jitter_).posterior(
+    again = _objective(rows, model._member(), inputs, outputs, mean, model.jitter_).posterior(
         model.kernel_, noise, model.inducing_
     )
     trained = host(q.mean)

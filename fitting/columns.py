@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fitting.prior_means import PriorMean, residuals, some_of
 from gpbounds.arrays import Float, Indices
 from gpbounds.sources.source import Source
 
@@ -21,6 +22,8 @@ class Columns:
     targets : bool
         Whether these are the columns of y.
     shift, scale : arrays, or 0 and 1
+    prior_mean : PriorMean or None
+        It is subtracted from (y − shift)/scale.
 
     >>> from gpbounds.sources import source
     >>> X = Columns(source(np.array([[1.0], [2.0], [6.0]]), np.zeros(3)))
@@ -32,6 +35,7 @@ class Columns:
     targets: bool = False
     shift: Float | float = 0.0
     scale: Float | float = 1.0
+    prior_mean: PriorMean | None = None
 
     ndim = 2
 
@@ -50,9 +54,12 @@ class Columns:
 
     @property
     def mean_square(self) -> float:
-        """As `fitting.starts.mean_square`."""
+        """As `fitting.starts.mean_square`; about a prior mean that of at most 100 000 rows."""
         moments = self.source.moments
         with np.errstate(over="ignore", under="ignore"):
+            if self.prior_mean is not None:
+                square = float(np.mean(self[some_of(len(self))] ** 2))
+                return square if square > 1e-250 else 1.0
             mean = (self._own(moments.mean) - self.shift) / self.scale
             square = float(np.mean(mean * mean + self._own(moments.variance) / (self.scale * self.scale)))
         if not math.isfinite(square):
@@ -69,7 +76,11 @@ class Columns:
 
     def __getitem__(self, numbers: Indices) -> Float:
         X, Y = self.source.rows(numbers)
-        return (Y - self.shift) / self.scale if self.targets else X
+        return residuals(self.prior_mean, X, (Y - self.shift) / self.scale) if self.targets else X
+
+    def about(self, mean: PriorMean | None) -> Columns:
+        """These targets minus a prior mean."""
+        return replace(self, prior_mean=mean)
 
     def _own(self, both: Float) -> Float:
         return both[self.source.D :] if self.targets else both[: self.source.D]

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fitting.basis import Basis
 from fitting.inducing import InducingBasis
 from fitting.partition import Partition
+from fitting.prior_means import PriorMean, residuals
 from fitting.rows import Stream
 from gpbounds.arrays import Array, as_points, is_cupy, namespace
 from gpbounds.kernels import Kernel
@@ -46,6 +47,8 @@ class Data:
         a CPU, and on a GPU as many as its free memory allows.
     parts : Partition or None
         Blocks of rows that a chunk must not split.
+    prior_mean : PriorMean or None
+        The mean function of the prior; None is 0.
     space : Workspace
         Memory that is reused from one evaluation to the next.
     """
@@ -57,11 +60,21 @@ class Data:
     chunk: int | None = None
     parts: Partition | None = None
     space: Workspace = field(default_factory=Workspace, repr=False)
+    prior_mean: PriorMean | None = None
 
     @property
     def N(self) -> int:
         """Number of data."""
         return int(self.X.shape[0])
+
+    @property
+    def residuals(self) -> Array:
+        """Y minus the prior mean (N, P)."""
+        return residuals(self.prior_mean, self.X, self.Y)
+
+    def about(self, mean: PriorMean | None) -> Data:
+        """The same rows with another prior mean; None keeps it."""
+        return self if mean is None else replace(self, prior_mean=mean)
 
     def inputs(self, Z: ArrayLike | Array | None, *, finite: bool = True) -> Array:
         """The inducing inputs as a float64 array on the device of X, tested for NaN and infinity if ``finite``."""
@@ -80,7 +93,7 @@ class Data:
         chunk = self.space.rows(basis.rank, CHUNK) if self.chunk is None else self.chunk
         size = min(chunk, max(LEAST, -(-self.N // PIECES))) if namespace(self.X) is np else chunk
         pieces = list(slices(self.N, size)) if self.parts is None else self.parts.chunks(size)
-        return Stream(basis, self.X, self.Y, pieces, self.space)
+        return Stream(basis, self.X, self.Y, pieces, self.space, self.prior_mean)
 
     def sweep(self, kernel: Kernel, Z: ArrayLike | Array | None, work: Callable[[Stream], T]) -> tuple[T, float]:
         """The result of ``work`` on the chunks, and the jitter: for "auto" the smallest that lets ``work`` succeed."""

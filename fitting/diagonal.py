@@ -8,6 +8,8 @@ since yᵀΞ⁻¹y = Σ c e² + |w|², a sum of squares.  With h = a·c²(Pq + |
 
     V̄ = P·(V − SV)C + w(Ce)ᵀ − V·diag(h),   V̄Vᵀ = P(I − S)G + wwᵀ − V·diag(h)Vᵀ,   r̄ = ½(h − cP).
 
+With a prior mean Hβ, Y is the targets minus Hβ, and ∂F/∂β = HᵀΞ⁻¹Y = HᵀCe.
+
 DTC has no r̄: V̄ = −P·SVC + w(Ce)ᵀ, V̄Vᵀ = −P·SG + wwᵀ.  For a = 0 the cotangent of Kuf is a single product with V.
 """
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -121,6 +123,7 @@ class Diagonal:
 
     def _gradient(self, middle: Middle, back: Adjoints, penalty: Reading) -> Gradient:
         q, readings = middle.q, middle.basis.readings
+        in_mean = None if isinstance(back.prior_mean, float) else readings.take(back.prior_mean)
         unread, trace = readings.take(back.noise), readings.take(q.gained.trace() if self.power == 0.0 else 0.0)
         outer = q.mean @ q.mean.T
         if self.kept:
@@ -138,7 +141,8 @@ class Diagonal:
                     noise += 0.5 * q.P * float(penalty)
             return np.array([noise])
 
-        return middle.basis.finish(back.pulled, outer).gradient(in_noise, readings)
+        gradient = middle.basis.finish(back.pulled, outer).gradient(in_noise, readings)
+        return gradient if in_mean is None else replace(gradient, prior_mean=in_mean.numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,11 +233,12 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class Adjoints(Fit):
-    """Sums of the second pass: pulled-back cotangents, V·diag(h)Vᵀ (upper triangle), and a part of ∂F/∂log σ²."""
+    """Sums of the second pass: pulled-back cotangents, V·diag(h)Vᵀ (upper triangle), a part of ∂F/∂log σ², HᵀCe."""
 
     pulled: Pulled
     heavy: Array | float
     noise: Array | float
+    prior_mean: Array | float
 
 
 @dataclass(frozen=True)
@@ -254,6 +259,7 @@ class _Reverse:
         self.heavy: Array | float = source.square() if lifted is None else 0.0
         self.noise: Array | float = 0.0
         self.fit: Array | float = 0.0
+        self.prior_mean: Array | float = 0.0
         if lifted is None:
             q.covariance  # noqa: B018  (computed once, before several threads read it)
 
@@ -268,6 +274,7 @@ class _Reverse:
     def _common(self, chunk: Chunk, e: Array, total: Array, lifted: Lifted) -> None:
         xp, s2 = namespace(e), self.member.noise
         self.fit += total / s2
+        self.prior_mean += chunk.in_prior_mean(e / s2)
         C = product(chunk.V, lifted.turn, chunk.scratch("W"))
         self.pull.lifted(chunk.X, add_product(e, lifted.weights, C), chunk.K, chunk.V)
         if self.member.kept:
@@ -278,6 +285,7 @@ class _Reverse:
         a, s2 = self.member.power, self.member.noise
         c = self.member.precision(chunk.residual)
         self.fit += (c * squares).sum()
+        self.prior_mean += chunk.in_prior_mean(c[:, None] * e)
         shrunk = product(V, self.q.covariance, chunk.scratch("W"))  # SV
         reach = P * row_products(V, shrunk) + squares
         h = a * c * c * reach
@@ -296,4 +304,4 @@ class _Reverse:
 
     def statistics(self) -> Adjoints:
         noise = self.noise if self.lifted is None else 0.5 * self.fit
-        return Adjoints(self.fit, self.pull.statistics(), self.heavy, noise)
+        return Adjoints(self.fit, self.pull.statistics(), self.heavy, noise, self.prior_mean)

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
+from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array, Float, is_cupy
 from gpbounds.errors import NonFinite
 from gpbounds.kernels import Kernel
@@ -34,6 +35,8 @@ class Parameters:
         The law of the whitened inducing variables, if it is free.
     power : float or None
         The power of K − Q in the posterior, if it is trained.
+    prior_mean : PriorMean or None
+        The mean function of the prior; None is that of the data, or 0.
     """
 
     kernel: Kernel
@@ -41,6 +44,7 @@ class Parameters:
     Z: Array | None = None
     q: FactorLaw | None = None
     power: float | None = None
+    prior_mean: PriorMean | None = None
 
     @property
     def noise(self) -> float:
@@ -68,6 +72,8 @@ class Gradient:
         Derivatives in the weights of a feature map.
     power : float or None
         The derivative in the power of K − Q.
+    prior_mean : array (q, P) or None
+        Derivatives in the coefficients of the prior mean, in host memory.
     checked : bool
         Whether arrays on a GPU are known to be finite.
     """
@@ -79,6 +85,7 @@ class Gradient:
     factor: Array | None = None
     weights: Float | None = None
     power: float | None = None
+    prior_mean: Float | None = None
     checked: bool = False
 
     @property
@@ -153,7 +160,7 @@ def finite_or_refused(evaluation: Evaluation) -> Evaluation:
     require_finite("", evaluation.value)
     if (g := evaluation.gradient) is not None:
         require_finite("kernel", float(g.kernel.sum() + g.likelihood.sum()))
-        for block in ("Z", "mean", "factor", "weights"):
+        for block in ("Z", "mean", "factor", "weights", "prior_mean"):
             part = getattr(g, block)
             if part is not None and not (g.checked and is_cupy(part)):
                 require_finite(block, float(part.sum()))
@@ -181,4 +188,5 @@ _WORDS = {
     "factor": "derivative in the factor of q",
     "weights": "derivative in the weights of the features",
     "power": "derivative in the power",
+    "prior_mean": "derivative in the coefficients of the prior mean",
 }

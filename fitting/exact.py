@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fitting.evaluation import Evaluation, Gradient
+from fitting.prior_means import PriorMean, derivatives
 from gpbounds.arrays import Array, namespace
 from gpbounds.exact import exact
 from gpbounds.kernels import Kernel
@@ -20,9 +21,18 @@ from gpbounds.linalg.workspace import Workspace
 
 
 def evaluate(
-    kernel: Kernel, X: Array, Y: Array, *, noise: float, gradient: bool = True, space: Workspace | None = None
+    kernel: Kernel,
+    X: Array,
+    Y: Array,
+    *,
+    noise: float,
+    gradient: bool = True,
+    space: Workspace | None = None,
+    prior_mean: PriorMean | None = None,
 ) -> Evaluation:
     """F and its derivatives, from checked float64 arrays, Y (N, P); ``space`` is memory that later calls may reuse.
+
+    With a ``prior_mean`` Hβ, Y is what it leaves of the targets, and the derivatives in β are HᵀT, T = (t_p).
 
     >>> from gpbounds.kernels import SquaredExponential
     >>> X, Y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [0.5], [-0.5]])
@@ -52,4 +62,5 @@ def evaluate(
     N = Y.shape[0]
     triangle.each(pull, N**3 / 3.0 + ENTRY * N**2 / 2.0)
     trace, parameters = sum(t for t, _ in pulled), np.sum([p for _, p in pulled], axis=0)
-    return Evaluation(value, Gradient(parameters, np.array([noise * trace])))
+    in_mean = None if prior_mean is None else derivatives(prior_mean.pulled(X, weights))
+    return Evaluation(value, Gradient(parameters, np.array([noise * trace]), prior_mean=in_mean))

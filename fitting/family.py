@@ -33,6 +33,7 @@ from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.members import METHODS, Member, member, one_number
 from fitting.partition import partition
 from fitting.posterior import BlockPosterior, ExactPosterior, InducingPosterior, Posterior
+from fitting.prior_means import PriorMean
 from gpbounds import exact as exact_gp
 from gpbounds.arrays import Array, as_points, namespace
 from gpbounds.kernels import Kernel
@@ -113,7 +114,12 @@ class FamilyObjective:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``: an `fitting.evaluation.Objective`."""
-        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+        about = self.about(point.prior_mean)
+        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> FamilyObjective:
+        """F of the targets minus a prior mean, with derivatives in its coefficients; None keeps that of the data."""
+        return replace(self, data=self.data.about(mean))
 
     def batch(self, rows: Array) -> FamilyObjective:
         """N/n times F of the n given rows alone."""
@@ -125,22 +131,30 @@ class FamilyObjective:
         return replace(self, data=part, weight=self.weight * self.data.N / part.N)
 
     def posterior(self, kernel: Kernel, noise: float, Z: ArrayLike | Array | None = None) -> Posterior:
-        """The posterior at (kernel, noise, Z); arguments and errors as in `evaluate`."""
+        """The posterior of the targets minus the prior mean; arguments and errors as in `evaluate`."""
         s2, data = one_number("noise", positive("noise", noise)), self.data
         if self.member.is_evidence and self.member.inside:
-            return ExactPosterior(exact_gp.exact(kernel, data.X, data.Y, noise=s2), data.single)
+            return ExactPosterior(exact_gp.exact(kernel, data.X, data.residuals, noise=s2), data.single)
         approximation = self._approximation(s2)
         (basis, q), _ = data.sweep(kernel, Z, lambda source: (source.basis, approximation.posterior(source)[0]))
         points: Inducing = basis.inducing  # type: ignore[attr-defined]
         if self.member.inside:
             assert data.parts is not None
-            return BlockPosterior(points, s2, q, data.single, data.X, data.Y, data.parts)
+            return BlockPosterior(points, s2, q, data.single, data.X, data.residuals, data.parts)
         return InducingPosterior(points, s2, q, data.single)
 
     def _exact(self, kernel: Kernel, s2: float, Z: ArrayLike | Array | None, gradient: bool) -> Evaluation:
         data = self.data
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
-            evaluation = exact.evaluate(kernel, data.X, data.Y, noise=s2, gradient=gradient, space=data.space)
+            evaluation = exact.evaluate(
+                kernel,
+                data.X,
+                data.residuals,
+                noise=s2,
+                gradient=gradient,
+                space=data.space,
+                prior_mean=data.prior_mean,
+            )
         if Z is None or evaluation.gradient is None:
             return evaluation
         return replace(

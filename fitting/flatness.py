@@ -22,6 +22,7 @@ from fitting.estimators import ExactGP, RenyiGP, SparseGP
 from fitting.evaluation import Parameters
 from fitting.family import member, objective
 from fitting.parameters import packing_of
+from fitting.prior_means import residuals
 from fitting.starts import strides
 from fitting.tempered import TemperedVFE
 from gpbounds.arrays import Array, Float, place
@@ -263,10 +264,9 @@ def sharpness(
         raise ValueError(f"y: expected {model.y_mean_.size} column(s), as in the fit, got shape {targets.shape}")
     xp = model._module()
     labels = model._labels(points) if on == "own" else None
-    data = (
-        place(model._inputs(points), xp),
-        (place(columns, xp) - xp.asarray(model.y_mean_)) / xp.asarray(model.y_scale_),
-    )
+    rows = place(model._inputs(points), xp)
+    scaled = (place(columns, xp) - xp.asarray(model.y_mean_)) / xp.asarray(model.y_scale_)
+    data = rows, residuals(model._fitted_mean(), rows, scaled)
     problem: Any = objective(*data, model._member() if on == "own" else member("exact"), blocks=labels)
     if on == "own" and isinstance(model, SparseGP) and model.beta != 1.0:
         problem = TemperedVFE(problem, float(model.beta))

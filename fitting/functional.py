@@ -1,8 +1,8 @@
 """Any function J of KL(q‖p) and of a sum of expected losses over the rows, for sparse posteriors q.
 
 PAC-Bayes bounds, variational objectives and direct loss minimisation are functions J of this kind.  Under
-q(v) = N(w, S), row i has the mean m_i = wᵀv_i and the latent variance s_i = r_i + v_iᵀSv_i.  O(NM²) time,
-O(M² + M·chunk + N) memory.  With m̄ and s̄ the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and
+q(v) = N(w, S), row i has the mean m_i = wᵀv_i, plus the prior mean, and the latent variance s_i = r_i + v_iᵀSv_i.
+O(NM²) time, O(M² + M·chunk + N) memory.  With m̄ and s̄ the derivatives of J in means and variances, H = V·diag(s̄)Vᵀ and
 w̄ = Vm̄ + ∂J/∂w,
 
     V̄ = wm̄ᵀ + 2(S − I)V·diag(s̄),   V̄Vᵀ = w(Vm̄)ᵀ + 2(S − I)H,   r̄ = s̄
@@ -32,6 +32,7 @@ from fitting.diagonal import Diagonal
 from fitting.evaluation import Evaluation, Goal
 from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis
+from fitting.prior_means import derivatives as in_host_memory
 from fitting.rows import Chunk, Stream
 from fitting.signed import SignedGram
 from fitting.turned import turned
@@ -186,7 +187,8 @@ def free_whole(basis: Basis, q: FactorLaw, sums: SingleSums, goal: Goal, *, over
     derivatives = pulled.gradient(
         lambda: in_total * own.numbers, readings, scale=in_total, overwrite=overwrite, mean=mean, factor=factor
     )
-    return Evaluation(value, derivatives, total=total, kl=kl)
+    in_mean = in_host_memory(in_total * sums.prior_mean)
+    return Evaluation(value, replace(derivatives, prior_mean=in_mean), total=total, kl=kl)
 
 
 def _prepare(source: Stream, q: FactorLaw) -> None:
@@ -197,12 +199,13 @@ def _prepare(source: Stream, q: FactorLaw) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LossSums(Statistics):
-    """The sum of the losses, its derivatives in the parameters of the loss, Vm̄ and V·diag(s̄)Vᵀ."""
+    """The sum of the losses, its derivatives in the parameters of the loss, Vm̄, V·diag(s̄)Vᵀ, and Hᵀm̄."""
 
     total: Array | float
     in_parameters: Array
     mean: Array
     gram: SignedGram
+    prior_mean: Array | float
 
 
 class _Losses:
@@ -212,6 +215,7 @@ class _Losses:
         xp, M = namespace(source.X), source.basis.rank
         self.q, self.loss, self.gradient = q, loss, gradient
         self.total: Array | float = 0.0
+        self.prior_mean: Array | float = 0.0
         self.in_parameters: Array | None = None
         self.mean, self.gram = xp.zeros((M, source.P)), SignedGram(source.square())
         q.covariance  # noqa: B018  (computed once, before several threads read it)
@@ -227,11 +231,12 @@ class _Losses:
         self.in_parameters = own if self.in_parameters is None else self.in_parameters + own
         if self.gradient:
             accumulate(self.mean, chunk.V.T, expected.in_mean)
+            self.prior_mean += chunk.in_prior_mean(expected.in_mean)
             self.gram.add(chunk.V, expected.in_variance, chunk.scratch("S"))
 
     def statistics(self) -> LossSums:
         own = np.zeros(0) if self.in_parameters is None else self.in_parameters
-        return LossSums(self.total, own, self.mean, self.gram)
+        return LossSums(self.total, own, self.mean, self.gram, self.prior_mean)
 
 
 def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
@@ -241,7 +246,8 @@ def _losses(chunk: Chunk, q: Law, loss: Losses) -> tuple[Array, Expected]:
         V = chunk.V
         turned = chunk.kept("SV", lambda out: product(V, q.covariance, out))
         within = row_products(V, turned)
-        return within, _at(loss, chunk)(chunk.Y, V @ q.mean, chunk.residual + within)
+        mean = V @ q.mean + chunk.prior_mean
+        return within, _at(loss, chunk)(chunk.targets, mean, chunk.residual + within)
 
     return chunk.recall("losses", compute)
 
@@ -362,7 +368,7 @@ class _Single(_Losses):
         V, xp = chunk.V, namespace(chunk.V)
         bar = product(V, self.q.covariance, chunk.scratch("W"))
         variance = chunk.residual + row_products(V, bar)
-        expected = _at(self.loss, chunk)(chunk.Y, V @ self.q.mean, variance)
+        expected = _at(self.loss, chunk)(chunk.targets, V @ self.q.mean + chunk.prior_mean, variance)
         self.add(chunk, expected)
         if not chunk.basis.exact:  # r_i contains −|v_i|²
             bar -= V

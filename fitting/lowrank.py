@@ -20,6 +20,7 @@ from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
 from fitting.posterior import Posterior
+from fitting.prior_means import PriorMean
 from fitting.rows import Stream
 from gpbounds.arrays import Array, namespace
 from gpbounds.kernels import Kernel
@@ -88,7 +89,11 @@ class LowRankObjective:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−log p(y) at ``point``: an `fitting.evaluation.Objective`."""
-        return -self.evaluate(point.kernel, point.noise, gradient=gradient)
+        return -self.about(point.prior_mean).evaluate(point.kernel, point.noise, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> LowRankObjective:
+        """As `fitting.family.FamilyObjective.about`."""
+        return LowRankObjective(self.data.about(mean))
 
     def batch(self, rows: Array) -> LowRankObjective:
         """Not defined: log p(y) is no sum over rows."""

@@ -63,7 +63,7 @@ class LowRankBound:
         """``point`` with the best q, p(v|y), if it has none."""
         if point.q is not None:
             return point
-        q = LowRankObjective(self.data).posterior(point.kernel, point.noise).q
+        q = LowRankObjective(self.data.about(point.prior_mean)).posterior(point.kernel, point.noise).q
         return replace(point, q=FactorLaw(q.mean, q.factor))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
@@ -74,7 +74,8 @@ class LowRankBound:
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + kl, weight, 1.0
 
-        source, loss = LowRankObjective(self.data).stream(point.kernel), of_likelihood(point.likelihood)
+        data = self.data.about(point.prior_mean)
+        source, loss = LowRankObjective(data).stream(point.kernel), of_likelihood(point.likelihood)
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return finite_or_refused(free(source, q, loss, outer, gradient=gradient))
 

@@ -2,8 +2,8 @@
 
 The vector holds the logarithms of positive numbers: hyperparameters of the kernel, parameters of the likelihood, the
 diagonal of the factor of q.  It holds inducing inputs divided by a scale of each dimension.  The order is fixed:
-kernel, likelihood, weights of a feature map, inducing inputs row by row, power of K − Q, mean of q, lower triangle of
-its factor row by row.
+kernel, likelihood, coefficients of the prior mean, weights of a feature map, inducing inputs row by row, power of
+K − Q, mean of q, lower triangle of its factor row by row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from fitting.evaluation import Gradient, Objective, Parameters
 from fitting.features.kernel import FeatureKernel
+from fitting.prior_means import PriorMean
 from fitting.triangle import joined, read_triangle, triangle_of
 from gpbounds.arrays import Array, Float, as_points, broadcastable, host, namespace, place
 from gpbounds.kernels import Kernel
@@ -126,6 +127,33 @@ class InputsBlock(Block):
 
     def pull(self, gradient: Gradient, point: Parameters) -> Float:
         return (host(gradient.Z) * self.scale).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class MeanBlock(Block):
+    """The coefficients of the prior mean, as differences from those of least squares, which ``start`` knows."""
+
+    start: PriorMean
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self.start.names
+
+    @cached_property
+    def bounds(self) -> list[Limits]:  # type: ignore[override]
+        return [(-np.inf, np.inf)] * self.start.coefficients.size
+
+    def pack(self, point: Parameters) -> Float:
+        assert point.prior_mean is not None
+        return point.prior_mean.entries
+
+    def unpack(self, entries: Float, point: Parameters, space: Workspace | None = None) -> Parameters:
+        assert point.prior_mean is not None
+        return replace(point, prior_mean=point.prior_mean.at(entries))
+
+    def pull(self, gradient: Gradient, point: Parameters) -> Float:
+        assert gradient.prior_mean is not None
+        return (gradient.prior_mean * self.start.scale).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,9 +392,10 @@ def packing_of(
         ("likelihood", start.likelihood),
     ]
     names = [name for _, held in owners for name in held.parameter_names]
-    for name in (*fixed, *by_name):
-        if name not in names:
-            raise ValueError(f"name: expected one of {', '.join(names)}, got {name!r}")
+    for argument, given in (("fixed", fixed), ("limits", by_name)):
+        for name in given:
+            if name not in names:
+                raise ValueError(f"{argument}: expected names among {', '.join(names)}, got {name!r}")
     blocks: list[Block] = []
     for owner, held in owners:
         free = [i for i, name in enumerate(held.parameter_names) if name not in fixed]
@@ -375,6 +404,8 @@ def packing_of(
             _logs_of_limits(name, by_name, value) for name, value in zip(own, held.log_parameters[free], strict=True)
         ]
         blocks.append(LogBlock(owner, np.array(free, dtype=np.int64), own, bounds))
+    if start.prior_mean is not None and start.prior_mean.trained:
+        blocks.append(MeanBlock(start.prior_mean))
     if isinstance(start.kernel, FeatureKernel) and start.kernel.weights.size:
         blocks.append(WeightsBlock(start.kernel.weights.size))
     if start.Z is not None:
@@ -390,6 +421,8 @@ def packing_of(
 
 def _logs_of_limits(name: str, limits: Mapping[str, Limits], log_value: float) -> Limits:
     low, high = positive(f"limits of {name}", limits.get(name, LIMITS))
+    if low > high:
+        raise ValueError(f"limits of {name}: expected (low, high) with low <= high, got ({low:g}, {high:g})")
     value = float(np.exp(log_value))
     if not low <= value * (1.0 + 1e-12) <= high * (1.0 + 2e-12):
         raise ValueError(f"limits: expected {name} from {low:.6g} to {high:.6g}, got {value:.6g}")

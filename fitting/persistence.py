@@ -68,7 +68,7 @@ def posterior_from_arrays(
     q = GramLaw(part["w"], part["G"], Cholesky(part["A"], 0.0))
     if problem.member.inside:
         assert data.parts is not None
-        return BlockPosterior(points, noise, q, data.single, data.X, data.Y, data.parts)
+        return BlockPosterior(points, noise, q, data.single, data.X, data.residuals, data.parts)
     return InducingPosterior(points, noise, q, data.single)
 
 

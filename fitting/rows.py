@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fitting.basis import Basis, PullBack
+from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array, Float, namespace
 from gpbounds.linalg.parallel import ENTRY, groups, share
 from gpbounds.linalg.workspace import Workspace
@@ -32,10 +33,15 @@ class Chunk:
         The positions of these rows among all rows.
     X : array (n, D)
     Y : array (n, P)
+        Targets minus the prior mean.
     K : array (n, m)
         The numbers that the pull-back of the basis needs: k(X, Z) for inducing points.
     V : array (n, M)
         Features.
+    targets : array (n, P)
+        Targets as they are.
+    prior_mean : array (n, P), or 0
+        The prior mean of these rows.
     """
 
     rows: slice
@@ -43,6 +49,8 @@ class Chunk:
     Y: Array
     K: Array
     V: Array
+    targets: Array
+    prior_mean: Array | float
     basis: Basis
     _stream: Stream
     _lane: int
@@ -58,6 +66,11 @@ class Chunk:
         if name not in self._results:
             self._results[name] = compute()
         return self._results[name]
+
+    def in_prior_mean(self, slopes: Array, rows: slice | None = None) -> Array | float:
+        """Derivatives in the coefficients of the prior mean, from those in its values at all rows or at some."""
+        mean = self._stream.prior_mean
+        return 0.0 if mean is None else mean.pulled(self.X if rows is None else self.X[rows], slopes)
 
     def scratch(self, name: str) -> Array:
         """A buffer (n, M); the next chunk in the same worker uses the same memory."""
@@ -109,6 +122,8 @@ class Stream:
     parts : sequence of slices
         The consecutive rows of each chunk.
     space : Workspace
+    prior_mean : PriorMean or None
+        None is 0.
     """
 
     basis: Basis
@@ -116,6 +131,7 @@ class Stream:
     Y: Array
     parts: Sequence[slice]
     space: Workspace = field(default_factory=lambda: Workspace(0))
+    prior_mean: PriorMean | None = None
     _filled: set[int] = field(default_factory=set, repr=False)
     _results: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
     _squares: list[Array] = field(default_factory=list, repr=False)
@@ -130,6 +146,10 @@ class Stream:
     def P(self) -> int:
         """Number of outputs."""
         return int(self.Y.shape[1])
+
+    def mean_of(self, rows: slice) -> Array | float:
+        """The prior mean (n, P) of some rows, or 0."""
+        return 0.0 if self.prior_mean is None else self.prior_mean(self.X[rows])
 
     def reduce(self, start: Callable[[], Pass[S]]) -> S:
         """One pass: ``start`` makes a `Pass` for each group of chunks; lanes take the groups, and their sums are added.
@@ -195,7 +215,9 @@ class Stream:
     def _chunk(self, number: int, worker: int) -> Chunk:
         rows, basis, xp = self.parts[number], self.basis, namespace(self.X)
         X, results = self.X[rows], self._results.setdefault(number, {})
-        chunk = Chunk(rows, X, self.Y[rows], X, X, basis, self, worker, results)
+        targets, mean = self.Y[rows], self.mean_of(rows)
+        Y = targets if self.prior_mean is None else targets - mean
+        chunk = Chunk(rows, X, Y, X, X, targets, mean, basis, self, worker, results)
         per_row = 8 * (basis.rank + basis.width)
         stays = rows.stop * per_row <= self.space.keep
         for name, columns in (("V", basis.rank), ("K", basis.width)):

@@ -20,6 +20,7 @@ from fitting.evaluation import Evaluation, Parameters
 from fitting.family import FamilyObjective, Member
 from fitting.mapreduce.objective import Held, PartitionedObjective
 from fitting.posterior import InducingPosterior
+from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array
 from gpbounds.kernels import Kernel
 from gpbounds.validation import positive, scalar
@@ -84,7 +85,12 @@ class TemperedVFE:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """min_q J at ``point``: an `fitting.evaluation.Objective`."""
-        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+        about = self.about(point.prior_mean)
+        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> TemperedVFE:
+        """As `FamilyObjective.about`."""
+        return replace(self, source=self.source.about(mean))
 
     def batch(self, rows: Array) -> TemperedVFE:
         """N/n times the objective of the n given rows alone."""

@@ -18,6 +18,7 @@ data, because fresh pages cost as much time as the arithmetic on them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from fitting.basis import Pulled
 from fitting.evaluation import Evaluation, Goal
 from fitting.expected import Expected, ExpectedLoss
 from fitting.inducing import InducingBasis, InducingPullBack, tame
+from fitting.prior_means import derivatives as in_host_memory
 from fitting.rows import Stream
 from fitting.signed import SignedGram
 from gpbounds.arrays import Array, Float, namespace
@@ -71,6 +73,7 @@ class _Group:
 
     def __init__(self, basis: InducingBasis, gram: Array, P: int) -> None:
         self.total: Any = 0.0
+        self.prior_mean: Any = 0.0
         self.own: Float | float = 0.0
         self.moment = namespace(gram).zeros((gram.shape[0], P))
         self.wide: Any = None
@@ -221,7 +224,8 @@ class _Step:
         else:
             product(chunk.K, self.inverse.T, chunk.V)
         product(chunk.V, self.R, chunk.Y)
-        chunk.mean, chunk.within = chunk.V @ self.q.mean, row_products(chunk.Y, chunk.K)
+        chunk.mean = chunk.V @ self.q.mean + self.source.mean_of(rows)
+        chunk.within = row_products(chunk.Y, chunk.K)
 
     def _losses(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
         rows, V = self.source.parts[chunk.number], chunk.V
@@ -239,6 +243,8 @@ class _Step:
             chunk.expected = self.loss(rows)(self.source.Y[rows], chunk.mean, variance)
             sums.total += chunk.expected.total
             sums.own = sums.own + chunk.expected.in_parameters
+            if self.source.prior_mean is not None:
+                sums.prior_mean += self.source.prior_mean.pulled(self.source.X[rows], chunk.expected.in_mean)
 
     def _add_gram(self, chunk: _Chunk, sums: _Group, worker: int) -> None:
         """V·diag(s̄)Vᵀ."""
@@ -290,7 +296,8 @@ class _Step:
             mean=mean,
             factor=self.factor_bar,
         )
-        return Evaluation(self.value, derivatives, total=self.total, kl=self.divergence)
+        in_mean = in_host_memory(self.in_total * sum((each.prior_mean for each in others), first.prior_mean))
+        return Evaluation(self.value, replace(derivatives, prior_mean=in_mean), total=self.total, kl=self.divergence)
 
     def _sum(self, i: int, worker: int) -> None:
         """H in the memory of the first group; the sums have only their upper triangles."""

@@ -22,6 +22,7 @@ from fitting.family import FamilyObjective, Member, member
 from fitting.functional import Losses, free
 from fitting.parameters import Packing, law, packing_of
 from fitting.posterior import InducingPosterior
+from fitting.prior_means import PriorMean
 from fitting.sampled import Sampling
 from fitting.settling import quadratic_loss, settled
 from fitting.starts import default_likelihood
@@ -136,7 +137,7 @@ class VariationalObjective:
         if point.q is not None:
             return point
         points = self.data.inputs(point.Z)
-        xp, M = namespace(points), int(points.shape[0])
+        xp, M, data = namespace(points), int(points.shape[0]), self.data.about(point.prior_mean)
         if not isinstance(point.likelihood, Gaussian):
             prior = replace(point, Z=points, q=FactorLaw(xp.zeros((M, 1)), xp.eye(M)))
             if not (self.settles and isinstance(point.likelihood, Poisson)):
@@ -145,7 +146,7 @@ class VariationalObjective:
             return settled(self if self.N <= ENOUGH else self.batch(xp.asarray(rows)), prior)
         square = self.loss == "square-loss"
         noise = self.beta if square else self.beta * point.noise
-        posterior = FamilyObjective(self.member, self.data).posterior(point.kernel, noise, points)
+        posterior = FamilyObjective(self.member, data).posterior(point.kernel, noise, points)
         self.data.space.release()  # steps, above all those of mini-batches, need other memory
         assert isinstance(posterior, InducingPosterior)
         factor = xp.eye(M) if square else posterior.q.factor
@@ -164,11 +165,15 @@ class VariationalObjective:
         def outer(total: float, kl: float) -> tuple[float, float, float]:
             return weight * total + beta * kl, weight, beta
 
-        evaluation, jitter = self.data.sweep(
+        evaluation, jitter = self.about(point.prior_mean).data.sweep(
             point.kernel, point.Z, lambda source: free(source, q, loss, outer, gradient=gradient)
         )
         assert evaluation.total is not None
         return finite_or_refused(replace(evaluation, jitter=jitter, total=weight * evaluation.total))
+
+    def about(self, mean: PriorMean | None) -> VariationalObjective:
+        """J with another prior mean; None keeps that of the data."""
+        return replace(self, data=self.data.about(mean))
 
     def batch(self, rows: ArrayLike | Array) -> VariationalObjective:
         """J with N/n times the losses of the n given rows; its mean over random rows is J, with all derivatives."""
@@ -233,7 +238,7 @@ class VariationalObjective:
         return packing_of(self.complete(start), fixed=fixed, **options)
 
     def posterior(self, point: Parameters) -> InducingPosterior:
-        """The law of f at ``point``; its noise is that of a Gaussian likelihood, and 0 for others."""
+        """The law of f minus the prior mean at ``point``; its noise is that of a Gaussian likelihood, or 0."""
         assert point.q is not None
         noise = point.noise if isinstance(point.likelihood, Gaussian) else 0.0
         with one_blas_thread():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,3 +63,12 @@ class LinearMean:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+def to_plain(mean: LinearMean) -> dict[str, Any]:
+    """The arguments of ``mean`` as numbers and lists, for a JSON file; ``LinearMean(**record)`` reads them.
+
+    >>> to_plain(LinearMean(1.0, [2.0]))
+    {'intercept': 1.0, 'slopes': [2.0]}
+    """
+    return {"intercept": mean.intercept, "slopes": None if mean.slopes is None else np.asarray(mean.slopes).tolist()}

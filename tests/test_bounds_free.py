@@ -190,7 +190,7 @@ def test_wrong_arguments_are_told_apart() -> None:
         free_bound(X, np.column_stack([y, y]), Band(0.6), delta=0.05)
     with pytest.raises(ValueError, match="vector: expected shape"):
         B.packing(KERNEL, Z).unpack(np.zeros(3))
-    with pytest.raises(ValueError, match="name: expected one of"):
+    with pytest.raises(ValueError, match="fixed: expected names among"):
         B.packing(KERNEL, Z, fixed=["period"])
 
 

@@ -81,6 +81,32 @@ def full(folder):
 # What is certified
 
 
+@pytest.mark.parametrize(
+    ("name", "names"),
+    [
+        ("linear+periodic", "k1.variance k2.variance k2.lengthscale k2.period"),
+        ("polynomial:2+matern32", "k1.offset k1.variance k2.variance k2.lengthscale"),
+        ("rq+constant", "k1.variance k1.shape k1.lengthscale k2.variance"),
+    ],
+)
+def test_other_kernels_and_sums_are_trained_and_checked(capsys, folder, tmp_path, name, names):
+    asked = (*QUICK[:-2], "--iterations", 5, "--kernel", name, "--out", tmp_path / "out")
+    train(capsys, folder / "data.csv", *asked)
+    certificate = Certificate.load(tmp_path / "out" / "certificate.json")
+    assert certificate.grid.names == tuple(names.split())
+    assert certificate.count == 13**4
+    status, out, _ = ask(capsys, "check", tmp_path / "out" / "certificate.json", "--data", folder / "data.csv")
+    assert status == 0
+    assert out.rstrip().endswith("CONFIRMED, given the declarations.")
+
+
+@pytest.mark.parametrize("name", ["spline", "polynomial", "polynomial:0", "polynomial:99", "se+", "linear*se"])
+def test_unknown_kernels_are_refused_in_one_sentence(capsys, folder, tmp_path, name):
+    status, _, err = ask(capsys, "train", folder / "data.csv", "--kernel", name, "--out", tmp_path / "out")
+    assert status == 2
+    assert "expected se, matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE" in sentence(err)
+
+
 def test_the_terms_are_those_of_the_exact_posterior_by_dense_algebra(full, X, y):
     variance, scale, noise = full.kernel.variance, full.kernel.lengthscale, full.posterior.noise
     K = variance * np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2) / scale**2)
@@ -459,3 +485,28 @@ def test_the_band_is_what_the_loss_tolerates_in_raw_units(capsys, folder, tmp_pa
     scaled = made.outputs.apply(kept.y)
     edge = made.loss.value(scaled, made.outputs.apply(kept.y + np.asarray(width)))
     np.testing.assert_allclose(edge, 1.0, rtol=1e-9)
+
+
+def test_a_linear_mean_is_fitted_to_the_reserved_rows(capsys, folder, tmp_path):
+    """It is that of least squares on the rows that the certificate does not cover; the check knows and needs it."""
+    words = (folder / "data.csv", *QUICK, "--scaling", "split", "--share", 0.3, "--out", tmp_path)
+    result = train(capsys, *words, "--mean", "linear")
+    stated = Certificate.load(result["files"]["certificate"])
+    table = rows.read(folder / "data.csv", split=True, share=0.3)
+    everything, kept = rows.read(folder / "data.csv"), {row.tobytes() for row in table.X}
+    apart = np.array([row.tobytes() not in kept for row in everything.X])
+    X = table.inputs.apply(everything.X[apart])
+    y = table.outputs.apply(everything.y[apart])
+    best = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0]
+    np.testing.assert_allclose(stated.mean.coefficients, best, atol=1e-12)
+    assert stated.mean.origin == "disjoint split"
+    assert stated.check(table.X, table.y).confirmed
+    assert "fitted to data disjoint from these" in result["mean"]
+    for wrong, message in (
+        (("--mean", "linear"), "--mean linear is an option of --scaling split"),
+        (("--mean", "linear", "--scaling", "split", "--loss", "interval"), "--mean linear is an option"),
+        (("--mean", "linear", "--scaling", "split", "--share", 0.03), "expected more than 3 reserved rows"),
+    ):
+        status, _, err = ask(capsys, "train", folder / "data.csv", *QUICK, *wrong, "--out", tmp_path)
+        assert status == 2
+        assert message in err

@@ -412,3 +412,14 @@ def test_the_panels_show_what_is_handed_in():
     np.testing.assert_allclose(means, [0.45, 0.93])
     np.testing.assert_allclose(shares, [0.5, 1.0])
     assert [text.get_text() for text in right.texts] == ["2", "2"]
+
+
+def test_a_mean_is_trained_and_saved(capsys, folder, tmp_path):
+    """``--mean`` is that of the estimator; without it the model is another."""
+    answer(capsys, folder / "counts.csv", *COUNTS, *SPARSE, "--mean", "linear", "--out", tmp_path)
+    saved = fitting.load(tmp_path / "model.npz")
+    assert saved.mean == "linear"
+    assert len(saved.mean_.slopes) == 2
+    status, _, err = ask(capsys, folder / "real.csv", "--model", "pac", "--mean", "linear", "--out", tmp_path)
+    assert status == 2
+    assert "--mean is an option of --model exact, sparse, renyi, lowrank, variational, classifier" in err

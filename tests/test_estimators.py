@@ -451,6 +451,12 @@ def test_lengthscales_that_start_at_extremes(lengthscale, data):
         (ExactGP(batch_size=10), {}, "batch_size: expected None unless optimizer='adam'"),
         (ExactGP(fixed=("lengthscale",)), {}, "got 'lengthscale'"),
         (ExactGP(limits={"noise": (1.0, 2.0)}, noise=0.1), {}, "expected noise from 1 to 2, got 0.1"),
+        (ExactGP(limits={"nois": (0.1, 2.0)}), {}, r"limits: expected names among variance, .*, noise, got 'nois'"),
+        (
+            SparseGP(n_inducing=2, limits={"lengthscale": (0.1, 2.0)}),
+            {},
+            r"limits: .*lengthscale\[1\], .*got 'lengthscale'",
+        ),
         (ExactGP(random_state="x"), {}, "random_state: expected"),
         (ExactGP(device="gpu"), {}, "device: expected one of"),
         (RenyiGP(alpha=1.5), {}, r"alpha: expected a number in \[0, 1\], got 1.5"),

@@ -55,8 +55,12 @@ def test_what_sits_on_a_bound_is_named() -> None:
 
 def test_wrong_arguments_are_told() -> None:
     for options, message in (
-        ({"fixed": ["sigma"]}, "expected one of k1.variance, .*noise, got 'sigma'"),
-        ({"limits": {"sigma": (1, 2)}}, "got 'sigma'"),
+        ({"fixed": ["sigma"]}, "fixed: expected names among k1.variance, .*noise, got 'sigma'"),
+        ({"limits": {"sigma": (1, 2)}}, "limits: expected names among k1.variance, .*noise, got 'sigma'"),
+        (
+            {"limits": {"noise": (2.0, 0.05)}},
+            r"limits of noise: expected \(low, high\) with low <= high, got \(2, 0.05\)",
+        ),
         ({"limits": {"noise": (1.0, 2.0)}}, "limits: expected noise from 1 to 2, got 0.1"),
         ({"limits": {"noise": (-1.0, 2.0)}}, "limits of noise: expected a positive finite number"),
         ({"scale": 0.0}, "scale: expected a positive finite number"),

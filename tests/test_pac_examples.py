@@ -345,7 +345,7 @@ def test_simulated_points_lie_where_the_docstring_says(example):
     assert rest.std() == pytest.approx(0.28, rel=0.02)
 
 
-def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
+def test_the_toy_writes_pictures_and_tables_and_goes_on_where_it_stopped(example, tmp_path, monkeypatch, capsys):
     script = example("pac_gp_toy")
     out = tmp_path / "t.png"
     script.main(["--simulated", "--starts", "2", "--steps", "12", "--out", str(out)])
@@ -358,6 +358,12 @@ def test_the_toy_writes_pictures_and_tables(example, tmp_path, capsys):
     assert all(1e-5 <= float(row["noise_before"]) <= 10.0 for row in rows)
     assert all(0.0 < float(row["objective"]) < 1.0 for row in rows if row["method"] == "kl-PAC-SGP")
     assert "the order of the three is" in capsys.readouterr().out
+    first, asked = second.with_suffix(".csv").read_text(encoding="utf-8"), []
+    real = script.minima
+    monkeypatch.setattr(script, "minima", lambda *args: asked.append(args[3]) or real(*args))
+    script.main(["--simulated", "--starts", "3", "--steps", "12", "--resume", "--out", str(out)])
+    assert asked == [2]
+    assert second.with_suffix(".csv").read_text(encoding="utf-8").startswith(first)
 
 
 def test_the_toy_reads_points_and_does_not_call_them_snelson_s(example, tmp_path, monkeypatch, capsys):
@@ -378,19 +384,21 @@ def test_overfitting_is_said_only_where_it_is_seen(example):
     curves += [script.Curve(f"c{i}", None, None, None, None, 0.1, 0.5, kl, 0.1) for i, kl in enumerate((20, 22, 6))]
 
     def conclusion(fitc, pac):
-        minima = [script.Minimum("FITC", 0, 1.0, fitc, 10.0, ""), script.Minimum("FITC", 1, 1.0, 0.5, 11.0, "")]
-        minima += [
-            script.Minimum("kl-PAC-SGP", 0, 1.0, pac, 0.4, ""),
-            script.Minimum("kl-PAC-SGP", 1, 1.0, 1e-7, 0.9, ""),
-        ]
+        ends = (
+            ("FITC", 0, fitc, 10.0),
+            ("FITC", 1, 0.5, 11.0),
+            ("kl-PAC-SGP", 0, pac, 0.4),
+            ("kl-PAC-SGP", 1, 1e-7, 0.9),
+        )
+        minima = [script.Minimum(m, i, 1.0, noise, value, "", "points", 0) for m, i, noise, value in ends]
         return script.summary(curves, 200, minima, False)
 
     both = conclusion(1e-7, 0.1)
     assert "the order of the three is the paper's" in both
-    assert "FITC's best optimum overfits" in both
-    assert "keeps the order of the noise, as the paper says it does: True" in both
-    assert "does not overfit" in conclusion(0.05, 0.1)
-    assert "as the paper says it does: False" in conclusion(1e-7, 1e-6)
+    assert "FITC's best optimum overfits, as in the paper: yes" in both
+    assert "keeps the order of the noise, as in the paper: yes" in both
+    assert "overfits, as in the paper: no" in conclusion(0.05, 0.1)
+    assert "keeps the order of the noise, as in the paper: no" in conclusion(1e-7, 1e-6)
 
 
 def test_the_study_of_grids_goes_on_where_it_stopped(example, tmp_path, monkeypatch, capsys):

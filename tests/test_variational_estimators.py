@@ -371,6 +371,16 @@ def test_a_likelihood_keeps_what_is_fixed(data):
     assert gaussian.noise_ == pytest.approx(0.04, rel=1e-12)
 
 
+def test_limits_hold_for_parameters_of_the_likelihood(data):
+    """Also where the pilot fits, which have a Gaussian likelihood, do not know the name."""
+    X, y, _, _ = data
+    named = {"likelihood": StudentT(5.0, 0.3), "inducing": Z, "max_iter": 5, "random_state": 0}
+    model = VariationalGP(limits={"scale": (0.29, 0.31)}, **named).fit(X, y)
+    assert model.likelihood_.scale == pytest.approx(0.31, rel=1e-9)  # it rises at first, and stops at the limit
+    with pytest.raises(ValueError, match=r"limits: expected names among variance, .*df, scale, got 'noise'"):
+        model.set_params(limits={"noise": (0.1, 1.0)}).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("model", "targets", "sentence"),
     [

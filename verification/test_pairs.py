@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from observer import Observer
 
 from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential
-from gpbounds.kernels.pairs import pair_covariances, pair_error
+from gpbounds.kernels.pairs import pair_covariances, pair_error, unit
 from gpbounds.kernels.plain import kernel_to_plain
 from gpbounds.linalg.pair_products import left, multiply, product, right
 from gpbounds.numerics.pair_exp import exp
@@ -91,6 +91,30 @@ def test_the_error_of_each_kernel_entry_is_bounded(observe: Observer, seed: int)
         truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
         for value, entry in zip(exact(computed), truth, strict=True):
             observe.upper("N-pairs", abs(value - entry), error)
+
+
+@pytest.mark.claim("N-pairs")
+@given(seed=seeds)
+@example(seed=0)
+def test_entries_at_the_ends_of_double_precision(observe: Observer, seed: int) -> None:
+    """Variances, lengthscales and coordinates from 1e-307 to 1e307; `unit` changes no entry but by a power of 2."""
+    rng = np.random.default_rng(seed)
+    size, v = 10.0 ** rng.uniform(-306.0, 306.0), 10.0 ** rng.uniform(-307.0, 307.0, 2)
+    X = rng.standard_normal((4, 2)) * size
+    X[1] = X[0]
+    scale = float(np.clip(size * 10.0 ** rng.uniform(-2.0, 2.0), 1e-307, 1e307))
+    first, second = SquaredExponential(v[0], scale), Matern(1.5, v[1], scale)
+    choices: list[Kernel] = [first, second, first + second, first * Matern(0.5, 1.0 / v[0], scale)]
+    kernel = choices[int(rng.integers(4))]
+    scaled, exponent = unit(kernel)
+    with mp.workdps(100):
+        truth = reference.matrix(kernel_to_plain(kernel), X.tolist())
+        for computed, error, power in (
+            (pair_covariances(kernel, X, X), pair_error(kernel, 2), 0),
+            (pair_covariances(scaled, X, X), pair_error(scaled, 2), exponent),
+        ):
+            for value, entry in zip(exact(computed), truth, strict=True):
+                observe.upper("N-pairs", abs(mp.ldexp(value, power) - entry), mp.ldexp(mp.mpf(error), power))
 
 
 @pytest.mark.claim("N-slices")

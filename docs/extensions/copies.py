@@ -12,6 +12,10 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "benchmarks/README.md": "measured.md",
     "examples/RESULTS.md": "results.md",
+    "examples/results/renyi.md": "results_renyi.md",
+    "examples/results/lowrank.md": "results_lowrank.md",
+    "examples/results/pac_gp.md": "results_pac_gp.md",
+    "examples/results/dlm.md": "results_dlm.md",
 }
 """File of the repository, and the page of the site that shows it."""
 

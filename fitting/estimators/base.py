@@ -6,7 +6,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -16,8 +16,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from fitting.estimators import saving
-from fitting.estimators.arrays import held_rows, in_memory, own_points
+from fitting.estimators.arrays import in_memory, own_points
+from fitting.estimators.brackets import WithBrackets
 from fitting.estimators.fingerprint import fingerprint, seed_of
+from fitting.estimators.means import WithMean
 from fitting.estimators.placed import RowsOnDevice
 from fitting.estimators.remarks import Remark
 from fitting.estimators.trainer import Outcome, Trainer
@@ -46,11 +48,11 @@ class _Arguments(BaseEstimator):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class GaussianProcess(_Arguments, RowsOnDevice):
+class GaussianProcess(_Arguments, WithBrackets, WithMean, RowsOnDevice):
     """A Gaussian process; use `ExactGP`, `RenyiGP` or `SparseGP`, and `VariationalGP` for other likelihoods.
 
-    The prior mean is 0: pass targets with a mean near 0, or ``normalize_y=True``.  Outputs share the hyperparameters
-    and are independent given them.
+    The prior mean is ``mean``, by default 0: pass targets near 0 then, or ``normalize_y=True``.  Outputs share the
+    hyperparameters and are independent given them; each has a mean function of its own.
 
     Attributes
     ----------
@@ -70,7 +72,10 @@ class GaussianProcess(_Arguments, RowsOnDevice):
     jitter_ : float
         The number that was added to the diagonal of Kuu.
     posterior_ : Posterior
-        The predictive law, for the targets as they were fitted.
+        The law of f minus ``mean_``, for the targets as they were fitted.
+    mean_ : LinearMean, a tuple of P of them, or None
+        The prior mean in the units of the model, for y (N,) or (N, P); None is 0.  Far from the data it is the
+        prediction.
     y_mean_, y_scale_ : arrays (P,)
         The mean subtracted from and the scale divided out of each output: 0 and 1 without ``normalize_y``.
     X_train_, y_train_ : arrays
@@ -87,6 +92,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
     fixed: tuple[str, ...] = ()
     limits: dict[str, tuple[float, float]] | None = None
     normalize_y: bool = False
+    mean: Any = "zero"
     random_state: Any = None
     device: str = "cpu"
     progress: bool = False
@@ -123,8 +129,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         self._check_arguments()
         points, columns = self._take(X, y)
         problem, session = self._objective(), self._session()
-        given = self._given(points, columns)
-        start = self._start(given, points, columns, session)
+        given, start = self._begun(points, columns, session)
         problem = self._prepared(problem, start, session)
         outcome, runs = self._search(self._trainer(problem, start, given, session), start, points, columns)
         self._adopt(problem, outcome, runs)
@@ -165,6 +170,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         means_only, options = not (return_std or return_cov), {"full_cov": return_cov, "noisy": noisy, "blocks": labels}
         parts = [law.mean(placed, blocks=labels)] if means_only else law.predict(placed, **options)
         mean, *spread = (place(part, xp) for part in parts)
+        mean = mean + self._mean_at(self._inputs(points))
         scale, shift = xp.asarray(self.y_scale_), xp.asarray(self.y_mean_)
         if mean.ndim == 1:
             scale, shift = float(self.y_scale_[0]), float(self.y_mean_[0])
@@ -196,26 +202,6 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         drawn = (eigenpairs.vectors * np.sqrt(eigenpairs.values) @ normal).reshape(*means.shape, n)
         drawn = means[:, :, None] + drawn * self.y_scale_[:, None]
         return drawn[:, 0] if single else drawn
-
-    def log_evidence_bounds(self, **options: Any) -> Any:
-        """Lower and upper bound on log p(y) at the trained kernel and noise, by `gpbounds.renyi.evidence`.
-
-        They hold for the targets as they were fitted, and sum over P outputs.  ``options`` are passed on: members,
-        alphas, block, and Z for other inducing points.  The computation runs on the device of the model.
-        """
-        from gpbounds.renyi import evidence
-
-        self._fitted()
-        xp = self._module()
-        settings: dict[str, Any] = {
-            "Z": self._bracket_inducing(),
-            "jitter": "auto",
-            **self._bracket_options(),
-            **options,
-        }
-        settings["Z"] = place(settings["Z"], xp)
-        X, y = place(self._bracket_points(), xp), place(self.y_train_, xp)
-        return evidence(self.kernel_, X, y, noise=self.noise_, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model and its data to one .npz file (arrays and JSON, with a version, no pickle)."""
@@ -306,6 +292,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
 
     def _check_arguments(self) -> None:
         self._member()
+        self._check_mean()
         if self.optimizer is not None:
             choice("optimizer", self.optimizer, self._optimizers())
         count("n_restarts", self.n_restarts, 0)
@@ -347,12 +334,19 @@ class GaussianProcess(_Arguments, RowsOnDevice):
             if not isinstance(kernel, Stationary):
                 raise ValueError(
                     f"start: expected 'auto' or 'scale' for this kernel, got {self.start!r}, which varies the "
-                    f"lengthscales of a squared exponential or Matérn kernel, not of {kernel!r}"
+                    f"lengthscales of a squared exponential, Matérn or rational quadratic kernel, not of {kernel!r}"
                 )
             kernel = at_scale(kernel, X, Y, self._limits(kernel), self.fixed)
         if noise is None:
             noise = float(np.clip(default_noise(Y, kernel, X), *self._limits(kernel).get("noise", (0.0, np.inf))))
         return at_point(kernel, float(positive("noise", noise)))
+
+    def _begun(self, X: Float, Y: Float, session: Session) -> tuple[Parameters, Parameters]:
+        """`_given` and `_start` for the targets minus the prior mean, which both points hold."""
+        mean = self._first_mean(X, Y)
+        about = self._about(mean, X, Y)
+        given = replace(self._given(X, about), prior_mean=mean)
+        return given, self._start(given, X, about, session)
 
     @property
     def _passed_noise(self) -> float | None:
@@ -376,7 +370,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         on_host = array_module(self.device) is np  # type: ignore[arg-type]
         there = None if on_host else partial(self._some_placed, X, Y)
         fits = PilotFits(X, Y, given, *self._rows, seed, self._many_optima, limits, fixed, session, there)
-        return fits.second() if attempt else fits.start()
+        return replace(fits.second() if attempt else fits.start(), prior_mean=given.prior_mean)
 
     @property
     def _rows(self) -> tuple[int, int]:
@@ -387,7 +381,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         """Further starts, for when training ends where everything is noise: a pilot fit of more rows, and ``given``."""
         X, y = self.X_train_, self.y_train_
         again = self._rows[0] < self._rows[1] and SECOND not in session.runs  # else training has started from it
-        columns = y[:, None] if y.ndim == 1 else y
+        columns = self._about(given.prior_mean, X, y[:, None] if y.ndim == 1 else y)
         more = [lambda: self._start(given, X, columns, session, 1)] if again else []
         return [*more, lambda: given] if self._pilots else []
 
@@ -409,6 +403,10 @@ class GaussianProcess(_Arguments, RowsOnDevice):
     ) -> Trainer:
         """The trainer of ``problem`` with the settings of this estimator."""
         X, y = self.X_train_, self.y_train_
+        known = (*given.kernel.parameter_names, *given.likelihood.parameter_names)
+        for name in self.limits or {}:
+            if name not in known:
+                raise ValueError(f"limits: expected names among {', '.join(known)}, got {name!r}")
         return Trainer(
             objective=problem,
             N=X.shape[0],
@@ -424,7 +422,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
             scale=self._strides(start.kernel, X),
             session=session,
             progress=bool(self.progress),
-            square=mean_square(y),
+            square=mean_square(self._about(given.prior_mean, X, y)),
             otherwise=self._others(given, session),
             raises_noise=self._pilots and self._passed_noise is None and "noise" not in self.fixed,
             **more,
@@ -451,6 +449,7 @@ class GaussianProcess(_Arguments, RowsOnDevice):
 
     def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
         point, run = outcome.parameters, outcome.run
+        problem = problem.about(self._set_mean(point, problem.data.single))
         self.kernel_, self.noise_ = point.kernel, point.noise
         if point.Z is not None:
             self.inducing_ = host(point.Z)
@@ -480,19 +479,6 @@ class GaussianProcess(_Arguments, RowsOnDevice):
         from sklearn.utils.validation import check_is_fitted
 
         check_is_fitted(self, "posterior_")
-
-    # ------------------------------------------------------------------ brackets of the evidence
-
-    def _bracket_points(self) -> Float:
-        """The data as inputs of ``kernel_``."""
-        return held_rows(self.X_train_)
-
-    def _bracket_inducing(self) -> Float:
-        """Inducing points of `log_evidence_bounds`."""
-        return self.inducing_
-
-    def _bracket_options(self) -> dict[str, Any]:
-        return {}
 
 
 def _descendants(cls: type) -> list[type]:

@@ -138,6 +138,8 @@ def _trained(stages: Stages, trainer: Trainer, problem: VariationalObjective, po
 def _loss(problem: VariationalObjective, point: Parameters, out: Any) -> float:
     mean, variance = problem.posterior(point).predict(out.X)
     y, mean = out.Y[:, 0], mean.reshape(-1)
+    if point.prior_mean is not None:
+        mean = mean + point.prior_mean(out.X)[:, 0]
     if problem.loss == "square-loss":
         return float(((y - mean) ** 2).mean())
     value = -float(point.likelihood.log_expected_density(y, mean, variance).mean())

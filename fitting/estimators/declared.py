@@ -10,7 +10,7 @@ import numpy as np
 
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Band, Exponential, Interval, Loss, Relative, Squared
-from gpbounds.pacbayes import Charge, HyperGrid, Scaling
+from gpbounds.pacbayes import Charge, DeclaredMean, HyperGrid, Scaling
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.validation import choice, positive, scalar
 
@@ -108,6 +108,9 @@ def box(grid: HyperGrid, kernel: Kernel) -> Limits:
     return {name: (low[axis], high[axis]) for name, axis in names}
 
 
-def log_choices(grid: HyperGrid, charges: Sequence[Charge], scalings: Sequence[Scaling]) -> float:
-    """ln(|Θ| · lengths of all lists), which the bound pays besides KL(Q‖P^θ) and ln(ξ(N)/δ)."""
-    return math.log(math.prod([grid.size, *(c.count for c in charges), *(s.count for s in scalings)]))
+def log_choices(
+    grid: HyperGrid, charges: Sequence[Charge], scalings: Sequence[Scaling], mean: DeclaredMean | None = None
+) -> float:
+    """ln(|Θ| · lengths of all lists · number of means), which the bound pays besides KL(Q‖P^θ) and ln(ξ(N)/δ)."""
+    lists = (*charges, *scalings, *(() if mean is None else (mean,)))
+    return math.log(math.prod([grid.size, *(each.count for each in lists)]))

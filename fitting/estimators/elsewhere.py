@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 from fitting.columns import Columns
 from fitting.family import objective
 from fitting.mapreduce.objective import Held
+from fitting.prior_means import Residuals
 from fitting.training import Session
 from fitting.training.passes import shown_passes
 from gpbounds.arrays import Array, Float
 from gpbounds.devices import array_module
 from gpbounds.mapreduce.progress import Tell
 from gpbounds.sources import Source, is_elsewhere, source
-from gpbounds.sources.changed import with_targets
+from gpbounds.sources.changed import changed, with_targets
 from gpbounds.sources.dask_rows import is_dask, one_chunk_of_columns
 from gpbounds.sources.mapped import on_disk
 
@@ -134,9 +135,9 @@ class FromElsewhere(Base):
         return tuple(parts) if return_std else parts[0]
 
     def log_evidence_bounds(self, X: Any = None, y: Any = None, **options: Any) -> Any:
-        """Lower and upper bound on log p(y) at the trained kernel and noise, by `gpbounds.renyi.evidence`.
+        """Lower and upper bound on log p(y) at the trained kernel, noise and mean, by `gpbounds.renyi.evidence`.
 
-        They hold for the targets as they were fitted, and sum over P outputs.
+        They hold for the targets as they were fitted, of which they see y − ``mean_``, and sum over P outputs.
 
         Parameters
         ----------
@@ -155,11 +156,12 @@ class FromElsewhere(Base):
         rows = self._as_fitted(source(X, y))
         if "Z" not in options:
             options["Z"] = self._inducing_of(rows)
-        return evidence(self.kernel_, rows, None, noise=self.noise_, **options)
+        return self._of_residuals(evidence(self.kernel_, rows, None, noise=self.noise_, **options))
 
     def _as_fitted(self, rows: Source) -> Source:
-        """Raw rows as inputs of ``kernel_`` and targets of the model."""
-        return with_targets(rows, self.y_mean_, self.y_scale_)
+        """Raw rows as inputs of ``kernel_``, and targets of the model minus the prior mean."""
+        own, mean = with_targets(rows, self.y_mean_, self.y_scale_), self._fitted_mean()
+        return own if mean is None else changed(own, Residuals(mean))
 
     def _inducing_of(self, rows: Source) -> Float:
         """Inducing points of `log_evidence_bounds` for rows that are read by partitions."""

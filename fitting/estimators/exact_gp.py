@@ -72,6 +72,12 @@ class ExactGP(Regression, Solving):
     normalize_y : bool
         True subtracts the mean of each output and divides by its standard deviation, as scikit-learn does; kernel_,
         noise_ and objective_ then refer to the normalised targets, predictions to y.
+    mean : "zero", "constant", "linear" or a gpbounds.means.LinearMean
+        The mean function m of the prior, y ~ N(m(X), K + σ²I); predictions return to it far from the data.  The
+        coefficients of "constant" and "linear" are trained with the rest, from those of least squares, which they keep
+        without an optimiser; each output has its own.  A `LinearMean` is given, in the units of ``noise``, and not
+        trained.  Coefficients that are integrated out are a kernel: add `gpbounds.kernels.Constant` and
+        `gpbounds.kernels.Linear` to yours; their variances are the prior variances of the coefficients.
     random_state : int, Generator, RandomState or None
         None: the rows of ``start`` are the same in every fit, and restarts and drawn inducing points differ.
     device : "cpu", "cuda" or "auto"

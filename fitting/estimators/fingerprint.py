@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from fitting.columns import Columns
-from fitting.estimators.history import ADDED, FORMER, FREED
+from fitting.estimators.history import ADDED, ADDED_TO_ALL, FORMER, FREED
 from fitting.starts import PIECE
 from gpbounds.arrays import Float, host
 from gpbounds.kernels import Kernel, OnColumns
 from gpbounds.likelihoods import Likelihood
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import HyperGrid, Scaling
+from gpbounds.means import LinearMean, to_plain
+from gpbounds.pacbayes import DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.whitening import slices
 
 FREE = ("max_iter", "tol", "progress", "checkpoint", "device")
@@ -26,7 +27,7 @@ def fingerprint(estimator: Any, X: Float | Columns, Y: Float | Columns) -> str:
     """SHA-256 of the data and of every argument that influences training."""
     digest = hashlib.sha256(type(estimator).__name__.encode())
     arguments = {FORMER.get(name, name): value for name, value in estimator.get_params(deep=False).items()}
-    added = ADDED.get(type(estimator).__name__, {})
+    added = {**ADDED_TO_ALL, **ADDED.get(type(estimator).__name__, {})}
     for name, value in sorted({**arguments, **FREED}.items()):
         if name == "start" and not estimator._pilots:  # as before there was this argument
             continue
@@ -52,7 +53,9 @@ def _words(name: str, value: Any) -> str:
         return json.dumps(shape)
     if name == "random_state" and not isinstance(value, int | np.integer):
         return "drawn"
-    if isinstance(value, HyperGrid | Likelihood | Loss | Scaling):
+    if isinstance(value, LinearMean):
+        return json.dumps(to_plain(value))
+    if isinstance(value, DeclaredMean | HyperGrid | Likelihood | Loss | MeanGrid | Scaling):
         return repr(value)
     if value is None or isinstance(value, str | bool | int | float | np.generic):
         return repr(value.item() if isinstance(value, np.generic) else value)

@@ -13,6 +13,9 @@ PRESENT = {name: {former: present for present, former in FORMER.items()} for nam
 FREED = {"tol": 1e-9}
 """Arguments that a continuation could not change once, with the value that the fingerprints of all checkpoints hold."""
 
+ADDED_TO_ALL: dict[str, Any] = {"mean": "zero"}
+"""Arguments that were added to every class, with the values that leave training as it was before."""
+
 _DRAWS = {"draws": 10, "delta": 0.05}
 ADDED: dict[str, dict[str, Any]] = {
     "LowRankGP": {"batch_size": None},

@@ -167,8 +167,9 @@ class InducingGP(Regression, WithInducing):
                 M = max(M, self._planned(point, X, Y))
                 Z = self._chosen(point, X, Y, M, np.random.default_rng([trainer.session.seed & (2**63 - 1), 3, i]))
             else:
+                about = self._about(point.prior_mean, X, Y)
                 Z, _ = enough_inducing(
-                    point.kernel, X, Y, alpha, noise=point.noise, target=target, most=self.max_inducing
+                    point.kernel, X, about, alpha, noise=point.noise, target=target, most=self.max_inducing
                 )
                 if Z.shape[0] < M:  # M never decreases from round to round
                     Z = choose_inducing(point.kernel, X, M, "greedy", np.random.default_rng(0))
@@ -187,18 +188,23 @@ class InducingGP(Regression, WithInducing):
                 break
             if self._best and self._planned(point, X, Y) <= M:
                 break
-            if not self._best and bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise) <= target:
+            if not self._best and self._gap(point, X, Y) <= target:
                 break
         if not self._best:
-            self.gap_ = bounded_gap(point.kernel, X, Y, host(point.Z), alpha, noise=point.noise)
+            self.gap_ = self._gap(point, X, Y)
         return outcome, runs
+
+    def _gap(self, point: Parameters, X: Float, Y: Float) -> float:
+        """`bounded_gap` at ``point``."""
+        about = self._about(point.prior_mean, X, Y)
+        return bounded_gap(point.kernel, X, about, host(point.Z), self._order(), noise=point.noise)
 
     def _planned(self, point: Parameters, X: Float, Y: Float) -> int:
         """The number of points for which the best of the draws provably reaches the target, before any draw."""
         return planned_number(
             point.kernel,
             X,
-            Y,
+            self._about(point.prior_mean, X, Y),
             noise=point.noise,
             alpha=self._order(),
             target=float(self.target_gap),
@@ -217,7 +223,7 @@ class InducingGP(Regression, WithInducing):
         return best_inducing(
             point.kernel,
             X,
-            Y,
+            self._about(point.prior_mean, X, Y),
             M,
             rng,
             noise=point.noise,
@@ -239,11 +245,12 @@ class InducingGP(Regression, WithInducing):
         Z = trained if best is None else best.Z
         moved = replace(point, Z=array_module(self.device).asarray(Z))  # type: ignore[arg-type]
         evaluation = trainer.objective.minimised(moved, gradient=False)
-        about: dict[str, Any] = {"noise": point.noise, "alpha": self._order(), "jitter": float(evaluation.jitter)}
+        options: dict[str, Any] = {"noise": point.noise, "alpha": self._order(), "jitter": float(evaluation.jitter)}
+        about = self._about(point.prior_mean, X, Y)
         if best is None or best.bound is None:
-            self.bound_ = gap_of(point.kernel, X, Y, Z, **about)
+            self.bound_ = gap_of(point.kernel, X, about, Z, **options)
         else:
-            self.bound_ = at_jitter(best.bound, point.kernel, X, Y, Z, **about)
+            self.bound_ = at_jitter(best.bound, point.kernel, X, about, Z, **options)
         sentences = [sentence for sentence in self.bound_.assumptions if sentence != FIXED_BEFORE]
         self.bound_ = replace(self.bound_, assumptions=(*sentences, AFTER_TRAINING))
         if self.n_inducing == "auto":
@@ -253,7 +260,7 @@ class InducingGP(Regression, WithInducing):
     def _adopt(self, problem: FamilyObjective, outcome: Outcome, runs: list[Run]) -> None:
         super()._adopt(problem, outcome, runs)
         if self._best:  # the points may differ from the trained ones
-            point = outcome.parameters
+            point, problem = outcome.parameters, problem.about(self._fitted_mean())
             self.objective_ = problem.evaluate(point.kernel, point.noise, point.Z, gradient=False).value
 
     def _remarks(self, outcome: Outcome) -> list[Remark]:

@@ -22,7 +22,9 @@ from fitting.training import Ending
 from gpbounds.arrays import Array, Float, host, is_cupy, namespace
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import Certificate, HyperGrid
+from gpbounds.means import LinearMean
+from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid
+from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.validation import choice, positive, scalar
 
@@ -54,7 +56,8 @@ class PacGaussianProcess(Regression, GaussianProcess):
     unrounded_kernel_ : Kernel
         The kernel at the end of training, before rounding.
     inputs_, outputs_ : Scaling
-        The maps from raw data to X_train_ and y_train_; kernel, noise, ε and inducing inputs are in their units.
+        The maps from raw data to X_train_ and, minus the prior's mean, y_train_; kernel, noise, ε, mean and inducing
+        inputs are in their units.
     history_ : array
         The minimised bound, B or B_Pin, at the start and after each iteration; then the same at the rounded θ.
     objective_ : float
@@ -109,10 +112,18 @@ class PacGaussianProcess(Regression, GaussianProcess):
         given = self._within(self._given(points, columns))
         start = self._start(given, points, columns, session)
         grid, charges, kind = grid_of(self.grid, start.kernel), charges_of(losses), self._kind()
-        declared = {"charges": charges, "inputs": scalings[0], "outputs": scalings[1], "nonrigorous": self.nonrigorous}
+        declared = {
+            "charges": charges,
+            "inputs": scalings[0],
+            "outputs": scalings[1],
+            "mean": self._declared,
+            "nonrigorous": self.nonrigorous,
+        }
+        for loss in losses:
+            for_loss(self._declared, loss)
         options = {
             "delta": self.delta,
-            "log_prior_penalty": log_choices(grid, charges, scalings),
+            "log_prior_penalty": log_choices(grid, charges, scalings, self._declared),
             "relaxation": self.relaxation,
         }
         shared_trainer, models = None, list[Certified]()
@@ -129,7 +140,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
                 runs = [outcome.run]
             declared_here = {**declared, "loss": loss}
             models.append(certified(kind, trainer, outcome, runs, self._raw, grid, float(self.delta), declared_here))
-        del self._raw
+        del self._raw, self._declared
         self._take_over(kind, models)
         self._release()
         self._remark(remarks_of(models, getattr(self, "batch_size", None) is not None))
@@ -146,7 +157,32 @@ class PacGaussianProcess(Regression, GaussianProcess):
     def _settle(self, X: Float, Y: Float, single: bool) -> tuple[Float, Float]:
         self._raw = raw(X, Y[:, 0])
         self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
-        return super()._settle(X, Y, single)
+        points, columns = super()._settle(X, Y, single)
+        self._declared = mean = self._declared_mean(points, columns)
+        if mean is not None:
+            columns = mean.apply(points, columns)
+            self.y_train_ = columns[:, 0]
+        return points, columns
+
+    def _declared_mean(self, X: Any, Y: Any) -> DeclaredMean | None:
+        """The prior's mean for scaled rows; None is 0."""
+        if isinstance(self.mean, MeanGrid):
+            return self.mean.nearest(X, Y[:, 0])
+        if isinstance(self.mean, LinearMean):
+            return DeclaredMean("fixed in advance", self.mean.intercept, self.mean.slopes)
+        return self.mean if isinstance(self.mean, DeclaredMean) else None
+
+    def _check_mean(self) -> None:
+        declared = isinstance(self.mean, DeclaredMean | LinearMean | MeanGrid)
+        if not (declared or (isinstance(self.mean, str) and self.mean == "zero")):
+            raise ValueError(
+                "mean: expected 'zero', a LinearMean that was fixed in advance, or a DeclaredMean or MeanGrid of "
+                f"gpbounds.pacbayes, got {self.mean!r}: a prior whose mean is fitted to the certified rows needs a "
+                "grid that was fixed in advance, which is charged"
+            )
+
+    def _mean_of_targets(self) -> None:
+        """Nothing: ``y_train_`` holds the scaled targets minus the mean."""
 
     def _take_over(self, kind: Kind, models: list[Certified]) -> None:
         """Set the fitted attributes from the first of ``models``, and the certificates from all."""
@@ -171,6 +207,7 @@ class PacGaussianProcess(Regression, GaussianProcess):
         self.certificates_, self.certificate_ = tuple(certificates), first
         self.risk_, self.kl_, self.bound_ = first.risk, first.kl, first.bound
         self.grid_, self.inputs_, self.outputs_ = first.grid, first.inputs, first.outputs
+        self.mean_ = None if first.mean is None else first.mean.function
 
     def _ending(self) -> Ending:
         """When a run has settled: ``tol`` is an amount of B."""

@@ -26,7 +26,9 @@ from gpbounds.likelihoods import Likelihood
 from gpbounds.likelihoods import from_dict as likelihood_from_dict
 from gpbounds.losses import Loss
 from gpbounds.losses import from_dict as loss_from_dict
-from gpbounds.pacbayes import Certificate, HyperGrid, Scaling
+from gpbounds.means import LinearMean
+from gpbounds.means import to_plain as to_plain_mean
+from gpbounds.pacbayes import Certificate, DeclaredMean, HyperGrid, MeanGrid, Scaling
 from gpbounds.pacbayes.certificate import schema
 
 KIND, VERSION = "model", 1
@@ -55,6 +57,10 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
             arguments[name] = {"kernel": kernel_to_plain(value)}
         elif name == "random_state" and not isinstance(value, int | np.integer):
             arguments[name] = None
+        elif isinstance(value, DeclaredMean | MeanGrid):
+            arguments[name] = {type(value).__name__: value.to_dict()}
+        elif isinstance(value, LinearMean):
+            arguments[name] = {"mean": to_plain_mean(value)}
         elif isinstance(value, os.PathLike):
             arguments[name] = os.fspath(value)
         elif value is None or isinstance(value, str | bool | int | float):
@@ -96,6 +102,9 @@ def write(path: str | os.PathLike[str], model: Any) -> None:
         "certificates": [certificate.to_dict() for certificate in getattr(model, "certificates_", ())],
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
     }
+    if (functions := getattr(model, "mean_", None)) is not None:
+        single = isinstance(functions, LinearMean)
+        about["mean"] = {"single": single, "functions": list(map(to_plain_mean, (functions,) if single else functions))}
     if isinstance(bound := getattr(model, "bound_", None), Bound):  # a PAC-Bayes model has its bound_ in certificates
         about["bound"] = bound.to_dict()
     if hasattr(model, "evidence_bounds_"):
@@ -125,6 +134,12 @@ def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, A
             settings[name] = value
         elif "kernel" in value:
             settings[name] = kernel_from_plain(value["kernel"])
+        elif "DeclaredMean" in value:
+            settings[name] = DeclaredMean(**value["DeclaredMean"])
+        elif "MeanGrid" in value:
+            settings[name] = MeanGrid(**value["MeanGrid"])
+        elif "mean" in value:
+            settings[name] = LinearMean(**value["mean"])
         elif "tuple" in value:
             settings[name] = tuple(Scaling(**v) if isinstance(v, dict) else v for v in value["tuple"])
         elif "grid" in value:
@@ -151,6 +166,10 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
     for name in ARRAYS:
         if name in arrays:
             setattr(model, name, arrays[name])
+    model.mean_ = None  # files of earlier versions have none
+    if "mean" in about:
+        functions = tuple(LinearMean(**each) for each in about["mean"]["functions"])
+        model.mean_ = functions[0] if about["mean"]["single"] else functions
     if about["kernel"] is not None:  # features without a kernel are in the posterior
         model.kernel_ = kernel_from_plain(about["kernel"])
     if about.get("certificates"):
@@ -180,6 +199,8 @@ def restore(model: Any, about: dict[str, Any], arrays: dict[str, Any]) -> None:
 def posterior(model: Any, arrays: dict[str, Any], own: Mapping[str, Any]) -> Posterior:
     """The stored posterior, on the device of the model; ``own`` are the user's classes of features by name."""
     problem = model._objective()
+    if (mean := model._mean_of_targets()) is not None:
+        problem = problem.about(mean)
     Z = place(model.inducing_, namespace(problem.data.X)) if hasattr(model, "inducing_") else None
     kernel, noise = getattr(model, "kernel_", None), getattr(model, "noise_", 0.0)
     found = posterior_from_arrays(arrays, problem, kernel, noise, Z, own)

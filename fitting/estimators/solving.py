@@ -37,8 +37,8 @@ class Solving(GaussianProcess):
     Attributes
     ----------
     evidence_bounds_ : (Bound, Bound)
-        By iterations only: bounds on log p(y) at (kernel_, noise_), for the targets as they were fitted, that hold
-        together with probability 95 %, by `gpbounds.iterative.evidence` with probes that training has not used.
+        By iterations only: bounds on log p(y) at (kernel_, noise_, mean_), for the targets as they were fitted, that
+        hold together with probability 95 %, by `gpbounds.iterative.evidence` with probes that training has not used.
     probes_ : Probes
         By iterations only: the probes of training, which no interval accepts.
     """
@@ -113,5 +113,5 @@ class Solving(GaussianProcess):
     def _bounded_evidence(self, **options: Any) -> tuple[Bound, Bound]:
         """`gpbounds.iterative.evidence` at the trained kernel and noise, on the device of the model."""
         xp = self._module()
-        X, y = place(self._bracket_points(), xp), place(self.y_train_, xp)
-        return evidence(self.kernel_, X, y, noise=self.noise_, **options)
+        X, y = place(self._bracket_points(), xp), place(self._bracket_targets(), xp)
+        return self._of_residuals(evidence(self.kernel_, X, y, noise=self.noise_, **options))

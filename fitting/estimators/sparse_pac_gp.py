@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fitting.columns import Columns
 from fitting.estimators.declared import scalings_of
-from fitting.estimators.elsewhere import FromElsewhere
+from fitting.estimators.elsewhere import FromElsewhere, some_rows
 from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import Free, FromData, Kind, SparseKind
 from fitting.estimators.pac import PacGaussianProcess
@@ -26,7 +26,7 @@ from gpbounds.arrays import Array, Float
 from gpbounds.errors import NonFinite, NotPositiveDefinite
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
-from gpbounds.pacbayes import HyperGrid
+from gpbounds.pacbayes import HyperGrid, MeanGrid
 from gpbounds.pacbayes.certificate.raw import Partitions, Scaled, raw
 from gpbounds.sources import Source
 from gpbounds.sources.changed import changed
@@ -67,7 +67,7 @@ class SparsePACGP(FromElsewhere, PacGaussianProcess, WithInducing):
         Power p of K − Q, for "interpolated" only: Q is the posterior under noise of variance σ² + p(k(x, x) − q(x, x)).
         0 is VFE, 1 is FITC, None is ½.  "trained": p ≥ 0 minimises the bound together with the other parameters, from
         p = 1; it shapes Q alone, and so costs nothing (P-49).
-    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, nonrigorous : as in `PACGP`
+    epsilon, delta, loss, relaxation, grid, kernel, noise, scaling, mean, nonrigorous : as in `PACGP`
         With posterior "free" σ² is no part of Q: ``noise`` is that of the FITC posterior from which training starts,
         and noisy observations cannot be predicted.
     inducing : "auto", "greedy", "kdpp", "kmeans", "uniform" or array (M, D)
@@ -172,13 +172,18 @@ checkpoint : as in `PACGP`
         assert isinstance(self._raw, Partitions)
         self.inputs_, self.outputs_ = scalings_of(self.scaling, self.nonrigorous)
         self.y_mean_, self.y_scale_ = (np.full(1, np.ravel(v)[0]) for v in (self.outputs_.shift, self.outputs_.scale))
-        scaled = self._raw.scaled(self.inputs_, self.outputs_)
+        own = changed(rows, Scaled(self.inputs_, self.outputs_))
+        on_grid = isinstance(self.mean, MeanGrid)
+        some = some_rows(Columns(own), Columns(own, True), 0) if on_grid else (None, None)
+        self._declared = self._declared_mean(*some)
+        if self._declared is not None:
+            own = changed(rows, Scaled(self.inputs_, self.outputs_, self._declared))
+        scaled = self._raw.scaled(self.inputs_, self.outputs_, self._declared)
         held = Held(scaled, rows.N, rows.D, rows.P, True, np.zeros(1), np.ones(1))
-        own = self._as_fitted(rows)
         return held, Columns(own), Columns(own, True)
 
     def _as_fitted(self, rows: Source) -> Source:
-        return changed(rows, Scaled(self.inputs_, self.outputs_))
+        return changed(rows, Scaled(self.inputs_, self.outputs_, self.certificate_.mean))
 
     def _bound(self, kind: Kind, loss: Loss, kernel: Kernel, **options: Any) -> Any:
         if self._held is None:

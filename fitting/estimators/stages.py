@@ -76,11 +76,16 @@ class Stages:
         """
         names = (*point.kernel.parameter_names, *point.likelihood.parameter_names)
         if not self.joint:
-            trainer = replace(trainer, fixed=names, learn_Z=False)
+            trainer, point = replace(trainer, fixed=names, learn_Z=False), with_mean_held(point)
         elif problem.loss == "square-loss":
             variances = [each for each in point.kernel.parameter_names if "variance" in each]
             trainer = replace(trainer, fixed=(*trainer.fixed, *variances))
         return replace(trainer, objective=problem).run(name, at_its_best(problem, point))
+
+
+def with_mean_held(point: Parameters) -> Parameters:
+    """``point``, whose prior mean training leaves as it is."""
+    return point if point.prior_mean is None else replace(point, prior_mean=point.prior_mean.held)
 
 
 def at_its_best(problem: VariationalObjective, point: Parameters) -> Parameters:

@@ -212,7 +212,9 @@ class Trainer:
         if "noise" not in self.fixed:
             noise = self.square
         logs[0] = math.log(NEGLIGIBLE * noise)
-        without = replace(point, kernel=point.kernel.with_log_parameters(logs), likelihood=Gaussian(noise), q=None)
+        mean = None if point.prior_mean is None else point.prior_mean.start  # the best one where all is noise
+        kernel = point.kernel.with_log_parameters(logs)
+        without = replace(point, kernel=kernel, likelihood=Gaussian(noise), q=None, prior_mean=mean)
         value = -self.objective.minimised(self.objective.complete(without), gradient=False).value
         return outcome.run.value < value + LEAST * self.ending.unit
 

@@ -15,11 +15,12 @@ from fitting.estimators.inducing import WithInducing
 from fitting.estimators.kinds import JITTER
 from fitting.estimators.online import Online
 from fitting.estimators.remarks import Remark
-from fitting.estimators.stages import HYPERPARAMETERS, Stages
+from fitting.estimators.stages import HYPERPARAMETERS, Stages, with_mean_held
 from fitting.estimators.trainer import Outcome, Trainer
 from fitting.evaluation import Parameters
 from fitting.expected import PowerEP
 from fitting.family import Member, member
+from fitting.prior_means import PriorMean
 from fitting.sampled import Sampling
 from fitting.starts import typical_variance, within
 from fitting.training import Run, Session, Steps
@@ -28,6 +29,7 @@ from gpbounds.arrays import Array, Float, host, namespace, place
 from gpbounds.kernels import Kernel, Stationary
 from gpbounds.likelihoods import Bernoulli, Gaussian, Likelihood, Poisson, StudentT
 from gpbounds.linalg import Jitter
+from gpbounds.means import LinearMean
 from gpbounds.montecarlo.addressed import Draws
 from gpbounds.validation import choice, closed_unit, count, positive, positive_unit, scalar
 from gpbounds.whitening import slices
@@ -110,8 +112,7 @@ class Variational(WithInducing):
         if not isinstance(loss, PowerEP):
             loss(columns[:1], columns[:1] * 0.0, np.ones(1))  # a likelihood may refuse a power
         session = self._session()
-        given = self._given(points, columns)
-        start = self._start(given, points, columns, session)
+        given, start = self._begun(points, columns, session)
         problem = self._objective(JITTER * typical_variance(start.kernel, points))
         trainer = self._trainer(problem, start, given, session)
         runs: list[Run] = []
@@ -164,8 +165,7 @@ class Variational(WithInducing):
         """The state of the optimiser before its first step."""
         session = Session(None, "", seed_of(self.random_state))
         if fresh:
-            given = self._given(X, Y)
-            start = self._start(given, X, Y, session)
+            given, start = self._begun(X, Y, session)
             start, jitter = (
                 replace(start, Z=self._drawn(start, X, Y, session.seed, 0)),
                 JITTER * typical_variance(start.kernel, X),
@@ -173,13 +173,17 @@ class Variational(WithInducing):
         else:
             xp = self._module()
             q = self.posterior_.q  # type: ignore[attr-defined]
-            given = start = Parameters(self.kernel_, self.likelihood_, place(self.inducing_, xp), q)
+            mean = self._fitted_mean()
+            if mean is not None and not isinstance(self.mean, LinearMean):
+                mean = mean.onwards(X, self._real(Y))
+            Z = place(self.inducing_, xp)
+            given = start = Parameters(self.kernel_, self.likelihood_, Z, q, prior_mean=mean)
             jitter = self.jitter_
         problem = replace(self._objective(jitter), settles=False)  # the rows of the first call are no sample of all
         trainer = replace(self._trainer(problem, start, given, session), objective=problem)
         if self.hyperparameters == "fixed":
             names = (*start.kernel.parameter_names, *start.likelihood.parameter_names)
-            trainer = replace(trainer, fixed=names, learn_Z=False)
+            trainer, start = replace(trainer, fixed=names, learn_Z=False), with_mean_held(start)
         packing = trainer.packing(start)
         natural = None
         if self.optimizer == "natgrad":
@@ -272,12 +276,26 @@ class Variational(WithInducing):
             return super()._given(X, Y)
         return replace(super()._given(X, _surrogate(likelihood, Y)), likelihood=likelihood)
 
+    def _indirect(self, Y: Float) -> bool:
+        """Whether f has other units than the targets: they are labels or counts."""
+        return isinstance(self._checked_likelihood(Y), Bernoulli | Poisson)
+
+    def _real(self, Y: Float) -> Float:
+        """Real numbers near f."""
+        return _surrogate(self._checked_likelihood(Y), Y)
+
+    def _first_mean(self, X: Any, Y: Any) -> PriorMean | None:
+        return super()._first_mean(X, self._real(Y))
+
+    def _about(self, mean: PriorMean | None, X: Any, Y: Any) -> Any:
+        return Y if self._indirect(Y) else super()._about(mean, X, Y)
+
     def _start(self, given: Parameters, X: Float, Y: Float, session: Session, attempt: int = 0) -> Parameters:
         """As in the base class; for other likelihoods by exact fits to real numbers that stand for the targets."""
         likelihood = given.likelihood
         if isinstance(likelihood, Gaussian) or not self._pilots:
             return super()._start(given, X, Y, session, attempt)
-        real = _surrogate(likelihood, Y)
+        real = self._about(given.prior_mean, X, self._real(Y)) if self._indirect(Y) else Y
         mean = real.mean()
         fit = super()._start(super()._given(X, real - mean), X, real - mean, session, attempt)
         kernel = fit.kernel
@@ -363,6 +381,7 @@ class Variational(WithInducing):
     def _settle_at(self, problem: VariationalObjective, point: Parameters) -> None:
         """Set the fitted attributes that ``point`` determines."""
         self.kernel_, self.likelihood_, self.inducing_ = point.kernel, point.likelihood, host(point.Z)
+        self._set_mean(point, True)
         if isinstance(point.likelihood, Gaussian):
             self.noise_ = point.noise
         self.beta_ = problem.beta
@@ -377,7 +396,7 @@ class Variational(WithInducing):
         points = self._new_points(X)
         mean, variance = self.posterior_.predict(place(self._inputs(points), self._module()))
         xp = namespace(points)
-        return place(mean, xp).reshape(-1), place(variance, xp), xp
+        return place(mean, xp).reshape(-1) + self._mean_at(points), place(variance, xp), xp
 
     def _targets(self, y: Any) -> Array:
         """Targets in the convention of the likelihood."""

@@ -19,6 +19,7 @@ from fitting.iterative.posterior import iterative_posterior
 from fitting.iterative.solution import Solution, is_narrow, solution
 from fitting.members import Member, one_number
 from fitting.posterior import Posterior
+from fitting.prior_means import PriorMean, derivatives, residuals
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
 from gpbounds.kernels import Kernel
@@ -122,11 +123,22 @@ class IterativeEvidence:
         columns = solved.columns(range(solved.layout.m)) if solved.layout.m else None
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             (slopes,) = pulled(solved, [of_evidence(solved, columns)])
-        return finite_or_refused(Evaluation(solved.log_evidence, Gradient(slopes[:-1], slopes[-1:])))
+        derivative = Gradient(slopes[:-1], slopes[-1:], prior_mean=self._in_mean(solved.weights))
+        return finite_or_refused(Evaluation(solved.log_evidence, derivative))
+
+    def _in_mean(self, weights: Array) -> Float | None:
+        """Derivatives in the coefficients of the prior mean, from (K + σ²I)⁻¹(Y − m) in the order of the blocks."""
+        assert self.ordered is not None
+        mean = self.data.prior_mean
+        return None if mean is None else derivatives(mean.pulled(self.ordered[0], weights))
+
+    def about(self, mean: PriorMean | None) -> IterativeEvidence:
+        """As `FamilyObjective.about`."""
+        return replace(self, data=self.data.about(mean))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """Minus the estimate at ``point``."""
-        return -self.evaluate(point.kernel, point.noise, gradient=gradient)
+        return -self.about(point.prior_mean).evaluate(point.kernel, point.noise, gradient=gradient)
 
     def standard_errors(self, point: Parameters) -> Gradient:
         """Standard errors of the derivatives, estimated from `GROUPS` groups of probes."""
@@ -136,16 +148,17 @@ class IterativeEvidence:
         with one_blas_thread():
             each = pulled(solved, parts) if parts else np.zeros((0, point.kernel.log_parameters.size + 1))
         errors = spread(each)
-        return Gradient(errors[:-1], errors[-1:])
+        exact = None if point.prior_mean is None else 0.0 * point.prior_mean.coefficients
+        return Gradient(errors[:-1], errors[-1:], prior_mean=exact)
 
     def solved(self, point: Parameters, *, derivatives: bool = True) -> Solution:
         """The solution at ``point``."""
-        return self._solved(point.kernel, point.noise, derivatives=derivatives)
+        return self.about(point.prior_mean)._solved(point.kernel, point.noise, derivatives=derivatives)
 
     def _solved(self, kernel: Kernel, noise: float, *, derivatives: bool) -> Solution:
         if self.frozen is None or self.ordered is None:
             raise ValueError("objective: expected one that `prepared` has returned: it has neither blocks nor probes")
-        X, Y = self.ordered
+        X, Y = self.ordered[0], residuals(self.data.prior_mean, *self.ordered)
         shared: dict[str, Any] = {"layout": self.frozen, "space": self.data.space, "derivatives": derivatives}
         with np.errstate(over="ignore", invalid="ignore"), one_blas_thread():
             return solution(kernel, X, Y, noise=noise, **shared)
@@ -159,7 +172,7 @@ class IterativeEvidence:
         return iterative_posterior(
             kernel,
             self.data.X,
-            self.data.Y,
+            self.data.residuals,
             noise=one_number("noise", positive("noise", noise)),
             single=self.data.single,
         )

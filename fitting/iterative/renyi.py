@@ -27,6 +27,7 @@ from fitting.iterative.solver import blocks_of, solver
 from fitting.members import Member, one_number
 from fitting.partition import partition
 from fitting.posterior import InducingPosterior, Posterior
+from fitting.prior_means import PriorMean, derivatives
 from fitting.rows import Stream
 from gpbounds.arrays import Array, Float, host, namespace
 from gpbounds.iterative.probes import Probes
@@ -103,14 +104,16 @@ class IterativeRenyi:
         data = replace(self.data, X=self.data.X[order], Y=self.data.Y[order])
         ready = replace(self, frozen=(first, first), ordered=data)
         Z = self.data.X[:: max(1, self.N // SOME)] if point.Z is None else point.Z
-        pair = ready._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
+        about = ready.about(point.prior_mean)
+        pair = about._pair(point.kernel, point.noise, Z, lambda pair, source: pair, derivatives=False)
         steps = [each.tridiagonal.steps if each is not None else 0 for each in (pair.xi, pair.a)]
         return replace(ready, frozen=(first.with_steps(steps[0]), first.with_steps(steps[1])))
 
     def is_stale(self, point: Parameters, negligible: float = 0.0) -> bool:
         """Whether ``point`` needs more steps, or other blocks: as for `IterativeEvidence`."""
         assert self.frozen is not None
-        pair = self._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
+        about = self.about(point.prior_mean)
+        pair = about._pair(point.kernel, point.noise, point.Z, lambda pair, source: pair, derivatives=False)
         if not all(is_narrow(each, within=10.0) for each in (pair.xi, pair.a) if each is not None):
             return True
         error = pair.xi.log_evidence_error
@@ -150,17 +153,26 @@ class IterativeRenyi:
                 a = pair.a.columns(range(pair.a.layout.m)) if pair.a.layout.m else None
                 others = [Cotangent(a, -0.5 * self.data.Y.shape[1] * self._weight)]
             (slopes,) = self._slopes(pair, source, cotangents, others, s2)
-            return Evaluation(total, slopes, jitter)
+            mean = self.data.prior_mean
+            in_mean = None if mean is None else derivatives(mean.pulled(source.X, pair.xi.weights))
+            return Evaluation(total, replace(slopes, prior_mean=in_mean), jitter)
 
         return finite_or_refused(self._pair(kernel, s2, Z, value, derivatives=gradient))
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``."""
-        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+        about = self.about(point.prior_mean)
+        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> IterativeRenyi:
+        """As `FamilyObjective.about`."""
+        ordered = None if self.ordered is None else self.ordered.about(mean)
+        return replace(self, data=self.data.about(mean), ordered=ordered)
 
     def standard_errors(self, point: Parameters) -> Gradient:
         """Standard errors of the derivatives, estimated from groups of probes."""
         half = -0.5 * self.data.Y.shape[1]
+        exact = None if point.prior_mean is None else 0.0 * point.prior_mean.coefficients
 
         def errors(pair: _Pair, source: Stream) -> Gradient:
             chosen = groups(pair.xi.layout.m)
@@ -171,12 +183,12 @@ class IterativeRenyi:
             each = self._slopes(pair, source, xi, a, point.noise)
             if not each:
                 zero = np.zeros(point.kernel.log_parameters.size)
-                return Gradient(zero, np.zeros(1), namespace(source.X).zeros_like(point.Z))
+                return Gradient(zero, np.zeros(1), namespace(source.X).zeros_like(point.Z), prior_mean=exact)
             assert each[0].Z is not None
             shape, xp = each[0].Z.shape, namespace(source.X)
             moved = spread(np.array([host(some.Z).ravel() for some in each])).reshape(shape)
             kernel, noise = (spread(np.array([getattr(g, name) for g in each])) for name in ("kernel", "likelihood"))
-            return Gradient(kernel, noise, xp.asarray(moved))
+            return Gradient(kernel, noise, xp.asarray(moved), prior_mean=exact)
 
         return self._pair(point.kernel, point.noise, point.Z, errors, derivatives=True)
 
@@ -194,7 +206,7 @@ class IterativeRenyi:
 
         def posterior(source: Stream) -> InducingPosterior:
             basis: Any = source.basis
-            X, Y, xp = self.data.X, self.data.Y, namespace(self.data.X)
+            X, Y, xp = self.data.X, self.data.residuals, namespace(self.data.X)
             blocks = blocks_of(kernel, X)
             order = xp.asarray(blocks.order)
             V = _features(basis, X[order])
@@ -234,7 +246,7 @@ class IterativeRenyi:
             rows = xp.concatenate([X, V], axis=1)
             mixed = Mixture(kernel, dim, beta, 1.0 - beta)
             shared: dict[str, Any] = {"derivatives": derivatives}
-            xi = solution(mixed, rows, data.Y, noise=noise, layout=first, space=self.data.space, **shared)
+            xi = solution(mixed, rows, data.residuals, noise=noise, layout=first, space=self.data.space, **shared)
             other = None
             if beta < 1.0:
                 residual = Mixture(kernel, dim, beta / noise, -beta / noise)

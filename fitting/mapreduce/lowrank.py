@@ -10,6 +10,7 @@ from fitting.evaluation import Evaluation, Parameters, finite_or_refused
 from fitting.lowrank import FeaturePosterior, feature_kernel
 from fitting.mapreduce.objective import Held
 from fitting.mapreduce.two_passes import PosteriorPass, TwoPasses, settled
+from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array
 from gpbounds.kernels import Kernel
 from gpbounds.validation import positive, scalar
@@ -43,7 +44,11 @@ class PartitionedLowRank:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−log p(y) at ``point``: an `fitting.evaluation.Objective`."""
-        return -self.evaluate(point.kernel, point.noise, gradient=gradient)
+        return -self.about(point.prior_mean).evaluate(point.kernel, point.noise, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> PartitionedLowRank:
+        """As `fitting.family.FamilyObjective.about`."""
+        return PartitionedLowRank(self.data.about(mean))
 
     def batch(self, rows: Array) -> PartitionedLowRank:
         """Raises an error."""

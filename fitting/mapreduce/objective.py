@@ -14,6 +14,7 @@ from fitting.inducing import InducingBasis
 from fitting.mapreduce.two_passes import PosteriorPass, TwoPasses, settled
 from fitting.members import Member
 from fitting.posterior import InducingPosterior
+from fitting.prior_means import PriorMean
 from gpbounds.arrays import Array, Float, as_points
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
@@ -36,6 +37,8 @@ class Held:
         Whether y has the shape (N,).
     shift, scale : arrays (P,)
         The model is one of (y − shift)/scale.
+    prior_mean : PriorMean or None
+        The mean function of its prior; None is 0.
     """
 
     engine: Engine
@@ -46,6 +49,11 @@ class Held:
     shift: Float
     scale: Float
     space: Workspace = field(default_factory=lambda: Workspace(0), repr=False)
+    prior_mean: PriorMean | None = None
+
+    def about(self, mean: PriorMean | None) -> Held:
+        """The same rows with another prior mean; None keeps it."""
+        return self if mean is None else replace(self, prior_mean=mean)
 
     def release(self) -> None:
         """Free the memory of the rows."""
@@ -59,7 +67,7 @@ class Held:
 
     def settings(self) -> dict[str, Any]:
         """The arguments that all programs over these rows share."""
-        return {"N": self.N, "shift": self.shift, "scale": self.scale}
+        return {"N": self.N, "shift": self.shift, "scale": self.scale, "prior_mean": self.prior_mean}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +116,12 @@ class PartitionedObjective:
 
     def minimised(self, point: Parameters, *, gradient: bool = True) -> Evaluation:
         """−F at ``point``: an `fitting.evaluation.Objective`."""
-        return -self.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+        about = self.about(point.prior_mean)
+        return -about.evaluate(point.kernel, point.noise, point.Z, gradient=gradient)
+
+    def about(self, mean: PriorMean | None) -> PartitionedObjective:
+        """As `FamilyObjective.about`."""
+        return replace(self, data=self.data.about(mean))
 
     def complete(self, point: Parameters) -> Parameters:
         """``point`` itself."""

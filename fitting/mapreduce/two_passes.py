@@ -15,6 +15,7 @@ from fitting.features.basis import FeatureBasis
 from fitting.features.kernel import FeatureKernel
 from fitting.inducing import InducingBasis
 from fitting.members import Member, member
+from fitting.prior_means import PriorMean
 from fitting.rows import Stream
 from fitting.stacked import Triangle
 from gpbounds.arrays import Array, Float
@@ -55,6 +56,8 @@ class TwoPasses:
         The model is one of (y − shift)/scale.
     gradient : bool
         False computes the value only.
+    prior_mean : PriorMean or None
+        The mean function of the prior; None is 0.
     stacked : bool
         Whether the first pass also sums the triangle that strong data need.
     """
@@ -68,6 +71,7 @@ class TwoPasses:
     shift: Float | float = 0.0
     scale: Float | float = 1.0
     gradient: bool = True
+    prior_mean: PriorMean | None = None
     stacked: bool = False
 
     @classmethod
@@ -121,13 +125,13 @@ class TwoPasses:
         return self.member.finish(middle, back)
 
     def _stream(self, basis: Basis, rows: Rows) -> Stream:
-        return stream_over(basis, rows._replace(Y=(rows.Y - self.shift) / self.scale))
+        return stream_over(basis, rows._replace(Y=(rows.Y - self.shift) / self.scale), self.prior_mean)
 
 
-def stream_over(basis: Basis, rows: Rows) -> Stream:
+def stream_over(basis: Basis, rows: Rows, prior_mean: PriorMean | None = None) -> Stream:
     """The chunks of one partition; nothing is kept from one pass to the next."""
     X = rows.X.astype(np.float64, copy=False)
-    return Data(X, rows.Y, single=False, space=Workspace(0)).stream_of(basis)
+    return Data(X, rows.Y, single=False, space=Workspace(0), prior_mean=prior_mean).stream_of(basis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,6 +24,7 @@ from gpbounds.cli.problem import describe_kernel
 from gpbounds.cli.steps import Steps
 from gpbounds.divergences import SparsePosterior, whitened_posterior
 from gpbounds.likelihoods import Gaussian
+from gpbounds.means import LinearMean
 from gpbounds.renyi import Model
 
 SAME = 1e-9
@@ -149,10 +150,11 @@ def _of_model(
     shift, scale = float(model.y_mean_[0]), float(model.y_scale_[0])
     Z = getattr(model, "inducing_", None)
     noise = models.noise_of(model)
+    standardised = Model(model.kernel_, noise, Z, model.mean_)
     about = subject(
         model.kernel_,
         model.X_train_,
-        np.ravel(model.y_train_),
+        standardised.residuals(model.X_train_, np.ravel(model.y_train_)),
         Z,
         noise=noise,
         columns=columns,
@@ -168,6 +170,12 @@ def _of_model(
         sign = "−" if shift >= 0.0 else "+"
         standard = f"(y {sign} {abs(shift):.5g})/{scale:.5g}"
         notes = (*notes, f"Kernel, noise and log p(y) are for the standardised target, {standard}.")
+    if model.mean_ is not None:
+        fitted = "" if isinstance(model.mean, LinearMean) else ", which was trained on the same rows"
+        notes = (
+            *notes,
+            f"The divergence and log p(y) are those of the residuals of the model's mean function{fitted}.",
+        )
     if not _variational(model) and about.posterior is None:
         notes = (
             *notes,

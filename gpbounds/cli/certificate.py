@@ -37,6 +37,7 @@ def report(table: Table, trained: Trained) -> str:
         "",
         output.wrapped(DECLARED),
         *(output.wrapped(f"{name} were {text}.") for name, text in scalings(certificate)),
+        *([] if certificate.mean is None else [output.wrapped(certificate.mean.describe())]),
         *(output.wrapped(f"Note: {note}") for note in trained.notes),
     ]
     if certificate.bound > VACUOUS_FROM:
@@ -131,6 +132,7 @@ def record(table: Table, trained: Trained) -> dict[str, Any]:
         "kernel": describe_kernel(certificate.kernel),
         "posterior": certificate.posterior.describe(),
         "scaling": dict(scalings(certificate)),
+        "mean": "zero" if certificate.mean is None else certificate.mean.describe(),
         "training": trained.how,
         "notes": trained.notes,
         "others": [{"loss": each.loss.to_dict(), "risk": each.risk, "bound": each.bound} for each in trained.others],

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
-from gpbounds.cli import options, output
+from gpbounds.cli import families, options, output
 
 TRAIN_EPILOG = """\
 example:
@@ -136,15 +135,17 @@ def add_train(actions: Any) -> None:
     group.add_argument(
         "--kernel",
         metavar="NAME",
-        type=options.kernel_family,
-        default=math.inf,
-        help="se (default), matern12, matern32 or matern52",
+        type=families.family,
+        default=families.family("se"),
+        help="se (default), matern12, matern32, matern52, rq, periodic, linear, polynomial:DEGREE, constant, or a sum "
+        "such as linear+periodic+se, in which each name adds a kernel of all inputs",
     )
     group.add_argument(
         "--kernel-lengthscale",
         choices=("ard", "shared"),
         default="ard",
-        help="ard (default): one lengthscale for each input; shared: one for all, which has a smaller penalty",
+        help="ard (default): one lengthscale (variance of a linear kernel, period) for each input; shared: one for "
+        "all, which has a smaller penalty",
     )
     group.add_argument(
         "--grid",
@@ -152,8 +153,7 @@ def add_train(actions: Any) -> None:
         metavar=("LOW", "HIGH", "STEPS"),
         type=options.number,
         default=[-6.0, 6.0, 1200.0],
-        help="edges and number of steps in the log of variance and lengthscales (default -6 6 1200); each "
-        "hyperparameter costs ln(STEPS+1)",
+        help="edges and number of steps in the log of each hyperparameter (default -6 6 1200); each costs ln(STEPS+1)",
     )
     group.add_argument(
         "--scaling",
@@ -164,6 +164,13 @@ def add_train(actions: Any) -> None:
     )
     group.add_argument(
         "--share", metavar="P", type=options.number, help="share of the rows for --scaling split (default 0.1)"
+    )
+    group.add_argument(
+        "--mean",
+        choices=("zero", "linear"),
+        default="zero",
+        help="mean of the prior: zero (default), or a linear function of the scaled inputs that is fitted to the rows "
+        "reserved by --scaling split",
     )
     group = parser.add_argument_group("the model (any choice is valid and costs nothing)")
     group.add_argument(
@@ -209,6 +216,11 @@ def train(args: argparse.Namespace) -> None:
 
     if args.share is not None and args.scaling != "split":
         raise options.UsageError("--share is an option of --scaling split")
+    if args.mean == "linear" and (args.scaling != "split" or args.loss in ("relative", "interval")):
+        raise options.UsageError(
+            "--mean linear is an option of --scaling split, whose reserved rows give its coefficients, and of losses "
+            "of y - f: band, squared, exponential"
+        )
     accuracies = _accuracies(args)
     low, high, steps = args.grid
     if not float(steps).is_integer():
@@ -221,6 +233,7 @@ def train(args: argparse.Namespace) -> None:
         share=0.1 if args.share is None else args.share,
         seed=args.seed,
         centre=args.loss not in ("relative", "interval"),  # these losses are fractions of the raw target
+        linear=args.mean == "linear",
     )
     files = {"certificate": args.out / "certificate.json", "picture": args.out / "certificate.png"}
     more = {each: args.out / f"certificate-{each:g}.json" for each in accuracies[1:]}
@@ -236,7 +249,7 @@ def train(args: argparse.Namespace) -> None:
         epsilon=accuracies,
         delta=args.delta,
         grid=(low, high, int(steps)),
-        nu=args.kernel,
+        family=args.kernel,
         shared=args.kernel_lengthscale == "shared",
         method=args.method,
         inducing=args.inducing,

@@ -88,7 +88,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
                 delta=statement.delta,
                 rule=rule,
                 effective_dimension=None if dimension is None else dimension(kernel),
-                rigor=statement.rigor,
+                rigor=args.rigor,
             )
 
         return _explained(_worst(problem, plan_for), target, "fourier", notes)
@@ -199,7 +199,7 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
                 noise=statement.noise,
                 delta=statement.delta,
                 form=statement.form,
-                rigor=statement.rigor,
+                rigor=args.rigor,
             )
 
         try:

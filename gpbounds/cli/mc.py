@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
         help="iterations t (default 1,10,100,1000)",
     )
     group.add_argument("--zeta", metavar="Z", type=options.number, help="lower bound on E p(y|f) (default: E p itself)")
-    options.add_rigor(parser)
+    options.add_rigor(group)
     options.add_json(parser)
     parser.set_defaults(run=run)
 

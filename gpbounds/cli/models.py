@@ -44,6 +44,7 @@ MODELS_WITH: dict[str, tuple[str, ...]] = {
     "--method": ("sparse", "sparse-pac"),
     "--alpha": ("renyi",),
     "--solver": ("exact", "renyi"),
+    "--mean": ("exact", *SPARSE, "lowrank", *FREE),
     "--inducing": (*SPARSE, *FREE, "sparse-pac"),
     "--features": ("lowrank",),
     "--rank": ("lowrank",),

@@ -63,7 +63,6 @@ def add(commands: Any) -> None:
     options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=False)
-    options.add_rigor(parser)
     options.add_data(parser)
     options.add_best(parser)
     selection.add_select(parser)

@@ -47,7 +47,6 @@ class Statement:
     tv: float = 0.0
     form: str = "sharpest"
     direction: str = "q||p"
-    rigor: str = "float"
 
     def keywords(self) -> dict[str, float | str]:
         """Keyword arguments of ``rate`` and ``inducing_points``."""
@@ -70,6 +69,7 @@ class Case:
         Seed of the simulation.
     law : str or None
         The law of the draws, "kdpp" or "tilted"; None for the one with the lower bound.
+    rigor : str
     """
 
     kind: str
@@ -82,6 +82,7 @@ class Case:
     simulate: int | None = None
     seed: int = 0
     law: str | None = None
+    rigor: str = "float"
 
     @property
     def about(self) -> str:
@@ -92,7 +93,7 @@ class Case:
 
     def keywords(self) -> dict[str, Any]:
         """Keyword arguments of ``rate`` and ``inducing_points`` that belong to the case."""
-        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2}
+        common: dict[str, Any] = {"inputs": self.inputs, "y_norm2": self.y_norm2, "rigor": self.rigor}
         if self.draws is None:
             return common
         common |= {"draws": self.draws, "law": self.law}
@@ -101,6 +102,12 @@ class Case:
             if self.simulate is None
             else {**common, "simulate": self.simulate, "rng": self.seed}
         )
+
+    def proved(self) -> Case:
+        """The case with all rounding proved, if it is about given rows; the law of the draws is then free given y."""
+        if not isinstance(self.inputs, Empirical):
+            return self
+        return replace(self, rigor="arb", law=None if self.y is not None else self.law)
 
     def largest(self, N: int) -> int:
         """The largest M for which the bound is defined: N - 1, or the number of distinct inputs if that is smaller."""
@@ -307,16 +314,11 @@ def default_sets(rows: int) -> int:
 
 
 def wants_best(args: argparse.Namespace) -> bool:
-    """Whether the command line asks for bounds for the best of several draws, which balls do not enclose."""
+    """Whether the command line asks for bounds for the best of several draws."""
     draws = getattr(args, "best", None)
-    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest" and rigor_of(args) == "float"
+    settings = args.y_norm2 is None and args.tv == 0.0 and args.form == "sharpest"
     inducing = set(getattr(args, "method", ["inducing"])) == {"inducing"}
     return bool(draws) and settings and inducing and not getattr(args, "lengthscale_range", None)
-
-
-def rigor_of(args: argparse.Namespace) -> str:
-    """``--rigor``, of the commands that have it."""
-    return str(getattr(args, "rigor", "float"))
 
 
 def from_arguments(args: argparse.Namespace) -> Problem:
@@ -334,7 +336,7 @@ def from_arguments(args: argparse.Namespace) -> Problem:
             raise UsageError("expected -N, the number of data, or --data FILE")
         law = parsed_inputs(args, dimension(args))
         fixed_norm = float(norm) if norm not in (None, "prior") else None
-        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm),)
+        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm, rigor=args.rigor),)
     else:
         if args.sizes is not None:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")
@@ -353,6 +355,8 @@ def from_arguments(args: argparse.Namespace) -> Problem:
             sets = default_sets(part.N) if args.simulate is None else args.simulate
             cases = (*best_cases(data, part, args.best, simulate=sets, seed=args.seed, law=inputs), *cases)
             omitted = (OMITTED.format(rows=part.N),) if args.simulate is None and not sets else ()
+        if args.rigor == "arb":
+            cases = tuple(case.proved() for case in cases)
     kernels: tuple[Kernel, ...] = (hyper.kernel,)
     notes = (*hyper.warning, *hyper.notes)
     if bounds:
@@ -361,14 +365,13 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         kernels, note = worst.box(args.kernel, hyper.kernel.max_variance, *bounds)
         notes = (*notes, note)
     notes = (*notes, *omitted)
-    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction, rigor_of(args))
+    statement = Statement(hyper.noise, args.delta, args.tv, args.form, args.direction)
     problem = Problem(kernels, statement, cases, data, hyper.origin, notes, hyper.warning)
     return without_unknown_spectra(problem) if data is not None else problem
 
 
 def without_unknown_spectra(problem: Problem) -> Problem:
     """``problem`` without the cases whose spectrum no method computes, with a note for each of them."""
-    from gpbounds.enclosures.spectra import laws
     from gpbounds.spectra import spectrum
 
     kernel = problem.kernels[0]
@@ -381,8 +384,6 @@ def without_unknown_spectra(problem: Problem) -> Problem:
             continue
         try:
             spectrum(kernel, inputs=case.inputs)
-            if problem.statement.rigor == "arb" and not isinstance(case.inputs, Empirical):
-                laws(kernel, case.inputs)
         except ValueError as error:
             notes.append(f"No {case.kind} bound: {error}")
         else:

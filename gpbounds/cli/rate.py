@@ -47,7 +47,6 @@ def add(commands: Any) -> None:
     options.add_kernel(parser)
     options.add_inputs(parser)
     options.add_setting(parser, several=True)
-    options.add_rigor(parser)
     options.add_data(parser)
     options.add_json(parser)
     parser.set_defaults(run=run)

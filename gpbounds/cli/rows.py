@@ -15,7 +15,8 @@ from gpbounds.cli.data import column_names, read_table
 from gpbounds.cli.options import UsageError
 from gpbounds.cli.passes import RowsInPasses, in_passes, without
 from gpbounds.cli.table import Table
-from gpbounds.pacbayes.certificate import Scaling
+from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
+from gpbounds.pacbayes.certificate.raw import Scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,7 @@ class Rows(Table):
 
     @property
     def scales(self) -> tuple[float, Float]:
-        X, y = self.inputs.apply(self.X), self.outputs.apply(self.y)
+        X, y = Scaled(self.inputs, self.outputs, self.mean).apply(self.X, self.y)
         return float(np.mean(y * y)), X.std(axis=0)
 
     def write(self, path: Path) -> None:
@@ -101,6 +102,7 @@ def read(
     share: float = 0.1,
     seed: int = 0,
     centre: bool = True,
+    linear: bool = False,
 ) -> Rows:
     """The rows of ``path`` to certify.
 
@@ -116,6 +118,8 @@ def read(
     seed : int
     centre : bool
         False does not subtract the target's mean.
+    linear : bool
+        True fits a linear mean of the prior to the reserved rows.
 
     Raises
     ------
@@ -137,9 +141,10 @@ def read(
         return Rows(_name(path), columns, Scaling(), Scaling(), last, notes, X, y)
     reserved = _reserved(values.shape[0], share, seed)
     inputs, outputs, constant = _constants(values[reserved], centre)
+    trend = _trend(values[reserved], inputs, outputs) if linear else None
     values = values[~reserved]
     notes += _notes_on_split(reserved, seed, constant)
-    return Rows(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1])
+    return Rows(_name(path), columns, inputs, outputs, False, notes, values[:, :-1], values[:, -1], mean=trend)
 
 
 def _read_in_passes(
@@ -150,6 +155,7 @@ def _read_in_passes(
     share: float = 0.1,
     seed: int = 0,
     centre: bool = True,
+    linear: bool = False,
 ) -> RowsInPasses:
     names = parquet.names(path)
     _two_columns(path, len(names))
@@ -159,9 +165,11 @@ def _read_in_passes(
     if not split:
         return RowsInPasses(_name(path), columns, Scaling(), Scaling(), last, notes, rows)
     reserved = _reserved(rows.N, share, seed)
-    inputs, outputs, constant = _constants(np.column_stack(rows.rows(np.flatnonzero(reserved))), centre)
+    apart = np.column_stack(rows.rows(np.flatnonzero(reserved)))
+    inputs, outputs, constant = _constants(apart, centre)
+    trend = _trend(apart, inputs, outputs) if linear else None
     notes += _notes_on_split(reserved, seed, constant)
-    return RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved))
+    return RowsInPasses(_name(path), columns, inputs, outputs, False, notes, without(rows, reserved), mean=trend)
 
 
 def _two_columns(path: Path, width: int) -> None:
@@ -229,3 +237,15 @@ def _constants(rows: Float, centre: bool) -> tuple[Scaling, Scaling, list[int]]:
     inputs = Scaling("disjoint split", means[:-1], scales[:-1])
     outputs = Scaling("disjoint split", float(means[-1]) if centre else 0.0, float(scales[-1]))
     return inputs, outputs, (np.flatnonzero(constant[:-1]) + 1).tolist()
+
+
+def _trend(rows: Float, inputs: Scaling, outputs: Scaling) -> DeclaredMean:
+    """The linear function of the scaled inputs that is nearest to the scaled target of ``rows``."""
+    X, y = inputs.apply(rows[:, :-1]), outputs.apply(rows[:, -1])
+    if len(y) <= X.shape[1] + 1:
+        raise UsageError(
+            f"--mean linear: expected more than {X.shape[1] + 1} reserved rows for {X.shape[1]} slopes, got {len(y)}: "
+            "choose a larger --share"
+        )
+    intercept, *slopes = np.linalg.lstsq(np.column_stack([np.ones(len(y)), X]), y, rcond=None)[0].tolist()
+    return DeclaredMean("disjoint split", intercept, slopes)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpbounds.arrays import Float
-from gpbounds.pacbayes.certificate import Scaling
+from gpbounds.pacbayes.certificate import DeclaredMean, Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,8 @@ class Table(ABC):
         Whether the file holds these rows in this order, with the target last.
     notes : tuple of str
         How the table was changed.
+    mean : DeclaredMean or None
+        The prior's mean, in the units of the scaled data; None is 0.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Table(ABC):
     outputs: Scaling
     as_in_file: bool
     notes: tuple[str, ...]
+    mean: DeclaredMean | None = field(default=None, kw_only=True)
 
     suffix = ".csv"
     """Of the file that `write` writes."""
@@ -67,7 +70,7 @@ class Table(ABC):
     @property
     @abstractmethod
     def scales(self) -> tuple[float, Float]:
-        """The mean square of the scaled target, and the standard deviations (D,) of the scaled inputs."""
+        """The mean square of the scaled target about the prior's mean, and standard deviations (D,) of the inputs."""
 
     @abstractmethod
     def write(self, path: Path) -> None:

@@ -81,6 +81,12 @@ def _add_model(group: Any) -> None:
         help="se (default), matern12, matern32 or matern52, with a lengthscale for each input",
     )
     group.add_argument(
+        "--mean",
+        choices=("zero", "constant", "linear"),
+        help="prior mean of the standardised target, of labels or of log counts: zero (default), or with coefficients "
+        "that are trained",
+    )
+    group.add_argument(
         "--inducing", metavar="M", type=options.whole, help="number of inducing points, of sparse models (default 100)"
     )
     group.add_argument(
@@ -185,6 +191,7 @@ def _beta(text: str) -> float | str:
 
 OPTIONS = (
     *(
+        "mean",
         "inducing",
         "features",
         "rank",

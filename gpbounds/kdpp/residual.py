@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -167,8 +168,26 @@ def expected_residual(
         return enclosed_residual(values.tolist(), float(error), some, size, variance)
     upper = np.where(some, values + error, 0.0)
     lowest = np.maximum(values - error, 0.0) if error else upper
+    return _between(upper, lowest, some, size, variance)
+
+
+def residual_between(lower: Float, upper: Float, M: int, *, noise: float | None = None) -> ExpectedResidual:
+    """As `expected_residual`, for eigenvalues between two arrays; those whose upper bound is 0 are 0.
+
+    >>> exact = expected_residual([3.0, 2.0, 1.0], 1)
+    >>> found = residual_between(np.array([3.0, 2.0, 1.0]), np.array([3.0, 2.0, 1.1]), 1)
+    >>> bool((found.miss >= exact.miss).all()), bool((found.rho >= exact.rho).all())
+    (True, True)
+    """
+    some = upper > 0.0
+    if int(some.sum()) < M:
+        raise ValueError(f"M: the k-DPP of size {M} is undefined: only {int(some.sum())} nonzero eigenvalues")
+    return _between(upper, lower, some, M, noise)
+
+
+def _between(upper: Float, lowest: Float, some: Any, size: int, variance: float | None) -> ExpectedResidual:
     rest, ratio = rest_ratios(upper[some], size)
-    miss, rho = np.ones(values.size), np.zeros(values.size)
+    miss, rho = np.ones(upper.size), np.zeros(upper.size)
     if size == 0:
         return ExpectedResidual(size, upper, lowest, miss, upper.copy(), ratio, variance)
     # both λr/(λ + r) and r/(λ + r) without overflow or underflow on the way

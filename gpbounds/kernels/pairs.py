@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,10 @@ MOST = 20
 """Largest p of Matérn-(p+½): beyond a scaled distance of `FAR` it is below 1e-300."""
 TINY = 1e-140
 """Allows for products that underflow, relative to the variance."""
+SMALLEST = 5e-324
+"""The smallest double above 0."""
+LARGEST = 2.0**1021
+"""Largest coordinate: sums of two are doubles."""
 
 
 def has_pairs(kernel: Kernel) -> bool:
@@ -41,12 +46,13 @@ def has_pairs(kernel: Kernel) -> bool:
 def pair_covariances(kernel: Kernel, X1: Float, X2: Float) -> Pair:
     """k(X1, X2) for X1 (N, D) and X2 (M, D), each entry within `pair_error` of k in exact arithmetic (N-pairs).
 
-    X1, X2 and the hyperparameters are exact doubles.  An entry costs about 0.5 µs.
+    X1, X2 and the hyperparameters are exact doubles.  An entry costs about 0.5 µs.  Low parts of entries below 1e-290
+    underflow; where this matters, take the kernel that `unit` returns.
 
     Raises
     ------
     ValueError
-        for a kernel without `has_pairs`.
+        for a kernel without `has_pairs`, or for coordinates beyond 2¹⁰²¹.
 
     >>> high, low = pair_covariances(SquaredExponential(), np.zeros((1, 1)), np.ones((1, 1)))
     >>> from decimal import Decimal, getcontext
@@ -55,13 +61,62 @@ def pair_covariances(kernel: Kernel, X1: Float, X2: Float) -> Pair:
     True
     """
     _require(kernel)
+    for points in (X1, X2):
+        if points.size and float(np.abs(points).max()) > LARGEST:
+            raise ValueError(f"X: expected coordinates of at most 2**1021, got {float(np.abs(points).max()):.3g}")
+    scaled, exponent = unit(kernel)
     high = np.empty((len(X1), len(X2)))
     low = np.empty_like(high)
     step = max(1, PIECE // (2 * max(len(X2), 1)))
     for start in range(0, len(X1), step):
         rows = slice(start, start + step)
-        high[rows], low[rows] = _entries(kernel, X1[rows], X2)
+        high[rows], low[rows] = _entries(scaled, X1[rows], X2)
+    if exponent:
+        for part in (high, low):
+            np.ldexp(part, exponent, out=part)
     return high, low
+
+
+def unit(kernel: Kernel) -> tuple[Kernel, int]:
+    """(k/2ᵉ, e) with the largest variance of k/2ᵉ between 1 and 2 times the number of summands.
+
+    Variances that underflow in k/2ᵉ become the smallest double: less than `TINY`.
+
+    >>> unit(SquaredExponential(1e300) * SquaredExponential(1e200) + Constant(1e-200))[1]
+    1660
+    """
+    exponent = _exponent(kernel)
+    return times_power(kernel, -exponent), exponent
+
+
+def require_doubles(kernel: Kernel) -> None:
+    """Refuse a kernel without `has_pairs`, or with a variance that is not far below the largest double."""
+    _require(kernel)
+    if _exponent(kernel) > 1000:
+        raise ValueError(f"kernel: expected a largest variance below 2**1000 with rigor='arb', got {kernel!r}")
+
+
+def _exponent(kernel: Kernel) -> int:
+    if isinstance(kernel, Sum):
+        return max(_exponent(kernel.k1), _exponent(kernel.k2))
+    if isinstance(kernel, Product):
+        return _exponent(kernel.k1) + _exponent(kernel.k2)
+    if isinstance(kernel, OnColumns):
+        return _exponent(kernel.kernel)
+    return math.frexp(kernel.max_variance)[1] - 1
+
+
+def times_power(kernel: Kernel, exponent: int) -> Kernel:
+    """2^exponent times the kernel; a variance that underflows becomes the smallest double."""
+    if isinstance(kernel, Sum):
+        return Sum(times_power(kernel.k1, exponent), times_power(kernel.k2, exponent))
+    if isinstance(kernel, Product):
+        first = _exponent(kernel.k1)
+        return Product(times_power(kernel.k1, -first), times_power(kernel.k2, exponent + first))
+    if isinstance(kernel, OnColumns):
+        return OnColumns(times_power(kernel.kernel, exponent), kernel.columns)
+    assert isinstance(kernel, Stationary | Constant)
+    return replace(kernel, variance=max(math.ldexp(kernel.variance, exponent), SMALLEST))
 
 
 def pair_error(kernel: Kernel, dim: int) -> float:
@@ -81,15 +136,25 @@ def pair_error(kernel: Kernel, dim: int) -> float:
 
     A sum of kernels adds the errors of its parts, and 6; a product multiplies each by the other's largest value, and
     adds 18.  Distances are cut at 1e4 lengthscales, where k and its value here are below 1e-290·v; `TINY` includes it.
+    It also includes what underflows where variances are near 1: a coordinate of x − x' below 1e-308 lengthscales, a
+    square below 1e-290, whose error changes z by less than 1e-160, and values of k below 1e-290.  Differences are
+    divided by the lengthscale after both are divided by a power of 2, which is exact.  The result is that of k/2ᵉ,
+    variances near 1, times 2ᵉ, plus the two smallest doubles for the rounding of both parts.
 
     >>> pair_error(SquaredExponential(), 1) < 1e-30
     True
     """
     _require(kernel)
+    scaled, exponent = unit(kernel)
+    error = _unit_error(scaled, dim)
+    return error if exponent == 0 else math.ldexp(error, exponent) + 4.0 * SMALLEST
+
+
+def _unit_error(kernel: Kernel, dim: int) -> float:
     if isinstance(kernel, OnColumns):
-        return pair_error(kernel.kernel, len(kernel.columns))
+        return _unit_error(kernel.kernel, len(kernel.columns))
     if isinstance(kernel, Sum | Product):
-        first, second = pair_error(kernel.k1, dim), pair_error(kernel.k2, dim)
+        first, second = _unit_error(kernel.k1, dim), _unit_error(kernel.k2, dim)
         a, b = kernel.k1.max_variance, kernel.k2.max_variance
         if isinstance(kernel, Sum):
             return 1.05 * (first + second + 6.0 * U2 * (a + b))
@@ -135,8 +200,10 @@ def _squared(X1: Float, X2: Float, lengthscales: Float) -> Pair:
     """Σ_d (x_d − x'_d)²/ℓ_d²."""
     total: Pair = (np.zeros((len(X1), len(X2))), np.zeros((len(X1), len(X2))))
     for d, scale in enumerate(lengthscales):
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = divide(two_sum(X1[:, d, None], -X2[None, :, d]), scale)
+        mantissa, exponent = math.frexp(scale)
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            high, low = two_sum(X1[:, d, None], -X2[None, :, d])
+            apart = divide((np.ldexp(high, -exponent), np.ldexp(low, -exponent)), np.float64(mantissa))
         near = np.abs(apart[0]) < FAR  # False also where the quotient overflows
         cut = np.where(near, apart[0], FAR), np.where(near, apart[1], 0.0)
         total = add(total, multiply(cut, cut))

@@ -39,11 +39,12 @@ class PairFactor:
     error: float
 
 
-def pair_cholesky(block: Block, N: int, name: str = "matrix") -> PairFactor:
+def pair_cholesky(block: Block, N: int, name: str = "matrix", negligible: float = NEGLIGIBLE) -> PairFactor:
     """A pivoted Cholesky factor of a symmetric positive semi-definite A (N, N), with `block_residual` as its error.
 
     The factor is computed without a proof, in about 30 digits; the error is then bounded from A − LLᵀ itself.  Only
-    blocks on and below the diagonal are asked for, each twice.  It keeps 2N² numbers.
+    blocks on and below the diagonal are asked for, each twice.  It keeps 2N² numbers.  It ends where no pivot exceeds
+    ``negligible`` times the largest one.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def pair_cholesky(block: Block, N: int, name: str = "matrix") -> PairFactor:
     >>> factor.error < 1e-29
     True
     """
-    L, pivots = _factor(block, N, name)
+    L, pivots = _factor(block, N, name, negligible)
     return PairFactor(L, pivots, residual(block, L))
 
 
@@ -79,7 +80,7 @@ def residual(block: Block, L: Pair) -> float:
     return UP * (math.sqrt(squares) + math.sqrt(errors))
 
 
-def _factor(block: Block, N: int, name: str) -> tuple[Pair, np.ndarray]:
+def _factor(block: Block, N: int, name: str, negligible: float) -> tuple[Pair, np.ndarray]:
     high, low = np.zeros((N, N)), np.zeros((N, N))
     for start in range(0, N, ROWS):
         rows = slice(start, min(start + ROWS, N))
@@ -92,7 +93,7 @@ def _factor(block: Block, N: int, name: str) -> tuple[Pair, np.ndarray]:
     largest = float(high.diagonal().max(initial=0.0))
     done = 0
     while done < N:
-        width = _panel(high, low, L, order, done, NEGLIGIBLE * largest)
+        width = _panel(high, low, L, order, done, negligible * largest)
         if width:
             _update(high, low, L, done, width)
         done += width
@@ -121,13 +122,13 @@ def _panel(high: Float, low: Float, L: Pair, order: np.ndarray, start: int, leas
         if width:
             known = slice(start, k)
             terms = times((L[0][k:, known], L[1][k:, known]), (L[0][k, known], L[1][k, known]))
-            column = add(column, _minus(_summed(terms)))
+            column = add(column, minus(_summed(terms)))
         root = square_root((column[0][0], column[1][0]))
-        column = _quotient(column, root)
+        column = quotient(column, root)
         column[0][0], column[1][0] = root
         L[0][k:, k], L[1][k:, k] = column
         rest = slice(width, None)
-        pivots[0][rest], pivots[1][rest] = add((pivots[0][rest], pivots[1][rest]), _minus(times(column, column)))
+        pivots[0][rest], pivots[1][rest] = add((pivots[0][rest], pivots[1][rest]), minus(times(column, column)))
     return min(PANEL, N - start)
 
 
@@ -149,12 +150,13 @@ def _update(high: Float, low: Float, L: Pair, start: int, width: int) -> None:
         for begin in range(start + width, rows.stop, ROWS):
             columns = slice(begin, min(begin + ROWS, N))
             part, _ = product(one, right((L[0][columns, known], L[1][columns, known])))
-            total = add((high[rows, columns], low[rows, columns]), _minus(part))
+            total = add((high[rows, columns], low[rows, columns]), minus(part))
             high[rows, columns], low[rows, columns] = total
             high[columns, rows], low[columns, rows] = total[0].T, total[1].T
 
 
-def _minus(a: Pair) -> Pair:
+def minus(a: Pair) -> Pair:
+    """−a."""
     return -a[0], -a[1]
 
 
@@ -169,7 +171,7 @@ def _summed(terms: Pair) -> Pair:
     return high[:, 0], low[:, 0]
 
 
-def _quotient(a: Pair, b: Pair) -> Pair:
+def quotient(a: Pair, b: Pair) -> Pair:
     """a/b to about 30 digits."""
     q = a[0] / b[0]
     value, remainder = two_product(q, b[0])

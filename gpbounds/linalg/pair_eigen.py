@@ -33,6 +33,61 @@ class EnclosedValues:
     upper: Float
 
 
+@dataclass(frozen=True, eq=False)
+class GradedColumns:
+    """B = LT + E with nearly orthogonal columns, for A = LLᵀ + an error; the letters of `enclosed_values`.
+
+    Attributes
+    ----------
+    B : pair of arrays (N, m)
+    scales : array (m,)
+        s, in the order of the columns.
+    defect : float
+        h.
+    least, most : float
+        g and G.
+    apart : float
+        A bound on ‖E‖.
+    error : float
+        A bound on ‖A − LLᵀ‖.
+    """
+
+    B: Pair
+    scales: Float
+    defect: float
+    least: float
+    most: float
+    apart: float
+    error: float
+
+    @property
+    def values(self) -> EnclosedValues:
+        """Bounds on the eigenvalues of A."""
+        N, m = self.B[0].shape
+        h, error, falling = self.defect, self.error, np.sort(self.scales)[::-1]
+        if not h < 1.0:
+            root_low, root_high = np.zeros(m), np.full(m, math.sqrt(m) * float(falling[0]) * (1.0 + h))
+        else:
+            root_low, root_high = falling * math.sqrt(1.0 - h), falling * math.sqrt(1.0 + h)
+        below = np.maximum(root_low - self.apart, 0.0) ** 2 / self.most * (1.0 - 1e-14)
+        above = (root_high + self.apart) ** 2 / self.least * (1.0 + 1e-14)
+        lower, upper = np.zeros(N), np.full(N, error)
+        lower[:m] = np.maximum(below - error, 0.0) * (1.0 - 1e-14)
+        upper[:m] = (above + error) * (1.0 + 1e-14)
+        return EnclosedValues(lower, upper)
+
+
+def graded_columns(factor: PairFactor, *, further: float = 0.0) -> GradedColumns:
+    """The columns of `enclosed_values`."""
+    error = UP * (factor.error + further)
+    (high, low), m = factor.L, factor.L[0].shape[1]
+    if m == 0:
+        return GradedColumns((high, low), np.zeros(0), 0.0, 1.0, 1.0, 0.0, error)
+    B, least, most, apart = _orthogonal_columns((high.copy(), low.copy()))
+    s, h = _scales(B)
+    return GradedColumns(B, s, h, least, most, apart, error)
+
+
 def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> EnclosedValues:
     """Bounds on all eigenvalues of a symmetric PSD A with ‖A − LLᵀ‖ ≤ factor.error + ``further`` (N-graded).
 
@@ -59,24 +114,7 @@ def enclosed_values(factor: PairFactor, *, further: float = 0.0) -> EnclosedValu
     >>> bool(enclosure.upper[1] < 1.0000001e-20), bool(enclosure.lower[1] > 0.9999999e-20)
     (True, True)
     """
-    (high, low), N = factor.L, factor.L[0].shape[0]
-    error = UP * (factor.error + further)
-    m = high.shape[1]
-    if m == 0:
-        return EnclosedValues(np.zeros(N), np.full(N, error))
-    B, least, most, apart = _orthogonal_columns((high.copy(), low.copy()))
-    s, h = _scales(B)
-    falling = np.sort(s)[::-1]
-    if not h < 1.0:
-        root_low, root_high = np.zeros(m), np.full(m, math.sqrt(m) * float(falling[0]) * (1.0 + h))
-    else:
-        root_low, root_high = falling * math.sqrt(1.0 - h), falling * math.sqrt(1.0 + h)
-    below = np.maximum(root_low - apart, 0.0) ** 2 / most * (1.0 - 1e-14)
-    above = (root_high + apart) ** 2 / least * (1.0 + 1e-14)
-    lower, upper = np.zeros(N), np.full(N, error)
-    lower[:m] = np.maximum(below - error, 0.0) * (1.0 - 1e-14)
-    upper[:m] = (above + error) * (1.0 + 1e-14)
-    return EnclosedValues(lower, upper)
+    return graded_columns(factor, further=further).values
 
 
 def _orthogonal_columns(B: Pair) -> tuple[Pair, float, float, float]:

@@ -3,7 +3,17 @@
 from gpbounds.pacbayes.batches import batch_bound, batch_risk_bound
 from gpbounds.pacbayes.bayes import bayes_factor, bayes_risk_bound
 from gpbounds.pacbayes.binary_kl import kl
-from gpbounds.pacbayes.certificate import Certificate, Charge, Exact, Free, Scaling, Sparse, Whitened
+from gpbounds.pacbayes.certificate import (
+    Certificate,
+    Charge,
+    DeclaredMean,
+    Exact,
+    Free,
+    MeanGrid,
+    Scaling,
+    Sparse,
+    Whitened,
+)
 from gpbounds.pacbayes.grid import HyperGrid
 from gpbounds.pacbayes.inverse import kl_inverse
 from gpbounds.pacbayes.penalty import grid_penalty, log_penalty, mixture_kl, xi
@@ -13,9 +23,11 @@ from gpbounds.pacbayes.theorems import bound
 __all__ = [
     "Certificate",
     "Charge",
+    "DeclaredMean",
     "Exact",
     "Free",
     "HyperGrid",
+    "MeanGrid",
     "Scaling",
     "Sparse",
     "Whitened",

@@ -12,7 +12,9 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fingerprint import as_data
+from gpbounds.pacbayes.certificate.mean import DeclaredMean
 from gpbounds.pacbayes.certificate.posteriors import Posterior
+from gpbounds.pacbayes.certificate.raw import Scaled
 from gpbounds.pacbayes.certificate.record import Certificate
 from gpbounds.pacbayes.grid import HyperGrid
 
@@ -31,6 +33,7 @@ def issue_certificate(
     delta: float,
     inputs: Scaling | None = None,
     outputs: Scaling | None = None,
+    mean: DeclaredMean | None = None,
     charges: Iterable[Charge] = (),
     nonrigorous: bool = False,
 ) -> Certificate:
@@ -46,11 +49,11 @@ def issue_certificate(
     ----------
     X, y : arrays (N, D) and (N,)
         Raw data, float64.
-    kernel : SquaredExponential or Matern
+    kernel : Kernel
         With the optimised hyperparameters, on the grid or not.
     rebuild : function of (kernel, X, y) to Exact, Sparse, Free or Whitened
-        Receives the kernel at θ̂ and the scaled data.
-    grid, loss, delta, inputs, outputs, charges, nonrigorous
+        Receives the kernel at θ̂ and the scaled data, with targets minus the mean.
+    grid, loss, delta, inputs, outputs, mean, charges, nonrigorous
         As in `Certificate.issue`.
 
     Raises
@@ -72,7 +75,7 @@ def issue_certificate(
     raw_X, raw_y = as_data(X, y)
     inputs, outputs = inputs or Scaling(), outputs or Scaling()
     rounded = priors.with_hyperparameters(kernel, grid.round(priors.hyperparameters(kernel)))
-    posterior = rebuild(rounded, inputs.apply(raw_X), outputs.apply(raw_y))
+    posterior = rebuild(rounded, *Scaled(inputs, outputs, mean).apply(raw_X, raw_y))
     if not isinstance(posterior, Posterior):
         raise ValueError(
             f"rebuild: expected it to return Exact, Sparse, Free or Whitened, got {type(posterior).__name__}"
@@ -87,6 +90,7 @@ def issue_certificate(
         delta=delta,
         inputs=inputs,
         outputs=outputs,
+        mean=mean,
         charges=charges,
         nonrigorous=nonrigorous,
     )

@@ -21,9 +21,8 @@ from gpbounds.rigor import end_above, exact, rounded
 from gpbounds.spectra import Spectrum
 
 REFUSED = (
-    "rigor: expected 'float' with y, draws or simulate, since 'arb' encloses the bound of one draw without y; "
-    "for given y and draws, certified=True encloses every rounding; for y to come, the bound of one draw with delta/R "
-    "holds for each of R draws"
+    "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'arb' encloses the bound of one "
+    "draw without y, which with delta/R holds for each of R draws, and for inputs=Empirical(X) those of several draws"
 )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
-from gpbounds.inputs import Gaussian, InputLaw, on_a_line
+from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.numerics.search import last_above, least, upward
 from gpbounds.plan import Cost, Plan
@@ -109,7 +109,8 @@ def inducing_points(
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
-    if rigor != "float" and not (y is None and draws is None and simulate is None):
+    several = y is not None or draws is not None
+    if rigor != "float" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
         raise ValueError(REFUSED)
     if simulate is not None:
         if y is not None:
@@ -132,7 +133,7 @@ def inducing_points(
             return _several_draws(line, single, size, target, bar.update)
     with _bar(None, "try", progress) as bar:
         statement = draw_statement(
-            kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
+            kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, rigor=rigor, **options
         )
         statement.require(np.asarray(float(size)))
         return _several_draws(statement, single, size, target, bar.update)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gpbounds import validation
 from gpbounds.bound import Bound
-from gpbounds.inputs import Gaussian, InputLaw, on_a_line
+from gpbounds.inputs import Empirical, Gaussian, InputLaw, on_a_line
 from gpbounds.kernels import Kernel
 from gpbounds.rates.draws.line import line_statement
 from gpbounds.rates.draws.statement import NOT_CERTIFIED, draw_statement
@@ -127,7 +127,9 @@ def rate(
         each M where t* has a closed form, else 0.01 to 2 s.  For ``Empirical(X)``, up to 8192 rows, squared exponential
         and Matérn kernels of half-integer ν, their sums and products: with proved bounds on the eigenvalues of the
         exact matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at
-        which its bounds stop to fall in M.  "float" enlarges the value by 1e-11, an allowance that exceeds the rounding
+        which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
+        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
+        where M falls by as much.  "float" enlarges the value by 1e-11, an allowance that exceeds the rounding
         errors of its computation, as measured against the balls; the page "What certified means" of the documentation
         compares the two.
 
@@ -161,7 +163,8 @@ def rate(
     options: dict[str, Any] = {"y_norm2_known": y_norm2_known, "law": law, "form": form, "direction": direction}
     if certified and (y is None or simulate is not None):
         raise ValueError(NOT_CERTIFIED)
-    if rigor != "float" and not (y is None and draws is None and simulate is None):
+    several = y is not None or draws is not None
+    if rigor != "float" and (simulate is not None or (several and not isinstance(law_of_inputs, Empirical))):
         raise ValueError(REFUSED)
     if simulate is not None:
         if y is not None:
@@ -179,7 +182,7 @@ def rate(
         line = line_statement(kernel, law_of_inputs, size, draws=draws, prior=y_norm2 is None, **options)
         return line.bound(inducing, **vars(numbers))
     statement = draw_statement(
-        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, **options
+        kernel, law_of_inputs, y=y, draws=draws, prior=y_norm2 is None, certified=certified, rigor=rigor, **options
     )
     statement.require(data)
     return statement.bound(inducing, **vars(numbers))

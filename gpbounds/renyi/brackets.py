@@ -16,13 +16,15 @@ from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel
 from gpbounds.linalg import Jitter
 from gpbounds.renyi.blocks import Moments, moments, products
+from gpbounds.renyi.enclosed import enclosed_evidence
 from gpbounds.renyi.orders import Order, secant
 from gpbounds.renyi.partitioned import by_partitions, partitioned
 from gpbounds.renyi.quadratic import solve, two_sided
 from gpbounds.renyi.residual import nystrom
 from gpbounds.renyi.streamed import BLOCK, Fits, Problem, Streamed, streamed
+from gpbounds.rigor import RIGOR
 from gpbounds.sources import is_elsewhere
-from gpbounds.validation import closed_unit
+from gpbounds.validation import choice, closed_unit
 from gpbounds.vecchia import factor, near
 
 QUANTITY = "log p(y)"
@@ -199,7 +201,7 @@ def evidence(
     kernel: Kernel,
     X: Any,
     y: Any,
-    Z: ArrayLike,
+    Z: ArrayLike | None,
     *,
     noise: float,
     alphas: ArrayLike = (1.0,),
@@ -207,6 +209,7 @@ def evidence(
     members: str | Sequence[str] = "auto",
     block: int = BLOCK,
     progress: bool = False,
+    rigor: str = "float",
 ) -> tuple[Bound, Bound]:
     """Lower and upper bound on the log evidence log p(y) = log N(y; 0, K + σ²I), with inducing points for Q.
 
@@ -245,7 +248,7 @@ def evidence(
         even if they are equal, which can only lower "determinant".
     y : array (N,) or (N, P), or as `gpbounds.sources.source` takes it
     Z : array (M, D)
-        Inducing inputs.
+        Inducing inputs; None for the member "exact" of ``rigor="arb"``, which needs none.
     noise : float
         σ², in squared units of y.
     alphas : number or numbers in [0, 1]
@@ -261,6 +264,14 @@ def evidence(
         give the best ones.
     progress : bool
         Show a bar that counts the members.
+    rigor : "float" or "arb"
+        "arb": bounds that are proved with all rounding, at noise far below the error of double precision, for squared
+        exponential, constant and Matérn kernels of half-integer ν, their sums and products (`enclosed_evidence` has the
+        proofs).  Entries of K and factors have 30 digits, sums are balls, and the returned doubles are the ends.
+        Members: "exact", log p(y) between the ends of a ball, from a factor of K + σ²I (N-exact; without Z; up to
+        N = 2048 the only one of "auto"); "trace" and "determinant" with their lower bounds, in O(NM²) (N-nystrom).
+        Points of Z that others determine to 30 digits are left out.  σ² may be as small as 4N·1e-30 times the variance
+        of f; where it is too small, an error says which would do.
 
     Returns
     -------
@@ -284,8 +295,20 @@ def evidence(
     >>> lower, upper = evidence(SquaredExponential(), X, y, [0.0, 2.0], noise=0.1, members="cheap")
     >>> round(float(lower), 4), round(float(upper), 4), round(lower.terms["elbo 1"], 4)
     (-3.5044, -2.6765, -4.5099)
+    >>> lower, upper = evidence(SquaredExponential(), X, y, None, noise=1e-20, rigor="arb")
+    >>> round(float(lower), 6), round(float(upper), 6), upper.certified
+    (-3.008075, -3.008075, True)
     """
     orders = _orders(alphas)
+    if choice("rigor", rigor, RIGOR) == "arb":
+        if orders != (1.0,) or jitter not in ("auto", 0) or is_elsewhere(X):
+            raise ValueError(
+                "rigor: expected 'float' for orders below 1, a jitter, or rows that are read by partitions: 'arb' "
+                f"bounds log p(y) of arrays at order 1 without jitter; got alphas {orders} and jitter {jitter!r}"
+            )
+        return enclosed_evidence(kernel, X, y, Z, noise=noise, members=members)
+    if Z is None:
+        raise ValueError("Z: expected inducing inputs (M, D), got None, which rigor='arb' accepts")
     if is_elsewhere(X):
         names = _by_partitions(members, orders)
     else:

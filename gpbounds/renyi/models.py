@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from gpbounds.arrays import Float, as_host_points, as_points
 from gpbounds.kernels import Kernel
 from gpbounds.kernels.plain import kernel_from_plain, kernel_to_plain
-from gpbounds.means import LinearMean
+from gpbounds.means import LinearMean, to_plain
 from gpbounds.validation import noise_variance
 
 
@@ -66,7 +65,7 @@ class Model:
             "kernel": kernel_to_plain(self.kernel),
             "noise": self.noise,
             "Z": None if self.Z is None else self.Z.tolist(),
-            "mean": None if self.mean is None else _mean_to_plain(self.mean),
+            "mean": None if self.mean is None else to_plain(self.mean),
         }
         with open(path, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1, allow_nan=False)
@@ -101,7 +100,3 @@ class Model:
 
 KIND, VERSION = "imported model", 1
 """Marks of a file."""
-
-
-def _mean_to_plain(mean: LinearMean) -> dict[str, Any]:
-    return {"intercept": mean.intercept, "slopes": None if mean.slopes is None else np.asarray(mean.slopes).tolist()}

@@ -214,7 +214,7 @@ def rounding_allowance(
     if relative > LARGEST:
         raise ValueError(
             f"noise: expected σ² above twice the rounding error of K, {unit * largest:.3g}, got {noise:.3g}: rounding "
-            "may make K + σ²I indefinite. Use a larger noise variance."
+            "may make K + σ²I indefinite. Use a larger noise variance, or rigor='arb' where it is an argument."
         )
     return 0.5 * (relative / (1.0 - relative) * quadratic - np.log1p(-relative) * N * P)
 

@@ -7,7 +7,7 @@ import numpy as np
 from gpbounds.arrays import Float, is_cupy
 from gpbounds.inputs import Empirical
 from gpbounds.kernels import Kernel
-from gpbounds.kernels.pairs import pair_covariances, pair_error
+from gpbounds.kernels.pairs import pair_covariances, pair_error, require_doubles, unit
 from gpbounds.linalg.pair_cholesky import pair_cholesky
 from gpbounds.linalg.pair_eigen import enclosed_values
 from gpbounds.numerics.pairs import Pair
@@ -15,6 +15,8 @@ from gpbounds.spectra.empirical import DataSpectrum
 
 LARGEST = 8192
 """Largest N: the factor keeps four matrices of N × N numbers."""
+TINIEST = 5e-324
+"""The smallest double above 0: the rounding of numbers that underflow."""
 
 
 class EnclosedSpectrum(DataSpectrum):
@@ -43,14 +45,17 @@ class EnclosedSpectrum(DataSpectrum):
                 f"digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
             )
         X = np.asarray(inputs.X, dtype=np.float64)
-        entry = pair_error(kernel, X.shape[1])
+        require_doubles(kernel)
+        scaled, exponent = unit(kernel)
 
         def block(rows: slice, columns: slice) -> Pair:
-            return pair_covariances(kernel, X[rows], X[columns])
+            return pair_covariances(scaled, X[rows], X[columns])
 
+        entry = pair_error(scaled, X.shape[1])
         enclosure = enclosed_values(pair_cholesky(block, inputs.N, "k(X, X)"), further=inputs.N * entry)
-        super().__init__(kernel, inputs, enclosure.upper / inputs.N * (1.0 + 1e-15))
-        self._lower = enclosure.lower / inputs.N * (1.0 - 1e-15)
+        upper = np.ldexp(enclosure.upper / inputs.N * (1.0 + 1e-15), exponent)
+        super().__init__(kernel, Empirical(X), upper + TINIEST)
+        self._lower = np.maximum(np.ldexp(enclosure.lower / inputs.N * (1.0 - 1e-15), exponent) - TINIEST, 0.0)
 
     def upper_eigenvalues(self) -> Float:
         """Upper bounds on all N eigenvalues of K/N, decreasing, exactly 0 beyond the rank."""

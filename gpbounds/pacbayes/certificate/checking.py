@@ -8,6 +8,7 @@ import numpy as np
 
 from gpbounds.pacbayes.certificate import formula, priors
 from gpbounds.pacbayes.certificate.evaluation import Enclosed
+from gpbounds.pacbayes.certificate.mean import for_loss
 from gpbounds.pacbayes.certificate.raw import Raw
 from gpbounds.pacbayes.certificate.report import Line, Report, conclude
 from gpbounds.pacbayes.certificate.statement import Statement
@@ -25,7 +26,9 @@ def check(certificate: Statement, rows: Raw) -> Report:
     if data.state == "confirmed":
         try:
             units = certificate.inputs, certificate.outputs
-            computed = rows.enclose(certificate.posterior, certificate.kernel, *units, certificate.loss)
+            about = certificate.kernel, *units, certificate.loss, certificate.mean
+            for_loss(certificate.mean, certificate.loss)
+            computed = rows.enclose(certificate.posterior, *about)
         except ValueError as error:  # Q, the loss or the scaling does not fit these data
             lines.append(Line("posterior", "failed", f"Q and its risk cannot be evaluated: {error}"))
         else:
@@ -59,12 +62,17 @@ def _declared(certificate: Statement, rows: Raw) -> Iterator[Line]:
     ):
         if doubt:
             yield Line("doubt", "declared", f"The {name}: {doubt} Ask the signer.")
+    mean = certificate.mean
+    if mean is not None:
+        yield Line("mean", "declared", mean.describe())
+        if doubt := rows.doubt_of_mean(certificate.inputs, certificate.outputs, mean):
+            yield Line("doubt", "declared", f"The mean of the prior: {doubt} Ask the signer.")
     lists = "".join(f"; one of {c.count} {c.choice}, all listed in advance" for c in certificate.charges)
     yield Line(
         "in advance",
         "declared",
         "Fixed before the data were seen: the loss and its ε (in the units of the scaled outputs), δ, the kernel "
-        f"family, the mean 0 of the prior, the grid{lists}.",
+        f"family, {'the mean 0 of the prior, ' if mean is None else ''}the grid{lists}.",
     )
     yield Line("draws", "declared", "The rows are independent draws from one law, and new rows follow the same law.")
 
@@ -119,6 +127,8 @@ def _number(name: str, title: str, stated: float, computed: tuple[float, float] 
 def _penalties(certificate: Statement) -> Iterator[Line]:
     count, N = certificate.count, certificate.data.rows
     paid = [f"|Θ| = {certificate.grid.size}", *(f"{c.count} {c.choice}" for c in certificate.charges)]
+    if certificate.mean is not None and certificate.mean.count > 1:
+        paid.append(f"{certificate.mean.count} means of the prior")
     paid += [f"{s.count} scalings of the {n}" for n, s in certificate.scalings if s.count > 1]
     for name, title, stated, computed in (
         (

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from gpbounds.arrays import Float
 from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
@@ -14,6 +16,7 @@ from gpbounds.mapreduce.program import Rows
 from gpbounds.pacbayes.certificate.declarations import Scaling
 from gpbounds.pacbayes.certificate.evaluation import Enclosed, enclose
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint, as_data, digest, digest_of_rows
+from gpbounds.pacbayes.certificate.mean import DeclaredMean
 from gpbounds.pacbayes.certificate.partitions import enclose_partitions
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.sources import Source, is_elsewhere, source
@@ -38,9 +41,21 @@ class Raw(ABC):
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         """`Scaling.doubt` of X and of y."""
 
+    def doubt_of_mean(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean) -> str:
+        """`DeclaredMean.doubt`, for rows that are in memory."""
+        return ""
+
     @abstractmethod
-    def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
-        """R_S and KL of the scaled rows."""
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        """R_S and KL of the scaled rows, whose targets are those minus the prior's mean."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +76,22 @@ class Arrays(Raw):
     def doubts(self, inputs: Scaling, outputs: Scaling) -> tuple[str, str]:
         return inputs.doubt(self.X), outputs.doubt(self.y)
 
-    def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
-        return enclose(posterior, kernel, inputs.apply(self.X), outputs.apply(self.y), loss)
+    def doubt_of_mean(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean) -> str:
+        try:
+            return mean.doubt(inputs.apply(self.X), outputs.apply(self.y))
+        except ValueError:  # a mean or constants for another number of columns
+            return ""
+
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        return enclose(posterior, kernel, *Scaled(inputs, outputs, mean).apply(self.X, self.y), loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,23 +114,41 @@ class Partitions(Raw):
         mean, std = moments.mean, moments.variance**0.5
         return inputs.doubt_of(mean[:D], std[:D], N), outputs.doubt_of(mean[D:], std[D:], N)
 
-    def scaled(self, inputs: Scaling, outputs: Scaling) -> Holder:
+    def scaled(self, inputs: Scaling, outputs: Scaling, mean: DeclaredMean | None = None) -> Holder:
         """The rows in the units of the model."""
-        return Changed(self.rows.holder, Scaled(inputs, outputs))
+        return Changed(self.rows.holder, Scaled(inputs, outputs, mean))
 
-    def enclose(self, posterior: Posterior, kernel: Kernel, inputs: Scaling, outputs: Scaling, loss: Loss) -> Enclosed:
-        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs), self.rows.D, loss)
+    def enclose(
+        self,
+        posterior: Posterior,
+        kernel: Kernel,
+        inputs: Scaling,
+        outputs: Scaling,
+        loss: Loss,
+        mean: DeclaredMean | None = None,
+    ) -> Enclosed:
+        D = self.rows.D
+        largest = self.rows.moments.unit[None, :D]  # |x|; scaling is monotone, in doubles, too
+        reach = np.maximum(np.abs(inputs.apply(largest)), np.abs(inputs.apply(-largest)))[0]
+        return enclose_partitions(posterior, kernel, self.scaled(inputs, outputs, mean), reach, loss)
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """The change of raw rows into the units of the model."""
+    """The change of raw rows into the units of the model, with targets minus the prior's mean."""
 
     inputs: Scaling
     outputs: Scaling
+    mean: DeclaredMean | None = None
 
     def __call__(self, rows: Rows) -> Rows:
-        return rows._replace(X=self.inputs.apply(rows.X), Y=self.outputs.apply(rows.Y))
+        X, Y = self.apply(rows.X, rows.Y)
+        return rows._replace(X=X, Y=Y)
+
+    def apply(self, raw_X: Float, raw_y: Float) -> tuple[Float, Float]:
+        """X (N, D) and y (N,) or (N, 1)."""
+        X, y = self.inputs.apply(raw_X), self.outputs.apply(raw_y)
+        return X, y if self.mean is None else self.mean.apply(X, y)
 
 
 def raw(X: Any, y: Any = None) -> Raw:

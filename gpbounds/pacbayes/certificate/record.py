@@ -14,6 +14,7 @@ from gpbounds.kernels import Kernel
 from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import checking, files, formula, priors, schema
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
+from gpbounds.pacbayes.certificate.mean import DeclaredMean, for_loss
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.raw import raw
 from gpbounds.pacbayes.certificate.report import Report
@@ -33,8 +34,8 @@ class Certificate(Statement):
     With probability ≥ 1 − δ over the data, R(Q) ≤ kl⁻¹(R_S(Q), (KL(Q‖P^θ) + ln|Θ| + Σ ln(charges) + ln(ξ(N)/δ))/N).
 
     Claims P-14, P-44, P-45, P-47, P-49 (Reeb et al., PAC-GP, Eq. 5, §3).  Hypotheses: iid rows, a loss in [0, 1], and
-    loss, δ, kernel family, grid and scaling fixed before the data were seen, or charged.  A file cannot prove that
-    choices were fixed in advance, so `check` prints this declaration first.  Q is rebuilt at a θ *on* the grid.
+    loss, δ, kernel family, grid, scaling and mean fixed before the data were seen, or charged.  A file cannot prove
+    that choices were fixed in advance, so `check` prints this declaration first.  Q is rebuilt at a θ *on* the grid.
 
     `issue` creates a certificate (`issue_certificate` is the whole procedure), `save` and `load` store it, `check`
     checks it.
@@ -53,6 +54,7 @@ class Certificate(Statement):
         delta: float,
         inputs: Scaling | None = None,
         outputs: Scaling | None = None,
+        mean: DeclaredMean | None = None,
         charges: Iterable[Charge] = (),
         nonrigorous: bool = False,
     ) -> Certificate:
@@ -67,14 +69,18 @@ class Certificate(Statement):
             Raw targets, float64, or as `gpbounds.sources.source` takes them.
         posterior : Exact, Sparse, Free or Whitened
             The record that defines Q, in the units of the scaled data.
-        kernel : SquaredExponential or Matern
-            The prior's, with hyperparameters on the grid.
+        kernel : Kernel
+            The prior's, with hyperparameters on the grid: any kernel of `gpbounds.kernels` (Matérn of half-integer ν),
+            sums, products and kernels on columns.  A linear or polynomial kernel has finite rank; the exact posterior
+            and its KL need no jitter, and more inducing points than the rank do.
         grid : HyperGrid
         loss : Loss
         delta : float in (0, 1)
             Probability of failure.
         inputs, outputs : Scaling, optional
             How the raw data were scaled; "as given" by default.
+        mean : DeclaredMean, optional
+            The prior's mean, in the units of the scaled data; 0 by default.  Q is that of the targets minus the mean.
         charges : sequence of Charge
             Choices made after seeing the data, from lists made before.
         nonrigorous : bool
@@ -104,11 +110,14 @@ class Certificate(Statement):
             )
         if not isinstance(loss, Loss):
             raise ValueError(f"loss: expected a Loss of gpbounds.losses, got {type(loss).__name__}")
+        if not isinstance(mean, DeclaredMean | None):
+            raise ValueError(f"mean: expected a DeclaredMean or None, got {type(mean).__name__}")
+        for_loss(mean, loss)
         failure = positive_unit("delta", delta)
         if failure.ndim or failure >= 1.0:
             raise ValueError(f"delta: expected one number in (0, 1), got {delta!r}")
         point = priors.locate(kernel, grid)
-        computed = rows.enclose(posterior, kernel, inputs, outputs, loss)
+        computed = rows.enclose(posterior, kernel, inputs, outputs, loss, mean)
         kl, risk = computed.kl + SLACK * computed.kl_error, min(computed.risk + SLACK * computed.risk_error, 1.0)
         if not np.isfinite(kl):
             raise ValueError(
@@ -133,6 +142,7 @@ class Certificate(Statement):
             log_xi=0.0,
             bound=1.0,
             versions=_versions(),
+            mean=mean,
         )
         N, count = record.data.rows, record.count
         return replace(

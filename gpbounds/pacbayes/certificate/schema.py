@@ -9,6 +9,7 @@ from gpbounds.pacbayes.certificate import posteriors, priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fields import Fields
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
+from gpbounds.pacbayes.certificate.mean import DeclaredMean
 from gpbounds.pacbayes.certificate.statement import NUMBERS
 from gpbounds.pacbayes.grid import HyperGrid
 
@@ -39,6 +40,7 @@ def from_dict(record: dict[str, Any]) -> dict[str, Any]:
         **{name: fields.number(name) for name in NUMBERS},
         "versions": {name: versions.text(name) for name in list(versions.record)},
         "seal": fields.digest("seal"),
+        "mean": _mean(fields.part("mean")) if "mean" in fields.record else None,
     }
     fields.done()
     if rigorous != (arguments["inputs"].rigorous and arguments["outputs"].rigorous):
@@ -51,6 +53,14 @@ def _scaling(fields: Fields) -> Scaling:
     scaling = fields.built(lambda: Scaling(fields.text("origin"), **constants, count=fields.integer("count")))
     fields.done()
     return scaling
+
+
+def _mean(fields: Fields) -> DeclaredMean:
+    numbers = fields.number("intercept"), fields.array("slopes", 1)
+    grid = fields.number("edge"), fields.integer("steps")
+    mean = fields.built(lambda: DeclaredMean(fields.text("origin"), *numbers, *grid))
+    fields.done()
+    return mean
 
 
 def _charge(fields: Fields) -> Charge:

@@ -13,6 +13,7 @@ from gpbounds.losses import Loss
 from gpbounds.pacbayes.certificate import files, priors
 from gpbounds.pacbayes.certificate.declarations import Charge, Scaling
 from gpbounds.pacbayes.certificate.fingerprint import Fingerprint
+from gpbounds.pacbayes.certificate.mean import DeclaredMean
 from gpbounds.pacbayes.certificate.posteriors import Posterior
 from gpbounds.pacbayes.certificate.report import NOT_RIGOROUS
 from gpbounds.pacbayes.grid import HyperGrid
@@ -34,7 +35,7 @@ class Statement:
     indices : tuple of int
         θ's place in the grid.
     kernel : Kernel
-        The prior's kernel at θ; the prior's mean is 0.
+        The prior's kernel at θ.
     posterior : Posterior
         The record that defines Q.
     inputs, outputs : Scaling
@@ -52,6 +53,8 @@ class Statement:
         Versions of the software that issued it.
     seal : str
         See `files.seal`.
+    mean : DeclaredMean or None
+        The prior's mean; None is 0.
     """
 
     loss: Loss
@@ -71,6 +74,7 @@ class Statement:
     bound: float
     versions: dict[str, str]
     seal: str = ""
+    mean: DeclaredMean | None = None
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -96,7 +100,8 @@ class Statement:
     def count(self) -> int:
         """The number of priors and losses in the union bound: |Θ| times the lengths of all lists."""
         lists = [charge.count for charge in self.charges] + [scaling.count for _, scaling in self.scalings]
-        return int(np.prod([self.grid.size, *lists], dtype=object))
+        means = 1 if self.mean is None else self.mean.count
+        return int(np.prod([self.grid.size, *lists, means], dtype=object))
 
     @property
     def statement(self) -> str:
@@ -125,6 +130,7 @@ class Statement:
             "data": self.data.to_dict(),
             **{name: getattr(self, name) for name in NUMBERS},
             "versions": dict(self.versions),
+            **({} if self.mean is None else {"mean": self.mean.to_dict()}),
             "seal": self.seal,
         }
 

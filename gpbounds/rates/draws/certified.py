@@ -129,7 +129,9 @@ def certified_bounds(
     residual, p = rows.residual(M, noise), certified_share(delta, draws, tv)
     bounds = []
     if law != "tilted":
-        bounds.append(_of_kdpp(rows, residual, p, alpha, delta))
+        assumptions = (DRAWN, BEST_OBJECTIVE, FIXED_BEFORE, ENCLOSED)
+        claim, form = "N-given, N-res, N-gaplin, N-enclosed", rows.quadratic(residual)
+        bounds.append(of_kdpp(residual, form, p, alpha, delta, rows.up, rows.outputs, claim, assumptions))
     if law != "kdpp":
         bounds.append(_of_tilted(rows, residual, p, alpha, delta))
     return bounds
@@ -146,13 +148,24 @@ def certified_share(delta: float, draws: int, tv: float) -> float:
         return below(power - exact(tv))
 
 
-def _of_kdpp(rows: EnclosedRows, residual: ExpectedResidual, p: float, alpha: float, delta: float) -> Bound:
-    up, noise = rows.up, residual.noise
+def of_kdpp(
+    residual: ExpectedResidual,
+    quadratic: float,
+    p: float,
+    alpha: float,
+    delta: float,
+    up: float,
+    outputs: int,
+    claim: str,
+    assumptions: tuple[str, ...],
+) -> Bound:
+    """N-given from above, for upper bounds on q̄ and on the functions of ``residual`` up to a factor ``up``."""
+    noise = residual.noise
     assert noise is not None
     miss = np.minimum(residual.miss * up, 1.0)
     shares = residual.eigenvalues / (residual.eigenvalues + noise) * (1.0 + 4.0 * EPS)
     excess = float((residual.rho * shares).sum()) / noise * up
-    mean = 0.5 * alpha * (rows.quadratic(residual) + rows.outputs * excess)
+    mean = 0.5 * alpha * (quadratic + outputs * excess)
 
     def bracket(a: float) -> float:
         """p(1 − αa) − αΩ_a from below; 1 − αa = (1 − α) + α(1 − a) without cancellation."""
@@ -167,9 +180,9 @@ def _of_kdpp(rows: EnclosedRows, residual: ExpectedResidual, p: float, alpha: fl
     return record(
         mean / slack if slack > 0.0 else np.inf,
         delta,
-        "N-given, N-res, N-gaplin, N-enclosed",
+        claim,
         {"mean": mean, "p": p, "margin": slack},
-        (DRAWN, BEST_OBJECTIVE, FIXED_BEFORE, ENCLOSED),
+        assumptions,
         alpha=alpha,
         why=why,
     )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from gpbounds import validation
@@ -18,11 +19,13 @@ from gpbounds.rates.draws.broadcasting import broadcast
 from gpbounds.rates.draws.certified import EnclosedRows, certified_bounds
 from gpbounds.rates.draws.from_trace import adversary_from_trace, streamed_prior, tilted_from_trace
 from gpbounds.rates.draws.given import CERTAIN, REDRAW, best_fixed, best_given, draws_argument, redrawn
+from gpbounds.rates.draws.graded import GradedRows, graded_bounds
 from gpbounds.rates.draws.least import least_prior
 from gpbounds.rates.draws.rows import DENSE, FIRST_PIVOTS, DenseRows, StreamedRows, rows_of
 from gpbounds.rates.draws.sentences import KNOWN
 from gpbounds.rates.draws.tilted import tilted_given, tilted_prior
 from gpbounds.renyi import direction_factor
+from gpbounds.rigor import RIGOR
 from gpbounds.statements import given_inputs
 from gpbounds.whitening import as_targets
 
@@ -30,6 +33,10 @@ LAWS = ("kdpp", "tilted")
 NOT_CERTIFIED = (
     "certified: expected True only with y, draws and inputs=Empirical(X): only there is every rounding enclosed on "
     "request. Other bounds say in their attribute `certified` whether they include rounding"
+)
+ONLY_FLOAT = (
+    "rigor: expected 'float' for any y of a norm that may depend on the draws (y_norm2_known='after'); with draws "
+    "'arb' bounds y given, y from the prior, and a y of a norm that is fixed before the draws"
 )
 
 
@@ -39,7 +46,7 @@ class DrawStatement:
 
     Attributes
     ----------
-    rows : DenseRows, StreamedRows, or EnclosedRows for bounds whose rounding is enclosed
+    rows : DenseRows, StreamedRows, or for bounds whose rounding is enclosed EnclosedRows, GradedRows
     about : str
         The hypothesis on y: "given", "prior", "before" (any y of a norm, fixed before the draws) or "after" (any y of a
         norm).
@@ -49,7 +56,7 @@ class DrawStatement:
     direction : str
     """
 
-    rows: DenseRows | StreamedRows | EnclosedRows
+    rows: DenseRows | StreamedRows | EnclosedRows | GradedRows
     about: str
     draws: int | str
     law: str | None
@@ -74,7 +81,9 @@ class DrawStatement:
         sure = self.draws == CERTAIN
         options: dict[str, Any] = {"delta": REDRAW, "draws": 1} if sure else {"delta": delta, "draws": self.draws}
         options |= {"alpha": alpha, "tv": tv}
-        if isinstance(self.rows, EnclosedRows):
+        if isinstance(self.rows, GradedRows):
+            bounds = graded_bounds(self.rows, M, noise, about=self.about, y_norm2=y_norm2, law=self.law, **options)
+        elif isinstance(self.rows, EnclosedRows):
             bounds = certified_bounds(self.rows, M, noise, law=self.law, **options)
         else:
             bounds = self._bounds(self.rows, M, noise, y_norm2, options)
@@ -127,7 +136,7 @@ class DrawStatement:
                 "upwards, so the bound is about k(X, X) itself, but rounding decides what a sampler draws there "
                 "(gpbounds.kdpp.rounding_tv)."
             )
-        certified = isinstance(self.rows, EnclosedRows) and math.isfinite(float(bound))
+        certified = isinstance(self.rows, EnclosedRows | GradedRows) and math.isfinite(float(bound))
         bound = replace(bound, assumptions=tuple(assumptions), certified=certified)
         if self.direction == "q||p":
             return bound
@@ -155,13 +164,14 @@ def draw_statement(
     form: str,
     direction: str,
     certified: bool = False,
+    rigor: str = "float",
     dense: int = DENSE,
     first: int = FIRST_PIVOTS,
 ) -> DrawStatement:
     """The checked arguments of ``rate`` and ``inducing_points`` if draws or targets are passed.
 
     Up to ``dense`` rows K is decomposed; beyond, at least ``first`` pivots are computed.  With ``certified`` every
-    rounding is enclosed: y given, and at most ``dense`` rows.
+    rounding is enclosed: y given, and at most ``dense`` rows; with ``rigor="arb"`` from eigenvalues in 30 digits.
     """
     if form != "sharpest":
         raise ValueError(f"form: expected 'sharpest' with draws, got {form!r}: the papers print no bound for draws")
@@ -176,6 +186,7 @@ def draw_statement(
             "draws: expected the number R of draws of which the best is kept, or 'certain', with y; got None"
         )
     count = draws_argument(draws)
+    validation.choice("rigor", rigor, RIGOR)
     validation.choice("y_norm2_known", y_norm2_known, KNOWN)
     if law is not None:
         validation.choice("law", law, LAWS)
@@ -189,8 +200,19 @@ def draw_statement(
         )
     if law == "tilted" and about in ("before", "after"):
         raise ValueError("law: expected 'kdpp' where only the norm of y is known, got 'tilted'")
-    targets = None if y is None else as_targets(y, inputs.X)
+    # y stays in double precision where bounds are proved, beside rows in single precision as well
+    proved = (certified or rigor == "arb") and not is_cupy(inputs.X)
+    targets = None if y is None else as_targets(y, np.asarray(inputs.X, dtype=np.float64) if proved else inputs.X)
     columns = targets if targets is None or targets.ndim == 2 else targets[:, None]
+    if rigor == "arb":
+        if about == "after":
+            raise ValueError(ONLY_FLOAT)
+        if is_cupy(inputs.X) or inputs.N > dense:
+            raise ValueError(
+                f"rigor: expected at most {dense} rows in host memory with 'arb' and draws, where k(X, X) is "
+                f"factorised in 30 digits, got {inputs.N}{' on a GPU' if is_cupy(inputs.X) else ''}"
+            )
+        return DrawStatement(GradedRows(kernel, inputs.X, columns), about, count, law, direction)
     if certified:
         if about != "given" or columns is None:
             raise ValueError(NOT_CERTIFIED)
