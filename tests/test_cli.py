@@ -128,6 +128,7 @@ def test_rate_prints_the_bound_of_the_library(capsys):
         ("--inputs uniform --low=-1,0 --high 2,1", {"inputs": gpbounds.Uniform([-1.0, 0.0], [2.0, 1.0])}),
         ("--std 1,2", {"inputs": gpbounds.Gaussian([1.0, 2.0])}),
         ("--dim 3", {"inputs": gpbounds.Gaussian(1.0, 3)}),
+        ("--rigor arb", {"rigor": "arb"}),
     ],
 )
 def test_every_option_reaches_the_library(capsys, words, settings):
@@ -190,6 +191,20 @@ def test_plan_is_the_plan_of_the_library(capsys):
     assert f"M = {expected.M} inducing points suffice" in text
     assert f"With one inducing point fewer, the bound is {float(expected.bound_before):.6g}." in text
     assert all(sentence in text for sentence in expected.meaning)
+
+
+def test_plans_by_balls_are_those_of_the_library(capsys):
+    words = ("plan", "-N", "1e5", "--target", 0.01, "--width", 3, "--method", "inducing", "fourier", "mercer")
+    answer = ask_json(capsys, *words, "--rigor", "arb")
+    options = {"target": 0.01, "noise": 0.1, "rigor": "arb"}
+    expected = (
+        gpbounds.inducing_points(SE(), 10**5, 1.0, **options),
+        gpbounds.lowrank.fourier_rank(SE(), 10**5, width=3.0, **options),
+        gpbounds.lowrank.mercer_rank(SE(), 10**5, inputs=gpbounds.Gaussian(), **options),
+    )
+    assert [plan["M"] for plan in answer["plans"]] == [plan.M for plan in expected]
+    for plan, own in zip(answer["plans"], expected, strict=True):
+        assert own.bound is None or plan["bound"]["value"] == float(own.bound)
 
 
 def test_a_target_that_no_M_meets_is_an_answer(capsys):

@@ -401,5 +401,5 @@ def test_rigor_of_the_bounds_given_the_rows(capsys, tmp_path):
     for lower, upper in zip(record["lower"], record["upper"], strict=True):
         assert lower["certified"]
         assert lower["value"] <= record["exact"] <= upper["value"]
-    assert main(["plan", "-N", "100", "--rigor", "arb"]) == 2
-    assert "--rigor arb: expected --data FILE" in capsys.readouterr().err
+    assert main(["plan", "-N", "100", "--rigor", "arb", "--kernel", "matern32", "--inputs", "uniform"]) == 2
+    assert "rigor: expected 'float' for this pair of kernel and inputs" in capsys.readouterr().err

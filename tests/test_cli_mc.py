@@ -48,6 +48,18 @@ def test_json(capsys):
         Poisson("exp"), 3, n=1000, delta=0.05, iteration=[1, 10, 100, 1000], zeta=0.01, step=lambda t: 0.5 / t**0.75
     )
     assert record["sizes"]["improved"]["L"] == size.L.tolist()
+    assert not record["sizes"]["chernoff"]["certified"]
+
+
+def test_sizes_by_balls(capsys):
+    record = json.loads(ask(capsys, *POISSON, "--json", "--iterations", "3,50", "--zeta", "0.01", "--rigor", "arb"))
+    size = sample_size(
+        Poisson("exp"), 3, n=1000, delta=0.05, iteration=[3, 50], zeta=0.01, step=lambda t: 1 / t, rule="chernoff",
+        rigor="arb",
+    )  # fmt: skip
+    assert record["sizes"]["chernoff"]["L"] == size.L.tolist()
+    assert record["sizes"]["chernoff"]["certified"]
+    assert "without zeta" in refused(capsys, *POISSON, "--rigor", "arb")
     assert record["likelihood"] == {"name": "poisson", "link": "exp"}
 
 

@@ -88,6 +88,7 @@ def fourier(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
                 delta=statement.delta,
                 rule=rule,
                 effective_dimension=None if dimension is None else dimension(kernel),
+                rigor=args.rigor,
             )
 
         return _explained(_worst(problem, plan_for), target, "fourier", notes)
@@ -191,7 +192,14 @@ def mercer(problem: Problem, args: argparse.Namespace, rows: Rows) -> Answers:
 
         def plan_for(kernel: Kernel, law: Any = law, N: int = N) -> Plan:
             return mercer_rank(
-                kernel, N, target, inputs=law, noise=statement.noise, delta=statement.delta, form=statement.form
+                kernel,
+                N,
+                target,
+                inputs=law,
+                noise=statement.noise,
+                delta=statement.delta,
+                form=statement.form,
+                rigor=args.rigor,
             )
 
         try:

@@ -64,6 +64,7 @@ def add(commands: Any) -> None:
         help="iterations t (default 1,10,100,1000)",
     )
     group.add_argument("--zeta", metavar="Z", type=options.number, help="lower bound on E p(y|f) (default: E p itself)")
+    options.add_rigor(group)
     options.add_json(parser)
     parser.set_defaults(run=run)
 
@@ -114,7 +115,8 @@ def run(args: argparse.Namespace) -> None:
     settings: dict[str, Any] = {"n": args.n, "delta": args.delta, "iteration": t, "m": args.m, "v": args.v}
     settings |= {"step": lambda t: constant / t**power, "zeta": args.zeta}
     rules: tuple[Literal["printed", "improved", "chernoff"], ...] = ("printed", "improved", "chernoff")
-    sizes = {rule: sample_size(likelihood, args.y, rule=rule, **settings) for rule in rules}
+    rigor = {rule: "float" if rule == "printed" else args.rigor for rule in rules}
+    sizes = {rule: sample_size(likelihood, args.y, rule=rule, rigor=rigor[rule], **settings) for rule in rules}
     exact = cover(*arguments) if args.v > 0.0 else None
     if args.json:
         output.print_json(

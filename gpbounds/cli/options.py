@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gpbounds.inputs import Gaussian, InputLaw, Uniform
+from gpbounds.rigor import RIGOR
 
 LONGEST = 1_000_000
 """Largest number of values in a list or range."""
@@ -201,6 +202,19 @@ def add_setting(parser: argparse.ArgumentParser, *, several: bool) -> None:
         default="q||p",
         help="default: q||p; p||q multiplies the bound by the factor of R-dir",
     )
+    add_rigor(group)
+
+
+def add_rigor(parser: argparse._ActionsContainer) -> None:
+    """``--rigor``."""
+    parser.add_argument(
+        "--rigor",
+        choices=RIGOR,
+        default="float",
+        help="float (default): doubles with an allowance for rounding; arb: the double above an Arb ball that contains "
+        "the number.  With --data: the bounds given the rows (at most 4096), and the evidence, with all rounding "
+        "proved, from k(X, X) in 30 digits; bounds for inputs to come then stay in doubles",
+    )
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
@@ -222,13 +236,6 @@ def add_data(parser: argparse.ArgumentParser) -> None:
         "%(default)s)",
     )
     group.add_argument("--seed", metavar="S", type=whole, default=0, help="seed of all random choices (default 0)")
-    group.add_argument(
-        "--rigor",
-        choices=("float", "arb"),
-        default="float",
-        help="arb: the bounds given the rows (at most 4096), and the evidence, with all rounding proved, from k(X, X) "
-        "in 30 digits; other bounds stay in double precision (default %(default)s)",
-    )
 
 
 def add_best(parser: argparse.ArgumentParser) -> None:

@@ -334,11 +334,9 @@ def from_arguments(args: argparse.Namespace) -> Problem:
         hyper = hyperparameters.from_options(args.kernel, args.variance, scale, args.noise)
         if args.sizes is None:
             raise UsageError("expected -N, the number of data, or --data FILE")
-        if args.rigor != "float":
-            raise UsageError("--rigor arb: expected --data FILE: it proves the rounding of bounds for given rows")
         law = parsed_inputs(args, dimension(args))
         fixed_norm = float(norm) if norm not in (None, "prior") else None
-        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm),)
+        cases: tuple[Case, ...] = (Case("a priori", law, tuple(args.sizes), fixed_norm, rigor=args.rigor),)
     else:
         if args.sizes is not None:
             raise UsageError("-N and --data FILE exclude each other: the file determines the number of data")

@@ -10,9 +10,9 @@ def root(excess: Callable[[Any], Any], slope: Callable[[Any], Any], bracket: Any
     """A ball that contains the root of an increasing function, if ``bracket`` does.
 
     Newton: X ← X ∩ (m − excess(m)/slope(X)), m the middle of X, where ``slope(X)`` contains the derivative at every
-    point of X: by the mean value theorem the root is m − excess(m)/slope(x) for some x in X.  Where this does not halve X,
-    the sign of excess(m) does; where the sign is not decided, X comes back.  Parameters of ``excess`` may be balls,
-    too: the result then contains the roots for all their points.
+    point of X: by the mean value theorem the root is m − excess(m)/slope(x) for some x in X.  Where this does not
+    halve X, the sign of excess(m) does; where the sign is not decided, X comes back.  Parameters of ``excess`` may be
+    balls, too: the result then contains the roots for all their points.
 
     >>> from gpbounds.rigor import at_bits, exact
     >>> with at_bits(96):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import comb, prod
 from typing import Any
 
 import numpy as np
 
-from gpbounds.inputs import Gaussian, InputLaw
-from gpbounds.kernels import Kernel, SquaredExponential
+from gpbounds.enclosures.eigenvalues import Eigenvalues
+from gpbounds.inputs import Gaussian, InputLaw, Uniform
+from gpbounds.kernels import Constant, Kernel, Matern, SquaredExponential, Sum
+from gpbounds.kernels.base import OnColumns, Product
 from gpbounds.rigor import exact
+from gpbounds.spectra import independent_factors, summands
 from gpbounds.spectra.lower_sets import edges
+from gpbounds.spectra.monomials import expansion
 from gpbounds.spectra.product import smallest_sums
 
 LARGEST = 2**17
@@ -20,7 +25,7 @@ LARGEST = 2**17
 
 
 @dataclass(frozen=True)
-class Laws:
+class Laws(Eigenvalues):
     """λ_n = v Π_d (1 − B_d) B_d^(n_d), n in {0, 1, ...}^D, B_d = e^(−2 arsinh(ℓ_d/(2s_d))) (R-se-eig, L-44, L-51).
 
     Parameters
@@ -36,7 +41,7 @@ class Laws:
     stds: tuple[float, ...]
 
     @property
-    def dim(self) -> int:
+    def dim(self) -> int:  # type: ignore[override]
         """D."""
         return len(self.stds)
 
@@ -89,6 +94,19 @@ class Laws:
             weight *= 1 - ratios[d]
         return v * total
 
+    def trace(self) -> Any:
+        return exact(self.variance)
+
+    def largest(self) -> Any:
+        return exact(self.variance)
+
+    def closed_trace(self, M: int) -> Any:
+        """v(M+1)(1−B)B^M/(1−B^(M+1)) in one dimension (N-pop, q-binomial theorem)."""
+        if self.dim > 1:
+            return None
+        B = self.ratio()
+        return exact(self.variance) * (M + 1) * (1 - B) * B**M / (1 - B ** (M + 1))
+
     def _level(self, count: int) -> tuple[int, int]:
         """(k, number): ``count`` eigenvalues contain the levels 0 ... k − 1, which have ``number`` eigenvalues."""
         low, high = 0, 1
@@ -120,8 +138,53 @@ def _powers(ratios: list[Any], degrees: Any) -> list[Any]:
     return [prod(table[m] for table, m in zip(tables, n, strict=True)) for n in degrees.tolist()]
 
 
-def laws(kernel: Kernel, inputs: InputLaw) -> Laws:
-    """The :class:`Laws` of a kernel and a law of inputs.
+@dataclass(frozen=True)
+class Rotated(Laws):
+    """The same under Gaussian inputs with a covariance: ℓ_d/s_d = 1/√g_d, g the eigenvalues of Λ⁻¹ΣΛ⁻¹ (N-cov).
+
+    ``lengthscales`` and ``stds`` are 1 and about √g_d, and decide only which eigenvalues are taken.
+
+    Attributes
+    ----------
+    units : tuple of float
+        The lengthscales of the kernel.
+    cov : tuple of tuple of float
+        Σ.
+    """
+
+    units: tuple[float, ...]
+    cov: tuple[tuple[float, ...], ...]
+    alike = False
+
+    def ratio(self, d: int = 0) -> Any:
+        return (-2 * (1 / (2 * self._variances()[d].sqrt())).asinh()).exp()
+
+    def _variances(self) -> list[Any]:
+        from flint import ctx
+
+        return _principal_variances(self.cov, self.units, ctx.prec)
+
+
+@lru_cache(maxsize=64)
+def _principal_variances(cov: tuple[tuple[float, ...], ...], units: tuple[float, ...], bits: int) -> list[Any]:
+    """The eigenvalues of Λ⁻¹ΣΛ⁻¹ at the present precision, which is ``bits``, decreasing."""
+    from flint import acb_mat
+
+    scaled = [
+        [exact(entry) / (exact(a) * exact(b)) for entry, b in zip(row, units, strict=True)]
+        for row, a in zip(cov, units, strict=True)
+    ]
+    return sorted((value.real for value in acb_mat(scaled).eig(multiple=True)), key=float, reverse=True)
+
+
+KNOWN = (
+    "squared exponential kernels under Gaussian inputs, also correlated ones, and on boxes; Matérn-½ kernels on "
+    "intervals; constant, linear and polynomial kernels; products on different, independent columns and sums of these"
+)
+
+
+def laws(kernel: Kernel, inputs: InputLaw) -> Eigenvalues:
+    """The eigenvalues of a kernel under a law of inputs, in balls.
 
     Raises
     ------
@@ -131,13 +194,71 @@ def laws(kernel: Kernel, inputs: InputLaw) -> Laws:
     >>> laws(SquaredExponential(2.0, 0.5), Gaussian(dim=2))
     Laws(variance=2.0, lengthscales=(0.5, 0.5), stds=(1.0, 1.0))
     """
-    known = isinstance(kernel, SquaredExponential) and isinstance(inputs, Gaussian) and not inputs.correlated
-    if not known:
-        raise ValueError(
-            "rigor: expected 'float' for this pair of kernel and inputs; 'arb' encloses squared exponential kernels "
-            f"under Gaussian inputs with independent columns, got {type(kernel).__name__} and {inputs!r}"
+    if isinstance(inputs, Gaussian | Uniform) and (known := _known(kernel, inputs)) is not None:
+        return known
+    raise ValueError(
+        f"rigor: expected 'float' for this pair of kernel and inputs; 'arb' encloses {KNOWN}; got "
+        f"{type(kernel).__name__} and {inputs!r}"
+    )
+
+
+def _known(kernel: Kernel, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    from gpbounds.enclosures.finite_rank import FiniteRank
+    from gpbounds.enclosures.joined import Sums
+
+    if isinstance(kernel, OnColumns):
+        return _known(kernel.kernel, inputs.marginal(kernel.columns))
+    if (weights := expansion(kernel, tuple(range(inputs.dim)))) is not None:
+        bounded = kernel.max_variance if isinstance(kernel, Constant) else None
+        singular = isinstance(inputs, Gaussian) and inputs.slack > 0.0
+        return None if singular else FiniteRank(weights, inputs, bounded)
+    if isinstance(kernel, Sum):
+        parts = [_known(part, inputs) for part in summands(kernel)]
+        return None if None in parts else Sums([part for part in parts if part is not None], inputs.dim)
+    if isinstance(kernel, Product):
+        return _product(kernel, inputs)
+    if isinstance(kernel, SquaredExponential):
+        return _squared_exponential(kernel, inputs)
+    if isinstance(kernel, Matern) and kernel.nu == 0.5 and isinstance(inputs, Uniform) and inputs.dim == 1:
+        from gpbounds.enclosures.matern_half import MaternHalf
+
+        (ell,), (low,), (high,) = (_floats(x, 1) for x in (kernel.lengthscales(1), inputs.low, inputs.high))
+        return MaternHalf(kernel.variance, ell, low, high)
+    return None
+
+
+def _squared_exponential(kernel: SquaredExponential, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    lengthscales = tuple(kernel.lengthscales(inputs.dim).tolist())
+    if isinstance(inputs, Uniform):
+        from gpbounds.enclosures.dominated import Dominated
+
+        return Dominated(
+            kernel.variance, lengthscales, _floats(inputs.low, inputs.dim), _floats(inputs.high, inputs.dim)
         )
-    assert isinstance(kernel, SquaredExponential)
-    assert isinstance(inputs, Gaussian)
-    lengthscales = kernel.lengthscales(inputs.dim)
-    return Laws(kernel.variance, tuple(lengthscales.tolist()), tuple(inputs.stds.tolist()))
+    if not inputs.correlated:
+        return Laws(kernel.variance, lengthscales, tuple(inputs.stds.tolist()))
+    if inputs.slack > 0.0:
+        return None
+    cov = np.asarray(inputs.cov)
+    values = np.linalg.eigvalsh(cov / np.outer(lengthscales, lengthscales))[::-1]
+    near = tuple(np.sqrt(np.maximum(values, 1e-300)).tolist())
+    return Rotated(kernel.variance, (1.0,) * inputs.dim, near, lengthscales, tuple(map(tuple, cov.tolist())))
+
+
+def _product(kernel: Product, inputs: Gaussian | Uniform) -> Eigenvalues | None:
+    from gpbounds.enclosures.joined import Products
+
+    parts = independent_factors(kernel, inputs, split=False)
+    if parts is None:
+        return None
+    scale, factors = parts
+    if all(isinstance(factor, SquaredExponential) for _, factor in factors) and isinstance(inputs, Uniform):
+        return None
+    found = [_known(factor, inputs.marginal(columns)) for columns, factor in factors]
+    if any(part is None or part.note for part in found):  # upper bounds of eigenvalues leave no trace to subtract from
+        return None
+    return Products([part for part in found if part is not None], scale, inputs.dim)
+
+
+def _floats(values: Any, dim: int) -> tuple[float, ...]:
+    return tuple(np.broadcast_to(np.asarray(values, dtype=np.float64), (dim,)).tolist())

@@ -5,33 +5,27 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpbounds.enclosures.spectra import Laws
+from gpbounds.enclosures.eigenvalues import Eigenvalues
 from gpbounds.rigor import exact
 
 LAST = 4096
 """Largest M for which `population` multiplies polynomials; R(μ) falls with M, so that R at ``LAST`` serves beyond."""
 
 
-def geometric(law: Laws, M: int) -> Any:
-    """R = v(M+1)(1−B)B^M/(1−B^(M+1)) in one dimension (N-pop, q-binomial theorem)."""
-    B = law.ratio()
-    return exact(law.variance) * (M + 1) * (1 - B) * B**M / (1 - B ** (M + 1))
-
-
-def gauss_schmidt(law: Laws, M: int, k: int) -> Any:
+def gauss_schmidt(law: Eigenvalues, M: int, k: int) -> Any:
     """(M+1)/(M+1−k)·Σ_{m>k} λ_m, an upper bound of R(μ) for each k in 0 ... M (R-lem3)."""
     return law.tail(k) * (M + 1) / (M + 1 - k)
 
 
-def population(law: Laws, M: int) -> tuple[Any, Any]:
-    """(low, high): R(μ) = (M+1) e_{M+1}(μ)/e_M(μ) of N-pop lies between them, M >= 1; equal in one dimension.
+def population(law: Eigenvalues, M: int) -> tuple[Any, Any]:
+    """(low, high): R(μ) = (M+1) e_{M+1}(μ)/e_M(μ) of N-pop lies between them, M >= 1; equal where it is closed.
 
     By the coefficients of Π(1 + cμ_i x) over 8M + 256 eigenvalues, for any c > 0; those left out, which add up to T,
     raise R by 0 to g0·T, g0 = 1 + M(1 − τ_M/τ_{M−1}), τ_M = R of the others (N-cut).
     """
-    if law.dim == 1:
-        value = geometric(law, M)
-        return value, value
+    closed = law.closed_trace(M)
+    if closed is not None:
+        return closed, closed
     count = 8 * M + 256
     values = law.eigenvalues(count)
     c = _tilt(values, M)

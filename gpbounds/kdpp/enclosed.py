@@ -24,7 +24,7 @@ class EnclosedResidual(ExpectedResidual):
     """
 
     @cached_property
-    def trace(self) -> float:  # type: ignore[override]
+    def trace(self) -> float:
         return _sum_up(lambda rho: rho, self.rho)
 
     @cached_property

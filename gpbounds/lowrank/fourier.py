@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike
 from gpbounds.bound import Bound
 from gpbounds.kernels import Kernel, Matern, Periodic, RationalQuadratic, SquaredExponential
 from gpbounds.lowrank import frequencies
+from gpbounds.lowrank.enclosed import EnclosedFrequencies, enclosed_density
 from gpbounds.lowrank.leverage import LARGEST, leverage_density, scaled_widths
 from gpbounds.plan import Cost, Plan
+from gpbounds.rigor import RIGOR
 from gpbounds.statements import UP, upper_bound
 from gpbounds.validation import choice, count, open_unit, positive, scalar, whole
 
@@ -31,6 +34,7 @@ class _Setting:
     dimension: float
     weighted: bool
     assumptions: tuple[str, ...]
+    enclosed: EnclosedFrequencies | None = None
 
     @classmethod
     def checked(
@@ -41,6 +45,7 @@ class _Setting:
         width: ArrayLike | None,
         classical: bool,
         effective_dimension: float | None,
+        rigor: str,
     ) -> _Setting:
         """Check the arguments that `fourier_kl` and `fourier_rank` share."""
         if isinstance(kernel, Periodic):
@@ -64,7 +69,9 @@ class _Setting:
                     "width: expected the range of the inputs (per dimension) for frequencies drawn by leverage; "
                     "rule='classical' needs none"
                 )
-            total = leverage_density(scaled_widths(kernel, width), ratio).total
+            density = leverage_density(scaled_widths(kernel, width), ratio)
+            shells = partial(enclosed_density, kernel, width, density)
+            total = density.total
             sentences: tuple[str, ...] = (
                 f"The inputs are any N points whose range is at most width = {width!r} in every dimension, chosen "
                 "before the frequencies.",
@@ -80,23 +87,42 @@ class _Setting:
         if effective_dimension is not None:
             dimension = min(dimension, scalar(positive, "effective_dimension", effective_dimension))
             sentences += (f"tr K(K + noise I)^-1 is at most {effective_dimension:g}, as the caller states.",)
-        return cls(total, dimension, weighted, sentences)
+        enclosed = None
+        if choice("rigor", rigor, RIGOR) == "arb":
+            numbers = (N, kernel.variance, float(noise), effective_dimension)
+            enclosed = EnclosedFrequencies.checked(*numbers, shells() if weighted else None, total, dimension)
+        return cls(total, dimension, weighted, sentences, enclosed)
 
     def record(self, value: Any, m: Any, delta: float, claim: str) -> Bound:
         """The :class:`Bound` ``value`` at m frequencies."""
+        total, dimension = self.total, self.dimension
+        if self.enclosed is not None:
+            total, dimension = self.enclosed.rounded_mass, self.enclosed.rounded_dimension
         return upper_bound(
             value,
             delta,
             claim,
-            {"frequencies": m, "density_mass": self.total, "effective_dimension": self.dimension},
+            {"frequencies": m, "density_mass": total, "effective_dimension": dimension},
             self.assumptions,
             certified=True,
             quantity="KL(exact || random features)",
         )
 
+    def number(self, rule: str, delta: float, level: float) -> float:
+        """The number of frequencies by a rule; ``level`` is the target, for "spectral" per datum."""
+        if self.enclosed is not None:
+            return self.enclosed.number(rule, delta, level)
+        numbers = (self.total, self.dimension, delta)
+        if rule == "sharpest":
+            return frequencies.sharpest(*numbers, level / UP)
+        return frequencies.frobenius(*numbers, level) if rule == "frobenius" else frequencies.spectral(*numbers, level)
+
     def bound(self, m: Any, delta: float) -> Bound:
         """N-rff at m frequencies."""
-        value = frequencies.weighted_kl(m, self.total, self.dimension, delta) * UP
+        if self.enclosed is not None:
+            value = self.enclosed.bound(m, delta)
+        else:
+            value = frequencies.weighted_kl(m, self.total, self.dimension, delta) * UP
         return self.record(value, m, delta, "N-rff, N-shell" if self.weighted else "N-rff, L-29")
 
 
@@ -110,6 +136,7 @@ def fourier_kl(
     delta: float = 0.05,
     features: str = "leverage",
     effective_dimension: float | None = None,
+    rigor: str = "float",
 ) -> Bound:
     """Upper bound on KL(exact‖random Fourier features) with m random frequencies, 2m real features, for any N inputs.
 
@@ -138,6 +165,10 @@ def fourier_kl(
     features : "leverage" or "classical"
     effective_dimension : positive number, optional
         An upper bound on s_λ.
+    rigor : "float" or "arb"
+        "arb": the value is the double above an Arb ball of the bound, by construction; balls also prove that the
+        density of the frequencies is at least the leverage, shell by shell, and contain its mass.  "float" enlarges the
+        value by 1e-11 and each failure probability by 5e-13, which exceed the rounding errors of their computation.
 
     Raises
     ------
@@ -151,7 +182,7 @@ def fourier_kl(
     size, failing = count("N", N), scalar(open_unit, "delta", delta)
     number = whole("m", m)
     classical = choice("features", features, ("leverage", "classical")) == "classical"
-    return _Setting.checked(kernel, size, noise, width, classical, effective_dimension).bound(number, failing)
+    return _Setting.checked(kernel, size, noise, width, classical, effective_dimension, rigor).bound(number, failing)
 
 
 def fourier_rank(
@@ -164,6 +195,7 @@ def fourier_rank(
     delta: float = 0.05,
     rule: str = "sharpest",
     effective_dimension: float | None = None,
+    rigor: str = "float",
 ) -> Plan:
     """The number of random Fourier features that suffices for KL(exact‖features) ≤ target, for any N inputs in a box.
 
@@ -186,7 +218,7 @@ def fourier_rank(
     target : positive number
         In nats for all N data, εN in the paper; below N/2 for "printed".
     rule : one of the five
-    kernel, N, noise, width, delta, effective_dimension : as in :func:`fourier_kl`
+    kernel, N, noise, width, delta, effective_dimension, rigor : as in :func:`fourier_kl`; "arb" is not for "printed"
 
     Returns
     -------
@@ -210,17 +242,19 @@ def fourier_rank(
         raise ValueError(f"target: expected at least 1e-100 nats a datum, got {per_datum:g}")
     choice("rule", rule, RULES)
     if rule == "printed":
+        if choice("rigor", rigor, RIGOR) == "arb":
+            raise ValueError("rigor: expected 'float' with rule='printed', which is false as printed and not certified")
         return _printed(kernel, size, noise, goal, width, failing)
-    setting = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension)
+    setting = _Setting.checked(kernel, size, noise, width, rule == "classical", effective_dimension, rigor)
     before: Bound | None = None
     if rule == "frobenius":
-        m = frequencies.frobenius(setting.total, setting.dimension, failing, goal)
+        m = setting.number("frobenius", failing, goal)
         bound = setting.record(goal, m, failing, "L-28, N-shell" if setting.weighted else "L-29")
     elif rule == "spectral":
-        m = frequencies.spectral(setting.total, setting.dimension, failing, per_datum)
+        m = setting.number("spectral", failing, per_datum)
         bound = setting.record(goal, m, failing, "L-27, N-shell" if setting.weighted else "L-29")
     else:
-        m = frequencies.sharpest(setting.total, setting.dimension, failing, goal / UP)
+        m = setting.number("sharpest", failing, goal)
         bound = setting.bound(m, failing)
         before = setting.bound(m - 1.0, failing) if m > 1.0 else None
     suffices = 2.0 * m < size

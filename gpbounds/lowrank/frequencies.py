@@ -42,6 +42,16 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
 
     The proof is that of N-rff.
     """
+    return _over_gaps(m, total, dimension, delta).min(axis=-1)
+
+
+def best_gap(m: float, total: float, dimension: float, delta: float) -> float:
+    """The Δ of the grid with the least bound at m frequencies."""
+    return float(GAPS[int(np.argmin(_over_gaps(np.asarray(m), total, dimension, delta)))])
+
+
+def _over_gaps(m: Float, total: float, dimension: float, delta: float) -> Any:
+    """The bound of :func:`weighted_kl` for each number of frequencies and each Δ of the grid."""
     m = np.asarray(m, dtype=np.float64)[..., None]
     failed = dimension * lower_tail(m * GAPS**2 / (2.0 * total)) * (1.0 + ROUNDING)
     remaining = delta - failed  # may cancel: rounded down
@@ -52,7 +62,7 @@ def weighted_kl(m: Float, total: float, dimension: float, delta: float) -> Any:
     with np.errstate(over="ignore"):
         norm = np.sqrt(mean) + np.sqrt(2.0 * nats * (total + 2.0 * top * np.sqrt(mean)) / m) + top * nats / (3.0 * m)
         value = kappa(GAPS) / GAPS**2 * np.minimum(mean / remaining, norm * norm)
-    return np.where(valid, value, np.inf).min(axis=-1)
+    return np.where(valid, value, np.inf)
 
 
 def sharpest(total: float, dimension: float, delta: float, target: float) -> float:

@@ -79,12 +79,24 @@ def _tables(widths: Float, ratio: float, farthest: float) -> tuple[Float, Float,
 
 def _log_bounds(widths: Float, ratio: float, inner: Float, outer: Float) -> Float:
     """log of a bound on τ(η) for inner <= |η| <= outer, for each entry: the least over the grid."""
-    A, overlap, missed = _tables(widths, ratio, float(outer.max(initial=1.0)))
+    return _least_over_grid(widths, ratio, inner, outer)[0]
+
+
+def _least_over_grid(
+    widths: Float, ratio: float, inner: Float, outer: Float
+) -> tuple[Float, list[tuple[float, float]]]:
+    """The bounds of :func:`_log_bounds`, and the pair (A, h) of the grid that gives each."""
+    farthest = float(outer.max(initial=1.0))
+    A, overlap, missed = _tables(widths, ratio, farthest)
+    h = grid(widths, ratio, farthest)[1]
     gauss = math.log(ratio) - 0.5 * widths.size * math.log(2.0 * math.pi) - 0.5 * inner * inner
-    best = np.empty(outer.size)
+    best, pairs = np.empty(outer.size), []
     for i, (radius, level) in enumerate(zip(outer, gauss, strict=True)):
-        best[i] = np.logaddexp(overlap + (radius * radius / (4.0 * A))[:, None], missed + level).min()
-    return np.minimum(best, gauss) + math.log1p(ROUNDING)
+        bounds = np.logaddexp(overlap + (radius * radius / (4.0 * A))[:, None], missed + level)
+        k, j = np.unravel_index(int(np.argmin(bounds)), bounds.shape)
+        best[i] = bounds[k, j]
+        pairs.append((float(A[k]), float(h[j])))
+    return np.minimum(best, gauss) + math.log1p(ROUNDING), pairs
 
 
 def leverage_bound(eta: ArrayLike, widths: ArrayLike, ratio: float) -> Float:
@@ -144,6 +156,8 @@ class LeverageDensity:
         log τ̃ on each shell.
     masses : array (S + 1,)
         Integrals of τ̃ over each shell, and beyond the last shell.
+    pairs : tuple of S pairs (A, h)
+        Where the bound of N-shell is the height of the shell.
     """
 
     widths: Float
@@ -151,6 +165,7 @@ class LeverageDensity:
     radii: Float
     log_heights: Float
     masses: Float = field(repr=False)
+    pairs: tuple[tuple[float, float], ...] = field(default=(), repr=False)
 
     @property
     def dim(self) -> int:
@@ -236,7 +251,7 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
     half = 0.5 * ranges.size
     farthest = math.sqrt(2.0 * gammainccinv(half, min(1e-3 / number, 0.5)))
     radii = np.linspace(0.0, farthest, SHELLS + 1)
-    log_heights = _log_bounds(ranges, number, radii[:-1], radii[1:])
+    log_heights, pairs = _least_over_grid(ranges, number, radii[:-1], radii[1:])
     # volume of the shell: π^(D/2)/Γ(D/2 + 1) (r₁^D − r₀^D)
     hollow = (radii[:-1] / radii[1:]) ** ranges.size
     volumes = half * math.log(math.pi) - gammaln(half + 1.0) + ranges.size * np.log(radii[1:]) + np.log1p(-hollow)
@@ -250,4 +265,5 @@ def leverage_density(widths: ArrayLike, ratio: float) -> LeverageDensity:
         radii=radii[: used + 1],
         log_heights=log_heights[:used],
         masses=np.append(shells[:used], beyond[used]),
+        pairs=tuple(pairs[:used]),
     )

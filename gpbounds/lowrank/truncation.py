@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +14,8 @@ from gpbounds import validation
 from gpbounds.arrays import Float
 from gpbounds.bound import Bound
 from gpbounds.enclosures import truncation as enclosures
-from gpbounds.enclosures.spectra import Laws, laws
+from gpbounds.enclosures.eigenvalues import Eigenvalues
+from gpbounds.enclosures.spectra import laws
 from gpbounds.inputs import Empirical, InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.lowrank import deviations
@@ -37,7 +39,7 @@ class _Setting:
     noise: Float
     delta: Float | None
     form: str
-    law: Laws | None
+    law: Eigenvalues | None
     """The eigenvalues in balls, with ``rigor="arb"``."""
 
     @classmethod
@@ -115,7 +117,7 @@ class _Setting:
 
     def _ball(self, part: str, N: float, r: float, noise: float, delta: float) -> Any:
         assert self.law is not None
-        top, size = exact(self.variance), exact(N)
+        top, size = self.law.largest(), exact(N)
         tail = self.law.tail(int(r)).min(top)
         if part == "tail":
             return tail
@@ -218,9 +220,9 @@ def mercer_rank(
     """The least rank r of a truncated Mercer expansion with KL(exact‖truncated) ≤ target.
 
     Inequality, hypotheses, parameters and rounding are those of :func:`mercer_kl`, whose bound decreases in r.  The
-    target is in nats for all N data: εN in the paper.  With ``form="printed"`` the rank is that of Theorem 3: the least r with
-    Λ_r ≤ Λ*, √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)).  For isotropic squared exponential kernels and Gaussian
-    inputs Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
+    target is in nats for all N data: εN in the paper.  With ``form="printed"`` the rank is that of Theorem 3: the least
+    r with Λ_r ≤ Λ*, √Λ* = 4εσ²/(a + √(a² + 8εσ²)), a = √(v/(Nδ)).  For isotropic squared exponential kernels and
+    Gaussian inputs Λ is the incomplete beta function I_q(m − D, D) at r = C(m − 1, D) (L-48).
 
     Returns
     -------
@@ -245,9 +247,8 @@ def mercer_rank(
             raise ValueError(f"{name}: expected one number, got shape {number.shape}; call once for each")
     data, limit = np.asarray(float(size)), float(goal)
     r = least(lambda r: bool(setting.evaluate(data, np.asarray(float(r)))[0] <= limit), 0, size - 1)
-    if setting.law is not None and r is not None:  # the bound in doubles is at least that of the balls
-        while r > 0 and float(setting.bound(data, np.asarray(float(r - 1)))) <= limit:
-            r -= 1
+    if setting.law is not None and r is not None:
+        r = _least_enclosed(lambda r: float(setting.bound(data, np.asarray(float(r)))) <= limit, r, size - 1)
     close = f"The low-rank GP is within {limit / size:g} nats a datum of the exact one."
     return Plan.at(
         r,
@@ -258,6 +259,18 @@ def mercer_rank(
         target=limit,
         meaning=() if r is None else (close,),
     )
+
+
+def _least_enclosed(reaches: Callable[[int], bool], r: int, most: int) -> int | None:
+    """The least rank that reaches the target in balls, near that in doubles.
+
+    It is r or less, as the allowance in doubles is wider, unless the balls use other upper bounds of eigenvalues.
+    """
+    if not reaches(r):
+        return least(reaches, r + 1, most)
+    while r > 0 and reaches(r - 1):
+        r -= 1
+    return r
 
 
 def residual_certificate(residual: ArrayLike, *, noise: float, rounding: float = 0.0, rigor: str = "float") -> Bound:

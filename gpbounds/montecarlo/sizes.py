@@ -144,7 +144,7 @@ def lemma6(
             return enclosures.lemma6(*map(exact, numbers)).floor() + 1
 
         return as_number(outer(size, a, b, mu, share, failure))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", divide="ignore"):  # μ may be so small that no finite L suffices
         return as_number(least_above(((b - a) / (share * mu)) ** 2 * 0.5 * np.log(2.0 / failure)))
 
 
@@ -259,8 +259,8 @@ def sample_size(
     proved = validation.choice("rigor", rigor, RIGOR) == "arb"
     if proved and (printed or zeta is None):
         raise ValueError(
-            "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are computed by "
-            "quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
+            "rigor: expected 'float' with rule='printed' or without zeta, since expectations at m and v are "
+            "computed by quadrature in doubles; 'arb' encloses rule='improved' and rule='chernoff' for a given zeta"
         )
     ranges = likelihood.derivative_range(targets, "printed" if printed else "sharpest", repaired=printed)
     (_, B), (b1, B1), (b2, B2) = ranges.density, ranges.first, ranges.second

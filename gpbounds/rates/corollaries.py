@@ -10,7 +10,7 @@ from typing import Any
 from gpbounds import validation
 from gpbounds.bound import Bound
 from gpbounds.enclosures import corollaries as enclosures
-from gpbounds.enclosures.spectra import laws
+from gpbounds.enclosures.spectra import Laws, laws
 from gpbounds.inputs import Gaussian
 from gpbounds.kernels import SquaredExponential
 from gpbounds.numerics.scalars import trace_term
@@ -74,6 +74,7 @@ def smooth_corollary(
     gamma, norm_ratio = float(validation.positive("gamma", gamma)), float(validation.positive("norm_ratio", norm_ratio))
     if validation.choice("rigor", rigor, RIGOR) == "arb":
         eigenvalues = laws(kernel, law)
+        assert isinstance(eigenvalues, Laws)
         M = max(1, _whole_above(lambda: enclosures.smooth_size(eigenvalues, size, noise, delta, gamma)))
     else:
         log_B = float(log_ratio(kernel.lengthscales(1), law.stds)[0])

@@ -12,7 +12,8 @@ import numpy as np
 
 from gpbounds.arrays import Float
 from gpbounds.enclosures import theorems, traces
-from gpbounds.enclosures.spectra import Laws, laws
+from gpbounds.enclosures.eigenvalues import Eigenvalues
+from gpbounds.enclosures.spectra import laws
 from gpbounds.inputs import InputLaw
 from gpbounds.kernels import Kernel
 from gpbounds.rates.expected_trace import GivenData, best_truncation
@@ -21,7 +22,7 @@ from gpbounds.spectra import Spectrum
 
 REFUSED = (
     "rigor: expected 'float' with simulate, and with y or draws for inputs to come: 'arb' encloses the bound of one "
-    "draw without y, and for inputs=Empirical(X) those of several draws"
+    "draw without y, which with delta/R holds for each of R draws, and for inputs=Empirical(X) those of several draws"
 )
 
 
@@ -48,6 +49,10 @@ class EnclosedRate(ABC):
     @abstractmethod
     def trace(self, c: Cell) -> Any:
         """The upper end of a ball of t*, or of the printed t, as an exact number."""
+
+    def assumptions(self, others: tuple[str, ...]) -> tuple[str, ...]:
+        """The assumptions of the trace law, of which the last says how its eigenvalues are computed."""
+        return others
 
     def evaluate(self, **numbers: Float | None) -> tuple[Any, dict[str, Any]]:
         """(value, terms), each number rounded upwards; the arguments are the fields of `Cell`, and broadcast."""
@@ -108,7 +113,7 @@ class BeforeData(EnclosedRate):
         The same in doubles; it chooses the k of R-lem3, of which any gives a bound.
     """
 
-    law: Laws
+    law: Eigenvalues
     spectrum: Spectrum
 
     @classmethod
@@ -116,13 +121,20 @@ class BeforeData(EnclosedRate):
         """For a kernel and a law of inputs; a ValueError if their eigenvalues have no balls."""
         return cls(form, direction, laws(kernel, inputs), spectrum)
 
+    def assumptions(self, others: tuple[str, ...]) -> tuple[str, ...]:
+        return (*others[:-1], self.law.note or "The eigenvalues are those of the kernel, enclosed in balls.")
+
     def trace(self, c: Cell) -> Any:
-        N, v, tv = exact(c.N), exact(self.law.variance), exact(c.tv)
+        N, tv, bounded = exact(c.N), exact(c.tv), self.law.largest() is not None
+
+        def largest() -> Any:
+            return self.law.largest() if bounded else self.law.trace()
+
         if self.form == "printed":
-            return end_above(lambda: N * ((c.M + 1) * self.law.tail(c.M) + 2 * v * tv))
-        k = 0 if self.law.dim == 1 else int(best_truncation(self.spectrum, np.array([float(c.M)]))[0])
+            return end_above(lambda: N * ((c.M + 1) * self.law.tail(c.M) + 2 * largest() * tv))
+        k = int(best_truncation(self.spectrum, np.array([float(c.M)]))[0])
         mean = _mean_trace(self.law, c.M, k)
-        return end_above(lambda: N * mean + (N - c.M) * v * tv)
+        return end_above(lambda: N * mean + (N - c.M if bounded else N) * largest() * tv)
 
 
 @dataclass(frozen=True)
@@ -147,10 +159,10 @@ class GivenRows(EnclosedRate):
 
 
 @lru_cache(maxsize=4096)
-def _mean_trace(law: Laws, M: int, k: int) -> Any:
+def _mean_trace(law: Eigenvalues, M: int, k: int) -> Any:
     """The upper end of R(μ) <= min{N-pop with N-cut, R-lem3 at k, M and 0}, as an exact number."""
-    if law.dim == 1:
-        return end_above(lambda: traces.geometric(law, M))
+    if law.closed_trace(M) is not None:
+        return end_above(lambda: law.closed_trace(M))
     ends = [end_above(lambda: traces.population(law, min(M, traces.LAST))[1])]
     ends += [end_above(lambda k=k: traces.gauss_schmidt(law, M, k)) for k in {k, M, 0}]  # type: ignore[misc]
     return reduce(lambda a, b: a if a < b else b, ends)

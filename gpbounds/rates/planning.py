@@ -207,15 +207,17 @@ def _one_draw(setting: Setting, N: int, target: float) -> Plan:
     )
 
 
-def _fewest(setting: Setting, N: int, target: float, M: int) -> int:
-    """M, or fewer points for which the end of the ball is still at most the target: the allowance in doubles is wider.
+def _fewest(setting: Setting, N: int, target: float, M: int) -> int | None:
+    """The least number of points for which the end of the ball is at most the target, near that in doubles.
 
-    For more points than M the bound in doubles, which is at least that of the balls, is at most the target.
+    It is M or fewer, as the allowance in doubles is wider, unless the balls use other upper bounds of eigenvalues.
     """
 
     def reaches(m: int) -> bool:
         return float(setting.bound(np.asarray(float(N)), np.asarray(float(m)))) <= target
 
+    if not reaches(M):
+        return least(reaches, M + 1, N - 1)
     while M > 1 and reaches(M - 1):
         M -= 1
     return M

@@ -161,7 +161,7 @@ class Setting:
             "y is drawn from the prior, with the given noise variance."
             if prior
             else "y is any vector with the given squared norm, even one that depends on X and Z.",
-            *self.law.assumptions,
+            *(self.law.assumptions if self.enclosed is None else self.enclosed.assumptions(self.law.assumptions)),
         )
         order = f"{float(self.alpha):g}" if self.alpha.ndim == 0 else "alpha"
         return upper_bound(
@@ -170,7 +170,7 @@ class Setting:
             ", ".join(claims),
             terms,
             assumptions,
-            certified=self.law.spectrum.certified,
+            certified=self.law.spectrum.certified or self.enclosed is not None,
             quantity=f"D_{order}[{'q*||p' if self.direction == 'q||p' else 'p||q*'}]",
         )
 

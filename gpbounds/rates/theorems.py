@@ -120,15 +120,18 @@ def rate(
         eigenvectors included (squared exponential and Matérn kernels of half-integer ν, their sums and products).  It
         takes three to five times as long.
     rigor : "float" or "arb"
-        "arb", for one draw, squared exponential kernels and Gaussian inputs with independent columns: the value is the
-        double above the upper end of a ball that contains the bound, with t* from N-pop in balls.  About 1 ms for each
-        M in one dimension, 0.01 to 2 s in several.  For ``Empirical(X)``, up to 8192 rows, squared exponential and
-        Matérn kernels of half-integer ν, their sums and products: with proved bounds on the eigenvalues of the exact
-        matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at which
-        its bounds stop to fall in M.  So with draws, up to 4096 rows: y given (N-antitone; the tilted law has
-        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior), a norm known before the draws.
-        "float" enlarges the value by 1e-11, which exceeds the rounding errors of its computation; the page
-        "What certified means" of the documentation compares the two.
+        "arb", for one draw: the value is by construction the double above the upper end of a ball that contains the
+        bound, with t* from N-pop in balls.  For squared exponential kernels under Gaussian inputs, also correlated
+        ones, or on boxes (there by domination, wider than the Ritz values of "float"), Matérn-½ kernels on intervals,
+        constant, linear and polynomial kernels, products on different, independent columns and sums.  About 1 ms for
+        each M where t* has a closed form, else 0.01 to 2 s.  For ``Empirical(X)``, up to 8192 rows, squared exponential
+        and Matérn kernels of half-integer ν, their sums and products: with proved bounds on the eigenvalues of the
+        exact matrix (N-graded), about 1e-9 of each above it or 1e-27 λ_max, where "float" allows for N·eps·λ_max, at
+        which its bounds stop to fall in M; with draws up to 4096 rows, for y given (N-antitone; the tilted law with
+        eigenvectors in double precision), y from the prior (N-prior, N-tilt-prior) and a norm known before the draws,
+        where M falls by as much.  "float" enlarges the value by 1e-11, an allowance that exceeds the rounding
+        errors of its computation, as measured against the balls; the page "What certified means" of the documentation
+        compares the two.
 
     Returns
     -------

@@ -119,16 +119,16 @@ def _sum(kernel: Sum, inputs: Gaussian | Uniform) -> Spectrum:
     columns = tuple(range(inputs.dim))
     polynomial: list[Kernel] = []
     others: list[Kernel] = []
-    for summand in _summands(kernel):
+    for summand in summands(kernel):
         (others if expansion(summand, columns) is None else polynomial).append(summand)
     joined = [reduce(Sum, polynomial)] if polynomial else []
     return SumSpectrum([sharpest_spectrum(k, inputs) for k in (*joined, *others)])
 
 
-def _summands(kernel: Kernel) -> Iterator[Kernel]:
+def summands(kernel: Kernel) -> Iterator[Kernel]:
     if isinstance(kernel, Sum):
-        yield from _summands(kernel.k1)
-        yield from _summands(kernel.k2)
+        yield from summands(kernel.k1)
+        yield from summands(kernel.k2)
     else:
         yield kernel
 
@@ -160,7 +160,18 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
     """The spectrum of kernels on different columns that do not depend on each other; None for others."""
     from gpbounds.spectra.tensor import TensorSpectrum
 
-    scale, factors = _factors(kernel, tuple(range(inputs.dim)), split=isinstance(inputs, Uniform))
+    parts = independent_factors(kernel, inputs, split=isinstance(inputs, Uniform))
+    if parts is None:
+        return None
+    scale, factors = parts
+    return TensorSpectrum([sharpest_spectrum(factor, inputs.marginal(columns)) for columns, factor in factors], scale)
+
+
+def independent_factors(
+    kernel: Product, inputs: Gaussian | Uniform, *, split: bool
+) -> tuple[float, list[tuple[tuple[int, ...], Kernel]]] | None:
+    """(a constant factor, the others with their columns) if these differ and do not depend on each other; else None."""
+    scale, factors = _factors(kernel, tuple(range(inputs.dim)), split=split)
     read = [column for columns, _ in factors for column in columns]
     if not factors or len(set(read)) < len(read):
         return None
@@ -171,7 +182,7 @@ def _product(kernel: Product, inputs: Gaussian | Uniform) -> Spectrum | None:
         apart = (block[:, None] != block) & (block[:, None] >= 0) & (block >= 0)
         if np.asarray(inputs.cov)[apart].any():
             return None
-    return TensorSpectrum([sharpest_spectrum(factor, inputs.marginal(columns)) for columns, factor in factors], scale)
+    return scale, factors
 
 
 def _factors(

@@ -23,6 +23,21 @@ def log_domination(std: Float, half: Float) -> Float:
     return np.log(np.sqrt(2.0 * np.pi) * std / (2.0 * half)) + 0.5 * (half / std) ** 2
 
 
+def domination_family(lengthscales: Float, halves: Float) -> list[tuple[float, Float, ProductSpectrum]]:
+    """(log C, stds, Gaussian law) for energies E: std in dimension d suits the degree n_d = E/log(1/B_d)."""
+    laws = []
+    unit = SquaredExponential(1.0, lengthscales)
+    for energy in np.geomspace(0.25, 700.0, 36):
+        std = halves.copy()
+        for _ in range(100):  # fixed point of s²(1 + 2nℓ/√(4s² + ℓ²)) = h²; any s gives a bound
+            degree = energy / -log_ratio(lengthscales, std)
+            pull = 2.0 * degree * lengthscales / np.hypot(2.0 * std, lengthscales)
+            std = 0.5 * (std + halves / np.sqrt(1.0 + pull))
+        log_C = float(log_domination(std, halves).sum())
+        laws.append((log_C, std, ProductSpectrum(unit, Gaussian(std, halves.size))))
+    return laws
+
+
 class DominatedSpectrum(Spectrum):
     """SE × Uniform: λ_m <= C·λ_m(Gaussian) and tail(M) <= C·tail_Gaussian(M) whenever p <= C·N(0, diag(s²)).
 
@@ -43,22 +58,9 @@ class DominatedSpectrum(Spectrum):
         self._halves = 0.5 * inputs.widths
         ratios = self._halves / self._lengthscales
         self._ratio = float(ratios[0]) if np.allclose(ratios, ratios[0], rtol=1e-12, atol=0.0) else None
-        self._laws = None if self._ratio is not None else self._family()
+        family = domination_family(self._lengthscales, self._halves) if self._ratio is None else None
+        self._laws = None if family is None else [(log_C, law) for log_C, _, law in family]
         self._table = np.empty(0)
-
-    def _family(self) -> list[tuple[float, ProductSpectrum]]:
-        """Gaussian laws; std in dimension d suits the degree n_d = E/log(1/B_d), for a range of energies E."""
-        laws = []
-        unit = SquaredExponential(1.0, self._lengthscales)
-        for energy in np.geomspace(0.25, 700.0, 36):
-            std = self._halves.copy()
-            for _ in range(100):  # fixed point of s²(1 + 2nℓ/√(4s² + ℓ²)) = h²; any s gives a bound
-                degree = energy / -log_ratio(self._lengthscales, std)
-                pull = 2.0 * degree * self._lengthscales / np.hypot(2.0 * std, self._lengthscales)
-                std = 0.5 * (std + self._halves / np.sqrt(1.0 + pull))
-            log_C = float(log_domination(std, self._halves).sum())
-            laws.append((log_C, ProductSpectrum(unit, Gaussian(std, self.dim))))
-        return laws
 
     def _over_scales(self, share: Callable[[Float], Float], M: Float) -> Float:
         """min over ρ of D·log C(ρ) + share(log B(ρ)), with s = ρ in units of ℓ."""
