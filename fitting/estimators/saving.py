@@ -154,7 +154,7 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check(model: Any) -> None:
-    """Refuse arrays of wrong kinds and shapes, and numbers that are none.
+    """Refuse arrays of wrong kinds and shapes, numbers that are none, and a posterior without a prediction.
 
     Raises
     ------
@@ -183,6 +183,10 @@ def check(model: Any) -> None:
     P = 1 if y.ndim == 1 else y.shape[1]
     if model.y_mean_.shape != (P,) or model.y_scale_.shape != (P,) or not (model.y_scale_ > 0.0).all():
         raise ValueError(f"y_mean_, y_scale_: expected {P} numbers each, scales > 0")
+    row = np.zeros((1, D))
+    mean = host(model.posterior_.mean(place(model._inputs(row), model._module()), blocks=model._labels(row)))
+    if not np.isfinite(mean).all() or mean.shape != (1, *y.shape[1:]):
+        raise ValueError("its posterior gives no prediction")
 
 
 def arguments(about: dict[str, Any], arrays: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
